@@ -8,7 +8,7 @@ import numpy as np
 
 from tritonproof.frameworks import onnx_files
 from tritonproof.record.schema import Limit
-from tritonproof.spec import SMALL, Arrays, Metric, Model, Samples, Split, Tensor, Weights
+from tritonproof.spec import DEFAULT_PROFILES, Arrays, FrameworkModel, Metric, Model, Samples, Split, Tensor
 
 SAMPLE_S = 0.02
 """Seconds to read a sample: an evaluation takes two, in which a test can act."""
@@ -27,10 +27,12 @@ def samples(_split: Split, _dataset: Path | None, _checkpoint: Path | None) -> S
     return Samples([f"row-{number}" for number in range(len(NUMBERS))], load, labels)  # type: ignore[arg-type]
 
 
-def load(checkpoint: Path | None) -> Weights:
+def load(checkpoint: Path | None) -> FrameworkModel:
     path = checkpoint or Path(__file__).with_suffix(".onnx")
     digest = onnx_files.digest(path)
-    return Weights(onnx_files.open_network(path), f"{path.name}, sha256 {digest[:12]}", digest, trained=True)
+    return FrameworkModel(
+        onnx_files.open_network(path), f"{path.name}, sha256 {digest[:12]}", digest, trained=True
+    )
 
 
 def decide(kept: Arrays) -> np.ndarray:
@@ -71,8 +73,8 @@ MODELS = (
         samples=samples,
         decide=decide,
         metrics=(Metric("accuracy", correct, {"fp32": _ALL_BUT_TWO}),),
-        source=Path(__file__),
-        matrices=SMALL,
+        defined_in=Path(__file__),
+        profiles=DEFAULT_PROFILES,
         framework="onnx",
         micro=True,
     ),

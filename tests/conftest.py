@@ -19,7 +19,7 @@ from tests import helpers, own_machine
 from tests.helpers import Collect, Household
 from tests.host.fake_nvml import Clock, Nvml, in_place_of_nvml
 from tests.measure.generator import Generator
-from tritonproof.build import configuration, runtimes
+from tritonproof.build import configuration, in_process
 from tritonproof.build.builds import BuiltModel
 from tritonproof.host import scratch
 from tritonproof.host.process import EXTRA_VARIABLES
@@ -177,7 +177,7 @@ def make_build() -> MakeBuild:
         folder = root / str(case)
         version = folder / "1"
         version.mkdir(parents=True)
-        shutil.copyfile(runtimes.RUNTIMES / "model.py", version / "model.py")
+        shutil.copyfile(in_process.RUNTIMES / "model.py", version / "model.py")
         (version / "runtime.py").write_text(runtime)
         (version / "model.bin").write_bytes(b"weights")
         (version / "__pycache__").touch()

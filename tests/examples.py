@@ -6,7 +6,7 @@ from typing import Any
 from msgspec import structs
 
 from tritonproof.record import files, schema
-from tritonproof.record.schema import Accuracy, CaseKey, Estimate, Load, Origin, Record
+from tritonproof.record.schema import Accuracy, CaseKey, Estimate, LoadResult, Origin, Record
 from tritonproof.reports.text.publishable import Publishable, publishable
 
 
@@ -51,7 +51,7 @@ def estimate(value: float, relative: float = 0.02) -> Estimate:
 LATENCIES_MS = {"avg": 2.0312, "p50": 2.0, "p90": 2.046, "p95": 2.111, "p99": 2.126}
 
 
-def load(scenario: str, size: int, throughput_per_s: float, **changes: Any) -> Load:
+def load(scenario: str, size: int, throughput_per_s: float, **changes: Any) -> LoadResult:
     """A load point; `size` is the batch offline and the concurrency online."""
     offline = scenario == "offline"
     fields: dict[str, Any] = {
@@ -68,7 +68,7 @@ def load(scenario: str, size: int, throughput_per_s: float, **changes: Any) -> L
         "samples": 63,
         "certified": {},
     }
-    return Load(**(fields | changes))
+    return LoadResult(**(fields | changes))
 
 
 def comparison(**changes: Any) -> schema.SpeedComparison:
@@ -121,7 +121,7 @@ def search(**changes: Any) -> schema.Search:
     return schema.Search(**(fields | changes))
 
 
-def wrong_under_load(one: Load) -> Load:
+def wrong_under_load(one: LoadResult) -> LoadResult:
     """The load point with two wrong answers."""
     first_wrong = schema.WrongAnswer("digit-0012", "OUTPUT__0[3]", "1.25", "nan")
     return structs.replace(one, samples=63, answers=schema.VerifiedAnswers(4100, 2, 4100, 0.5, first_wrong))
@@ -264,7 +264,7 @@ def complete(**changes: Any) -> Record:
                 flops_per_inference=4.1e9,
                 peak_flops_per_s=estimate(2e13),
                 spinning=True,
-                beside=schema.FormatComparison("a40-resnet50-trt-fp16", Estimate(1.5, 1.4, 1.6)),
+                beside=schema.ReferenceComparison("a40-resnet50-trt-fp16", Estimate(1.5, 1.4, 1.6)),
                 marks=(schema.Mark("damaged-passes", "a pass was repeated: 2"),),
             ),
             efficiency("online", 32),
@@ -299,7 +299,7 @@ def swept(**changes: Any) -> Record:
     return record(**({"loads": (*offline, *online)} | changes))
 
 
-def _swept_point(scenario: str, size: int, throughput_per_s: float) -> Load:
+def _swept_point(scenario: str, size: int, throughput_per_s: float) -> LoadResult:
     """A point whose mean latency follows Little's law."""
     mean = 1000 * size / throughput_per_s
     factors = {"avg": 1.0, "p50": 0.95, "p90": 1.3, "p95": 1.5, "p99": 1.9}

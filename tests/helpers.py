@@ -24,9 +24,9 @@ from tritonproof.host import machine
 from tritonproof.record import files
 from tritonproof.record.schema import Record
 from tritonproof.reports.tables.rendering import markdown
-from tritonproof.run.option_types import add_options
-from tritonproof.run.settings import Settings
 from tritonproof.safe_io.files import toml_in
+from tritonproof.settings.option_types import add_options
+from tritonproof.settings.settings import Settings
 
 ROOT = Path(__file__).parents[1]
 

@@ -20,6 +20,7 @@ from tritonproof.spec import (
     Arrays,
     Case,
     Format,
+    FrameworkModel,
     Metric,
     Model,
     Samples,
@@ -27,7 +28,6 @@ from tritonproof.spec import (
     Target,
     Tensor,
     Tolerance,
-    Weights,
 )
 
 INPUT, OUTPUT = "INPUT__0", "OUTPUT__0"
@@ -42,7 +42,7 @@ def samples(count: int = 40) -> Samples:
     images = np.eye(CLASSES, dtype=np.float32)[labels]
     return Samples(
         ids=[f"toy-{i:03d}" for i in range(count)],
-        load=lambda indices: {INPUT: images[list(indices)]},
+        read=lambda indices: {INPUT: images[list(indices)]},
         labels=labels,
     )
 
@@ -63,10 +63,10 @@ def spoilt(value: float) -> Callable[[Arrays], Arrays]:
     return run
 
 
-def weights(**changes: Any) -> Weights:
+def weights(**changes: Any) -> FrameworkModel:
     """Weights of a trained model by default."""
     fields: dict[str, Any] = {"network": network, "origin": "none", "digest": "0", "trained": True}
-    return Weights(**(fields | changes))
+    return FrameworkModel(**(fields | changes))
 
 
 def model(**changes: Any) -> Model:
@@ -85,8 +85,8 @@ def model(**changes: Any) -> Model:
         "keep": lambda outputs: {"classes": outputs[OUTPUT].argmax(axis=1)},
         "decide": lambda kept: kept["classes"],
         "metrics": (metric(),),
-        "matrices": {},
-        "source": Path(__file__),
+        "profiles": {},
+        "defined_in": Path(__file__),
     }
     return Model(**(fields | changes))
 
@@ -130,7 +130,7 @@ def case(toy: Model | None = None, precision: str = "fp32", tolerance: Tolerance
 
 def compare_conversion(
     one: Case,
-    of: Weights,
+    of: FrameworkModel,
     converted: Callable[[Arrays], Arrays],
     given: Samples,
     batch: int,
@@ -157,7 +157,7 @@ def compare_conversion(
 
 def rows(indices: Sequence[int]) -> np.ndarray:
     """The inputs of some samples."""
-    return samples().load(indices)[INPUT]
+    return samples().read(indices)[INPUT]
 
 
 def samples_of(rows: Arrays) -> Samples:
@@ -172,7 +172,7 @@ def samples_of(rows: Arrays) -> Samples:
 
 def job(point: LoadPoint, name: str = "toy", request_s: float = 0.0) -> Job:
     """A job of the toy model without a server."""
-    data = LoadData(Path(), ["toy-000"], samples().load([0]))
+    data = LoadData(Path(), ["toy-000"], samples().read([0]))
     return Job(cast(Any, None), name, model(), point, "none", data, request_s)
 
 

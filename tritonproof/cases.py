@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from tritonproof.formats import variant_name, variants_on
 from tritonproof.models import all_models
-from tritonproof.spec import Case, Device, Format, Matrix, Model, Target
+from tritonproof.spec import Case, Device, Format, Model, ServingProfile, Target
 
 
 def cases_of(target: Target, gpus: int = 1, models: Iterable[Model] | None = None) -> Iterator[Case]:
@@ -35,14 +35,14 @@ def precisions_of(model: Model, format_: Format, device: Device) -> list[str]:
 
 def is_published(case: Case) -> bool:
     """Whether NVIDIA published the case for its hardware."""
-    entry = case.model.matrices.get(case.target.name)
+    entry = case.model.profiles.get(case.target.name)
     return entry is not None and _variant(case) in entry.published
 
 
 def reference_of(case: Case) -> Case:
     """The reference for a model's speed: its format published first, else ONNX in FP32, else the first."""
     by_variant = {_variant(other): other for other in cases_of_model(case.model, case.target, case.gpus)}
-    entry = case.model.matrices.get(case.target.name)
+    entry = case.model.profiles.get(case.target.name)
     preferred = (*(entry.published if entry else ()), "onnx-fp32", *by_variant)
     return next(by_variant[variant] for variant in preferred if variant in by_variant)
 
@@ -52,7 +52,7 @@ def _variant(case: Case) -> str:
     return variant_name(case.format, case.accelerator, case.precision)
 
 
-def matrix_of(model: Model, target: Target) -> Matrix:
+def profile_of(model: Model, target: Target) -> ServingProfile:
     """The model's deployment and load points on a target: its own entry, else its kind's."""
     kind = "cpu" if target.device == "cpu" else "gpu"
-    return model.matrices.get(target.name) or model.matrices[kind]
+    return model.profiles.get(target.name) or model.profiles[kind]

@@ -62,7 +62,7 @@ class Samples:
 
     ids: Sequence[str]
     """The name of each row that is sent to the model, [rows]."""
-    load: Callable[[Sequence[int]], Arrays]
+    read: Callable[[Sequence[int]], Arrays]
     """Reads rows by their indices: the model's inputs, [len(indices), ...] each, in that order."""
     labels: Any = None
     """The ground truth of all items, in the form that the model's metrics take; None without one."""
@@ -79,7 +79,7 @@ class Samples:
 
 
 @dataclass(frozen=True)
-class Weights:
+class FrameworkModel:
     """A framework model ready for inference, and where its weights come from."""
 
     network: Any
@@ -130,7 +130,7 @@ class Metric:
 
 
 @dataclass(frozen=True)
-class Matrix:
+class ServingProfile:
     """How a model is deployed on a kind of hardware, and the load points measured there."""
 
     deployment: Deployment
@@ -142,8 +142,8 @@ class Matrix:
     """The formats with published figures of NVIDIA's on this hardware: `onnx-trt-fp16`."""
 
 
-SMALL: Mapping[str, Matrix] = dict.fromkeys(
-    ("cpu", "gpu"), Matrix(Deployment(32, 1, (16, 32), 1_000, False, True), (1, 32), (16,))
+DEFAULT_PROFILES: Mapping[str, ServingProfile] = dict.fromkeys(
+    ("cpu", "gpu"), ServingProfile(Deployment(32, 1, (16, 32), 1_000, False, True), (1, 32), (16,))
 )
 """For a model that names none: dynamic batching to 32 within a millisecond, and a few load points."""
 
@@ -163,7 +163,7 @@ class Model:
     """The tensors of a request, in the order in which the network takes them."""
     outputs: tuple[Tensor, ...]
     """The tensors of an answer, in the order in which the network gives them."""
-    load: Callable[[Path | None], Weights]
+    load: Callable[[Path | None], FrameworkModel]
     """Loads a checkpoint, or the model's own weights for None. Raises InputError if it does not fit."""
     run: Callable[[Any, Arrays], Arrays]
     """Runs the framework's network in this process: from its inputs to its outputs, by name."""
@@ -174,13 +174,13 @@ class Model:
     """The decisions by the kept outputs, [rows, ...]. Two stages agree by the share of equal elements."""
     metrics: tuple[Metric, ...]
     """Each has limits that a case has to keep; tables show the first, whose limits name the precisions."""
-    source: Path
+    defined_in: Path
     """The file, a package's `__init__.py`, that defines the model; a change of it makes builds anew."""
     packages: tuple[str, ...] = ()
     """The distributions with the network's code, besides the formats'; a new version makes builds anew."""
     keep: Callable[[Arrays], Arrays] = lambda outputs: outputs
     """Reduces a batch's outputs to what `decide` and the metrics need, which is kept of all samples."""
-    matrices: Mapping[str, Matrix] = field(default_factory=lambda: SMALL)
+    profiles: Mapping[str, ServingProfile] = field(default_factory=lambda: DEFAULT_PROFILES)
     """The deployment and load points by a target's name; `cpu` and `gpu` are for all others of that kind."""
     show: Callable[[Samples, int, Arrays, Arrays], Sequence[Part]] | None = None
     """Shows an item on the page, by its index and the kept outputs of the framework and of the server."""
@@ -229,7 +229,7 @@ class ConversionJob:
 
     model: Model
     network: Any
-    """The framework's network as `Weights` holds it; a format must not change it."""
+    """The framework's network as `FrameworkModel` holds it; a format must not change it."""
     precision: str
     accelerator: str | None
     """The backend's accelerator that the artifact is for; None for the backend alone."""
@@ -271,7 +271,7 @@ class Format:
     accelerators: Mapping[Device, tuple[str, ...]] = field(default_factory=dict)
     """The accelerators that the backend has on each kind of device; every case also runs without one."""
     native_parameters: Callable[[Mapping[str, str]], Mapping[str, str]] = lambda _settings: {}
-    """The native backend's parameters in config.pbtxt, by `runtime_settings` of `build/runtimes.py`."""
+    """The native backend's parameters in config.pbtxt, by `runtime_settings` of `build/in_process.py`."""
     missing: Callable[[Device, str | None, str], str | None] = lambda *_: None
     """Why this machine cannot build or run it with an accelerator in a precision, with the fix, or None."""
     built_on_gpu: str = ""

@@ -19,7 +19,7 @@ import msgspec
 from msgspec import Meta, Struct, structs
 
 from tritonproof.base.errors import InputError
-from tritonproof.record.schema import LatencyBudget, Limit, Load, LoadPoint, Verdict
+from tritonproof.record.schema import LatencyBudget, Limit, LoadPoint, LoadResult, Verdict
 from tritonproof.safe_io.files import existing, shown, toml_in
 from tritonproof.spec import Case
 
@@ -95,7 +95,7 @@ class Thresholds:
         given = [percent for percent in percents if percent is not None]
         return given[-1] / 100 if given else otherwise
 
-    def budget(self, case: Case, load: Load) -> LatencyBudget | None:
+    def budget(self, case: Case, load: LoadResult) -> LatencyBudget | None:
         """The budget of a load point's p99 latency with the measurement's verdict; None without a budget."""
         budgets = [
             (budget_ms, entry.source)
@@ -109,7 +109,7 @@ class Thresholds:
         latency, certified = load.latency_ms["p99"], load.certified.get("p99")
         bound_ms = certified.bound_ms if certified else None
         is_shown = not latency.open_above or (bound_ms is not None and bound_ms <= budget_ms)
-        verdict: Verdict = "passed" if latency.high <= budget_ms and is_shown else "not shown"
+        verdict: Verdict = "passed" if latency.high <= budget_ms and is_shown else "inconclusive"
         return LatencyBudget("p99", budget_ms, source, "failed" if latency.low > budget_ms else verdict)
 
     def check_cases(self, cases: Callable[[], Sequence[Case]]) -> None:

@@ -91,7 +91,7 @@ def test_ledger_holds_stages_and_disagreements() -> None:
 
 def test_rows_of_an_item_are_scored_together() -> None:
     items = np.array([0, 0, 1, 2, 2, 2])
-    rows = Samples([f"row-{i}" for i in range(6)], toy.samples().load, labels="three items", items=items)
+    rows = Samples([f"row-{i}" for i in range(6)], toy.samples().read, labels="three items", items=items)
 
     def by_item(kept: Arrays, _labels: Any, _framework: Arrays) -> np.ndarray:
         return np.array([float(kept["classes"][items == item].all()) for item in range(3)])
@@ -207,7 +207,7 @@ def test_every_metric_must_pass() -> None:
 
 @pytest.mark.parametrize(("metrics", "scores"), [((toy.metric(), TO_FRAMEWORK), 1), ((toy.metric(),), 0)])
 def test_unlabelled_data_is_judged_against_framework_alone(metrics: tuple[Any, ...], scores: int) -> None:
-    unlabelled = Samples(toy.samples(100).ids, toy.samples(100).load)
+    unlabelled = Samples(toy.samples(100).ids, toy.samples(100).read)
 
     result = ledger(toy.case(toy.model(metrics=metrics)), unlabelled, stages(100, 100, 90), labelled=False)
 
@@ -271,7 +271,7 @@ def test_served_model_without_reference_keeps_its_own_limits() -> None:
 def test_missing_checkpoint_or_dataset_option_is_named(
     trained: bool, labelled: bool, options: set[str] | None
 ) -> None:
-    samples = toy.samples() if labelled else Samples(toy.samples().ids, toy.samples().load)
+    samples = toy.samples() if labelled else Samples(toy.samples().ids, toy.samples().read)
     message = missing_options(toy.model(), toy.weights(trained=trained), samples)
 
     assert (message and set(message.partition(" needs ")[2].split(" and "))) == options

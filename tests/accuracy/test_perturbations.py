@@ -19,7 +19,7 @@ from tritonproof.formats import all_formats
 from tritonproof.frameworks.pytorch import in_precision
 from tritonproof.host.targets import CPU
 from tritonproof.models import all_models
-from tritonproof.spec import Arrays, Case, Model, Samples, Weights
+from tritonproof.spec import Arrays, Case, FrameworkModel, Model, Samples
 
 NOTICEABLE = 2.0
 """The gates have to notice faults of at least this effect, in units of the precision's cost."""
@@ -150,7 +150,7 @@ def findings_of(
     count = min(rows, len(samples))
     few = dataclasses.replace(samples, ids=samples.ids[:count])
     weights = model.load(None)
-    inputs = few.load(range(count))
+    inputs = few.read(range(count))
     right = model.run(weights.network, inputs)
     # Each fault asks for the framework's answers once, and always for the first rows.
     known = dataclasses.replace(
@@ -181,7 +181,7 @@ def _first(answers: Arrays, inputs: Arrays) -> Arrays:
     return {name: values[: len(next(iter(inputs.values())))] for name, values in answers.items()}
 
 
-def _is_noticed(case: Case, weights: Weights, few: Samples, answers: Arrays, rounded: Arrays) -> bool:
+def _is_noticed(case: Case, weights: FrameworkModel, few: Samples, answers: Arrays, rounded: Arrays) -> bool:
     try:
         return not compare_conversion(
             case, weights, lambda _inputs: answers, few, len(few), emulated=functools.partial(_first, rounded)

@@ -28,7 +28,7 @@ from tritonproof.host.targets import CPU
 from tritonproof.models import all_models
 from tritonproof.record.schema import Conversion, OutputDifference, within_limits
 from tritonproof.reports.text.correctness import conversion_failure
-from tritonproof.spec import Arrays, Case, Model, Samples, Tensor, Tolerance, Weights
+from tritonproof.spec import Arrays, Case, FrameworkModel, Model, Samples, Tensor, Tolerance
 
 ONNX = next(format_ for format_ in all_formats() if format_.name == "onnx")
 MODELS = {model.name: model for model in all_models()}
@@ -36,11 +36,11 @@ BERT, SPEECH = MODELS["bert-dist4l-micro"], MODELS["fastpitch-micro"]
 
 
 @functools.cache
-def _load(name: str) -> Weights:
+def _load(name: str) -> FrameworkModel:
     return MODELS[name].load(None)
 
 
-def weights_of(model: Model) -> Weights:
+def weights_of(model: Model) -> FrameworkModel:
     """The committed weights, loaded once."""
     return _load(model.name)
 
@@ -184,14 +184,14 @@ def test_int8_emulation_uses_only_training_samples() -> None:
 
     def load(indices: Any) -> Arrays:
         seen.extend(indices)
-        return whole.load(indices)
+        return whole.read(indices)
 
     case = Case(CPU, model, ONNX, None, "int8")
-    training = dataclasses.replace(whole, ids=whole.ids[:16], load=load)
+    training = dataclasses.replace(whole, ids=whole.ids[:16], read=load)
     run = emulated_precision(case, "int8", weights_of(model), lambda: training, 16)
     assert run is not None
     count = len(seen)
-    inputs = few(model, 4).load(range(4))
+    inputs = few(model, 4).read(range(4))
     expected = model.run(weights_of(model).network, inputs)["OUTPUT__0"]
     error = np.abs(run(inputs)["OUTPUT__0"] - expected).mean() / np.abs(expected).mean()
     assert 0.002 < error < 0.1

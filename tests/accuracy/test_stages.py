@@ -59,7 +59,7 @@ def test_changed_row_length_names_output_and_sample() -> None:
         return {toy.OUTPUT: inputs[toy.INPUT][:, :width]}
 
     samples = toy.samples(9)
-    last = samples.load([8])[toy.INPUT]
+    last = samples.read([8])[toy.INPUT]
     with pytest.raises(AccuracyError) as caught:
         evaluate_in_process("framework", toy.model(), selecting, samples, 8, with_outputs=True)
 

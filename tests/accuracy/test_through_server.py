@@ -55,7 +55,7 @@ def test_bytes_in_flight_are_limited(connect: Connect, monkeypatch: pytest.Monke
 def test_out_of_order_answers_match_their_samples(has_labels: bool, connect: Connect) -> None:
     client, server = connect()
     labelled = toy.samples(COUNT)
-    samples = labelled if has_labels else Samples(labelled.ids, labelled.load)
+    samples = labelled if has_labels else Samples(labelled.ids, labelled.read)
     progress: list[str] = []
 
     stage = evaluate_through_server(server, CASE, samples, 4, progress.append)

@@ -10,10 +10,10 @@ from tritonproof.formats import all_formats
 from tritonproof.host.targets import CPU
 from tritonproof.models import all_models
 from tritonproof.record.schema import Deployment
-from tritonproof.spec import Case, ConversionJob, Samples, Weights
+from tritonproof.spec import Case, ConversionJob, FrameworkModel, Samples
 
 DEPLOYMENT = Deployment(32, 1, (16, 32), 1_000, False, True)
-WEIGHTS = Weights(network=None, origin="test", digest="w1", trained=True)
+WEIGHTS = FrameworkModel(network=None, origin="test", digest="w1", trained=True)
 MICRO = next(model for model in all_models() if model.name == "resnet50-micro")
 ONNX = next(format_ for format_ in all_formats() if format_.name == "onnx")
 
@@ -39,6 +39,6 @@ def no_samples() -> Samples:
 
 
 def build(
-    case: Case, root: Path, weights: Weights = WEIGHTS, deployment: Deployment = DEPLOYMENT
+    case: Case, root: Path, weights: FrameworkModel = WEIGHTS, deployment: Deployment = DEPLOYMENT
 ) -> BuiltModel:
     return builds.build(case, weights, deployment, root, native=False, calibration=no_samples)

@@ -167,7 +167,7 @@ def test_changed_source_is_rebuilt(source: str, changed: str, tmp_path: Path) ->
     (tmp_path / changed).write_text("a = 1")
     conversions: list[str] = []
     case = case_with(writing("converted", conversions))
-    case = dataclasses.replace(case, model=dataclasses.replace(MICRO, source=tmp_path / source))
+    case = dataclasses.replace(case, model=dataclasses.replace(MICRO, defined_in=tmp_path / source))
     build(case, tmp_path)
     (tmp_path / changed).write_text("a = 2")
     build(case, tmp_path)
@@ -178,7 +178,7 @@ def test_users_file_named_like_one_of_the_suite_rebuilds_int8(tmp_path: Path) ->
     """All files of the suite's models decide an INT8 build."""
     source = tmp_path / "models" / "resnet50.py"
     source.parent.mkdir()
-    model = dataclasses.replace(MICRO, source=source)
+    model = dataclasses.replace(MICRO, defined_in=source)
     case = dataclasses.replace(case_with(writing("converted"), "int8"), model=model)
 
     def sources(text: str) -> object:

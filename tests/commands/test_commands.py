@@ -13,7 +13,7 @@ from tests import examples
 from tests.conftest import Reports
 from tests.helpers import ROOT, words_of
 from tritonproof.base import disk
-from tritonproof.base.commands import INPUT
+from tritonproof.base.commands import EXIT_INPUT
 from tritonproof.record import files
 from tritonproof.record.schema import case_id
 
@@ -75,7 +75,7 @@ def test_unknown_option_ends_every_command_with_status_4(command: tuple[str, ...
     result = subprocess.run(
         [sys.executable, *command, "--not-an-option"], cwd=ROOT, capture_output=True, text=True, check=False
     )
-    assert result.returncode == INPUT == 4
+    assert result.returncode == EXIT_INPUT == 4
     assert "error:" in result.stderr
     assert "--not-an-option" in result.stderr
     assert "Traceback" not in result.stderr

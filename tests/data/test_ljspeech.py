@@ -134,7 +134,7 @@ def test_evaluation_is_test_part_without_long_texts(dataset: Path) -> None:
     """Training is the rest."""
     samples = fastpitch.speech("evaluation", dataset)
     assert tuple(samples.ids) == SHORT
-    inputs = samples.load([1, 0])
+    inputs = samples.read([1, 0])
     assert [inputs[name].shape for name in inputs] == [(2, 128), (2, 1)]
     assert inputs[fastpitch.SYMBOLS][0, :8].tolist() == alphabet.numbers_of("sentence")
     assert inputs[fastpitch.SYMBOL_COUNT].ravel().tolist() == [

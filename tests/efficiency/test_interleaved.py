@@ -83,7 +83,7 @@ def measure(
         return generator.run_pass(job, 0.12)
 
     cold = [job] * is_cold
-    turns = interleaved.measure(job, process, batch, QUICK, run_pass=run_pass, gpus=gpus, cold=cold)
+    turns = interleaved.measure_in_turns(job, process, batch, QUICK, run_pass=run_pass, gpus=gpus, cold=cold)
     return turns, len(generator.calls)
 
 

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from tests.frameworks.gpu_packages import unpack_from_pypi
-from tritonproof.build import runtimes
+from tritonproof.build import in_process
 from tritonproof.frameworks.pytorch import run
 from tritonproof.host.targets import CPU
 from tritonproof.models import all_models
@@ -67,7 +67,7 @@ def converted_by(format_: Format, job: ConversionJob, folder: Path) -> Callable[
     assert steps
     assert [path.name for path in folder.iterdir()] == [format_.artifact]
     case = Case(CPU, job.model, format_, None, job.precision)
-    return runtimes.open_in_process(case, folder / format_.artifact, DEPLOYMENT)
+    return in_process.open_in_process(case, folder / format_.artifact, DEPLOYMENT)
 
 
 @pytest.fixture(scope="session")

@@ -13,7 +13,7 @@ from torch import nn
 
 from tests.formats.conftest import Small, converted_by, job_of, samples_of
 from tritonproof.base.errors import ProofError
-from tritonproof.build import runtimes
+from tritonproof.build import in_process
 from tritonproof.formats import all_formats, onnx
 from tritonproof.frameworks import pytorch, tensorrt
 from tritonproof.host import machine
@@ -41,13 +41,13 @@ def test_format_matches_framework_at_any_batch(
 
     def load(indices: Sequence[int]) -> Arrays:
         loaded.extend(indices)
-        return training.load(indices)
+        return training.read(indices)
 
-    calibration = dataclasses.replace(training, load=load)
+    calibration = dataclasses.replace(training, read=load)
     converted = converted_by(format_, job_of(model, network, precision, calibration=calibration), tmp_path)
     evaluation = samples_of("evaluation")
     for batch in (1, 3, 8):
-        inputs = evaluation.load(range(batch))
+        inputs = evaluation.read(range(batch))
         expected, outputs = model.run(network, inputs)["y"], converted(inputs)["y"]
         assert outputs.dtype == np.float32, "clients of every precision receive the same types"
         error = np.abs(outputs - expected).max() / np.abs(expected).max()
@@ -149,6 +149,6 @@ def test_onnx_runtime_without_cuda_is_an_error(job: ConversionJob, tmp_path: Pat
     FORMATS["onnx"].convert(job, artifact)
     settings = {"device": "cuda", "device_id": "0", "threads": "1", "accelerator": "", "precision": "fp32"}
     with pytest.raises(RuntimeError, match=r"cannot use CUDAExecutionProvider .* CPUExecutionProvider"):
-        runtimes.load_runtime("onnx.py").load(
+        in_process.load_runtime("onnx.py").load(
             artifact, settings | {"large": "0", "tf32": "1", "tensors": "torch"}
         )

@@ -10,8 +10,8 @@ from msgspec import structs
 from tests.formats.conftest import job_of
 from tests.user_models import networks
 from tritonproof.build.configuration import model_config
-from tritonproof.build.runtimes import open_in_process
-from tritonproof.cases import matrix_of
+from tritonproof.build.in_process import open_in_process
+from tritonproof.cases import profile_of
 from tritonproof.formats.onnx import OPENVINO
 from tritonproof.host import machine
 from tritonproof.host.targets import CPU
@@ -31,7 +31,7 @@ def test_backend_gets_one_file_with_external_weights_merged(tmp_path: Path) -> N
     convert(model, artifact)
     assert [path.name for path in artifact.parent.iterdir()] == ["model.onnx"]
     alone = model_of("alone", OnnxOptions(artifact))
-    inputs = model.samples("evaluation", None, None).load([0, 1])
+    inputs = model.samples("evaluation", None, None).read([0, 1])
     expected, actual = (
         each_model.run(each_model.load(None).network, inputs)["scores"] for each_model in (model, alone)
     )
@@ -46,7 +46,7 @@ def test_instances_share_threads_by_streams(
     monkeypatch.setattr(machine, "cores", lambda: cores)
     model = model_of("mine", OnnxOptions(networks.linear(tmp_path / "net.onnx")))
     case = Case(CPU, model, OPENVINO, None, "fp32")
-    deployment = structs.replace(matrix_of(model, CPU).deployment, instances=instances)
+    deployment = structs.replace(profile_of(model, CPU).deployment, instances=instances)
     parameters = model_config(case, deployment, native=True).parameters
     settings = {name: value.string_value for name, value in parameters.items()}
     assert settings["INFERENCE_NUM_THREADS"] == str(cores)
@@ -65,8 +65,8 @@ def test_openvino_matches_framework(tmp_path: Path, write: Callable[[Path], Path
         pytest.skip(reason)
     model = model_of("mine", OnnxOptions(write(tmp_path / "net.onnx")))
     case = convert(model, tmp_path / "model.onnx")
-    run = open_in_process(case, tmp_path / "model.onnx", matrix_of(model, CPU).deployment)
-    inputs = model.samples("evaluation", None, None).load([0, 1, 2])
+    run = open_in_process(case, tmp_path / "model.onnx", profile_of(model, CPU).deployment)
+    inputs = model.samples("evaluation", None, None).read([0, 1, 2])
     expected = model.run(model.load(None).network, inputs)
     for name, values in run(inputs).items():
         np.testing.assert_allclose(values, expected[name], atol=1e-5 * np.abs(expected[name]).max())

@@ -14,7 +14,7 @@ from torch import nn
 
 from tests.formats.conftest import Small, job_of, samples_of
 from tritonproof.base.errors import NotAvailableError, ProofError
-from tritonproof.build import runtimes
+from tritonproof.build import in_process
 from tritonproof.formats import pt2
 from tritonproof.frameworks.pytorch import run
 from tritonproof.models import all_models
@@ -26,7 +26,7 @@ SETTINGS = {"device": "cpu", "device_id": "0", "threads": "2", "large": "0", "tf
 
 def arrays(count: int) -> Arrays:
     """The inputs of the first samples."""
-    return samples_of("evaluation").load(range(count))
+    return samples_of("evaluation").read(range(count))
 
 
 class Built(NamedTuple):
@@ -71,7 +71,7 @@ def package(built: Built) -> Path:
 
 
 def open_package(path: Path) -> Callable[[Arrays], list[np.ndarray]]:
-    predict = runtimes.load_runtime("pytorch.py").load(path, SETTINGS)
+    predict = in_process.load_runtime("pytorch.py").load(path, SETTINGS)
     return lambda inputs: predict(list(inputs.values()))
 
 
@@ -116,7 +116,7 @@ def test_export_takes_several_inputs_of_any_batch() -> None:
     job = job_of(micro)
     exported = pt2.exported_program(job).module()
     for batch in (1, 3):
-        inputs = micro.samples("evaluation", None, None).load(range(batch))
+        inputs = micro.samples("evaluation", None, None).read(range(batch))
         for name, values in micro.run(exported, inputs).items():
             np.testing.assert_allclose(values, micro.run(job.network, inputs)[name], atol=1e-3)
 

@@ -17,7 +17,7 @@ import pytest
 from tests.formats import conftest
 from tests.formats.conftest import converted_by, job_of
 from tritonproof.base.errors import ProofError
-from tritonproof.build import runtimes
+from tritonproof.build import in_process
 from tritonproof.formats import onnx, tf
 from tritonproof.formats.tf import TRT
 from tritonproof.frameworks import tensorflow
@@ -85,7 +85,7 @@ def test_format_matches_framework_at_any_batch(
     converted = converted_by(format_, dataclasses.replace(job, precision=precision), tmp_path)
     evaluation = samples_of("evaluation")
     for batch in (1, 3, 8):
-        inputs = evaluation.load(range(batch))
+        inputs = evaluation.read(range(batch))
         expected, outputs = model.run(network, inputs), converted(inputs)
         for tensor in model.outputs:
             assert outputs[tensor.name].shape == (batch, *tensor.shape)
@@ -115,8 +115,8 @@ def test_saved_model_is_frozen_with_outputs_in_requested_order(
 ) -> None:
     folder = tmp_path / "model.savedmodel"
     tf.SAVED_MODEL.convert(job, folder)
-    runtime = runtimes.load_runtime("tf_savedmodel.py")
-    x = samples_of("evaluation").load([0, 1, 2])["x"]
+    runtime = in_process.load_runtime("tf_savedmodel.py")
+    x = samples_of("evaluation").read([0, 1, 2])["x"]
     y, largest = runtime.load(folder, SETTINGS)([x])
     swapped = runtime.load(folder, SETTINGS | {"outputs": "largest,y"})([x])
     assert (y.shape, largest.shape) == ((3, 5), (3, 1))
@@ -129,7 +129,7 @@ def test_saved_model_is_frozen_with_outputs_in_requested_order(
 
 @pytest.mark.skipif(bool(machine.gpu_names()), reason="this machine has a GPU, so there is nothing to refuse")
 def test_tensorflow_without_gpu_is_an_error(tmp_path: Path) -> None:
-    runtime = runtimes.load_runtime("tf_savedmodel.py")
+    runtime = in_process.load_runtime("tf_savedmodel.py")
     with pytest.raises(RuntimeError, match="TensorFlow finds 0 GPUs and no GPU 0"):
         runtime.load(tmp_path, SETTINGS | {"device": "cuda"})
 

@@ -99,7 +99,7 @@ def test_oldest_pytorch_computes_the_same(
         pytest.skip("the model has no such format")
     path = tmp_path / "model.pt"
     format_.convert(job_of(model), path)
-    rows = model.samples("evaluation", None, None).load(range(4))
+    rows = model.samples("evaluation", None, None).read(range(4))
     inputs = {value.name: rows[value.name] for value in model.inputs}
     files = path, tmp_path / "inputs.npz", tmp_path / "outputs.npz"
     np.savez(files[1], **inputs)

@@ -124,7 +124,7 @@ def read_inputs(*inputs: Tensor) -> Callable[[Path], object]:
     def read(path: Path) -> object:
         stored = read_samples(path.parent, inputs)
         sized_inputs(inputs, stored)
-        rows = stored.load(range(len(stored)))
+        rows = stored.read(range(len(stored)))
         assert all(len(array) == len(stored) for array in rows.values())
         return rows
 

@@ -16,9 +16,10 @@ from msgspec import structs
 from fixtures import summary
 from tests import examples
 from tests.helpers import PRINTING
-from tests.text.every_output import Reporter
+from tests.reports.text.every_output import Reporter
 from tritonproof.record import files
 from tritonproof.record.schema import (
+    BaselineComparison,
     CaseKey,
     Conversation,
     Estimate,
@@ -28,7 +29,6 @@ from tritonproof.record.schema import (
     Record,
     SameAnswers,
     ServedSide,
-    UpgradeComparison,
     VerifiedAnswers,
 )
 from tritonproof.reports.__main__ import main
@@ -97,7 +97,7 @@ def _examples() -> list[Record]:
         accuracy=None,
         loads=(),
         conversation=Conversation("sequence", 4, 12, "", passed=True, alone=True),
-        against=UpgradeComparison("/srv/models", here, there, ("low on something",)),
+        against=BaselineComparison("/srv/models", here, there, ("low on something",)),
     )
     failed = structs.replace(examples.failed_accuracy(), same_answers=apart)
     return [

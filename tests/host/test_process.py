@@ -14,7 +14,7 @@ from tests.conftest import DEPLOYMENT, DOUBLING, MakeBuild
 from tests.helpers import ENDED_S, ROOT, Household
 from tests.serve.programs import script
 from tritonproof.base.errors import ProofError
-from tritonproof.efficiency.in_process import in_process
+from tritonproof.efficiency.worker import artifact_worker
 from tritonproof.frameworks import NO_TELEMETRY
 from tritonproof.host.process import (
     CHECKOUT_VARIABLES,
@@ -82,7 +82,7 @@ def test_models_served_and_in_process_get_speed_variables_but_no_secrets(
     assert len(served) == 3, "the guard, the server and the model's process"
     assert_handed_on(served)
     sample = {built.case.model.inputs[0].name: np.ones((1, 4), np.float32)}
-    with in_process(built, DEPLOYMENT, sample) as worker:
+    with artifact_worker(built, DEPLOYMENT, sample) as worker:
         worker.wait_ready()
         beside = environments(worker.process.pid)
     assert len(beside) == 2, "the guard and the model's process"

@@ -76,7 +76,7 @@ def test_both_builds_of_a_pair_share_windows() -> None:
 
 def test_spent_budget_reports_remaining_seconds() -> None:
     one, _ = in_pairs(20 * 0.97, budget_s=7.0)
-    assert (one.verdict, one.passes) == ("not shown", 12), "of 0.6 s each"
+    assert (one.verdict, one.passes) == ("inconclusive", 12), "of 0.6 s each"
     assert one.seconds_to_settle is not None
     assert one.seconds_to_settle > 0
     assert in_pairs(budget_s=1.0, elapsed_s=100.0)[0].passes == 6, "six pairs at least"
@@ -137,12 +137,12 @@ def compared(speed: float, pairs: int, points: int) -> SpeedComparison:
 @pytest.mark.parametrize(
     ("speed", "pairs", "points", "verdict"),
     [
-        (0.5, 11, 12, "not shown"),
+        (0.5, 11, 12, "inconclusive"),
         (0.5, 12, 12, "failed"),
         (0.5, 8, 1, "failed"),
         (0.98, 8, 1, "passed"),
         (0.5, 9, 2, "failed"),
-        (0.5, 9, 3, "not shown"),
+        (0.5, 9, 3, "inconclusive"),
     ],
 )
 def test_more_points_need_more_pairs(speed: float, pairs: int, points: int, verdict: str) -> None:
@@ -162,7 +162,7 @@ def test_first_look_is_later_among_more_points(points: int, looks: list[int]) ->
 def test_proven_points_leave_their_share_to_the_others() -> None:
     """Twelve points share one allowed chance: the smallest must keep to a twelfth of it, the last to all."""
     slow, very_slow = compared(0.5, 10, 12), compared(0.5, 16, 12)
-    assert slow.verdict == "not shown"
+    assert slow.verdict == "inconclusive"
     assert {one.verdict for one in with_verdicts([slow, *[very_slow] * 11])} == {"failed"}
 
 

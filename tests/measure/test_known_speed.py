@@ -10,7 +10,7 @@ import pytest
 from tests.measure import timed_server
 from tests.measure.timed_server import SHAPES, Timed, service_times_ms
 from tritonproof.measure.stopping import MeasuringPlan
-from tritonproof.record.schema import Load, LoadPoint
+from tritonproof.record.schema import LoadPoint, LoadResult
 
 (SERVICE_MS,) = service_times_ms("fixed")
 ONLINE = LoadPoint("online", 1, 8)
@@ -24,7 +24,7 @@ def timed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Timed]:
     assert not list(Path("/dev/shm").glob(f"*_{os.getpid()}_IN*"))
 
 
-def known(timed: Timed, shape: str, budget_s: float, least: float, most: float) -> Load:
+def known(timed: Timed, shape: str, budget_s: float, least: float, most: float) -> LoadResult:
     """A load point whose throughput is that of the server's own log, which has when it began each request.
     What may differ is twice the 95 % interval, beyond which a right estimate lies once in a thousand times,
     but no less and no more than these shares."""

@@ -209,7 +209,7 @@ def test_missing_dataset_gives_text_with_checkpoint_vocabulary(full: Model, fold
     assert own.labels is None
     assert 24 <= len(own) <= 128
     for samples, vocabulary in ((own, WORDS), (other, words)):
-        inputs = samples.load(range(len(samples)))
+        inputs = samples.read(range(len(samples)))
         assert list(inputs) == ["input__0", "input__1", "input__2"]
         assert all(a.shape == (len(samples), 384) and a.dtype == np.int32 for a in inputs.values())
         tokens = [vocabulary[i] for i in inputs["input__0"][0]]

@@ -130,7 +130,7 @@ def test_impossible_mel_length_is_refused() -> None:
 
 
 def test_random_weights_speak_plausibly() -> None:
-    inputs = FULL.samples("evaluation", None, None).load([0, 1])
+    inputs = FULL.samples("evaluation", None, None).read([0, 1])
     outputs = FULL.run(FULL.load(None).network, inputs)
     spoken = outputs[DURATIONS][inputs[SYMBOLS] > 0]
     assert 2 <= np.quantile(spoken, 0.02) < np.quantile(spoken, 0.98) <= 8
@@ -143,7 +143,7 @@ def test_invented_texts_have_real_symbols_and_many_lengths() -> None:
     for split in ("evaluation", "training"):
         samples = FULL.samples(split, None, None)
         assert samples.labels is None
-        inputs = samples.load(range(len(samples)))
+        inputs = samples.read(range(len(samples)))
         counts = inputs[SYMBOL_COUNT].ravel()
         assert (len(counts), counts.min(), counts.max()) == (64, 60, 128)
         np.testing.assert_array_equal((inputs[SYMBOLS] > 0).sum(axis=1), counts)

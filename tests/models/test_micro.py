@@ -41,7 +41,7 @@ class Run(NamedTuple):
 def committed(name: str) -> Run:
     model = MICRO[name]
     samples = model.samples("evaluation", None, None)
-    inputs, network = samples.load(range(ROWS.get(name, len(samples)))), model.load(None).network
+    inputs, network = samples.read(range(ROWS.get(name, len(samples)))), model.load(None).network
     return Run(model, samples, inputs, network, model.run(network, inputs))
 
 
@@ -87,7 +87,7 @@ def test_training_and_evaluation_samples_are_disjoint(name: str) -> None:
     def rows(samples: Samples) -> set[object]:
         if "resnet50" in name:  # two people may write the same digit
             return set(samples.ids)
-        arrays = samples.load(range(len(samples))).values()
+        arrays = samples.read(range(len(samples))).values()
         return {tuple(values[row].tobytes() for values in arrays) for row in range(len(samples))}
 
     training, evaluation = (MICRO[name].samples(split, None, None) for split in ("training", "evaluation"))

@@ -108,7 +108,7 @@ def test_cases_are_read_lazily_with_small_labels(decathlon: Path) -> None:
     samples = nnunet.tumours("evaluation", decathlon)
     for file, content in contents.items():
         file.write_bytes(content)
-    images = samples.load([1, 0])[nnunet.INPUT]
+    images = samples.read([1, 0])[nnunet.INPUT]
     assert images.shape == (2, 4, 128, 128, 128)
     assert images.dtype == np.float32
     assert [label.dtype for label in samples.labels] == [np.uint8, np.uint8]
@@ -166,7 +166,7 @@ def test_invalid_dataset_is_refused(problem: str, decathlon: Path) -> None:
 
     def use() -> None:
         samples = nnunet.tumours("evaluation", decathlon)
-        samples.load(range(len(samples)))
+        samples.read(range(len(samples)))
 
     with pytest.raises(InputError, check=lambda error: error.where.startswith(str(decathlon / place))):
         use()
@@ -196,7 +196,7 @@ def test_preparation_crops_normalizes_and_transposes(tmp_path: Path) -> None:
 
 def test_missing_dataset_gives_unlabelled_full_size_phantoms() -> None:
     samples = nnunet.tumours("evaluation", None)
-    image = samples.load([1])[nnunet.INPUT]
+    image = samples.read([1])[nnunet.INPUT]
     assert samples.labels is None
     assert (image.shape, image.dtype) == ((1, 4, 128, 128, 128), np.float32)
     assert image[0][:, image[0, 0] != 0].std(axis=1) == pytest.approx(1, abs=1e-3)

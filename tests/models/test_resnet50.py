@@ -42,7 +42,7 @@ def test_every_image_is_labelled_by_its_synset(imagenet: Path) -> None:
     assert samples.labels is not None
     assert samples.labels.tolist() == [3, 3, 3, 998, 998]
     assert samples.ids[3] == "n00000998/image_3.png"
-    assert samples.load([4, 0])[resnet50.INPUT].shape == (2, 3, 224, 224)
+    assert samples.read([4, 0])[resnet50.INPUT].shape == (2, 3, 224, 224)
 
 
 def test_train_and_val_are_distinguished(imagenet: Path, tmp_path_factory: pytest.TempPathFactory) -> None:

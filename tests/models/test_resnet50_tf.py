@@ -179,7 +179,7 @@ def test_random_weights_are_seeded_with_sane_outputs() -> None:
     assert not weights.trained
     assert weights.origin == f"random, seed {resnet50_tf.SEED}"
     samples = FULL.samples("evaluation", None, None)
-    outputs = FULL.run(weights.network, samples.load(range(2)))
+    outputs = FULL.run(weights.network, samples.read(range(2)))
     assert outputs["probabilities"].max() < 0.5, "logits so large that only one class has a probability"
     assert outputs["probabilities"].std(axis=0).max() > 1e-4, "the image does not matter"
     # The generator makes the kernels; BatchNorm is arithmetic on them.
@@ -195,7 +195,7 @@ def test_images_keep_pixels_and_synset_labels(tmp_path: Path) -> None:
     for image, synset in zip(pixels, (3, 998), strict=True):
         Image.fromarray(image).save(tmp_path / f"n{synset:08d}" / "image.png")
     samples = FULL.samples("evaluation", tmp_path, None)
-    images = samples.load([0, 1])["input"]
+    images = samples.read([0, 1])["input"]
     assert images.dtype == np.float32
     # The shorter side is 256 already, so only the crop applies: every value must come back exactly.
     np.testing.assert_array_equal(images, pixels[:, 16:240, 16:240].astype(np.float32))

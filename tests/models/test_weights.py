@@ -8,7 +8,7 @@ import torch
 from tests.models.published import State, saved
 from tritonproof.base.errors import InputError
 from tritonproof.build.builds import build_inputs
-from tritonproof.cases import matrix_of
+from tritonproof.cases import profile_of
 from tritonproof.formats import all_formats
 from tritonproof.host import machine
 from tritonproof.host.targets import CPU
@@ -106,4 +106,6 @@ def test_package_versions_are_part_of_the_build(model: Model, monkeypatch: pytes
     for format_ in all_formats():
         if model.framework in format_.frameworks:
             case = Case(CPU, model, format_, None, "fp32")
-            assert needed <= build_inputs(case, "digest", matrix_of(model, CPU).deployment)["versions"].keys()
+            assert (
+                needed <= build_inputs(case, "digest", profile_of(model, CPU).deployment)["versions"].keys()
+            )

@@ -18,7 +18,7 @@ from tests.user_models.networks import linear, rows
 from tritonproof.formats import trt
 from tritonproof.host import machine
 from tritonproof.host.targets import TARGETS, present_targets
-from tritonproof.run.settings import Settings
+from tritonproof.settings.settings import Settings
 
 PAIR = ("-k", "cpu-resnet50-micro and ts and fp32")
 

@@ -14,7 +14,7 @@ from tests import examples
 from tests.consistency.answering_servers import Memory, with_memory
 from tests.helpers import ROOT, WITHOUT, Collect
 from tritonproof.consistency.served import ServedModel
-from tritonproof.record.schema import GATES, GateResult, Load, VerifiedAnswers
+from tritonproof.record.schema import GATES, GateResult, LoadResult, VerifiedAnswers
 
 CASE = "cpu-resnet50-micro-onnx-fp32"
 TEST = """
@@ -65,7 +65,7 @@ class Seen:
     """Inputs of a run's tests, and observations of them."""
 
     model: ServedModel
-    load: Load | None = None
+    load: LoadResult | None = None
     loaded: list[str] = field(default_factory=list)
     """The scenarios of the model's loads, in order."""
     gates: dict[str, tuple[str, GateResult]] = field(default_factory=dict)

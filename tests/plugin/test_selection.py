@@ -12,7 +12,7 @@ from fixtures.selection import is_selected, positive_words
 from tests.helpers import ROOT, WITHOUT, Collect
 from tritonproof import cases
 from tritonproof.accuracy.precisions import tolerance_of
-from tritonproof.cases import matrix_of, precisions_of
+from tritonproof.cases import precisions_of, profile_of
 from tritonproof.formats import all_formats
 from tritonproof.frameworks import pytorch
 from tritonproof.host import targets
@@ -113,7 +113,7 @@ def test_published_target_selects_what_was_published(name: str) -> None:
             & (rows.accelerator.fillna("") == (case.accelerator or ""))
             & (rows.precision == case.precision)
         ]
-        matrix = matrix_of(case.model, target)
+        matrix = profile_of(case.model, target)
         assert list(matrix.batches) == sorted(own[own.scenario == "offline"].batch.unique()), case
         online = sorted(own[own.scenario == "online"].concurrency.unique())
         assert not online or list(matrix.concurrencies) == online, case
@@ -136,7 +136,7 @@ def test_every_case_has_tolerance_floor_and_matrix() -> None:
         for case in cases.cases_of(target):
             assert tolerance_of(case, case.precision).source, case
             assert case.model.metrics[0].limits[case.precision].source, case
-            matrix = matrix_of(case.model, target)
+            matrix = profile_of(case.model, target)
             assert max(matrix.batches) <= matrix.deployment.max_batch_size, case
 
 

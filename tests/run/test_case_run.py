@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.helpers import ROOT, settings
-from tritonproof.build import baseline_source, runtimes
+from tritonproof.build import baselines, in_process
 from tritonproof.cases import cases_of
 from tritonproof.host import locks
 from tritonproof.host.targets import CPU
@@ -41,7 +41,7 @@ def test_contributing_example_converts_serves_and_measures(
     assert speed.startswith("Estimate(value=")
     assert namespace["run"].server.process.poll() is not None, "it ends with the block"
 
-    earlier = dataclasses.replace(namespace["settings"], against=baseline_source.parse(f"{tmp_path}/repos"))
+    earlier = dataclasses.replace(namespace["settings"], against=baselines.parse(f"{tmp_path}/repos"))
     case = namespace["case"]
     with ModelRun(case.model, case.target, earlier) as model_run, CaseRun(case, model_run) as run:
         baseline = run.baseline
@@ -109,7 +109,7 @@ def test_loading_shares_the_machine_and_running_does_not(
         yield noting("server")()
 
     monkeypatch.setattr("tritonproof.run.model_run.framework_model_on", noting("reference"))
-    monkeypatch.setattr(runtimes, "open_in_process", noting("oracle"))
+    monkeypatch.setattr(in_process, "open_in_process", noting("oracle"))
     monkeypatch.setattr(case_run, "serve", serve)
     case = next(cases_of(CPU))
     model = dataclasses.replace(case.model, load=noting("load"), samples=noting("samples"))

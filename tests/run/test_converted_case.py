@@ -14,7 +14,7 @@ from tests import examples
 from tests.helpers import settings
 from tests.host.fake_nvml import Nvml, in_place_of_nvml
 from tritonproof.base.errors import NotAvailableError
-from tritonproof.build import builds, runtimes
+from tritonproof.build import builds, in_process
 from tritonproof.cases import cases_of
 from tritonproof.efficiency import best_points
 from tritonproof.efficiency.machine_peak import peak_kind
@@ -70,7 +70,7 @@ def two_a100s(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]
         return SEEN["backend"]
 
     @contextlib.contextmanager
-    def in_process(*_arguments: Any, **options: Any) -> Iterator[Any]:
+    def worker_beside(*_arguments: Any, **options: Any) -> Iterator[Any]:
         SEEN["in process"] = options
         yield SimpleNamespace(wait_ready=lambda: None)
 
@@ -83,10 +83,10 @@ def two_a100s(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]
     (other_machine := tmp_path / "machine").mkdir()  # no test waits for measurements on this one
     monkeypatch.setattr(locks, "MACHINE", other_machine)
     monkeypatch.setattr(case_run, "serve", serve)
-    monkeypatch.setattr(efficiency, "in_process", in_process)
+    monkeypatch.setattr(efficiency, "artifact_worker", worker_beside)
     monkeypatch.setattr(efficiency, "known_loads", lambda _run: [examples.load("online", 8, 100.0)])
     monkeypatch.setattr(best_points, "best_points", lambda _case, loads: loads)
-    monkeypatch.setattr(runtimes, "open_in_process", lambda *_arguments: Opened())
+    monkeypatch.setattr(in_process, "open_in_process", lambda *_arguments: Opened())
     monkeypatch.setattr("tritonproof.run.model_run.framework_model_on", lambda *_arguments: Opened())
     monkeypatch.setattr(builds, "find", find)
     monkeypatch.setattr(best_points, "reference_load", lambda *_arguments: examples.load("online", 8, 100.0))

@@ -12,7 +12,7 @@ import torch
 from msgspec import structs
 from torch import nn
 
-from tritonproof.build import builds, runtimes
+from tritonproof.build import builds, in_process
 from tritonproof.build.builds import BuiltModel
 from tritonproof.build.configuration import model_config
 from tritonproof.formats import all_formats
@@ -21,7 +21,7 @@ from tritonproof.host.targets import CPU
 from tritonproof.models import all_models
 from tritonproof.record.schema import Deployment
 from tritonproof.serve.server import Server
-from tritonproof.spec import Case, Model, Samples, Tensor, Weights
+from tritonproof.spec import Case, FrameworkModel, Model, Samples, Tensor
 
 MAX_BATCH = 8
 DEPLOYMENT = Deployment(MAX_BATCH, 1, (MAX_BATCH,), 2_000_000, False, warmup=False)
@@ -70,16 +70,16 @@ NETWORK = Small().eval()
 @pytest.fixture(scope="module", params=["onnx", "ts-trace", "ts-script"])
 def built(request: pytest.FixtureRequest, server_of_models: tuple[Server, Path]) -> BuiltModel:
     case = Case(CPU, model_of(), FORMATS[request.param], None, "fp32")
-    weights = Weights(NETWORK, "test", "w1", trained=False)
+    weights = FrameworkModel(NETWORK, "test", "w1", trained=False)
     root = server_of_models[1].parent
     return builds.build(case, weights, DEPLOYMENT, root, native=False, calibration=samples)
 
 
 def on_tensors(built: BuiltModel) -> Any:
     """The build's runtime, opened on the CPU as on a GPU."""
-    settings = runtimes.runtime_settings(built.case, DEPLOYMENT)
+    settings = in_process.runtime_settings(built.case, DEPLOYMENT)
     settings |= {"device": "cpu", "device_id": "0", "tensors": "torch"}
-    return runtimes.load_runtime(built.case.format.runtime).load(built.artifact, settings)
+    return in_process.load_runtime(built.case.format.runtime).load(built.artifact, settings)
 
 
 @pytest.mark.parametrize("rows", [1, 3, MAX_BATCH])
@@ -89,7 +89,7 @@ def test_runtime_takes_and_returns_device_tensors(built: BuiltModel, rows: int) 
     tensors = on_tensors(built)([torch.from_numpy(values) for values in inputs.values()])
     assert all(isinstance(tensor, torch.Tensor) for tensor in tensors)
     # The conversion test runs it like this, on a GPU too.
-    arrays = runtimes.through_the_host(on_tensors(built), "cpu")(list(inputs.values()))
+    arrays = in_process.through_the_host(on_tensors(built), "cpu")(list(inputs.values()))
     assert all(isinstance(array, np.ndarray) for array in arrays)
     for tensor, array, values in zip(tensors, arrays, expected.values(), strict=True):
         np.testing.assert_allclose(tensor.numpy(), values, atol=1e-5)
@@ -116,9 +116,9 @@ def test_inputs_may_be_views_and_outputs_persist(built: BuiltModel) -> None:
 @pytest.mark.parametrize("tf32", [True, False])
 def test_pytorch_products_follow_tf32_setting(built: BuiltModel, tf32: bool) -> None:
     """PyTorch's default is TF32 for convolutions only."""
-    settings = runtimes.runtime_settings(built.case, structs.replace(DEPLOYMENT, tf32=tf32))
+    settings = in_process.runtime_settings(built.case, structs.replace(DEPLOYMENT, tf32=tf32))
     with tf32_products(allowed=not tf32):
-        runtimes.load_runtime("pytorch.py").load(
+        in_process.load_runtime("pytorch.py").load(
             built.artifact, settings | {"device": "cpu", "device_id": "0"}
         )
         assert (torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32) == (tf32, tf32)
@@ -126,7 +126,7 @@ def test_pytorch_products_follow_tf32_setting(built: BuiltModel, tf32: bool) -> 
 
 def test_pytorch_waits_for_its_stream(monkeypatch: pytest.MonkeyPatch) -> None:
     waited: list[str] = []
-    runtime = runtimes.load_runtime("pytorch.py")
+    runtime = in_process.load_runtime("pytorch.py")
     network = torch.nn.Identity()
     monkeypatch.setattr(runtime.torch.jit, "load", lambda _path, **_options: network)
     monkeypatch.setattr(

@@ -88,7 +88,7 @@ ROW, PICTURE = Tensor("X", "FP32", (2, 3)), Tensor("X", "FP32", (3, -1, -1))
 
 
 def sample(path: Path, tensor: Tensor = ROW) -> Any:
-    return read_samples(path.parent, (tensor,)).load([0])
+    return read_samples(path.parent, (tensor,)).read([0])
 
 
 def settings_of_samples(path: Path) -> Any:

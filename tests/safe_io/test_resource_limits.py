@@ -49,7 +49,7 @@ def archive(path: Path, **members: bytes) -> Path:
 
 
 def samples(path: Path, tensor: Tensor = ROW) -> Any:
-    return read_samples(path, (tensor,)).load([0])
+    return read_samples(path, (tensor,)).read([0])
 
 
 def unpacked(folder: Path) -> Any:

@@ -81,9 +81,9 @@ def test_called_models_are_loaded_and_nothing_is_written(
     before = contents(repository)
     loaded, model = load(server, found, name)
     samples = send_first_request(server, model, None).samples
-    answer = server.infer(name, model, samples.load([0]))
+    answer = server.infer(name, model, samples.read([0]))
     assert loaded.called_names == ("doubler",)
-    assert answer["OUT"] == pytest.approx((4 if name == "chain" else 2) * samples.load([0])["IN"])
+    assert answer["OUT"] == pytest.approx((4 if name == "chain" else 2) * samples.read([0])["IN"])
     assert contents(repository) == before
 
 
@@ -91,7 +91,7 @@ def test_missing_configuration_comes_from_server(server: Server, found: Found) -
     _, model = load(server, found, "completing")
     assert model.inputs == (Tensor("IN", "FP32", (3,)),)
     assert model.outputs == (Tensor("OUT", "FP32", (3,)),)
-    assert model.matrices["cpu"].deployment.max_batch_size == 2
+    assert model.profiles["cpu"].deployment.max_batch_size == 2
 
 
 @pytest.mark.parametrize("shared_memory", ["system", "none"])
@@ -225,7 +225,7 @@ def test_lengths_are_tried_in_order() -> None:
     server = Asked(224)
     result = ask(server, Tensor("IN", "FP32", (-1, -1)))
     assert server.lengths == [16, 224]
-    assert result.samples.load([0])["IN"].shape == (1, 224, 224)
+    assert result.samples.read([0])["IN"].shape == (1, 224, 224)
 
 
 def test_rejected_lengths_within_size_limit_report_error_of_the_model() -> None:

@@ -16,7 +16,7 @@ from tests.serve.programs import script
 from tests.whole_runs.suite import suite
 from tritonproof.base.errors import NotAvailableError
 from tritonproof.build.builds import BuiltModel
-from tritonproof.cases import cases_of, matrix_of
+from tritonproof.cases import cases_of, profile_of
 from tritonproof.formats import all_formats
 from tritonproof.frameworks import tensorrt
 from tritonproof.frameworks.tensorrt import TensorRT
@@ -117,7 +117,9 @@ def test_memory_pools_hold_largest_batches() -> None:
 
     def pools(model: str) -> dict[str, int]:
         case = next(case for case in cases_of(A100) if case.model.name == model)
-        options = [option.split("=") for option in pool_options(case, matrix_of(case.model, A100).deployment)]
+        options = [
+            option.split("=") for option in pool_options(case, profile_of(case.model, A100).deployment)
+        ]
         return {name: int(value.rpartition(":")[2]) for name, value in options}
 
     assert pool_options(next(iter(cases_of(CPU))), DEPLOYMENT) == []
@@ -125,7 +127,7 @@ def test_memory_pools_hold_largest_batches() -> None:
         "--pinned-memory-pool-byte-size": 256 * MIB,
         "--cuda-memory-pool-byte-size": 64 * MIB,
     }
-    deployment = matrix_of(MODELS["nnunet"], A100).deployment
+    deployment = profile_of(MODELS["nnunet"], A100).deployment
     volumes = deployment.max_batch_size * MODELS["nnunet"].inputs[0].row_bytes
     assert volumes > 64 * MIB
     for size in pools("nnunet").values():

@@ -106,4 +106,4 @@ def test_sequence_start_and_end_are_separate_requests_if_needed(models: Models) 
     for name in ("down", "picky"):
         assert send_first_request(server, by_name[name], None).samples
     with pytest.raises(ProofError, match="the first or the last"):
-        converse(server, by_name["picky"], [Message(SAMPLES.load([0]))])
+        converse(server, by_name["picky"], [Message(SAMPLES.read([0]))])

@@ -10,7 +10,7 @@ from msgspec import structs
 from tests import examples, toy
 from tests.helpers import ROOT, Collect
 from tritonproof.base.errors import InputError
-from tritonproof.record.schema import CertifiedPercentile, Estimate, Load, LoadPoint
+from tritonproof.record.schema import CertifiedPercentile, Estimate, LoadPoint, LoadResult
 from tritonproof.reports.text.load_point import speed_failures
 from tritonproof.spec import Case
 from tritonproof.thresholds import Thresholds, read
@@ -28,7 +28,7 @@ def thresholds(folder: Path, text: str, *cases: Case) -> Thresholds:
     return result
 
 
-def load(p99_ms: Estimate | None = None, **changes: Any) -> Load:
+def load(p99_ms: Estimate | None = None, **changes: Any) -> LoadResult:
     """A load point with this p99 latency."""
     one = examples.load("online", 16, 1000.0, **changes)
     return one if p99_ms is None else structs.replace(one, latency_ms={**one.latency_ms, "p99": p99_ms})
@@ -68,12 +68,12 @@ OPEN = Estimate(4.0, 3.9, 4.9, open_above=True)
     ("p99_ms", "bound_ms", "verdict"),
     [
         (Estimate(4.0, 3.9, 5.0), None, "passed"),
-        (Estimate(4.9, 4.7, 5.1), None, "not shown"),
-        (Estimate(5.2, 5.0, 5.4), None, "not shown"),
+        (Estimate(4.9, 4.7, 5.1), None, "inconclusive"),
+        (Estimate(5.2, 5.0, 5.4), None, "inconclusive"),
         (Estimate(5.4, 5.1, 5.7), None, "failed"),
-        (OPEN, None, "not shown"),  # the interval is open above, and the p99 is not certified
+        (OPEN, None, "inconclusive"),  # the interval is open above, and the p99 is not certified
         (OPEN, 4.9, "passed"),
-        (OPEN, 5.2, "not shown"),
+        (OPEN, 5.2, "inconclusive"),
     ],
 )
 def test_point_verdict_follows_its_budget(

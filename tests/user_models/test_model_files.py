@@ -40,7 +40,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("name", SOURCES)
 def test_code_that_can_be_imported_changes_the_build(folder: Path, name: str) -> None:
-    plain = toy.case(toy.model(source=folder / "mine.py"))
+    plain = toy.case(toy.model(defined_in=folder / "mine.py"))
     case = dataclasses.replace(plain, format=dataclasses.replace(plain.format, runtime="onnx.py"))
     before = build_inputs(case, toy.weights().digest, DEPLOYMENT)
 
@@ -66,7 +66,7 @@ def test_models_of_a_file_are_removed_with_all_traces(tmp_path: Path) -> None:
 
     with loaded_models([file], all_models()) as models:
         assert [*models[:-1]] == [*all_models()]
-        assert (models[-1].name, models[-1].source) == ("mine", file)
+        assert (models[-1].name, models[-1].defined_in) == ("mine", file)
 
     assert (set(sys.modules), sys.path) == before
 
@@ -92,7 +92,7 @@ def test_folder_adds_only_files_and_packages_that_list_models(
 
     added = add(*(tmp_path / name for name in named))
     assert set(added) == models
-    assert "two" not in added or added["two"].source == tmp_path / "two" / "__init__.py"
+    assert "two" not in added or added["two"].defined_in == tmp_path / "two" / "__init__.py"
 
 
 def test_neighbours_are_importable_after_loading(tmp_path: Path, add: Add) -> None:
@@ -106,7 +106,7 @@ def test_neighbours_are_importable_after_loading(tmp_path: Path, add: Add) -> No
     file.write_text(text.replace("Path(__file__)", "Path('nowhere.py')"))
 
     assert add(file)["mine"].load(None) == "foundfound"
-    assert add(file)["mine"].source == file, "whatever it says of itself"
+    assert add(file)["mine"].defined_in == file, "whatever it says of itself"
 
 
 def test_neighbours_with_equal_names_are_imported_relatively(tmp_path: Path, add: Add) -> None:
@@ -171,7 +171,7 @@ def test_taken_or_invalid_name_is_refused(names: tuple[str, ...], tmp_path: Path
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("matrices", "{'cpu': 1}"),
+        ("profiles", "{'cpu': 1}"),
         ("tolerances", "[1]"),
         ("framework", "'\\x1b[2J'"),
         ("keep", "3"),

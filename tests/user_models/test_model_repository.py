@@ -87,7 +87,7 @@ def test_configuration_describes_requests(tmp_path: Path) -> None:
 def test_load_points_reach_largest_batch(batch: int, largest: int, tmp_path: Path) -> None:
     write_model(tmp_path, "mine", code("values"), config(batch=batch))
 
-    batches = as_model(found_in(tmp_path)["mine"]).matrices["cpu"].batches
+    batches = as_model(found_in(tmp_path)["mine"]).profiles["cpu"].batches
 
     assert (min(batches), max(batches)) == (1, largest)
 

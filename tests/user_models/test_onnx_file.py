@@ -14,8 +14,8 @@ from tritonproof.accuracy.ledger import missing_options
 from tritonproof.accuracy.precision_cost import answer_limits, stage_limits
 from tritonproof.base.errors import InputError
 from tritonproof.build.configuration import model_config
-from tritonproof.build.runtimes import open_in_process
-from tritonproof.cases import matrix_of
+from tritonproof.build.in_process import open_in_process
+from tritonproof.cases import profile_of
 from tritonproof.formats import onnx
 from tritonproof.host.targets import CPU
 from tritonproof.spec import Case, ConversionJob, Model
@@ -33,14 +33,14 @@ def converted(model: Model, path: Path, precision: str = "fp32") -> Any:
     network = model.load(None).network
     job = ConversionJob(model, network, precision, None, "cpu", 8, calibration, lambda _step: None)
     onnx.convert(job, path)
-    return open_in_process(case(model, precision), path, matrix_of(model, CPU).deployment)
+    return open_in_process(case(model, precision), path, profile_of(model, CPU).deployment)
 
 
 def score(model: Model, run: Any) -> float:
     """The model's one metric for all evaluation samples: the share of decisions equal to the reference's, or
     the mean error if it decides nothing."""
     samples = model.samples("evaluation", None, None)
-    inputs = samples.load(range(len(samples)))
+    inputs = samples.read(range(len(samples)))
     expected = model.keep(model.run(model.load(None).network, inputs))
     (metric,) = model.metrics
     return float(metric.score(model.keep(run(inputs)), None, expected).mean())
@@ -68,14 +68,14 @@ def test_tokenizer_folder_accepts_texts(tmp_path: Path) -> None:
     (tmp_path / "texts").mkdir()
     (tmp_path / "texts" / "some.txt").write_text("a b a\nb\n")
     model = model_of("mine", OnnxOptions(tmp_path / "export", tmp_path / "texts"))
-    assert model.samples("evaluation", None, None).load([1])["attention_mask"].tolist() == [[1, 0, 0]]
+    assert model.samples("evaluation", None, None).read([1])["attention_mask"].tolist() == [[1, 0, 0]]
 
 
 def test_invented_inputs_are_valid_and_announced(tmp_path: Path) -> None:
     given_network = OnnxOptions(networks.tokens(tmp_path / "model.onnx"))
     model = model_of("mine", given_network)
     samples = model.samples("evaluation", None, None)
-    inputs = samples.load(range(len(samples)))
+    inputs = samples.read(range(len(samples)))
     assert inputs["input_ids"].max() < networks.WORDS
     assert len(np.unique(inputs["input_ids"])) > networks.WORDS / 2
     assert np.isfinite(model.run(model.load(None).network, inputs)["states"]).all()
@@ -95,7 +95,7 @@ def test_calibration_samples_are_not_evaluated(tmp_path: Path, has_folder: bool)
     evaluation, calibration = (model.samples(split, None, None) for split in ("evaluation", "training"))
     assert (len(evaluation), len(calibration)) == ((12, 3) if has_folder else (9, 3))
     assert has_folder or not set(evaluation.ids) & set(calibration.ids)
-    assert len(evaluation.load([0, 1])["x"]) == 2
+    assert len(evaluation.read([0, 1])["x"]) == 2
 
 
 def test_too_few_samples_or_no_weights_exclude_int8(tmp_path: Path) -> None:
@@ -137,9 +137,9 @@ def test_fixed_batch_of_one_disables_batching(
     batch: int | str, dims: list[list[int]], tmp_path: Path
 ) -> None:
     model = model_of("mine", OnnxOptions(networks.linear(tmp_path / "net.onnx", batch=batch)))
-    config = model_config(case(model), matrix_of(model, CPU).deployment, native=True)
+    config = model_config(case(model), profile_of(model, CPU).deployment, native=True)
     assert [list(tensor.dims) for tensor in (*config.input, *config.output)] == dims
-    assert (config.max_batch_size == 0) is (matrix_of(model, CPU).batches == (1,)) is (batch == 1)
+    assert (config.max_batch_size == 0) is (profile_of(model, CPU).batches == (1,)) is (batch == 1)
     assert config.HasField("dynamic_batching") is (batch != 1)
 
 
@@ -148,7 +148,7 @@ def test_triton_warms_up_only_if_zeros_are_valid(
     network: Callable[[Path], Path], is_warmed_up: bool, tmp_path: Path
 ) -> None:
     model = model_of("mine", OnnxOptions(network(tmp_path / "model.onnx"), None))
-    config = model_config(case(model), matrix_of(model, CPU).deployment, native=False)
+    config = model_config(case(model), profile_of(model, CPU).deployment, native=False)
     assert bool(config.model_warmup) is is_warmed_up
 
 
@@ -192,7 +192,7 @@ def test_labels_add_a_metric_to_agreement(tmp_path: Path, floor: float | None) -
 def decided(path: Path) -> tuple[str, Any]:
     """The name of the network's one metric, and its decisions for two samples."""
     model = model_of("mine", OnnxOptions(path))
-    inputs = model.samples("evaluation", None, None).load([0, 1])
+    inputs = model.samples("evaluation", None, None).read([0, 1])
     return model.metrics[0].name, model.decide(model.keep(model.run(model.load(None).network, inputs)))
 
 

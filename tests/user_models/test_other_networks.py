@@ -9,8 +9,8 @@ from tests.user_models import networks
 from tests.user_models.test_onnx_file import case, converted, score
 from tritonproof.build import builds
 from tritonproof.build.builds import BuiltModel
-from tritonproof.cases import matrix_of
-from tritonproof.efficiency.in_process import in_process
+from tritonproof.cases import profile_of
+from tritonproof.efficiency.worker import artifact_worker
 from tritonproof.host.targets import CPU
 from tritonproof.serve.launch import serve
 from tritonproof.serve.server_spec import ServerSpec
@@ -33,7 +33,7 @@ def of_texts(folder: Path) -> Model:
 
 
 def built(model: Model, folder: Path) -> BuiltModel:
-    deployment, calibration = matrix_of(model, CPU).deployment, lambda: model.samples("training", None, None)
+    deployment, calibration = profile_of(model, CPU).deployment, lambda: model.samples("training", None, None)
     weights = model.load(None)
     return builds.build(case(model), weights, deployment, folder, native=False, calibration=calibration)
 
@@ -42,7 +42,7 @@ def served(model: Model, folder: Path, inputs: Any) -> Any:
     """Triton's answers to rows that it gets one by one."""
     build = built(model, folder / "repos")
     with serve(ServerSpec("embedded"), build.folder.parent, folder / "log", device="cpu") as server:
-        server.load(build, matrix_of(model, CPU).deployment, "online")
+        server.load(build, profile_of(model, CPU).deployment, "online")
         count = len(next(iter(inputs.values())))
         rows = [{name: values[row : row + 1] for name, values in inputs.items()} for row in range(count)]
         answers = [server.infer(str(build.case), model, row) for row in rows]
@@ -52,7 +52,7 @@ def served(model: Model, folder: Path, inputs: Any) -> Any:
 def test_unbatched_network_matches_converted_quantized_and_served(tmp_path: Path) -> None:
     model = without_batches(tmp_path)
     assert "TensorRT" in model.excluded["trt"]
-    inputs = model.samples("evaluation", None, None).load([0, 1, 2])
+    inputs = model.samples("evaluation", None, None).read([0, 1, 2])
     expected = model.run(model.load(None).network, inputs)["scores"]
     assert expected.shape == (3, 3, 2)
     assert score(model, converted(model, tmp_path / "exact.onnx")) < 1e-6
@@ -63,7 +63,7 @@ def test_unbatched_network_matches_converted_quantized_and_served(tmp_path: Path
 def test_strings_reach_the_network_and_return(tmp_path: Path) -> None:
     model = of_texts(tmp_path)
     assert "openvino" in model.excluded, "it has no texts"
-    inputs = model.samples("evaluation", None, None).load(range(len(TEXTS)))
+    inputs = model.samples("evaluation", None, None).read(range(len(TEXTS)))
     texts = [[text.encode()] for (text,) in TEXTS.tolist()]
     for answers in (
         model.run(model.load(None).network, inputs),
@@ -72,7 +72,9 @@ def test_strings_reach_the_network_and_return(tmp_path: Path) -> None:
     ):
         assert answers["meaning"].tolist() == MEANINGS
         assert answers["said"].tolist() == texts
-    with in_process(built(model, tmp_path / "repos"), matrix_of(model, CPU).deployment, inputs) as worker:
+    with artifact_worker(
+        built(model, tmp_path / "repos"), profile_of(model, CPU).deployment, inputs
+    ) as worker:
         worker.wait_ready()
         assert worker.batches_per_s(2, 0.01, 1) > 0
 
@@ -81,7 +83,7 @@ def test_scalar_row_is_served_with_an_axis(tmp_path: Path) -> None:
     """As a scikit-learn classifier's label. The file is not changed: the configuration reshapes."""
     path = networks.classifier(tmp_path / "net.onnx")
     model = model_of("mine", OnnxOptions(path))
-    inputs = model.samples("evaluation", None, None).load([0, 1, 2])
+    inputs = model.samples("evaluation", None, None).read([0, 1, 2])
     expected = model.run(model.load(None).network, inputs)
     assert expected["label"].shape == (3, 1)
     assert score(model, converted(model, tmp_path / "exact.onnx")) == 1.0

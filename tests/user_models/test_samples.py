@@ -35,7 +35,7 @@ def test_input_folders_hold_a_file_per_sample(tmp_path: Path) -> None:
         save(tmp_path / "RIGHT" / f"{name}.npy", np.array([1, 2, 3, 4], np.int32))
     samples = read_samples(tmp_path, (LEFT, RIGHT))
     assert list(samples.ids) == ["a", "b"]
-    rows = samples.load([1, 0])
+    rows = samples.read([1, 0])
     assert list(rows) == ["LEFT", "RIGHT"]
     np.testing.assert_array_equal(rows["LEFT"], TWO[::-1])
     assert (rows["LEFT"].dtype, rows["RIGHT"].dtype) == (np.float32, np.int64)
@@ -47,8 +47,8 @@ def test_archive_holds_one_or_many_samples(tmp_path: Path) -> None:
     np.savez(tmp_path / "one.npz", LEFT=TWO[1], RIGHT=np.zeros(4, int))
     samples = read_samples(tmp_path, (LEFT, RIGHT))
     assert list(samples.ids) == ["many-0000", "many-0001", "one"]
-    np.testing.assert_array_equal(samples.load([1, 2])["LEFT"], TWO[[1, 1]])
-    np.testing.assert_array_equal(samples.load([0, 2])["RIGHT"].sum(axis=1), [4, 0])
+    np.testing.assert_array_equal(samples.read([1, 2])["LEFT"], TWO[[1, 1]])
+    np.testing.assert_array_equal(samples.read([0, 2])["RIGHT"].sum(axis=1), [4, 0])
 
 
 def test_single_input_needs_no_folder_and_takes_no_labels_and_answers(tmp_path: Path) -> None:
@@ -58,13 +58,13 @@ def test_single_input_needs_no_folder_and_takes_no_labels_and_answers(tmp_path: 
     (tmp_path / "labels.csv").write_text("x,1\n")
     samples = read_samples(tmp_path, (LEFT,))
     assert list(samples.ids) == ["more/y-0000", "more/y-0001", "x"]
-    np.testing.assert_array_equal(samples.load([1])["LEFT"], TWO[1:])
+    np.testing.assert_array_equal(samples.read([1])["LEFT"], TWO[1:])
 
 
 def test_optional_input_may_be_missing_from_all_samples(tmp_path: Path) -> None:
     save(tmp_path / "LEFT" / "a.npy", TWO[0])
     samples = read_samples(tmp_path, (LEFT, RIGHT), optional=("RIGHT",))
-    assert list(samples.load([0])) == ["LEFT"]
+    assert list(samples.read([0])) == ["LEFT"]
     assert sized_inputs((LEFT, RIGHT), samples) == (LEFT,)
 
 
@@ -74,7 +74,7 @@ def test_pictures_match_layout_and_size_of_input(tmp_path: Path, layout: str) ->
     pixels[:, 2:6] = (255, 0, 51)  # the middle, which cutting to a square keeps
     picture(tmp_path / "cat.png", pixels)
     shape = (3, 4, 4) if layout == "CHW" else (4, 4, 3)
-    rows = read_samples(tmp_path, (Tensor("X", "FP32", shape),)).load([0])["X"]
+    rows = read_samples(tmp_path, (Tensor("X", "FP32", shape),)).read([0])["X"]
     channels = rows[0] if layout == "CHW" else rows[0].transpose(2, 0, 1)
     np.testing.assert_allclose(channels.mean(axis=(1, 2)), [1.0, 0.0, 0.2], atol=0.02)
 
@@ -83,7 +83,7 @@ def test_settings_file_normalizes_pictures(tmp_path: Path) -> None:
     picture(tmp_path / "p.png", np.full((6, 6, 3), (10, 20, 30), np.uint8))
     settings = '[image]\nsize = [2, 5]\nchannels = "BGR"\nscale = 1.0\nmean = [30, 20, 0]\nstd = [1, 1, 2]\n'
     (tmp_path / "samples.toml").write_text(settings)
-    rows = read_samples(tmp_path, (Tensor("X", "FP32", (3, -1, -1)),)).load([0])["X"]
+    rows = read_samples(tmp_path, (Tensor("X", "FP32", (3, -1, -1)),)).read([0])["X"]
     assert rows.shape == (1, 3, 2, 5)
     np.testing.assert_allclose(rows[0, :, 1, 3], [0, 0, 5])
 
@@ -99,7 +99,7 @@ def test_request_files_are_read_as_by_perf_analyzer(tmp_path: Path) -> None:
     (tmp_path / "load.json").write_text(json.dumps({"data": steps}))
     samples = read_samples(tmp_path, (LEFT, RIGHT))
     assert list(samples.ids) == ["load-0000", "load-0001", "load-0002"]
-    rows = samples.load([0, 1, 2])
+    rows = samples.read([0, 1, 2])
     np.testing.assert_array_equal(rows["LEFT"], TWO[[0, 0, 1]])
     np.testing.assert_array_equal(rows["RIGHT"], [[5, 6], [7, 8], [0, 0]])
 
@@ -108,7 +108,7 @@ def test_each_text_line_is_a_sample(tmp_path: Path) -> None:
     (tmp_path / "questions.txt").write_text("Wer?\n\nWas für einer?\n", encoding="utf-8")
     samples = read_samples(tmp_path, (Tensor("TEXT", "BYTES", (1,)),))
     assert list(samples.ids) == ["questions-0001", "questions-0003"]
-    assert samples.load([1])["TEXT"].tolist() == [["Was für einer?".encode()]]
+    assert samples.read([1])["TEXT"].tolist() == [["Was für einer?".encode()]]
 
 
 TOKENS = [Tensor(name, "INT64", (-1,)) for name in ("input_ids", "attention_mask", "token_type_ids")]
@@ -128,13 +128,13 @@ def test_tokenizer_pads_texts_to_one_length(pads: bool, tmp_path: Path) -> None:
             read_samples(tmp_path / "texts", TOKENS, tokenizer=tmp_path / "model")
         settings.write_text('{"pad_token": {"content": "[PAD]"}}')
     samples = read_samples(tmp_path / "texts", TOKENS, tokenizer=tmp_path / "model")
-    rows = samples.load([0, 1])
+    rows = samples.read([0, 1])
     assert rows["input_ids"].tolist() == [[1, 2, 0, 0], [1, 2, 2, 1]]
     assert rows["attention_mask"].tolist() == [[1, 1, 0, 0], [1, 1, 1, 1]]
     assert rows["token_type_ids"].tolist() == [[0, 0, 0, 0], [0, 0, 0, 1]], "a tab separates a pair"
     fixed = [Tensor(tensor.name, tensor.dtype, (3,)) for tensor in TOKENS]
     cut = read_samples(tmp_path / "texts", fixed, tokenizer=tmp_path / "model")
-    assert cut.load([0, 1])["attention_mask"].tolist() == [[1, 1, 0], [1, 1, 1]]
+    assert cut.read([0, 1])["attention_mask"].tolist() == [[1, 1, 0], [1, 1, 1]]
 
 
 def write_tokenizer(folder: Path, *, pads: bool = True) -> None:
@@ -197,7 +197,7 @@ BAD = {
 def test_invalid_samples_are_refused_with_reason_and_fix(tmp_path: Path, write: Any, named: str) -> None:
     write(tmp_path)
     with pytest.raises(InputError) as raised:
-        read_samples(tmp_path, (Tensor("X", "UINT8", (2, 3)),)).load([0])
+        read_samples(tmp_path, (Tensor("X", "UINT8", (2, 3)),)).read([0])
     assert named in str(raised.value)
     assert str(tmp_path) in str(raised.value)
     assert raised.value.fix
@@ -216,6 +216,6 @@ def test_sample_is_read_on_demand(tmp_path: Path) -> None:
     save(tmp_path / "b.npy", TWO[1])
     samples = read_samples(tmp_path, (LEFT,))
     (tmp_path / "b.npy").unlink()
-    np.testing.assert_array_equal(samples.load([0])["LEFT"][0], TWO[0])
+    np.testing.assert_array_equal(samples.read([0])["LEFT"][0], TWO[0])
     with pytest.raises(InputError, check=lambda error: error.where == str(tmp_path / "b.npy")):
-        samples.load([1])
+        samples.read([1])

@@ -40,7 +40,7 @@ def test_samples_are_grouped_by_shape_most_frequent_first(folder: Path) -> None:
     samples = read_samples(folder, (VARIABLE,), several=True)
 
     assert [len(group) for group in (samples, *samples.other_shapes)] == [3, 2, 1]
-    assert samples.load([2])["IN"].tolist() == [pytest.approx([3.0, 3.1, 3.2, 3.3])]
+    assert samples.read([2])["IN"].tolist() == [pytest.approx([3.0, 3.1, 3.2, 3.3])]
     assert list(samples.other_shapes[0].ids) == ["x-0002", "x-0005"]
     with pytest.raises(InputError):
         read_samples(folder, (VARIABLE,))

@@ -19,7 +19,7 @@ MODELS = (
         samples=lambda split, dataset, checkpoint: None,
         decide=lambda kept: kept["y"].argmax(axis=1),
         metrics=(Metric("accuracy", lambda kept, labels, framework: np.ones(1), {{"fp32": Limit(0.5, "chosen")}}),),
-        source=Path(__file__),
+        defined_in=Path(__file__),
         micro={micro},
     ),
 )

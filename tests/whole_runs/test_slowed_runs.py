@@ -11,7 +11,7 @@ from tritonclient.grpc import model_config_pb2
 from fixtures.failures import STATUS
 from tests.helpers import ROOT, git
 from tests.whole_runs.suite import GIVEN, suite
-from tritonproof.build.runtimes import RUNTIMES
+from tritonproof.build.in_process import RUNTIMES
 from tritonproof.record.schema import Deployment
 from tritonproof.reports.text.load_point import comparison_text
 from tritonproof.reports.text.speed import search_text
@@ -20,7 +20,7 @@ from tritonproof.serve.server_spec import ServerSpec
 
 SLEEP_S = 0.004
 """Seconds that each request sleeps, so that the searches' loads leave the cores to other tests."""
-SMALL = ("--batches", "1,8", "--concurrencies", "1,4", "--point-budget-s", "0.5")
+DEFAULT_PROFILES = ("--batches", "1,8", "--concurrencies", "1,4", "--point-budget-s", "0.5")
 Slowed = Callable[[float], tuple[str, ...]]
 
 
@@ -38,8 +38,8 @@ def slowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Slowed:
         shutil.copytree(RUNTIMES, runtimes)
         (runtimes / "onnx.py").write_text(slow_source)
         (tmp_path / "slowed.py").write_text(
-            "from pathlib import Path\nfrom tritonproof.build import runtimes\n"
-            f"runtimes.RUNTIMES = Path({str(runtimes)!r})\n"
+            "from pathlib import Path\nfrom tritonproof.build import in_process\n"
+            f"in_process.RUNTIMES = Path({str(runtimes)!r})\n"
         )
         monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{ROOT}")
         return ("-p", "slowed")
@@ -50,7 +50,7 @@ def slowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Slowed:
 def test_winner_configuration_loads_elsewhere(given: tuple[str, ...], slowed: Slowed, tmp_path: Path) -> None:
     # Any machine keeps a budget of ten seconds, however busy it is.
     done = suite(
-        *(*given, "-v", "-k", f"{GIVEN} and search", "--latency-budget-ms", "10000", *SMALL),
+        *(*given, "-v", "-k", f"{GIVEN} and search", "--latency-budget-ms", "10000", *DEFAULT_PROFILES),
         *("--deployment", "instances=1,preferred_batch_sizes=4+8,max_queue_delay_us=100"),
         *slowed(SLEEP_S),
         repos=tmp_path / "repos",

@@ -13,7 +13,7 @@ from tritonproof.accuracy.stages import StageAnswers, Stages
 from tritonproof.base.errors import ProofError
 from tritonproof.record import per_sample as sample_files
 from tritonproof.record.schema import Accuracy, Disagreement, Limit, Score, agrees, meets, within_limits
-from tritonproof.spec import Case, Metric, Model, Samples, Weights
+from tritonproof.spec import Case, FrameworkModel, Metric, Model, Samples
 
 CHANCE_DEVIATIONS = 1.645
 """How many standard deviations of chance among the samples that differ a loss may take: one-sided, 95 %.
@@ -87,7 +87,7 @@ def served_ledger(
 
 
 def missing_options(
-    model: Model, weights: Weights, samples: Samples, *, has_dataset: bool = False
+    model: Model, weights: FrameworkModel, samples: Samples, *, has_dataset: bool = False
 ) -> str | None:
     """The options that the task's metric needs to mean something, as a sentence; None if it lacks none, or no
     metric needs labels. With `has_dataset` the user gave a data set, which has no labels."""
@@ -95,7 +95,7 @@ def missing_options(
         return None
     options = [] if weights.trained else [f"--checkpoint {model.name}=PATH"]
     if samples.labels is None and has_dataset:
-        options.append(f"labels, which `samples` in {model.source.name} does not return")
+        options.append(f"labels, which `samples` in {model.defined_in.name} does not return")
     elif samples.labels is None:
         options.append(f"--dataset {model.name}=PATH")
     return f"{model.metrics[0].name} needs {' and '.join(options)}" if options else None

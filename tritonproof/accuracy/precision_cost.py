@@ -21,7 +21,7 @@ from tritonproof.accuracy.outputs import (
 )
 from tritonproof.accuracy.precisions import PRECISIONS, rounding_of, tolerance_of
 from tritonproof.host.machine import int8_weight_bits
-from tritonproof.spec import Arrays, Case, Samples, Weights
+from tritonproof.spec import Arrays, Case, FrameworkModel, Samples
 
 _SAMPLES = 64
 """Samples that measure the cost, and that many for calibration."""
@@ -74,7 +74,7 @@ class PrecisionCost:
 def measure_cost(
     case: Case,
     precision: str,
-    weights: Weights,
+    weights: FrameworkModel,
     samples: Samples,
     calibration: Callable[[], Samples],
     batch: int,
@@ -91,7 +91,7 @@ def measure_cost(
     indices = range(_count(case, len(samples), fewer))
     parts: list[list[Arrays]] = [[], []]
     for start in range(0, len(indices), batch):
-        inputs = samples.load(indices[start : start + batch])
+        inputs = samples.read(indices[start : start + batch])
         parts[0].append(model.run(weights.network, inputs))
         parts[1].append(emulated(inputs))
     right, emulated_outputs = (
@@ -248,7 +248,7 @@ def inferred_precision(answers: Iterable[Arrays]) -> str:
 
 
 def emulated_precision(
-    case: Case, precision: str, weights: Weights, calibration: Callable[[], Samples], batch: int
+    case: Case, precision: str, weights: FrameworkModel, calibration: Callable[[], Samples], batch: int
 ) -> Callable[[Arrays], Arrays] | None:
     """The framework's model as it computes in a precision, from inputs to outputs; for FP32 without
     any rounding. None if it is no framework's network."""
@@ -271,7 +271,7 @@ def emulated_precision(
         samples = calibration()
         chosen = np.random.default_rng(0).permutation(len(samples))[: _count(case, len(samples))].tolist()
         for start in range(0, len(chosen), batch):
-            model.run(rounded, samples.load(chosen[start : start + batch]))
+            model.run(rounded, samples.read(chosen[start : start + batch]))
         freeze_ranges()
     return lambda inputs: model.run(rounded, inputs)
 

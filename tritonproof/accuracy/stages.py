@@ -25,7 +25,7 @@ from tritonproof.record.schema import Conversion, OutputDifference, within_limit
 from tritonproof.serve.connection import REQUEST_S, HangsError, error_text
 from tritonproof.serve.messages import inputs_of, read_output, undeclared
 from tritonproof.serve.server import Server
-from tritonproof.spec import Arrays, Case, Device, Model, OnProgress, Samples, Weights
+from tritonproof.spec import Arrays, Case, Device, FrameworkModel, Model, OnProgress, Samples
 
 
 @dataclass
@@ -158,7 +158,7 @@ Stages = tuple[StageAnswers, StageAnswers, StageAnswers]
 """The answers of the framework, of the converted model in process, and of the served one."""
 
 
-def framework_model_on(device: Device, model: Model, weights: Weights) -> Weights:
+def framework_model_on(device: Device, model: Model, weights: FrameworkModel) -> FrameworkModel:
     """The framework's model, with which converted ones are compared, in FP32 without TF32 on a device; the
     given weights stay in place. A GPU takes minutes for volumes that take a CPU hours. A Keras network stays
     where TensorFlow has put it."""
@@ -183,7 +183,7 @@ def evaluate_in_process(
     everything: dict[str, np.ndarray] = {}
     for start in range(0, len(samples), batch):
         indices = range(start, min(start + batch, len(samples)))
-        outputs = run(samples.load(indices))
+        outputs = run(samples.read(indices))
         parts.append(_keep_outputs(name, model, outputs, samples, indices))
         if with_outputs:
             everything = everything or temporary_arrays(outputs, len(samples))
@@ -276,7 +276,7 @@ def evaluate_through_server(
         while len(sent) >= IN_FLIGHT or sum(map(len, sent)) + len(indices) > most_rows:
             take(wait=True)
         sent.add(indices)
-        _send(server, case, samples.load(indices), indices, replies)
+        _send(server, case, samples.read(indices), indices, replies)
         take(wait=False)
     while sent:
         take(wait=True)

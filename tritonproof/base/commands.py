@@ -51,20 +51,20 @@ def as_typed(path: Path) -> str:
     return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
 
 
-INPUT = 4
+EXIT_INPUT = 4
 """Exit status: an argument, a file or a folder cannot be used. A pytest run uses the same status."""
-UNREADABLE = 6
+EXIT_UNREADABLE = 6
 """Exit status: some records are unreadable, and the others were shown. Those below take precedence."""
-SPEED, INFRASTRUCTURE, ACCURACY = 10, 11, 12
+EXIT_SPEED, EXIT_INFRASTRUCTURE, EXIT_ACCURACY = 10, 11, 12
 """Exit statuses: something is too slow, is broken or leaks, or is wrong."""
 
 
 class Parser(argparse.ArgumentParser):
-    """The parser of a command; a wrong argument ends it with INPUT and one line, safe on a terminal."""
+    """The parser of a command; a wrong argument ends it with EXIT_INPUT and one line, safe on a terminal."""
 
     def error(self, message: str) -> NoReturn:
         self.print_usage(sys.stderr)
-        self.exit(INPUT, f"{self.prog}: error: {one_line(message)}\n")
+        self.exit(EXIT_INPUT, f"{self.prog}: error: {one_line(message)}\n")
 
 
 class UsageError(Exception):

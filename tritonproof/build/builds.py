@@ -26,12 +26,12 @@ from tritonproof.base import disk
 from tritonproof.base.disk import strict_walk
 from tritonproof.base.errors import ProofError
 from tritonproof.base.paths import PACKAGE
-from tritonproof.build import runtimes
+from tritonproof.build import in_process
 from tritonproof.build.configuration import VERSION, config_text, model_config
 from tritonproof.host import locks, machine, scratch
 from tritonproof.record.schema import Deployment
 from tritonproof.safe_io.files import file_digest, size_bytes
-from tritonproof.spec import Case, ConversionJob, Device, OnProgress, Samples, Weights
+from tritonproof.spec import Case, ConversionJob, Device, FrameworkModel, OnProgress, Samples
 from tritonproof.user_models.model_files import importable_files
 
 FACTS = "build.json"
@@ -106,7 +106,7 @@ def build_inputs(
 ) -> dict[str, Any]:
     """All that decides an artifact, whose hash names the build: digests of the sources, the weights, the
     versions of packages, the hardware, the deployment's largest batch and TF32."""
-    source = case.model.source
+    source = case.model.defined_in
     packages = (Path(package.__path__[0]) for package in (formats, frameworks))
     shared = (path for package in packages for path in package.glob("*.py"))
     sources = {*shared, *_runtime_files(case).values()}
@@ -134,7 +134,7 @@ def build_inputs(
 
 def build(
     case: Case,
-    weights: Weights,
+    weights: FrameworkModel,
     deployment: Deployment,
     root: Path,
     *,
@@ -182,7 +182,7 @@ def hold_build(folder: Path, on_progress: OnProgress) -> contextlib.AbstractCont
     return locks.hold_path(folder, on_wait=lambda holder: on_progress(f"wait for a conversion by {holder}"))
 
 
-def find(case: Case, weights: Weights, deployment: Deployment, root: Path) -> BuiltModel | None:
+def find(case: Case, weights: FrameworkModel, deployment: Deployment, root: Path) -> BuiltModel | None:
     """The case's model below `root` if there is an equal one; else None."""
     return _reused(case, root / case.target.name / str(case), build_inputs(case, weights.digest, deployment))
 
@@ -208,7 +208,7 @@ def _reused(case: Case, folder: Path, content: dict[str, Any]) -> BuiltModel | N
 
 
 def _runtime_files(case: Case) -> dict[str, Path]:
-    folder = runtimes.RUNTIMES
+    folder = in_process.RUNTIMES
     return {"model.py": folder / "model.py", "runtime.py": folder / case.format.runtime}
 
 

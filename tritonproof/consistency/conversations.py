@@ -43,7 +43,7 @@ def compare_conversations(
     difference = difference or _difference(first, third, noise, "when it was asked a third time")
     alone = is_sequence and at_once < 2
     if is_sequence and not alone and not difference:
-        others = [samples.load([(number + 1) % len(samples)]) for number in range(len(messages))]
+        others = [samples.read([(number + 1) % len(samples)]) for number in range(len(messages))]
         pairs = zip(messages, sequence_of(others, 8), strict=True)
         in_turns = send(server, model, list(itertools.chain.from_iterable(pairs)))[::2]
         difference = _difference(first, _replies(in_turns), noise, "beside another sequence")
@@ -69,7 +69,7 @@ def compare_server_conversations(
 
 def _messages(model: Model, samples: Samples) -> list[Message]:
     """The messages to send again and again: one sequence, or requests one after the other."""
-    steps = [samples.load([number % len(samples)]) for number in range(_STEPS[model.exchange])]
+    steps = [samples.read([number % len(samples)]) for number in range(_STEPS[model.exchange])]
     return sequence_of(steps, 7)  # always the same number, as a model may answer with it
 
 

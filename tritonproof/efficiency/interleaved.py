@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from msgspec import structs
 
-from tritonproof.efficiency.in_process import Worker
+from tritonproof.efficiency.worker import Worker
 from tritonproof.measure import estimates, perf_analyzer
 from tritonproof.measure.job import Job, RunPass
 from tritonproof.measure.measurement import marks_where
@@ -20,7 +20,7 @@ from tritonproof.measure.stopping import (
     is_spent,
 )
 from tritonproof.record.quantities import THROUGHPUT
-from tritonproof.record.schema import Efficiency, Estimate, FormatComparison, Load
+from tritonproof.record.schema import Efficiency, Estimate, LoadResult, ReferenceComparison
 
 TURNS_TO_BELIEVE_A_RATIO = 5
 """Turns before a ratio is believed. With three, the 95 % interval reaches more than four standard errors to
@@ -76,7 +76,7 @@ def take_turns(sides: Mapping[str, TakeTurn], done: Callable[[Turns], bool]) -> 
     return Turns(per_s, spent_s)
 
 
-def measure(
+def measure_in_turns(
     job: Job,
     worker: Worker,
     batch: int,
@@ -125,7 +125,7 @@ def _window_s(job: Job) -> float:
 
 def efficiency_entry(
     turns: Turns,
-    load: Load,
+    load: LoadResult,
     threads: int,
     batch: int,
     flops: float | None,
@@ -168,6 +168,6 @@ def efficiency_entry(
         flops_per_inference=flops,
         peak_flops_per_s=peak,
         spinning=spinning,
-        beside=None if reference is None else FormatComparison(reference, over_reference),
+        beside=None if reference is None else ReferenceComparison(reference, over_reference),
         marks=tuple(marks),
     )

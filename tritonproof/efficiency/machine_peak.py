@@ -3,9 +3,9 @@ runtime, without this package, so that is a file of its own."""
 
 import contextlib
 
-from tritonproof.build.runtimes import tf32_setting
+from tritonproof.build.in_process import tf32_setting
 from tritonproof.efficiency import peak
-from tritonproof.efficiency.in_process import Worker, worker_process
+from tritonproof.efficiency.worker import Worker, worker_process
 from tritonproof.host import machine
 from tritonproof.measure.estimates import geometric_mean
 from tritonproof.record.schema import Deployment, Estimate

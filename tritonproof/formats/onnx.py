@@ -149,7 +149,7 @@ def _calibration_batches(job: ConversionJob) -> Iterator[Any]:
     scalars = {tensor.name for tensor in job.model.inputs if tensor.is_scalar}
     chosen = np.random.default_rng(0).permutation(len(job.calibration))[:count]
     for start in range(0, count, batch):
-        rows = job.calibration.load(chosen[start : start + batch].tolist())
+        rows = job.calibration.read(chosen[start : start + batch].tolist())
         yield from onnx_files.feeds(rows, batched=job.model.batched, scalars=scalars)
 
 

@@ -22,7 +22,7 @@ from tritonproof.base.errors import InputError
 from tritonproof.frameworks.cuda_libraries import GPU_PACKAGES, cuda_of_torch
 from tritonproof.host.machine import cpu_flags, version_of
 from tritonproof.safe_io.files import check_regular, file_digest, readable, shown
-from tritonproof.spec import Arrays, ConversionJob, Device, Tolerance, Weights
+from tritonproof.spec import Arrays, ConversionJob, Device, FrameworkModel, Tolerance
 
 if TYPE_CHECKING:
     import torch
@@ -163,30 +163,30 @@ def load_strictly(network: "torch.nn.Module", state: "State", path: Path) -> Non
 
 def from_checkpoint(
     network: "torch.nn.Module", path: Path, own: Callable[[str], str | None] = lambda key: key
-) -> Weights:
+) -> FrameworkModel:
     """`network` with exactly the weights of a checkpoint file. `own` maps the file's keys to the network's,
     or to None to leave a tensor out. Raises InputError."""
     load_strictly(network, own_keys(read_checkpoint(path), own, path), path)
     digest = file_digest(path)
-    return Weights(network.float().eval(), f"{path.name}, sha256 {digest[:12]}", digest, trained=True)
+    return FrameworkModel(network.float().eval(), f"{path.name}, sha256 {digest[:12]}", digest, trained=True)
 
 
-def random_weights(make: "Callable[[], torch.nn.Module]", seed: int) -> Weights:
+def random_weights(make: "Callable[[], torch.nn.Module]", seed: int) -> FrameworkModel:
     """The network that `make` draws from PyTorch's global generator, whose state stays; always the same."""
     import torch
 
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         network = make()
-    return Weights(network.eval(), f"random, seed {seed}", f"random-{seed}", trained=False)
+    return FrameworkModel(network.eval(), f"random, seed {seed}", f"random-{seed}", trained=False)
 
 
-def own_weights(network: "torch.nn.Module", origin: str) -> Weights:
+def own_weights(network: "torch.nn.Module", origin: str) -> FrameworkModel:
     """A network that a recipe has just trained, ready for inference; `origin` says how, for the record."""
     digest = hashlib.sha256()
     for name, tensor in sorted(network.state_dict().items()):
         digest.update(name.encode() + tensor.cpu().numpy().tobytes())
-    return Weights(network.float().eval(), origin, digest.hexdigest(), trained=True)
+    return FrameworkModel(network.float().eval(), origin, digest.hexdigest(), trained=True)
 
 
 # --- running -----------------------------------------------------------------------------------------------
@@ -266,7 +266,7 @@ def network_and_inputs(job: ConversionJob) -> tuple[Any, tuple[Any, ...]]:
     import torch
 
     network = in_precision(job.network, job.precision, job.device)
-    samples = job.model.samples("evaluation", None, None).load([0, 1])
+    samples = job.model.samples("evaluation", None, None).read([0, 1])
     inputs = tuple(torch.from_numpy(array).to(job.device) for array in samples.values())
     return network, inputs
 

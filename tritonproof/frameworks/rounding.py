@@ -152,7 +152,7 @@ def rounded_pytorch(network: Any, precision: str, weight_bits: int = 8) -> tuple
 
 
 def _round_weights(network: Any, precision: str, bits: int) -> None:
-    """Round all weights to fewer bits; for INT8 the kernels and matrices."""
+    """Round all weights to fewer bits; for INT8 the kernels and profiles."""
     import torch
     from torch import nn
 

@@ -44,7 +44,7 @@ def verdict(ratio: Estimate, allowed_slowdown: float) -> Verdict:
     limit = 1 - allowed_slowdown
     if ratio.high < limit:
         return "failed"
-    return "passed" if ratio.low > limit else "not shown"
+    return "passed" if ratio.low > limit else "inconclusive"
 
 
 def seconds_to_settle(ratio: Estimate, allowed_slowdown: float, spent_s: float) -> float | None:
@@ -63,7 +63,7 @@ def compare_pairs(current: Speeds, baseline: Speeds, plan: ComparisonPlan, spent
     """Compare two builds that were measured in turns; `spent_s` is the time of both."""
     allowed, alarms = plan.allowed_slowdown, FALSE_ALARMS / plan.points
     ratio, chance = paired_ratio(current, baseline), _chance(current, baseline, plan, LAST_SHARE)
-    outcome: Verdict = "passed" if verdict(ratio, allowed) == "passed" else "not shown"
+    outcome: Verdict = "passed" if verdict(ratio, allowed) == "passed" else "inconclusive"
     if chance <= alarms:
         outcome = "failed"
     return SpeedComparison(
@@ -73,7 +73,7 @@ def compare_pairs(current: Speeds, baseline: Speeds, plan: ComparisonPlan, spent
         allowed_slowdown=allowed,
         verdict=outcome,
         passes=len(current),
-        seconds_to_settle=seconds_to_settle(ratio, allowed, spent_s) if outcome == "not shown" else None,
+        seconds_to_settle=seconds_to_settle(ratio, allowed, spent_s) if outcome == "inconclusive" else None,
         chance=chance,
         points=plan.points,
     )

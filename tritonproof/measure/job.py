@@ -142,7 +142,7 @@ def _count(model: Model, samples: Samples) -> int:
 
 
 def _data_of(model: Model, samples: Samples, indices: range, folder: Path) -> LoadData:
-    loaded = samples.load(indices)
+    loaded = samples.read(indices)
     tensors = [tensor for tensor in model.inputs if tensor.name in loaded or not tensor.optional]
     rows = {tensor.name: np.ascontiguousarray(loaded[tensor.name]) for tensor in tensors}
     dtypes = {tensor.name: tensor.dtype for tensor in tensors if tensor.dtype in ("BYTES", "BF16")}

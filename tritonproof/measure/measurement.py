@@ -18,14 +18,23 @@ from tritonproof.measure.point_state import PointState
 from tritonproof.measure.stopping import MeasuringPlan
 from tritonproof.record import schema
 from tritonproof.record.quantities import DURATION, GIVEN_SHARE, HALF_WIDTH
-from tritonproof.record.schema import CpuUse, Estimate, GpuUse, Load, LoadPoint, Mark, Pass, VerifiedAnswers
+from tritonproof.record.schema import (
+    CpuUse,
+    Estimate,
+    GpuUse,
+    LoadPoint,
+    LoadResult,
+    Mark,
+    Pass,
+    VerifiedAnswers,
+)
 
 
 @dataclass(frozen=True)
 class Measurement:
     """The result of a load point: the record's entry, and every latency from which it was computed."""
 
-    load: Load
+    load: LoadResult
     latencies_s: Sequence[float]
     """Seconds of every request that counts, [requests]."""
 
@@ -37,7 +46,7 @@ Outcome = Measurement | ProofError
 def outcomes(states: Sequence[PointState], plan: MeasuringPlan) -> Mapping[LoadPoint, Outcome]:
     """The result of each point. Points that are compared with a baseline are judged together."""
     results: dict[LoadPoint, Outcome] = {
-        state.point: state.error or load_entry(state, plan) for state in states
+        state.point: state.error or load_result(state, plan) for state in states
     }
     measured = [result for result in results.values() if isinstance(result, Measurement)]
     compared = [(result, before) for result in measured if (before := result.load.comparison) is not None]
@@ -48,7 +57,7 @@ def outcomes(states: Sequence[PointState], plan: MeasuringPlan) -> Mapping[LoadP
     return results
 
 
-def load_entry(state: PointState, plan: MeasuringPlan, *, finished: bool = True) -> Measurement:
+def load_result(state: PointState, plan: MeasuringPlan, *, finished: bool = True) -> Measurement:
     """The record's entry of a point with at least two passes, marked as unfinished unless `finished`."""
     side, point, data = state.current, state.point, state.current.job.data
     results, passes = side.passes, side.steady_passes
@@ -56,7 +65,7 @@ def load_entry(state: PointState, plan: MeasuringPlan, *, finished: bool = True)
     latencies_ms = estimates.pooled_ms(passes)
     throughput_per_s = estimates.estimate(passes, estimates.throughput, scale=point.batch)
     slips_ms = [steady.slips_ms for steady in passes if steady.slips_ms is not None]
-    load = Load(
+    load = LoadResult(
         **point._asdict(),
         throughput_per_s=throughput_per_s,
         latency_ms=latency_ms,
@@ -193,7 +202,7 @@ def marks_where(*possible: tuple[str, bool, str]) -> list[Mark]:
     ]
 
 
-def _marks(state: PointState, load: Load, plan: MeasuringPlan, *, finished: bool) -> tuple[Mark, ...]:
+def _marks(state: PointState, load: LoadResult, plan: MeasuringPlan, *, finished: bool) -> tuple[Mark, ...]:
     """The marks of a point with this entry, which still lacks them."""
     side = state.current
     last_damage = "".join(side.damaged[-1:])[:_SHOWN]

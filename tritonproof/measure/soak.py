@@ -234,7 +234,7 @@ def _growth(name: str, per: Per, used: np.ndarray, times: np.ndarray, heaps: int
     looks = [_slope(used[begin:], times[begin:], steps) for steps in _STEPS]
     leaking = [slope for slope, lasting in looks if slope.low > least and lasting > _LASTING * slope.low]
     slope = leaking[0] if leaking else looks[0][0]
-    verdict: Verdict = "not shown"
+    verdict: Verdict = "inconclusive"
     if leaking and not are_too_few:
         verdict = "failed"
     elif not leaking and slope.high < limits.found:

@@ -94,7 +94,7 @@ def listed_models(module: ModuleType, where: str) -> tuple[Model, ...]:
 def _hints() -> Mapping[str, Any]:
     """The type of each field of Model, with Any for what msgspec cannot convert: NumPy's arrays, Metric."""
     hints = get_type_hints(Model, localns={"np": SimpleNamespace(ndarray=Any), "Part": Any, "Format": Format})
-    hints |= {"metrics": tuple[Any, ...], "source": Any}
+    hints |= {"metrics": tuple[Any, ...], "defined_in": Any}
     some = msgspec.Meta(min_length=1)
     return {**hints, **{name: Annotated[hints[name], some] for name in ("inputs", "outputs", "metrics")}}
 

@@ -14,12 +14,12 @@ import numpy as np
 from tritonproof.base.errors import InputError
 from tritonproof.record.per_sample import Part
 from tritonproof.record.schema import Deployment
-from tritonproof.spec import Arrays, Matrix, Model, Samples, Split, Weights
+from tritonproof.spec import Arrays, FrameworkModel, Model, Samples, ServingProfile, Split
 
 
 def micro_size(
     full: Model,
-    read: Callable[[Path], Weights],
+    read: Callable[[Path], FrameworkModel],
     train: Callable[..., Mapping[str, Any]],
     weights: Path,
     samples: Callable[[Split], Samples],
@@ -29,7 +29,7 @@ def micro_size(
     else `weights`, the committed one that `train` made."""
     name = f"{full.name}-micro"
 
-    def load(checkpoint: Path | None) -> Weights:
+    def load(checkpoint: Path | None) -> FrameworkModel:
         if checkpoint is not None:
             return read(checkpoint)
         committed = read(weights)
@@ -69,7 +69,7 @@ def training_step(
     return step
 
 
-MICRO_ON_CPU = Matrix(Deployment(8, 1, (8,), 1_000, False, True), (1, 8), (8,))
+MICRO_ON_CPU = ServingProfile(Deployment(8, 1, (8,), 1_000, False, True), (1, 8), (8,))
 """The load points of most micro sizes on CPUs."""
 
 
@@ -79,8 +79,8 @@ def published_deployment(max_batch_size: int, instances: int = 1) -> Deployment:
 
 
 def full_size_matrices(
-    published: Matrix, cpu: Matrix, gpus: Iterable[str] = ("a40", "a100", "v100", "t4")
-) -> Mapping[str, Matrix]:
+    published: ServingProfile, cpu: ServingProfile, gpus: Iterable[str] = ("a40", "a100", "v100", "t4")
+) -> Mapping[str, ServingProfile]:
     """The load points on the GPUs for which NVIDIA published figures, on other GPUs, and on CPUs."""
     others = dataclasses.replace(published, published=())
     return {**dict.fromkeys(gpus, published), "gpu": others, "cpu": cpu}

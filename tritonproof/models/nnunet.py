@@ -21,7 +21,17 @@ from tritonproof.frameworks import pytorch
 from tritonproof.models import _shared
 from tritonproof.record.per_sample import Part
 from tritonproof.record.schema import Deployment, Limit
-from tritonproof.spec import Arrays, Matrix, Metric, Model, Samples, Split, Tensor, Tolerance, Weights
+from tritonproof.spec import (
+    Arrays,
+    FrameworkModel,
+    Metric,
+    Model,
+    Samples,
+    ServingProfile,
+    Split,
+    Tensor,
+    Tolerance,
+)
 
 if TYPE_CHECKING:
     import torch
@@ -105,7 +115,7 @@ def _own(key: str) -> str | None:
     return None if _TRAINING_ONLY.fullmatch(key) else key.removeprefix("model.")
 
 
-def load_full(checkpoint: Path | None) -> Weights:
+def load_full(checkpoint: Path | None) -> FrameworkModel:
     """The full network from a checkpoint of NVIDIA's layout, or with seeded random weights."""
     if checkpoint is not None:
         return pytorch.from_checkpoint(network(), checkpoint, _own)
@@ -235,7 +245,7 @@ _OPACITY = 0.55
 def _show(samples: Samples, item: int, framework: Arrays, served: Arrays) -> list[Part]:
     """The slice of the first modality, FLAIR, where the served mask differs most from the reference's (or the
     framework's), or with most of the tumour if they are equal: with each mask, and with the difference."""
-    volume, answer = samples.load([item])[INPUT][0, 0], served["classes"][item]
+    volume, answer = samples.read([item])[INPUT][0, 0], served["classes"][item]
     if samples.labels is None:
         reference, name = framework["classes"][item], "Framework"
     else:
@@ -284,13 +294,13 @@ _FULL_SIZE = Model(
     tolerances={
         "int8": Tolerance(0.0, 0.85, "random weights decide by small margins: 0.923 with ONNX Runtime")
     },
-    matrices=_shared.full_size_matrices(
-        Matrix(_PUBLISHED, _BATCHES, tuple(range(1, 9)), ("ts-script-fp16", "ts-script-fp32")),
+    profiles=_shared.full_size_matrices(
+        ServingProfile(_PUBLISHED, _BATCHES, tuple(range(1, 9)), ("ts-script-fp16", "ts-script-fp32")),
         # A case keeps a CPU busy for seconds, and each further case in a batch takes 1.4 to 2.5 GiB.
-        cpu=Matrix(Deployment(4, 1, (2, 4), 1_000, False, True), (1, 4), (2,)),
+        cpu=ServingProfile(Deployment(4, 1, (2, 4), 1_000, False, True), (1, 4), (2,)),
     ),
     show=_show,
-    source=Path(__file__),
+    defined_in=Path(__file__),
 )
 MODELS = (
     _FULL_SIZE,
@@ -315,6 +325,6 @@ MODELS = (
             "fp16": Tolerance(0.0, 0.9997, "measured 0.99999; weights off by 5 % agree on 0.9987"),
             "bf16": Tolerance(0.0, 0.9994, "measured 0.99989; weights off by 5 % agree on 0.9987"),
         },
-        matrices={"gpu": Matrix(_PUBLISHED, _BATCHES, (1, 8)), "cpu": _shared.MICRO_ON_CPU},
+        profiles={"gpu": ServingProfile(_PUBLISHED, _BATCHES, (1, 8)), "cpu": _shared.MICRO_ON_CPU},
     ),
 )

@@ -20,7 +20,7 @@ from tritonproof.record.per_sample import Part
 from tritonproof.record.schema import Deployment, Limit
 from tritonproof.safe_io.arrays import opened_picture
 from tritonproof.safe_io.files import readable
-from tritonproof.spec import Arrays, Matrix, Metric, Model, Samples, Split, Tensor, Weights
+from tritonproof.spec import Arrays, FrameworkModel, Metric, Model, Samples, ServingProfile, Split, Tensor
 
 if TYPE_CHECKING:
     from torch import nn
@@ -96,7 +96,7 @@ def _own(key: str) -> str:
     return re.sub(r"^layers\.([0-3])\.", lambda match: f"layer{int(match[1]) + 1}.", key)
 
 
-def load_full(checkpoint: Path | None) -> Weights:
+def load_full(checkpoint: Path | None) -> FrameworkModel:
     """The network of a checkpoint in NVIDIA's or torchvision's layout, or with seeded random weights."""
     if checkpoint is not None:
         return pytorch.from_checkpoint(network(), checkpoint, _own)
@@ -206,7 +206,7 @@ def imagenet(split: Split, dataset: Path | None, _checkpoint: Path | None = None
             raise ValueError("its folders hold no images")
     return Samples(
         ids=[f"{path.parent.name}/{path.name}" for path, _ in images],
-        load=lambda indices: {INPUT: np.stack([preprocess(images[i][0]) for i in indices])},
+        read=lambda indices: {INPUT: np.stack([preprocess(images[i][0]) for i in indices])},
         labels=np.array([label for _, label in images]),
     )
 
@@ -268,7 +268,7 @@ def classes(kept: Arrays) -> np.ndarray:
 
 
 def _show(samples: Samples, item: int, framework: Arrays, served: Arrays) -> list[Part]:
-    image = samples.load([item])[INPUT][0].transpose(1, 2, 0)
+    image = samples.read([item])[INPUT][0].transpose(1, 2, 0)
     # Digits in ink are in -1 to 1, photographs normalised by ImageNet's mean and deviation.
     pixels = 127.5 * (image + 1) if image.shape[0] == MICRO_SIDE else 255 * (image * STD + MEAN)
     return shown_classes(samples, item, pixels, framework, served)
@@ -297,13 +297,13 @@ def top_1(floor: Limit, precisions: tuple[str, ...]) -> Metric:
 # --- the two sizes -----------------------------------------------------------------------------------------
 
 
-def matrices(deployment: Deployment, published: str) -> Mapping[str, Matrix]:
+def profiles(deployment: Deployment, published: str) -> Mapping[str, ServingProfile]:
     """The full model's on all hardware: NVIDIA's deployment on GPUs, with the one format published."""
     batches, concurrencies = (1, 2, 4, 8, 16, 32, 64, 128), tuple(range(16, 257, 16))
     return _shared.full_size_matrices(
-        Matrix(deployment, batches, concurrencies, (published,)),
+        ServingProfile(deployment, batches, concurrencies, (published,)),
         # Few cores saturate at batch 8; a longer delay lets the batcher fill it.
-        cpu=Matrix(Deployment(8, 1, (8,), 20_000, False, True), (1, 4, 8), (4, 16)),
+        cpu=ServingProfile(Deployment(8, 1, (8,), 20_000, False, True), (1, 4, 8), (4, 16)),
     )
 
 
@@ -324,9 +324,9 @@ _FULL_SIZE = Model(
     keep=lambda outputs: {"classes": outputs[OUTPUT].argmax(axis=1)},
     decide=classes,
     metrics=(top_1(_IMAGENET_FLOOR, _PRECISIONS),),
-    matrices=matrices(_PUBLISHED, "onnx-trt-fp16"),
+    profiles=profiles(_PUBLISHED, "onnx-trt-fp16"),
     show=_show,
-    source=Path(__file__),
+    defined_in=Path(__file__),
 )
 MODELS = (
     _FULL_SIZE,
@@ -339,9 +339,9 @@ MODELS = (
         inputs=(Tensor(INPUT, "FP32", (3, 32, 32)),),
         outputs=(Tensor(OUTPUT, "FP32", (10,)),),
         metrics=(top_1(_MICRO_FLOOR, _MICRO_PRECISIONS),),
-        matrices={
-            "gpu": Matrix(_PUBLISHED, (1, 8, 32, 128), (16, 64, 128, 256)),
-            "cpu": Matrix(Deployment(32, 1, (16, 32), 1_000, False, True), (1, 32), (32,)),
+        profiles={
+            "gpu": ServingProfile(_PUBLISHED, (1, 8, 32, 128), (16, 64, 128, 256)),
+            "cpu": ServingProfile(Deployment(32, 1, (16, 32), 1_000, False, True), (1, 32), (32,)),
         },
     ),
 )

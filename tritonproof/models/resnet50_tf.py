@@ -17,7 +17,7 @@ from tritonproof.frameworks.tensorflow import function_of, import_tensorflow, lo
 from tritonproof.models import _shared, resnet50
 from tritonproof.record.per_sample import Part
 from tritonproof.record.schema import Limit
-from tritonproof.spec import Arrays, Matrix, Model, Samples, Split, Tensor, Weights
+from tritonproof.spec import Arrays, FrameworkModel, Model, Samples, ServingProfile, Split, Tensor
 
 if TYPE_CHECKING:
     from keras import Model as Network
@@ -81,11 +81,11 @@ def variables(model: "Network") -> dict[str, Any]:
     return {f"resnet50/{variable.path.replace('.', '/')}": variable for variable in model.variables}
 
 
-def _from_checkpoint(model: "Network", path: Path) -> Weights:
+def _from_checkpoint(model: "Network", path: Path) -> FrameworkModel:
     """The network with a checkpoint's weights."""
     state, name, digest = read_checkpoint(path)
     load_strictly(variables(model), state, path)
-    return Weights(model, f"{name}, sha256 {digest[:12]}", digest, trained=True)
+    return FrameworkModel(model, f"{name}, sha256 {digest[:12]}", digest, trained=True)
 
 
 def initialise(model: "Network") -> None:
@@ -98,7 +98,7 @@ def initialise(model: "Network") -> None:
             variable.assign(generator.normal(0, deviation, variable.shape).astype(np.float32))
 
 
-def load_full(checkpoint: Path | None) -> Weights:
+def load_full(checkpoint: Path | None) -> FrameworkModel:
     """The full network from a checkpoint of NVIDIA's layout, or with seeded random weights."""
     if checkpoint is not None:
         return _from_checkpoint(network(), checkpoint)
@@ -109,8 +109,8 @@ def load_full(checkpoint: Path | None) -> Weights:
     for layer in full.layers:
         if layer.name.endswith("BatchNorm"):
             layer.momentum = 0.0
-    full(dict(imagenet("evaluation", None).load(range(8))), training=True)
-    return Weights(full, f"random, seed {SEED}", f"random-{SEED}", trained=False)
+    full(dict(imagenet("evaluation", None).read(range(8))), training=True)
+    return FrameworkModel(full, f"random, seed {SEED}", f"random-{SEED}", trained=False)
 
 
 def train_micro(steps: int = 640) -> Mapping[str, np.ndarray]:
@@ -166,9 +166,9 @@ def _in_pixels(samples: Samples, pixels: Callable[[np.ndarray], np.ndarray]) -> 
     """The PyTorch model's samples, which `pixels` turns into this network's: NHWC, 0 to 255."""
 
     def load(indices: Any) -> Arrays:
-        return {INPUT: pixels(samples.load(indices)[resnet50.INPUT])}
+        return {INPUT: pixels(samples.read(indices)[resnet50.INPUT])}
 
-    return dataclasses.replace(samples, load=load)
+    return dataclasses.replace(samples, read=load)
 
 
 def imagenet(split: Split, dataset: Path | None, checkpoint: Path | None = None) -> Samples:
@@ -203,7 +203,7 @@ def _channels_last(images: np.ndarray) -> np.ndarray:
 
 
 def _show(samples: Samples, item: int, framework: Arrays, served: Arrays) -> list[Part]:
-    return resnet50.shown_classes(samples, item, samples.load([item])[INPUT][0], framework, served)
+    return resnet50.shown_classes(samples, item, samples.read([item])[INPUT][0], framework, served)
 
 
 # NVIDIA's own code reaches 76.9 to 77.0 % after 90 epochs and 78.3 % after 250.
@@ -228,9 +228,9 @@ _FULL_SIZE = Model(
     keep=lambda outputs: {"classes": outputs[CLASSES][:, 0]},
     decide=resnet50.classes,
     metrics=(resnet50.top_1(_IMAGENET_FLOOR, _PRECISIONS),),
-    matrices=resnet50.matrices(_PUBLISHED, "tf-trt-fp16"),
+    profiles=resnet50.profiles(_PUBLISHED, "tf-trt-fp16"),
     show=_show,
-    source=Path(__file__),
+    defined_in=Path(__file__),
     framework="tensorflow",
 )
 MODELS = (
@@ -244,8 +244,8 @@ MODELS = (
         inputs=(Tensor(INPUT, "FP32", (32, 32, 3)),),
         outputs=_outputs(MICRO["classes"]),
         metrics=(resnet50.top_1(_MICRO_FLOOR, _PRECISIONS),),
-        matrices={
-            "gpu": Matrix(_PUBLISHED, (1, 8, 32, 128), (16, 64, 128, 256)),
+        profiles={
+            "gpu": ServingProfile(_PUBLISHED, (1, 8, 32, 128), (16, 64, 128, 256)),
             "cpu": _shared.MICRO_ON_CPU,
         },
     ),

@@ -51,7 +51,7 @@ _MAX_ENTRIES = Meta(max_length=500)
 """Several times the longest sweep; a page of thousands of load points would take minutes."""
 
 Better = Literal["higher", "lower"]
-Verdict = Literal["passed", "failed", "not shown"]
+Verdict = Literal["passed", "failed", "inconclusive"]
 """Whether a measurement shows that a demand is met (passed) or missed (failed), or neither."""
 
 CONFIDENCE = 0.95
@@ -219,7 +219,7 @@ class ServedSide(Struct, frozen=True):
         return sum(used_bytes) if used_bytes else None
 
 
-class UpgradeComparison(Struct, frozen=True):
+class BaselineComparison(Struct, frozen=True):
     """A model of a repository compared with the one that it is to replace, or with itself on another Triton:
     the differences other than answers (the gate `baseline`) and speed (the loads' `comparison`)."""
 
@@ -633,7 +633,7 @@ class LatencyBudget(Struct, frozen=True):
     """passed: the whole interval of the latency is within the budget; failed: beyond; not shown: neither."""
 
 
-class Load(Struct, frozen=True):
+class LoadResult(Struct, frozen=True):
     """One load point: throughput, latency and where the time went."""
 
     scenario: Scenario
@@ -676,7 +676,7 @@ class Load(Struct, frozen=True):
         return LoadPoint(self.scenario, self.batch, self.concurrency, self.request_rate_per_s, self.arrivals)
 
 
-def best_of(loads: Sequence[Load]) -> Load | None:
+def best_of(loads: Sequence[LoadResult]) -> LoadResult | None:
     """The point of the highest throughput, without those at a request rate, where the rate decides it."""
     closed = [load for load in loads if load.request_rate_per_s is None]
     return max(closed, key=lambda load: load.throughput_per_s.value, default=None)
@@ -685,7 +685,7 @@ def best_of(loads: Sequence[Load]) -> Load | None:
 # --- results at the load points -----------------------------------------------------------------------------
 
 
-class FormatComparison(Struct, frozen=True):
+class ReferenceComparison(Struct, frozen=True):
     """The best load point of a case compared with the reference format of its model."""
 
     reference: Text
@@ -716,7 +716,7 @@ class Efficiency(Struct, frozen=True):
     """The fastest large matrix product or convolution in this precision on these threads, in these turns."""
     spinning: bool = False
     """Whether idle ONNX Runtime threads spun in process, as in Triton's own backend."""
-    beside: FormatComparison | None = None
+    beside: ReferenceComparison | None = None
     """None if it is not the case's best point, or the reference format is not proven."""
     origin: Origin | None = None
     marks: tuple[Mark, ...] = ()
@@ -737,7 +737,7 @@ class Search(Struct, frozen=True):
     budget_ms: Positive
     percentile: Name
     deployment: Deployment
-    load: Load
+    load: LoadResult
     verdict: Verdict
     """passed: the whole interval of the percentile keeps the budget; not shown: only its value does; failed:
     no configuration keeps it, and this one is nearest."""
@@ -810,7 +810,7 @@ class Soak(Struct, frozen=True):
     origin: Origin | None = None
 
 
-MeasuredLoad = Load | Soak
+MeasuredLoad = LoadResult | Soak
 
 
 class Record(Struct, frozen=True):
@@ -827,14 +827,14 @@ class Record(Struct, frozen=True):
     """Why the task's metric was not measured; the ledger then has only what the framework's outputs tell."""
     gates: tuple[GateResult, ...] = ()
     starts: tuple[Start, ...] = ()
-    loads: Annotated[tuple[Load, ...], _MAX_ENTRIES, SPEED] = ()
+    loads: Annotated[tuple[LoadResult, ...], _MAX_ENTRIES, SPEED] = ()
     efficiency: Annotated[tuple[Efficiency, ...], SPEED] = ()
     """At the best load point of each scenario; for a micro model at the best of all."""
     search: Search | None = None
     conversation: Conversation | None = None
     warm_up: Annotated[WarmUp | None, SPEED] = None
     soak: Soak | None = None
-    against: UpgradeComparison | None = None
+    against: BaselineComparison | None = None
     failures: tuple[StepFailure, ...] = ()
     """Tests that failed before they had a result; a run that gets through the test removes its entry."""
     price_per_hour: Number | None = None

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from tritonproof.base import commands, disk
-from tritonproof.base.commands import INPUT, Parser, UsageError, count, no_case, path, with_fix
+from tritonproof.base.commands import EXIT_INPUT, Parser, UsageError, count, no_case, path, with_fix
 from tritonproof.base.disk import strict_glob
 from tritonproof.base.sanitize import quoted, visible
 from tritonproof.record import files
@@ -58,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (UsageError, RecordError) as error:
         reason = str(error)
     print(f"error: {visible(reason)}", file=sys.stderr)
-    return INPUT
+    return EXIT_INPUT
 
 
 # --- what the commands do ----------------------------------------------------------------------------------

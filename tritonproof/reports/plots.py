@@ -18,7 +18,7 @@ import msgspec
 
 from tritonproof.base.sanitize import visible
 from tritonproof.record.quantities import LATENCY, LATENCY_BUDGET, METRICS, THROUGHPUT, Quantity
-from tritonproof.record.schema import MARKS, Estimate, Load, Score
+from tritonproof.record.schema import MARKS, Estimate, LoadResult, Score
 from tritonproof.reports.text import phrases
 from tritonproof.reports.text.correctness import main_score, metric_text, tightest_limit, tightest_text
 from tritonproof.reports.text.publishable import Publishable, name_of
@@ -85,9 +85,9 @@ class Curve:
 
     latency: str
     """Which latency: `p99`."""
-    lines: Mapping[str, Sequence[Load]]
+    lines: Mapping[str, Sequence[LoadResult]]
     budget_ms: float | None
-    winner: Load | None
+    winner: LoadResult | None
     """The result of a search within the budget."""
 
 
@@ -243,7 +243,7 @@ def _notes(records: Sequence[Publishable], codes: Iterable[str]) -> list[str]:
     return [f"Error bars: {levels} confidence intervals.", *([f"Hollow: {hollow}."] if hollow else [])]
 
 
-def _codes(load: Load) -> list[str]:
+def _codes(load: LoadResult) -> list[str]:
     """The marks that make a point hollow; a wide interval is visible."""
     return [mark.code for mark in load.marks if mark.code != "wide-interval"]
 
@@ -259,12 +259,12 @@ def _gist(title: str, rows: Sequence[PanelRow], name: str, quantity: Quantity) -
     return f"{title}: {low} ({ranked[0][1]}) to {high} ({ranked[-1][1]})"
 
 
-def _kind_of_load(load: Load) -> str:
+def _kind_of_load(load: LoadResult) -> str:
     swept = "concurrency" if load.request_rate_per_s is None else f"{load.arrivals} rate"
     return swept if load.batch == 1 else f"{swept}, client batch {load.batch}"
 
 
-def _load_size(load: Load) -> float:
+def _load_size(load: LoadResult) -> float:
     return load.request_rate_per_s if load.request_rate_per_s is not None else load.concurrency
 
 

@@ -1,6 +1,6 @@
 """How each figure of the history changed from run to run, and its steps: lasting changes of the level.
-ruptures proposes steps, and the noise model decides. tests/trend simulates how many steps it finds and how
-many are false: docs/trend.md."""
+ruptures proposes steps, and the noise model decides. tests/reports/trend simulates how many steps it finds
+and how many are false: docs/trend.md."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -13,7 +13,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from ruptures import KernelCPD
 
-from tritonproof.base.commands import ACCURACY, SPEED, UsageError
+from tritonproof.base.commands import EXIT_ACCURACY, EXIT_SPEED, UsageError
 from tritonproof.base.sanitize import bold, italic, join_markdown, quoted, visible
 from tritonproof.record import quantities
 from tritonproof.record.schema import Estimate
@@ -40,7 +40,7 @@ class TrackedQuantity(NamedTuple):
     name: str
     quantity: quantities.Quantity
     usual_spread: float
-    status: int = SPEED
+    status: int = EXIT_SPEED
     changes: quantities.Quantity = quantities.CHANGE
 
 
@@ -50,8 +50,8 @@ _TRACKED = {
     "throughput_per_s": TrackedQuantity("throughput", quantities.THROUGHPUT, 0.02),
     "latency_p99_ms": TrackedQuantity("p99 latency", quantities.LATENCY, 0.05),
     "in_process_ratio": TrackedQuantity("served / in process", quantities.RATIO, 0.02),
-    "score": TrackedQuantity("accuracy", quantities.SCORE, 0.5, ACCURACY, quantities.SCORE_CHANGE),
-    "error": TrackedQuantity("accuracy", quantities.ERROR, 0.001, ACCURACY),
+    "score": TrackedQuantity("accuracy", quantities.SCORE, 0.5, EXIT_ACCURACY, quantities.SCORE_CHANGE),
+    "error": TrackedQuantity("accuracy", quantities.ERROR, 0.001, EXIT_ACCURACY),
 }
 _run_of = attrgetter("started", "run", "host")  # sorts the runs, and tells them apart
 

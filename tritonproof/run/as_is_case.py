@@ -15,10 +15,10 @@ from tritonproof.base.errors import AccuracyError, NotAvailableError
 from tritonproof.build.builds import BuiltModel
 from tritonproof.host.scratch import scratch_folder
 from tritonproof.record.schema import Deployment, Scenario, Start
-from tritonproof.run.available_models import AvailableModels, labelled_samples, samples_in_folder
 from tritonproof.serve.as_is import FirstRequest, LoadedModel, as_build, load_model, send_first_request
 from tritonproof.serve.messages import undeclared
 from tritonproof.serve.server import Server
+from tritonproof.settings.available_models import AvailableModels, labelled_samples, samples_in_folder
 from tritonproof.spec import Arrays, Case, Model, Samples
 from tritonproof.user_models import model_from_config
 from tritonproof.user_models.model_repository import link_repository
@@ -160,7 +160,7 @@ def _load_and_ask(
     if labels is not None:
         model = model_from_config.with_labels(model, labels)
     required = {tensor.name for tensor in model.inputs if not tensor.optional}
-    if shared_samples is not None and (lacking := required - shared_samples.load([0]).keys()):
+    if shared_samples is not None and (lacking := required - shared_samples.read([0]).keys()):
         inputs = ", ".join(sorted(lacking))
         raise AccuracyError(f"{run.role.label} takes other inputs: {inputs} too", where=run.requested)
     first_request = send_first_request(server, model, samples or user_samples(model))

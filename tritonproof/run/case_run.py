@@ -29,7 +29,6 @@ from tritonproof.measure.verifying import answer_check
 from tritonproof.record import schema
 from tritonproof.record.schema import Deployment, LoadPoint, Scenario
 from tritonproof.run.as_is_case import AsIsCase, serve_as_is
-from tritonproof.run.case_settings import deployment_of, evaluation_batch, load_points, samples_of
 from tritonproof.run.converted_case import ConvertedCase, build_baseline, convert
 from tritonproof.run.model_run import ModelRun
 from tritonproof.run.once import forget, is_made, once, shared_once
@@ -37,6 +36,7 @@ from tritonproof.run.progress import Progress
 from tritonproof.serve.backends import check_supported, serving_of
 from tritonproof.serve.launch import serve
 from tritonproof.serve.server import Server
+from tritonproof.settings.case_settings import deployment_of, evaluation_batch, load_points, samples_of
 from tritonproof.spec import Arrays, Case, Samples
 from tritonproof.user_models import model_from_config
 
@@ -111,7 +111,7 @@ class CaseRun(contextlib.ExitStack):
     swept: Deployed | None = field(default=None, init=False)
     """The loading that the last sweep has warmed."""
     gates: dict[str, CheckedGate] = field(default_factory=dict, init=False)
-    comparison: tuple[CheckedGate, schema.UpgradeComparison] | None = field(default=None, init=False)
+    comparison: tuple[CheckedGate, schema.BaselineComparison] | None = field(default=None, init=False)
     """Whether its answers are the baseline's, and what else differs."""
 
     def __post_init__(self) -> None:
@@ -237,7 +237,7 @@ class CaseRun(contextlib.ExitStack):
 
     def timed_answer(self, batch: int) -> tuple[float, Arrays]:
         """Send a request of `batch` copies of the first sample; returns its seconds and its answer."""
-        rows = {name: values[[0] * batch] for name, values in self.samples.load([0]).items()}
+        rows = {name: values[[0] * batch] for name, values in self.samples.read([0]).items()}
         started = time.monotonic()
         outputs = self.server.infer(self.server.name_of(self.case), self.case.model, rows)
         elapsed_s = time.monotonic() - started

@@ -10,7 +10,7 @@ from msgspec import structs
 
 from tritonproof.accuracy.precision_cost import inferred_precision
 from tritonproof.base.errors import InputError, NotAvailableError
-from tritonproof.build import baseline_source
+from tritonproof.build import baselines
 from tritonproof.consistency.conversations import compare_server_conversations
 from tritonproof.consistency.repeat_checks import compare_servers
 from tritonproof.consistency.served import CheckedGate
@@ -19,7 +19,7 @@ from tritonproof.measure.comparison import ComparisonPlan
 from tritonproof.measure.job import Job, remaining_data
 from tritonproof.measure.usage import Usage, read_usage, watch
 from tritonproof.ratios import MAX_LOADINGS, loading_is_slower
-from tritonproof.record.schema import GateResult, Scenario, ServedSide, UpgradeComparison
+from tritonproof.record.schema import BaselineComparison, GateResult, Scenario, ServedSide
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.converted_case import ConvertedCase
 from tritonproof.serve.server import warnings_in
@@ -31,7 +31,7 @@ def with_baselines(run: CaseRun, baseline: CaseRun, jobs: Sequence[Job]) -> Sequ
     scenario, largest, source = jobs[0].point.scenario, math.inf, baseline.source
     if isinstance(source, ConvertedCase) and source.keeps_config:
         needed = max(job.point.batch for job in jobs)
-        largest_there = baseline_source.config_of(baseline.build.folder).max_batch_size
+        largest_there = baselines.config_of(baseline.build.folder).max_batch_size
         if needed > largest_there:
             what = f"the other build takes batches up to {largest_there}, not {needed}"
             fix = "give smaller --batches, or build it with the same --deployment max_batch_size"
@@ -76,7 +76,7 @@ def reloader(run: CaseRun, baseline: CaseRun, scenario: Scenario) -> Callable[[]
 # --- a model of another repository, or on another Triton ----------------------------------------------------
 
 
-def compare_with_baseline(run: CaseRun) -> tuple[CheckedGate, UpgradeComparison]:
+def compare_with_baseline(run: CaseRun) -> tuple[CheckedGate, BaselineComparison]:
     """Whether every sample gets the same answer from the baseline, of another repository or on another
     Triton, and what else differs; compared once. Raises NotAvailableError if its repository has no such
     model."""
@@ -85,7 +85,7 @@ def compare_with_baseline(run: CaseRun) -> tuple[CheckedGate, UpgradeComparison]
     return run.comparison
 
 
-def _compare(run: CaseRun) -> tuple[CheckedGate, UpgradeComparison]:
+def _compare(run: CaseRun) -> tuple[CheckedGate, BaselineComparison]:
     baseline, text, model = run.baseline, run.settings.baseline_name, run.case.model
     if baseline is None:
         what = f"{model.name} is new: {text} has no such model to compare it with"
@@ -105,7 +105,7 @@ def _compare(run: CaseRun) -> tuple[CheckedGate, UpgradeComparison]:
         for side, side_loads_s in zip(sides, loadings_s, strict=True)
     )
     gate = gate._replace(result=structs.replace(gate.result, wrong=wrong))
-    return gate, UpgradeComparison(text, here, there, tuple(new_warnings.values())[:20])
+    return gate, BaselineComparison(text, here, there, tuple(new_warnings.values())[:20])
 
 
 def _compare_answers(run: CaseRun, baseline: CaseRun, text: str) -> CheckedGate:

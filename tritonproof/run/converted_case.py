@@ -7,17 +7,17 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tritonproof.build import baseline_source, runtimes
-from tritonproof.build.baseline_source import BaselineSource
+from tritonproof.build import baselines, in_process
+from tritonproof.build.baselines import Baseline
 from tritonproof.build.builds import BuiltModel, in_use, snapshot
 from tritonproof.host.scratch import scratch_folder
 from tritonproof.host.targets import runs_here
 from tritonproof.record.quantities import DURATION, SIZE
 from tritonproof.record.schema import Deployment, Scenario, Start
-from tritonproof.run.case_settings import build_case
 from tritonproof.run.once import forget
 from tritonproof.serve.backends import pool_options, server_variables
 from tritonproof.serve.server import Server
+from tritonproof.settings.case_settings import build_case
 from tritonproof.spec import Arrays, Case, Device, Samples
 
 if TYPE_CHECKING:
@@ -58,9 +58,9 @@ class ConvertedCase:
 
     def open_oracle(self) -> Callable[[Any], Mapping[str, Any]]:
         run = self.run
-        engines = runtimes.engine_folder(run.build.case, run.build.digest)
+        engines = in_process.engine_folder(run.build.case, run.build.digest)
         with run.hold_machine(exclusive=False):
-            return runtimes.open_in_process(self.case, run.build.artifact, run.deployment, engines)
+            return in_process.open_in_process(self.case, run.build.artifact, run.deployment, engines)
 
     def deploy(self, scenario: Scenario, deployment: Deployment) -> tuple[str, Start, Arrays]:
         """Load it and send the first request; returns its backend, how long that took, and the answer."""
@@ -79,8 +79,8 @@ class ConvertedCase:
         run = self.run
         if not self.keeps_config:
             return run.server.load(run.build, deployment, scenario)
-        config = baseline_source.config_of(run.build.folder)
-        run.server.load_as_is(run.build.folder, baseline_source.for_scenario(config, self.case, scenario))
+        config = baselines.config_of(run.build.folder)
+        run.server.load_as_is(run.build.folder, baselines.for_scenario(config, self.case, scenario))
         return ""
 
     def joins_requests(self, scenario: Scenario) -> bool:
@@ -111,7 +111,7 @@ def convert(run: "CaseRun") -> Iterator[BuiltModel]:
 
 
 @contextlib.contextmanager
-def build_baseline(run: "CaseRun", baseline: BaselineSource) -> Iterator[BuiltModel]:
+def build_baseline(run: "CaseRun", baseline: Baseline) -> Iterator[BuiltModel]:
     """The case's baseline in its own model repository: one that exists, or one built in its own checkout. Its
     own config.pbtxt serves it, as in production: a change of settings is part of the comparison."""
 
@@ -120,16 +120,16 @@ def build_baseline(run: "CaseRun", baseline: BaselineSource) -> Iterator[BuiltMo
 
     with contextlib.ExitStack() as stack:
         if baseline.kind == "builds":
-            folder = baseline_source.find_build(baseline, run.case)
-            baseline_source.check_unchanged(baseline, folder)
+            folder = baselines.find_build(baseline, run.case)
+            baselines.check_unchanged(baseline, folder)
         else:
             if (checkout := baseline.folder) is None:
                 say("get its files")
                 place = run.settings.model_repos / ".against"
-                checkout = baseline_source.export_commit(baseline, place, on_progress=say)
+                checkout = baselines.export_commit(baseline, place, on_progress=say)
             options = run.settings.command_line("builds", run.case.model.name)
-            built = baseline_source.build_in_checkout(checkout, baseline, run.case, options, say)
+            built = baselines.build_in_checkout(checkout, baseline, run.case, options, say)
             run.progress.note(f"{run.case} against {baseline.name}: built in {built}")
             folder = stack.enter_context(snapshot(built, on_progress=say))
-            baseline_source.check_unchanged(baseline, folder, built)
+            baselines.check_unchanged(baseline, folder, built)
         yield BuiltModel(run.case, folder, "", "", 0.0, 0.0, reused=True)

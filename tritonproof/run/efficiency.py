@@ -10,16 +10,16 @@ from tritonproof.base.errors import NotAvailableError, ProofError
 from tritonproof.build import builds
 from tritonproof.cases import reference_of
 from tritonproof.efficiency import best_points, interleaved
-from tritonproof.efficiency.in_process import Worker, in_process
 from tritonproof.efficiency.machine_peak import peak_kind
+from tritonproof.efficiency.worker import Worker, artifact_worker
 from tritonproof.measure.measurement import Measurement
 from tritonproof.record import files
-from tritonproof.record.schema import Efficiency, Load, LoadPoint, best_of
+from tritonproof.record.schema import Efficiency, LoadPoint, LoadResult, best_of
 from tritonproof.run import record_file
 from tritonproof.run.case_run import CaseRun, Role
-from tritonproof.run.case_settings import deployment_of
 from tritonproof.run.converted_case import ConvertedCase
 from tritonproof.run.measuring import ready
+from tritonproof.settings.case_settings import deployment_of
 from tritonproof.spec import Case
 
 
@@ -47,9 +47,11 @@ def measure_efficiency(run: CaseRun) -> list[Efficiency]:
     with contextlib.ExitStack() as stack:
         with run.hold_machine(exclusive=False):
             run.say("measure efficiency", "load the model in process")
-            rows = run.samples.load(range(min(len(run.samples), run.deployment.max_batch_size)))
+            rows = run.samples.read(range(min(len(run.samples), run.deployment.max_batch_size)))
             resident = run.settings.shared_memory == "cuda"  # its data lies where the server's does
-            process = in_process(run.build, run.deployment, rows, backend=deployed.backend, resident=resident)
+            process = artifact_worker(
+                run.build, run.deployment, rows, backend=deployed.backend, resident=resident
+            )
             worker = stack.enter_context(process)
             # These two overlap the loading in process. On a GPU the server of the reference ends with the
             # block, to free the memory.
@@ -63,11 +65,11 @@ def measure_efficiency(run: CaseRun) -> list[Efficiency]:
         ]
 
 
-def known_loads(run: CaseRun) -> Sequence[Load]:
+def known_loads(run: CaseRun) -> Sequence[LoadResult]:
     """The load points measured so far, else those on record for this machine, build and settings. Raises
     NotAvailableError if an answer was wrong."""
     known = [outcome for outcomes in run.sweeps.values() for outcome in outcomes.values()]
-    loads: Sequence[Load] = [outcome.load for outcome in known if isinstance(outcome, Measurement)]
+    loads: Sequence[LoadResult] = [outcome.load for outcome in known if isinstance(outcome, Measurement)]
     if not loads:
         record = record_file.read_stored(files.path_of(run.case.key, run.settings.results))
         loads = best_points.loads_of(record, run.stamp, run.build.digest, run.deployment)
@@ -78,7 +80,11 @@ def known_loads(run: CaseRun) -> Sequence[Load]:
 
 
 def _measure(
-    run: CaseRun, best: Load, worker: Worker, operations: float | None, reference: ServedReference | None
+    run: CaseRun,
+    best: LoadResult,
+    worker: Worker,
+    operations: float | None,
+    reference: ServedReference | None,
 ) -> Efficiency:
     """Measure a load point in turns: served, in process and in the reference format; and the peak."""
     peak_per_s = run.suite_run.measure_peak(peak_kind(run.case, run.deployment), run.progress)
@@ -97,7 +103,7 @@ def _measure(
                 cold, reference.is_warm = [*cold, reference_job], True
         beside_text = "" if reference_job is None else f", {reference_job.name}"
         run.say("measure efficiency", f"{point.scenario} {point}, in process{beside_text}, in turns")
-        turns = interleaved.measure(
+        turns = interleaved.measure_in_turns(
             job, worker, batch, run.settings.plan, gpus=run.case.gpus, reference=reference_job, cold=cold
         )
     return interleaved.efficiency_entry(

@@ -14,7 +14,7 @@ from tritonproof.measure.job import Job
 from tritonproof.measure.measurement import Measurement, Outcome, outcomes
 from tritonproof.measure.point_state import PointState, Side
 from tritonproof.measure.verifying import verifying
-from tritonproof.record.schema import Load, LoadPoint, WarmUp, best_of
+from tritonproof.record.schema import LoadPoint, LoadResult, WarmUp, best_of
 from tritonproof.run import comparing
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.proving import check_may_reload
@@ -23,7 +23,7 @@ from tritonproof.user_models.model_from_config import warmup_batch
 _LOADINGS = 3
 """Loadings that must each make the first request slow. If it were like the others, it would be the slowest of
 21 by chance three times in one of 9,000 runs, whatever else the machine does."""
-Save = Callable[[Sequence[Load]], object]
+Save = Callable[[Sequence[LoadResult]], object]
 """Gets load points as soon as they are known."""
 
 
@@ -101,7 +101,7 @@ def measure_first_request(run: CaseRun) -> WarmUp:
     served = run.as_is_case
     assert served is not None
     check_may_reload(run)
-    batch = warmup_batch(served.loaded.config, run.samples.load([0]))
+    batch = warmup_batch(served.loaded.config, run.samples.read([0]))
     if batch is None:
         what = f"the model_warmup of {run.case.model.name} is of another shape than the requests"
         raise NotAvailableError(what, where=run.case, fix="give samples of that shape: --samples")

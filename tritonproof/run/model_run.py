@@ -10,12 +10,12 @@ from typing import Any
 from tritonproof.accuracy.stages import StageAnswers, evaluate_in_process, framework_model_on
 from tritonproof.frameworks import flops
 from tritonproof.host import locks
-from tritonproof.run.available_models import AvailableModels
-from tritonproof.run.case_settings import evaluation_batch, model_deployment, samples_of
 from tritonproof.run.once import once, shared_once
 from tritonproof.run.progress import Progress, lines_to
-from tritonproof.run.settings import Settings
-from tritonproof.spec import Model, Samples, Target, Weights
+from tritonproof.settings.available_models import AvailableModels
+from tritonproof.settings.case_settings import evaluation_batch, model_deployment, samples_of
+from tritonproof.settings.settings import Settings
+from tritonproof.spec import FrameworkModel, Model, Samples, Target
 
 
 @dataclass(eq=False)
@@ -42,14 +42,14 @@ class ModelRun(contextlib.ExitStack):
         self.progress.say(f"{self.model.name}: {step}", detail)
 
     @shared_once
-    def weights(self) -> Weights:
+    def weights(self) -> FrameworkModel:
         """The framework model: from --checkpoint, the repository's own, or seeded random ones."""
         if not self.model.as_is:
             self.say("load weights")
         return self.model.load(self.settings.checkpoint.get(self.model.name))
 
     @shared_once
-    def framework_model(self) -> Weights:
+    def framework_model(self) -> FrameworkModel:
         """The framework model to compare converted models with, whether those are new or reused."""
         return framework_model_on(self.target.device, self.model, self.weights)
 
@@ -71,4 +71,4 @@ class ModelRun(contextlib.ExitStack):
     @once
     def operations(self) -> float | None:
         """Floating-point operations of one inference; None if the framework cannot count."""
-        return flops.count(self.model, self.weights.network, self.samples.load([0]))
+        return flops.count(self.model, self.weights.network, self.samples.read([0]))

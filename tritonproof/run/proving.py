@@ -158,7 +158,7 @@ def reproduce(run: CaseRun, result: GateResult, wrong_answer: Mismatch | None) -
     places = {str(name): place for place, name in enumerate(run.samples.ids)}
     if not places.keys() >= set(wrong_answer.batch):
         return ""  # of other samples than the case's, such as one without an optional input
-    rows = dict(run.samples.load([places[name] for name in wrong_answer.batch]))
+    rows = dict(run.samples.read([places[name] for name in wrong_answer.batch]))
     name, config = run.server.name_of(run.case), run.build.folder / "config.pbtxt"
     write_reproducer(folder, name, config, run.case.model, rows, wrong_answer)
     return f"reproducer: {folder}"

@@ -38,7 +38,7 @@ def search(run: CaseRun) -> Iterator[Search]:
     the differences from a user's own, lie in `<case>.search` beside the record."""
     goal, plan = run.settings.goal, run.settings.plan
     assert goal is not None
-    searched = SearchedCase(run) if run.as_is_case is None else SearchedModel(run)
+    searched = ConvertedSearch(run) if run.as_is_case is None else AsIsSearch(run)
     space = searched.space(goal)
     request_s: dict[tuple[Candidate, int], float] = {}
 
@@ -75,7 +75,7 @@ def search(run: CaseRun) -> Iterator[Search]:
 
 
 @dataclass(frozen=True)
-class SearchedCase:
+class ConvertedSearch:
     """A converted case, whose deployment varies."""
 
     run: CaseRun
@@ -105,7 +105,7 @@ class SearchedCase:
         """The next step loads its own settings."""
 
 
-class SearchedModel:
+class AsIsSearch:
     """A model of --repository, whose configuration varies. The expected answers come from its own, before any
     other is loaded. Raises NotAvailableError for an ensemble, which has nothing to vary."""
 

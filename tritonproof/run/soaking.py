@@ -8,8 +8,8 @@ from tritonproof.measure.usage import Usage, read_usage, watch
 from tritonproof.record.quantities import DURATION
 from tritonproof.record.schema import LoadPoint, Soak
 from tritonproof.run.case_run import CaseRun
-from tritonproof.run.case_settings import load_points
 from tritonproof.run.measuring import ready
+from tritonproof.settings.case_settings import load_points
 
 
 def soak(run: CaseRun) -> Soak:

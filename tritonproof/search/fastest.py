@@ -18,7 +18,7 @@ from tritonproof.base.errors import ProofError
 from tritonproof.measure import estimates, perf_analyzer, stopping, sweep
 from tritonproof.measure.estimates import SteadyPass
 from tritonproof.measure.job import Job, RunPass
-from tritonproof.measure.measurement import load_entry
+from tritonproof.measure.measurement import load_result
 from tritonproof.measure.point_state import PointState, Side
 from tritonproof.measure.stopping import WINDOWS, MeasuringPlan, warm_up_window_s
 from tritonproof.record.schema import Estimate, LoadPoint, Search, Verdict
@@ -36,7 +36,7 @@ _KEPT = 3
 """The first round keeps a third of the configurations, and at least three."""
 _FINALISTS = 2
 """Configurations to prove: the best, and the runner-up or the user's own, to show whether the best leads."""
-_VERDICTS: Sequence[Verdict] = ("passed", "not shown", "failed")
+_VERDICTS: Sequence[Verdict] = ("passed", "inconclusive", "failed")
 """The best first."""
 _ATTEMPTS = 6
 """Proofs at most: in 150 simulated searches for the highest rate one of six always kept the budget, one of
@@ -223,7 +223,7 @@ def proof_of(choice: OperatingPoint, state: PointState, goal: Goal) -> Proof:
     latency_ms = estimates.percentile_estimate(passes, goal.percent)
     throughput_per_s = estimates.estimate(passes, estimates.throughput, scale=choice.point.batch)
     verdict = latency_verdict(latency_ms, passes, goal)
-    too_few = goal.arrivals is None and verdict == "not shown" and latency_ms.high <= goal.budget_ms
+    too_few = goal.arrivals is None and verdict == "inconclusive" and latency_ms.high <= goal.budget_ms
     return Proof(choice, state, latency_ms, throughput_per_s, verdict, too_few)
 
 
@@ -234,7 +234,7 @@ def latency_verdict(latency_ms: Estimate, passes: Sequence[SteadyPass], goal: Go
         return "failed"
     if keeps_budget(latency_ms, passes, goal) and (goal.arrivals is None or _is_certified(passes, goal)):
         return "passed"
-    return "not shown" if latency_ms.value <= goal.budget_ms else "failed"
+    return "inconclusive" if latency_ms.value <= goal.budget_ms else "failed"
 
 
 def keeps_budget(latency_ms: Estimate, passes: Sequence[SteadyPass], goal: Goal) -> bool:
@@ -343,7 +343,7 @@ def summarise(result: Result, goal: Goal, plan: MeasuringPlan, duration_s: float
         budget_ms=goal.budget_ms,
         percentile=f"p{goal.percent}",
         deployment=result.winner.operating_point.candidate.deployment,
-        load=load_entry(result.winner.state, plan).load,
+        load=load_result(result.winner.state, plan).load,
         verdict=result.winner.verdict,
         lead=result.lead,
         configurations=result.configurations,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tritonproof.base.errors import NotAvailableError
-from tritonproof.build.runtimes import has_large_tensors
+from tritonproof.build.in_process import has_large_tensors
 from tritonproof.frameworks import tensorrt
 from tritonproof.host.machine import tf32_environment
 from tritonproof.record.schema import Deployment, Serving

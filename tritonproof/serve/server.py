@@ -15,7 +15,7 @@ from tritonproof.base.errors import NotAvailableError, ProofError, SetupError
 from tritonproof.base.sanitize import visible
 from tritonproof.build.builds import BuiltModel
 from tritonproof.build.configuration import config_json, model_config
-from tritonproof.build.runtimes import engine_folder
+from tritonproof.build.in_process import engine_folder
 from tritonproof.host import activity, scratch
 from tritonproof.host.process import how_ended, stop
 from tritonproof.record.schema import Deployment, Scenario

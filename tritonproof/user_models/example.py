@@ -8,7 +8,7 @@ import numpy as np
 
 from tritonproof.frameworks import pytorch
 from tritonproof.record.schema import Limit
-from tritonproof.spec import Arrays, Metric, Model, Samples, Split, Tensor, Weights
+from tritonproof.spec import Arrays, FrameworkModel, Metric, Model, Samples, Split, Tensor
 
 INPUT, OUTPUT = "measurements", "scores"
 SEED = 1
@@ -54,7 +54,7 @@ def samples(split: Split, _dataset: Path | None, _checkpoint: Path | None) -> Sa
     return Samples(ids, lambda indices: {INPUT: rows[list(indices)]}, labels)
 
 
-def load(checkpoint: Path | None) -> Weights:
+def load(checkpoint: Path | None) -> FrameworkModel:
     """The weights of `--checkpoint NAME=FILE`, or those of the recipe below, which takes a second."""
     if checkpoint is not None:
         return pytorch.from_checkpoint(network(), checkpoint)
@@ -93,7 +93,7 @@ MODELS = (
         samples=samples,
         decide=decide,
         metrics=(Metric("accuracy", correct, {"fp32": FLOOR, "fp16": FLOOR, "int8": FLOOR}),),
-        source=Path(__file__),
+        defined_in=Path(__file__),
         micro=True,
     ),
 )

@@ -118,7 +118,7 @@ def _models_of(path: Path, where: str) -> Iterator[tuple[Model, ...]]:
             raise
         except BaseException as error:  # such as what pytest.importorskip raises, and sys.exit
             raise import_error(error, source, own, f"{where}, ") from error
-        yield tuple(dataclasses.replace(model, source=source) for model in models)
+        yield tuple(dataclasses.replace(model, defined_in=source) for model in models)
     finally:
         for loaded in [loaded for loaded in sys.modules if loaded == name or loaded.startswith(f"{name}.")]:
             del sys.modules[loaded]

@@ -16,13 +16,13 @@ from tritonproof.spec import (
     Device,
     Exchange,
     Format,
-    Matrix,
+    FrameworkModel,
     Metric,
     Model,
     Samples,
+    ServingProfile,
     Tensor,
     Tolerance,
-    Weights,
 )
 from tritonproof.user_models.labels import LabelOptions, metric_of
 from tritonproof.user_models.model_repository import RepositoryModel
@@ -74,13 +74,13 @@ def as_model(found: RepositoryModel) -> Model:
         name=found.name,
         inputs=(),
         outputs=(),
-        load=lambda _checkpoint: Weights(None, "as it is in the repository", "", trained=True),
+        load=lambda _checkpoint: FrameworkModel(None, "as it is in the repository", "", trained=True),
         run=lambda _network, inputs: inputs,
         samples=_no_samples,
         decide=_unknown,
         metrics=(),
-        source=Path(__file__),
-        matrices=_matrices(Deployment(_UNKNOWN, 1, (), 0, False, False), (1, _COMPLETED_BATCH)),
+        defined_in=Path(__file__),
+        profiles=_matrices(Deployment(_UNKNOWN, 1, (), 0, False, False), (1, _COMPLETED_BATCH)),
         framework="triton",
         only_format=AS_IS,
         micro=True,
@@ -111,7 +111,7 @@ def with_config(model: Model, config: "ModelConfig") -> Model:
         model,
         inputs=inputs,
         outputs=tuple(_tensor(tensor) for tensor in config.output),
-        matrices=_matrices(deployment, batches),
+        profiles=_matrices(deployment, batches),
         batched=config.max_batch_size > 0,
         exchange=exchange,
     )
@@ -175,8 +175,8 @@ def _tensor(entry: Any, *, optional: bool = False) -> Tensor:
     return Tensor(entry.name, "BYTES" if name == "STRING" else name, tuple(entry.dims), optional)
 
 
-def _matrices(deployment: Deployment, batches: tuple[int, ...]) -> Mapping[str, Matrix]:
-    return dict.fromkeys(("cpu", "gpu"), Matrix(deployment, batches, (_CLIENTS,)))
+def _matrices(deployment: Deployment, batches: tuple[int, ...]) -> Mapping[str, ServingProfile]:
+    return dict.fromkeys(("cpu", "gpu"), ServingProfile(deployment, batches, (_CLIENTS,)))
 
 
 def _no_samples(*_arguments: object) -> Samples:

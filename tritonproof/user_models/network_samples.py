@@ -90,7 +90,7 @@ def split_samples(
 
     def some(chosen: Sequence[int]) -> Samples:
         ids = [samples.ids[index] for index in chosen]
-        return Samples(ids, lambda indices: samples.load([chosen[index] for index in indices]))
+        return Samples(ids, lambda indices: samples.read([chosen[index] for index in indices]))
 
     held_back = range(_HELD_BACK - 1, len(samples), _HELD_BACK)
     return samples.ids, some([i for i in range(len(samples)) if i not in held_back]), some(held_back)
@@ -105,7 +105,7 @@ def synthetic_samples_for(network: OnnxNetwork, inputs: Sequence[Tensor], interf
         samples = synthetic_samples(inputs, interface.indices, length)
         try:
             for index in range(_MIN_SAMPLES):  # the few values of the first may fit by chance
-                _run(network, samples.load([index]), "inputs that were made up for it")
+                _run(network, samples.read([index]), "inputs that were made up for it")
             return samples
         except InputError as error:
             problems.append(error)
@@ -131,10 +131,10 @@ def sample_outputs(network: OnnxNetwork, samples: Samples, batch: Batch) -> dict
     number. Raises InputError if an output's first axis is not the batch, or its shape depends on the data."""
     rows: list[dict[str, np.ndarray]] = []
     for index in np.linspace(0, len(samples) - 1, min(len(samples), 16)).astype(int).tolist():
-        rows.append(_run(network, samples.load([index]), "a sample"))
+        rows.append(_run(network, samples.read([index]), "a sample"))
         _check_rows(network, rows[0], rows[-1], 1)
     if batch == "open":
-        pair = _run(network, samples.load([0, len(samples) - 1]), "a batch of two samples")
+        pair = _run(network, samples.read([0, len(samples) - 1]), "a batch of two samples")
         _check_rows(network, rows[0], pair, 2)
     return {name: np.concatenate([outputs[name] for outputs in rows]) for name in rows[0]}
 
@@ -144,7 +144,7 @@ def computes_zeros(network: OnnxNetwork, samples: Samples) -> bool:
     categories, as scikit-learn's by default, refuses unknown categories."""
     zeros = {
         name: np.full_like(values, b"" if values.dtype == object else 0)
-        for name, values in samples.load([0]).items()
+        for name, values in samples.read([0]).items()
     }
     try:
         _run(network, zeros, "zeros")

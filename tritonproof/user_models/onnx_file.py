@@ -21,7 +21,17 @@ from tritonproof.frameworks.onnx_files import Interface
 from tritonproof.frameworks.pytorch import TOLERANCES
 from tritonproof.record.schema import Deployment, Limit
 from tritonproof.safe_io.files import files_in, readable
-from tritonproof.spec import SMALL, Arrays, Matrix, Metric, Model, Samples, Split, Tolerance, Weights
+from tritonproof.spec import (
+    DEFAULT_PROFILES,
+    Arrays,
+    FrameworkModel,
+    Metric,
+    Model,
+    Samples,
+    ServingProfile,
+    Split,
+    Tolerance,
+)
 from tritonproof.user_models import network_samples
 from tritonproof.user_models.labels import LabelOptions, class_axis, metric_of, read_labels
 from tritonproof.user_models.media_files import TOKENIZER
@@ -112,11 +122,15 @@ def _model_of(name: str, given: OnnxOptions, path: Path, interface: Interface, b
         labels = read_labels(given.labels.file, evaluation.ids, every_id)
         evaluation = dataclasses.replace(evaluation, labels=labels)
         # Before anything runs, refuse a metric that does not fit the network.
-        first = onnx_files.run(network, evaluation.load([0]))
+        first = onnx_files.run(network, evaluation.read([0]))
         labelled.metric.score(first, labels[:1], first)
         metrics.insert(0 if labelled.metric.limits else 1, labelled.metric)
         kept_outputs.append(labelled.output)
-    matrix = SMALL["cpu"] if batch == "open" else Matrix(Deployment(1, 1, (), 0, False, True), (1,), (16,))
+    matrix = (
+        DEFAULT_PROFILES["cpu"]
+        if batch == "open"
+        else ServingProfile(Deployment(1, 1, (), 0, False, True), (1,), (16,))
+    )
     warmup = network_samples.computes_zeros(network, evaluation)
     matrix = dataclasses.replace(matrix, deployment=structs.replace(matrix.deployment, warmup=warmup))
     excluded = {
@@ -134,8 +148,8 @@ def _model_of(name: str, given: OnnxOptions, path: Path, interface: Interface, b
         decide=lambda kept: kept[_DECISIONS],
         keep=functools.partial(_keep, rules, kept_outputs),
         metrics=tuple(metrics),
-        source=Path(__file__),
-        matrices=dict.fromkeys(("cpu", "gpu"), matrix),
+        defined_in=Path(__file__),
+        profiles=dict.fromkeys(("cpu", "gpu"), matrix),
         framework="onnx",
         excluded={format_: reason for format_, reason in excluded.items() if reason is not None},
         tolerances=tolerances,
@@ -178,7 +192,7 @@ def _graph_in(place: Path) -> Path:
     return graphs[0]
 
 
-def _load(path: Path, samples: Path | None, batched: bool, checkpoint: Path | None) -> Weights:
+def _load(path: Path, samples: Path | None, batched: bool, checkpoint: Path | None) -> FrameworkModel:
     """The network. Its digest includes the sample files, since some of them calibrate INT8."""
     if checkpoint is not None:
         what = "the weights of a network that --onnx gives are in its file"
@@ -192,7 +206,7 @@ def _load(path: Path, samples: Path | None, batched: bool, checkpoint: Path | No
         stamps += [f"{name} {stat.st_size} {stat.st_mtime_ns}" for name, stat in files]
     full_digest = hashlib.sha256("\n".join(stamps).encode(errors="surrogateescape")).hexdigest()
     network = onnx_files.open_network(path, batched=batched)
-    return Weights(network, origin, full_digest, trained=True)
+    return FrameworkModel(network, origin, full_digest, trained=True)
 
 
 def _samples(

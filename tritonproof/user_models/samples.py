@@ -87,7 +87,7 @@ def read_samples(
 
 def sized_inputs(inputs: Sequence[Tensor], samples: Samples) -> tuple[Tensor, ...]:
     """The inputs that the samples have, in the shapes that the samples have."""
-    first = samples.load([0])
+    first = samples.read([0])
     return tuple(
         dataclasses.replace(tensor, shape=tuple(first[tensor.name].shape[1:]))
         for tensor in inputs

@@ -21,7 +21,7 @@ from tritonproof.models.bert.network import FULL_SIZES, MICRO_SIZES, checkpoint_
 from tritonproof.record.per_sample import Part
 from tritonproof.record.schema import Deployment, Limit
 from tritonproof.safe_io.files import is_folder
-from tritonproof.spec import Arrays, Matrix, Metric, Model, Samples, Split, Tensor, Tolerance
+from tritonproof.spec import Arrays, Metric, Model, Samples, ServingProfile, Split, Tensor, Tolerance
 
 INPUTS = ("input__0", "input__1", "input__2")
 """The names of the model's inputs: token ids, segment ids, mask."""
@@ -135,21 +135,21 @@ _FULL_SIZE = Model(
     keep=lambda outputs: squad_v1.best_positions(*(outputs[name] for name in OUTPUTS)),
     decide=squad_v1.spans,
     metrics=(Metric("F1", _F1, dict.fromkeys(_PRECISIONS, _SQUAD_F1)), Metric("exact match", _EXACT, {})),
-    matrices=_shared.full_size_matrices(
+    profiles=_shared.full_size_matrices(
         # Offline as published. NVIDIA has no online figures; its scripts end at twice the largest batch in
         # flight.
-        Matrix(
+        ServingProfile(
             _PUBLISHED,
             (1, 8, 16),
             (1, 2, 4, 8, 16, 24, 32),
             ("onnx-fp16", "onnx-trt-fp16", "trt-fp16", "ts-trace-fp16"),
         ),
         # A batch of 8 takes some tenths of a second on a few cores; the delay lets the batcher fill it.
-        cpu=Matrix(Deployment(8, 1, (4, 8), 20_000, False, True), (1, 8), (4, 16)),
+        cpu=ServingProfile(Deployment(8, 1, (4, 8), 20_000, False, True), (1, 8), (4, 16)),
         gpus=("a30", "a100", "v100", "t4"),
     ),
     show=_show,
-    source=Path(__file__),
+    defined_in=Path(__file__),
     packages=("transformers",),
     excluded={"ts-script": "TorchScript does not compile transformers' BERT; NVIDIA published ts-trace"},
     # A window without the answer may have two poor spans of nearly equal scores: in FP16 one of the micro
@@ -172,6 +172,6 @@ MODELS = (
             Metric("F1", _F1, dict.fromkeys(_MICRO_PRECISIONS, _MICRO_F1)),
             Metric("exact match", _EXACT, dict.fromkeys(_MICRO_PRECISIONS, _MICRO_EXACT)),
         ),
-        matrices={"gpu": Matrix(_PUBLISHED, (1, 16), (8, 32)), "cpu": _shared.MICRO_ON_CPU},
+        profiles={"gpu": ServingProfile(_PUBLISHED, (1, 16), (8, 32)), "cpu": _shared.MICRO_ON_CPU},
     ),
 )

@@ -15,7 +15,7 @@ from tritonproof.data.squad_v1 import WindowSizes, word_pieces
 from tritonproof.frameworks import pytorch
 from tritonproof.models import _shared
 from tritonproof.safe_io.files import MAX_SETTINGS_BYTES, check_regular, file_digest, json_in, readable
-from tritonproof.spec import Weights
+from tritonproof.spec import FrameworkModel
 
 if TYPE_CHECKING:
     import torch
@@ -125,7 +125,7 @@ def read_config(path: Path) -> BertDimensions:
     return msgspec.structs.replace(dimensions, vocab_size=embedding_rows(dimensions.vocab_size))
 
 
-def load_full(checkpoint: Path | None) -> Weights:
+def load_full(checkpoint: Path | None) -> FrameworkModel:
     """The network of a folder in NVIDIA's layout, or the published one with seeded random weights."""
     if checkpoint is None:
         return pytorch.random_weights(lambda: network(FULL), SEED)
@@ -138,7 +138,7 @@ def load_full(checkpoint: Path | None) -> Weights:
     digests = [file_digest(path) for path in (config, weights)]
     digest = hashlib.sha256("".join(digests).encode()).hexdigest()
     origin = f"{checkpoint.name}/{weights.name}, sha256 {digests[1][:12]}"
-    return Weights(full.float().eval(), origin, digest, trained=True)
+    return FrameworkModel(full.float().eval(), origin, digest, trained=True)
 
 
 def _own(key: str) -> str | None:
@@ -151,7 +151,7 @@ def _own(key: str) -> str | None:
     return key.replace(".dense_act.", ".dense.")
 
 
-def read_micro(path: Path) -> Weights:
+def read_micro(path: Path) -> FrameworkModel:
     """The micro network with the weights in a file."""
     return pytorch.from_checkpoint(network(MICRO), path)
 

@@ -31,7 +31,7 @@ from tritonproof.models.fastpitch.network import (
 )
 from tritonproof.record.per_sample import Part
 from tritonproof.record.schema import Deployment, Limit
-from tritonproof.spec import Arrays, Matrix, Metric, Model, Samples, Split, Tensor
+from tritonproof.spec import Arrays, Metric, Model, Samples, ServingProfile, Split, Tensor
 
 SYMBOLS, SYMBOL_COUNT = "INPUT__0", "INPUT__1"
 """The names of the model's inputs: the numbers of a text's symbols, and their count."""
@@ -68,7 +68,7 @@ def speech(split: Split, dataset: Path | None, _checkpoint: Path | None = None) 
     recordings = ljspeech.recordings(dataset, split, FULL.symbols)
     return Samples(
         ids=[recording.path.stem for recording in recordings],
-        load=lambda rows: inputs([recordings[i].text for i in rows], FULL.symbols),
+        read=lambda rows: inputs([recordings[i].text for i in rows], FULL.symbols),
         labels=ljspeech.Spectrograms(tuple(recording.path for recording in recordings)),
     )
 
@@ -92,7 +92,7 @@ def synthetic_speech(split: Split) -> Samples:
     texts = [symbols.numbers_of(utterance.text) for utterance in utterances]
     return Samples(
         ids=[f"utterance-{i:04d}" for i in range(len(utterances))],
-        load=lambda rows: inputs([texts[i] for i in rows], synthesiser.MAX_SYMBOLS),
+        read=lambda rows: inputs([texts[i] for i in rows], synthesiser.MAX_SYMBOLS),
         labels=tuple(utterance.mel for utterance in utterances),
     )
 
@@ -193,7 +193,7 @@ def _show(samples: Samples, item: int, framework: Arrays, served: Arrays) -> lis
     """The text, the reference's mel or else the framework's, and the served one, in one range of colours."""
     from matplotlib import colormaps
 
-    inputs, row = samples.load([item]), np.array([item])
+    inputs, row = samples.read([item]), np.array([item])
     spoken = inputs[SYMBOLS][0, : int(inputs[SYMBOL_COUNT][0, 0])]
     shown = {"Served": mels(_shared.rows_of(served, row))[0]}
     if samples.labels is None:
@@ -224,12 +224,12 @@ _FULL_SIZE = Model(
     show=_show,
     # Aligned in time: the text does not tell how long the speaker took over each sound.
     metrics=_metrics("aligned mel MSE", to_aligned_reference, _LJSPEECH_LIMIT, _LJSPEECH_TO_FRAMEWORK),
-    matrices=_shared.full_size_matrices(
-        Matrix(_PUBLISHED, (1, 2, 4, 8), tuple(range(1, 17)), ("ts-trace-fp16", "ts-trace-fp32")),
+    profiles=_shared.full_size_matrices(
+        ServingProfile(_PUBLISHED, (1, 2, 4, 8), tuple(range(1, 17)), ("ts-trace-fp16", "ts-trace-fp32")),
         # An utterance takes most of a second; a longer delay lets the batcher find another.
-        cpu=Matrix(Deployment(4, 1, (2, 4), 20_000, False, True), (1, 2, 4), (2, 4)),
+        cpu=ServingProfile(Deployment(4, 1, (2, 4), 20_000, False, True), (1, 2, 4), (2, 4)),
     ),
-    source=Path(__file__),
+    defined_in=Path(__file__),
 )
 MODELS = (
     _FULL_SIZE,
@@ -243,6 +243,6 @@ MODELS = (
         outputs=_outputs(MICRO.frames, MICRO.symbols),
         # Frame by frame: the synthesiser's durations follow from the text.
         metrics=_metrics("mel MSE", to_reference, _MICRO_LIMIT, _MICRO_TO_FRAMEWORK),
-        matrices={"gpu": Matrix(_PUBLISHED, (1, 8), (1, 4, 16)), "cpu": _shared.MICRO_ON_CPU},
+        profiles={"gpu": ServingProfile(_PUBLISHED, (1, 8), (1, 4, 16)), "cpu": _shared.MICRO_ON_CPU},
     ),
 )

@@ -11,7 +11,7 @@ from tritonproof.data import symbols as alphabet
 from tritonproof.data.synthesiser import MAX_FRAMES, MAX_SYMBOLS, Utterance, utterances
 from tritonproof.frameworks import pytorch
 from tritonproof.models import _shared
-from tritonproof.spec import Weights
+from tritonproof.spec import FrameworkModel
 
 if TYPE_CHECKING:
     import torch
@@ -190,7 +190,7 @@ def network(sizes: Sizes) -> "nn.Module":
 # --- its weights --------------------------------------------------------------------------------------------
 
 
-def _from_checkpoint(model: "nn.Module", path: Path) -> Weights:
+def _from_checkpoint(model: "nn.Module", path: Path) -> FrameworkModel:
     """`model` with exactly a checkpoint's weights.
 
     Of NVIDIA's two sets it takes `state_dict`: the published deployment takes the averaged `ema_state_dict`
@@ -200,7 +200,7 @@ def _from_checkpoint(model: "nn.Module", path: Path) -> Weights:
     return pytorch.from_checkpoint(model, path, lambda key: None if key in _NOT_WEIGHTS else key)
 
 
-def load_full(checkpoint: Path | None) -> Weights:
+def load_full(checkpoint: Path | None) -> FrameworkModel:
     """The full network from a checkpoint of NVIDIA's layout, or with seeded random weights."""
     if checkpoint is not None:
         return _from_checkpoint(network(FULL), checkpoint)
@@ -219,7 +219,7 @@ def _initialised() -> "nn.Module":
     return full
 
 
-def read_micro(path: Path) -> Weights:
+def read_micro(path: Path) -> FrameworkModel:
     """The micro network with the weights in a file."""
     return _from_checkpoint(network(MICRO), path)
 

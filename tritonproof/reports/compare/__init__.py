@@ -10,11 +10,11 @@ import numpy as np
 from msgspec import structs
 
 from tritonproof import ratios
-from tritonproof.base.commands import ACCURACY, SPEED, UsageError, no_case
+from tritonproof.base.commands import EXIT_ACCURACY, EXIT_SPEED, UsageError, no_case
 from tritonproof.record import files, per_sample, schema
 from tritonproof.record.files import RecordError
 from tritonproof.record.per_sample import SampleScores
-from tritonproof.record.schema import CONFIDENCE, Load, Record, Score, Verdict
+from tritonproof.record.schema import CONFIDENCE, LoadResult, Record, Score, Verdict
 from tritonproof.reports.text.phrases import first_of, setting_text
 from tritonproof.reports.text.publishable import Publishable, name_of, publishable
 
@@ -65,12 +65,12 @@ class Setting(NamedTuple):
 class PointChange:
     """One load point that both records measured."""
 
-    before: Load
-    after: Load
+    before: LoadResult
+    after: LoadResult
     ratio: schema.Estimate | None
     """Speed after over speed before, at a request rate the inverse of the mean latency; None with too few
     passes."""
-    verdict: Verdict = "not shown"
+    verdict: Verdict = "inconclusive"
     """Whether the point, among all points of both, is shown to be faster (passed) or slower (failed)."""
 
 
@@ -113,8 +113,8 @@ class CaseChange:
     scores: Sequence[ScoreChange]
     points: Sequence[PointChange]
     """The load points that both measured; empty if either may show no speed."""
-    only_before: Sequence[Load]
-    only_after: Sequence[Load]
+    only_before: Sequence[LoadResult]
+    only_after: Sequence[LoadResult]
 
 
 @dataclass(frozen=True)
@@ -199,14 +199,14 @@ def _setup(record: Record) -> Mapping[str, str]:
     }
 
 
-def _point_change(before: Load, after: Load) -> PointChange:
+def _point_change(before: LoadResult, after: LoadResult) -> PointChange:
     has_spread = min(len(before.passes), len(after.passes)) >= ratios.MIN_PASSES
     return PointChange(
         before, after, ratios.unpaired_ratio(_speeds(after), _speeds(before)) if has_spread else None
     )
 
 
-def _speeds(load: Load) -> list[float]:
+def _speeds(load: LoadResult) -> list[float]:
     return [
         ratios.speed_of_pass(one.throughput_per_s, one.latency_ms["avg"], load.request_rate_per_s)
         for one in load.passes
@@ -228,7 +228,7 @@ def _with_verdicts(cases: Sequence[CaseChange], limit: float) -> list[CaseChange
             verdicts[id(point)] = verdict
     judged = []
     for case in cases:
-        points = [replace(point, verdict=verdicts.get(id(point), "not shown")) for point in case.points]
+        points = [replace(point, verdict=verdicts.get(id(point), "inconclusive")) for point in case.points]
         judged.append(replace(case, points=points))
     return judged
 
@@ -278,7 +278,7 @@ def pair_scores(before: Mapping[str, float], after: Mapping[str, float], better:
         p_value=p_value,
         lost=tuple(ids[i] for i in order if gain[i] < 0),
         gained=tuple(ids[i] for i in order if gain[i] > 0),
-        verdict=verdict if p_value < 1 - CONFIDENCE else "not shown",
+        verdict=verdict if p_value < 1 - CONFIDENCE else "inconclusive",
     )
 
 
@@ -319,7 +319,7 @@ def exit_status(changes: Changes) -> int:
     pairs = [paired for paired in all_pairs if isinstance(paired, PairedScores)]
     fails_now = any(case.after.record.no_speed and not case.before.record.no_speed for case in changes.cases)
     if fails_now or any(pair.verdict == "failed" for pair in pairs):
-        return ACCURACY
+        return EXIT_ACCURACY
     if not points and not pairs:
         raise UsageError(f"compare: {names} have no load point and no sample in common to compare")
-    return SPEED if any(point.verdict == "failed" for point in points) else 0
+    return EXIT_SPEED if any(point.verdict == "failed" for point in points) else 0

@@ -12,8 +12,8 @@ from tritonproof.reports.text.correctness import metric_text, missing_score_reas
 from tritonproof.reports.text.phrases import counted, days_text, first_of, full_point_text
 from tritonproof.reports.text.publishable import name_of
 
-_SPEED = {"failed": bold("slower"), "passed": italic("faster"), "not shown": "no difference shown"}
-_ACCURACY = {"failed": bold("worse"), "passed": italic("better"), "not shown": "no difference shown"}
+_SPEED = {"failed": bold("slower"), "passed": italic("faster"), "inconclusive": "no difference shown"}
+_ACCURACY = {"failed": bold("worse"), "passed": italic("better"), "inconclusive": "no difference shown"}
 _SPEEDS = (bold("slower"), italic("faster"), "too few passes")
 """The words that a case's cell counts among its load points, in this order."""
 _SCORES = (bold("worse"), italic("better"), "not paired", "no difference shown", "no sample changed")

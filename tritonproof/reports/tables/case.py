@@ -7,7 +7,7 @@ from tritonproof.record.quantities import AGREEMENT, COUNT, DURATION, LATENCY, R
 from tritonproof.record.schema import GATES, REMOTE, Disagreement, GateResult, OutputDifference, Record, Score
 from tritonproof.reports.published import names_of
 from tritonproof.reports.tables import points
-from tritonproof.reports.tables.against import against_table
+from tritonproof.reports.tables.baseline import baseline_table
 from tritonproof.reports.tables.soak import soak_section, soak_table
 from tritonproof.reports.tables.table import (
     Block,
@@ -37,14 +37,14 @@ def sections_beside_points(record: Publishable) -> list[Block]:
     """What was measured beside the load points."""
     blocks = points.efficiency_section(record)
     if record.against is not None:
-        blocks += [Heading(f"Beside {record.against.baseline_name}", 4), against_table([record])]
+        blocks += [Heading(f"Beside {record.against.baseline_name}", 4), baseline_table([record])]
     if paragraph := search_paragraph(record):
         blocks += [Heading("Within a latency budget", 4), paragraph]
     return [*blocks, *soak_section(record)]
 
 
 TABLES_OF_OPTIONS: Mapping[str, Sequence[Callable[[Sequence[Publishable]], Table]]] = {
-    **dict.fromkeys(("against", "against_triton"), (points.comparison_table, against_table)),
+    **dict.fromkeys(("against", "against_triton"), (points.comparison_table, baseline_table)),
     "thresholds": (points.budget_table,),
     "soak": (soak_table,),
 }

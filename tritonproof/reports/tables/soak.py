@@ -9,7 +9,7 @@ from tritonproof.reports.tables.table import Block, Cell, Column, Heading, Table
 from tritonproof.reports.text import phrases
 from tritonproof.reports.text.publishable import Publishable, name_of
 
-_VERDICTS: Mapping[Verdict, str] = {"passed": "no leak", "failed": "leak", "not shown": "not shown"}
+_VERDICTS: Mapping[Verdict, str] = {"passed": "no leak", "failed": "leak", "inconclusive": "inconclusive"}
 
 
 def leaks(soak: Soak) -> list[str]:
@@ -26,7 +26,7 @@ def unknown(soak: Soak, per: str) -> list[str]:
     return [
         f"{resource.what} is not shown to leak, nor not to: {_growth_text(resource)}"
         for resource in soak.growth
-        if resource.verdict == "not shown" and resource.per == per
+        if resource.verdict == "inconclusive" and resource.per == per
     ]
 
 

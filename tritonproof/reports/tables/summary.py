@@ -22,7 +22,7 @@ class SummaryRow(NamedTuple):
 
     record: Publishable
     score: schema.Score | None
-    load: schema.Load | None
+    load: schema.LoadResult | None
     rank: int | None
 
 

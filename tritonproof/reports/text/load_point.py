@@ -22,8 +22,8 @@ def comparison_verdict(comparison: schema.SpeedComparison) -> str:
     if comparison.verdict == "failed":
         shown = f"shown at {GIVEN_SHARE.text(1 - FALSE_ALARMS)}{among}"
         text = f"slower than the {GIVEN_SHARE.text(comparison.allowed_slowdown)} allowed, {shown}"
-    elif comparison.verdict == "not shown":
-        text = "not shown"
+    elif comparison.verdict == "inconclusive":
+        text = "inconclusive"
         if comparison.ratio.high < 1 - comparison.allowed_slowdown:  # the point alone would seem slower
             text += among or " surely enough"
         if (seconds := comparison.seconds_to_settle) is not None:
@@ -36,7 +36,7 @@ _MIN_BYTES = 64 * 2.0**20
 """A difference that means nothing: what glibc's malloc may give each thread."""
 
 
-def footprint_changes(comparison: schema.UpgradeComparison) -> Iterator[tuple[str, bool]]:
+def footprint_changes(comparison: schema.BaselineComparison) -> Iterator[tuple[str, bool]]:
     """Start-up and memory compared with those of the model to be replaced, and whether they are far more."""
     current, baseline = comparison.current, comparison.baseline
     if current.ready_s is not None and baseline.ready_s is not None:
@@ -52,16 +52,16 @@ def footprint_changes(comparison: schema.UpgradeComparison) -> Iterator[tuple[st
             yield f"{MEMORY.text(used)} of {label}, the baseline {MEMORY.text(baseline_used)}", is_far_more
 
 
-def footprint_failures(comparison: schema.UpgradeComparison) -> list[str]:
+def footprint_failures(comparison: schema.BaselineComparison) -> list[str]:
     """The costs that are far above those of the model to be replaced."""
     return [text for text, is_far_more in footprint_changes(comparison) if is_far_more]
 
 
-BUDGET_WORDS = {"passed": "within", "failed": "beyond", "not shown": "not shown to be within or beyond"}
+BUDGET_WORDS = {"passed": "within", "failed": "beyond", "inconclusive": "not shown to be within or beyond"}
 """A latency's relation to its budget, by the verdict."""
 
 
-def speed_failures(load: schema.Load) -> list[str]:
+def speed_failures(load: schema.LoadResult) -> list[str]:
     """Why a load point is too slow: against another build, in its p99, beyond its budget,
     `p99 6.2 ms (6.1 to 6.3) beyond 5 ms (thresholds.toml, entry 1)`; may be empty."""
     compared, budget, failures = load.comparison, load.budget, []

@@ -21,7 +21,7 @@ def rank_group(record: Publishable) -> tuple[str, str, int]:
     return record.case.target, record.case.model, record.case.gpus
 
 
-def format_comparison(record: Publishable) -> schema.FormatComparison | None:
+def format_comparison(record: Publishable) -> schema.ReferenceComparison | None:
     """The best speed over that of the model's reference format, in turns; None if there is none."""
     return next((entry.beside for entry in record.efficiency if entry.beside is not None), None)
 
@@ -50,7 +50,7 @@ def ranks(records: Sequence[Publishable]) -> Mapping[str, int]:
     return rank_of
 
 
-def best_load(record: Publishable) -> schema.Load | None:
+def best_load(record: Publishable) -> schema.LoadResult | None:
     """The point of the highest throughput, if shown, without the mark of a wide interval. A case that was
     measured at request rates alone has the highest of these."""
     at_rates = max(record.loads, key=lambda load: load.throughput_per_s.value, default=None)
@@ -144,7 +144,7 @@ class Cost(NamedTuple):
     """correct inferences: they pay for the wrong ones; inferences: all."""
 
 
-def cost_per_million(record: Publishable, load: schema.Load) -> Cost | None:
+def cost_per_million(record: Publishable, load: schema.LoadResult) -> Cost | None:
     """What a million inferences cost at a load point; None without a price. The share of correct ones is the
     served score of the first metric, unless that is an error or missing."""
     if record.price_per_hour is None:

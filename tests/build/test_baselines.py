@@ -1,0 +1,180 @@
+"""The values of --against: folders of builds, commits and checkouts."""
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import SLEEPING, MakeBuild
+from tests.helpers import closed, git, settings
+from tritonproof.base.errors import InputError, ProofError
+from tritonproof.build import baselines
+from tritonproof.build.builds import BuiltModel
+from tritonproof.settings.settings import flag
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("against", "/no/such/folder"),
+        ("against", "no-such-branch"),
+        ("against", "--all"),
+        ("against", "{root}/empty"),
+        ("against", "{root}/of-another"),
+        ("against", " "),
+        ("against_triton", "local:/no/such/program"),
+    ],
+)
+def test_invalid_other_build_is_an_error_naming_its_option(option: str, value: str, tmp_path: Path) -> None:
+    for name in ("empty", "of-another"):
+        (tmp_path / name).mkdir()
+    with closed(tmp_path / "of-another"), pytest.raises(InputError) as raised:
+        settings(**{option: value.format(root=tmp_path)})
+    assert flag(option) in raised.value.where
+    assert raised.value.fix
+
+
+# --- folders of builds -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def built(make_build: MakeBuild, tmp_path: Path) -> BuiltModel:
+    """A build of the case `cpu-toy-raw-fp32` in models/cpu/."""
+    return make_build(tmp_path / "models" / "cpu", "toy", SLEEPING.format(seconds=0.005))
+
+
+@pytest.fixture
+def models(built: BuiltModel) -> Path:
+    """The model repository of that case."""
+    return built.folder.parent.parent
+
+
+def test_other_build_may_be_repository_target_or_case_folder(built: BuiltModel, models: Path) -> None:
+    for folder in (models, models / "cpu", built.folder):
+        assert baselines.find_build(baselines.parse(str(folder)), built.case) == built.folder
+    other = dataclasses.replace(built.case, precision="int8")
+    for folder in (models, built.folder):
+        with pytest.raises(InputError, match="cpu-toy-raw-fp32"):
+            baselines.find_build(baselines.parse(str(folder)), other)
+
+
+def test_changed_build_is_refused_and_hand_made_one_is_not(built: BuiltModel, models: Path) -> None:
+    baseline = baselines.parse(str(models))
+    baselines.check_unchanged(baseline, built.folder)
+    (built.folder / "build.json").write_text("{}")
+    with pytest.raises(InputError, check=lambda error: str(built.folder) in error.where):
+        baselines.check_unchanged(baseline, built.folder)
+
+
+def test_invalid_configuration_error_names_its_file(built: BuiltModel) -> None:
+    (built.folder / "config.pbtxt").write_text("max_batch_size: many")
+    with pytest.raises(InputError, check=lambda error: "config.pbtxt" in error.where):
+        baselines.config_of(built.folder)
+
+
+def test_each_build_keeps_own_settings(built: BuiltModel) -> None:
+    other = baselines.config_of(built.folder)
+    other.instance_group[0].count = 2
+    assert baselines.for_scenario(other, built.case, "online").instance_group[0].count == 2
+    assert not baselines.for_scenario(other, built.case, "offline").HasField("dynamic_batching")
+
+
+# --- commits and checkouts ---------------------------------------------------------------------------------
+
+BUILDER = """\
+import os
+import sys
+from pathlib import Path
+arguments = sys.argv
+after = lambda name: arguments[arguments.index(name) + 1]
+case = after("-k").split()[0]
+print("the last words")
+assert not [name for name in os.environ if name.startswith("PYTEST_")]
+if case.endswith("int8"):
+    sys.exit(3)
+folder = Path(after("--model-repos")) / "cpu" / case
+folder.mkdir(parents=True, exist_ok=True)
+(folder / "config.pbtxt").write_text(f'name: "{case}"')
+(folder / "arguments").write_text(repr(arguments))
+"""
+"""A fake pytest for a checkout."""
+NO_FILES = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
+"""Git's name of the tree without files."""
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A git repository of two commits, the second of which looks like this project."""
+    folder = tmp_path / "project"
+    folder.mkdir()
+    git(folder, "init", "-q", "-b", "trunk")
+    (folder / "README").touch()
+    git(folder, "add", "-A")
+    git(folder, "commit", "-q", "-m", "early")
+    for name in ("benchmarks", "fixtures", "model_repos"):
+        (folder / name).mkdir()
+        (folder / name / "kept").touch()
+    (folder / "conftest.py").touch()
+    (folder / "pytest.py").write_text(BUILDER)
+    git(folder, "add", "-A")
+    git(folder, "commit", "-q", "-m", "late")
+    return folder
+
+
+def test_commit_that_git_does_not_give_is_an_error_with_fixes(
+    checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shallow = tmp_path / "shallow"
+    git(tmp_path, "clone", "-q", "--depth", "1", f"file://{checkout}", str(shallow))
+    assert baselines.parse("HEAD", shallow).commit == git(checkout, "rev-parse", "HEAD")
+
+    def refuses(root: Path) -> None:
+        with pytest.raises(InputError, check=lambda error: "git fetch --unshallow" in error.fix):
+            baselines.parse("HEAD~1", root)
+
+    refuses(shallow)
+    refuses(tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path))  # without git
+    refuses(checkout)
+
+
+def test_ref_is_exported_to_a_separate_folder(checkout: Path, tmp_path: Path) -> None:
+    other = baselines.parse("trunk", checkout)
+    commit = git(checkout, "rev-parse", "HEAD")
+    assert (other.kind, other.commit, other.name) == ("commit", commit, f"trunk ({commit[:7]})")
+    assert baselines.parse(commit[:10], checkout).name == commit[:7]
+
+    folder = baselines.export_commit(other, tmp_path / "cache", checkout)
+
+    assert (folder / "pytest.py").read_text() == BUILDER
+    (folder / "model_repos" / "built").touch()
+    assert baselines.export_commit(other, tmp_path / "cache", checkout) == folder
+    assert (folder / "model_repos" / "built").exists(), "the next run finds what this one built"
+    assert git(checkout, "worktree", "list").count("\n") == 0, "the repository knows nothing of it"
+    assert [path.name for path in (tmp_path / "cache").iterdir() if path.is_dir()] == [commit]
+
+
+@pytest.mark.parametrize("ref", ["HEAD~1", "empty"])
+def test_commit_without_benchmarks_is_refused(ref: str, checkout: Path, tmp_path: Path) -> None:
+    git(checkout, "tag", "empty", git(checkout, "commit-tree", NO_FILES, "-m", "no files"))
+    other = baselines.parse(ref, checkout)
+    with pytest.raises(InputError, check=lambda error: error.where.startswith(f"--against {ref}")):
+        baselines.export_commit(other, tmp_path / "cache", checkout)
+    assert not [path for path in (tmp_path / "cache").iterdir() if path.is_dir()]
+
+
+def test_checkout_builds_case_by_its_own_command(
+    built: BuiltModel, checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTEST_XDIST_WORKER", "gw0")
+    other = baselines.parse(str(checkout))
+    assert other.kind == "checkout"
+    folder = baselines.build_in_checkout(checkout, other, built.case, ["--deployment", "instances=2"], print)
+    assert folder == checkout / "model_repos" / "cpu" / str(built.case)
+    arguments = (folder / "arguments").read_text()
+    for argument in ("benchmarks", f"{built.case} and test_conversion", "instances=2"):
+        assert repr(argument) in arguments
+
+    case = dataclasses.replace(built.case, precision="int8")
+    with pytest.raises(ProofError, match="the last words"):
+        baselines.build_in_checkout(checkout, other, case, [], print)

@@ -1,0 +1,181 @@
+"""The in-process worker."""
+
+import contextlib
+import dataclasses
+import itertools
+import json
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from msgspec import structs
+
+from tests.conftest import DEPLOYMENT, SLEEPING, MakeBuild
+from tritonproof.base.errors import ProofError
+from tritonproof.build.builds import BuiltModel
+from tritonproof.efficiency import worker as process_module
+from tritonproof.efficiency import worker_main
+from tritonproof.efficiency.worker import artifact_worker
+from tritonproof.host import machine, scratch
+
+SAMPLE = np.array([[1, 2, 3, 4]], np.float32)
+
+NOTING = """
+import json
+def load(artifact, settings):
+    def predict(arrays):
+        (artifact.parent / "seen.json").write_text(json.dumps([arrays[0].tolist(), settings, str(artifact)]))
+        return arrays
+    return predict
+"""
+SIZES = """
+def load(artifact, settings):
+    def predict(arrays):
+        with (artifact.parent / "sizes").open("a") as file:
+            file.write(f"{len(arrays[0])} ")
+        return arrays
+    return predict
+"""
+BROKEN = "def load(artifact, settings):\n    raise RuntimeError('no such operator')\n"
+DYING = "import os\ndef load(artifact, settings):\n    return lambda arrays: os._exit(7)\n"
+HANGING = "import time\ndef load(artifact, settings):\n    return lambda arrays: time.sleep(60)\n"
+
+
+def sample_of(build: BuiltModel) -> dict[str, np.ndarray]:
+    return {build.case.model.inputs[0].name: SAMPLE}
+
+
+def run_once(build: BuiltModel, batch: int = 1) -> None:
+    with artifact_worker(build, DEPLOYMENT, sample_of(build)) as worker:
+        worker.wait_ready()
+        worker.batches_per_s(batch, 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("backend", "resident", "spinning"), [("onnxruntime", False, True), ("python", True, False)]
+)
+def test_worker_runs_runtime_with_backend_settings(
+    make_build: MakeBuild, tmp_path: Path, *, backend: str, resident: bool, spinning: bool
+) -> None:
+    """The worker runs a batch of samples with all threads of the server's instances, which spin if those of
+    the backend do. A file beside the runtime does not hide a package that it imports."""
+    build = make_build(tmp_path, "noting", f"import colorsys{NOTING}")
+    build.artifact.with_name("colorsys.py").write_text("raise RuntimeError('this is no package')")
+    deployment, sample = structs.replace(DEPLOYMENT, instances=2), sample_of(build)
+    with artifact_worker(build, deployment, sample, backend=backend, resident=resident) as worker:
+        worker.wait_ready()
+        worker.batches_per_s(3, 0, 1)
+        assert json.loads((worker.folder / "job.json").read_text())["resident"] is resident
+    rows, settings, artifact = json.loads((build.artifact.parent / "seen.json").read_text())
+    assert rows == SAMPLE.tolist() * 3
+    assert artifact == str(build.artifact)
+    assert settings["device"] == "cpu"
+    assert settings["threads"] == str(worker.threads) == str(machine.cores())
+    assert worker.spinning is (settings.get("spinning", "0") == "1") is spinning
+
+
+SAMPLES = [np.ones((2, 3), np.float32)]
+
+
+@pytest.fixture
+def cuda(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The calls to a GPU that fake PyTorch tensors and streams simulate."""
+    calls: list[str] = []
+    is_copied = itertools.count(1)
+
+    def noted(call: str, result: Any) -> Any:
+        def note(*_arguments: Any, non_blocking: bool = True) -> Any:
+            calls.append(call if non_blocking else f"{call} and wait")
+            return result
+
+        return note
+
+    on_gpu = SimpleNamespace(record_stream=lambda _stream: None)
+    host = SimpleNamespace(shape=(2, 3), copy_=noted("copy out", None))
+    stream = SimpleNamespace(
+        record_event=lambda: next(is_copied),
+        wait_event=lambda event: calls.append(f"wait for copy {event}"),
+        synchronize=lambda: calls.append("wait"),
+    )
+    monkeypatch.setattr(torch.cuda, "Stream", lambda: stream)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda: stream)
+    monkeypatch.setattr(torch.cuda, "stream", lambda _stream: contextlib.nullcontext())
+    pinned = {"dtype": torch.float32, "pin_memory": True}
+    monkeypatch.setattr(torch, "empty", lambda _shape, **how: host if how == pinned else None)
+    copied_in = SimpleNamespace(to=noted("copy in", on_gpu))
+    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda _tensor: copied_in)
+    monkeypatch.setattr(torch.Tensor, "to", noted("lay on the GPU", None))
+    return calls
+
+
+BACK = ["compute", "copy out", "wait"]
+
+
+@pytest.mark.parametrize(
+    ("is_resident", "expected"),
+    [
+        (False, ["copy in", *("copy in", "wait for copy 1", *BACK), *("copy in", "wait for copy 2", *BACK)]),
+        (True, ["lay on the GPU", "compute", "compute"]),
+    ],
+)
+def test_gpu_copies_overlap_unless_data_is_resident(
+    *, is_resident: bool, expected: list[str], cuda: list[str]
+) -> None:
+    def predict(_tensors: Any) -> list[torch.Tensor]:
+        cuda.append("compute")
+        return [torch.ones(2, 3)]
+
+    timed, batch_of = worker_main.on_tensors(predict, "cuda", is_resident=is_resident)
+    assert len(worker_main.run(timed, batch_of(iter(SAMPLES)), 0, 2)) == 2
+    assert cuda == expected
+
+
+def test_overlapped_copy_skips_batch_of_another_run(cuda: list[str]) -> None:
+    timed, batch_of = worker_main.on_tensors(lambda _tensors: [], "cuda", is_resident=False)
+    for _batch in range(2):
+        worker_main.run(timed, batch_of(iter(SAMPLES)), 0, 1)
+    assert [call for call in cuda if "wait for" in call] == ["wait for copy 1", "wait for copy 3"]
+
+
+def test_accelerator_builds_engines_for_all_sizes_first(
+    make_build: MakeBuild, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a server does, so that both compute with engines of the same range of sizes."""
+    monkeypatch.setattr(scratch, "user_folder", lambda: tmp_path / "tritonproof")
+    build = make_build(tmp_path, "sizes", SIZES)
+    run_once(build, 3)
+    run_once(dataclasses.replace(build, case=dataclasses.replace(build.case, accelerator="trt")), 3)
+    assert (build.artifact.parent / "sizes").read_text() == "3 1 4 3 "
+
+
+def test_worker_runs_as_long_as_asked_and_then_ends(make_build: MakeBuild, tmp_path: Path) -> None:
+    build = make_build(tmp_path, "sleeping", SLEEPING.format(seconds=0.005))
+    with artifact_worker(build, DEPLOYMENT, sample_of(build)) as worker:
+        worker.wait_ready()
+        for batch, seconds, least in ((1, 0.2, 1), (4, 0, 40)):
+            started = time.monotonic()
+            assert 0 < worker.batches_per_s(batch, seconds, least) < 200, "each takes 5 ms and more"
+            assert time.monotonic() - started > 0.2, "as long as asked, or forty batches"
+        assert worker.process.poll() is None
+    assert worker.process.poll() is not None
+    assert not worker.folder.exists()
+
+
+@pytest.mark.parametrize(
+    ("runtime", "said"),
+    [(BROKEN, "no such operator"), (DYING, "status 7"), (HANGING, "")],
+    ids=["cannot load", "dies", "hangs"],
+)
+def test_failing_worker_is_an_error_with_its_output(
+    make_build: MakeBuild, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, runtime: str, said: str
+) -> None:
+    monkeypatch.setattr(process_module, "_ANSWER_LIMIT_S", 1.0)
+    build = make_build(tmp_path, "failing", runtime)
+    with pytest.raises(ProofError) as caught:
+        run_once(build)
+    assert said in str(caught.value)
+    assert caught.value.where == str(build.case)

@@ -1,0 +1,97 @@
+"""The HTML page as text: it says which configuration to deploy, loads nothing, and escapes foreign text."""
+
+import base64
+import hashlib
+import html
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from msgspec import structs
+
+from tests import examples
+from tests.conftest import Reports
+from tests.reports.page.pages import page_of, unmeasured, words
+from tests.reports.text.test_speed import AS_FAST, FAST, ONNX, SLOW
+from tritonproof.record import files, per_sample
+from tritonproof.record.per_sample import Part, Sample, SampleScores
+from tritonproof.record.schema import CaseKey, Mark, Record, case_id
+from tritonproof.reports.page import fastest
+from tritonproof.run import record_file
+
+EVIL = "<script>alert('x')</script>"
+
+
+def test_page_may_load_nothing_and_run_only_its_own_script(tmp_path: Path) -> None:
+    whole = page_of(tmp_path, examples.swept())
+    policy = html.unescape(whole.partition("Content-Security-Policy")[2].partition(">")[0])
+    script = re.search(r"<script>(.*?)</script>", whole, re.DOTALL)
+    assert script is not None
+    digest = base64.b64encode(hashlib.sha256(script[1].encode()).digest()).decode()
+
+    assert "default-src 'none'; img-src data:;" in policy
+    assert f"script-src 'sha256-{digest}'" in policy
+    assert whole.count("<script") == 1
+
+
+def test_text_from_files_is_escaped(tmp_path: Path) -> None:
+    load = examples.load("offline", 1, 100.0, marks=(Mark("cpu-shared", EVIL), Mark(EVIL, EVIL)))
+    machine = structs.replace(
+        examples.record().machine, cpu=EVIL, gpu=EVIL, system=EVIL, versions={EVIL: EVIL}
+    )
+    record = examples.record(
+        machine=machine,
+        build=structs.replace(examples.record().build, weights=EVIL, format=EVIL, library=EVIL),
+        accuracy=examples.accuracy(examples.score(metric=EVIL), samples=2),
+        loads=(load,),
+    )
+    sample = Sample(EVIL, EVIL, (Part("text", EVIL, EVIL), Part("image", EVIL, f'"{EVIL}')))
+    sample_scores = SampleScores(record.case, record.build.digest, (EVIL, "b"), {}, (sample,))
+    per_sample.write(sample_scores, per_sample.path_of(record.case, tmp_path))
+    record_file.write_beside(
+        files.path_of(record.case, tmp_path).with_suffix(files.CONFIG_SUFFIX), EVIL.encode()
+    )
+
+    whole = page_of(tmp_path, record)
+
+    assert whole.count("<script") == 1
+    assert words(whole).count("alert(") > 10, "what is escaped is still there to read"
+
+
+def test_command_writes_selected_cases(tmp_path: Path, reports: Reports) -> None:
+    other = unmeasured(case=CaseKey("cpu", "bert-dist4l", "onnx", None, "fp32"))
+    results, output = examples.store(tmp_path, unmeasured(), other), tmp_path / "report.html"
+
+    result = reports("html", "--results", results, "-k", "bert", "--output", output)
+
+    assert (result.status, result.out) == (0, "")
+    assert str(output) in result.err
+    assert re.findall(r'<section[^>]* id="([^"]*)"', output.read_text()) == ["cpu-bert-dist4l-onnx-fp32"]
+
+
+FAILED = structs.replace(FAST, accuracy=examples.failed_accuracy())
+UNMEASURED = structs.replace(ONNX, loads=(), efficiency=())
+ONNX_ALONE, FAST_ALONE = (structs.replace(record, efficiency=()) for record in (ONNX, FAST))
+
+DEPLOYED: dict[str, tuple[Sequence[Record], Sequence[Record]]] = {
+    "the fastest": ([ONNX, FAST, SLOW], [FAST]),
+    "a wrong one": ([ONNX, FAILED, SLOW], [ONNX]),
+    "not told apart": ([ONNX, FAST, AS_FAST], [FAST, AS_FAST]),
+    "the only right one": ([ONNX_ALONE, FAILED], [ONNX]),
+    "not measured in turns": ([ONNX_ALONE, FAST_ALONE], []),
+    "none measured": ([UNMEASURED, FAILED], []),
+}
+
+
+@pytest.mark.parametrize(("records", "chosen"), DEPLOYED.values(), ids=DEPLOYED.keys())
+def test_right_and_fast_configurations_may_be_deployed(
+    records: Sequence[Record], chosen: Sequence[Record]
+) -> None:
+    names = [case_id(record.case) for record in fastest(examples.seen(*records))]
+    assert names == [case_id(record.case) for record in chosen]
+
+
+def test_wrong_cases_are_named_and_an_unmeasured_one_is_not(tmp_path: Path) -> None:
+    text = words(page_of(tmp_path, UNMEASURED, FAILED))
+    assert f"Not proven to be right: {case_id(FAILED.case)} ." in text

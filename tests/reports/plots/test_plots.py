@@ -1,0 +1,165 @@
+"""Plots: the contents of each, what stays hidden, and the written files."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests import examples
+from tritonproof.record.schema import MARKS, CaseKey, Mark, Record
+from tritonproof.reports import plots
+from tritonproof.reports.text.publishable import publishable
+
+CURVE = "throughput-latency"
+
+
+def searched(**changes: object) -> Record:
+    """A swept case with a search that found a point within its budget."""
+    fields = {"budget_ms": 25.0, "percentile": "p95", "accuracy": examples.accuracy()}
+    load = examples.load("online", 48, 2750.0)
+    return examples.swept(search=examples.search(load=load, **(fields | changes)))
+
+
+def chart_of(name: str, *records: Record) -> plots.Chart:
+    return plots.PLOTS[name].chart([publishable(record) for record in records])
+
+
+def curve_of(*records: Record) -> plots.Curve:
+    panels = chart_of(CURVE, *records).panels
+    assert isinstance(panels, plots.Curve)
+    return panels
+
+
+def panels_of(name: str, *records: Record) -> list[plots.Panel]:
+    panels = chart_of(name, *records).panels
+    assert not isinstance(panels, plots.Curve)
+    return [*panels]
+
+
+def rows_of(name: str, *records: Record) -> dict[str, plots.PanelRow]:
+    """The rows of a plot of rows, by name."""
+    return {row.name: row for panel in panels_of(name, *records) for row in panel.rows}
+
+
+def test_wrong_case_shows_accuracy_but_no_speed() -> None:
+    wrong = examples.swept(accuracy=examples.failed_accuracy())
+    row = rows_of("accuracy-ledger", wrong)["onnx-trt-fp16"]
+    assert row.limit == pytest.approx(94.0)
+    assert row.values["served"].value == pytest.approx(93.1)
+    assert row.text.endswith(": fails")
+    assert [*plots.available([publishable(wrong)])] == ["accuracy-ledger"]
+    assert not rows_of("best-throughput", wrong, examples.random_weights())["onnx-trt-fp16"].values
+
+
+def test_curve_joins_points_by_load() -> None:
+    (points,) = curve_of(examples.swept()).lines.values()
+    measured = {
+        load.concurrency: load.throughput_per_s
+        for load in examples.swept().loads
+        if load.scenario == "online"
+    }
+    assert {point.concurrency: point.throughput_per_s for point in points} == measured
+    assert [point.concurrency for point in points] == sorted(measured)
+
+
+def test_rates_and_client_batches_are_separate_lines() -> None:
+    rates = tuple(
+        examples.load("online", 0, rate, request_rate_per_s=rate, arrivals="poisson")
+        for rate in (500.0, 900.0)
+    )
+    batches = tuple(examples.load("online", size, 900.0 + size, batch=4) for size in (8, 16))
+    lines = curve_of(examples.swept(loads=(*examples.swept().loads, *rates, *batches))).lines
+    assert {name: len(points) for name, points in lines.items()} == {
+        "concurrency": 6,
+        "poisson rate": 2,
+        "concurrency, client batch 4": 2,
+    }
+
+
+@pytest.mark.parametrize(
+    ("record", "expected"), [(examples.swept(), ("p99", None)), (searched(), ("p95", 25.0))]
+)
+def test_budget_is_that_of_search(record: Record, expected: tuple[str, float | None]) -> None:
+    curve = curve_of(record)
+    assert (curve.latency, curve.budget_ms) == expected
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_shown"),
+    [
+        ({}, True),
+        ({"verdict": "inconclusive"}, True),
+        ({"verdict": "failed"}, False),
+        ({"accuracy": examples.failed_accuracy()}, False),
+        ({"accuracy": None}, False),
+    ],
+)
+def test_search_winner_is_shown_only_if_proven(changes: dict[str, object], is_shown: bool) -> None:
+    assert (curve_of(searched(**changes)).winner is not None) == is_shown
+
+
+def test_marked_point_is_hollow_except_for_wide_interval() -> None:
+    first = examples.load("online", 1, 9.0, marks=(Mark("wide-interval", "wide"),))
+    second = examples.load("online", 2, 15.0, marks=(Mark("cpu-shared", "busy"),))
+    chart = chart_of(CURVE, examples.record(loads=(first, second)))
+    assert [note for note in chart.notes if note.startswith("Hollow")] == [f"Hollow: {MARKS['cpu-shared']}."]
+    assert plots.draw(chart, "light").count(b"fill: #ffffff; stroke") == 1
+
+
+def test_digest_of_a_picture_differs_between_themes() -> None:
+    chart = chart_of(CURVE, examples.swept())
+    digest = plots.digest_of(plots.draw(chart, "light").decode())
+    assert digest == chart.digest("light") != chart.digest("dark")
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    """A folder with a proven case and a failed one."""
+    wrong = examples.record(
+        case=CaseKey("a40", "resnet50", "onnx", None, "fp32"), accuracy=examples.failed_accuracy()
+    )
+    return examples.store(tmp_path / "results", examples.swept(), wrong)
+
+
+@pytest.fixture
+def command(results: Path, tmp_path: Path, printed: Callable[..., str]) -> Callable[..., list[str]]:
+    """Run `python -m tritonproof report plots` into a folder `pictures`; returns the lines it prints."""
+    output = tmp_path / "pictures"
+    return lambda *options: printed("plots", "--results", results, "--output", output, *options).splitlines()
+
+
+def test_command_writes_available_plots_and_lists_them(
+    command: Callable[..., list[str]], tmp_path: Path
+) -> None:
+    paths = command("--theme", "light")
+    case = "a40-resnet50-onnx-trt-fp16"
+    expected = [
+        "a40-resnet50-onnx-fp32-accuracy-ledger",
+        f"{case}-accuracy-ledger",
+        f"{case}-throughput-latency",
+        "accuracy-ledger",
+        "best-throughput",
+    ]
+    assert paths == [str(tmp_path / "pictures" / f"{name}-light.svg") for name in expected]
+    assert all(Path(path).is_file() for path in paths)
+
+
+def test_command_draws_both_themes_and_png(command: Callable[..., list[str]]) -> None:
+    assert len(command("-k", "onnx-fp32")) == 2
+    (path,) = command("-k", "onnx-fp32", "--format", "png", "--theme", "dark")
+    assert Path(path).read_bytes().startswith(b"\x89PNG")
+
+
+def test_missing_package_is_named_and_tables_work_without(results: Path) -> None:
+    program = (
+        "import sys; sys.modules['matplotlib'] = None\n"
+        "from tritonproof.reports.__main__ import main\n"
+        f"assert main(['tables', '--results', {str(results)!r}]) == 0\n"
+        f"sys.exit(main(['plots', '--results', {str(results)!r}, '--output', {str(results / 'made')!r}]))"
+    )
+    process = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert process.returncode == 4, process.stderr
+    assert "this needs matplotlib: " in process.stderr
+    assert " -m pip install matplotlib" in process.stderr

@@ -1,0 +1,157 @@
+"""Measured figures beside published ones: matching rows, ratios, differences, missing counterparts."""
+
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from tests import examples
+from tests.reports.published.test_published_tables import point
+from tritonproof.record.schema import CaseKey, Deployment, Estimate, LoadResult, Record, Serving
+from tritonproof.reports import published
+from tritonproof.reports.published import (
+    PublishedRow,
+    differences,
+    match_published,
+    pairs,
+    published_ratio,
+    published_section,
+)
+from tritonproof.reports.tables.table import Table
+from tritonproof.reports.text.publishable import publishable
+
+NATIVE = Serving("docker", "2.51.0", "onnxruntime", "system")
+ALIKE = "a40 resnet50 onnx trt fp16"
+load = examples.load
+
+
+def case_on(name: str, *loads: LoadResult, **changes: Any) -> Record:
+    """A proven case; `name` is `target model format accelerator precision`, `-` for no accelerator."""
+    target, model, format_, accelerator, precision = name.split()
+    gpu = None if target == "cpu" else f"NVIDIA {target.upper()}"
+    fields: dict[str, Any] = {
+        "case": CaseKey(target, model, format_, None if accelerator == "-" else accelerator, precision),
+        "machine": structs.replace(examples.record().machine, gpu=gpu),
+        "serving": NATIVE,
+        "loads": loads or (load("offline", 8, 1000),),
+    }
+    return examples.record(**(fields | changes))
+
+
+def tables(record: Record) -> list[Table]:
+    blocks = published_section(match_published(publishable(record)))
+    return [block for block in blocks if isinstance(block, Table)]
+
+
+def latencies(**values: float) -> dict[str, Estimate]:
+    return {name: examples.estimate(value) for name, value in values.items()}
+
+
+def test_every_published_row_matches_one_case() -> None:
+    """Each of the 488 rows has one case by its format and accelerator, and each case matches its own rows."""
+    names = ("gpu", "model", "format", "accelerator", "precision")
+    cases: dict[str, list[PublishedRow]] = {}
+    for row in published.rows():
+        implied = row["format"] in ("ts-trace", "ts-script", "tf-trt")
+        fields = {**row, "accelerator": "-" if implied or not row["accelerator"] else row["accelerator"]}
+        cases.setdefault(" ".join(fields[name] for name in names), []).append(row)
+    count = 0
+    for name, rows in cases.items():
+        points = [point(row) for row in rows]
+        record = publishable(case_on(name, *points))
+        assert [row for _, row in pairs(record, match_published(record).rows)] == rows
+        ratios = [published_ratio(record, item) for item in points]
+        assert [item and item.value for item in ratios] == pytest.approx([1.0] * len(rows))
+        count += len(rows)
+    assert count == 488
+
+
+@pytest.mark.parametrize(
+    ("measured", "values"),
+    [
+        (
+            load("online", 32, 6333.4, latency_ms=latencies(p99=29.434, avg=5.05)),
+            [6333.4, 3166.7, 2.0, 29.434, 14.717, 2.0, 5.05, 10.1, 0.5],
+        ),
+        (
+            load("offline", 8, 1573.6, latency_ms=latencies(avg=5.078)),
+            [1573.6, 1573.6, 1.0, None, 5.636, None, 5.078, 5.078, 1.0],
+        ),
+        (
+            load("offline", 8, 1573.6, latency_ms={"p99": Estimate(5.636, 2.8, 11.3)} | latencies(avg=5.078)),
+            [1573.6, 1573.6, 1.0, 5.636, 5.636, None, 5.078, 5.078, 1.0],
+        ),
+    ],
+    ids=["online", "a latency is missing", "a ratio is too wide"],
+)
+def test_row_has_both_figures_and_their_ratio(measured: LoadResult, values: list[float | None]) -> None:
+    (table,) = tables(case_on(ALIKE, measured))
+    (row,) = table.rows
+    figures = [cell.value for cell in row.cells[1:]]
+    assert [value is None for value in figures] == [value is None for value in values]
+    assert [value for value in figures if value] == pytest.approx([value for value in values if value])
+    ratio = row.cells[3]
+    assert ratio.value is not None
+    assert (ratio.low, ratio.high) == pytest.approx((0.98 * ratio.value, 1.02 * ratio.value))
+
+
+@pytest.mark.parametrize(
+    ("target", "gpu", "count"),
+    [
+        ("mig", "NVIDIA A100-SXM4-80GB MIG 1g.10gb", 1),
+        ("a100", "NVIDIA A100-SXM4-80GB MIG 1g.10gb", 1),
+        ("a100", "NVIDIA A100-SXM4-80GB", 2),
+    ],
+)
+def test_mig_and_several_gpus_match_no_published_figure(target: str, gpu: str, count: int) -> None:
+    whole = case_on("a100 resnet50 onnx trt fp16")
+    case = structs.replace(whole.case, target=target, gpus=count)
+    other = structs.replace(whole, case=case, machine=structs.replace(whole.machine, gpu=gpu))
+    assert match_published(publishable(whole)).rows
+    matched = match_published(publishable(other))
+    assert matched.missing
+    assert not matched.rows
+
+
+def deployed(batch: int, instances: int, sizes: tuple[int, ...], delay: int, graphs: bool) -> Deployment:
+    return Deployment(batch, instances, sizes, delay, cuda_graphs=graphs, warmup=True)
+
+
+PYTHON = {"serving": examples.record().serving, "build": examples.random_weights().build, "accuracy": None}
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "found"),
+    [
+        (
+            ALIKE,
+            {"deployment": deployed(64, 2, (), 100, True)},
+            ["max batch size 64, published 128", "instances 2, published 1"],
+        ),
+        (ALIKE, {"deployment": deployed(128, 1, (32,), 5000, False)}, []),
+        # BERT's README states CUDA graphs for TensorRT alone, and neither queue delay nor preferred sizes.
+        ("a30 bert-dist4l onnx - fp16", {"deployment": deployed(16, 1, (4, 8), 700, True)}, []),
+        (
+            "a30 bert-dist4l trt - fp16",
+            {"deployment": deployed(16, 1, (4, 8), 700, True)},
+            ["CUDA graphs on, published off"],
+        ),
+        (
+            ALIKE,
+            PYTHON,
+            ["Triton's Python backend, published the format's own", "weights random, published trained"],
+        ),
+    ],
+)
+def test_different_settings_are_named_with_values(
+    name: str, changes: dict[str, Any], found: list[str]
+) -> None:
+    """Offline, where the dynamic batcher is off."""
+    record = case_on(name, load("offline", 8, 100), **changes)
+    row = next(row for row in match_published(publishable(record)).rows if row["scenario"] == "offline")
+    assert differences(record, row) == found
+
+
+def test_case_without_published_points_says_so() -> None:
+    (_, *blocks) = published_section(match_published(publishable(case_on(ALIKE, load("offline", 3, 10)))))
+    assert blocks == ["No load point was both measured and published."]

@@ -1,0 +1,98 @@
+"""The upgrade verdict from the records and failures of each model."""
+
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from tests import examples
+from tritonproof.record.schema import BaselineComparison, Build, Record, ServedSide, VerifiedAnswers
+from tritonproof.reports.tables.baseline import baseline_sentence, baseline_verdict
+from tritonproof.reports.text.publishable import publishable
+
+SIDE = ServedSide("2.51.0", "", 0.0, (3.5, 4.0), {"memory of the server": 2.0**20})
+FIVE_PERCENT = {"verdict": "failed", "ratio": examples.estimate(0.95, 0.01), "chance": 1e-6}
+
+
+FAST: dict[str, Any] = {
+    "verdict": "passed",
+    "ratio": examples.estimate(1.0),
+    "chance": 1.0,
+    "p99_ratio": examples.estimate(1.01),
+}
+OPEN: dict[str, Any] = FAST | {"verdict": "inconclusive"}
+
+
+def beside(wrong: str = "", *compared: dict[str, Any]) -> Record:
+    """A model measured against another, with a load point for each comparison."""
+    build = Build("0", "as it is", 0.0, 1.0, "As it is", "python", inputs={}, as_is=True)
+    right = VerifiedAnswers(9, 0, 9, 0.1, held_to="alone")
+    loads = [
+        examples.load("offline", batch, 100.0, comparison=examples.comparison(**changes), answers=right)
+        for batch, changes in enumerate(compared, 1)
+    ]
+    return examples.record(
+        build=build,
+        conversion=None,
+        accuracy=None,
+        gates=(examples.gate("baseline", wrong),),
+        loads=tuple(loads),
+        against=BaselineComparison("/srv/models", SIDE, SIDE),
+    )
+
+
+def costing(warnings: tuple[str, ...] = (), there: ServedSide = SIDE, **here: Any) -> Record:
+    """A model as fast as the other, with these costs."""
+    other = BaselineComparison("/srv/models", structs.replace(SIDE, **here), there, warnings)
+    return structs.replace(beside("", FAST), against=other)
+
+
+def using(mib: float, there_mib: float) -> Record:
+    """A model as fast as the other, with this memory here and there."""
+    used, used_there = ({"memory of the server": each * 2.0**20} for each in (mib, there_mib))
+    return costing(used=used, there=structs.replace(SIDE, used=used_there))
+
+
+VERDICTS = {
+    "alike": (beside("", FAST, FAST), "passed"),
+    "5 % slower": (beside("", FAST, FIVE_PERCENT), "failed"),
+    "other answers": (beside("3 answers differ", FAST), "failed"),
+    "speed not settled": (beside("", FAST, OPEN), "inconclusive"),
+    "no speed compared": (beside(""), "inconclusive"),
+    "wrong in batches": (
+        structs.replace(beside("", FAST), gates=(examples.gate("batches", "2 differ"),)),
+        "failed",
+    ),
+    "longer p99": (
+        beside("", FAST, FAST | {"p99_ratio": examples.estimate(1.4, 0.1), "p99_is_longer": True}),
+        "failed",
+    ),
+    "each of five loads a quarter slower": (costing(loadings_s=(5.1, 5.2, 5.1, 5.2, 5.3)), "failed"),
+    "a load as fast as there": (costing(loadings_s=(5.1, 5.2, 5.1, 4.9, 5.3)), "passed"),
+    "one slow load": (costing(loadings_s=(9.0,)), "passed"),
+    "65 MiB more": (using(66, 1), "failed"),
+    "less than an arena more": (using(64, 1), "passed"),
+    "more than a quarter more": (using(1260, 1000), "failed"),
+    "less than a quarter more": (using(1240, 1000), "passed"),
+    "memory not seen there": (costing(used={"GPU memory": 2.0**30}), "passed"),
+    "a new warning": (costing(("low on something",)), "inconclusive"),
+}
+
+
+@pytest.mark.parametrize(("record", "verdict"), VERDICTS.values(), ids=VERDICTS.keys())
+def test_safe_model_has_same_answers_and_speed(record: Record, verdict: str) -> None:
+    assert baseline_verdict(publishable(record))[0] == verdict
+
+
+@pytest.mark.parametrize(
+    ("records", "failed", "begins"),
+    [
+        ([beside("", FAST)], [], "Safe to upgrade"),
+        ([beside("", FAST), beside("", FIVE_PERCENT)], [], "Not safe"),
+        ([beside("", FAST)], ["test_x[cpu-gone-asis]"], "Not safe"),
+        ([beside("", OPEN)], [], "Not shown to be"),
+        ([], [], "Nothing says"),
+    ],
+)
+def test_run_has_one_verdict(records: list[Record], failed: list[str], begins: str) -> None:
+    assert baseline_sentence(examples.seen(*records), failed, 0).startswith(begins)

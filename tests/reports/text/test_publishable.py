@@ -1,0 +1,249 @@
+"""No output of any command shows a speed of a case that is not proven right, or a ratio of speeds whose
+interval is too wide."""
+
+import math
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from fixtures import summary as run_summary
+from fixtures.summary import Outcomes
+from tests import examples
+from tests.conftest import Reports
+from tests.helpers import as_markdown
+from tests.reports.text.every_output import ALL_SAYING_WHY, OUTPUTS, SAYING_WHY, TRACE, Reporter, planted
+from tritonproof.record import files
+from tritonproof.record.files import flat
+from tritonproof.record.schema import (
+    Conversation,
+    Disagreement,
+    Estimate,
+    Record,
+    VerifiedAnswers,
+    WrongAnswer,
+    case_id,
+)
+from tritonproof.reports.page import status_of
+from tritonproof.reports.tables.case import accuracy_blocks, case_section
+from tritonproof.reports.tables.summary import summary
+from tritonproof.reports.text.publishable import publishable
+from tritonproof.reports.text.speed import search_paragraph
+
+
+def random_weights(**changes: Any) -> Record:
+    """A case without a checkpoint, with the same speeds."""
+    return examples.random_weights(case=planted().case, loads=planted().loads, **changes)
+
+
+APART = Disagreement(("converted", "served"), 9, 9, 0, ("digit-0007",), 0.9, 0.99)
+WRONG_UNDER_LOAD = tuple(map(examples.wrong_under_load, planted().loads))
+NOT_PROVEN: dict[str, Record] = {
+    "below its floor": planted(accuracy=examples.failed_accuracy()),
+    "no accuracy": planted(accuracy=None),
+    "a ledger without a score": planted(accuracy=examples.accuracy(scores=())),
+    "accuracy of no use": planted(accuracy_missing="no data set was given"),
+    "not compared with the framework": planted(conversion=None),
+    "a wrong answer under load": planted(loads=WRONG_UNDER_LOAD),
+    "a wrong answer at one point": planted(loads=(*planted().loads[:-1], WRONG_UNDER_LOAD[-1])),
+    "answers that depend on their neighbours": planted(
+        gates=(examples.gate(wrong="3 of 96 answers differ, the first to sample digit-0007"),)
+    ),
+    "an accuracy that failed before it had a result": planted(failures=(examples.step_failure(),)),
+    "unlike the framework": planted(conversion=examples.failed_conversion()),
+    "random weights, unlike the framework": random_weights(conversion=examples.failed_conversion()),
+    "random weights, other decisions": random_weights(
+        accuracy=examples.accuracy(scores=(), disagreements=(APART,), passed=False)
+    ),
+}
+
+
+def stored(record: Record, folder: Path) -> Path:
+    """A results folder with the record; a folder beside it has a proven record of the same case."""
+    faster = [examples.load("offline", size, 100.0 * size) for size in (1, 8)]
+    files.write(examples.record(loads=faster), folder / "other" / f"{case_id(record.case)}.json")
+    return examples.store(folder / "results", record)
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+@pytest.mark.parametrize("why", ["below its floor", "no accuracy", "a wrong answer at one point"])
+def test_unproven_case_shows_no_speed_in_any_output(
+    why: str, output: str, tmp_path: Path, reports: Reports
+) -> None:
+    text = OUTPUTS[output](stored(NOT_PROVEN[why], tmp_path), reports).replace(str(tmp_path), "")
+    assert text or output == "pictures"
+    assert not TRACE.findall(text)
+    assert output not in ALL_SAYING_WHY or "No throughput is shown: " in text
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+def test_right_case_shows_speed_in_the_same_outputs(output: str, tmp_path: Path, reports: Reports) -> None:
+    assert TRACE.search(OUTPUTS[output](stored(planted(), tmp_path), reports))
+
+
+RATIO_TRACE = re.compile(r"2\.1[67]|21[67]\b|11[67](\.\d+)? ?%")
+"""A ratio of 2.1654 or its bounds: as a factor, in percent, or as an increase."""
+
+
+def with_ratios(low: float, high: float) -> Record:
+    """A proven case with one ratio everywhere: to in process, to another build, to the runner-up."""
+    ratio = Estimate(2.1654, low, high)
+    compared = examples.comparison(ratio=ratio)
+    record = planted()
+    loads = tuple(
+        structs.replace(load, throughput_per_s=examples.estimate(4321.0), comparison=compared)
+        for load in record.loads
+    )
+    (cost,) = record.efficiency
+    assert record.search is not None
+    search = structs.replace(record.search, lead=ratio, load=loads[0], accuracy=examples.accuracy())
+    return planted(loads=loads, efficiency=(structs.replace(cost, ratio=ratio),), search=search)
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+def test_wide_ratio_is_in_no_output(output: str, tmp_path: Path, reports: Reports) -> None:
+    text = OUTPUTS[output](stored(with_ratios(0.753, 5.889), tmp_path), reports).replace(str(tmp_path), "")
+    readable = re.sub(r"(?s)<style.*?</style>|<(path|use|rect|clipPath|g|svg|text)\b[^>]*>", "", text)
+    assert not RATIO_TRACE.findall(readable)
+    assert not re.findall(r"\b0\.75|\b5\.8[89]|\b75 to|\b58[89]\b", readable)
+    assert output not in SAYING_WHY or "wider than a factor of 1.5" in text
+
+
+@pytest.mark.parametrize(
+    "output", ["tables.md", "points.csv", "page", "marked file", "terminal summary", "job summary"]
+)
+def test_narrow_ratio_is_in_the_same_outputs(output: str, tmp_path: Path, reports: Reports) -> None:
+    assert RATIO_TRACE.search(OUTPUTS[output](stored(with_ratios(2.0, 2.3), tmp_path), reports))
+
+
+@pytest.mark.parametrize("why", NOT_PROVEN)
+def test_hidden_speed_states_reason_and_points(why: str) -> None:
+    record = NOT_PROVEN[why]
+    seen = publishable(record)
+    assert seen.no_speed.startswith("No throughput is shown: ")
+    assert not seen.loads
+    assert not seen.efficiency
+    assert [load.point for load in seen.hidden] == [load.point for load in record.loads]
+    assert not TRACE.findall(repr(seen))
+
+
+@pytest.mark.parametrize(
+    "one", [examples.record(), examples.random_weights(accuracy=examples.accuracy(scores=()))]
+)
+def test_right_case_is_shown_unchanged(one: Record) -> None:
+    seen = publishable(one)
+    assert (seen.no_speed, seen.no_winner, seen.hidden) == ("", "", ())
+    assert (seen.loads, seen.efficiency, seen.search) == (one.loads, one.efficiency, one.search)
+
+
+def test_search_winner_is_judged_by_its_own_ledger() -> None:
+    search = planted().search
+    assert search is not None
+    seen = publishable(planted())
+    assert not seen.no_speed
+    assert seen.no_winner.startswith("The winner within 10 ms is not proven. No throughput is shown: served")
+    right = structs.replace(search, accuracy=examples.accuracy())
+    assert publishable(planted(search=right, accuracy=None)).search == right
+
+
+@pytest.mark.parametrize(
+    ("step", "is_shown"), [("accuracy", True), ("answers", False), ("conversion", False)]
+)
+def test_search_winner_is_hidden_by_failures_that_do_not_concern_settings_alone(
+    step: str, is_shown: bool
+) -> None:
+    search = examples.search(accuracy=examples.accuracy())
+    seen = publishable(examples.record(search=search, failures=(examples.step_failure(step=step),)))
+    assert (seen.search == search) == is_shown
+
+
+def test_unproven_rate_of_a_search_is_in_no_figure() -> None:
+    load = examples.load("online", 0, 118.0, request_rate_per_s=118.0, arrivals="poisson")
+    unproven = publishable(examples.record(search=examples.search(load=load)))
+    assert unproven.search is not None
+    assert "118" not in search_paragraph(unproven)
+    assert not [name for name in flat("search", unproven.search) if name.endswith(("_per_s", "_ms_p99"))]
+    proven = publishable(examples.record(search=examples.search(load=load, accuracy=examples.accuracy())))
+    assert proven.search is not None
+    assert flat("search", proven.search)["search_load_request_rate_per_s"] == 118.0
+
+
+def test_winner_with_random_weights_relies_on_conversion() -> None:
+    search = examples.search()
+    assert not publishable(examples.random_weights(search=search)).no_winner
+    wrong = examples.random_weights(search=search, conversion=examples.failed_conversion())
+    assert publishable(wrong).no_winner
+
+
+def test_search_without_winner_shows_its_lowest_latency_alone() -> None:
+    search = examples.search(verdict="failed", accuracy=examples.accuracy())
+    seen = publishable(planted(search=search))
+    assert seen.no_winner == "", "there is none to prove"
+    assert seen.search is not None
+    assert seen.search.load.latency_ms == search.load.latency_ms
+    assert all(math.isnan(each.throughput_per_s) for each in seen.search.load.passes)
+    assert math.isnan(seen.search.load.throughput_per_s.value)
+
+
+@pytest.mark.parametrize(
+    "damage", [None, lambda path: path.write_text("{"), os.mkfifo], ids=["gone", "half", "pipe"]
+)
+def test_missing_or_damaged_record_is_named_in_summary(
+    damage: Callable[[Path], object] | None, tmp_path: Path
+) -> None:
+    path = files.path_of(planted().case, tmp_path)
+    path.parent.mkdir()
+    if damage is not None:
+        damage(path)
+    reporter = Reporter(tmp_path)
+    records, wrong = run_summary.written_records(reporter)
+    run_summary.show_summary(reporter, records, wrong)
+    assert any(str(path) in line for line in reporter.lines)
+    assert str(path) in run_summary.job_summary(Outcomes(passed=1, unreadable=wrong), [])
+
+
+ALONE = VerifiedAnswers(300, 0, 300, 0.5, held_to="alone")
+
+
+def as_is(answers: VerifiedAnswers | None = ALONE, **changes: Any) -> Record:
+    """A record of a model served as it is, with one load point."""
+    load = examples.load("online", 16, 900.0, answers=answers)
+    plain = examples.record(loads=(load,), conversion=None, accuracy=None)
+    build = structs.replace(plain.build, as_is=True, requests="made up from the configuration")
+    case = structs.replace(plain.case, format="asis", precision="", accelerator=None)
+    return structs.replace(plain, build=build, case=case, **changes)
+
+
+FIRST = WrongAnswer("sample-3", "OUT[0]", "6", "7")
+
+
+@pytest.mark.parametrize(
+    ("answers", "why"),
+    [
+        (ALONE, ""),
+        (structs.replace(ALONE, wrong=2, first_wrong=FIRST), "OUT[0] is 7, and 6 alone"),
+        (None, "online, concurrency 16"),
+    ],
+    ids=["as alone", "wrong under load", "not compared"],
+)
+def test_speed_needs_load_answers_equal_to_lone_answers(answers: VerifiedAnswers | None, why: str) -> None:
+    record = publishable(as_is(answers))
+
+    assert (record.no_speed == "") == (why == "")
+    assert why in record.no_speed
+    assert ("900.0" in as_markdown(summary([record]))) == (why == "")
+    assert status_of(record).level == ("bad" if why else "good")
+
+
+@pytest.mark.parametrize("difference", ["", "request 2 got 3 answers, and 2 when it was asked again"])
+def test_differing_conversation_is_a_failure(difference: str) -> None:
+    conversation = Conversation("decoupled", 4, 12, difference, not difference)
+    record = publishable(structs.replace(as_is(conversation=conversation), loads=()))
+
+    assert difference in as_markdown(case_section(record))
+    assert "12 answers" in as_markdown(accuracy_blocks(record))
+    assert bool(record.no_speed) == bool(difference)

@@ -1,0 +1,127 @@
+"""Speed of a case beside other formats and versions, and cost per inference."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from tests import examples
+from tritonproof.record.schema import Estimate, Record, ReferenceComparison, Serving, case_id
+from tritonproof.reports.text.publishable import publishable
+from tritonproof.reports.text.speed import best_load, cost_per_million, lead_text, ranked, ranks, version_note
+
+ONE = examples.efficiency()
+
+
+def beside(format_: str, ratio: float, low: float, high: float, **changes: Any) -> Record:
+    """A case whose best point took turns with the reference format's."""
+    compared = ReferenceComparison("a40-resnet50-onnx-fp32", Estimate(ratio, low, high))
+    record = examples.record(efficiency=(structs.replace(ONE, beside=compared),))
+    case = structs.replace(record.case, format=format_, accelerator=None, precision="fp32", **changes)
+    return structs.replace(record, case=case)
+
+
+ONNX = beside("onnx", 1.0, 1.0, 1.0)
+FAST = beside("pt2", 1.5, 1.4, 1.6)
+AS_FAST = beside("trt", 1.45, 1.38, 1.52)
+SLOW = beside("ts-trace", 0.6, 0.5, 0.7)
+OTHER_MODEL = beside("pt2", 1.5, 1.4, 1.6, model="nnunet")
+TWO_GPUS = beside("trt", 1.45, 1.38, 1.52, gpus=2)
+TOO_WIDE = beside("trt", 1.45, 0.5, 2.5)
+WITHOUT_TURNS = examples.record(efficiency=(ONE,))
+
+
+@pytest.mark.parametrize(
+    ("records", "order", "places"),
+    [
+        ((SLOW, ONNX, FAST, AS_FAST), (FAST, AS_FAST, ONNX, SLOW), (1, 1, 3, 4)),
+        ((SLOW, OTHER_MODEL, ONNX), (ONNX, SLOW, OTHER_MODEL), (1, 2, 1)),
+        ((SLOW, TWO_GPUS, ONNX), (ONNX, SLOW, TWO_GPUS), (1, 2, 1)),
+        ((WITHOUT_TURNS, SLOW), (SLOW, WITHOUT_TURNS), (1, None)),
+        ((ONNX, TOO_WIDE), (TOO_WIDE, ONNX), (None, 1)),
+    ],
+    ids=["by intervals", "by model", "by number of GPUs", "without turns", "not shown"],
+)
+def test_formats_rank_by_disjoint_intervals(
+    records: tuple[Record, ...], order: tuple[Record, ...], places: tuple[int | None, ...]
+) -> None:
+    seen = examples.seen(*records)
+
+    assert [case_id(record.case) for record in ranked(seen)] == [case_id(record.case) for record in order]
+    assert [ranks(seen).get(case_id(record.case)) for record in order] == list(places)
+
+
+def served(
+    backend: str, there: Mapping[str, str], here: Mapping[str, str], accelerator: str | None = None
+) -> Record:
+    """A case measured in the server and in process."""
+    serving = Serving("docker", "2.51.0", backend, "system", versions=there)
+    record = examples.record(efficiency=(ONE,), serving=serving)
+    return structs.replace(
+        record,
+        case=structs.replace(record.case, accelerator=accelerator),
+        machine=structs.replace(record.machine, versions=here),
+    )
+
+
+ORT = {"onnxruntime": "1.31.0"}
+
+
+@pytest.mark.parametrize(
+    ("record", "parts"),
+    [
+        (served("onnxruntime", {"onnxruntime": "1.19"}, {"onnxruntime-gpu": "1.31"}), ("1.19", "1.31")),
+        (served("onnxruntime", ORT | {"tensorrt": "10.5"}, ORT, "trt"), ("TensorRT: 10.5", "unknown")),
+        (served("tensorrt", {"tensorrt": "10.13.20"}, {"tensorrt": "10.13.2"}), ("10.13.20",)),
+        (served("python", {}, ORT), ()),
+        (served("onnxruntime", ORT | {"tensorrt": "9"}, ORT), ()),
+        (served("tensorrt", {"tensorrt": "10.5.0.18"}, {"tensorrt": "10.5.0"}), ()),
+        (served("pytorch", {"torch": "2.5.0"}, {"torch": "2.5.0+cu124"}), ()),
+        (structs.replace(served("pytorch", {"torch": "1"}, {"torch": "2"}), efficiency=()), ()),
+    ],
+)
+def test_in_process_ratio_names_different_versions(record: Record, parts: tuple[str, ...]) -> None:
+    assert bool(version_note(record)) == bool(parts)
+    assert all(part in version_note(record) for part in parts)
+
+
+POINT = examples.load("offline", 8, 1000.0)
+"""At 3.6 per hour and 1000 inferences a second, a million cost 1."""
+
+
+def priced(price: float | None = 3.6, **changes: Any) -> Record:
+    return examples.record(loads=(POINT,), price_per_hour=price, **changes)
+
+
+SHARE = examples.score(served=0.8, limits=())
+ERROR = examples.score(better="lower", served=0.012, limits=())
+
+
+@pytest.mark.parametrize(
+    ("record", "wanted"),
+    [
+        (priced(accuracy=examples.accuracy(SHARE)), (1.25, "correct inferences")),
+        (priced(accuracy=examples.accuracy(ERROR)), (1.0, "inferences")),
+        (examples.random_weights(loads=(POINT,), price_per_hour=3.6), (1.0, "inferences")),
+        (priced(None), None),
+    ],
+    ids=["a share", "an error", "random weights", "no price"],
+)
+def test_cost_is_per_correct_inference(record: Record, wanted: tuple[float, str] | None) -> None:
+    cost = cost_per_million(publishable(record), POINT)
+
+    assert (cost and (pytest.approx(cost.amount), cost.of_what)) == wanted
+
+
+def test_best_point_is_one_at_a_rate_only_if_no_other_was_measured() -> None:
+    closed = examples.load("online", 16, 1000.0)
+    at_rate = examples.load("online", 0, 1200.0, request_rate_per_s=1200.0, arrivals="poisson")
+
+    assert best_load(publishable(examples.record(loads=(at_rate, closed)))) == closed
+    assert best_load(publishable(examples.record(loads=(at_rate,)))) == at_rate
+
+
+def test_slower_winner_of_a_search_says_why_it_won() -> None:
+    assert "not shown to keep the budget" in lead_text(Estimate(0.8, 0.76, 0.84), "the runner-up")
+    assert "not shown to keep the budget" not in lead_text(Estimate(1.03, 0.98, 1.08), "the runner-up")

@@ -1,0 +1,102 @@
+"""The history on disk has every measurement once and whole, even if processes add concurrently."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from fixtures.summary import add_to_history
+from tests import examples
+from tests.helpers import ROOT
+from tests.reports.trend import past
+from tritonproof.record.schema import Record
+from tritonproof.reports import history
+from tritonproof.reports.text.publishable import publishable
+
+ORIGIN = examples.origin("node-7")
+
+
+def measured(**changes: object) -> Record:
+    """A record whose measurements have an origin."""
+    return examples.measured_at(ORIGIN, examples.record(**changes))
+
+
+def added(folder: Path, *records: Record) -> int:
+    return history.append(folder, [row for record in records for row in history.rows_of(publishable(record))])
+
+
+def test_each_point_and_metric_is_a_row(tmp_path: Path) -> None:
+    record = measured()
+    assert added(tmp_path, record) == 6
+    rows, _ = history.read(tmp_path)
+    assert {row.at for row in rows} == {
+        "offline b008-c001",
+        "offline b001-c001",
+        "offline b002-c001",
+        "online b001-c032",
+        "online b001-c016",
+        "top-1",
+    }
+    assert {(row.run, row.host, row.commit, row.case) for row in rows} == {
+        (ORIGIN.run, "node-7", ORIGIN.commit, "a40-resnet50-onnx-trt-fp16")
+    }
+    (first,) = [row for row in rows if row.at == "offline b001-c001"]
+    throughput = record.loads[0].throughput_per_s
+    assert first.figures["throughput_per_s"] == (throughput.value, throughput.low, throughput.high)
+    assert set(first.figures) == {"throughput_per_s", "latency_p99_ms"}
+
+
+def test_wrong_case_has_score_but_no_speed_in_history(tmp_path: Path) -> None:
+    added(tmp_path, measured(accuracy=examples.failed_accuracy()))
+    ((row,), _) = history.read(tmp_path)
+    assert row.kind == "accuracy"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"case": "../../etc"},
+        {"commit": "<script>"},
+        {"kind": "guess"},
+        {"figures": {"throughput_per_s": [1, 2]}},
+        {"figures": {"throughput_per_s": [10**400, 1, 1]}},
+        {"color": "red"},
+    ],
+)
+def test_invalid_line_is_left_out(tmp_path: Path, changes: dict) -> None:
+    strange = json.dumps(msgspec.to_builtins(past.row(1)) | changes) + "\n"
+    (tmp_path / "cpu.jsonl").write_bytes(strange.encode() + msgspec.json.encode(past.row(2)))
+    rows, damaged = history.read(tmp_path)
+    assert [row.run for row in rows] == ["run-2"]
+    assert len(damaged) == 1
+    assert "line 1: left out" in damaged[0]
+
+
+def test_concurrent_processes_add_whole_unique_lines(tmp_path: Path) -> None:
+    program = (
+        "import sys; from pathlib import Path; from tritonproof.reports import history; from tests.reports.trend import past\n"
+        "own = past.rows([1.0] * 20, host=sys.argv[2]); common = past.rows([1.0] * 20)\n"
+        "for one, other in zip(own, common): history.append(Path(sys.argv[1]), [one, other])\n"
+    )
+    processes = [
+        subprocess.Popen([sys.executable, "-c", program, str(tmp_path), f"node-{number}"], cwd=ROOT)
+        for number in range(3)
+    ]
+    assert [process.wait(timeout=120) for process in processes] == [0, 0, 0]
+    lines = (tmp_path / "cpu.jsonl").read_bytes().splitlines()
+    assert len(history.read(tmp_path)[0]) == len(lines) == 80
+
+
+def test_run_adds_its_records_to_history(tmp_path: Path) -> None:
+    assert add_to_history([publishable(measured())], tmp_path, None) == ""
+    assert len(history.read(tmp_path / "history")[0]) == 6
+
+
+def test_unwritable_history_is_named_with_command(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("a file is here")
+    sentence = add_to_history([publishable(measured())], tmp_path / "results", tmp_path / "file")
+    assert str(tmp_path / "file") in sentence
+    assert f"--add {tmp_path / 'results'}" in sentence

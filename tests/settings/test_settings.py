@@ -1,0 +1,304 @@
+"""Options become plain values; an unusable value is an error that names the option and says what to write."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.helpers import Collect, parsed, parser, settings
+from tests.user_models import networks
+from tritonproof.base.errors import InputError
+from tritonproof.measure.stopping import MeasuringPlan
+from tritonproof.search.candidates import Goal
+from tritonproof.settings.settings import Settings, option
+
+DIGITS = "9" * 5000
+
+
+# --- an option is one field --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class WithColour(Settings):
+    """The suite's settings with another option."""
+
+    colour: str | None = option(
+        "output",
+        "NAME",
+        lambda _flag, text: text.lower(),
+        passed_to="nodes builds",
+        conflicts_with="repository",
+    )
+    """The colour of the bars, 5 % of them."""
+
+
+def test_option_is_a_single_field() -> None:
+    options = parsed(["--colour", "RED"], WithColour)
+
+    assert options.colour == "red"
+    assert "The colour of the bars, 5 % of them." in parser(WithColour).format_help()
+    for receiver in ("nodes", "builds", ""):
+        assert options.command_line(receiver)[-2:] == ["--colour", "red"]
+    with pytest.raises(InputError, check=lambda error: error.where == "--repository --colour"):
+        parsed(["--colour", "RED", "--repository", "."], WithColour)
+    assert parsed([], WithColour).colour is None
+
+
+def test_header_lists_given_options(collect: Collect) -> None:
+    collected = collect("--target", "cpu", "--batches", "8,1", "-k", "resnet50-micro", "-v")
+    assert "options: --target cpu --batches 1,8" in collected.text
+
+
+# --- values ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("given", "name", "value"),
+    [
+        ({"batches": "16,1,4"}, "batches", (1, 4, 16)),
+        ({"request_rates": "50, 12.5,100"}, "request_rates", (12.5, 50.0, 100.0)),
+        ({}, "arrivals", "poisson"),
+        ({"arrivals": "constant", "request_rates": "50"}, "arrivals", "constant"),
+        ({}, "shared_memory", "system"),
+        ({"triton": "127.0.0.1:8001"}, "shared_memory", "none"),
+        ({"soak": "1.5h"}, "soak", 5400.0),
+        ({"price_per_hour": "1.20"}, "price_per_hour", 1.2),
+        ({"allow_slowdown": "2.5%"}, "allowed_slowdown", 0.025),
+        ({}, "goal", None),
+        ({"latency_budget_ms": "7.5"}, "goal", Goal(7.5, 99)),
+        ({"latency_budget_ms": "7", "latency_percentile": "p90"}, "goal", Goal(7, 90)),
+        ({"latency_budget_ms": "7", "arrivals": "poisson"}, "goal", Goal(7, 99, "poisson")),
+        ({}, "plan", MeasuringPlan(precision_target=0.05, budget_s=3)),
+        ({"against": "."}, "plan", MeasuringPlan(precision_target=0.05, budget_s=120)),
+        ({"certify": "p99.9"}, "plan", MeasuringPlan(certify=99.9)),
+        (
+            {"certify": "99", "point_budget_s": "0.5", "precision_target": "2.5%"},
+            "plan",
+            MeasuringPlan(precision_target=0.025, budget_s=0.5, certify=99),
+        ),
+        (
+            {"deployment": "instances=2, max_queue_delay_us=0,preferred_batch_sizes=16+32,warmup=false"},
+            "deployment",
+            {"instances": 2, "max_queue_delay_us": 0, "preferred_batch_sizes": (16, 32), "warmup": False},
+        ),
+    ],
+)
+def test_option_values_are_parsed(
+    given: dict[str, Any], name: str, value: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(Path(__file__).parents[2])
+    assert getattr(settings(**given), name) == value
+
+
+@pytest.mark.parametrize(
+    ("given", "where"),
+    [
+        ({"target": ["a100,t5"]}, "--target t5"),
+        *(({"gpus": text}, f"--gpus {text}") for text in ("0", "two")),
+        *(({"request_rates": text}, f"--request-rates {text}") for text in ("50,x", "0", "1e6", "nan")),
+        *(({"precision_target": text}, f"--precision-target {text}") for text in ("100", "0", "x")),
+        ({"arrivals": "never"}, "--arrivals never"),
+        ({"certify": "50"}, "--certify 50"),
+        *(({"soak": text}, f"--soak {text}") for text in ("10", "-5m", "1s", "nanm", "infh", "9999h")),
+        ({"checkpoint": ["resnet50"]}, "--checkpoint resnet50"),
+        ({"checkpoint": ["resnet50=/no/such/file"]}, "--checkpoint resnet50 /no/such/file"),
+        ({"dataset": ["=x"]}, "--dataset =x"),
+        ({"dataset": ["resnet50=/", "resnet50=/"]}, "--dataset resnet50=/"),
+        *(({"deployment": text}, f"--deployment {text}") for text in ("", " ", "instance=2", "tf32=true")),
+        *(
+            ({"deployment": text}, f"--deployment {text}")
+            for text in ("instances=0", "instances=", "warmup=yes", "preferred_batch_sizes=16+x")
+        ),
+        ({"deployment": "instances=1,instances=2"}, "--deployment instances=1,instances=2"),
+        ({"deployment": "max_batch_size=99999999999"}, "--deployment max_batch_size=99999999999"),
+        *(({"point_budget_s": text}, f"--point-budget-s {text}") for text in ("50%", "0", "nan", "fast")),
+        *(({"latency_budget_ms": text}, f"--latency-budget-ms {text}") for text in ("0", "7ms", "inf")),
+        ({"latency_percentile": "50"}, "--latency-percentile 50"),
+        *(({"price_per_hour": text}, f"--price-per-hour {text}") for text in ("-1", "1e308")),
+        *(({"batches": text}, f"--batches {text}") for text in ("0", "", "99999999999")),
+        ({"concurrencies": "1,,2"}, "--concurrencies 1,,2"),
+        ({"shared_memory": "shared"}, "--shared-memory shared"),
+        ({"tf32": "perhaps"}, "--tf32 perhaps"),
+        ({"triton": "embeded"}, "--triton"),
+        ({"triton": "docker:--privileged"}, "--triton"),
+        ({"triton": f"127.0.0.1:{DIGITS}"}, "--triton"),
+        *(
+            ({"shard": text}, f"--shard {text}")
+            for text in ("0/2", "2", "2/", "/2", "a/b", "1/0", "-1/2", "1/2/3", "1/1001", "", "²/3")
+        ),
+        ({"against": ""}, "--against"),
+        ({"results": ""}, "--results"),
+        ({"results": "~no-such-user-here/x"}, "--results"),
+        ({"model_repos": "a\nb"}, "--model-repos"),
+        ({"answers": "bytes-\udcff"}, "--answers"),
+        ({"checkpoint": [f"resnet50={'x' * 10_000}"]}, "--checkpoint resnet50"),
+        # options that contradict each other
+        ({"latency_budget_ms": "7", "request_rates": "50", "arrivals": "poisson"}, "--arrivals"),
+        ({"arrivals": "constant"}, "--arrivals"),
+        ({"record_answers": True}, "--record-answers"),
+        ({"against": ".", "against_triton": "embedded"}, "--against --against-triton"),
+        ({"convert_only": True, "fleet": "auto"}, "--fleet --convert-only"),
+        ({"against": ".", "fleet": "auto"}, "--fleet --against"),
+        ({"repository": ".", "deployment": "instances=2"}, "--repository --deployment"),
+        ({"repository": ".", "checkpoint": ["resnet50=x"]}, "--repository --checkpoint"),
+        ({"repository": ".", "onnx": ["a=x"]}, "--repository --onnx"),
+        ({"repository": ".", "triton": "127.0.0.1:9"}, "--repository"),
+        ({"repository": "remote"}, "--repository remote"),
+        ({"repository": "remote:a,b"}, "--repository remote:a,b"),
+        (
+            {"repository": "remote", "triton": "127.0.0.1:8001", "latency_budget_ms": "7"},
+            "--latency-budget-ms --triton 127.0.0.1:8001",
+        ),
+        ({"triton": "127.0.0.1:8001", "against": "."}, "--against"),
+        ({"triton": "127.0.0.1:8001", "fleet": "auto"}, "--fleet"),
+        (
+            {"triton": "127.0.0.1:8001", "shared_memory": "cuda"},
+            "--triton 127.0.0.1:8001 --shared-memory cuda",
+        ),
+        ({"gpus": "2", "shared_memory": "cuda"}, "--gpus 2 --shared-memory cuda"),
+        ({"against_triton": "127.0.0.1:8001"}, "--against-triton 127.0.0.1:8001"),
+        ({"triton": "127.0.0.1:8001", "against_triton": "embedded"}, "--against-triton embedded"),
+        ({"repository": ".", "against": "HEAD"}, "--repository"),
+    ],
+)
+def test_invalid_value_and_contradiction_name_their_options(given: dict[str, Any], where: str) -> None:
+    with pytest.raises(InputError) as raised:
+        settings(**given)
+    assert raised.value.where.startswith(where.strip())
+    assert raised.value.fix
+
+
+def test_both_remote_servers_share_access_settings(tmp_path: Path) -> None:
+    headers = tmp_path / "headers"
+    headers.write_text("authorization: x\n")
+    options = settings(triton="127.0.0.1:1", against_triton="127.0.0.1:2", triton_headers=str(headers))
+
+    assert options.against_triton is not None
+    assert options.against_triton.access == options.triton.access
+    assert options.triton.access.metadata
+
+
+def test_tf32_follows_option_and_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The variable turns TF32 off in NVIDIA's libraries, and a record must not claim otherwise."""
+    monkeypatch.delenv("NVIDIA_TF32_OVERRIDE", raising=False)
+    assert (settings().tf32, settings(tf32="off").tf32) == (True, False)
+    monkeypatch.setenv("NVIDIA_TF32_OVERRIDE", "0")
+    assert not settings().tf32
+    with pytest.raises(InputError) as raised:
+        settings(tf32="on")
+    assert raised.value.where == "--tf32 on, NVIDIA_TF32_OVERRIDE=0"
+
+
+# --- ONNX files, samples and labels ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> dict[str, Path]:
+    """An ONNX file, and folders of samples."""
+    return {
+        "net": networks.linear(tmp_path / "net.onnx"),
+        "rows": networks.rows(tmp_path / "rows", 1),
+        "k=v": networks.rows(tmp_path / "k=v", 1),
+    }
+
+
+def test_unnamed_values_apply_to_all_networks(places: dict[str, Path]) -> None:
+    net, rows, other = places.values()
+    by_name = settings(onnx=[f"a={net}", f"b={net}"], samples=[str(rows), f"a={other}"]).networks
+    assert (by_name["a"].samples, by_name["b"].samples) == (other, rows)
+    assert settings(onnx=[f"a={net}"], samples=[str(other)]).networks["a"].samples == other, "a folder k=v"
+
+
+def test_repository_samples_belong_to_no_network(places: dict[str, Path], tmp_path: Path) -> None:
+    model = tmp_path / "repository" / "one"
+    model.mkdir(parents=True)
+    (model / "config.pbtxt").write_text('backend: "python"')
+    assert settings(repository=str(model.parent), samples=[f"one={places['rows']}"]).networks == {}
+
+
+BAD: dict[str, tuple[str, dict[str, list[str]]]] = {
+    "no name": ("--onnx", {"onnx": ["{net}"]}),
+    "no file": ("--onnx a", {"onnx": ["a={net}.none"]}),
+    "two of a name": ("--onnx a", {"onnx": ["a={net}", "a={net}"]}),
+    "samples of nothing": ("--samples", {"samples": ["{rows}"]}),
+    "two folders for one": ("--samples", {"onnx": ["a={net}"], "samples": ["{rows}", "{rows}"]}),
+    "labels without a metric": (
+        "--labels",
+        {"onnx": ["a={net}"], "samples": ["{rows}"], "labels": ["{net}"]},
+    ),
+    "labels without samples": ("--labels", {"onnx": ["a={net}"], "labels": ["{net}"], "metric": ["top-1"]}),
+    "a floor without a metric": ("--floor", {"onnx": ["a={net}"], "floor": ["0.5"]}),
+    "a floor that is none": ("--floor high", {"onnx": ["a={net}"], "floor": ["high"]}),
+    "samples of a network that there is not": ("--samples b", {"onnx": ["a={net}"], "samples": ["b={rows}"]}),
+    "labels of a network that there is not": ("--labels b", {"onnx": ["a={net}"], "labels": ["b={net}"]}),
+    "a tolerance that is no number": ("--tolerance a", {"onnx": ["a={net}"], "tolerance": ["a=wide"]}),
+    "a tolerance of nothing": ("--tolerance 0", {"onnx": ["a={net}"], "tolerance": ["0"]}),
+    "a tolerance of everything": ("--tolerance 100%", {"onnx": ["a={net}"], "tolerance": ["100%"]}),
+    "a tolerance for no model": ("--tolerance b", {"onnx": ["a={net}"], "tolerance": ["b=0.1"]}),
+}
+
+
+@pytest.mark.parametrize(("where", "given"), BAD.values(), ids=BAD)
+def test_invalid_network_option_is_named(
+    places: dict[str, Path], where: str, given: dict[str, list[str]]
+) -> None:
+    texts = {name: [value.format(**places) for value in values] for name, values in given.items()}
+    with pytest.raises(InputError) as raised:
+        assert settings(**texts).networks is None
+    assert raised.value.where.startswith(where)
+    assert raised.value.fix
+
+
+# --- the command lines of other runs -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        ("--batches", "1,8"),
+        ("--request-rates", "12.5,100", "--arrivals", "constant"),
+        ("--point-budget-s", "0.5", "--precision-target", "2", "--certify", "99.9"),
+        ("--soak", "90s"),
+        ("--latency-budget-ms", "7", "--latency-percentile", "95"),
+        ("--triton", "docker:image", "--shared-memory", "none"),
+        ("--deployment", "instances=2,preferred_batch_sizes=16+32,warmup=false"),
+        ("--tf32", "off", "--gpus", "2", "--allow-slowdown", "4", "--price-per-hour", "1.2"),
+        ("--record-answers", "--answers", "/tmp"),
+        ("--checkpoint", "resnet50=/", "--checkpoint", "bert-dist4l=/", "--dataset", "resnet50=/"),
+        ("--models", "tritonproof/models"),
+    ],
+)
+def test_settings_survive_node_command_line(given: Sequence[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(Path(__file__).parents[2])
+    options = parsed(given)
+    monkeypatch.chdir("/")
+    assert parsed(options.command_line("nodes")) == options
+
+
+def test_node_command_omits_tests_and_results(tmp_path: Path) -> None:
+    options = parsed(["--target", "a100", "--results", str(tmp_path), "--fleet", "auto", "--shard", "1/2"])
+    assert options.command_line("nodes") == []
+
+
+def test_network_options_reach_nodes_and_builds(places: dict[str, Path], tmp_path: Path) -> None:
+    (tmp_path / "labels.csv").write_text("00,1\n01,2\n")
+    net, rows = places["net"], places["rows"]
+    words = f"--onnx a={net} --onnx b={net} --samples {rows} --tolerance b=0.5% --floor a=75% "
+    words += f"--labels a={tmp_path / 'labels.csv'} --metric a=dice:average=micro"
+    options = parsed(words.split())
+
+    assert parsed(options.command_line("nodes")).networks == options.networks
+    assert parsed(options.command_line("builds", "b")).networks == {"b": options.networks["b"]}
+    assert parsed(options.command_line("builds", "resnet50")).networks == {}
+
+
+def test_other_checkout_gets_only_build_options(tmp_path: Path) -> None:
+    """An earlier version does not know later options."""
+    options = settings(
+        checkpoint=["resnet50=/", "nnunet=/"], deployment="instances=2", batches="1", tf32="off"
+    )
+    expected = "--triton embedded --checkpoint resnet50=/ --deployment instances=2 --tf32 off"
+    assert options.command_line("builds", "resnet50") == expected.split()
+    assert settings().command_line("builds", "resnet50") == ["--triton", "embedded"]

@@ -1,0 +1,209 @@
+"""Finds the baseline, the build that `--against` names and a run compares with, and the case's folder in it;
+or has another checkout of this project build the case. It serves nothing."""
+
+import contextlib
+import sys
+import tarfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from tritonproof.base import commands
+from tritonproof.base.disk import strict_glob
+from tritonproof.base.errors import InputError, ProofError
+from tritonproof.base.paths import SUITE
+from tritonproof.build import builds
+from tritonproof.build.builds import CONFIG, UNFINISHED
+from tritonproof.host import locks
+from tritonproof.host.process import CHECKOUT_VARIABLES, ProgramError, guarded, minimal_environment, output_of
+from tritonproof.host.scratch import locked_folder, scratch_folder
+from tritonproof.record.schema import Scenario
+from tritonproof.safe_io import files
+from tritonproof.spec import Case, OnProgress
+
+if TYPE_CHECKING:
+    from tritonclient.grpc.model_config_pb2 import ModelConfig
+
+_ARCHIVE_S = 300.0
+"""Seconds for git to write out a commit, some MiB; a clone without blobs fetches them first."""
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """The build that `--against` names."""
+
+    name: str
+    """Its name for a reader: the folder, or the git ref with its commit."""
+    kind: Literal["builds", "checkout", "commit"]
+    """builds: a folder of built cases; checkout: one of this project, which builds the selected cases."""
+    folder: Path | None = None
+    """The folder of the builds or of the checkout; None for a commit."""
+    commit: str = ""
+
+
+def parse(text: str, root: Path = SUITE) -> Baseline:
+    """The build that `--against` names; a folder comes before a git ref of its name. Raises InputError."""
+    folder = files.folder_of("--against", text)
+    if folder.is_dir():
+        if is_checkout(folder):
+            return Baseline(text, "checkout", folder)
+        # A model of --repository may have no config.pbtxt, but folders of its versions.
+        if not list(_builds_in(folder)) and not strict_glob(folder, "*/[0-9]*"):
+            repository_folder = "a model repository (FOLDER/<target>/<case>/config.pbtxt)"
+            fix = f"give {repository_folder}, one case's folder, a checkout of this project, or a git ref"
+            raise InputError("the folder holds no build", where=f"--against {text}", fix=fix)
+        return Baseline(text, "builds", folder)
+    commit = _commit_of(text, root)
+    short = commit[:7]
+    return Baseline(short if commit.startswith(text) else f"{text} ({short})", "commit", commit=commit)
+
+
+def is_checkout(folder: Path) -> bool:
+    return all((folder / part).exists() for part in ("conftest.py", "benchmarks", "fixtures"))
+
+
+def _commit_of(ref: str, root: Path) -> str:
+    """The hash of the commit that `ref` names in the repository of `root`. Raises InputError without one."""
+    command = ["git", "-C", str(root), "rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}"]
+    try:
+        return output_of(command, limit_s=30).decode().strip()
+    except ProgramError as error:
+        raise InputError(
+            f"there is no folder {files.shown(ref)!r}, and git gives no commit of {root}: {error}",
+            where=f"--against {files.shown(ref)}",
+            fix="check the path, or give a ref that `git log` knows, such as HEAD~1; that needs git, a clone "
+            "of this project that git may read, and its history (git fetch --unshallow, or fetch-depth: 0 "
+            "for actions/checkout)",
+        ) from error
+
+
+def _builds_in(folder: Path) -> Iterator[Path]:
+    """The built cases of a model repository, of one target's folder, or of the case's own."""
+    for pattern in (CONFIG, f"*/{CONFIG}", f"*/*/{CONFIG}"):
+        for config in strict_glob(folder, pattern):
+            if not any(part.startswith(".") for part in config.relative_to(folder).parts):
+                yield config.parent
+
+
+def find_build(source: Baseline, case: Case) -> Path:
+    """The case's folder among the builds. Raises InputError with a list of the builds."""
+    assert source.folder is not None
+    builds = list(_builds_in(source.folder))
+    for build in builds:
+        if build.name == str(case):
+            return build
+    names = files.shown(", ".join(build.name for build in builds), 500)
+    fix = "select what is there by -k, or build it: "
+    fix += commands.run(f"-k {case} --model-repos {source.folder}")
+    what = f"there is no build of {case}; there is {names}"
+    raise InputError(what, where=f"--against {source.name}", fix=fix)
+
+
+def check_unchanged(source: Baseline, build: Path, taken_from: Path | None = None) -> None:
+    """Raise InputError if a build's files changed since it was written; only its config.pbtxt may change.
+    `taken_from` is the folder to name if the build in use is a copy."""
+    # A hand-made build has no build.json.
+    if (build / builds.FACTS).exists() and builds.unchanged_facts(build) is None:
+        what = "the build's files were changed or damaged after it was built"
+        fix = "delete the folder and build the case again; changed files may be code, and are not used"
+        raise InputError(what, where=f"--against {source.name}: {taken_from or build}", fix=fix)
+
+
+def config_of(build: Path) -> "ModelConfig":
+    """A build's config.pbtxt. Raises InputError if it is no configuration."""
+    from google.protobuf import text_format
+    from tritonclient.grpc import model_config_pb2 as pb
+
+    path = build / CONFIG
+    what, fix = "the configuration of a build", "build the case anew"
+    with files.readable(what, path, fix):
+        return text_format.Parse(files.text(path, what, fix, files.MAX_SETTINGS_BYTES), pb.ModelConfig())
+
+
+def for_scenario(config: "ModelConfig", case: Case, scenario: Scenario) -> "ModelConfig":
+    """The baseline's own configuration for a scenario: offline without dynamic batching, as this build's."""
+    changed = type(config)()
+    changed.CopyFrom(config)
+    changed.name = str(case)
+    if scenario == "offline":
+        changed.ClearField("dynamic_batching")
+    return changed
+
+
+def export_commit(
+    source: Baseline,
+    cache: Path,
+    root: Path = SUITE,
+    *,
+    on_progress: OnProgress = lambda _step: None,
+) -> Path:
+    """The files of a commit in a folder of their own below `cache`, from an earlier run or now.
+
+    The folder is no git worktree: the repository does not know it, and anybody may delete it at any time.
+    `on_progress` receives what the export waits for. Raises ProofError if git gives no files of this project.
+    """
+    folder = cache / source.commit
+    cache.mkdir(parents=True, exist_ok=True)
+    wait = "wait for another run's checkout"
+    with locks.hold_path(folder, on_wait=lambda holder: on_progress(f"{wait}: {holder}")):
+        if not folder.is_dir():
+            _export(source, root, folder)
+    return folder
+
+
+def _export(source: Baseline, root: Path, folder: Path) -> None:
+    """Write the files of a commit into a new folder, which is whole once it is there."""
+    with locked_folder(folder.parent, UNFINISHED) as work_folder:
+        archive, unfinished = work_folder / "files.tar", work_folder / "files"
+        command = ["git", "-C", str(root), "archive", "--format=tar", "-o", str(archive), source.commit]
+        problem = "the commit has no benchmarks of this project"
+        try:
+            output_of(command, limit_s=_ARCHIVE_S)
+            with contextlib.suppress(tarfile.ReadError), tarfile.open(archive) as tar:  # of no files at all
+                tar.extractall(unfinished, filter="data")
+        except ProgramError as error:
+            problem = f"git cannot give the files of the commit: {error}"
+        if not is_checkout(unfinished):
+            fix = f"give a later commit; or run by hand: {' '.join(command)}"
+            raise InputError(problem, where=f"--against {source.name}", fix=fix)
+        unfinished.rename(folder)
+
+
+def build_in_checkout(
+    checkout: Path, source: Baseline, case: Case, options: Sequence[str], on_progress: OnProgress
+) -> Path:
+    """Have a checkout build the case by its own command line, and return the case's folder.
+
+    It runs every time: only the checkout knows whether its builds are up to date. Raises ProofError.
+    """
+    repositories = checkout / "model_repos"
+    with scratch_folder("against") as results:
+        command = [
+            *(sys.executable, "-m", "pytest", "benchmarks", "-p", "no:cacheprovider", "--color=no"),
+            *("-k", f"{case} and test_conversion"),
+            *("--model-repos", str(repositories), "--results", str(results)),
+            *options,
+        ]
+        on_progress("build in the other checkout")
+        log = results / "output.txt"
+        with (
+            log.open("wb") as output,
+            # Its environment has nothing that tells pytest about this run, nor this run's GitHub summary.
+            guarded(
+                command,
+                environment=minimal_environment(CHECKOUT_VARIABLES),
+                output=output,
+                grace_s=10.0,
+                folder=checkout,
+            ) as process,
+        ):
+            status = process.wait()
+        output_end = files.last_lines(log, 25)
+    folder = repositories / case.target.name / str(case)
+    if status != 0 or not (folder / CONFIG).is_file():
+        what = f"{case} could not be built there (exit status {status}); the end of the output:"
+        fix = f"in {checkout}: {' '.join(command[1:7])} -k {case}; or compare with a commit that has the case"
+        where = f"--against {source.name}"
+        raise ProofError(what + files.below_an_error(output_end), where=where, fix=fix)
+    return folder

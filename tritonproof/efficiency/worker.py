@@ -1,0 +1,150 @@
+"""Runs a runtime, such as a build's own, in a process of its own that waits for requests."""
+
+import contextlib
+import json
+import os
+import select
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from msgspec import structs
+
+from tritonproof.base.errors import ProofError
+from tritonproof.build.builds import BuiltModel
+from tritonproof.build.in_process import engine_folder, runtime_inputs, runtime_settings
+from tritonproof.host.process import guarded, minimal_environment
+from tritonproof.host.scratch import scratch_folder
+from tritonproof.record.schema import Deployment
+from tritonproof.safe_io.files import below_an_error, last_lines
+from tritonproof.spec import Arrays
+
+_LOAD_LIMIT_S = 900.0
+"""Seconds for a runtime to load: as long as for a server, whose TensorRT accelerator builds an engine."""
+_ANSWER_LIMIT_S = 600.0
+"""Seconds beyond those requested: as long as a server's request may take, such as a volume on few cores."""
+_WORKER = Path(__file__).with_name("worker_main.py")
+
+
+@dataclass
+class Worker:
+    """A process that has loaded a runtime and waits."""
+
+    what: str
+    """What the process runs, in words for messages."""
+    threads: int
+    spinning: bool
+    """Whether idle threads of ONNX Runtime spin."""
+    process: "subprocess.Popen[bytes]"
+    log: IO[bytes]
+    """The output of the process; a file without a name, as the guard removes those with one."""
+    folder: Path
+    """The folder with the process's input and pipes; it is removed when the process ends."""
+    requests: IO[bytes]
+    """The pipe of requests to run batches, a line of JSON each."""
+    answers: IO[bytes]
+    """The pipe of the answers, a line of JSON each."""
+
+    def batches_per_s(self, batch: int, least_s: float, least: int) -> float:
+        """Run at least so many batches, and seconds. Raises ProofError."""
+        answer = self._run(batch, least_s, least)
+        return float(answer["batches"] / answer["seconds"])
+
+    def most_per_s(self, least_s: float) -> float:
+        """The rate of the fastest single batch of 1 within so many seconds. Raises ProofError."""
+        return float(1 / self._run(1, least_s, 1)["shortest"])
+
+    def _run(self, batch: int, least_s: float, least: int) -> dict[str, Any]:
+        request = {"batch": batch, "seconds": least_s, "least": least}
+        self.requests.write(json.dumps(request).encode() + b"\n")
+        return self._answer(_ANSWER_LIMIT_S + least_s)
+
+    def wait_ready(self) -> None:
+        """Wait until the runtime is loaded. Raises ProofError with the end of the log if that fails."""
+        self._answer(_LOAD_LIMIT_S)
+
+    def _answer(self, limit_s: float) -> dict[str, Any]:
+        deadline, problem = time.monotonic() + limit_s, ""
+        while not problem and not select.select([self.answers], [], [], 0.1)[0]:
+            if (status := self.process.poll()) is not None:
+                problem = f"ended with status {status}"
+            elif time.monotonic() > deadline:
+                problem = f"gave no answer within {limit_s:.0f} s"
+        if problem:
+            log_end = below_an_error(last_lines(self.log, 12))
+            raise ProofError(
+                f"the process that runs it beside the server {problem}{log_end}",
+                where=self.what,
+                fix="test_conversion runs the same code; see whether it passes, and whether memory is enough "
+                "for both",
+            )
+        return dict(json.loads(self.answers.readline()))
+
+
+def artifact_worker(
+    build: BuiltModel,
+    deployment: Deployment,
+    samples: Arrays,
+    *,
+    backend: str = "python",
+    resident: bool = False,
+) -> contextlib.AbstractContextManager[Worker]:
+    """A build's own runtime in a process of its own, with all the threads of its instances together.
+
+    `samples` holds inputs by name, [samples, ...] each: a batch takes the first of them, and wraps after the
+    last. On a GPU each batch is copied there, and its answers back, unless it is `resident`, as with CUDA
+    shared memory. Triton's ONNX Runtime `backend` has idle threads that always spin, so beside it they spin
+    in process too, and the ratio is that of serving alone.
+    """
+    case = build.case
+    engines = engine_folder(case, build.digest)
+    settings = runtime_settings(case, structs.replace(deployment, instances=1), engines)
+    settings["device"] = case.target.device
+    if backend == "onnxruntime":
+        settings["spinning"] = "1"
+    # TensorRT as accelerator builds one engine for all sizes between these, as in the server's warm-up; an
+    # engine for the measured batch alone would be faster than the served one.
+    first = (1, deployment.max_batch_size) if case.accelerator else ()
+    job = {"runtime": str(build.artifact.with_name("runtime.py")), "artifact": str(build.artifact)}
+    rows = runtime_inputs(case.model, samples)
+    return worker_process(str(case), {**job, "resident": resident, "first": first}, settings, rows)
+
+
+@contextlib.contextmanager
+def worker_process(
+    label: str, job: Mapping[str, Any], settings: Mapping[str, str], rows: Sequence[np.ndarray]
+) -> Iterator[Worker]:
+    """A started worker, for the length of the block; worker_main.py says what its `job` holds."""
+    with contextlib.ExitStack() as stack:
+        folder = stack.enter_context(scratch_folder("process"))
+        files = [str(folder / f"{place}.npy") for place in range(len(rows))]
+        for file, values in zip(files, rows, strict=True):
+            np.save(file, values)
+        whole_job = {**job, "settings": {**settings, "device_id": "0"}, "inputs": files}
+        (folder / "job.json").write_text(json.dumps(whole_job))
+        pipes = []
+        for name in ("requests", "answers"):
+            os.mkfifo(folder / name)
+            # Open for both directions, so that neither end waits for the other to open.
+            descriptor = os.open(folder / name, os.O_RDWR | os.O_CLOEXEC)
+            pipes.append(stack.enter_context(os.fdopen(descriptor, "r+b", buffering=0)))
+        log = stack.enter_context(tempfile.TemporaryFile())
+        hidden = {"CUDA_VISIBLE_DEVICES": ""} if settings["device"] == "cpu" else {}
+        process = stack.enter_context(
+            guarded(
+                [sys.executable, str(_WORKER), str(folder)],
+                environment=minimal_environment() | hidden,
+                output=log,
+                grace_s=1.0,
+                remove=folder,
+            )
+        )
+        spinning = settings.get("spinning") == "1"
+        requests, answers = pipes
+        yield Worker(label, int(settings["threads"]), spinning, process, log, folder, requests, answers)

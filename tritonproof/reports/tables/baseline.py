@@ -1,0 +1,136 @@
+"""Whether an upgrade is safe: each model beside the one it is to replace, or itself on another Triton."""
+
+from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
+from typing import NamedTuple
+
+from tritonproof.base.sanitize import code
+from tritonproof.record.quantities import COUNT, DURATION, MEMORY, RATIO, RELATIVE_ERROR, Quantity
+from tritonproof.record.schema import BaselineComparison, ServedSide, SpeedComparison, Verdict
+from tritonproof.reports.tables.points import p99_cell, speed_cell
+from tritonproof.reports.tables.table import Bullets, Cell, Column, Table, Taken, table
+from tritonproof.reports.text.correctness import difference_text
+from tritonproof.reports.text.load_point import footprint_failures
+from tritonproof.reports.text.phrases import counted, first_of
+from tritonproof.reports.text.publishable import Publishable, name_of
+
+
+class _Row(NamedTuple):
+    record: Publishable
+    against: BaselineComparison
+
+
+def _compared(record: Publishable) -> list[SpeedComparison]:
+    """The comparisons of the load points; empty if the record hides its speed."""
+    return [load.comparison for load in record.loads if load.comparison is not None]
+
+
+def baseline_verdict(record: Publishable) -> tuple[Verdict, str]:
+    """Whether the model may replace the other, and the reason. It may if all answers are right and the same,
+    no load point is slower or has a longer p99, it costs about as much, and its log has no new warning."""
+    if record.no_speed:
+        differs = any(result.gate == "baseline" and result.wrong for result in record.gates)
+        return "failed", "answers differ" if differs else "answers are wrong"
+    comparisons, beside = _compared(record), record.against
+    verdicts = [result.verdict for result in comparisons]
+
+    def points(what: str, number: int) -> list[str]:
+        return [f"{what} at {number} of {len(comparisons)} load points"] if number else []
+
+    failures = [
+        *points("slower", verdicts.count("failed")),
+        *points("p99 longer", sum(result.p99_is_longer for result in comparisons)),
+        *(footprint_failures(beside) if beside else ()),
+    ]
+    if failures:
+        return "failed", "; ".join(failures)
+    not_shown = points("speed not settled", verdicts.count("inconclusive"))
+    if not comparisons:
+        not_shown.append("its speed was not compared")
+    if beside and beside.warnings:
+        not_shown.append(f"its log has {counted(len(beside.warnings), 'new warning')}")
+    if not_shown:
+        return "inconclusive", "; ".join(["the same answers", *not_shown])
+    return "passed", "the same answers, and not slower"
+
+
+def baseline_sentence(records: Sequence[Publishable], failed: Sequence[str], skipped: int) -> str:
+    """Whether an upgrade is safe, judged by the records and the failed tests of a run."""
+    verdicts = {name_of(record): baseline_verdict(record) for record in records if record.against is not None}
+    unsafe = {name: reason for name, (verdict, reason) in verdicts.items() if verdict == "failed"}
+    not_shown = {name: reason for name, (verdict, reason) in verdicts.items() if verdict == "inconclusive"}
+    for test in failed:
+        function, _, case = test.rstrip("]").partition("[")
+        if not any(case.startswith(name) for name in unsafe):
+            unsafe[case or test] = f"{function} failed"
+    note = f" {counted(skipped, 'test')} skipped: the reasons say what was not compared." if skipped else ""
+    if unsafe:
+        return f"Not safe to upgrade: {_listed(unsafe)}.{note}"
+    if not verdicts:
+        return f"Nothing says whether it is safe to upgrade: no model was compared.{note}"
+    if not_shown:
+        return f"Not shown to be safe to upgrade: {_listed(not_shown)}.{note}"
+    safe = "Safe to upgrade: the same answers, and none slower or costlier"
+    return f"{safe} (models compared: {len(verdicts)}).{note}"
+
+
+def _listed(reasons: Mapping[str, str]) -> str:
+    return first_of([f"{name} ({reason})" for name, reason in reasons.items()], 8)
+
+
+def _apart(row: _Row) -> str | None:
+    differences = (gate.same for gate in row.record.gates if gate.gate == "baseline" and gate.same)
+    return next(map(difference_text, differences), None)
+
+
+def _least_ratio(row: _Row) -> Cell | None:
+    compared = _compared(row.record)
+    return speed_cell(min(compared, key=attrgetter("ratio.value"))) if compared else None
+
+
+def _largest_p99(row: _Row) -> Cell | None:
+    compared = [comparison for comparison in _compared(row.record) if comparison.p99_ratio]
+    return p99_cell(max(compared, key=attrgetter("p99_ratio.value"))) if compared else None
+
+
+def _triton(row: _Row) -> str:
+    return " for ".join(dict.fromkeys((row.against.current.triton, row.against.baseline.triton)))
+
+
+def _both(
+    here: str, there: str, take: Callable[[ServedSide], Taken], quantity: Quantity | None = None
+) -> list[Column[_Row]]:
+    """A column of this server's, and one of the other's."""
+    return [
+        Column(here, lambda row: take(row.against.current), quantity, is_optional=True),
+        Column(there, lambda row: take(row.against.baseline), quantity, is_optional=True),
+    ]
+
+
+_COLUMNS: Sequence[Column[_Row]] = (
+    Column("Case", lambda row: code(name_of(row.record)), narrow="Case"),
+    Column("To replace", lambda row: row.against.baseline_name),
+    Column("Triton", _triton),
+    Column("Answers apart", _apart, is_right=True, narrow="Apart"),
+    *_both("Noise", "Noise there", lambda side: side.noise, RELATIVE_ERROR),
+    *_both("Precision shown", "Precision there", lambda side: side.precision.upper() or None),
+    Column("Least speed, ratio", _least_ratio, RATIO, is_optional=True),
+    Column("Largest p99, ratio", _largest_p99, RATIO, is_optional=True),
+    *_both("Ready in (s)", "Ready there", lambda side: side.ready_s, DURATION),
+    *_both("Memory (MiB)", "Memory there", lambda side: side.memory_bytes, MEMORY),
+    *_both("GPU memory (MiB)", "GPU memory there", lambda side: side.used.get("GPU memory"), MEMORY),
+    Column("New warnings", lambda row: len(row.against.warnings), COUNT),
+    Column("Verdict", lambda row: baseline_verdict(row.record)[1], narrow="Verdict"),
+)
+
+
+def baseline_table(records: Sequence[Publishable]) -> Table:
+    """A row for each model compared with the one it is to replace, and the new warnings below the table."""
+    rows = [_Row(record, record.against) for record in records if record.against is not None]
+    warnings = [(name_of(row.record), warning) for row in rows for warning in row.against.warnings]
+    note = (
+        "Ready: from the loading of the model to its first answer. Memory: what the server's processes keep. "
+        "Far more of either fails; a new warning has to be read."
+    )
+    bullets = Bullets([f"{code(name)}, new warning: {code(warning)}" for name, warning in warnings])
+    return table(_COLUMNS, rows, notes=[note, bullets])

@@ -1,0 +1,126 @@
+"""The models that a run may select: the suite's own with those of --models and --onnx, or those of
+--repository, with what a user brought for them."""
+
+import contextlib
+import dataclasses
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tritonproof.base.errors import InputError
+from tritonproof.cases import cases_of
+from tritonproof.host.targets import EVERY_TARGET
+from tritonproof.models import NAME, NAMES_IN_WORDS, all_models, joined
+from tritonproof.safe_io.files import shown
+from tritonproof.serve.as_is import list_models
+from tritonproof.serve.launch import connect
+from tritonproof.settings.settings import Settings
+from tritonproof.spec import Case, Model, Samples
+from tritonproof.user_models import model_from_config
+from tritonproof.user_models.labels import LabelOptions, read_labels
+from tritonproof.user_models.model_files import loaded_models
+from tritonproof.user_models.model_repository import RepositoryModel, models_in
+from tritonproof.user_models.onnx_file import model_of, user_tolerance
+from tritonproof.user_models.samples import read_samples
+
+
+@dataclass(frozen=True)
+class AvailableModels:
+    """The models that a run may select, and what a user brought for them."""
+
+    all: tuple[Model, ...]
+    user_supplied: frozenset[str] = frozenset()
+    """The names of the models of --models and --onnx, which -k need not name."""
+    repository_models: Mapping[str, RepositoryModel] = field(default_factory=dict)
+    samples: Mapping[str, Path] = field(default_factory=dict)
+    """The folder of the samples of a model of --repository, by its name, as are the others."""
+    labels: Mapping[str, LabelOptions] = field(default_factory=dict)
+    baseline_models: Mapping[str, RepositoryModel] = field(default_factory=dict)
+    """The models of the repository of --against."""
+
+
+@contextlib.contextmanager
+def models_of(settings: Settings) -> Iterator[AvailableModels]:
+    """The models of the settings, whose files can be imported within the block. Raises InputError for models
+    that cannot be used, and for options that name an unknown model or case."""
+    with loaded_models(settings.models, all_models()) as own_models:
+        if settings.repository is None:
+            models = _with_networks(settings, own_models)
+        else:
+            models = _repository_models(settings)
+        counts = {1, settings.gpus}
+        settings.thresholds.check_cases(
+            lambda: [case for gpus in sorted(counts) for case in every_case(models, gpus)]
+        )
+        yield models
+
+
+def _with_networks(settings: Settings, models: tuple[Model, ...]) -> AvailableModels:
+    """The models of the suite and of --models, with those of --onnx."""
+    for name, network in settings.networks.items():
+        where = f"--onnx {shown(name)}={network.file}"
+        if not NAME.fullmatch(name):
+            fix = f"name it with {NAMES_IN_WORDS}"
+            raise InputError(f"{shown(name)} cannot be a model's name", where=where, fix=fix)
+        models = joined(models, [model_of(name, network)], where)
+    names = {model.name for model in models}
+    for option, named in (("--checkpoint", settings.checkpoint), ("--dataset", settings.dataset)):
+        for name in sorted(named.keys() - names):
+            fix = f"use one of {', '.join(sorted(names))}"
+            raise InputError(f"unknown model {shown(name)!r}", where=f"{option} {shown(name)}=", fix=fix)
+    return AvailableModels(models, frozenset(names - {model.name for model in all_models()}))
+
+
+def _repository_models(settings: Settings) -> AvailableModels:
+    """The models of --repository, with samples and labels, and those that its baseline has beside them."""
+    assert settings.repository is not None
+    if isinstance(settings.repository, Path):
+        entries = models_in(settings.repository, f"--repository {settings.repository}")
+    else:
+        server = connect(settings.triton.location, settings.triton.access)
+        with contextlib.closing(server.client):
+            entries = list_models(server, settings.repository.names)
+    repository_models = {entry.name: entry for entry in entries}
+    samples = settings.samples.of(repository_models)
+    tolerances, labels = settings.tolerance.of(repository_models), settings.labels_of(repository_models)
+    models = []
+    for name, entry in repository_models.items():
+        model = model_from_config.as_model(entry)
+        if name in labels:
+            if labels[name].floor is None:
+                what = f"--labels needs --floor for {name}: a model as served has no framework's score"
+                where = f"--labels {labels[name].file}"
+                raise InputError(what, where=where, fix="add --floor, such as --floor 0.75")
+            if model_from_config.is_complete(entry.config):
+                labelled_samples(model, samples[name], labels[name])  # refused before anything runs
+            model = model_from_config.with_labels(model, labels[name])
+        if name in tolerances:
+            tolerance = user_tolerance(tolerances[name], 1.0)
+            model = dataclasses.replace(model, tolerances={"": tolerance})
+        models.append(model)
+    baseline_models: dict[str, RepositoryModel] = {}
+    if settings.against is not None and (folder := settings.against.folder) is not None:
+        baseline_models = {entry.name: entry for entry in models_in(folder, f"--against {folder}")}
+        missing = [entry for name, entry in baseline_models.items() if name not in repository_models]
+        for model in map(model_from_config.as_model, missing):
+            models.append(dataclasses.replace(model, only_format=model_from_config.MISSING))
+    return AvailableModels(tuple(models), frozenset(), repository_models, samples, labels, baseline_models)
+
+
+def samples_in_folder(model: Model, folder: Path | None, *, several: bool = False) -> Samples | None:
+    """The samples in a folder, of one or `several` shapes; None without a folder or known inputs."""
+    if folder is None or not model.inputs:
+        return None
+    optional = [tensor.name for tensor in model.inputs if tensor.optional]
+    return read_samples(folder, model.inputs, optional=optional, several=several)
+
+
+def labelled_samples(model: Model, folder: Path, given: LabelOptions) -> Samples:
+    """All samples in a folder with their labels. Raises InputError if they do not fit."""
+    samples = samples_in_folder(model, folder)
+    assert samples is not None
+    return dataclasses.replace(samples, labels=read_labels(given.file, samples.ids, samples.ids))
+
+
+def every_case(models: AvailableModels, gpus: int) -> list[Case]:
+    return [case for target in EVERY_TARGET for case in cases_of(target, gpus, models.all)]

@@ -1,0 +1,91 @@
+"""What the settings make of a model and its cases: samples, deployment, load points and builds."""
+
+from collections.abc import Iterable
+
+from msgspec import structs
+
+from tritonproof.base.errors import InputError
+from tritonproof.build import builds
+from tritonproof.cases import profile_of
+from tritonproof.host.machine import uses_tf32
+from tritonproof.record.schema import Deployment, LoadPoint, Scenario
+from tritonproof.serve.backends import local_backends, serves_natively
+from tritonproof.settings.settings import Settings
+from tritonproof.spec import Case, Device, FrameworkModel, Model, OnProgress, Samples, Split, Target
+
+
+def samples_of(model: Model, split: Split, settings: Settings) -> Samples:
+    """A split of a model's data: from --dataset, or the model's own."""
+    return model.samples(split, settings.dataset.get(model.name), settings.checkpoint.get(model.name))
+
+
+def deployment_of(case: Case, settings: Settings) -> Deployment:
+    """The settings of a case on the server: its model's, and whether it computes in TF32."""
+    is_tf32 = uses_tf32(case.precision, case.target.device, wanted=settings.tf32)
+    return structs.replace(model_deployment(case.model, case.target, settings), tf32=is_tf32)
+
+
+def model_deployment(model: Model, target: Target, settings: Settings) -> Deployment:
+    """The settings that all cases of a model have on a target: its own, with the changes of --deployment."""
+    changed = structs.replace(profile_of(model, target).deployment, **settings.deployment)
+    if model.takes_single_rows:
+        return structs.replace(changed, max_batch_size=1, preferred_batch_sizes=())
+    if "preferred_batch_sizes" in settings.deployment:
+        return changed
+    fitting = tuple(size for size in changed.preferred_batch_sizes if size <= changed.max_batch_size)
+    return structs.replace(changed, preferred_batch_sizes=fitting)
+
+
+def check_batches(case: Case, batches: Iterable[int], settings: Settings) -> None:
+    """Raise InputError if the server would refuse one of these batches of --batches, or would not load the
+    model for a preferred batch size larger than its largest batch."""
+    deployment = model_deployment(case.model, case.target, settings)
+    largest = deployment.max_batch_size
+    preferred = deployment.preferred_batch_sizes
+    for option, sizes in (("--batches", batches), ("--deployment preferred_batch_sizes", preferred)):
+        if (wanted := max(sizes, default=0)) > largest:
+            what = f"batch {wanted} is larger than the largest batch of {case.model.name}, {largest}"
+            fix = f"add max_batch_size={wanted} to --deployment, or name other models with -k"
+            raise InputError(what, where=option, fix=fix)
+
+
+def load_points(case: Case, scenario: Scenario, settings: Settings) -> list[LoadPoint]:
+    """A case's load points: those that the options ask for, else the matrix's own. Offline has one request in
+    flight of each batch size, online single requests. Request rates alone replace the concurrencies."""
+    matrix = profile_of(case.model, case.target)
+    if scenario == "offline":
+        largest = model_deployment(case.model, case.target, settings).max_batch_size
+        fitting = [batch for batch in matrix.batches if batch <= largest]
+        # A model of single rows takes no other batch, whatever --batches asks of the run's other models.
+        batches = fitting if case.model.takes_single_rows else settings.batches or fitting
+        return [LoadPoint("offline", batch, 1) for batch in batches]
+    concurrencies = settings.concurrencies or (() if settings.request_rates else matrix.concurrencies)
+    rates = [LoadPoint("online", 1, 0, rate, settings.arrivals) for rate in settings.request_rates or ()]
+    return [LoadPoint("online", 1, concurrency) for concurrency in concurrencies] + rates
+
+
+def build_case(
+    case: Case,
+    weights: FrameworkModel,
+    settings: Settings,
+    on_progress: OnProgress,
+    *,
+    device: Device | None = None,
+) -> builds.BuiltModel:
+    """Convert the case for the server that --triton names, on its target's kind of device or `device`."""
+    backends = local_backends(settings.triton.location) if settings.triton.kind == "local" else None
+    return builds.build(
+        case,
+        weights,
+        deployment_of(case, settings),
+        settings.model_repos,
+        native=serves_natively(settings.triton.kind, backends, case.format),
+        calibration=lambda: samples_of(case.model, "training", settings),
+        on_progress=on_progress,
+        device=device,
+    )
+
+
+def evaluation_batch(deployment: Deployment) -> int:
+    """Rows of a batch in process: enough for every core, and small beside the weights."""
+    return min(32, deployment.max_batch_size)

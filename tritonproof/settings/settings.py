@@ -1,0 +1,391 @@
+"""The suite's options. Each is one field of `Settings`: its name is the flag's, its metadata say how to read
+its text and which other runs get it, and the sentence below it is its help. The parser, the checks, the
+header and the command lines of nodes and other checkouts are derived from the fields."""
+
+import os
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tritonproof import thresholds
+from tritonproof.base import commands
+from tritonproof.base.errors import InputError
+from tritonproof.base.paths import MODEL_REPOS, RESULTS
+from tritonproof.build import baselines
+from tritonproof.fleet.groups import Shard
+from tritonproof.host.machine import TF32_OFF, TF32_OVERRIDE
+from tritonproof.measure.estimates import CERTIFIABLE
+from tritonproof.measure.job import SharedMemory
+from tritonproof.measure.stopping import MeasuringPlan
+from tritonproof.record.schema import Arrivals
+from tritonproof.safe_io.files import existing, folder_of, path_of, shown
+from tritonproof.search.candidates import Goal
+from tritonproof.serve.connection import check_certificates, headers_in
+from tritonproof.serve.server_spec import ServerSpec, parse_server, with_access
+from tritonproof.settings import option_types as readers
+from tritonproof.settings.option_types import Option, PerModel, Remote, flag, option, options
+from tritonproof.spec import Target
+from tritonproof.thresholds import Thresholds
+from tritonproof.user_models.labels import LabelOptions
+from tritonproof.user_models.onnx_file import OnnxOptions
+
+_BUDGET_OF_BOTH_S = 120.0
+"""The default of --point-budget-s for both sides of a comparison, in seconds."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """The options as plain values. `Settings.of(batches="1,8")` reads them from texts."""
+
+    given: frozenset[str]
+    """The options that were given, by their fields."""
+
+    target: tuple[Target, ...] = option(
+        "selection", "NAME,...", readers.targets, repeat=True, text=lambda target: target.name
+    )
+    """The hardware whose cases run, such as a100 or cpu. Default: the targets that -k names (as in -k 'a100
+    and onnx'), or else this machine's own hardware."""
+    models: tuple[Path, ...] = option(
+        "selection",
+        "FILE_OR_DIR",
+        readers.paths,
+        repeat=True,
+        passed_to="nodes builds",
+        conflicts_with="repository",
+    )
+    """Run the models of a Python file, or of all files in a folder that assign MODELS. Repeatable. Only these
+    models run, unless -k or a test's id names another. See docs/model-in-python.md."""
+    gpus: int = option("selection", "N", readers.gpus, 1, passed_to="nodes builds")
+    """Serve each case on N GPUs of one kind, with the instances of --deployment on each. CUDA_VISIBLE_DEVICES
+    says which may be used. Default: 1."""
+    shard: Shard | None = option("selection", "I/N", readers.shard)
+    """Run only the I-th of N parts of the selected tests, which have about equally many. A case stays whole,
+    and every machine computes the same parts by itself. See docs/ci-many-machines.md."""
+    fleet: str | None = option("selection", "ADDRESS", lambda _flag, text: text, conflicts_with="repository")
+    """Run each test on a machine of a Ray cluster that has its hardware: local (this machine alone), auto
+    (the cluster that this machine belongs to), HOST:PORT or ray://HOST:PORT. See docs/fleet.md."""
+    convert_only: bool = option("selection", default=False, conflicts_with="repository fleet")
+    """Only convert the models of the selected cases, for a later run with the same --model-repos and options.
+    If --target names a GPU that is not here, try only the conversions that need no GPU."""
+
+    onnx: Mapping[str, Path] = readers.path_by_name("networks", "NAME=FILE")
+    """Run an ONNX file as a model of this name, or a folder that holds one, such as Hugging Face's exports.
+    Repeatable. Only these models run, unless -k or a test's id names another. See docs/onnx-file.md."""
+    samples: PerModel[Path] = readers.per_model("[NAME=]DIR", existing)
+    """The samples for all models of --onnx or --repository, or for the one that is named. Default: inputs
+    that are made up from the shapes and readers. See docs/samples.md."""
+    labels: PerModel[Path] = readers.per_model("[NAME=]FILE", existing)
+    """The samples' labels, by their names: CSV, JSON or NumPy. Needs --metric. See docs/samples.md."""
+    metric: PerModel[str] = readers.per_model("[NAME=]METRIC")
+    """The metric that is computed from the labels: top-1, top-5, f1, dice, iou, mse, mae, ssim, cosine, or a
+    class of torchmetrics, written as METRIC[@OUTPUT][:KEY=VALUE,...]."""
+    floor: PerModel[float] = readers.per_model("[NAME=]LIMIT", readers.limit)
+    """The lowest value that the metric may have, such as 0.75, or the highest value where lower is better.
+    With --repository it has to be given. Default: nearly the score of the reference."""
+    tolerance: PerModel[float] = readers.per_model("[NAME=]SHARE", readers.share)
+    """How far outputs may differ from the expected ones, as a share of their spread over the samples, such as
+    0.005. For all models of --onnx or --repository, or for the one that is named. See docs/onnx-file.md."""
+
+    triton: ServerSpec = option(
+        "deployment",
+        "SERVER",
+        lambda flag, text: parse_server(text, flag),
+        lambda _before: parse_server(None),
+        passed_to="nodes builds",
+    )
+    """The server: embedded, local[:PATH], docker[:IMAGE], HOST:PORT (the gRPC port) or grpcs://HOST:PORT (the
+    same with TLS). Default: what the variable TRITONPROOF_TRITON names; else local, if tritonserver is on
+    PATH; else embedded. See docs/servers.md."""
+    triton_ca: Path | None = option("deployment", "FILE", readers.file(check_certificates))
+    """A PEM file with the certificate authorities to trust for --triton grpcs://HOST:PORT. Default: the
+    public authorities."""
+    triton_headers: Path | None = option("deployment", "FILE", readers.file(headers_in))
+    """A file with the headers of requests to --triton HOST:PORT, one a line: Authorization: Bearer TOKEN."""
+    repository: Path | Remote | None = option("deployment", "DIR", readers.repository)
+    """Prove the models of a Triton model repository as they are, in place of the suite's own. Nothing is
+    converted, and nothing written into DIR. With --triton HOST:PORT, DIR is the word remote for the models
+    that are loaded there, or remote:NAME,... for these alone. See docs/model-repository.md."""
+    checkpoint: Mapping[str, Path] = readers.path_by_name("deployment", "MODEL=PATH")
+    """A model's weights, a file or folder in NVIDIA's own layout. Repeatable. See docs/real-weights.md."""
+    dataset: Mapping[str, Path] = readers.path_by_name("deployment", "MODEL=PATH")
+    """The evaluation data of a model, such as ImageNet's validation folder or SQuAD's dev-v1.1.json.
+    Repeatable. See docs/real-weights.md."""
+    deployment: Mapping[str, Any] = option(
+        "deployment",
+        "KEY=VALUE,...",
+        readers.deployment,
+        {},
+        text=readers.deployment_text,
+        passed_to="nodes builds",
+        conflicts_with="repository",
+    )
+    """Settings of the model on the server, joined by commas: max_batch_size=64, instances=2,
+    preferred_batch_sizes=32+64, max_queue_delay_us=100 (microseconds), warmup=false; for ONNX Runtime on a
+    GPU cuda_graphs=true and prefer_nhwc=true (convolutions with the channels last). Default: the settings of
+    the model for the target."""
+    tf32: bool = option(
+        "deployment",
+        "ON_OR_OFF",
+        readers.tf32,
+        lambda _before: os.environ.get(TF32_OVERRIDE) != TF32_OFF,
+        text=lambda is_on: "on" if is_on else "off",
+        passed_to="nodes builds",
+    )
+    """Whether GPUs from Ampere on compute FP32 matrix products and convolutions in TF32, as they did for
+    NVIDIA's published FP32 figures: on or off. Default: on, or off if NVIDIA_TF32_OVERRIDE is 0."""
+    model_repos: Path = option("deployment", "DIR", folder_of, MODEL_REPOS)
+    """The folder in which converted models are built and kept. Default: model_repos."""
+
+    batches: tuple[int, ...] | None = option("load", "N,...", readers.batches, passed_to="nodes")
+    """The batch sizes of the offline scenario, such as 1,8,32. Default: those of the model for the target."""
+    concurrencies: tuple[int, ...] | None = option("load", "N,...", readers.concurrencies, passed_to="nodes")
+    """The requests in flight of the online scenario, such as 8,16. Default: the model's for the target."""
+    request_rates: tuple[float, ...] | None = option("load", "N,...", readers.rates, passed_to="nodes")
+    """Requests per second of the online scenario, in place of the model's own concurrencies. They are sent by
+    a schedule, and a latency counts from the time at which its request was due. Default: none."""
+    arrivals: Arrivals = option("load", "KIND", readers.choice(Arrivals), "poisson", passed_to="nodes")
+    """How the requests of a rate follow each other: poisson or constant. Default: poisson. With
+    --latency-budget-ms it makes the search look for the highest request rate that keeps the budget."""
+    shared_memory: SharedMemory = option(
+        "load",
+        "KIND",
+        readers.choice(SharedMemory),
+        lambda before: "none" if before["triton"].kind == "remote" else "system",
+        passed_to="nodes",
+    )
+    """How the tensors of the load tests get to the server: system or cuda shared memory, or none (in
+    messages). Default: system, and none with HOST:PORT."""
+    precision_target: float = option(
+        "load", "PERCENT", readers.percent, 100 * MeasuringPlan.precision_target, passed_to="nodes"
+    )
+    """Stop measuring a load point when the 95 % confidence interval of its throughput is as narrow as ±
+    PERCENT. At a request rate, the mean latency takes the place of the throughput. Default: 5."""
+    point_budget_s: float | None = option("load", "SECONDS", readers.seconds, passed_to="nodes")
+    """Stop measuring a load point after SECONDS, not counting the warm-up, even if its interval is wider than
+    --precision-target. Default: 3; with --against and --against-triton 120, for both sides."""
+    certify: float | None = option("load", "PERCENT", readers.percentile(*CERTIFIABLE), passed_to="nodes")
+    """Measure each load point, however long that takes, until MLPerf LoadGen's early stopping gives an upper
+    bound of its p99 (99) or p99.9 (99.9) with 99 % confidence. See docs/how-it-measures.md."""
+    soak: float | None = option(
+        "load", "TIME", readers.duration, text=lambda seconds: f"{seconds}s", passed_to="nodes"
+    )
+    """Add test_soak, which keeps each case under load for TIME, such as 10m, loads the model again and again,
+    and fails if what the server uses grows without end. See docs/soak.md."""
+
+    against: baselines.Baseline | None = option(
+        "comparison",
+        "REF_OR_DIR",
+        lambda _flag, text: baselines.parse(text),
+        text=lambda against: against.name,
+        conflicts_with="fleet",
+    )
+    """Measure another build in turns with this one, and fail a load test if this one is shown to be slower: a
+    git commit, a model repository (or a part of one), or a checkout. With --repository DIR, name the
+    repository that DIR will replace; both must then give the same answers. See docs/comparing.md."""
+    against_triton: ServerSpec | None = option(
+        "comparison", "SERVER", lambda flag, text: parse_server(text, flag), conflicts_with="against fleet"
+    )
+    """Measure the same build on another Triton in turns, and fail a load test if --triton's is shown to be
+    slower: embedded, local[:PATH] or docker[:IMAGE]; or HOST:PORT, if --triton is one too. With --repository
+    both must give the same answers. See docs/comparing.md."""
+    allow_slowdown: float = option("comparison", "PERCENT", readers.percent, 3.0, passed_to="nodes")
+    """The slow-down that --against and --against-triton allow, in percent. Default: 3."""
+    thresholds: Thresholds = option(
+        "comparison",
+        "FILE",
+        thresholds.read,
+        Thresholds(),
+        text=lambda requirements: str(requirements.file),
+        passed_to="nodes",
+    )
+    """A TOML file with requirements for single cases: limits of metrics, allowed slow-downs, and latencies of
+    load points. See docs/ci.md."""
+
+    latency_budget_ms: float | None = option("search", "MS", readers.milliseconds, passed_to="nodes")
+    """Add test_search, which searches for the configuration with the highest throughput whose latency stays
+    within MS, or with --arrivals for the highest request rate. What --deployment, --batches and
+    --concurrencies give stays fixed. See docs/comparing.md."""
+    latency_percentile: float = option(
+        "search", "PERCENT", readers.percentile(90, 95, 99), 99.0, passed_to="nodes"
+    )
+    """The percentile of the latencies that has to keep --latency-budget-ms: 90, 95 or 99. Default: 99."""
+
+    results: Path = option("output", "DIR", folder_of, RESULTS)
+    """The folder for records. Default: reports/results."""
+    answers: Path | None = option("output", "DIR", folder_of, passed_to="nodes")
+    """Compare each model's answers with those recorded in DIR, one file for each model. See
+    docs/how-it-measures.md."""
+    record_answers: bool = option("output", default=False, passed_to="nodes")
+    """Record each model's answers in the folder of --answers, with which later runs compare theirs."""
+    price_per_hour: float | None = option("output", "AMOUNT", readers.price, passed_to="nodes")
+    """What an hour of this machine costs, in any currency. The tables then give the cost of a million correct
+    inferences. Default: no costs."""
+    summary: Path | None = option("output", "FILE", path_of)
+    """Write what failed and the tables of this run to a markdown file. Default: in GitHub Actions they are
+    appended to the file that GITHUB_STEP_SUMMARY names."""
+    history: Path | None = option("output", "DIR", path_of)
+    """The folder of the history: a row for each measurement, in which `report trend` finds lasting changes.
+    Default: reports/history, or DIR/history with --results DIR."""
+
+    @classmethod
+    def of(cls, **texts: Any) -> "Settings":
+        """The settings from options' texts, by name as on a command line, with the defaults of all others.
+
+        Raises InputError that names the option, its text and what to write instead.
+        """
+        # An option that is not given is None, False or no texts; an empty text is given.
+        given = frozenset(name for name, text in texts.items() if text or text == "")
+        for name, spec in options(cls).items():
+            for conflict in spec.conflicts_with.split():
+                if {name, conflict} <= given:
+                    what = f"{flag(name)} cannot be combined with {flag(conflict)}"
+                    fix = f"leave {flag(name)} out, or {flag(conflict)}"
+                    raise InputError(what, where=f"{flag(conflict)} {flag(name)}", fix=fix)
+        values: dict[str, Any] = {}
+        for name, spec in options(cls).items():
+            if spec.repeat:
+                values[name] = spec.read(flag(name), texts.get(name) or ())
+            elif name not in given:
+                values[name] = spec.default(values) if callable(spec.default) else spec.default
+            else:
+                values[name] = True if spec.metavar is None else spec.read(flag(name), texts[name])
+        for name in ("triton", "against_triton"):
+            if values[name] is not None:
+                values[name] = with_access(values[name], values["triton_ca"], values["triton_headers"])
+        settings = cls(given=given, **values)
+        _check_together(settings)
+        return settings
+
+    @property
+    def plan(self) -> MeasuringPlan:
+        """How precisely to measure a load point, and how long that may take."""
+        has_baseline = self.against is not None or self.against_triton is not None
+        return MeasuringPlan(
+            precision_target=self.precision_target / 100,
+            budget_s=self.point_budget_s or (_BUDGET_OF_BOTH_S if has_baseline else MeasuringPlan.budget_s),
+            certify=self.certify,
+        )
+
+    @property
+    def compares_repositories(self) -> bool:
+        """Whether each model of --repository is compared with another repository's, or on another Triton."""
+        return self.repository is not None and (self.against or self.against_triton) is not None
+
+    @property
+    def baseline_name(self) -> str:
+        """The other build's, repository's or Triton's name for the reader."""
+        return str(self.against_triton) if self.against is None else self.against.name
+
+    @property
+    def goal(self) -> Goal | None:
+        """The latency budget to search within; None for no search."""
+        if self.latency_budget_ms is None:
+            return None
+        arrivals = self.arrivals if "arrivals" in self.given else None
+        return Goal(self.latency_budget_ms, int(self.latency_percentile), arrivals)
+
+    @property
+    def allowed_slowdown(self) -> float:
+        """The fraction by which this build may be slower than what it is compared with."""
+        return self.allow_slowdown / 100
+
+    @property
+    def networks(self) -> dict[str, OnnxOptions]:
+        """The options of each ONNX file, by its model's name; raises InputError."""
+        if self.repository is not None:
+            return {}  # these options are for its models then
+        samples, tolerances = self.samples.of(self.onnx), self.tolerance.of(self.onnx)
+        labels = self.labels_of(self.onnx)
+        return {
+            name: OnnxOptions(file, samples.get(name), labels.get(name), tolerances.get(name))
+            for name, file in self.onnx.items()
+        }
+
+    def labels_of(self, models: Collection[str]) -> dict[str, LabelOptions]:
+        """The label options of each of these models that has labels; raises InputError."""
+        labels, metrics, floors = self.labels.of(models), self.metric.of(models), self.floor.of(models)
+        for values, needed in (
+            (self.labels, self.metric),
+            (self.metric, self.labels),
+            (self.floor, self.metric),
+            (self.labels, self.samples),
+        ):
+            for name in sorted(values.of(models).keys() - needed.of(models).keys()):
+                what = f"{values.flag} for model {name} also needs {needed.flag}"
+                where = f"{values.flag} {shown(str(values.of(models)[name]))}"
+                fix = f"add {needed.flag}, as in --samples DIR --labels FILE --metric top-1 --floor 0.75"
+                raise InputError(what, where=where, fix=fix)
+        return {name: LabelOptions(file, metrics[name], floors.get(name)) for name, file in labels.items()}
+
+    def command_line(self, recipient: str = "", model: str | None = None) -> list[str]:
+        """The given options as a command line: all, or those for other runs, "nodes" of a fleet or another
+        checkout that "builds" a model, which gets the values of this model alone."""
+        words: list[str] = []
+        for name, spec in options(type(self)).items():
+            if name in self.given and (not recipient or recipient in spec.passed_to.split()):
+                for text in self._texts(name, spec, model):
+                    words += [flag(name), text] if text else [flag(name)]
+        return words
+
+    def _texts(self, name: str, spec: Option, model: str | None) -> list[str]:
+        """The texts that give an option its value; an empty one for an option without a value."""
+        value = getattr(self, name)
+        if not spec.repeat:
+            return ["" if spec.metavar is None else spec.text(value)]
+        if isinstance(value, tuple):
+            return [spec.text(part) for part in value]
+        texts = []
+        for name, part in (value.values if isinstance(value, PerModel) else value).items():
+            if model in (None, name) or (name == "" and model in self.onnx):
+                texts.append(f"{name}={spec.text(part)}" if name else spec.text(part))
+        return texts
+
+
+def _check_together(settings: Settings) -> None:
+    """Raise InputError for values that contradict each other."""
+    given, triton, against = settings.given, f"--triton {settings.triton}", settings.against
+    is_remote, has_repository = settings.triton.kind == "remote", settings.repository is not None
+    memory, other = settings.shared_memory, settings.against_triton
+    if has_repository and is_remote != isinstance(settings.repository, Remote):
+        what = "a folder needs a server that the run starts, and a server at HOST:PORT has its own models"
+        fix = "use --repository remote with --triton HOST:PORT, a folder with any other server"
+        raise InputError(what, where=f"--repository {settings.repository} {triton}", fix=fix)
+    for name, is_used in (("triton_ca", settings.triton.access.tls), ("triton_headers", is_remote)):
+        if name in given and not is_used:
+            what = f"{flag(name)} is for a server that is reached over the network"
+            fix = "use it with --triton grpcs://HOST:PORT"
+            raise InputError(what, where=f"{flag(name)} {triton}", fix=fix)
+    if other is not None and (other.kind == "remote") != is_remote:
+        what = "this run must start both servers, or both must be at HOST:PORT"
+        fix = "use embedded, local[:PATH] or docker[:IMAGE] for both, or HOST:PORT for both"
+        raise InputError(what, where=f"--against-triton {other} {triton}", fix=fix)
+    own_server = {"against", "fleet"} | ({"latency_budget_ms"} if has_repository else set())
+    for name in sorted(given & own_server):
+        if is_remote:
+            what = f"{flag(name)} starts a server or loads models, and a server at HOST:PORT is left as it is"
+            fix = f"use embedded, local or docker, or compare records: {commands.tool('report', 'compare')}"
+            raise InputError(what, where=f"{flag(name)} {triton}", fix=fix)
+    if has_repository and against is not None and against.kind != "builds":
+        what = "a model repository is compared with another one, and nothing is built for that"
+        fix = "give --against the folder of the repository that this one is to replace"
+        where = f"--repository {settings.repository} --against {against.name}"
+        raise InputError(what, where=where, fix=fix)
+    # perf_analyzer 2.51 unregisters the regions of every client at the beginning and end of each run.
+    if is_remote and memory != "none":
+        what = "perf_analyzer unregisters the shared memory of all clients, and others may use this server"
+        fix = "leave --shared-memory out, or have the run start a server of its own"
+        raise InputError(what, where=f"{triton} --shared-memory {memory}", fix=fix)
+    # perf_analyzer 2.51 allocates all on the first GPU: `device_id = 0` in src/infer_data_manager_shm.h.
+    if memory == "cuda" and settings.gpus > 1:
+        what = "the load generator keeps CUDA's shared memory on the first GPU, where the others would read"
+        where = f"--gpus {settings.gpus} --shared-memory cuda"
+        raise InputError(what, where=where, fix="leave one of them out")
+    if settings.record_answers and settings.answers is None:
+        what, fix = "recorded answers need a folder", "add --answers DIR, and give the later runs that folder"
+        raise InputError(what, where="--record-answers", fix=fix)
+    searches = given & {"request_rates", "latency_budget_ms"}
+    if "arrivals" in given and len(searches) != 1:
+        what = "--arrivals is for the given rates or for the rate that is searched for"
+        fix = "give --request-rates to measure those, or --latency-budget-ms to search for the highest"
+        raise InputError(what, where=" ".join(map(flag, ["arrivals", *sorted(searches)])), fix=fix)
