@@ -9,11 +9,7 @@ from msgspec import structs
 
 from tests import examples, toy
 from tritonproof.efficiency import interleaved
-from tritonproof.efficiency.interleaved import (
-    Turns,
-    is_done,
-    take_turns,
-)
+from tritonproof.efficiency.interleaved import Turns, is_done, take_turns
 from tritonproof.measure.job import Job, PassResult
 from tritonproof.measure.stopping import MeasuringPlan
 from tritonproof.record.schema import Estimate, LoadPoint

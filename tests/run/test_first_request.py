@@ -1,49 +1,57 @@
-"""A first request is slow only if it stays slow, and only the batches of a warm-up are promised to be fast."""
+"""Which inputs are invented for a model's first request, and what is said if it refuses them."""
 
-from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
-from google.protobuf import text_format
-from tritonclient.grpc.model_config_pb2 import ModelConfig
 
-from tritonproof.run.measuring import compare_first_request
-from tritonproof.user_models.model_from_config import warmup_batch
-
-LATER = [0.001] * 19 + [0.002]
-
-
-@pytest.mark.parametrize(
-    ("firsts", "passed", "loads"),
-    [
-        ([0.002], True, 1),
-        ([0.004], True, 1),  # twice the slowest later one
-        ([0.005, 0.001], True, 2),  # once: the machine's fault
-        ([0.5, 0.5, 0.001], True, 3),
-        ([0.5, 0.5, 0.005], False, 3),
-    ],
-)
-def test_first_request_is_slow_only_after_three_loads(
-    firsts: Sequence[float], passed: bool, loads: int
-) -> None:
-    times = iter([second for first in firsts for second in (first, *LATER)])
-    loaded: list[None] = []
-    result = compare_first_request(lambda: loaded.append(None), lambda: next(times), 1)
-    assert (result.passed, len(loaded), len(result.first_ms)) == (passed, loads, loads)
-    assert result.later_ms == (2.0,) * loads
-    assert next(times, None) is None
+from tritonproof.base.errors import InputError, NotAvailableError, ProofError
+from tritonproof.run.first_request import FirstRequest, send_first_request
+from tritonproof.spec import Arrays, Model, Tensor
+from tritonproof.user_models.model_from_config import as_model
+from tritonproof.user_models.model_repository import RepositoryModel
 
 
-@pytest.mark.parametrize(
-    ("warm_ups", "promised"),
-    [([(4, 4), (2, 4)], 2), ([(0, 4)], 1), ([(2, 8), (4, 4)], 4), ([(1, 8)], None), ([], None)],
-)
-def test_warmup_promises_only_for_matching_shape(
-    warm_ups: Sequence[tuple[int, int]], promised: int | None
-) -> None:
-    text = "".join(
-        f"model_warmup {{ batch_size: {batch} inputs {{ key: 'IN' value {{ dims: {length} }} }} }}"
-        for batch, length in warm_ups
-    )
-    rows = {"IN": np.zeros((1, 4), np.float32)}
-    assert warmup_batch(text_format.Parse(text, ModelConfig()), rows) == promised
+class Asked:
+    """A server whose model accepts only some lengths; records those of its requests."""
+
+    def __init__(self, *taken: int) -> None:
+        self.taken, self.lengths = taken, list[int]()
+
+    def infer(self, _name: str, _model: Model, rows: Arrays) -> dict[str, Any]:
+        length = rows["IN"].shape[-1]
+        self.lengths.append(length)
+        if length not in self.taken:
+            raise ProofError(f"a request failed: {length} is no length of mine")
+        return {"OUT": np.zeros((1, 2), np.float32)}
+
+    def is_live(self) -> bool:
+        return True
+
+
+def ask(server: Any, *inputs: Tensor) -> FirstRequest:
+    model = as_model(RepositoryModel("choosy", None, None))
+    tensors = {"inputs": inputs, "outputs": (Tensor("OUT", "FP32", (2,)),)}
+    return send_first_request(server, Model(**{**vars(model), **tensors}), None)
+
+
+def test_lengths_are_tried_in_order() -> None:
+    server = Asked(224)
+    result = ask(server, Tensor("IN", "FP32", (-1, -1)))
+    assert server.lengths == [16, 224]
+    assert result.samples.read([0])["IN"].shape == (1, 224, 224)
+
+
+def test_rejected_lengths_within_size_limit_report_error_of_the_model() -> None:
+    """A row of five dimensions of 224 would take 2 TiB."""
+    server = Asked()
+    with pytest.raises(NotAvailableError, match="16 is no length of mine"):
+        ask(server, Tensor("IN", "FP32", (-1,) * 5))
+    assert server.lengths == [16]
+
+
+def test_oversized_row_is_refused() -> None:
+    server = Asked()
+    with pytest.raises(InputError):
+        ask(server, Tensor("IN", "INT64", (100_000, 100_000)))
+    assert server.lengths == []

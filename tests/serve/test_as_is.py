@@ -2,33 +2,27 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
 from tests import toy
 from tests.user_models.repositories import CALLING, COMPLETING, ENSEMBLE, code, config, contents, write_model
 from tritonproof.accuracy.expected import AnswerLimits, expect
-from tritonproof.base.errors import InputError, NotAvailableError, ProofError
+from tritonproof.base.errors import NotAvailableError, ProofError
 from tritonproof.host import locks
 from tritonproof.measure import perf_analyzer
 from tritonproof.measure.job import AnswerCheck, Job, SharedMemory, input_data
 from tritonproof.measure.verifying import ask_once, verify
 from tritonproof.record.schema import LoadPoint
-from tritonproof.serve.as_is import (
-    FirstRequest,
-    LoadedModel,
-    as_build,
-    load_model,
-    send_first_request,
-)
+from tritonproof.run.as_is_case import as_build
+from tritonproof.run.first_request import send_first_request
+from tritonproof.serve.as_is import LoadedModel, load_model
 from tritonproof.serve.connection import grpc_client
 from tritonproof.serve.launch import serve
 from tritonproof.serve.server import Server
 from tritonproof.serve.server_spec import ServerSpec
-from tritonproof.spec import Arrays, Model, Tensor
+from tritonproof.spec import Model, Tensor
 from tritonproof.user_models.model_from_config import as_model, with_config
 from tritonproof.user_models.model_repository import RepositoryModel, link_repository, models_in
 
@@ -196,51 +190,6 @@ def test_unloadable_model_is_not_waited_for(refusing: Server, refused: Path) -> 
 
 
 # --- invented samples for an invented model -----------------------------------------------------------------
-
-
-class Asked:
-    """A server whose model accepts only some lengths; records those of its requests."""
-
-    def __init__(self, *taken: int) -> None:
-        self.taken, self.lengths = taken, list[int]()
-
-    def infer(self, _name: str, _model: Model, rows: Arrays) -> dict[str, Any]:
-        length = rows["IN"].shape[-1]
-        self.lengths.append(length)
-        if length not in self.taken:
-            raise ProofError(f"a request failed: {length} is no length of mine")
-        return {"OUT": np.zeros((1, 2), np.float32)}
-
-    def is_live(self) -> bool:
-        return True
-
-
-def ask(server: Any, *inputs: Tensor) -> FirstRequest:
-    model = as_model(RepositoryModel("choosy", None, None))
-    tensors = {"inputs": inputs, "outputs": (Tensor("OUT", "FP32", (2,)),)}
-    return send_first_request(server, Model(**{**vars(model), **tensors}), None)
-
-
-def test_lengths_are_tried_in_order() -> None:
-    server = Asked(224)
-    result = ask(server, Tensor("IN", "FP32", (-1, -1)))
-    assert server.lengths == [16, 224]
-    assert result.samples.read([0])["IN"].shape == (1, 224, 224)
-
-
-def test_rejected_lengths_within_size_limit_report_error_of_the_model() -> None:
-    """A row of five dimensions of 224 would take 2 TiB."""
-    server = Asked()
-    with pytest.raises(NotAvailableError, match="16 is no length of mine"):
-        ask(server, Tensor("IN", "FP32", (-1,) * 5))
-    assert server.lengths == [16]
-
-
-def test_oversized_row_is_refused() -> None:
-    server = Asked()
-    with pytest.raises(InputError):
-        ask(server, Tensor("IN", "INT64", (100_000, 100_000)))
-    assert server.lengths == []
 
 
 def test_file_that_moves_between_folders_of_a_model_is_another_build(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@ a first request, and then it is a case of the suite like any other."""
 
 import contextlib
 import dataclasses
+import hashlib
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -12,10 +13,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tritonproof.base.errors import AccuracyError, NotAvailableError
-from tritonproof.build.builds import BuiltModel
+from tritonproof.build.builds import CONFIG, BuiltModel
+from tritonproof.build.configuration import config_text
 from tritonproof.host.scratch import scratch_folder
 from tritonproof.record.schema import Deployment, Scenario, Start
-from tritonproof.serve.as_is import FirstRequest, LoadedModel, as_build, load_model, send_first_request
+from tritonproof.run.first_request import FirstRequest, send_first_request
+from tritonproof.safe_io.files import file_digest, files_in, size_bytes
+from tritonproof.serve.as_is import LoadedModel, load_model
 from tritonproof.serve.messages import undeclared
 from tritonproof.serve.server import Server
 from tritonproof.settings.available_models import AvailableModels, labelled_samples, samples_in_folder
@@ -168,3 +172,23 @@ def _load_and_ask(
         remark = f"the server does not give {' and '.join(loaded.unreported)}"
         first_request = dataclasses.replace(first_request, note=f"{first_request.note}; {remark}")
     return model, loaded, first_request
+
+
+def as_build(case: Case, loaded: LoadedModel, folder: Path) -> BuiltModel:
+    """A model's files and those of the models that it calls, as a build; its config.pbtxt, as the server has
+    completed it, is written into `folder`. Of a remote model the build is what its server says."""
+    config = config_text(loaded.config)
+    (folder / CONFIG).write_text(config)
+    digest = hashlib.sha256(config.encode())
+    digest.update(" ".join(loaded.versions).encode())
+    size = 0
+    for model in (loaded.source, *loaded.called):
+        if model.folder is None:
+            continue
+        for path in files_in(model.folder):
+            if path.suffix != ".pyc":
+                place = Path(model.name, path.relative_to(model.folder))
+                digest.update(f"{place} {file_digest(path)}".encode())
+        size += size_bytes(model.folder)
+    origin = f"as it is{'' if loaded.source.folder is not None else ' on the server'}, {loaded.version}"
+    return BuiltModel(case, folder, digest.hexdigest(), origin, 0.0, round(size / 2**20, 3), reused=True)

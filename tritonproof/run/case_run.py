@@ -365,8 +365,6 @@ class CaseRun(contextlib.ExitStack):
         # Only the server knows the largest batch, as no file has its configuration.
         return [point for point in points if point.batch <= self.deployment.max_batch_size]
 
-    # --- beside it ------------------------------------------------------------------------------------------
-
     @once
     def baseline(self) -> "CaseRun | None":
         """The run to compare the case with, on its own server; None without --against and --against-triton,

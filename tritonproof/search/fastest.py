@@ -250,8 +250,6 @@ def _is_certified(passes: Sequence[SteadyPass], goal: Goal) -> bool:
     return bound_ms is not None and bound_ms <= goal.budget_ms
 
 
-# --- on a server --------------------------------------------------------------------------------------------
-
 _PROBES_PER_BUDGET = 40
 """Each window of a probe lasts the budget of a load point, divided by this number."""
 _PROOF_BUDGETS = 2

@@ -1,24 +1,16 @@
-"""A model of an existing repository, served unchanged: it is loaded, its server says how it is configured, a
-first request shows which samples it answers, and its files are a build."""
+"""A model of an existing repository, served unchanged: it is loaded, and its server describes it."""
 
-import hashlib
-import itertools
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from tritonproof.base.disk import strict_glob
 from tritonproof.base.errors import InputError, NotAvailableError, ProofError, SetupError
 from tritonproof.base.sanitize import one_line
-from tritonproof.build.builds import CONFIG, BuiltModel
-from tritonproof.build.configuration import config_text
-from tritonproof.safe_io.files import file_digest, files_in, shown, size_bytes
+from tritonproof.safe_io.files import shown
 from tritonproof.serve.connection import MAX_VERSION_CHARS
-from tritonproof.serve.messages import Message, converse, sequence_of
 from tritonproof.serve.server import Server
-from tritonproof.spec import Arrays, Case, Model, Samples
 from tritonproof.user_models.model_from_config import why_not_here
 from tritonproof.user_models.model_repository import (
     RepositoryModel,
@@ -26,14 +18,10 @@ from tritonproof.user_models.model_repository import (
     check_name,
     models_called_by,
 )
-from tritonproof.user_models.network_samples import VARIABLE_LENGTHS, synthetic_samples
 from tritonproof.user_models.user_sample import ANY
 
 if TYPE_CHECKING:
     from tritonclient.grpc.model_config_pb2 import ModelConfig
-
-_INTEGER_BOUNDS = (10, 1)
-"""Above all made-up integers, and texts of their digits: first for distinct ones, then for zeros."""
 
 
 @dataclass(frozen=True)
@@ -101,9 +89,6 @@ def load_model(server: Server, source: RepositoryModel, models: Mapping[str, Rep
     if is_remote and server.ask(question, "get_inference_statistics", source.name) is None:
         unreported.append("statistics")
     return LoadedModel(source, called, config, versions, load_s, tuple(unreported))
-
-
-# --- what a server says about its models --------------------------------------------------------------------
 
 
 def list_models(server: Server, names: Sequence[str] = ()) -> list[RepositoryModel]:
@@ -183,94 +168,3 @@ def _versions(server: Server, model: RepositoryModel) -> tuple[str, ...]:
     if not ready:
         raise ProofError(f"no version of {model.name} is ready{server.log_tail()}", where=model.folder)
     return tuple(sorted(ready, key=lambda version: (len(version), version)))  # numbers, by their value
-
-
-# --- the first request --------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class FirstRequest:
-    """The first request that a model answered, and the samples that it and all later ones are made of."""
-
-    samples: Samples
-    note: str
-    """What the samples are, for the record and the reader."""
-    elapsed_s: float
-    answer: Arrays | None
-    """The answer, [1, ...] each; None for a model without single requests."""
-
-
-def send_first_request(server: Server, model: Model, samples: Samples | None) -> FirstRequest:
-    """Send the first of the user's samples; without any, invent some with the first length of variable
-    dimensions that the server takes and a request can hold.
-
-    Raises InputError if no request can hold a row, ProofError if the model answers none of them, or
-    NotAvailableError if its configuration does not say which values it takes.
-    """
-    if samples is not None:
-        count = sum(map(len, samples.other_shapes))
-        extra = f", {count} of other shapes than most, one to a request" if count else ""
-        return FirstRequest(samples, f"the samples that were given{extra}", *_ask(server, model, samples))
-    is_variable = any(-1 in tensor.shape for tensor in model.inputs)
-    first_error: ProofError | None = None
-    discrete = [input_.name for input_ in model.inputs if not input_.dtype.startswith(("FP", "BF", "BOOL"))]
-    lengths = VARIABLE_LENGTHS if is_variable else VARIABLE_LENGTHS[:1]
-    for length, bound in itertools.product(lengths, _INTEGER_BOUNDS if discrete else _INTEGER_BOUNDS[:1]):
-        try:
-            # Raises InputError for a length whose rows are too large.
-            samples = synthetic_samples(model.inputs, dict.fromkeys(discrete, bound), length)
-            answered = _ask(server, model, samples)
-        except ProofError as error:
-            if not server.is_live():
-                raise
-            if first_error is None or isinstance(first_error, InputError):
-                first_error = error
-            continue
-        note = "made up from the configuration" + (f", integers below {bound}" if discrete else "")
-        if any(input_.dtype == "BYTES" for input_ in model.inputs):
-            note += ", texts of one character: what is done with longer ones is not tried"
-        if is_variable:
-            note += f", variable dimensions {length} long"
-        return FirstRequest(samples, note, *answered)
-    assert first_error is not None
-    if (is_variable or discrete) and not isinstance(first_error, InputError):
-        refusal = f"{model.name} refuses made-up samples; it needs real ones (--samples {model.name}=DIR)"
-        raise NotAvailableError(f"{refusal}: {first_error.what.splitlines()[0]}")
-    raise first_error
-
-
-def _ask(server: Server, model: Model, samples: Samples) -> tuple[float, Arrays | None]:
-    """The seconds of a request for the first sample, and its answer. Raises ProofError for a refusal."""
-    row, answer = dict(samples.read([0])), None
-    started = time.monotonic()
-    if model.exchange == "single":
-        outputs = server.infer(model.name, model, row)
-        answer = {name: values for name, values in outputs.items() if values is not None}
-    else:
-        # Two requests, since code that tells the first from the last often expects none to be both.
-        is_sequence = model.exchange == "sequence"
-        converse(server, model, sequence_of([row, row], 1) if is_sequence else [Message(row)])
-    return time.monotonic() - started, answer
-
-
-# --- a loaded model as a build ------------------------------------------------------------------------------
-
-
-def as_build(case: Case, loaded: LoadedModel, folder: Path) -> BuiltModel:
-    """A model's files and those of the models that it calls, as a build; its config.pbtxt, as the server has
-    completed it, is written into `folder`. Of a remote model the build is what its server says."""
-    config = config_text(loaded.config)
-    (folder / CONFIG).write_text(config)
-    digest = hashlib.sha256(config.encode())
-    digest.update(" ".join(loaded.versions).encode())
-    size = 0
-    for model in (loaded.source, *loaded.called):
-        if model.folder is None:
-            continue
-        for path in files_in(model.folder):
-            if path.suffix != ".pyc":
-                place = Path(model.name, path.relative_to(model.folder))
-                digest.update(f"{place} {file_digest(path)}".encode())
-        size += size_bytes(model.folder)
-    origin = f"as it is{'' if loaded.source.folder is not None else ' on the server'}, {loaded.version}"
-    return BuiltModel(case, folder, digest.hexdigest(), origin, 0.0, round(size / 2**20, 3), reused=True)
