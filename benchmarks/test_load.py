@@ -16,7 +16,8 @@ from tritonproof.reports.text.publishable import publishable
 from tritonproof.reports.text.speed import efficiency_text, warm_up_text
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.efficiency import measure_efficiency
-from tritonproof.run.measuring import measure, measure_first_request
+from tritonproof.run.measuring import measure
+from tritonproof.run.warm_up import measure_warm_up
 
 
 def measure_and_record(run: CaseRun, point: LoadPoint, recorder: Recorder, benchmark: Any) -> None:
@@ -66,7 +67,7 @@ def test_efficiency(run: CaseRun, recorder: Recorder) -> None:
 @pytest.mark.step("warm-up")
 def test_warm_up(run: CaseRun, recorder: Recorder) -> None:
     """The first request after a load is not shown to be slower than later ones."""
-    result = measure_first_request(run)
+    result = measure_warm_up(run)
     recorder.keep(warm_up=result)
     recorder.show(warm_up_text(result))
     if not result.passed:

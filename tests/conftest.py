@@ -75,7 +75,7 @@ _ASKED_FOR = ("campaign", "contract")
 """Marks of tests that take minutes or download much."""
 _SLOWEST = (
     "tests/whole_runs/test_repository_runs.py",
-    "tests/baseline/test_other_repository.py",
+    "tests/whole_runs/test_other_repository.py",
     "tests/whole_runs/",
     "tests/user_models/test_several_shapes.py",
 )

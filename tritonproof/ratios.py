@@ -51,7 +51,7 @@ def _up_to(count: int) -> np.ndarray:
     return np.cumsum(chances)
 
 
-def paired_chance(speeds: Speeds, reference: Speeds, limit: float) -> float:
+def paired_p_value(speeds: Speeds, reference: Speeds, limit: float) -> float:
     """The chance of pairs this slow or slower if the true ratio is `limit`: Wilcoxon's test, one-sided. It is
     at least 2^-pairs, however slow they are, so few pairs show nothing among many points."""
     differences = np.log(speeds) - np.log(reference) - np.log(limit)
@@ -60,7 +60,7 @@ def paired_chance(speeds: Speeds, reference: Speeds, limit: float) -> float:
     return float(_up_to(len(differences))[above])
 
 
-def unpaired_chance(speeds: Speeds, reference: Speeds, limit: float) -> float:
+def unpaired_p_value(speeds: Speeds, reference: Speeds, limit: float) -> float:
     """The chance of passes this slow, at two times, if the true ratio is `limit`: Welch's test, one-sided."""
     from scipy import stats  # slow to import, and collecting tests imports this module
 
@@ -107,7 +107,7 @@ _MIN_S = 0.1
 """A difference that nobody notices."""
 
 
-def loading_is_slower(here_s: Sequence[float], there_s: Sequence[float]) -> bool:
-    """Whether each load took far longer than the other's longest."""
-    longest_s = max(there_s, default=math.inf)
-    return min(here_s, default=0.0) > max(FAR_MORE * longest_s, longest_s + _MIN_S)
+def loading_is_slower(current_s: Sequence[float], baseline_s: Sequence[float]) -> bool:
+    """Whether each loading took far longer than the baseline's longest."""
+    longest_s = max(baseline_s, default=math.inf)
+    return min(current_s, default=0.0) > max(FAR_MORE * longest_s, longest_s + _MIN_S)

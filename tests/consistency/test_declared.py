@@ -80,7 +80,7 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
             return [Reply(message) for message in answers]
 
         monkeypatch.setattr(declared, "send", send)
-        return declared.check_declared(context_of(served, given_alone(served.samples))).result, sent
+        return declared.check_declared(context_of(served, given_alone(served.sample_count))).result, sent
 
     return run
 

@@ -18,7 +18,7 @@ from tritonproof.measure.job import input_data
 from tritonproof.record.schema import GateResult, Scenario
 from tritonproof.serve.server import Server
 
-LoadResult = Callable[..., ServedModel]
+Loader = Callable[..., ServedModel]
 """`load(fault)`, or `load(fault, "online")` with a batcher that waits for others."""
 LIMITS = AnswerLimits(1e-4, 5e-4, 1.0)
 _RUNTIME = """
@@ -55,7 +55,7 @@ with every fault."""
 
 
 @pytest.fixture
-def served_with(make_build: MakeBuild, server_of_models: tuple[Server, Path]) -> Iterator[LoadResult]:
+def served_with(make_build: MakeBuild, server_of_models: tuple[Server, Path]) -> Iterator[Loader]:
     """Load a model with a fault."""
     triton, folder = server_of_models
     with ExitStack() as stack:
@@ -79,7 +79,7 @@ def results_of(served: ServedModel, names: Iterable[str]) -> dict[str, GateResul
     return {name: GATE_CHECKS[name].check(context).result for name in names}
 
 
-def test_sound_model_passes_every_gate(served_with: LoadResult) -> None:
+def test_sound_model_passes_every_gate(served_with: Loader) -> None:
     served = served_with(SOUND)
 
     results = results_of(served, TRIED)
@@ -91,7 +91,7 @@ def test_sound_model_passes_every_gate(served_with: LoadResult) -> None:
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_fault_is_found_by_its_gate(name: str, served_with: LoadResult) -> None:
+def test_fault_is_found_by_its_gate(name: str, served_with: Loader) -> None:
     gates, fault = FAULTS[name]
     served = served_with(fault)
 
@@ -102,7 +102,7 @@ def test_fault_is_found_by_its_gate(name: str, served_with: LoadResult) -> None:
         assert served.model.outputs[0].name in results["declared"].wrong
 
 
-def test_fault_in_server_made_batch_is_found_in_flight(served_with: LoadResult) -> None:
+def test_fault_in_server_made_batch_is_found_in_flight(served_with: Loader) -> None:
     _gates, fault = FAULTS["rows swapped in batches"]
     served = served_with(fault, "online")
 

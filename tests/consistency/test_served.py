@@ -174,8 +174,8 @@ def noisy(values: np.ndarray, share: float) -> np.ndarray:
     return (values + noise).astype(values.dtype)
 
 
-DEFAULT_PROFILES = np.random.default_rng(2).uniform(0, 8e-4, (20, 4)).astype(np.float32)
-SATURATED = np.concatenate([1 - DEFAULT_PROFILES[:, :1], DEFAULT_PROFILES], axis=1)
+SMALL = np.random.default_rng(2).uniform(0, 8e-4, (20, 4)).astype(np.float32)
+SATURATED = np.concatenate([1 - SMALL[:, :1], SMALL], axis=1)
 """Probabilities that differ between samples by less than a unit in the last place of FP16."""
 SAME = np.tile(ROWS[:1], (20, 1))
 HALF = AnswerLimits(0.05, 0.025, 1.0, 1e-3)

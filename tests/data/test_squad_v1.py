@@ -123,11 +123,11 @@ def test_metric_matches_values_by_hand(prediction: str, truths: list[str], f1: f
 
 RECORDED: dict[str, Any] = json.loads(Path(__file__).with_name("hard_paragraphs.json").read_text())
 """Six paragraphs of hard words, the vocabulary, and what the other implementation gave for them: the windows of
-each size (sequence, stride, query), and the answers to the windows of DEFAULT_PROFILES by `logits`. A window is its
+each size (sequence, stride, query), and the answers to the windows of SMALL by `logits`. A window is its
 question, its tokens, the place of its paragraph's first token, then for each of that paragraph's tokens the
 number of its word, and whether the window is the one where it has the most context."""
 VOCABULARY, ARTICLES = tuple(RECORDED["vocabulary"]), RECORDED["articles"]
-DEFAULT_PROFILES = WindowSizes(sequence=96, stride=20, query=24)
+SMALL = WindowSizes(sequence=96, stride=20, query=24)
 
 
 @pytest.mark.parametrize("size", RECORDED["windows"])
@@ -155,17 +155,17 @@ def test_windows_match_the_original(size: str) -> None:
 
 
 def logits(kind: str, rows: int) -> np.ndarray:
-    """Logits of starts and ends for windows of DEFAULT_PROFILES: numbers that all differ, or few numbers, so that the
+    """Logits of starts and ends for windows of SMALL: numbers that all differ, or few numbers, so that the
     order among equals decides; `kind` ends with the number of the series."""
     name, number = kind.split()
-    mixed = np.arange(2 * rows * DEFAULT_PROFILES.sequence) * (7919 + 2 * int(number)) % 100_003
+    mixed = np.arange(2 * rows * SMALL.sequence) * (7919 + 2 * int(number)) % 100_003
     values = mixed / 10_000 if name == "smooth" else mixed % 5
-    return values.reshape(2, rows, DEFAULT_PROFILES.sequence).astype(np.float32)
+    return values.reshape(2, rows, SMALL.sequence).astype(np.float32)
 
 
 @pytest.mark.parametrize("kind", RECORDED["answers"])
 def test_answers_match_the_original_for_any_logits(kind: str) -> None:
-    reading = prepare(ARTICLES, VOCABULARY, DEFAULT_PROFILES)
+    reading = prepare(ARTICLES, VOCABULARY, SMALL)
     kept = squad_v1.best_positions(*logits(kind, len(reading.windows)))
     assert squad_v1.predictions(kept, reading) == RECORDED["answers"][kind]
 

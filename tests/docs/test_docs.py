@@ -36,6 +36,13 @@ def test_every_link_resolves(page: Path) -> None:
         assert not anchor or anchor in anchors(target), link
 
 
+def test_every_path_in_contributing_exists() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    paths = re.findall(r"(?<![\w/.])(?:tests|fixtures|benchmarks|docs|tritonproof)/[\w/-]*(?:\.\w+)*", text)
+    missing = {path for path in paths if not (ROOT / path).exists()} - {"tritonproof/suite/"}
+    assert not missing
+
+
 def test_every_documented_option_exists(capsys: pytest.CaptureFixture[str]) -> None:
     command = r"tox run -e benchmarks(?:-[a-z0-9-]+)? -- ((?:.*\\\n)*.*)"
     documented = {

@@ -48,7 +48,7 @@ def test_pass_yields_timestamps_and_components(take_pass: TakePass) -> None:
 
 
 def test_command_names_model_server_and_point(take_pass: TakePass, generator: Generator) -> None:
-    outputs = (Tensor("DEFAULT_PROFILES", "FP16", (3,)), Tensor("LARGE", "INT64", (2, 5)))
+    outputs = (Tensor("SMALL", "FP16", (3,)), Tensor("LARGE", "INT64", (2, 5)))
     take_pass(LoadPoint("offline", 8, 2), toy.model(outputs=outputs))
 
     call = generator.calls[0]

@@ -24,7 +24,7 @@ from tritonproof.base.errors import ProofError
 from tritonproof.host import machine, scratch
 from tritonproof.measure import perf_analyzer
 from tritonproof.measure.job import AnswerCheck, Job, LoadData, SharedMemory, input_data
-from tritonproof.measure.verifying import ask_once, ask_server, verify
+from tritonproof.measure.verifying import ask_samples, ask_server, verify
 from tritonproof.record.schema import LoadPoint, VerifiedAnswers
 from tritonproof.serve import shared_memory
 from tritonproof.serve.server import Server
@@ -94,7 +94,7 @@ def test_stale_answer_in_shared_memory_is_detected() -> None:
     with memory_server("writes once") as (server, _seen):
         job = job_of(server, LoadPoint("online", 1, 1), samples=1)
         assert job.check is not None
-        checked = verify(job.check, ask_once(job, [np.array([0])] * 20), 0.0)
+        checked = verify(job.check, ask_samples(job, [np.array([0])] * 20), 0.0)
 
     assert (checked.verified, checked.wrong) == (20, 19)
     assert checked.first_wrong is not None

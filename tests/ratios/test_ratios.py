@@ -1,5 +1,5 @@
 """Ratios of speeds and the chances that one is slower, against SciPy's tests and the limit's meaning;
-tests/baseline simulates their intervals and verdicts."""
+test_intervals.py simulates their intervals and verdicts."""
 
 from collections.abc import Callable
 from itertools import combinations_with_replacement
@@ -10,10 +10,10 @@ from scipy import stats
 
 from tritonproof.ratios import (
     loading_is_slower,
-    paired_chance,
+    paired_p_value,
     paired_ratio,
     shown_by_holm,
-    unpaired_chance,
+    unpaired_p_value,
     unpaired_ratio,
 )
 
@@ -21,7 +21,7 @@ MINE, THEIRS = [9.0, 9.4, 8.9, 9.2, 9.1, 9.05], [10.0, 10.3, 9.8, 10.1, 10.2, 9.
 
 
 @pytest.mark.parametrize("limit", [0.8, 0.905, 0.97])
-@pytest.mark.parametrize("chance", [unpaired_chance, paired_chance])
+@pytest.mark.parametrize("chance", [unpaired_p_value, paired_p_value])
 def test_limit_is_a_share_of_other_speed(chance: Callable[..., float], limit: float) -> None:
     assert chance(MINE, THEIRS, limit) == pytest.approx(chance(np.array(MINE) / limit, THEIRS, 1.0))
     assert chance(MINE, THEIRS, limit) == pytest.approx(chance(MINE, np.array(THEIRS) * limit, 1.0))
@@ -29,9 +29,9 @@ def test_limit_is_a_share_of_other_speed(chance: Callable[..., float], limit: fl
 
 
 def test_passes_without_spread_are_certain() -> None:
-    assert unpaired_chance([4.0, 4.0], [5.0, 5.0], 1.0) == 0.0
-    assert unpaired_chance([4.0, 4.0], [5.0, 5.0], 0.5) == 1.0
-    assert unpaired_chance([5.0, 5.0], [5.0, 5.0], 1.0) == 1.0, "as fast as allowed is not slower"
+    assert unpaired_p_value([4.0, 4.0], [5.0, 5.0], 1.0) == 0.0
+    assert unpaired_p_value([4.0, 4.0], [5.0, 5.0], 0.5) == 1.0
+    assert unpaired_p_value([5.0, 5.0], [5.0, 5.0], 1.0) == 1.0, "as fast as allowed is not slower"
     ratio = unpaired_ratio([4.0, 4.0], [5.0, 5.0])
     assert ratio.low == ratio.value == ratio.high == pytest.approx(0.8)
 
@@ -62,12 +62,12 @@ def test_paired_chance_matches_exact_signed_ranks() -> None:
     logs = np.array([-0.3, 0.1, -0.25, -0.2, 0.05, -0.15])
     expected = stats.wilcoxon(logs, alternative="less", method="exact").pvalue
 
-    assert paired_chance(np.exp(logs), np.ones(6), 1.0) == pytest.approx(expected)
+    assert paired_p_value(np.exp(logs), np.ones(6), 1.0) == pytest.approx(expected)
 
 
 def test_unequal_variances_are_compared_by_welch() -> None:
     mine, theirs = [9.0, 9.8, 8.4, 9.6, 8.9, 9.3], [9.70, 9.71, 9.69]
-    chance = unpaired_chance(mine, theirs, 1.0)
+    chance = unpaired_p_value(mine, theirs, 1.0)
 
     first, second = np.log(mine), np.log(theirs)
     error = np.sqrt(first.var(ddof=1) / 6 + second.var(ddof=1) / 3)

@@ -48,7 +48,7 @@ def test_contributing_example_converts_serves_and_measures(
         assert baseline is not None
         config = (baseline.build.folder / "config.pbtxt").resolve()
         assert config == tmp_path / "repos" / "cpu" / str(case) / "config.pbtxt"
-        assert baseline.source.keeps_config  # type: ignore[union-attr]
+        assert baseline.source.keeps_config  # type: ignore[attr-defined]
 
 
 class Found:

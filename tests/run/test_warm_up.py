@@ -7,7 +7,7 @@ import pytest
 from google.protobuf import text_format
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
-from tritonproof.run.measuring import compare_first_request
+from tritonproof.run.warm_up import compare_requests
 from tritonproof.user_models.model_from_config import warmup_batch
 
 LATER = [0.001] * 19 + [0.002]
@@ -28,7 +28,7 @@ def test_first_request_is_slow_only_after_three_loads(
 ) -> None:
     times = iter([second for first in firsts for second in (first, *LATER)])
     loaded: list[None] = []
-    result = compare_first_request(lambda: loaded.append(None), lambda: next(times), 1)
+    result = compare_requests(lambda: loaded.append(None), lambda: next(times), 1)
     assert (result.passed, len(loaded), len(result.first_ms)) == (passed, loads, loads)
     assert result.later_ms == (2.0,) * loads
     assert next(times, None) is None

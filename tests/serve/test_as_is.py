@@ -13,7 +13,7 @@ from tritonproof.base.errors import NotAvailableError, ProofError
 from tritonproof.host import locks
 from tritonproof.measure import perf_analyzer
 from tritonproof.measure.job import AnswerCheck, Job, SharedMemory, input_data
-from tritonproof.measure.verifying import ask_once, verify
+from tritonproof.measure.verifying import ask_samples, verify
 from tritonproof.record.schema import LoadPoint
 from tritonproof.run.as_is_case import as_build
 from tritonproof.run.first_request import send_first_request
@@ -104,7 +104,7 @@ def test_load_generator_sends_strings_and_variable_lengths(
         with locks.hold_machine(exclusive=True):
             run = perf_analyzer.run_pass(job, 0.06)
         # Ask for each sample once, however long that takes.
-        answers = verify(check, ask_once(job, data.requests(point.batch)), 1.0)
+        answers = verify(check, ask_samples(job, data.requests(point.batch)), 1.0)
     assert len(run.timeline.starts) > 0
     assert (answers.wrong, answers.first_wrong) == (0, None)
     assert answers.verified == len(data.ids) > 1

@@ -31,7 +31,7 @@ from tritonproof.consistency.served import ServedModel
 from tritonproof.host.activity import CpuTime
 from tritonproof.measure import perf_analyzer
 from tritonproof.measure.job import Job, input_data
-from tritonproof.measure.verifying import ask_once
+from tritonproof.measure.verifying import ask_samples
 from tritonproof.record.schema import LoadPoint
 from tritonproof.serve import connection
 from tritonproof.serve.as_is import list_models, load_model
@@ -372,7 +372,7 @@ def test_all_requests_use_tls_and_headers(encrypted: Server, doubling: BuiltMode
             job = job_of(server, doubling, data)
             served = ServedModel(server, job.name, job.model, data, 1, AnswerLimits(0.0, 0.0, 1.0))
             assert send(served, [[0]])[0].response is not None
-            assert len(ask_once(job, [np.array([0]), np.array([1])])) == 2
+            assert len(ask_samples(job, [np.array([0]), np.array([1])])) == 2
             with pytest.raises(NotAvailableError):
                 server.check_measurable()  # perf_analyzer sends no headers
 

@@ -20,7 +20,7 @@ from tritonproof.serve.server_spec import ServerSpec
 
 SLEEP_S = 0.004
 """Seconds that each request sleeps, so that the searches' loads leave the cores to other tests."""
-DEFAULT_PROFILES = ("--batches", "1,8", "--concurrencies", "1,4", "--point-budget-s", "0.5")
+SMALL = ("--batches", "1,8", "--concurrencies", "1,4", "--point-budget-s", "0.5")
 Slowed = Callable[[float], tuple[str, ...]]
 
 
@@ -50,7 +50,7 @@ def slowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Slowed:
 def test_winner_configuration_loads_elsewhere(given: tuple[str, ...], slowed: Slowed, tmp_path: Path) -> None:
     # Any machine keeps a budget of ten seconds, however busy it is.
     done = suite(
-        *(*given, "-v", "-k", f"{GIVEN} and search", "--latency-budget-ms", "10000", *DEFAULT_PROFILES),
+        *(*given, "-v", "-k", f"{GIVEN} and search", "--latency-budget-ms", "10000", *SMALL),
         *("--deployment", "instances=1,preferred_batch_sizes=4+8,max_queue_delay_us=100"),
         *slowed(SLEEP_S),
         repos=tmp_path / "repos",

@@ -240,7 +240,6 @@ def _summary(expected: ExpectedOutputs, compared: RowDifferences, limit: float |
 
 
 def merge_comparisons(comparisons: Sequence[AnswerComparison]) -> AnswerComparison:
-    """Join several comparisons to one."""
     comparisons = comparisons or [AnswerComparison()]
     worst = min(comparisons, key=lambda part: (part.wrong == 0, part.agreement, -(part.largest or 0.0)))
     first = next((part for part in comparisons if part.first_wrong is not None), worst)

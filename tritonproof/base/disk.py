@@ -15,7 +15,6 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import BinaryIO
 
-# --- reading ------------------------------------------------------------------------------------------------
 # `Path.glob`, `Path.rglob` and `os.walk` skip each folder that this user may not list, and a part would pass
 # for the whole.
 

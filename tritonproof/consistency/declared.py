@@ -62,16 +62,16 @@ def check_declared(context: GateContext) -> CheckedGate:
     finite, with the declared type and shape. The answers given alone before, and those to the remaining
     data, must have every output and be finite: some input may give NaN."""
     served, alone = context.served, context.single_answers.rows
-    batches = [[sample] for sample in range(served.samples)][:4]
+    batches = [[sample] for sample in range(served.sample_count)][:4]
     if served.takes_batches:
-        batches.append([0, served.samples - 1])
+        batches.append([0, served.sample_count - 1])
     replies = send(served, batches)
     problems = [_violation(served, *pair) for pair in zip(batches, replies, strict=True)]
     problems += _all_as_declared(served, alone)
     remaining_count = 0
     for data in context.remaining_data:
         model = replace(served, data=data)
-        answers = ask(model, [[sample] for sample in range(model.samples)], model.in_flight(1))
+        answers = ask(model, [[sample] for sample in range(model.sample_count)], model.in_flight(1))
         problems += _all_as_declared(model, rows_of(answers))
         remaining_count += len(answers)
     names = ", ".join(f"{tensor.name} ({tensor.dtype})" for tensor in served.model.outputs)
@@ -126,7 +126,7 @@ def check_largest_batch(context: GateContext) -> CheckedGate:
     if not served.model.batched:
         return CheckedGate(GateResult("largest-batch", 0, "no batch axis, so no batch sizes"))
     sizes, largest = served.kernel_sizes, served.max_batch_size
-    replies = send(served, (np.arange(size) % served.samples for size in (*sizes, largest + 1)))
+    replies = send(served, (np.arange(size) % served.sample_count for size in (*sizes, largest + 1)))
     problems = [
         f"a batch of {size}, of {largest} declared, was refused: {reply.refusal}"
         for size, reply in zip(sizes, replies, strict=False)

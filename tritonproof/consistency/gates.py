@@ -18,8 +18,6 @@ from tritonproof.consistency.transports import check_transports
 
 @dataclass(frozen=True)
 class GateCheck:
-    """How a gate is checked."""
-
     check: Callable[[GateContext], CheckedGate]
     after_reload: bool = False
     """Whether the model is loaded again, for offline, between its answers alone and the check; all others

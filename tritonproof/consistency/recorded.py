@@ -54,7 +54,6 @@ class RecordedAnswers(msgspec.Struct, frozen=True):
 
 
 def path_of(folder: Path, model: str) -> Path:
-    """The file of a model's recorded answers."""
     return folder / f"{model}.answers"
 
 

@@ -158,7 +158,7 @@ def _without_optional(served: ServedModel, alone: SingleRequestAnswers) -> Answe
     rows = {key: values[:1] for key, values in served.data.rows.items() if key not in optional}
     lacking = dataclasses.replace(served, data=dataclasses.replace(served.data, ids=[name], rows=rows))
     answers: list[Answer] = []
-    for sample in range(min(4, served.samples)):
+    for sample in range(min(4, served.sample_count)):
         ask(served, [[sample]])
         answers += ask(lacking, [[0]])
     # An answer that lacks an output says nothing of it.

@@ -23,7 +23,7 @@ from tritonproof.accuracy.precision_cost import inferred_limits
 from tritonproof.accuracy.stages import IN_FLIGHT, IN_FLIGHT_BYTES
 from tritonproof.host.locks import OnWait
 from tritonproof.measure.job import Job, LoadData
-from tritonproof.measure.verifying import ask_once
+from tritonproof.measure.verifying import ask_samples
 from tritonproof.record.schema import Accuracy, GateResult, LoadPoint, SameAnswers
 from tritonproof.serve.server import Server
 from tritonproof.spec import Arrays, Model
@@ -57,7 +57,7 @@ class ServedModel:
     """The device, cpu or cuda, of a model whose precision only its answers show; empty if that is known."""
 
     @property
-    def samples(self) -> int:
+    def sample_count(self) -> int:
         """The number of different samples to send."""
         return len(self.data.ids)
 
@@ -95,7 +95,7 @@ def ask(
     arrival. Raises ProofError if one fails."""
     requests = [np.asarray(samples, int) for samples in sample_indices]
     point = LoadPoint("online", max(map(len, requests), default=1), in_flight)
-    return ask_once(Job(served.server, served.name, served.model, point, "none", served.data), requests)
+    return ask_samples(Job(served.server, served.name, served.model, point, "none", served.data), requests)
 
 
 AnswersBySample = Mapping[int, Arrays]
@@ -162,7 +162,7 @@ class CheckedGate(NamedTuple):
 
 def ask_one_by_one(served: ServedModel) -> SingleRequestAnswers:
     """The answers to all samples, each sent alone, one after the other, and to the same requests again."""
-    requests = [[sample] for sample in range(served.samples)]
+    requests = [[sample] for sample in range(served.sample_count)]
     rows, repeats = rows_of(ask(served, requests)), ask(served, requests)
     limits = limits_for(served, rows)
     return single_request_answers(served.data.ids, rows, limits, repeats, served.least_noise)

@@ -12,8 +12,6 @@ import numpy as np
 
 from tritonproof.spec import Split
 
-# --- the words ----------------------------------------------------------------------------------------------
-
 # Onsets and codas share no letter, so that greedy WordPiece finds the syllables of a name.
 _ONSETS, _VOWELS, _CODAS = "bdfghklmpstvzw", "aeiou", ("", "n", "r")
 SYLLABLES = tuple(onset + vowel + coda for onset in _ONSETS for vowel in _VOWELS for coda in _CODAS)

@@ -17,8 +17,6 @@ from tritonproof.base.sanitize import is_printable
 from tritonproof.safe_io.files import json_in, readable, text
 from tritonproof.spec import Arrays
 
-# --- files -------------------------------------------------------------------------------------------------
-
 Articles = Sequence[Mapping[str, Any]]
 """The `data` of a SQuAD v1.1 file: articles of paragraphs, each with its context and its questions."""
 _FIX = "give SQuAD's dev-v1.1.json"

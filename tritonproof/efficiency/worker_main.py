@@ -23,7 +23,7 @@ import numpy as np
 
 
 def main(folder: Path) -> None:
-    """LoadResult, then answer until the pipe closes or the process is killed."""
+    """Load, then answer until the pipe closes or the process is killed."""
     job = json.loads((folder / "job.json").read_text())
     rows = [np.load(path, allow_pickle=True) for path in job["inputs"]]  # texts, which the caller pickled
     with (folder / "requests").open() as requests, (folder / "answers").open("w") as answers:

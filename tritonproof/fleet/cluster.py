@@ -42,7 +42,6 @@ class Node:
 
     @property
     def target(self) -> Target:
-        """The suite's target for its hardware."""
         named = [recognise(f"NVIDIA {name}") for name in self.accelerators]
         known = (target for target in named if target is not OTHER_GPU)
         return next(known, OTHER_GPU if named else CPU)
@@ -100,7 +99,6 @@ class Fleet:
 
     @property
     def nodes(self) -> list[Node]:
-        """The nodes that take tasks now."""
         return nodes_from(self.ray.nodes())
 
 

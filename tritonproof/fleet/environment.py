@@ -51,7 +51,6 @@ def pack(root: Path, *, code_alone: bool = False) -> bytes:
 
 
 def unpack(content: bytes, folder: Path) -> None:
-    """Unpack what `pack` returned into a folder."""
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         archive.extractall(folder)
 

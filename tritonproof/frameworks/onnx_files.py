@@ -114,7 +114,6 @@ def _tensor(value: Any, path: Path) -> Tensor:
 
 
 def _model(path: Path) -> Any:
-    """The ModelProto, without weights that lie apart."""
     import onnx
 
     name, fix = "the ONNX file", "check its size and digest; a pointer of Git LFS is a text of three lines"

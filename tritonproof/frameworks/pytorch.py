@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
     State = Mapping[str, torch.Tensor]
 
-# --- checkpoints -------------------------------------------------------------------------------------------
-
 _FLOATING = re.compile(r"(torch\.)?b?float\d+(_\w+)?")
 """The names of PyTorch's and NumPy's types of floating-point numbers, with those that have 8 bits."""
 _SHOWN_KEYS = 3

@@ -15,7 +15,6 @@ _TF32_STEP = 1 << 13
 
 
 def _shortened(x: Any) -> Any:
-    """A tensor of PyTorch, rounded to TF32."""
     import torch
 
     short = ((x.contiguous().view(torch.int32) + _TF32_STEP // 2) & -_TF32_STEP).view(torch.float32)
@@ -152,7 +151,7 @@ def rounded_pytorch(network: Any, precision: str, weight_bits: int = 8) -> tuple
 
 
 def _round_weights(network: Any, precision: str, bits: int) -> None:
-    """Round all weights to fewer bits; for INT8 the kernels and profiles."""
+    """Round all weights to fewer bits; for INT8 the kernels and matrices."""
     import torch
     from torch import nn
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from msgspec import structs
 
-from tritonproof.ratios import FALSE_ALARMS, Speeds, paired_chance, paired_ratio, shown_by_holm
+from tritonproof.ratios import FALSE_ALARMS, Speeds, paired_p_value, paired_ratio, shown_by_holm
 from tritonproof.record.schema import Estimate, SpeedComparison, Verdict
 
 FIRST_LOOK = 8
@@ -100,14 +100,14 @@ def with_p99(comparison: SpeedComparison, current_ms: Speeds, baseline_ms: Speed
     call any point's p99 longer by chance, and each point has an even share of it. There is only one look, see
     `is_settled`."""
     limit = 1 - comparison.allowed_slowdown
-    chance = paired_chance(1 / np.array(current_ms), 1 / np.array(baseline_ms), limit)
+    chance = paired_p_value(1 / np.array(current_ms), 1 / np.array(baseline_ms), limit)
     longer = chance <= FALSE_ALARMS / comparison.points
     return structs.replace(comparison, p99_ratio=paired_ratio(current_ms, baseline_ms), p99_is_longer=longer)
 
 
 def _chance(current: Speeds, baseline: Speeds, plan: ComparisonPlan, share: float) -> float:
     """The chance to call a build slower that is just as slow as allowed, over all looks."""
-    return min(1.0, paired_chance(current, baseline, 1 - plan.allowed_slowdown) / share)
+    return min(1.0, paired_p_value(current, baseline, 1 - plan.allowed_slowdown) / share)
 
 
 def is_settled(

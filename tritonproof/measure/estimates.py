@@ -37,8 +37,6 @@ class Timeline:
 
 @dataclass(frozen=True)
 class SteadyPass:
-    """The steady part of one pass."""
-
     completed: float
     """Requests; in a closed loop by Little's law, and so in general no whole number."""
     duration_s: float

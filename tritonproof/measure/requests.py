@@ -40,8 +40,8 @@ class Requests:
 
 
 @contextlib.contextmanager
-def prepared(job: Job, which: Sequence[np.ndarray], in_flight: int) -> Iterator[Requests]:
-    """Requests for these samples of the load data, by their indices and all of one batch size, at most
+def prepared_requests(job: Job, batches: Sequence[np.ndarray], in_flight: int) -> Iterator[Requests]:
+    """Requests for batches of the load data, by the samples' indices and all of one size, at most
     `in_flight` at a time, through the load's own kind of shared memory, for the length of the block.
 
     If a tensor has no fixed size in bytes, messages carry the tensors instead. Raises ProofError if the
@@ -56,7 +56,7 @@ def prepared(job: Job, which: Sequence[np.ndarray], in_flight: int) -> Iterator[
         and all(tensor.has_fixed_size and tensor.dtype != "BF16" for tensor in tensors)
     )
     if job.shared_memory != "none" and has_fixed_sizes:
-        with _in_shared_memory(job, which, in_flight) as requests:
+        with _in_shared_memory(job, batches, in_flight) as requests:
             yield requests
     elif job.shared_memory == "cuda":
         raise NotAvailableError(
@@ -64,7 +64,7 @@ def prepared(job: Job, which: Sequence[np.ndarray], in_flight: int) -> Iterator[
             fix="leave --shared-memory cuda out",
         )
     else:
-        messages = [message_of(job, job.data.inputs(samples)) for samples in which]
+        messages = [message_of(job, job.data.inputs(samples)) for samples in batches]
         yield in_messages(messages, batched=job.model.batched)
 
 
@@ -93,16 +93,16 @@ def request_for(name: str, model: Model, inputs: Arrays) -> Any:
 
 
 @contextlib.contextmanager
-def _in_shared_memory(job: Job, which: Sequence[np.ndarray], slots: int) -> Iterator[Requests]:
+def _in_shared_memory(job: Job, batches: Sequence[np.ndarray], slots: int) -> Iterator[Requests]:
     """Inputs of all requests in one region of shared memory, then a place for each answer in flight."""
     from tritonclient.grpc import service_pb2
     from tritonclient.utils import triton_to_np_dtype
 
-    batch = len(which[0])
+    batch = len(batches[0])
     input_sizes = {name: values[0].nbytes * batch for name, values in job.data.rows.items()}
     output_sizes = {tensor.name: tensor.row_bytes * batch for tensor in job.model.outputs}
     (_, request_bytes), (outputs, slot_bytes) = _layout(input_sizes), _layout(output_sizes)
-    first_slot = request_bytes * len(which)
+    first_slot = request_bytes * len(batches)
     starts = [first_slot + slot_bytes * slot for slot in range(slots)]
     not_written = bytes([_NOT_WRITTEN]) * slot_bytes
     region_of: Any = cuda_region if job.shared_memory == "cuda" else shared_region
@@ -117,7 +117,7 @@ def _in_shared_memory(job: Job, which: Sequence[np.ndarray], slots: int) -> Iter
                 fix="another --shared-memory, if the server is on another host or was started without it",
             ) from error
         input_messages, output_messages = [], []
-        for number, samples in enumerate(which):
+        for number, samples in enumerate(batches):
             request = service_pb2.ModelInferRequest(model_name=job.name)
             places, _ = _layout(input_sizes, request_bytes * number)
             for tensor in job.model.inputs:
@@ -149,7 +149,7 @@ def _in_shared_memory(job: Job, which: Sequence[np.ndarray], slots: int) -> Iter
         def keep(slot: int, answer: bytes) -> RawAnswer:
             return answer, memory[starts[slot] : starts[slot] + slot_bytes]
 
-        yield Requests(len(which), message, keep, read)
+        yield Requests(len(batches), message, keep, read)
 
 
 def _layout(sizes: Mapping[str, int], start: int = 0) -> tuple[dict[str, slice], int]:

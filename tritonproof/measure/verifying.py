@@ -21,7 +21,7 @@ from tritonproof.accuracy.expected import Answer, AnswerLimits, expect
 from tritonproof.accuracy.precision_cost import inferred_limits
 from tritonproof.base.errors import ProofError
 from tritonproof.measure.job import AnswerCheck, Job, LoadData, PassResult, RunPass
-from tritonproof.measure.requests import RawAnswer, Requests, prepared
+from tritonproof.measure.requests import RawAnswer, Requests, prepared_requests
 from tritonproof.record.schema import LoadPoint, VerifiedAnswers
 from tritonproof.serve.connection import REQUEST_S, HangsError, error_text, grpc_channel
 from tritonproof.spec import Arrays, Case
@@ -38,13 +38,13 @@ _SOON_S = 1.0
 
 
 def answer_check(
-    case: Case, data: LoadData, converted: Callable[[Arrays], Arrays], batch: int, limits: AnswerLimits
+    case: Case, data: LoadData, oracle: Callable[[Arrays], Arrays], batch: int, limits: AnswerLimits
 ) -> AnswerCheck:
     """The check against the converted model's answers to the load data, in batches of `batch` rows."""
     row_bytes = sum(tensor.row_bytes for tensor in (*case.model.inputs, *case.model.outputs))
     size = max(1, min(batch, _MAX_BYTES // row_bytes))
     parts = [
-        converted({name: values[start : start + size] for name, values in data.rows.items()})
+        oracle({name: values[start : start + size] for name, values in data.rows.items()})
         for start in range(0, len(data.ids), size)
     ]
     outputs = {
@@ -73,7 +73,7 @@ def verify(check: AnswerCheck, answers: Sequence[Answer], duration_s: float) -> 
 
 def ask_server(job: Job, seconds: float) -> list[Answer]:
     """Answers of a server to the job's requests, sent again and again for so many seconds."""
-    return ask_once(job, job.data.requests(job.point.batch), seconds)
+    return ask_samples(job, job.data.requests(job.point.batch), seconds)
 
 
 def verifying(run_pass: RunPass, ask: Callable[[Job, float], Sequence[Answer]] = ask_server) -> RunPass:
@@ -101,14 +101,14 @@ def verifying(run_pass: RunPass, ask: Callable[[Job, float], Sequence[Answer]] =
     return run_and_verify
 
 
-def ask_once(job: Job, which: Sequence[np.ndarray], seconds: float | None = None) -> list[Answer]:
-    """Answers of a server to requests that hold these samples, by their indices and all of one batch size,
+def ask_samples(job: Job, batches: Sequence[np.ndarray], seconds: float | None = None) -> list[Answer]:
+    """Answers of a server to requests for these batches, by the samples' indices and all of one size,
     each sent once, or for so many seconds; as many in flight as the point has, and by the load's transport.
     Requests are made before and answers read afterwards, so that this client takes little CPU. Raises
     ProofError if a request fails or there is no room for the tensors."""
-    with prepared(job, which, job.point.concurrency or _IN_FLIGHT_AT_A_RATE) as requests:
+    with prepared_requests(job, batches, job.point.concurrency or _IN_FLIGHT_AT_A_RATE) as requests:
         answers = closed_loop(job, requests, seconds)
-        return [Answer(which[number], requests.read(kept)) for number, kept in answers]
+        return [Answer(batches[number], requests.read(kept)) for number, kept in answers]
 
 
 def closed_loop(job: Job, requests: Requests, seconds: float | None = None) -> list[tuple[int, RawAnswer]]:

@@ -107,5 +107,4 @@ def picture(title: str, pixels: np.ndarray) -> Part:
 
 
 def rows_of(kept: Arrays, rows: np.ndarray) -> Arrays:
-    """Some rows of the kept outputs."""
     return {name: values[rows] for name, values in kept.items()}

@@ -263,7 +263,6 @@ def digits(split: Split) -> Samples:
 
 
 def classes(kept: Arrays) -> np.ndarray:
-    """The predicted classes, [N]."""
     return kept["classes"]
 
 

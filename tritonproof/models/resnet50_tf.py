@@ -82,7 +82,6 @@ def variables(model: "Network") -> dict[str, Any]:
 
 
 def _from_checkpoint(model: "Network", path: Path) -> FrameworkModel:
-    """The network with a checkpoint's weights."""
     state, name, digest = read_checkpoint(path)
     load_strictly(variables(model), state, path)
     return FrameworkModel(model, f"{name}, sha256 {digest[:12]}", digest, trained=True)

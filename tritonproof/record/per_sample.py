@@ -33,8 +33,6 @@ class Sample(Struct, frozen=True):
 
 
 class SampleScores(Struct, frozen=True):
-    """The samples of a ledger."""
-
     case: CaseKey
     digest: Text
     """The build's digest; a file of another build says nothing about the record."""

@@ -253,7 +253,7 @@ GATES = {
     "declared": "answers have the outputs, types and shapes that are declared, and finite numbers",
     "largest-batch": "batches of the declared sizes are answered, and one more row is refused",
     "recorded": "answers are the recorded ones",
-    "reloaded": "a request gets the same answer after the model was loaded anew",
+    "reloaded": "a request gets the same answer after a reload",
     "baseline": "answers are those of the other repository, or of the other Triton",
 }
 """The gates that need no ground truth, by GateResult.gate, and their demands."""
@@ -528,7 +528,7 @@ MARKS = {
     "gpu-throttled": "the GPU lowered its clocks",
     "gpu-shared": "other programs used the GPU",
 }
-"""The codes of Load.marks and their meanings."""
+"""The codes of LoadResult.marks and their meanings."""
 
 
 class Mark(Struct, frozen=True):
@@ -608,7 +608,7 @@ class SpeedComparison(Struct, frozen=True):
     """The slow-down that passes: 0.03 lets the ratio be 0.97."""
     verdict: Annotated[Verdict, SPEED]
     """failed: the whole interval lies below the limit, and that is shown among all points of the run; passed:
-    the whole interval lies above; not shown: neither."""
+    the whole interval lies above; inconclusive: neither."""
     passes: Count
     """The passes of each build in the ratio."""
     seconds_to_settle: Annotated[Number | None, SPEED]
@@ -630,7 +630,7 @@ class LatencyBudget(Struct, frozen=True):
     budget_ms: Positive
     source: Text
     verdict: Verdict
-    """passed: the whole interval of the latency is within the budget; failed: beyond; not shown: neither."""
+    """passed: the latency's whole interval is within the budget; failed: beyond; inconclusive: neither."""
 
 
 class LoadResult(Struct, frozen=True):
@@ -739,8 +739,8 @@ class Search(Struct, frozen=True):
     deployment: Deployment
     load: LoadResult
     verdict: Verdict
-    """passed: the whole interval of the percentile keeps the budget; not shown: only its value does; failed:
-    no configuration keeps it, and this one is nearest."""
+    """passed: the percentile's whole interval keeps the budget; inconclusive: only its value does; failed: no
+    configuration keeps it, and this one is nearest."""
     lead: Annotated[Estimate | None, SPEED]
     """The winner's throughput over the runner-up's; None without a runner-up."""
     configurations: Count
@@ -781,7 +781,7 @@ class Growth(Struct, frozen=True):
     """The requests or loadings of the slope."""
     verdict: Verdict
     """passed: a leak of the least size would have been found, and there is none; failed: it grows without
-    end, more than an allocator does; not shown: neither."""
+    end, more than an allocator does; inconclusive: neither."""
 
 
 class Soak(Struct, frozen=True):

@@ -22,8 +22,6 @@ from tritonproof.reports.tables.summary import machine_blocks, summary
 from tritonproof.reports.tables.table import Block
 from tritonproof.reports.text.publishable import Publishable, name_of
 
-# --- markers -----------------------------------------------------------------------------------------------
-
 
 class Kind(NamedTuple):
     """What a marker may ask for."""

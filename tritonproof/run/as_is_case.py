@@ -66,7 +66,6 @@ class AsIsCase:
         return self.case.format.library, start, self.first_request.answer
 
     def load(self, *_scenario_and_deployment: object) -> str:
-        """Load it, even if it is loaded, from the files in its folder; returns the backend that serves it."""
         assert self.loaded.source.folder is not None
         self.server.load_as_is(self.loaded.source.folder)
         return self.case.format.library

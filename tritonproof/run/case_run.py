@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,12 +17,11 @@ from tritonproof.accuracy.ledger import missing_options
 from tritonproof.accuracy.precision_cost import PrecisionCost, answer_limits, measure_cost
 from tritonproof.accuracy.precisions import tolerance_of
 from tritonproof.accuracy.stages import StageAnswers, compare_conversion, evaluate_in_process
-from tritonproof.base.errors import AccuracyError, ProofError
+from tritonproof.base.errors import AccuracyError
 from tritonproof.build.builds import BuiltModel
 from tritonproof.consistency.served import CheckedGate, ServedModel, SingleRequestAnswers, ask_one_by_one
-from tritonproof.efficiency import machine_peak
 from tritonproof.frameworks import pytorch
-from tritonproof.host import locks, machine
+from tritonproof.host import machine
 from tritonproof.measure.job import AnswerCheck, Job, LoadData, input_data
 from tritonproof.measure.measurement import Outcome
 from tritonproof.measure.verifying import answer_check
@@ -30,9 +29,9 @@ from tritonproof.record import schema
 from tritonproof.record.schema import Deployment, LoadPoint, Scenario
 from tritonproof.run.as_is_case import AsIsCase, serve_as_is
 from tritonproof.run.converted_case import ConvertedCase, build_baseline, convert
-from tritonproof.run.model_run import ModelRun
+from tritonproof.run.model_run import ModelRun, SuiteRun
 from tritonproof.run.once import forget, is_made, once, shared_once
-from tritonproof.run.progress import Progress
+from tritonproof.run.source import Source
 from tritonproof.serve.backends import check_supported, serving_of
 from tritonproof.serve.launch import serve
 from tritonproof.serve.server import Server
@@ -52,32 +51,6 @@ class Role:
     """The run's name in progress and errors; empty for the case's."""
     samples_of: "CaseRun | None" = None
     """The run whose samples it uses; None for its own."""
-
-
-@dataclass
-class SuiteRun:
-    """What all cases of a run share: what is selected, and what was measured for earlier ones."""
-
-    points: Mapping[str, Sequence[LoadPoint]] | None = None
-    """The load points of each case to measure; None for all that the settings ask for."""
-    compared_points: int = 1
-    """How many load points this run measures, and so how many may be compared with a baseline."""
-    run_id: str = field(default_factory=lambda: machine.own_run()[0])
-    peaks: dict[machine_peak.PeakKind, schema.Estimate | ProofError] = field(default_factory=dict)
-    """The machine's peaks measured so far, or why one could not be."""
-
-    def measure_peak(self, kind: machine_peak.PeakKind, progress: Progress) -> schema.Estimate | ProofError:
-        """The machine's peak, measured with the machine to ourselves unless it is known, or why it was not.
-        It takes gigabytes of a GPU's memory, so a suite measures it before its first server starts."""
-        if kind not in self.peaks:
-            text = "the machine's peak: "
-            with locks.hold_machine(exclusive=True, on_wait=progress.waits(f"{text}wait for the machine")):
-                progress.say(f"{text}measure {kind[1].upper()}")
-                try:
-                    self.peaks[kind] = machine_peak.peak_per_s(kind)
-                except ProofError as error:
-                    self.peaks[kind] = error.with_traceback(None)  # which would keep a model in memory
-        return self.peaks[kind]
 
 
 @dataclass(frozen=True)
@@ -129,7 +102,7 @@ class CaseRun(contextlib.ExitStack):
     # --- what is served -------------------------------------------------------------------------------------
 
     @once
-    def source(self) -> ConvertedCase | AsIsCase:
+    def source(self) -> Source:
         """Where the case, its build, its server and its expected answers come from."""
         if not self.requested.model.as_is:
             return ConvertedCase(self, self.requested, convert(self))
@@ -149,7 +122,6 @@ class CaseRun(contextlib.ExitStack):
 
     @property
     def samples(self) -> Samples:
-        """The evaluation split of the model."""
         return self.source.samples
 
     @once
@@ -167,7 +139,7 @@ class CaseRun(contextlib.ExitStack):
         return self.source.make_build()
 
     @once
-    def oracle(self) -> Callable[[Any], Mapping[str, Any]]:
+    def oracle(self) -> Callable[[Arrays], Arrays]:
         """The source of the expected answers, in testing's term, a function of inputs by name: the converted
         model in process; for --repository the model's own server, which gets each row alone."""
         return self.source.open_oracle()
@@ -225,15 +197,15 @@ class CaseRun(contextlib.ExitStack):
         self.deployed = Deployed(scenario, new_deployment, backend, first_answer)
         return self.deployed
 
-    def load_model(self, scenario: Scenario, deployment: Deployment, *, anew: bool = False) -> str:
-        """Load the case on its server, even if it is loaded; returns the backend that serves it. If `anew`,
-        it is unloaded before, and gets one request."""
-        if anew:
-            self.server.unload(self.server.name_of(self.case))
-        backend = self.source.load(scenario, deployment)
-        if anew:
-            self.timed_answer(1)
-        return backend
+    def load_model(self, scenario: Scenario, deployment: Deployment) -> str:
+        """Load the case on its server, even if it is loaded; returns the backend that serves it."""
+        return self.source.load(scenario, deployment)
+
+    def reload_model(self, scenario: Scenario, deployment: Deployment) -> None:
+        """Unload the case from its server, load it again, and send it one request."""
+        self.server.unload(self.server.name_of(self.case))
+        self.load_model(scenario, deployment)
+        self.timed_answer(1)
 
     def timed_answer(self, batch: int) -> tuple[float, Arrays]:
         """Send a request of `batch` copies of the first sample; returns its seconds and its answer."""

@@ -42,16 +42,16 @@ def with_baselines(run: CaseRun, baseline: CaseRun, jobs: Sequence[Job]) -> Sequ
         backend = baseline.load_model(scenario, baseline.deployment)
     else:
         backend, largest = baseline.deploy(scenario).backend, baseline.deployment.max_batch_size
-    text = run.settings.baseline_name
+    name = run.settings.baseline_name
     if run.settings.against_triton is not None:
-        text = f"Triton {baseline.server.version}, {text}"
-        run.progress.note(f"{run.case} against {text}: served by its {backend} backend")
+        name = f"Triton {baseline.server.version}, {name}"
+        run.progress.note(f"{run.case} against {name}: served by its {backend} backend")
     allowed = run.settings.thresholds.allowed_slowdown(run.case, run.settings.allowed_slowdown)
-    plan = ComparisonPlan(text, allowed, run.suite_run.compared_points)
+    plan = ComparisonPlan(name, allowed, run.suite_run.compared_points)
     states = [point_state.PointState(point_state.Side(job)) for job in jobs]
-    name = baseline.server.name_of(run.case)
+    loaded_as = baseline.server.name_of(run.case)
     return [
-        point_state.with_baseline(state, baseline.server, name, plan)
+        point_state.with_baseline(state, baseline.server, loaded_as, plan)
         if state.point.batch <= largest
         else state  # measured by itself
         for state in states
@@ -68,7 +68,7 @@ def reloader(run: CaseRun, baseline: CaseRun, scenario: Scenario) -> Callable[[]
     def load() -> None:
         run.say("load both builds anew")
         for side in random.sample(sides, len(sides)):
-            side.load_model(scenario, side.deployment, anew=True)
+            side.reload_model(scenario, side.deployment)
 
     return load
 
@@ -86,40 +86,40 @@ def compare_with_baseline(run: CaseRun) -> tuple[CheckedGate, BaselineComparison
 
 
 def _compare(run: CaseRun) -> tuple[CheckedGate, BaselineComparison]:
-    baseline, text, model = run.baseline, run.settings.baseline_name, run.case.model
+    baseline, name, model = run.baseline, run.settings.baseline_name, run.case.model
     if baseline is None:
-        what = f"{model.name} is new: {text} has no such model to compare it with"
+        what = f"{model.name} is new: {name} has no such model to compare it with"
         raise NotAvailableError(what, where=run.case)
     with run.hold_machine(exclusive=False):
-        gate = _compare_answers(run, baseline, text)
+        gate = _compare_answers(run, baseline, name)
     wrong = "; ".join(filter(None, [*_lost_by_clients(run, baseline), gate.result.wrong]))
     new_warnings = warnings_in(run.server.log)
     for known_warning in warnings_in(baseline.server.log):
         new_warnings.pop(known_warning, None)
     sides = _served_side(run), _served_side(baseline)
     with run.hold_machine(exclusive=True):
-        run.say("load the model again", f"in turns with {text}")
+        run.say("load the model again", f"in turns with {name}")
         loadings_s = _loads_in_turns(run, baseline)
-    here, there = (
+    current_side, baseline_side = (
         structs.replace(side, loadings_s=tuple(side_loads_s))
         for side, side_loads_s in zip(sides, loadings_s, strict=True)
     )
     gate = gate._replace(result=structs.replace(gate.result, wrong=wrong))
-    return gate, BaselineComparison(text, here, there, tuple(new_warnings.values())[:20])
+    return gate, BaselineComparison(name, current_side, baseline_side, tuple(new_warnings.values())[:20])
 
 
-def _compare_answers(run: CaseRun, baseline: CaseRun, text: str) -> CheckedGate:
+def _compare_answers(run: CaseRun, baseline: CaseRun, baseline_name: str) -> CheckedGate:
     model = run.case.model
     if model.exchange != baseline.case.model.exchange:
         return CheckedGate(GateResult("baseline", 0, "the configuration"))
     if model.exchange == "single":
-        run.say("answers beside the other's", text)
-        ours = run.served_online, run.single_answers
-        theirs = baseline.served_online, baseline.single_answers
-        return compare_servers(ours, theirs, remaining_data(model, run.samples), text)
-    run.say("the same messages to the other", text)
+        run.say("answers beside the baseline's", baseline_name)
+        current = run.served_online, run.single_answers
+        other = baseline.served_online, baseline.single_answers
+        return compare_servers(current, other, remaining_data(model, run.samples), baseline_name)
+    run.say("the same messages to the baseline", baseline_name)
     servers = run.server, baseline.server
-    return CheckedGate(compare_server_conversations(*servers, model, run.samples, text))
+    return CheckedGate(compare_server_conversations(*servers, model, run.samples, baseline_name))
 
 
 def _lost_by_clients(run: CaseRun, baseline: CaseRun) -> list[str]:

@@ -3,9 +3,9 @@
 import contextlib
 import dataclasses
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tritonproof.build import baselines, in_process
 from tritonproof.build.baselines import Baseline
@@ -56,14 +56,13 @@ class ConvertedCase:
         with run.hold_machine(exclusive=False):
             return run.enter_context(triton)
 
-    def open_oracle(self) -> Callable[[Any], Mapping[str, Any]]:
+    def open_oracle(self) -> Callable[[Arrays], Arrays]:
         run = self.run
         engines = in_process.engine_folder(run.build.case, run.build.digest)
         with run.hold_machine(exclusive=False):
             return in_process.open_in_process(self.case, run.build.artifact, run.deployment, engines)
 
     def deploy(self, scenario: Scenario, deployment: Deployment) -> tuple[str, Start, Arrays]:
-        """Load it and send the first request; returns its backend, how long that took, and the answer."""
         run = self.run
         run.say(f"load into Triton ({scenario})")
         with run.hold_machine(exclusive=False):
@@ -75,13 +74,12 @@ class ConvertedCase:
         return backend, start, first_answer
 
     def load(self, scenario: Scenario, deployment: Deployment) -> str:
-        """Load it on its server, even if it is loaded; returns the backend that serves it."""
         run = self.run
         if not self.keeps_config:
             return run.server.load(run.build, deployment, scenario)
         config = baselines.config_of(run.build.folder)
         run.server.load_as_is(run.build.folder, baselines.for_scenario(config, self.case, scenario))
-        return ""
+        return str(config.backend or config.platform)
 
     def joins_requests(self, scenario: Scenario) -> bool:
         return scenario == "online"

@@ -42,7 +42,7 @@ def measure_efficiency(run: CaseRun) -> list[Efficiency]:
     best_loads = best_points.best_points(run.case, known_loads(run))
     deployed = run.deploy(best_loads[0].scenario)
     if run.server.kind == "remote":
-        what = "the in-process baseline must run on the server's machine, and this server is remote"
+        what = "the artifact in process must run on the server's machine, and this server is remote"
         raise NotAvailableError(what, where=f"--triton {run.server.url}", fix="run the suite there")
     with contextlib.ExitStack() as stack:
         with run.hold_machine(exclusive=False):

@@ -1,15 +1,19 @@
-"""What the cases of a model on a target share in a run, such as its weights and the framework's answers."""
+"""What the cases of a model on a target share, such as its weights, and what all cases of a run share."""
 
 import contextlib
 import functools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from tritonproof.accuracy.stages import StageAnswers, evaluate_in_process, framework_model_on
+from tritonproof.base.errors import ProofError
+from tritonproof.efficiency import machine_peak
 from tritonproof.frameworks import flops
-from tritonproof.host import locks
+from tritonproof.host import locks, machine
+from tritonproof.record import schema
+from tritonproof.record.schema import LoadPoint
 from tritonproof.run.once import once, shared_once
 from tritonproof.run.progress import Progress, lines_to
 from tritonproof.settings.available_models import AvailableModels
@@ -72,3 +76,29 @@ class ModelRun(contextlib.ExitStack):
     def operations(self) -> float | None:
         """Floating-point operations of one inference; None if the framework cannot count."""
         return flops.count(self.model, self.weights.network, self.samples.read([0]))
+
+
+@dataclass
+class SuiteRun:
+    """What all cases of a run share: what is selected, and what was measured for earlier ones."""
+
+    points: Mapping[str, Sequence[LoadPoint]] | None = None
+    """The load points of each case to measure; None for all that the settings ask for."""
+    compared_points: int = 1
+    """How many load points this run measures, and so how many may be compared with a baseline."""
+    run_id: str = field(default_factory=lambda: machine.own_run()[0])
+    peaks: dict[machine_peak.PeakKind, schema.Estimate | ProofError] = field(default_factory=dict)
+    """The machine's peaks measured so far, or why one could not be."""
+
+    def measure_peak(self, kind: machine_peak.PeakKind, progress: Progress) -> schema.Estimate | ProofError:
+        """The machine's peak, measured with the machine to ourselves unless it is known, or why it was not.
+        It takes gigabytes of a GPU's memory, so a suite measures it before its first server starts."""
+        if kind not in self.peaks:
+            text = "the machine's peak: "
+            with locks.hold_machine(exclusive=True, on_wait=progress.waits(f"{text}wait for the machine")):
+                progress.say(f"{text}measure {kind[1].upper()}")
+                try:
+                    self.peaks[kind] = machine_peak.peak_per_s(kind)
+                except ProofError as error:
+                    self.peaks[kind] = error.with_traceback(None)  # which would keep a model in memory
+        return self.peaks[kind]

@@ -112,7 +112,7 @@ def run_gate(run: CaseRun, gate: str) -> CheckedGate:
 def _check_gate(run: CaseRun, gate: GateCheck) -> CheckedGate:
     served, alone = run.served_online, run.single_answers
     if gate.after_reload:
-        served = _load_anew(run)
+        served = _reload(run)
     else:
         run.deploy("online")
     if gate.needs_configuration and run.as_is_case and "configuration" in run.as_is_case.loaded.unreported:
@@ -132,7 +132,7 @@ def _answers_folder(run: CaseRun) -> AnswersFolder | None:
     return AnswersFolder(folder, name, run_id, on_wait)
 
 
-def _load_anew(run: CaseRun) -> ServedModel:
+def _reload(run: CaseRun) -> ServedModel:
     """Load the case again: a converted one for offline, after online."""
     check_may_reload(run)
     served = run.served_model(run.deploy("offline"))

@@ -76,8 +76,6 @@ def search(run: CaseRun) -> Iterator[Search]:
 
 @dataclass(frozen=True)
 class ConvertedSearch:
-    """A converted case, whose deployment varies."""
-
     run: CaseRun
 
     def space(self, goal: Goal) -> Space:

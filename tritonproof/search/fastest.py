@@ -75,8 +75,6 @@ class Proof:
 
 @dataclass(frozen=True)
 class Result:
-    """The result of a search."""
-
     winner: Proof
     lead: Estimate | None
     """Throughput over the runner-up's; None if no other kept the budget."""
@@ -228,8 +226,8 @@ def proof_of(choice: OperatingPoint, state: PointState, goal: Goal) -> Proof:
 
 
 def latency_verdict(latency_ms: Estimate, passes: Sequence[SteadyPass], goal: Goal) -> Verdict:
-    """Passed if the percentile's whole interval keeps the budget, and at a rate MLPerf's rule too; not shown
-    if only its value does; failed also if the server falls behind its rate."""
+    """Passed if the percentile's whole interval keeps the budget, and at a rate MLPerf's rule too;
+    inconclusive if only its value does; failed also if the server falls behind its rate."""
     if not estimates.keeps_up(passes):
         return "failed"
     if keeps_budget(latency_ms, passes, goal) and (goal.arrivals is None or _is_certified(passes, goal)):

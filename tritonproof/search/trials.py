@@ -33,8 +33,6 @@ class Trial:
 
 @dataclass(frozen=True)
 class OperatingPoint:
-    """A candidate with one of its loads."""
-
     candidate: Candidate
     level: int
     """The place of the load in the candidate's ladder."""

@@ -86,7 +86,7 @@ def load_model(server: Server, source: RepositoryModel, models: Mapping[str, Rep
     config, is_reported = model_config_of(server, source.name)
     unreported = [] if is_reported else ["configuration"]
     question = f"what it has counted of {source.name}"
-    if is_remote and server.ask(question, "get_inference_statistics", source.name) is None:
+    if is_remote and server.query(question, "get_inference_statistics", source.name) is None:
         unreported.append("statistics")
     return LoadedModel(source, called, config, versions, load_s, tuple(unreported))
 
@@ -117,14 +117,14 @@ def list_models(server: Server, names: Sequence[str] = ()) -> list[RepositoryMod
 
 def _index(server: Server) -> Sequence[Any] | None:
     """The server's index of models and their versions; None if it has no such call."""
-    index = server.ask("which models it has", "get_model_repository_index")
+    index = server.query("which models it has", "get_model_repository_index")
     return index and index.models
 
 
 def model_config_of(server: Server, name: str) -> "tuple[ModelConfig, bool]":
     """A loaded model's configuration, and whether the server has it: else it comes from metadata. Raises
     ProofError if the server does not answer or the configuration is invalid."""
-    answer = server.ask(f"how {name} is configured", "get_model_config", name)
+    answer = server.query(f"how {name} is configured", "get_model_config", name)
     try:
         model_config = answer.config if answer is not None else _by_metadata(server, name)
         check_config(model_config)
@@ -137,7 +137,7 @@ def _by_metadata(server: Server, name: str) -> "ModelConfig":
     """A configuration made from a model's metadata. Raises ValueError for unknown types of tensors."""
     from tritonclient.grpc import model_config_pb2 as pb
 
-    metadata = server.ask(f"which inputs {name} has", "get_model_metadata", name)
+    metadata = server.query(f"which inputs {name} has", "get_model_metadata", name)
     if metadata is None or not metadata.inputs or not metadata.outputs:
         what = f"the server says neither how {name} is configured nor which inputs and outputs it has"
         raise ProofError(what, where=name, fix="name them in the model's metadata on the server")
@@ -156,7 +156,7 @@ def _versions(server: Server, model: RepositoryModel) -> tuple[str, ...]:
     """The versions that are ready. Raises ProofError with the server's reason if one does not load."""
     entries = [entry for entry in _index(server) or () if entry.name == model.name and entry.version]
     if not entries and server.kind == "remote":
-        metadata = server.ask(f"which versions {model.name} has", "get_model_metadata", model.name)
+        metadata = server.query(f"which versions {model.name} has", "get_model_metadata", model.name)
         return (
             tuple(one_line(version, MAX_VERSION_CHARS) for version in metadata.versions) if metadata else ()
         )

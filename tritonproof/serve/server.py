@@ -204,7 +204,7 @@ class Server:
             self.client.unregister_system_shared_memory(client_timeout=self.timeouts.answer_s)
             self.client.unregister_cuda_shared_memory(client_timeout=self.timeouts.answer_s)
 
-    def ask(self, question: str, call: str, *arguments: str) -> Any:
+    def query(self, question: str, call: str, *arguments: str) -> Any:
         """The answer to a call of tritonclient's; None if the server lacks it. Raises ProofError without."""
         limit_s = self.timeouts.answer_s
         try:
@@ -217,7 +217,7 @@ class Server:
 
     def statistics(self) -> Sequence[Any]:
         """The server's counts for each version of all models, if it counts any."""
-        answer = self.ask("what it has counted", "get_inference_statistics")
+        answer = self.query("what it has counted", "get_inference_statistics")
         return [] if answer is None else list(answer.model_stats)
 
     def watch_gpu(self) -> contextlib.AbstractContextManager[activity.GpuWatch | None]:

@@ -172,7 +172,6 @@ class ServerSpec:
     access: Access = PLAIN
 
     def __str__(self) -> str:
-        """The value of `--triton` for this server."""
         if self.kind == "remote":
             return self.access.url(self.location)
         return f"{self.kind}:{self.location}" if self.location else self.kind

@@ -50,16 +50,16 @@ def check_batches(case: Case, batches: Iterable[int], settings: Settings) -> Non
 
 
 def load_points(case: Case, scenario: Scenario, settings: Settings) -> list[LoadPoint]:
-    """A case's load points: those that the options ask for, else the matrix's own. Offline has one request in
+    """A case's load points: those that the options ask for, else its profile's. Offline has one request in
     flight of each batch size, online single requests. Request rates alone replace the concurrencies."""
-    matrix = profile_of(case.model, case.target)
+    profile = profile_of(case.model, case.target)
     if scenario == "offline":
         largest = model_deployment(case.model, case.target, settings).max_batch_size
-        fitting = [batch for batch in matrix.batches if batch <= largest]
+        fitting = [batch for batch in profile.batches if batch <= largest]
         # A model of single rows takes no other batch, whatever --batches asks of the run's other models.
         batches = fitting if case.model.takes_single_rows else settings.batches or fitting
         return [LoadPoint("offline", batch, 1) for batch in batches]
-    concurrencies = settings.concurrencies or (() if settings.request_rates else matrix.concurrencies)
+    concurrencies = settings.concurrencies or (() if settings.request_rates else profile.concurrencies)
     rates = [LoadPoint("online", 1, 0, rate, settings.arrivals) for rate in settings.request_rates or ()]
     return [LoadPoint("online", 1, concurrency) for concurrency in concurrencies] + rates
 

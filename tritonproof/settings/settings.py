@@ -74,7 +74,7 @@ class Settings:
     Repeatable. Only these models run, unless -k or a test's id names another. See docs/onnx-file.md."""
     samples: PerModel[Path] = readers.per_model("[NAME=]DIR", existing)
     """The samples for all models of --onnx or --repository, or for the one that is named. Default: inputs
-    that are made up from the shapes and readers. See docs/samples.md."""
+    that are made up from the shapes and types. See docs/samples.md."""
     labels: PerModel[Path] = readers.per_model("[NAME=]FILE", existing)
     """The samples' labels, by their names: CSV, JSON or NumPy. Needs --metric. See docs/samples.md."""
     metric: PerModel[str] = readers.per_model("[NAME=]METRIC")
@@ -336,9 +336,9 @@ class Settings:
         if isinstance(value, tuple):
             return [spec.text(part) for part in value]
         texts = []
-        for name, part in (value.values if isinstance(value, PerModel) else value).items():
-            if model in (None, name) or (name == "" and model in self.onnx):
-                texts.append(f"{name}={spec.text(part)}" if name else spec.text(part))
+        for owner, part in (value.values if isinstance(value, PerModel) else value).items():
+            if model in (None, owner) or (owner == "" and model in self.onnx):
+                texts.append(f"{owner}={spec.text(part)}" if owner else spec.text(part))
         return texts
 
 

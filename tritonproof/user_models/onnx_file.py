@@ -102,7 +102,7 @@ def _model_of(name: str, given: OnnxOptions, path: Path, interface: Interface, b
     )
     if not interface.has_products:
         calibration = None
-        no_int8 = "INT8 has nothing to quantise: there is no matrix product and no convolution"
+        no_int8 = "INT8 has nothing to quantise: there is no profile product and no convolution"
     inputs = sized_inputs(rows, evaluation)
     answers = network_samples.sample_outputs(network, evaluation, batch)
     outputs = tuple(
@@ -126,13 +126,13 @@ def _model_of(name: str, given: OnnxOptions, path: Path, interface: Interface, b
         labelled.metric.score(first, labels[:1], first)
         metrics.insert(0 if labelled.metric.limits else 1, labelled.metric)
         kept_outputs.append(labelled.output)
-    matrix = (
+    profile = (
         DEFAULT_PROFILES["cpu"]
         if batch == "open"
         else ServingProfile(Deployment(1, 1, (), 0, False, True), (1,), (16,))
     )
     warmup = network_samples.computes_zeros(network, evaluation)
-    matrix = dataclasses.replace(matrix, deployment=structs.replace(matrix.deployment, warmup=warmup))
+    profile = dataclasses.replace(profile, deployment=structs.replace(profile.deployment, warmup=warmup))
     excluded = {
         "onnx-int8": no_int8 if calibration is None else None,
         "trt": None if batched else "TensorRT's engines are built for batches",
@@ -149,7 +149,7 @@ def _model_of(name: str, given: OnnxOptions, path: Path, interface: Interface, b
         keep=functools.partial(_keep, rules, kept_outputs),
         metrics=tuple(metrics),
         defined_in=Path(__file__),
-        profiles=dict.fromkeys(("cpu", "gpu"), matrix),
+        profiles=dict.fromkeys(("cpu", "gpu"), profile),
         framework="onnx",
         excluded={format_: reason for format_, reason in excluded.items() if reason is not None},
         tolerances=tolerances,
@@ -160,7 +160,6 @@ def _model_of(name: str, given: OnnxOptions, path: Path, interface: Interface, b
 
 
 def user_tolerance(share: float, agreement: float) -> Tolerance:
-    """The tolerance that --tolerance gives."""
     return Tolerance(share, agreement, "given by --tolerance", is_given=True)
 
 

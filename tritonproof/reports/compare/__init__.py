@@ -217,9 +217,9 @@ def _with_verdicts(cases: Sequence[CaseChange], limit: float) -> list[CaseChange
     """The cases with the verdict on each point among all points: chance alone calls any point slower, or any
     point faster, in at most ratios.FALSE_ALARMS of all comparisons."""
     measured = [point for case in cases for point in case.points if point.ratio is not None]
-    faster = [ratios.unpaired_chance(_speeds(point.before), _speeds(point.after), 1.0) for point in measured]
+    faster = [ratios.unpaired_p_value(_speeds(point.before), _speeds(point.after), 1.0) for point in measured]
     slower = [
-        ratios.unpaired_chance(_speeds(point.after), _speeds(point.before), limit) for point in measured
+        ratios.unpaired_p_value(_speeds(point.after), _speeds(point.before), limit) for point in measured
     ]
     verdicts: dict[int, Verdict] = {}
     shown: Sequence[tuple[Verdict, Sequence[float]]] = (("passed", faster), ("failed", slower))

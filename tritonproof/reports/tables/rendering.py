@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from rich.console import Console
 
-# --- markdown ----------------------------------------------------------------------------------------------
-
 
 def markdown(blocks: Iterable[Block]) -> str:
     return "\n\n".join(_markdown(block) for block in blocks if block)

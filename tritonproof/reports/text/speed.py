@@ -13,8 +13,6 @@ from tritonproof.reports.text.load_point import BUDGET_WORDS, mark_codes
 from tritonproof.reports.text.phrases import counted, format_text, full_point_text, grouped, sentence
 from tritonproof.reports.text.publishable import Publishable, name_of
 
-# --- ranks -------------------------------------------------------------------------------------------------
-
 
 def rank_group(record: Publishable) -> tuple[str, str, int]:
     """Target, model and number of GPUs: formats are ranked within a group."""
