@@ -15,6 +15,7 @@ from tritonproof.accuracy.ledger import (
     accuracy_ledger,
     items_to_inspect,
     missing_options,
+    per_sample_file,
     score_each_sample,
     served_ledger,
 )
@@ -319,6 +320,18 @@ def test_worst_samples_are_ordered_lost_changed_low() -> None:
         (1, "served decides differently from converted"),
         (0, "low top-1"),
     ]
+
+
+def test_worst_sample_is_shown_by_the_framework_and_as_served() -> None:
+    one = toy.case(
+        toy.model(show=lambda _samples, item, *kept: [str(each["classes"][item]) for each in kept])
+    )
+    three = deciding(LABELS, LABELS, with_wrong(4))
+    scores = score_each_sample(one, toy.samples(COUNT), three)
+
+    (sample,) = per_sample_file(one, "digest", toy.samples(COUNT), three, scores).worst
+
+    assert sample.parts == (str(LABELS[4]), str(WRONG[4]))
 
 
 @pytest.mark.parametrize(

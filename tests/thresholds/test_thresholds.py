@@ -106,6 +106,7 @@ def test_limit_of_unmeasurable_metric_is_refused(tmp_path: Path) -> None:
         "[cases]\nmatch = '*'\np99_ms = 5",
         "[[cases]]\nmatch = 'x",
         "[[case]]\nmatch = '*'",
+        "unknown = 1\n[[cases]]\nmatch = '*'\np99_ms = 5",
         "[[cases]]\nlimits = { top-1 = 0.9 }",
         "[[cases]]\nmatch = 'gpu-*'\np99_ms = 5",
         "[[cases]]\nmatch = ' cpu-*'\np99_ms = 5",
