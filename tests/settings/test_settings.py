@@ -12,6 +12,7 @@ from tests.user_models import networks
 from tritonproof.base.errors import InputError
 from tritonproof.measure.stopping import MeasuringPlan
 from tritonproof.search.candidates import Goal
+from tritonproof.settings.option_types import options, sentences
 from tritonproof.settings.settings import Settings, option
 
 DIGITS = "9" * 5000
@@ -35,15 +36,21 @@ class WithColour(Settings):
 
 
 def test_option_is_a_single_field() -> None:
-    options = parsed(["--colour", "RED"], WithColour)
+    given = parsed(["--colour", "RED"], WithColour)
 
-    assert options.colour == "red"
+    assert given.colour == "red"
     assert "The colour of the bars, 5 % of them." in parser(WithColour).format_help()
     for receiver in ("nodes", "builds", ""):
-        assert options.command_line(receiver)[-2:] == ["--colour", "red"]
+        assert given.command_line(receiver)[-2:] == ["--colour", "red"]
     with pytest.raises(InputError, check=lambda error: error.where == "--repository --colour"):
         parsed(["--colour", "RED", "--repository", "."], WithColour)
     assert parsed([], WithColour).colour is None
+
+
+def test_every_option_has_a_sentence_and_a_value_a_reader() -> None:
+    for name, spec in options(Settings).items():
+        assert sentences(Settings).get(name), f"write a sentence below the field {name}"
+        assert spec.metavar is None or callable(spec.read), f"{name} has no reader"
 
 
 def test_header_lists_given_options(collect: Collect) -> None:

@@ -13,8 +13,9 @@ from tritonproof.spec import Device, Format
 def all_formats() -> tuple[Format, ...]:
     """Every format of this folder, in the order of their names."""
     modules = [importlib.import_module(f"{__name__}.{info.name}") for info in pkgutil.iter_modules(__path__)]
-    formats = [value for module in modules for value in vars(module).values() if isinstance(value, Format)]
-    return tuple(sorted(formats, key=lambda format_: format_.name))
+    values = (value for module in modules for value in vars(module).values())
+    formats = {value.name: value for value in values if isinstance(value, Format)}  # some import another's
+    return tuple(formats[name] for name in sorted(formats))
 
 
 def variants_on(device: Device) -> Iterator[tuple[Format, str | None, str]]:

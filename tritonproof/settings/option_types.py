@@ -77,7 +77,7 @@ def flag(name: str) -> str:
 
 
 @functools.cache
-def _sentences(settings_type: type) -> Mapping[str, str]:
+def sentences(settings_type: type) -> Mapping[str, str]:
     """The help of the options of a class of settings, by field: the sentence below each field."""
     sentences = {}
     for kind in reversed(settings_type.__mro__[:-1]):
@@ -92,11 +92,11 @@ def _sentences(settings_type: type) -> Mapping[str, str]:
 def add_options(parser: Any, of: type) -> None:
     """Add the options to pytest's parser, or another with `getgroup`. In --help the groups follow -k and -m
     in the order of the fields. `Settings.of` reads the texts."""
-    before, sentences = "general", _sentences(of)
+    before, texts = "general", sentences(of)
     for field, spec in options(of).items():
         name = f"tritonproof: {spec.group}"
         group, before = parser.getgroup(name, after=before), name
-        text = sentences[field].replace("%", "%%")  # argparse formats it
+        text = texts[field].replace("%", "%%")  # argparse formats it
         if spec.metavar is None:
             group.addoption(flag(field), action="store_true", help=text)
         else:
