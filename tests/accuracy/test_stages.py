@@ -201,10 +201,7 @@ def test_incomparable_outputs_are_an_error(name: str, change: Callable[[Arrays],
 
 @pytest.mark.parametrize(
     ("errors", "costs", "times", "cost"),
-    [
-        ((0.001, 0.0015), (0.001, 0.001), 1.5, 0.001),
-        ((0.2, 1.3), (0.1, 1.0), 2, 0.1),
-    ],
+    [((0.001, 0.0015), (0.001, 0.001), 1.5, 0.001), ((0.2, 1.3), (0.1, 1.0), 2, 0.1)],
 )
 def test_worst_output_by_precision_cost_counts(
     errors: tuple[float, float], costs: tuple[float, float], times: float, cost: float

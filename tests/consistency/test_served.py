@@ -273,12 +273,7 @@ FEW_WRONG = ROWS + (np.arange(20) < 5)[:, None].astype(np.float32)
 
 @pytest.mark.parametrize(
     ("repeated", "allowed"),
-    [
-        (ROWS, MIN_NOISE),
-        (FEW_WRONG, MIN_NOISE),
-        (noisy(ROWS, 1e-3), 0.05),
-        (noisy(ROWS, 0.5), WIDE.element),
-    ],
+    [(ROWS, MIN_NOISE), (FEW_WRONG, MIN_NOISE), (noisy(ROWS, 1e-3), 0.05), (noisy(ROWS, 0.5), WIDE.element)],
     ids=["none", "a few wrong answers are none", "some", "a fault, and no noise"],
 )
 def test_repeated_request_sets_noise_limit(repeated: np.ndarray, allowed: float) -> None:

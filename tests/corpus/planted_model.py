@@ -228,9 +228,7 @@ ROWS: dict[str, Callable[[Model, np.ndarray], np.ndarray]] = {
     "reversed_at": lambda model, rows: rows[::-1] if len(rows) == model.size else rows,
 }
 """Rows of a batch that go to other customers."""
-LABELS: dict[str, Callable[[Model, int], Any]] = {
-    "label_when_joined": lambda model, rows: rows >= model.size,
-}
+LABELS: dict[str, Callable[[Model, int], Any]] = {"label_when_joined": lambda model, rows: rows >= model.size}
 """Labels of a batch that are off by one."""
 
 

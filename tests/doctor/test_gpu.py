@@ -33,11 +33,7 @@ RUN = ".venv/bin/tox run -r -e benchmarks-gpu"
         ({TORCH: "12.8", ONNX_RUNTIME: 12, TENSORRT: None}, "ok", ""),
         ({TORCH: "", TENSORRT: None}, "problem", f"{RUN}, without an index of CPU packages"),
         ({ONNX_RUNTIME: None}, "problem", RUN),
-        (
-            {DRIVER: 12},
-            "problem",
-            f"install a driver for CUDA 13.0; or for one of CUDA 12 {RUN}-cuda12",
-        ),
+        ({DRIVER: 12}, "problem", f"install a driver for CUDA 13.0; or for one of CUDA 12 {RUN}-cuda12"),
         ({ONNX_RUNTIME: 12}, "problem", RUN),
         ({TENSORRT: TensorRT("tensorrt-cu13", "11.4.0.106")}, "warning", f"{RUN}-trt"),
         ({TENSORRT: TensorRT("tensorrt-cu12", "10.16.1.11")}, "warning", f"{RUN}-trt"),

@@ -84,8 +84,7 @@ def test_every_sample_takes_every_batch_position(batch: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("row_bytes", "batch", "most"),
-    [(600_000, 8, 13), (600_000, 1, 64), (12_288, 128, 42), (MAX_BYTES, 4, 3)],
+    ("row_bytes", "batch", "most"), [(600_000, 8, 13), (600_000, 1, 64), (12_288, 128, 42), (MAX_BYTES, 4, 3)]
 )
 def test_load_data_stays_within_its_size_limit(row_bytes: int, batch: int, most: int) -> None:
     assert 3 <= data_of(row_bytes).count(batch) <= most

@@ -291,3 +291,11 @@ def test_benchmark_json_has_fields_that_other_tools_read(whole: Run) -> None:
     assert all(stats[name] > 0 for name in ("stddev", "iqr", "min", "max"))
     assert entry["extra_info"]["throughput_per_s"] == 200.0
     assert entry["params"] == {"case": "cpu-resnet50-micro-onnx-fp32", "point": "b001-c032"}
+
+
+def test_job_summary_is_cut_at_the_end_of_a_line() -> None:
+    text = "a line\n" * 50
+    cut = fit_summary(text, 200)
+    assert cut.startswith("a line\n" * 10)
+    assert len(cut.encode()) <= 200
+    assert fit_summary(text, 350) == text

@@ -147,10 +147,7 @@ OTHERS: dict[str, Callable[[Path], object]] = {
 
 @pytest.mark.parametrize(
     ("name", "put"),
-    [
-        *itertools.product(READERS, FOR_ALL),
-        *itertools.product(("x.npy", "labels.csv", "weights.pt"), OTHERS),
-    ],
+    [*itertools.product(READERS, FOR_ALL), *itertools.product(("x.npy", "labels.csv", "weights.pt"), OTHERS)],
 )
 def test_invalid_file_is_refused_by_its_path(name: str, put: str, tmp_path: Path) -> None:
     (FOR_ALL | OTHERS)[put](tmp_path / name)

@@ -408,8 +408,7 @@ def test_options_set_server_access(certificate: tuple[Path, Path], headers: Path
 
 
 @pytest.mark.parametrize(
-    "line",
-    ["no header", "name with spaces: x", "grpc-timeout: 1S", "x-bin: AA", "x: caf\u00e9", "x: a\x07"],
+    "line", ["no header", "name with spaces: x", "grpc-timeout: 1S", "x-bin: AA", "x: caf\u00e9", "x: a\x07"]
 )
 def test_invalid_header_line_is_named_but_not_shown(line: str, tmp_path: Path) -> None:
     file = tmp_path / "headers"

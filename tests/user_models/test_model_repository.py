@@ -65,12 +65,7 @@ def test_called_models_come_from_configuration_and_code(tmp_path: Path) -> None:
 
     assert {
         name: [other.name for other in models_called_by(model, models)] for name, model in models.items()
-    } == {
-        "caller": ["doubler"],
-        "chain": ["doubler", "caller"],
-        "doubler": [],
-        "told": ["doubler", "caller"],
-    }
+    } == {"caller": ["doubler"], "chain": ["doubler", "caller"], "doubler": [], "told": ["doubler", "caller"]}
 
 
 def test_configuration_describes_requests(tmp_path: Path) -> None:

@@ -75,11 +75,7 @@ def noisy(
 
 
 def history(
-    seed: int,
-    spread: float,
-    runs: int = 1000,
-    count: int = 200,
-    share: float = 0.25,
+    seed: int, spread: float, runs: int = 1000, count: int = 200, share: float = 0.25
 ) -> tuple[list[HistoryRow], dict[str, int]]:
     """Throughputs of many load points on one machine whose own noise of 1.5 % lasts some runs. A share
     has a step of 3 %; the second result has its run by load point."""

@@ -246,8 +246,7 @@ def test_planted_steps_are_found_without_false_ones() -> None:
 
 @pytest.mark.campaign
 @pytest.mark.parametrize(
-    ("spread", "least"),
-    [(0.005, 0.95), (0.01, 0.95), (0.015, 0.9), (0.02, 0.8), (0.025, 0.65), (0.03, 0.4)],
+    ("spread", "least"), [(0.005, 0.95), (0.01, 0.95), (0.015, 0.9), (0.02, 0.8), (0.025, 0.65), (0.03, 0.4)]
 )
 def test_planted_steps_are_found_in_long_histories(spread: float, least: float) -> None:
     """The figures of docs/trend.md."""

@@ -1,0 +1,23 @@
+"""What holds while load points are measured."""
+
+import contextlib
+from types import SimpleNamespace
+from typing import Any
+
+from tritonproof.record.schema import LoadPoint
+from tritonproof.run.measuring import ready
+
+
+def test_points_are_measured_with_the_machine_to_ourselves() -> None:
+    held: Any = []
+    run: Any = SimpleNamespace(
+        server=SimpleNamespace(check_measurable=lambda _unreported: None),
+        as_is_case=None,
+        answer_check=None,
+        deploy=lambda _scenario: None,
+        job=lambda point, *_more: point,
+        hold_machine=lambda exclusive: contextlib.nullcontext(held.append(exclusive)),
+    )
+    point = LoadPoint("online", 1, 4)
+    with ready(run, {point: 0.001}) as jobs:
+        assert (held, jobs) == ([True], [point])
