@@ -14,6 +14,8 @@ from tests import toy
 from tests.toy import compare_conversion
 from tritonproof.accuracy.expected import AnswerLimits, expect
 from tritonproof.accuracy.precision_cost import (
+    PrecisionCost,
+    answer_limits,
     emulated_precision,
     inferred_limits,
     inferred_precision,
@@ -216,3 +218,8 @@ def test_whole_numbers_show_no_precision() -> None:
     """Customer ids up to 256 are numbers of BF16 too."""
     assert inferred_precision([{"ids": np.arange(200, dtype=np.float32)}]) == ""
     assert inferred_precision([{"labels": np.arange(200)}]) == ""
+
+
+def test_limit_of_an_element_has_a_floor() -> None:
+    cost = PrecisionCost({toy.OUTPUT: 1e-9}, {toy.OUTPUT: 1e-6}, 1.0, 1.0)
+    assert answer_limits(toy.case(), "fp32", cost, {toy.OUTPUT: 40}).element == 1e-4
