@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from tritonproof.accuracy import stages
+from tritonproof.accuracy import conversion
 from tritonproof.accuracy.precision_cost import measure_cost
 from tritonproof.accuracy.stages import evaluate_in_process
 from tritonproof.host.activity import CpuTime
@@ -152,7 +152,7 @@ def compare_conversion(
         for name, how in (("framework", run), ("converted", converted))
     )
     cost = measure_cost(one, precision, of, given, training, batch, emulated=emulated)
-    return stages.compare_conversion(one, precision, framework, after, ids, cost, trained=of.trained)
+    return conversion.compare_conversion(one, precision, framework, after, ids, cost, trained=of.trained)
 
 
 def rows(indices: Sequence[int]) -> np.ndarray:

@@ -14,14 +14,13 @@ from typing import Any
 import numpy as np
 
 from tritonproof.accuracy.compare_answers import allowed_in_a_row, compare_rows
-from tritonproof.accuracy.expected import Answer, ExpectedOutputs, expect
-from tritonproof.accuracy.outputs import CHUNK_BYTES, check_finite, check_shapes, equal_fraction
-from tritonproof.accuracy.precision_cost import PrecisionCost, StageLimits, least_agreement, stage_limits
-from tritonproof.accuracy.precisions import PRECISIONS, tolerance_of
+from tritonproof.accuracy.expected import Answer, ExpectedOutputs
+from tritonproof.accuracy.outputs import check_finite, check_shapes
+from tritonproof.accuracy.precision_cost import StageLimits
 from tritonproof.base.errors import AccuracyError, ProofError
 from tritonproof.frameworks import pytorch
 from tritonproof.host.scratch import report_full_disk
-from tritonproof.record.schema import Conversion, OutputDifference, within_limits
+from tritonproof.record.schema import OutputDifference
 from tritonproof.serve.connection import REQUEST_S, HangsError, error_text
 from tritonproof.serve.messages import inputs_of, read_output, undeclared
 from tritonproof.serve.server import Server
@@ -336,59 +335,4 @@ def _send(server: Server, case: Case, arrays: Arrays, indices: range, replies: _
         outputs=[InferRequestedOutput(name) for name in names],
         request_id=request_id,
         client_timeout=REQUEST_S,
-    )
-
-
-def compare_conversion(
-    case: Case,
-    precision: str,
-    framework: StageAnswers,
-    converted: StageAnswers,
-    ids: Sequence[str],
-    cost: PrecisionCost | None,
-    *,
-    trained: bool,
-    on_progress: OnProgress = lambda _text: None,
-) -> Conversion:
-    """Compare the outputs of the converted model with the framework's, on all samples; both stages need them.
-    The limits come from what the precision itself costs this model, or are the case's tolerance if that is
-    unknown. Decisions on floating-point outputs have no limit if weights are not `trained`: they are ties
-    that any rounding breaks. Raises AccuracyError if an output is missing or has another shape."""
-    assert framework.outputs is not None
-    assert converted.outputs is not None
-    elements = {name: values.size for name, values in framework.outputs.items()}
-    limits = stage_limits(case, precision, cost, elements, len(ids), same_file=False)
-    comparison = StageComparison(expect(ids, framework.outputs), limits, "converted", "the framework's")
-    row_bytes = max(1, sum(values[:1].nbytes for values in framework.outputs.values()))
-    step = max(1, CHUNK_BYTES // row_bytes)
-    for start in range(0, len(ids), step):
-        rows = range(start, min(start + step, len(ids)))
-        chunk = {name: values[rows.start : rows.stop] for name, values in converted.outputs.items()}
-        comparison.add(chunk, rows)
-        on_progress(f"{rows.stop:,} of {len(ids):,}")
-    outputs = comparison.outputs
-    decided = framework.decisions.size > 0
-    agreed = float(equal_fraction(converted.decisions, framework.decisions).mean())
-    floating = [output for output in outputs if output.kind == "error"]
-    tolerance = tolerance_of(case, precision)
-    limit = tolerance.agreement if decided and (trained or not floating) else None
-    if limit is not None and cost is not None:
-        limit = max(limit, least_agreement(cost.agreement, framework.decisions.size))
-    # The output that is worst by this measure.
-    costs = {name: cost.mean[name] for name in comparison.expected.spreads} if cost is not None else {}
-    ratios = {name: comparison.by_output[name].mean / costs[name] for name in costs}
-    costly = max(ratios, key=ratios.__getitem__, default="")
-    worst = max(floating, key=lambda output: output.largest / (output.largest_limit or 1.0), default=None)
-    return Conversion(
-        samples=len(ids),
-        relative_error=None if worst is None else worst.largest,
-        relative_error_limit=tolerance.relative_error if worst is None else worst.largest_limit,
-        agreement=agreed if decided else None,
-        agreement_limit=limit,
-        passed=all(map(within_limits, outputs)) and (limit is None or agreed >= limit),
-        outputs=outputs,
-        same_file=case.model.framework == case.format.name == "onnx" and case.precision == "fp32",
-        precision_cost=costs.get(costly),
-        error_in_costs=ratios.get(costly),
-        error_in_costs_limit=PRECISIONS[precision].conversion_factor if ratios else None,
     )

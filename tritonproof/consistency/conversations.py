@@ -56,15 +56,17 @@ def compare_conversations(
 
 
 def compare_server_conversations(
-    server: Server, other: Server, model: Model, samples: Samples, text: str
+    server: Server, other: Server, model: Model, samples: Samples, baseline_name: str
 ) -> GateResult:
-    """Send the same messages to both servers, and hold answers to the other's, called `text`, within its
-    noise. What the first time leaves in a model is no noise, so this compares the second times."""
+    """Send the same messages to both servers, and hold answers to the other's within its noise. What the
+    first time leaves in a model is no noise, so this compares the second times."""
     messages = _messages(model, samples)
     _, here = [_replies(converse(server, model, messages)) for _time in range(2)]
     _, second, third = [_replies(converse(other, model, messages)) for _time in range(3)]
     difference = _difference(second, here, _noise(second, third), "here")
-    return GateResult("baseline", 5 * len(messages), f"{len(second)} answers beside {text}", difference)
+    return GateResult(
+        "baseline", 5 * len(messages), f"{len(second)} answers beside {baseline_name}", difference
+    )
 
 
 def _messages(model: Model, samples: Samples) -> list[Message]:

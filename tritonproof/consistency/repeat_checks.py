@@ -201,10 +201,10 @@ def compare_servers(
     current: tuple[ServedModel, SingleRequestAnswers],
     baseline: tuple[ServedModel, SingleRequestAnswers],
     others: Iterator[LoadData],
-    text: str,
+    baseline_name: str,
 ) -> CheckedGate:
-    """Hold all answers of a server to those of its baseline, called `text`: to the samples that both were
-    asked, and to all `others`. Every request is sent twice to each."""
+    """Hold all answers of a server to those of its baseline: to the samples that both were asked, and to all
+    `others`. Every request is sent twice to each."""
     comparisons, samples = [], 0
     of_others = (
         [ask_one_by_one(dataclasses.replace(served, data=data)) for served, _ in (current, baseline)]
@@ -215,8 +215,8 @@ def compare_servers(
         comparisons.append(compare_to_single(expected, both_answers, _limits_between(ours, expected)))
         samples += len(expected.rows)
     whole = merge_comparisons(comparisons)
-    tried = f"{samples} samples, each twice alone, beside {text}"
-    gate = checked_gate("baseline", baseline[1], whole, 4 * samples, tried, f"by {text}")
+    tried = f"{samples} samples, each twice alone, beside {baseline_name}"
+    gate = checked_gate("baseline", baseline[1], whole, 4 * samples, tried, f"by {baseline_name}")
     precisions = [inferred_precision(answers.rows.values()) or "fp32" for _, answers in (current, baseline)]
     if whole.wrong and precisions[0] != precisions[1]:
         difference = f"its answers show {precisions[0].upper()}, and {precisions[1].upper()} there"

@@ -49,9 +49,6 @@ _COLOURS: Mapping[str, tuple[str, str]] = {
 https://jfly.uni-koeln.de/color/), which the colour-blind can tell apart."""
 
 
-# --- what a picture shows ----------------------------------------------------------------------------------
-
-
 class NothingToShowError(Exception):
     """A plot has nothing to show of these records; the message is the sentence in its place."""
 

@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from tritonproof.accuracy.compare_answers import MIN_NOISE
+from tritonproof.accuracy.conversion import compare_conversion
 from tritonproof.accuracy.expected import AnswerLimits
 from tritonproof.accuracy.ledger import missing_options
 from tritonproof.accuracy.precision_cost import PrecisionCost, answer_limits, measure_cost
 from tritonproof.accuracy.precisions import tolerance_of
-from tritonproof.accuracy.stages import StageAnswers, compare_conversion, evaluate_in_process
+from tritonproof.accuracy.stages import StageAnswers, evaluate_in_process
 from tritonproof.base.errors import AccuracyError
 from tritonproof.build.builds import BuiltModel
 from tritonproof.consistency.served import CheckedGate, ServedModel, SingleRequestAnswers, ask_one_by_one
@@ -224,8 +225,8 @@ class CaseRun(contextlib.ExitStack):
             return None
         self.say(f"measure what {self.case.precision.upper()} costs")
         training = functools.partial(samples_of, self.case.model, "training", self.settings)
-        reference, batch = self.model_run.framework_model, evaluation_batch(self.deployment)
-        return measure_cost(self.case, self.compute_precision, reference, self.samples, training, batch)
+        framework, batch = self.model_run.framework_model, evaluation_batch(self.deployment)
+        return measure_cost(self.case, self.compute_precision, framework, self.samples, training, batch)
 
     @shared_once
     def converted_answers(self) -> StageAnswers:

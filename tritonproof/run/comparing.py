@@ -73,9 +73,6 @@ def reloader(run: CaseRun, baseline: CaseRun, scenario: Scenario) -> Callable[[]
     return load
 
 
-# --- a model of another repository, or on another Triton ----------------------------------------------------
-
-
 def compare_with_baseline(run: CaseRun) -> tuple[CheckedGate, BaselineComparison]:
     """Whether every sample gets the same answer from the baseline, of another repository or on another
     Triton, and what else differs; compared once. Raises NotAvailableError if its repository has no such

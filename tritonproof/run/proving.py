@@ -28,8 +28,6 @@ from tritonproof.run.case_run import CaseRun
 from tritonproof.spec import Samples
 from tritonproof.user_models.model_from_config import sequences_at_once
 
-# --- by labels ----------------------------------------------------------------------------------------------
-
 
 @dataclass(frozen=True)
 class Evaluation:
@@ -85,9 +83,6 @@ def _through_server(
     on_progress = functools.partial(run.say, "evaluate through Triton")
     with run.hold_machine(exclusive=False):
         return evaluate_through_server(run.server, run.case, samples, batch, on_progress, comparison)
-
-
-# --- without labels -----------------------------------------------------------------------------------------
 
 
 def converse(run: CaseRun) -> Conversation:

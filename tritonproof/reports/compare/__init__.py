@@ -50,9 +50,6 @@ def sources(arguments: Sequence[Path], substring: str = "") -> list[Source]:
     return found
 
 
-# --- the values --------------------------------------------------------------------------------------------
-
-
 class Setting(NamedTuple):
     """A setting that differs, such as `versions.torch`."""
 
