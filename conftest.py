@@ -6,7 +6,6 @@ import pytest
 
 _NAMES = (
     "fixtures.collection",
-    "fixtures.leftovers",
     "fixtures.converting",
     "fixtures.runs",
     "fixtures.recorder",
