@@ -241,13 +241,10 @@ class CaseRun(contextlib.ExitStack):
     def conversion(self) -> schema.Conversion:
         """The converted model in process against the framework."""
         stages, cost = (self.model_run.framework_answers, self.converted_answers), self.precision_cost
-        on_progress, precision = (
-            functools.partial(self.say, "compare with the framework"),
-            self.compute_precision,
-        )
+        on_progress = functools.partial(self.say, "compare with the framework")
         trained, ids = self.model_run.framework_model.trained, self.samples.ids
         return compare_conversion(
-            self.case, precision, *stages, ids, cost, trained=trained, on_progress=on_progress
+            self.case, self.compute_precision, *stages, ids, cost, trained=trained, on_progress=on_progress
         )
 
     @once
