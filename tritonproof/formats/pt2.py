@@ -26,6 +26,9 @@ _OPTIONS = {
     # Otherwise kernels are laid out for the converting process's threads: serial for one, and for more a
     # partial sum for each, which a larger number of threads overruns.
     "cpp.dynamic_threads": True,
+    # Otherwise torch compiles its headers once for each of the processor's vector extensions, five seconds.
+    # What a compiler may lack, such as AMX, it tries all the same.
+    "cpp.vec_isa_ok": True,
     # They would stay in torch's cache folder, 280 MB, to save five seconds of the next conversion.
     "aot_inductor.precompile_headers": False,
 }
