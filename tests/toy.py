@@ -13,7 +13,8 @@ from tritonproof.accuracy.precision_cost import measure_cost
 from tritonproof.accuracy.stages import evaluate_in_process
 from tritonproof.host.activity import CpuTime
 from tritonproof.measure.estimates import Timeline
-from tritonproof.measure.job import Job, LoadData, PassResult
+from tritonproof.measure.job import Job, PassResult
+from tritonproof.measure.load_data import LoadData
 from tritonproof.measure.stopping import WINDOWS
 from tritonproof.record.schema import COMPONENTS, Conversion, Limit, LoadPoint
 from tritonproof.spec import (

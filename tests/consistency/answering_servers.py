@@ -19,7 +19,7 @@ from tritonclient.utils import triton_to_np_dtype
 from tests.consistency import stand_in
 from tests.consistency.stand_in import LIMITS
 from tritonproof.consistency.served import ServedModel, SingleRequestAnswers, single_request_answers
-from tritonproof.measure.job import LoadData
+from tritonproof.measure.load_data import LoadData
 from tritonproof.serve.connection import grpc_client
 from tritonproof.serve.messages import raw_content
 from tritonproof.serve.server import Server

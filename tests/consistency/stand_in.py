@@ -11,7 +11,7 @@ import numpy as np
 from tests import toy
 from tritonproof.accuracy.expected import Answer, AnswerLimits
 from tritonproof.consistency.served import ServedModel, SingleRequestAnswers, single_request_answers
-from tritonproof.measure.job import LoadData
+from tritonproof.measure.load_data import LoadData
 from tritonproof.record.schema import LoadPoint
 from tritonproof.spec import Arrays, Tensor
 

@@ -14,7 +14,7 @@ from tritonproof.accuracy.expected import Answer
 from tritonproof.consistency import declared
 from tritonproof.consistency.declared import Reply
 from tritonproof.consistency.served import AnswersBySample, GateContext, ServedModel, single_request_answers
-from tritonproof.measure.job import LoadData
+from tritonproof.measure.load_data import LoadData
 from tritonproof.measure.requests import request_for
 from tritonproof.record.schema import GateResult
 from tritonproof.spec import Arrays, Tensor

@@ -14,7 +14,7 @@ from tests.toy import samples_of
 from tritonproof.accuracy.expected import AnswerLimits
 from tritonproof.consistency.gates import GATE_CHECKS
 from tritonproof.consistency.served import GateContext, ServedModel, ask_one_by_one
-from tritonproof.measure.job import input_data
+from tritonproof.measure.load_data import input_data
 from tritonproof.record.schema import GateResult, Scenario
 from tritonproof.serve.server import Server
 

@@ -18,7 +18,7 @@ from tritonproof.base.errors import InputError
 from tritonproof.consistency import recorded
 from tritonproof.consistency.recorded import RecordedAnswers
 from tritonproof.consistency.served import AnswersBySample, ServedModel
-from tritonproof.measure.job import LoadData
+from tritonproof.measure.load_data import LoadData
 from tritonproof.serve.server import Server
 from tritonproof.spec import Tensor
 

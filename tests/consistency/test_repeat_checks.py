@@ -12,7 +12,7 @@ from tritonproof.accuracy.expected import Answer, AnswerLimits
 from tritonproof.consistency import repeat_checks, served
 from tritonproof.consistency.gates import GATE_CHECKS
 from tritonproof.consistency.served import GateContext, ServedModel, single_request_answers
-from tritonproof.measure.job import LoadData
+from tritonproof.measure.load_data import LoadData
 from tritonproof.record.schema import GateResult
 from tritonproof.spec import Arrays, Tensor
 

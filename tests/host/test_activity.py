@@ -16,7 +16,8 @@ from tests.host.fake_nvml import Clock, Nvml, S, between, watched
 from tritonproof.host import activity, machine
 from tritonproof.host.activity import GpuTime
 from tritonproof.host.nvml import GpuHandle, gpu_handles, visible_gpus
-from tritonproof.measure import measurement
+from tritonproof.measure.marks import marks_of_gpu
+from tritonproof.measure.measurement import gpu_use
 from tritonproof.serve.server import Server
 
 
@@ -71,7 +72,7 @@ def test_foreign_programs_on_gpu_are_counted(
     for opened_s, count in ((0.5, 2), (1.2, 1)):
         one = stretch(opened_s, roots=activity.own_root_processes(server_process))
         assert activity.count_strangers(one.readings) == count
-        assert [mark.code for mark in measurement.marks_of_gpu([one])] == ["gpu-shared"]
+        assert [mark.code for mark in marks_of_gpu([one])] == ["gpu-shared"]
 
 
 def test_other_worker_of_a_run_is_not_foreign(
@@ -86,7 +87,7 @@ def test_other_worker_of_a_run_is_not_foreign(
 
 def test_unknown_own_process_reports_no_strangers(nvml: Nvml, stretch: Stretch) -> None:
     nvml.pids = lambda _handle: [1]
-    assert measurement.marks_of_gpu([stretch(roots=(os.getpid(),))]) == []
+    assert marks_of_gpu([stretch(roots=(os.getpid(),))]) == []
     assert not stretch(roots=()).readings[0].strangers
 
 
@@ -142,11 +143,11 @@ def test_mig_instance_has_clocks_but_no_energy(nvml: Nvml, stretch: Stretch, vis
     assert visible_gpus(visible) == (GpuHandle("MIG-1", "GPU-aaaa"),)
     visible_gpus.cache_clear()
     one = stretch()
-    use = measurement.gpu_use([one], 100)
+    use = gpu_use([one], 100)
     assert use is not None
     assert (use.energy_j_per_1000, use.power_w) == (None, None)
     assert use.sm_clock_mhz == 1410
-    assert [mark.code for mark in measurement.marks_of_gpu([one])] == ["gpu-throttled"]
+    assert [mark.code for mark in marks_of_gpu([one])] == ["gpu-throttled"]
 
 
 def test_watch_samples_throughout_its_block(nvml: Nvml) -> None:

@@ -20,7 +20,7 @@ from tests.host.conftest import Beside
 from tritonproof.accuracy.stages import temporary_arrays
 from tritonproof.base.errors import ProofError, SetupError
 from tritonproof.host import scratch
-from tritonproof.measure.job import input_data
+from tritonproof.measure.load_data import input_data
 
 HOLDING = """\
 import sys

@@ -13,7 +13,8 @@ from tests.conftest import DEPLOYMENT, MakeBuild
 from tests.toy import samples_of
 from tritonproof.build.configuration import model_config
 from tritonproof.measure.cache_audit import fresh_inputs, marks_of_cache, with_cache_audit
-from tritonproof.measure.job import Job, input_data
+from tritonproof.measure.job import Job
+from tritonproof.measure.load_data import input_data
 from tritonproof.record.schema import Estimate, LoadPoint
 from tritonproof.serve import wheels
 from tritonproof.serve.launch import serve

@@ -13,7 +13,8 @@ from msgspec import structs
 from tests.conftest import DEPLOYMENT, MakeBuild
 from tests.toy import samples_of
 from tritonproof.accuracy.expected import AnswerLimits, expect
-from tritonproof.measure.job import AnswerCheck, Job, input_data
+from tritonproof.measure.job import AnswerCheck, Job
+from tritonproof.measure.load_data import input_data
 from tritonproof.measure.measurement import summed
 from tritonproof.measure.verifying import ask_server, verify
 from tritonproof.record.schema import LoadPoint, VerifiedAnswers

@@ -16,8 +16,9 @@ from tests.host.fake_nvml import Clock, Nvml, between, watched
 from tests.measure import timed_server
 from tritonproof.host import activity
 from tritonproof.host.activity import GpuTime
-from tritonproof.measure import measurement, sweep
-from tritonproof.measure.measurement import load_result
+from tritonproof.measure import sweep
+from tritonproof.measure.marks import marks_of_gpu
+from tritonproof.measure.measurement import gpu_use, load_result
 from tritonproof.measure.point_state import PointState, Side
 from tritonproof.measure.stopping import MeasuringPlan
 from tritonproof.record.schema import GpuUse, LoadPoint
@@ -37,7 +38,7 @@ def stretch(nvml: Nvml, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Stretc
 
 
 def use_of(*times: GpuTime, throughput_per_s: float = 400) -> GpuUse:
-    use = measurement.gpu_use(times, throughput_per_s)
+    use = gpu_use(times, throughput_per_s)
     assert use is not None
     return use
 
@@ -91,12 +92,12 @@ def test_power_and_heat_limits_count_as_throttling(nvml: Nvml, stretch: Stretch,
     of_event, of_throttle = (f"nvmlClocks{kind}Reason{name}" for kind in ("Event", "Throttle"))
     bit = int(getattr(NVML, of_event, None) or getattr(NVML, of_throttle))
     nvml.reasons = lambda now_s: bit if now_s < 1 else 0
-    marks = measurement.marks_of_gpu([stretch()])
+    marks = marks_of_gpu([stretch()])
 
     assert [mark.code for mark in marks] == ["gpu-throttled"] * (name in THROTTLES)
     assert all("50%" in mark.text or "49%" in mark.text for mark in marks), "its share of the time"
     nvml.reasons = lambda now_s: bit if 1 < now_s < 1.03 else 0
-    assert measurement.marks_of_gpu([stretch()]) == [], "but for a moment"
+    assert marks_of_gpu([stretch()]) == [], "but for a moment"
 
 
 def test_windows_of_a_real_run_match_watch_clock(nvml: Nvml, tmp_path: Path) -> None:

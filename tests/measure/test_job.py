@@ -14,7 +14,8 @@ from tests import toy
 from tests.conftest import DEPLOYMENT, MakeBuild
 from tests.toy import samples_of
 from tritonproof.measure import perf_analyzer
-from tritonproof.measure.job import MAX_BYTES, Job, LoadData, SharedMemory, input_data
+from tritonproof.measure.job import Job, SharedMemory
+from tritonproof.measure.load_data import MAX_BYTES, LoadData, input_data
 from tritonproof.record.schema import LoadPoint
 from tritonproof.serve.server import Server
 from tritonproof.spec import Samples, Tensor

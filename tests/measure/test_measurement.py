@@ -8,8 +8,9 @@ from msgspec import structs
 
 from tests import examples
 from tritonproof.host.activity import CpuTime
-from tritonproof.measure import measurement
 from tritonproof.measure.estimates import SteadyPass
+from tritonproof.measure.marks import marks_of_cpu, marks_of_schedule
+from tritonproof.measure.measurement import cpu_use
 from tritonproof.record.schema import COMPONENTS, CpuUse
 
 WELL = CpuUse(cores=4, load_generator=0.3, server=2.5, others=0.1, stolen=0.0)
@@ -20,7 +21,7 @@ OUTSIDE = {"server_queue": 0.1, "server_compute_infer": 1.0, "network_server_sen
 def codes(use: CpuUse = WELL, concurrency: int = 16, **components: float) -> list[str]:
     """The marks of a request that spends most of its time in the server, but for the changes."""
     usual = {"server_queue": 3.0, "server_compute_infer": 6.0, "network_server_send_recv": 0.5}
-    marks = measurement.marks_of_cpu(use, dict.fromkeys(COMPONENTS, 0.0) | usual | components, concurrency)
+    marks = marks_of_cpu(use, dict.fromkeys(COMPONENTS, 0.0) | usual | components, concurrency)
     return [mark.code for mark in marks]
 
 
@@ -81,7 +82,7 @@ def test_core_shares_have_limits(changes: dict[str, Any], found: list[str]) -> N
     ],
 )
 def test_core_use_is_mean_over_passes(times: list[CpuTime], found: CpuUse) -> None:
-    assert measurement.cpu_use(times, 2) == found
+    assert cpu_use(times, 2) == found
 
 
 @pytest.mark.parametrize(
@@ -98,5 +99,5 @@ def test_missed_schedule_is_marked(
     completed: tuple[float, ...], slip_ms: float, latency_ms: float, found: list[str]
 ) -> None:
     passes = [SteadyPass(count, 1.0, np.ones(10), np.zeros(10), due=100) for count in completed]
-    marks = measurement.marks_of_schedule(passes, slip_ms, examples.estimate(latency_ms))
+    marks = marks_of_schedule(passes, slip_ms, examples.estimate(latency_ms))
     assert [mark.code for mark in marks] == found

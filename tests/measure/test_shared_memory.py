@@ -23,8 +23,10 @@ from tritonproof.accuracy.expected import AnswerLimits, expect
 from tritonproof.base.errors import ProofError
 from tritonproof.host import machine, scratch
 from tritonproof.measure import perf_analyzer
-from tritonproof.measure.job import AnswerCheck, Job, LoadData, SharedMemory, input_data
-from tritonproof.measure.verifying import ask_samples, ask_server, verify
+from tritonproof.measure.job import AnswerCheck, Job, SharedMemory
+from tritonproof.measure.load_data import LoadData, input_data
+from tritonproof.measure.requests import ask_samples
+from tritonproof.measure.verifying import ask_server, verify
 from tritonproof.record.schema import LoadPoint, VerifiedAnswers
 from tritonproof.serve import shared_memory
 from tritonproof.serve.server import Server

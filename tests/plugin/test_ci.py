@@ -35,7 +35,8 @@ PROVEN = examples.record(case=CaseKey("a40", "proven", "onnx", "trt", "fp16"), l
 def recorder(request, settings):
     record = PROVEN if request.node.originalname == "test_online" else RECORD
     starts = {"online": Start("online", 1.0, 1.0, 1.0)}
-    run = SimpleNamespace(settings=settings, serving=RECORD.serving, starts=starts)
+    loader = SimpleNamespace(serving=RECORD.serving, starts=starts)
+    run = SimpleNamespace(settings=settings, loader=loader)
     return Recorder(record, run, "", origin("cpu"), request.node.user_properties)
 
 def measuring(load):

@@ -31,10 +31,8 @@ TEST = """
 
     @pytest.fixture(scope="session")
     def run(run):
-        def load(scenario):
-            SEEN.loaded.append(scenario)
-
-        run.deploy, run.served_model = load, lambda deployed: SEEN.model
+        run.loader = SimpleNamespace(load=SEEN.loaded.append)
+        run.served_model = lambda loaded: SEEN.model
         run.served_online, run.single_answers = SEEN.model, ask_one_by_one(SEEN.model)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(test_load, "measure", lambda *_: SimpleNamespace(load=SEEN.load))

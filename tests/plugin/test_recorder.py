@@ -40,7 +40,8 @@ def fail_in(place):
 def recorder(request, settings):
     test = step_of(request.node) or "", request.node.originalname
     come_from = origin("cpu", run_of(request.config))
-    run = SimpleNamespace(settings=settings, serving=RECORD.serving, starts={"offline": START})
+    loader = SimpleNamespace(serving=RECORD.serving, starts={"offline": START})
+    run = SimpleNamespace(settings=settings, loader=loader)
     return Recorder(RECORD, run, "", come_from, request.node.user_properties, *test)
 
 @pytest.fixture(scope="session")

@@ -24,6 +24,7 @@ from tritonproof.host import locks
 from tritonproof.host.targets import recognise
 from tritonproof.run import case_run, efficiency
 from tritonproof.run.case_run import CaseRun
+from tritonproof.run.loader import Loader
 from tritonproof.run.model_run import ModelRun
 from tritonproof.serve.server_spec import ContainerImage
 from tritonproof.spec import Case
@@ -83,6 +84,7 @@ def two_a100s(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]
     (other_machine := tmp_path / "machine").mkdir()  # no test waits for measurements on this one
     monkeypatch.setattr(locks, "MACHINE", other_machine)
     monkeypatch.setattr(case_run, "serve", serve)
+    monkeypatch.setattr(Loader, "timed_answer", lambda *_arguments: (0.001, {}))
     monkeypatch.setattr(efficiency, "artifact_worker", worker_beside)
     monkeypatch.setattr(efficiency, "known_loads", lambda _run: [examples.load("online", 8, 100.0)])
     monkeypatch.setattr(best_points, "best_points", lambda _case, loads: loads)
@@ -105,7 +107,7 @@ def run_of(name: str, folder: Path, **options: str) -> Iterator[CaseRun]:
     case = next(case for case in cases_of(recognise("NVIDIA A100"), given.gpus) if str(case) == name)
     with ModelRun(case.model, case.target, given) as model_run, CaseRun(case, model_run) as run:
         build = SimpleNamespace(case=case, digest="0f3c", reused=True, folder=folder / name, artifact=None)
-        vars(run).update(build=build, timed_answer=lambda _batch: (0.001, {}))
+        vars(run).update(build=build)
         vars(model_run).update(operations=None)
         yield run
 
@@ -122,7 +124,7 @@ def test_deployment_server_and_peak_agree_on_tf32(
     name: str, options: dict[str, str], tf32: bool | None, variables: dict[str, str], tmp_path: Path
 ) -> None:
     with run_of(name, tmp_path, **options) as run:
-        run.deploy("online")
+        run.loader.load("online")
 
         assert run.deployment.tf32 is tf32
         assert SEEN["variables"] == variables
@@ -140,7 +142,7 @@ def test_process_leaves_gpu_before_case_is_loaded(tmp_path: Path) -> None:
     """Its ONNX Runtime sessions take as much GPU memory as the server's."""
     with run_of(FP16, tmp_path) as run:
         SEEN["opened"] = [weakref.ref(one) for one in (run.oracle, run.model_run.framework_model)]
-        run.deploy("online")
+        run.loader.load("online")
     assert len(SEEN["opened"]) == 2
     assert SEEN["left"] == []
 
@@ -154,7 +156,7 @@ def test_reference_server_runs_only_while_comparing(tmp_path: Path) -> None:
 
 def test_server_has_memory_pools_on_each_gpu(tmp_path: Path) -> None:
     with run_of("a100-nnunet-micro-onnx-fp32-2gpus", tmp_path, gpus="2") as run:
-        run.deploy("online")
+        run.loader.load("online")
     pools = [option for option in SEEN["options"] if option.startswith("--cuda-memory-pool-byte-size=")]
     assert [pool.partition("=")[2].partition(":")[0] for pool in pools] == ["0", "1"]
     assert any(option.startswith("--pinned-memory-pool-byte-size=") for option in SEEN["options"])
@@ -179,12 +181,13 @@ def test_record_names_image_and_native_libraries(
     monkeypatch.setenv("TRT_VERSION", "10.5.0.18")
     SEEN.update(kind=kind, backend=backend)
     with run_of(FP32, tmp_path) as run:
-        run.deploy("online")
-    assert run.serving is not None
-    assert (run.serving.image, run.serving.versions.get("tensorrt")) == (image, tensorrt)
+        run.loader.load("online")
+        serving = run.loader.serving
+    assert serving is not None
+    assert (serving.image, serving.versions.get("tensorrt")) == (image, tensorrt)
 
 
 def test_incompatible_engine_is_not_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tensorrt, "installed", lambda: TensorRT("tensorrt-cu13", "10.16.1.11"))
     with run_of("a100-resnet50-micro-trt-fp16", tmp_path) as run, pytest.raises(NotAvailableError):
-        run.deploy("online")
+        run.loader.load("online")

@@ -12,9 +12,9 @@ def test_points_are_measured_with_the_machine_to_ourselves() -> None:
     held: Any = []
     run: Any = SimpleNamespace(
         server=SimpleNamespace(check_measurable=lambda _unreported: None),
-        as_is_case=None,
+        source=SimpleNamespace(unreported=()),
         answer_check=None,
-        deploy=lambda _scenario: None,
+        loader=SimpleNamespace(load=lambda _scenario: None),
         job=lambda point, *_more: point,
         hold_machine=lambda exclusive: contextlib.nullcontext(held.append(exclusive)),
     )

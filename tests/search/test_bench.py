@@ -11,7 +11,8 @@ import pytest
 from tests import toy
 from tests.measure import timed_server
 from tests.search.queueing import ALONE, SPACE, highest_rate_per_s, proven
-from tritonproof.measure.job import Job, PassResult, input_data
+from tritonproof.measure.job import Job, PassResult
+from tritonproof.measure.load_data import input_data
 from tritonproof.measure.point_state import PointState
 from tritonproof.measure.stopping import MeasuringPlan
 from tritonproof.record.schema import LoadPoint, Verdict

@@ -12,8 +12,10 @@ from tritonproof.accuracy.expected import AnswerLimits, expect
 from tritonproof.base.errors import NotAvailableError, ProofError
 from tritonproof.host import locks
 from tritonproof.measure import perf_analyzer
-from tritonproof.measure.job import AnswerCheck, Job, SharedMemory, input_data
-from tritonproof.measure.verifying import ask_samples, verify
+from tritonproof.measure.job import AnswerCheck, Job, SharedMemory
+from tritonproof.measure.load_data import input_data
+from tritonproof.measure.requests import ask_samples
+from tritonproof.measure.verifying import verify
 from tritonproof.record.schema import LoadPoint
 from tritonproof.run.as_is_case import as_build
 from tritonproof.run.first_request import send_first_request

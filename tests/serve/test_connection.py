@@ -30,8 +30,9 @@ from tritonproof.consistency.declared import send
 from tritonproof.consistency.served import ServedModel
 from tritonproof.host.activity import CpuTime
 from tritonproof.measure import perf_analyzer
-from tritonproof.measure.job import Job, input_data
-from tritonproof.measure.verifying import ask_samples
+from tritonproof.measure.job import Job
+from tritonproof.measure.load_data import input_data
+from tritonproof.measure.requests import ask_samples
 from tritonproof.record.schema import LoadPoint
 from tritonproof.serve import connection
 from tritonproof.serve.as_is import list_models, load_model

@@ -30,7 +30,7 @@ from tritonproof.consistency.served import (
     compare_to_single,
     same_answers_entry,
 )
-from tritonproof.measure.job import LoadData
+from tritonproof.measure.load_data import LoadData
 from tritonproof.record.schema import GateResult
 from tritonproof.spec import Arrays
 
@@ -70,7 +70,7 @@ def check_in_flight(context: GateContext) -> CheckedGate:
     served, alone = context.served, context.single_answers
     at_once = served.in_flight(1)
     count = max(len(alone.rows), at_once)
-    limits = alone.limits if served.joins and served.takes_batches else alone.noise_limits
+    limits = alone.limits if served.batches_dynamically and served.takes_batches else alone.noise_limits
     answers = ask(served, [[sample] for sample in np.resize(sorted(alone.rows), count)], at_once)
     text = f"{count} requests of one sample each, {at_once} in flight"
     return checked_gate("in-flight", alone, compare_to_single(alone, answers, limits), count, text)
@@ -107,7 +107,7 @@ def check_batches(context: GateContext) -> CheckedGate:
     before = {tuple(answer.samples): answer for answer in ask(served, requests)}
     at_once = ask(served, requests, len(requests))
     answers += [*before.values(), *at_once]
-    if not served.joins or 2 * largest > served.max_batch_size:
+    if not served.batches_dynamically or 2 * largest > served.max_batch_size:
         pairs = ((before[tuple(answer.samples)], answer) for answer in at_once)
         comparisons += [_compare_places(served, alone, *pair) for pair in pairs]
     compare_kept()

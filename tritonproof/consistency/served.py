@@ -22,8 +22,9 @@ from tritonproof.accuracy.expected import Answer, AnswerLimits, ExpectedOutputs,
 from tritonproof.accuracy.precision_cost import inferred_limits
 from tritonproof.accuracy.stages import IN_FLIGHT, IN_FLIGHT_BYTES
 from tritonproof.host.locks import OnWait
-from tritonproof.measure.job import Job, LoadData
-from tritonproof.measure.verifying import ask_samples
+from tritonproof.measure.job import Job
+from tritonproof.measure.load_data import LoadData
+from tritonproof.measure.requests import ask_samples
 from tritonproof.record.schema import Accuracy, GateResult, LoadPoint, SameAnswers
 from tritonproof.serve.server import Server
 from tritonproof.spec import Arrays, Model
@@ -45,7 +46,7 @@ class ServedModel:
     """How far answers to one sample may differ if other kernels may compute them."""
     preferred: Sequence[int] = ()
     """The configuration's preferred batch sizes."""
-    joins: bool = True
+    batches_dynamically: bool = True
     """Whether the server may join requests to a batch."""
     first_answer: Arrays | None = None
     """The first sample's answer, [1, ...] each, to the first request after the model was loaded, if known."""

@@ -12,10 +12,9 @@ from msgspec import structs
 
 from tritonproof.measure.estimates import relative_half_width
 from tritonproof.measure.job import Job
-from tritonproof.measure.measurement import marks_where
-from tritonproof.measure.requests import in_messages, message_of
+from tritonproof.measure.marks import marks_where
+from tritonproof.measure.requests import closed_loop, in_messages, message_of
 from tritonproof.measure.stopping import is_slow
-from tritonproof.measure.verifying import closed_loop
 from tritonproof.ratios import MIN_PAIRS, paired_ratio
 from tritonproof.record.schema import Estimate, LoadResult, Mark
 from tritonproof.spec import Arrays

@@ -1,16 +1,21 @@
-"""Prepares requests before they are sent, and reads their answers, in messages or in memory that this process
-and a server on this host share."""
+"""Sends requests as load: prepared before, their answers read afterwards, in messages or in memory that this
+process and a server on this host share."""
 
 import contextlib
+import itertools
+import math
+import queue
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from tritonproof.accuracy.expected import Answer
 from tritonproof.base.errors import NotAvailableError, ProofError
 from tritonproof.measure.job import Job
-from tritonproof.serve.connection import client_error
+from tritonproof.serve.connection import REQUEST_S, HangsError, client_error, error_text, grpc_channel
 from tritonproof.serve.messages import request_of, response_outputs
 from tritonproof.serve.shared_memory import cuda_region, shared_region
 from tritonproof.spec import Arrays, Model
@@ -20,6 +25,11 @@ _ALIGNMENT = 64
 _NOT_WRITTEN = 0xFF
 """Fills an answer's place before its request is sent: NaN in every floating-point type, -1 in integers. So
 what a server does not write is neither right nor left from an earlier answer."""
+_IN_FLIGHT_AT_A_RATE = 8
+_MAX_BYTES = 256 << 20
+"""The most bytes of answers kept until they are compared."""
+_SOON_S = 1.0
+"""Seconds after which an answer under load is late."""
 
 RawAnswer = tuple[bytes, ...]
 """What is kept of an answer until it is read: the message, and its place in shared memory."""
@@ -37,6 +47,61 @@ class Requests:
     """`keep(slot, message)`: what `read` needs of the answer in this place, which is then free."""
     read: Callable[[RawAnswer], Arrays]
     """The tensors of an answer by name, without any that does not fit its place."""
+
+
+def ask_samples(job: Job, batches: Sequence[np.ndarray], seconds: float | None = None) -> list[Answer]:
+    """Answers of a server to requests for these batches, by the samples' indices and all of one size,
+    each sent once, or for so many seconds; as many in flight as the point has, and by the load's transport.
+    Requests are made before and answers read afterwards, so that this client takes little CPU. Raises
+    ProofError if a request fails or there is no room for the tensors."""
+    with prepared_requests(job, batches, job.point.concurrency or _IN_FLIGHT_AT_A_RATE) as requests:
+        answers = closed_loop(job, requests, seconds)
+        return [Answer(batches[number], requests.read(kept)) for number, kept in answers]
+
+
+def closed_loop(job: Job, requests: Requests, seconds: float | None = None) -> list[tuple[int, RawAnswer]]:
+    """Each answer with its request's number, in order of arrival; each client has a place for its answers.
+    Each request is sent once, or for so many seconds. Raises ProofError if one fails."""
+    import grpc
+
+    one_round = range(requests.count)
+    numbers = iter(one_round) if seconds is None else itertools.cycle(one_round)
+    deadline = math.inf if seconds is None else time.monotonic() + seconds
+    done: queue.SimpleQueue[tuple[int, int, Any]] = queue.SimpleQueue()
+    answers: list[tuple[int, RawAnswer]] = []
+    sent, size = 0, 0
+    metadata = job.server.access.metadata
+    with grpc_channel(job.server.address, job.server.access) as channel:
+        send = channel.unary_unary("/inference.GRPCInferenceService/ModelInfer")
+
+        def start(number: int, slot: int) -> None:
+            future = send.future(requests.message(number, slot), timeout=REQUEST_S, metadata=metadata)
+            future.add_done_callback(lambda call: done.put((number, slot, call)))
+
+        for number in itertools.islice(numbers, job.point.concurrency or _IN_FLIGHT_AT_A_RATE):
+            start(number, sent)
+            sent += 1
+        while len(answers) < sent:
+            try:
+                try:
+                    number, slot, future = done.get(timeout=_SOON_S)
+                except queue.Empty:  # looking for a server that hangs costs a thread: only if it is late
+                    number, slot, future = job.server.wait_for(done.get)
+                answers.append((number, requests.keep(slot, future.result())))
+            except (grpc.RpcError, HangsError) as error:
+                reason = error_text(error, REQUEST_S)
+                raise ProofError(
+                    f"a request under load failed: {reason}{job.server.log_tail()}",
+                    where=f"{job.name}, {job.point}",
+                    fix="the server's words, and the end of its log, tell why; where one of its processes "
+                    "was killed for want of memory, use fewer instances (--deployment instances=1)",
+                ) from error
+            size += sum(map(len, answers[-1][1]))
+            further = next(numbers, None) if time.monotonic() < deadline and size < _MAX_BYTES else None
+            if further is not None:
+                start(further, slot)
+                sent += 1
+    return answers
 
 
 @contextlib.contextmanager

@@ -4,7 +4,6 @@ a first request, and then it is a case of the suite like any other."""
 import contextlib
 import dataclasses
 import hashlib
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ from tritonproof.base.errors import AccuracyError, NotAvailableError
 from tritonproof.build.builds import CONFIG, BuiltModel
 from tritonproof.build.configuration import config_text
 from tritonproof.host.scratch import scratch_folder
+from tritonproof.measure.load_data import LoadData, remaining_data
 from tritonproof.record.schema import Deployment, Scenario, Start
 from tritonproof.run.first_request import FirstRequest, send_first_request
 from tritonproof.safe_io.files import file_digest, files_in, size_bytes
@@ -49,6 +49,18 @@ class AsIsCase:
     def samples(self) -> Samples:
         return self.first_request.samples
 
+    @property
+    def backend(self) -> str:
+        return self.case.format.library
+
+    @property
+    def called_names(self) -> tuple[str, ...]:
+        return self.loaded.called_names
+
+    @property
+    def unreported(self) -> tuple[str, ...]:
+        return self.loaded.unreported
+
     def make_build(self) -> BuiltModel:
         return self.build
 
@@ -58,22 +70,25 @@ class AsIsCase:
     def open_oracle(self) -> Callable[[Arrays], Arrays]:
         return self.ask_alone
 
-    def deploy(self, scenario: Scenario, _deployment: Deployment) -> tuple[str, Start, Arrays | None]:
+    def load_and_ask(self, scenario: Scenario, _deployment: Deployment) -> tuple[str, Start, Arrays | None]:
         """How it was loaded: in one way, and once, for both scenarios."""
         self.check_single_requests()
         first_ms = round(1e3 * self.first_request.elapsed_s, 3)
         start = Start(scenario, self.server.ready_s, self.loaded.load_s, first_ms)
-        return self.case.format.library, start, self.first_request.answer
+        return self.backend, start, self.first_request.answer
 
     def load(self, *_scenario_and_deployment: object) -> str:
         assert self.loaded.source.folder is not None
         self.server.load_as_is(self.loaded.source.folder)
-        return self.case.format.library
+        return self.backend
 
-    def joins_requests(self, _scenario: Scenario) -> bool:
-        """Whether the server may join requests to a batch, as far as it says how the model is configured."""
-        unknown = self.loaded.called or self.loaded.unreported
-        return bool(unknown) or model_from_config.joins_requests(self.loaded.config)
+    def batches_dynamically(self, _scenario: Scenario) -> bool:
+        """As far as the server says how the model, and those that it calls, are configured."""
+        unknown = self.loaded.called or self.unreported
+        return bool(unknown) or model_from_config.batches_dynamically(self.loaded.config)
+
+    def remaining_data(self) -> Iterator[LoadData]:
+        return remaining_data(self.case.model, self.samples)
 
     def ask_alone(self, inputs: Arrays) -> Arrays:
         """The answers to these rows, [rows, ...] each, sent one row per request and one request at a time."""
@@ -101,13 +116,6 @@ class AsIsCase:
             how = "keeps state" if model.exchange == "sequence" else "may answer a request more than once"
             load = "test_conversation proves it, load on it is not measured"
             raise NotAvailableError(f"{model.name} {how}: {load}")
-
-    def reload(self) -> float:
-        """Unload the model and load it again from the same files; returns the seconds of the load."""
-        self.server.unload(self.case.model.name)
-        started = time.monotonic()
-        self.load()
-        return time.monotonic() - started
 
 
 @contextlib.contextmanager

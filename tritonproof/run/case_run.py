@@ -5,7 +5,6 @@ import contextlib
 import dataclasses
 import functools
 import math
-import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,22 +22,22 @@ from tritonproof.build.builds import BuiltModel
 from tritonproof.consistency.served import CheckedGate, ServedModel, SingleRequestAnswers, ask_one_by_one
 from tritonproof.frameworks import pytorch
 from tritonproof.host import machine
-from tritonproof.measure.job import AnswerCheck, Job, LoadData, input_data
+from tritonproof.measure.job import AnswerCheck, Job
+from tritonproof.measure.load_data import LoadData, input_data
 from tritonproof.measure.measurement import Outcome
 from tritonproof.measure.verifying import answer_check
 from tritonproof.record import schema
 from tritonproof.record.schema import Deployment, LoadPoint, Scenario
-from tritonproof.run.as_is_case import AsIsCase, serve_as_is
-from tritonproof.run.converted_case import ConvertedCase, build_baseline, convert
+from tritonproof.run.as_is_case import AsIsCase
+from tritonproof.run.baseline import as_baseline, baseline_source
+from tritonproof.run.loader import Loaded, Loader
 from tritonproof.run.model_run import ModelRun, SuiteRun
 from tritonproof.run.once import forget, is_made, once, shared_once
-from tritonproof.run.source import Source
-from tritonproof.serve.backends import check_supported, serving_of
+from tritonproof.run.source import Source, open_source
 from tritonproof.serve.launch import serve
 from tritonproof.serve.server import Server
 from tritonproof.settings.case_settings import deployment_of, evaluation_batch, load_points, samples_of
 from tritonproof.spec import Arrays, Case, Samples
-from tritonproof.user_models import model_from_config
 
 
 @dataclass(frozen=True)
@@ -52,17 +51,8 @@ class Role:
     """The run's name in progress and errors; empty for the case's."""
     samples_of: "CaseRun | None" = None
     """The run whose samples it uses; None for its own."""
-
-
-@dataclass(frozen=True)
-class Deployed:
-    """A case as it is loaded on its server."""
-
-    scenario: Scenario
-    deployment: Deployment
-    backend: str
-    first_answer: Arrays | None = None
-    """The answer to the first request, the first sample alone, [1, ...] each; None if another was first."""
+    open_source: "Callable[[CaseRun], Source]" = open_source
+    """Where its case comes from."""
 
 
 @dataclass(eq=False)
@@ -75,15 +65,8 @@ class CaseRun(contextlib.ExitStack):
     suite_run: SuiteRun = field(default_factory=SuiteRun)
     role: Role = Role()
     """Whether it is the case's own run, or one that is measured beside it."""
-    deployed: Deployed | None = field(default=None, init=False)
-    serving: schema.Serving | None = field(default=None, init=False)
-    """The record's entry of its server, with the backend that serves it; None before it is loaded."""
-    starts: dict[Scenario, schema.Start] = field(default_factory=dict, init=False)
-    """How long the server, the last loading for each scenario and its first request took."""
     sweeps: dict[Scenario, Mapping[LoadPoint, Outcome]] = field(default_factory=dict, init=False)
     """What came of each load point of a scenario."""
-    swept: Deployed | None = field(default=None, init=False)
-    """The loading that the last sweep has warmed."""
     gates: dict[str, CheckedGate] = field(default_factory=dict, init=False)
     comparison: tuple[CheckedGate, schema.BaselineComparison] | None = field(default=None, init=False)
     """Whether its answers are the baseline's, and what else differs."""
@@ -105,11 +88,19 @@ class CaseRun(contextlib.ExitStack):
     @once
     def source(self) -> Source:
         """Where the case, its build, its server and its expected answers come from."""
-        if not self.requested.model.as_is:
-            return ConvertedCase(self, self.requested, convert(self))
-        served = self.enter_context(serve_as_is(self))
-        self.serving = serving_of(served.server, served.case.format.library, self.settings.shared_memory)
-        return served
+        return self.role.open_source(self)
+
+    @once
+    def loader(self) -> Loader:
+        """What loads the case on its server."""
+        return Loader(self)
+
+    def __exit__(self, *error: Any) -> bool | None:
+        try:
+            return super().__exit__(*error)
+        finally:  # both have this run: it, and the weights, would stay in memory until a garbage collection
+            forget(self, "source")
+            forget(self, "loader")
 
     @property
     def as_is_case(self) -> AsIsCase | None:
@@ -182,46 +173,12 @@ class CaseRun(contextlib.ExitStack):
             forget(self.model_run, "framework_model")
             pytorch.release_gpu_memory()
 
-    def deploy(self, scenario: Scenario, deployment: Deployment | None = None) -> Deployed:
-        """Load the case for a scenario, with its own settings or others, unless it is loaded like that. A
-        model of --repository is loaded in one way for both scenarios."""
-        new_deployment = deployment or self.deployment
-        self.leave_gpu()
-        self.start_server()
-        loaded = self.deployed
-        if loaded is not None and (loaded.scenario, loaded.deployment) == (scenario, new_deployment):
-            return loaded
-        self.deployed = None  # nothing is loaded if the next steps fail
-        check_supported(self.server, self.case)
-        backend, self.starts[scenario], first_answer = self.source.deploy(scenario, new_deployment)
-        self.serving = serving_of(self.server, backend, self.settings.shared_memory)
-        self.deployed = Deployed(scenario, new_deployment, backend, first_answer)
-        return self.deployed
-
-    def load_model(self, scenario: Scenario, deployment: Deployment) -> str:
-        """Load the case on its server, even if it is loaded; returns the backend that serves it."""
-        return self.source.load(scenario, deployment)
-
-    def reload_model(self, scenario: Scenario, deployment: Deployment) -> None:
-        """Unload the case from its server, load it again, and send it one request."""
-        self.server.unload(self.server.name_of(self.case))
-        self.load_model(scenario, deployment)
-        self.timed_answer(1)
-
-    def timed_answer(self, batch: int) -> tuple[float, Arrays]:
-        """Send a request of `batch` copies of the first sample; returns its seconds and its answer."""
-        rows = {name: values[[0] * batch] for name, values in self.samples.read([0]).items()}
-        started = time.monotonic()
-        outputs = self.server.infer(self.server.name_of(self.case), self.case.model, rows)
-        elapsed_s = time.monotonic() - started
-        return elapsed_s, {output: values for output, values in outputs.items() if values is not None}
-
     # --- right ----------------------------------------------------------------------------------------------
 
     @shared_once
     def precision_cost(self) -> PrecisionCost | None:
         """The cost of the case's precision, which limits all answers; None without a framework."""
-        if self.as_is_case is not None:
+        if self.case.model.as_is:
             return None
         self.say(f"measure what {self.case.precision.upper()} costs")
         training = functools.partial(samples_of, self.case.model, "training", self.settings)
@@ -268,17 +225,17 @@ class CaseRun(contextlib.ExitStack):
     @once
     def served_online(self) -> ServedModel:
         """The case for the gates, as it is loaded online."""
-        return self.served_model(self.deploy("online"))
+        return self.served_model(self.loader.load("online"))
 
     @once
     def single_answers(self) -> SingleRequestAnswers:
         """Its answers online to each of the gates' samples, sent alone."""
-        self.deploy("online")
+        self.loader.load("online")
         return ask_one_by_one(self.served_online)
 
-    def served_model(self, deployed: Deployed) -> ServedModel:
+    def served_model(self, loaded: Loaded) -> ServedModel:
         """The case for the gates, as it is loaded now."""
-        deployment = deployed.deployment
+        deployment = loaded.deployment
         tolerance = tolerance_of(self.case, self.compute_precision)
         return ServedModel(
             server=self.server,
@@ -288,8 +245,8 @@ class CaseRun(contextlib.ExitStack):
             max_batch_size=deployment.max_batch_size,
             limits=self.answer_limits,
             preferred=deployment.preferred_batch_sizes,
-            joins=self.source.joins_requests(deployed.scenario),
-            first_answer=deployed.first_answer,
+            batches_dynamically=self.source.batches_dynamically(loaded.scenario),
+            first_answer=loaded.first_answer,
             least_noise=max(MIN_NOISE, tolerance.relative_error if tolerance.is_given else 0.0),
             as_is_device=self.case.answers_on if self.case.model.as_is else "",
             kernels_may_change=self.case.answers_on == "cuda",
@@ -330,35 +287,20 @@ class CaseRun(contextlib.ExitStack):
         if self.suite_run.points is not None:
             selected = self.suite_run.points.get(str(self.requested), ())
             points = [point for point in selected if point.scenario == scenario]
-        if self.as_is_case is None:
-            return points
-        # Only the server knows the largest batch, as no file has its configuration.
+        # Of a model of --repository only the server knows the largest batch.
         return [point for point in points if point.batch <= self.deployment.max_batch_size]
 
     @once
     def baseline(self) -> "CaseRun | None":
         """The run to compare the case with, on its own server; None without --against and --against-triton,
         and if the baseline's repository has no model of that name."""
-        settings, case, models = self.settings, self.requested, self.model_run.models
-        against, label = settings.against, f"{case} against {settings.baseline_name}"
-        if settings.against_triton is not None:
-            settings = dataclasses.replace(settings, triton=settings.against_triton)
-        elif against is None:
+        found = as_baseline(self.requested, self.settings, self.model_run.models)
+        if found is None:
             return None
-        if settings.compares_repositories:
-            models = dataclasses.replace(models, samples={}, labels={})  # both get this run's samples
-            if against is not None:
-                if case.model.name not in models.baseline_models:
-                    return None
-                settings = dataclasses.replace(settings, repository=against.folder)
-                models = dataclasses.replace(models, repository_models=models.baseline_models)
-                model = model_from_config.as_model(models.repository_models[case.model.name])
-                model = dataclasses.replace(model, tolerances=case.model.tolerances)
-                case = dataclasses.replace(case, model=model)
+        case, settings, models = found
+        label = f"{case} against {self.settings.baseline_name}"
+        role = Role("against", label, open_source=functools.partial(baseline_source, self))
+        if self.settings.compares_repositories:
+            role = Role("against", label, samples_of=self)
         model_run = self.enter_context(ModelRun(case.model, case.target, settings, models, self.progress))
-        role = Role("against", label, samples_of=self if settings.compares_repositories else None)
-        baseline = self.enter_context(CaseRun(case, model_run, self.suite_run, role))
-        if not settings.compares_repositories:
-            build = contextlib.nullcontext(self.build) if against is None else build_baseline(self, against)
-            baseline.source = ConvertedCase(baseline, case, build, keeps_config=against is not None)
-        return baseline
+        return self.enter_context(CaseRun(case, model_run, self.suite_run, role))

@@ -2,7 +2,6 @@
 `--against`, or with this build on the Triton of `--against-triton`."""
 
 import contextlib
-import math
 import random
 from collections.abc import Callable, Sequence
 
@@ -16,10 +15,11 @@ from tritonproof.consistency.repeat_checks import compare_servers
 from tritonproof.consistency.served import CheckedGate
 from tritonproof.measure import point_state
 from tritonproof.measure.comparison import ComparisonPlan
-from tritonproof.measure.job import Job, remaining_data
+from tritonproof.measure.job import Job
+from tritonproof.measure.load_data import remaining_data
 from tritonproof.measure.usage import Usage, read_usage, watch
 from tritonproof.ratios import MAX_LOADINGS, loading_is_slower
-from tritonproof.record.schema import BaselineComparison, GateResult, Scenario, ServedSide
+from tritonproof.record.schema import BaselineComparison, GateResult, ServedSide
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.converted_case import ConvertedCase
 from tritonproof.serve.server import warnings_in
@@ -28,7 +28,7 @@ from tritonproof.serve.server import warnings_in
 def with_baselines(run: CaseRun, baseline: CaseRun, jobs: Sequence[Job]) -> Sequence[point_state.PointState]:
     """The load points of one scenario before measurement, each with its comparison, if the baseline takes its
     batch. Raises InputError if the baseline is a build that does not take the largest batch."""
-    scenario, largest, source = jobs[0].point.scenario, math.inf, baseline.source
+    scenario, source = jobs[0].point.scenario, baseline.source
     if isinstance(source, ConvertedCase) and source.keeps_config:
         needed = max(job.point.batch for job in jobs)
         largest_there = baselines.config_of(baseline.build.folder).max_batch_size
@@ -36,12 +36,7 @@ def with_baselines(run: CaseRun, baseline: CaseRun, jobs: Sequence[Job]) -> Sequ
             what = f"the other build takes batches up to {largest_there}, not {needed}"
             fix = "give smaller --batches, or build it with the same --deployment max_batch_size"
             raise InputError(what, where=baseline.build.folder / "config.pbtxt", fix=fix)
-    baseline.check_running()
-    if isinstance(source, ConvertedCase):
-        baseline.say(f"load into Triton ({scenario})")
-        backend = baseline.load_model(scenario, baseline.deployment)
-    else:
-        backend, largest = baseline.deploy(scenario).backend, baseline.deployment.max_batch_size
+    backend, largest = baseline.loader.load(scenario).backend, baseline.deployment.max_batch_size
     name = run.settings.baseline_name
     if run.settings.against_triton is not None:
         name = f"Triton {baseline.server.version}, {name}"
@@ -58,17 +53,18 @@ def with_baselines(run: CaseRun, baseline: CaseRun, jobs: Sequence[Job]) -> Sequ
     ]
 
 
-def reloader(run: CaseRun, baseline: CaseRun, scenario: Scenario) -> Callable[[], None] | None:
+def reloader(run: CaseRun, baseline: CaseRun) -> Callable[[], None] | None:
     """A function that loads the case and its baseline again, in random order. None on a server with a
     repository that others may use."""
     sides = (run, baseline)
-    if any(side.as_is_case is not None and side.settings.triton.kind == "remote" for side in sides):
+    if any(side.requested.model.as_is and side.settings.triton.kind == "remote" for side in sides):
         return None
 
     def load() -> None:
         run.say("load both builds anew")
         for side in random.sample(sides, len(sides)):
-            side.reload_model(scenario, side.deployment)
+            side.loader.reload()
+            side.loader.timed_answer(1)
 
     return load
 
@@ -157,8 +153,7 @@ def _loads_in_turns(run: CaseRun, baseline: CaseRun) -> tuple[list[float], list[
     most = 0 if run.settings.triton.kind == "remote" else MAX_LOADINGS
     while len(current_s) < most and (not current_s or loading_is_slower(current_s, baseline_s)):
         for side, loadings_s in ((run, current_s), (baseline, baseline_s)):
-            assert side.as_is_case is not None
-            load_s = side.as_is_case.reload()
-            answer_s = side.timed_answer(1)[0] if side.case.model.exchange == "single" else 0.0
+            load_s = side.loader.reload()
+            answer_s = side.loader.timed_answer(1)[0] if side.case.model.exchange == "single" else 0.0
             loadings_s.append(round(load_s + answer_s, 3))
     return current_s, baseline_s

@@ -3,18 +3,17 @@
 import contextlib
 import dataclasses
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tritonproof.build import baselines, in_process
-from tritonproof.build.baselines import Baseline
-from tritonproof.build.builds import BuiltModel, in_use, snapshot
+from tritonproof.build.builds import BuiltModel, in_use
 from tritonproof.host.scratch import scratch_folder
 from tritonproof.host.targets import runs_here
+from tritonproof.measure.load_data import LoadData
 from tritonproof.record.quantities import DURATION, SIZE
 from tritonproof.record.schema import Deployment, Scenario, Start
-from tritonproof.run.once import forget
 from tritonproof.serve.backends import pool_options, server_variables
 from tritonproof.serve.server import Server
 from tritonproof.settings.case_settings import build_case
@@ -35,8 +34,8 @@ class ConvertedCase:
     keeps_config: bool = False
     """Whether the build's own config.pbtxt serves it, in place of the settings."""
 
-    def __post_init__(self) -> None:
-        self.run.callback(forget, self.run, "source")  # else both, and the weights, stay until a collection
+    # A server that the suite has started says all, and loads the model later.
+    backend, called_names, unreported = "", (), ()
 
     @property
     def samples(self) -> Samples:
@@ -62,14 +61,14 @@ class ConvertedCase:
         with run.hold_machine(exclusive=False):
             return in_process.open_in_process(self.case, run.build.artifact, run.deployment, engines)
 
-    def deploy(self, scenario: Scenario, deployment: Deployment) -> tuple[str, Start, Arrays]:
+    def load_and_ask(self, scenario: Scenario, deployment: Deployment) -> tuple[str, Start, Arrays]:
         run = self.run
         run.say(f"load into Triton ({scenario})")
         with run.hold_machine(exclusive=False):
             began = time.monotonic()
             backend = self.load(scenario, deployment)
             load_s = time.monotonic() - began
-            first_s, first_answer = run.timed_answer(1)
+            first_s, first_answer = run.loader.timed_answer(1)
         start = Start(scenario, run.server.ready_s, round(load_s, 3), round(1e3 * first_s, 3))
         return backend, start, first_answer
 
@@ -81,8 +80,12 @@ class ConvertedCase:
         run.server.load_as_is(run.build.folder, baselines.for_scenario(config, self.case, scenario))
         return str(config.backend or config.platform)
 
-    def joins_requests(self, scenario: Scenario) -> bool:
+    def batches_dynamically(self, scenario: Scenario) -> bool:
         return scenario == "online"
+
+    def remaining_data(self) -> Iterable[LoadData]:
+        """None: the accuracy step sends every sample, and looks at every number."""
+        return ()
 
 
 @contextlib.contextmanager
@@ -106,28 +109,3 @@ def convert(run: "CaseRun") -> Iterator[BuiltModel]:
         else:
             run.progress.note(f"{case}: can be converted ({size}); {case.target.label} converts its own")
         yield build
-
-
-@contextlib.contextmanager
-def build_baseline(run: "CaseRun", baseline: Baseline) -> Iterator[BuiltModel]:
-    """The case's baseline in its own model repository: one that exists, or one built in its own checkout. Its
-    own config.pbtxt serves it, as in production: a change of settings is part of the comparison."""
-
-    def say(step: str) -> None:
-        run.progress.say(f"{run.case} against {baseline.name}: {step}")
-
-    with contextlib.ExitStack() as stack:
-        if baseline.kind == "builds":
-            folder = baselines.find_build(baseline, run.case)
-            baselines.check_unchanged(baseline, folder)
-        else:
-            if (checkout := baseline.folder) is None:
-                say("get its files")
-                place = run.settings.model_repos / ".against"
-                checkout = baselines.export_commit(baseline, place, on_progress=say)
-            options = run.settings.command_line("builds", run.case.model.name)
-            built = baselines.build_in_checkout(checkout, baseline, run.case, options, say)
-            run.progress.note(f"{run.case} against {baseline.name}: built in {built}")
-            folder = stack.enter_context(snapshot(built, on_progress=say))
-            baselines.check_unchanged(baseline, folder, built)
-        yield BuiltModel(run.case, folder, "", "", 0.0, 0.0, reused=True)

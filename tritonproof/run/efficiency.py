@@ -32,15 +32,13 @@ class ServedReference:
     point: LoadPoint
     request_s: float
     """Seconds that one of its requests takes."""
-    is_warm: bool = False
-    """Whether its load point has been run since it was loaded."""
 
 
 def measure_efficiency(run: CaseRun) -> list[Efficiency]:
     """Measure the best point of each scenario (of a micro model, the best of all) beside the same artifact in
     process, and the best of all beside the model's reference format. The case stays loaded for the last."""
     best_loads = best_points.best_points(run.case, known_loads(run))
-    deployed = run.deploy(best_loads[0].scenario)
+    loaded = run.loader.load(best_loads[0].scenario)
     if run.server.kind == "remote":
         what = "the artifact in process must run on the server's machine, and this server is remote"
         raise NotAvailableError(what, where=f"--triton {run.server.url}", fix="run the suite there")
@@ -50,7 +48,7 @@ def measure_efficiency(run: CaseRun) -> list[Efficiency]:
             rows = run.samples.read(range(min(len(run.samples), run.deployment.max_batch_size)))
             resident = run.settings.shared_memory == "cuda"  # its data lies where the server's does
             process = artifact_worker(
-                run.build, run.deployment, rows, backend=deployed.backend, resident=resident
+                run.build, run.deployment, rows, backend=loaded.backend, resident=resident
             )
             worker = stack.enter_context(process)
             # These two overlap the loading in process. On a GPU the server of the reference ends with the
@@ -92,15 +90,16 @@ def _measure(
         raise peak_per_s
     batch, point = best_points.batch_in_process(best, run.deployment), best.point
     with ready(run, {point: best.latency_ms["avg"].value / 1e3}) as (job,):
-        cold = [] if run.deployed is run.swept else [job]
+        cold = [] if run.loader.is_warm else [job]
         reference_job = None
         if reference is not None and reference.run is not run:
             server, name = reference.run.server, reference.run.server.name_of(reference.run.case)
             reference_job = dataclasses.replace(
                 job, server=server, name=name, point=reference.point, request_s=reference.request_s
             )
-            if not reference.is_warm:
-                cold, reference.is_warm = [*cold, reference_job], True
+            if not reference.run.loader.is_warm:
+                cold.append(reference_job)
+            reference.run.loader.is_warm = True
         beside_text = "" if reference_job is None else f", {reference_job.name}"
         run.say("measure efficiency", f"{point.scenario} {point}, in process{beside_text}, in turns")
         turns = interleaved.measure_in_turns(
@@ -143,10 +142,12 @@ def _served_reference(run: CaseRun, case: Case, keeper: contextlib.ExitStack) ->
         return None
     run.progress.say(f"{case}: serve the reference format (of {run.case.model.name})")
 
-    role = Role("reference", f"the reference {case}")
-    reference_run = keeper.enter_context(CaseRun(case, run.model_run, run.suite_run, role))
     used = builds.in_use(build, on_progress=lambda step: run.progress.say(f"{case}: {step}"))
-    reference_run.source = ConvertedCase(reference_run, case, used)
-    point = best.point
-    reference_run.load_model(point.scenario, deployment)
-    return ServedReference(reference_run, point, best.latency_ms["avg"].value / 1e3)
+    role = Role(
+        "reference",
+        f"the reference {case}",
+        open_source=lambda reference_run: ConvertedCase(reference_run, case, used),
+    )
+    reference_run = keeper.enter_context(CaseRun(case, run.model_run, run.suite_run, role))
+    reference_run.loader.load(best.scenario)
+    return ServedReference(reference_run, best.point, best.latency_ms["avg"].value / 1e3)

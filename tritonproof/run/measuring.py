@@ -26,19 +26,19 @@ Save = Callable[[Sequence[LoadResult]], object]
 def ready(run: CaseRun, points: Mapping[LoadPoint, float] | Sequence[LoadPoint]) -> Iterator[list[Job]]:
     """A job for each point of one scenario, with the machine to ourselves for the block. Points may come with
     the seconds of one request each; otherwise one is timed."""
-    run.server.check_measurable(run.as_is_case.loaded.unreported if run.as_is_case else ())
+    run.server.check_measurable(run.source.unreported)
     check, scenario = run.answer_check, next(iter(points)).scenario
-    run.deploy(scenario)
+    run.loader.load(scenario)
     with run.hold_machine(exclusive=True):
         if not isinstance(points, Mapping):
             run.say(f"measure {scenario}", "first request of each batch size")
-            points = {point: run.timed_answer(point.batch)[0] for point in points}
+            points = {point: run.loader.timed_answer(point.batch)[0] for point in points}
         yield [run.job(point, points[point], check) for point in points]
 
 
 def measure(run: CaseRun, point: LoadPoint, save: Save = lambda _loads: None) -> Measurement:
     """Measure a load point; the first call, all of its scenario, in turns. `save` gets those known so far."""
-    if run.as_is_case is not None and point.batch > run.deployment.max_batch_size:
+    if point.batch > run.deployment.max_batch_size:
         raise NotAvailableError(
             f"{run.case.model.name} takes batches up to {run.deployment.max_batch_size}, not {point.batch}"
         )
@@ -55,7 +55,7 @@ def _sweep(run: CaseRun, points: Sequence[LoadPoint], save: Save) -> Mapping[Loa
     """Measure the points; `save` gets those known so far. Raises ProofError if the server has ended."""
     if (baseline := run.baseline) is not None:
         baseline.start_server()  # before the machine is ours
-    called = () if run.as_is_case is None else run.as_is_case.loaded.called_names
+    called = run.source.called_names
     composing = ComposingTimes(called)
     scenario, plan = points[0].scenario, run.settings.plan
     with ready(run, points) as jobs:
@@ -67,7 +67,7 @@ def _sweep(run: CaseRun, points: Sequence[LoadPoint], save: Save) -> Mapping[Loa
             run_pass=composing.around(verifying(perf_analyzer.run_pass)),
             on_progress=lambda point, progress: run.say(f"measure {point.scenario}", f"{point} {progress}"),
             save=save,
-            reload=None if baseline is None else comparing.reloader(run, baseline, scenario),
+            reload=None if baseline is None else comparing.reloader(run, baseline),
         )
         point_outcomes = dict(outcomes(states, plan))
         errors = [error for error in point_outcomes.values() if isinstance(error, ProofError)]
@@ -87,5 +87,5 @@ def _sweep(run: CaseRun, points: Sequence[LoadPoint], save: Save) -> Mapping[Loa
             if called:
                 load = structs.replace(load, composing=composing.of(job.name, job.point))
             point_outcomes[job.point] = dataclasses.replace(measured, load=load)
-        run.swept = run.deployed
+        run.loader.is_warm = True
         return point_outcomes

@@ -21,7 +21,6 @@ from tritonproof.consistency.served import (
     ServedModel,
     with_same_answers,
 )
-from tritonproof.measure.job import remaining_data
 from tritonproof.record import per_sample as sample_files
 from tritonproof.record.schema import Accuracy, Conversation, GateResult
 from tritonproof.run.case_run import CaseRun
@@ -44,7 +43,7 @@ class Evaluation:
 def prove_accuracy(run: CaseRun) -> Evaluation:
     """The evaluation of the case with its own settings, under dynamic batching. Its ledger passes only if a
     sample gets the same answer again, with many requests in flight, and in batches too."""
-    run.deploy("online")
+    run.loader.load("online")
     evaluation = evaluate(run)
     gates = [run_gate(run, name).result for name in ("repeated", "in-flight", "batches")]
     same = [gate.same for gate in gates if gate.same is not None]
@@ -109,11 +108,10 @@ def _check_gate(run: CaseRun, gate: GateCheck) -> CheckedGate:
     if gate.after_reload:
         served = _reload(run)
     else:
-        run.deploy("online")
-    if gate.needs_configuration and run.as_is_case and "configuration" in run.as_is_case.loaded.unreported:
+        run.loader.load("online")
+    if gate.needs_configuration and "configuration" in run.source.unreported:
         raise NotAvailableError("the server does not give the configuration, which has the largest batch")
-    # For a converted model, the accuracy step sends every sample and looks at every number.
-    remaining = () if run.as_is_case is None else remaining_data(run.case.model, run.samples)
+    remaining = run.source.remaining_data()
     shared_memory = run.settings.shared_memory == "system"
     return gate.check(GateContext(served, alone, remaining, shared_memory, _answers_folder(run)))
 
@@ -130,11 +128,11 @@ def _answers_folder(run: CaseRun) -> AnswersFolder | None:
 def _reload(run: CaseRun) -> ServedModel:
     """Load the case again: a converted one for offline, after online."""
     check_may_reload(run)
-    served = run.served_model(run.deploy("offline"))
-    if run.as_is_case is not None:
-        run.as_is_case.reload()  # both scenarios load it in the same way
-        served = dataclasses.replace(served, first_answer=None)  # that is from the load before
-    return served
+    loaded = run.loader.load("offline")
+    if run.case.model.as_is:  # both scenarios load it in the same way
+        run.loader.reload()
+        loaded = dataclasses.replace(loaded, first_answer=None)  # that is from the load before
+    return run.served_model(loaded)
 
 
 def check_may_reload(run: CaseRun) -> None:

@@ -46,7 +46,7 @@ def search(run: CaseRun) -> Iterator[Search]:
         searched.load(candidate)
         key = candidate, point.batch
         if key not in request_s:
-            request_s[key] = run.timed_answer(point.batch)[0]
+            request_s[key] = run.loader.timed_answer(point.batch)[0]
         return run.job(point, request_s[key], run.answer_check)
 
     def say(step: str, detail: str = "") -> None:
@@ -91,11 +91,11 @@ class ConvertedSearch:
         )
 
     def load(self, candidate: Candidate) -> None:
-        self.run.deploy(candidate.scenario, candidate.deployment)
+        self.run.loader.load(candidate.scenario, candidate.deployment)
 
     def proposal(self, winner: Candidate) -> tuple[str, str]:
         """The winner's config.pbtxt. There is none of the user's from which it could differ."""
-        native = self.run.deploy(winner.scenario, winner.deployment).backend != "python"
+        native = self.run.loader.load(winner.scenario, winner.deployment).backend != "python"
         config = model_config(self.run.case, winner.deployment, native=native, scenario=winner.scenario)
         return config_text(config), ""
 
@@ -150,14 +150,14 @@ class AsIsSearch:
                 self.run.progress.note(f"{self.run.case}: left out: {candidate.settings}: {error.what}")
                 raise
             self.loaded = candidate.configuration
-        self.run.deploy("online")
+        self.run.loader.load("online")
 
     def _load(self, candidate: Candidate) -> None:
         config = candidates.varied(self.completed, self.completed, candidate)
         self.run.server.load_as_is(self.folder, config)
         # If the batcher joins requests, other kernels may compute them, whatever the model's own settings.
-        joins = self.served.joins or candidate.scenario == "online"
-        served = dataclasses.replace(self.served, first_answer=None, joins=joins)
+        batches = self.served.batches_dynamically or candidate.scenario == "online"
+        served = dataclasses.replace(self.served, first_answer=None, batches_dynamically=batches)
         for check in (check_reloaded, check_in_flight):
             if wrong := check(GateContext(served, self.single_answers)).result.wrong:
                 raise AccuracyError(f"answers change: {wrong}", where=self.run.case)

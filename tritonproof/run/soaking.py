@@ -29,7 +29,7 @@ def soak(run: CaseRun) -> Soak:
         under_load = keep_under_load(job, duration_s, read, on_progress=on_progress)
 
         loadings = reload_repeatedly(
-            lambda: run.reload_model(point.scenario, run.deployment),
+            lambda: (run.loader.reload(), run.loader.timed_answer(1)),
             duration_s,
             read,
             most=max(LOADINGS, 2 * heaps),

@@ -22,10 +22,10 @@ def measure_warm_up(run: CaseRun) -> WarmUp:
     if batch is None:
         what = f"the model_warmup of {run.case.model.name} is of another shape than the requests"
         raise NotAvailableError(what, where=run.case, fix="give samples of that shape: --samples")
-    run.deploy("online")
+    run.loader.load("online")
     run.say("load the model again", "time its first request")
     with run.hold_machine(exclusive=True):
-        return compare_requests(as_is.reload, lambda: run.timed_answer(batch)[0], batch)
+        return compare_requests(run.loader.reload, lambda: run.loader.timed_answer(batch)[0], batch)
 
 
 def compare_requests(load: Callable[[], object], ask: Callable[[], float], batch: int) -> WarmUp:

@@ -130,7 +130,7 @@ def deployment_of(config: "ModelConfig") -> Deployment:
     )
 
 
-def joins_requests(config: "ModelConfig") -> bool:
+def batches_dynamically(config: "ModelConfig") -> bool:
     """Whether the server may join requests to a batch, itself or in the models that an ensemble calls."""
     return bool(config.ensemble_scheduling.step) or config.HasField("dynamic_batching")
 

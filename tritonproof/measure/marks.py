@@ -1,0 +1,119 @@
+"""Marks a measured load point with what was the bottleneck and what disturbed the measurement."""
+
+from collections.abc import Mapping, Sequence
+
+from tritonproof.host import activity
+from tritonproof.host.activity import GpuTime
+from tritonproof.measure import estimates, point_state, stopping
+from tritonproof.measure.estimates import SteadyPass
+from tritonproof.measure.point_state import PointState
+from tritonproof.measure.stopping import MeasuringPlan
+from tritonproof.record import schema
+from tritonproof.record.quantities import DURATION, GIVEN_SHARE, HALF_WIDTH
+from tritonproof.record.schema import CpuUse, Estimate, LoadResult, Mark
+
+# By Little's law a share of the latency is a share of the requests in flight. Of the 16 online points in the
+# README's records, with 8 or 32 requests in flight on 2 cores, each spent 11 to 32 % of its latency in the
+# queue and at most 17 % outside of the server.
+_MAX_OUTSIDE = 0.5
+"""If more of the latency than this share passes elsewhere, most requests are not with the server: three
+times those points' most."""
+_MIN_QUEUED = 0.05
+"""If a smaller share of the latency passes in the queue, it is almost empty: half of those points' least."""
+_FULL = 0.9
+"""From this share of the cores on, the machine counts as full. In the README's records 2 cores were in use to
+92 % at most, with 83 % for the server."""
+_MAX_CLIENT = 0.25
+"""The largest share of the cores for the load generator on a full machine, where the server could use it. In
+the README's records the load generator took 16 % at most."""
+_MAX_OTHERS = 0.1
+"""Share of the cores that other programs may use: half as much again as the 7 % that they took at most in the
+README's records."""
+_MAX_STOLEN = 0.05
+"""The largest share of the cores for the host: as much as the default precision target, so hardly more than
+noise. In the README's records it is 0."""
+_MAX_SLIP = 0.1
+"""The most that requests may be sent late, as a share of the median latency: later ones meet another queue
+than was asked for. Latencies count from when a request was due, so they include it."""
+_MAX_SLIP_MS = 1.0
+"""Milliseconds by which requests may be sent late, however short the latency: chosen, not measured."""
+_SHOWN = 120
+"""Characters of the load generator's message in a mark."""
+
+
+def marks_where(*possible: tuple[str, bool, str]) -> list[Mark]:
+    """The marks of a point, from triples of a code, whether it applies, and a detail to add to its text."""
+    return [
+        Mark(code, f"{schema.MARKS[code]}: {detail}" if detail else schema.MARKS[code])
+        for code, applies, detail in possible
+        if applies
+    ]
+
+
+def marks_of(state: PointState, load: LoadResult, plan: MeasuringPlan, *, finished: bool) -> tuple[Mark, ...]:
+    """The marks of a point with this entry, which still lacks them."""
+    side = state.current
+    last_damage = "".join(side.damaged[-1:])[:_SHOWN]
+    # Triton sets the threads of a model's instances back to normal priority if it may (in its core, r24.10,
+    # src/backend_model_instance.cc), and ONNX Runtime's workers, which stay low, starve: a niced run showed
+    # 0.72 of the throughput in process.
+    nice = max(result.cpu.nice for result in side.passes)
+    is_warm = all(map(point_state.is_warm, state.sides))
+    is_wide = finished and not stopping.is_narrow(side, plan)
+    width = HALF_WIDTH.text(estimates.relative_half_width(point_state.target_estimate(side)))
+    target, spent = GIVEN_SHARE.text(plan.precision_target), DURATION.text(side.spent_s)
+    marks = marks_where(
+        ("unfinished", not finished, ""),
+        ("damaged-passes", bool(side.damaged), f"{len(side.damaged)}, the last: {last_damage}"),
+        ("few-requests", load.requests < stopping.FEW_REQUESTS, f"{load.requests} in all"),
+        ("niced", nice > 0, f"nice {nice}; Triton sets some of its own threads back to 0"),
+        ("not-warm", not is_warm, ""),
+        ("wide-interval", is_wide, f"± {width} in place of {target}, after {spent}"),
+    )
+    if load.cpu is not None:
+        marks += marks_of_cpu(load.cpu, load.components_ms, load.concurrency)
+    if load.slip_ms is not None:
+        marks += marks_of_schedule(side.steady_passes, load.slip_ms, load.latency_ms["p50"])
+    return (*marks, *marks_of_gpu([result.gpu for result in side.passes if result.gpu is not None]))
+
+
+def marks_of_cpu(use: CpuUse, components_ms: Mapping[str, float], concurrency: int) -> list[Mark]:
+    """Marks for a client or other programs that took cores from the server.
+
+    The client is the bottleneck if several requests are in flight, yet none waits in the server's queue and
+    most of their time passes outside of it; or if all cores are busy, a quarter of them with the client.
+    """
+    total = sum(components_ms.values())
+    queued = components_ms["server_queue"] / total
+    inside = sum(value for name, value in components_ms.items() if name.startswith("server_")) / total
+    waits = concurrency > 1 and queued < _MIN_QUEUED and 1 - inside > _MAX_OUTSIDE
+    busy = use.load_generator + (use.server or 0.0) + use.others + use.stolen
+    crowds = busy > _FULL * use.cores and use.load_generator > _MAX_CLIENT * use.cores
+    reason = (
+        f"{1 - inside:.0%} of the time passed outside of the server, whose queue was empty"
+        if waits
+        else f"all {use.cores} cores were busy, {use.load_generator:.2g} of them with the load generator"
+    )
+    is_shared = use.server is not None and use.others > _MAX_OTHERS * use.cores
+    return marks_where(
+        ("client-bound", waits or crowds, reason),
+        ("cpu-shared", is_shared, f"{use.others:.2g} of {use.cores} cores"),
+        ("cpu-stolen", use.stolen > _MAX_STOLEN * use.cores, f"{use.stolen:.2g} of {use.cores} cores"),
+    )
+
+
+def marks_of_schedule(passes: Sequence[SteadyPass], slip_ms: float, latency_ms: Estimate) -> list[Mark]:
+    """Marks for a server that fell behind a schedule, and for a client that sent late."""
+    answered = sum(steady.completed for steady in passes) / max(1, sum(steady.due or 0 for steady in passes))
+    is_late = slip_ms > max(_MAX_SLIP_MS, _MAX_SLIP * latency_ms.value)
+    return marks_where(
+        ("overloaded", not estimates.keeps_up(passes), f"{answered:.0%} of it"),
+        ("schedule-slipped", is_late, f"{slip_ms:.3g} ms at p99"),
+    )
+
+
+def marks_of_gpu(times: Sequence[GpuTime]) -> list[Mark]:
+    """Marks for a GPU that was throttled, or that other processes used."""
+    readings = [reading for stretch in times for reading in stretch.readings]
+    reasons, others = ", ".join(activity.throttle_reasons(readings)), activity.count_strangers(readings)
+    return marks_where(("gpu-throttled", bool(reasons), reasons), ("gpu-shared", others > 0, str(others)))

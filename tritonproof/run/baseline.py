@@ -1,0 +1,75 @@
+"""The baseline of a case: what is served beside it with --against and --against-triton, and its build."""
+
+import contextlib
+import dataclasses
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from tritonproof.build import baselines
+from tritonproof.build.baselines import Baseline
+from tritonproof.build.builds import BuiltModel, snapshot
+from tritonproof.run.converted_case import ConvertedCase
+from tritonproof.settings.available_models import AvailableModels
+from tritonproof.settings.settings import Settings
+from tritonproof.spec import Case
+from tritonproof.user_models import model_from_config
+
+if TYPE_CHECKING:
+    from tritonproof.run.case_run import CaseRun
+
+
+def as_baseline(
+    case: Case, settings: Settings, models: AvailableModels
+) -> tuple[Case, Settings, AvailableModels] | None:
+    """A case, the settings and the models as the run of its baseline has them; None without --against and
+    --against-triton, and if the baseline's repository has no model of that name."""
+    against = settings.against
+    if settings.against_triton is not None:
+        settings = dataclasses.replace(settings, triton=settings.against_triton)
+    elif against is None:
+        return None
+    if settings.compares_repositories:
+        models = dataclasses.replace(models, samples={}, labels={})  # both get the case's samples
+        if against is not None:
+            if case.model.name not in models.baseline_models:
+                return None
+            settings = dataclasses.replace(settings, repository=against.folder)
+            models = dataclasses.replace(models, repository_models=models.baseline_models)
+            model = model_from_config.as_model(models.repository_models[case.model.name])
+            case = dataclasses.replace(
+                case, model=dataclasses.replace(model, tolerances=case.model.tolerances)
+            )
+    return case, settings, models
+
+
+def baseline_source(compared: "CaseRun", run: "CaseRun") -> ConvertedCase:
+    """The source of the run of a converted case's baseline: the build of --against, or on another Triton that
+    of the case that is compared with it."""
+    against = compared.settings.against
+    build = contextlib.nullcontext(compared.build) if against is None else _build(compared, against)
+    return ConvertedCase(run, run.requested, build, keeps_config=against is not None)
+
+
+@contextlib.contextmanager
+def _build(run: "CaseRun", baseline: Baseline) -> Iterator[BuiltModel]:
+    """The case's baseline in its own model repository: one that exists, or one built in its own checkout. Its
+    own config.pbtxt serves it, as in production: a change of settings is part of the comparison."""
+
+    def say(step: str) -> None:
+        run.progress.say(f"{run.case} against {baseline.name}: {step}")
+
+    with contextlib.ExitStack() as stack:
+        if baseline.kind == "builds":
+            folder = baselines.find_build(baseline, run.case)
+            baselines.check_unchanged(baseline, folder)
+        else:
+            if (checkout := baseline.folder) is None:
+                say("get its files")
+                place = run.settings.model_repos / ".against"
+                checkout = baselines.export_commit(baseline, place, on_progress=say)
+            options = run.settings.command_line("builds", run.case.model.name)
+            built = baselines.build_in_checkout(checkout, baseline, run.case, options, say)
+            run.progress.note(f"{run.case} against {baseline.name}: built in {built}")
+            folder = stack.enter_context(snapshot(built, on_progress=say))
+            baselines.check_unchanged(baseline, folder, built)
+        yield BuiltModel(run.case, folder, "", "", 0.0, 0.0, reused=True)

@@ -1,0 +1,79 @@
+"""Loads a run's case on its server, for one scenario at a time, and times single requests to it."""
+
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tritonproof.record import schema
+from tritonproof.record.schema import Deployment, Scenario
+from tritonproof.serve.backends import check_supported, serving_of
+from tritonproof.spec import Arrays
+
+if TYPE_CHECKING:
+    from tritonproof.run.case_run import CaseRun
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A case as it is loaded on its server."""
+
+    scenario: Scenario
+    deployment: Deployment
+    backend: str
+    first_answer: Arrays | None = None
+    """The answer to the first request, the first sample alone, [1, ...] each; None if another was first."""
+
+
+@dataclass(eq=False)
+class Loader:
+    """Loads the case of a run, and knows how it is loaded now."""
+
+    run: "CaseRun"
+    loaded: Loaded | None = None
+    is_warm: bool = False
+    """Whether the case has been under load since it was loaded."""
+    starts: dict[Scenario, schema.Start] = field(default_factory=dict)
+    """How long the server, the last loading for each scenario and its first request took."""
+
+    @property
+    def serving(self) -> schema.Serving | None:
+        """The record's entry of the server, with the case's backend; None before the case is loaded."""
+        backend = self.run.source.backend if self.loaded is None else self.loaded.backend
+        return serving_of(self.run.server, backend, self.run.settings.shared_memory) if backend else None
+
+    def load(self, scenario: Scenario, deployment: Deployment | None = None) -> Loaded:
+        """Load the case for a scenario, with its own settings or others, unless it is loaded like that. A
+        model of --repository is loaded in one way for both scenarios."""
+        run, new_deployment = self.run, deployment or self.run.deployment
+        run.leave_gpu()
+        run.start_server()
+        loaded = self.loaded
+        if loaded is not None and (loaded.scenario, loaded.deployment) == (scenario, new_deployment):
+            return loaded
+        self.loaded, self.is_warm = None, False  # nothing is loaded if the next steps fail
+        check_supported(run.server, run.case)
+        backend, self.starts[scenario], first_answer = run.source.load_and_ask(scenario, new_deployment)
+        self.loaded = Loaded(scenario, new_deployment, backend, first_answer)
+        return self.loaded
+
+    def reload(self) -> float:
+        """Unload the case and load it again in the same way; returns the seconds of loading."""
+        run, loaded = self.run, self.loaded
+        self.loaded, self.is_warm = None, False
+        run.server.unload(run.server.name_of(run.case))
+        started = time.monotonic()
+        if loaded is None:  # by its server's start
+            run.source.load("online", run.deployment)
+        else:
+            backend = run.source.load(loaded.scenario, loaded.deployment)
+            self.loaded = Loaded(loaded.scenario, loaded.deployment, backend)
+        return time.monotonic() - started
+
+    def timed_answer(self, batch: int) -> tuple[float, Arrays]:
+        """Send a request of `batch` copies of the first sample; returns its seconds and its answer."""
+        run = self.run
+        rows = {name: values[[0] * batch] for name, values in run.samples.read([0]).items()}
+        started = time.monotonic()
+        outputs = run.server.infer(run.server.name_of(run.case), run.case.model, rows)
+        elapsed_s = time.monotonic() - started
+        return elapsed_s, {output: values for output, values in outputs.items() if values is not None}
