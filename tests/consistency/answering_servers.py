@@ -18,7 +18,7 @@ from tritonclient.utils import triton_to_np_dtype
 
 from tests.consistency import stand_in
 from tests.consistency.stand_in import LIMITS
-from tritonproof.consistency.served import ServedModel, SingleRequestAnswers, single_request_answers
+from tritonproof.consistency.served import AnswersAlone, ServedModel, single_request_answers
 from tritonproof.measure.load_data import LoadData
 from tritonproof.serve.connection import grpc_client
 from tritonproof.serve.messages import raw_content
@@ -27,7 +27,7 @@ from tritonproof.spec import Tensor
 
 ROWS = np.arange(12, dtype=np.float32).reshape(3, 4)
 IDS = ["a", "b", "c"]
-ALONE: SingleRequestAnswers = single_request_answers(IDS, {n: {"OUT": 2 * ROWS[n]} for n in range(3)}, LIMITS)
+ALONE: AnswersAlone = single_request_answers(IDS, {n: {"OUT": 2 * ROWS[n]} for n in range(3)}, LIMITS)
 Answer = Callable[[Any, grpc.ServicerContext], Any]
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from tests import toy
 from tritonproof.accuracy.expected import Answer, AnswerLimits
-from tritonproof.consistency.served import ServedModel, SingleRequestAnswers, single_request_answers
+from tritonproof.consistency.served import AnswersAlone, ServedModel, single_request_answers
 from tritonproof.measure.load_data import LoadData
 from tritonproof.record.schema import LoadPoint
 from tritonproof.spec import Arrays, Tensor
@@ -59,7 +59,7 @@ class Server:
         return [Answer(*item) for item in zip(requests, outputs, strict=True)]
 
 
-def alone(count: int = 8) -> SingleRequestAnswers:
+def alone(count: int = 8) -> AnswersAlone:
     """The sound model's answer to each sample alone."""
     return single_request_answers(IDS, {n: {"OUT": 2 * ROWS[n]} for n in range(count)}, LIMITS)
 

@@ -33,7 +33,7 @@ TEST = """
     def run(run):
         run.loader = SimpleNamespace(load=SEEN.loaded.append)
         run.served_model = lambda loaded: SEEN.model
-        run.served_online, run.single_answers = SEEN.model, ask_one_by_one(SEEN.model)
+        run.served_online, run.answers_alone = SEEN.model, ask_one_by_one(SEEN.model)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(test_load, "measure", lambda *_: SimpleNamespace(load=SEEN.load))
             yield run

@@ -18,7 +18,7 @@ import pytest
 from tritonproof.base.errors import AccuracyError, NotAvailableError
 from tritonproof.host.machine import origin
 from fixtures.recorder import Recorder
-from fixtures.runs import run_of
+from fixtures.runs import run_id_and_start
 from fixtures.steps import step_of
 from tritonproof.record.schema import Start
 from tests import examples
@@ -39,7 +39,7 @@ def fail_in(place):
 @pytest.fixture
 def recorder(request, settings):
     test = step_of(request.node) or "", request.node.originalname
-    come_from = origin("cpu", run_of(request.config))
+    come_from = origin("cpu", run_id_and_start(request.config))
     loader = SimpleNamespace(serving=RECORD.serving, starts={"offline": START})
     run = SimpleNamespace(settings=settings, loader=loader)
     return Recorder(RECORD, run, "", come_from, request.node.user_properties, *test)

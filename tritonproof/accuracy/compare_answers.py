@@ -73,7 +73,7 @@ class RowDifferences:
     """The rule's verdict on the rows of one answer. Equal outputs have no entries."""
 
     answer: Answer
-    excluded: np.ndarray
+    left_out: np.ndarray
     """Rows without a comparison of floating-point outputs, as integers differ as ties do, [rows]."""
     shares: dict[str, np.ndarray] = field(default_factory=dict)
     """The differences of a floating-point output as shares of their scales, [rows, elements]."""
@@ -90,7 +90,7 @@ class RowDifferences:
         largest = np.zeros(len(self.answer.samples))
         for name, rows in self.wrong.items():
             if name in self.shares:
-                compared = np.where(self.excluded & ~rows, 0.0, self.shares[name].max(axis=1, initial=0.0))
+                compared = np.where(self.left_out & ~rows, 0.0, self.shares[name].max(axis=1, initial=0.0))
                 largest = np.maximum(largest, compared)
             elif name not in self.unequal:
                 largest[rows] = np.inf
@@ -109,13 +109,13 @@ def compare_rows(
     bounds on all rows together. With `finite`, numbers must be finite, even if others are expected. Without
     `identity`, a row may be nearer to the answer of another sample."""
     count = len(answer.samples)
-    compared = RowDifferences(answer, np.zeros(count, bool))
+    result = RowDifferences(answer, np.zeros(count, bool))
     for name in expected.discrete_outputs:
-        _compare_discrete(expected, compared, name, limits)
+        _compare_discrete(expected, result, name, limits)
     for name, spread in expected.spreads.items():
         right, given = expected.outputs[name][answer.samples], answer.outputs.get(name)
         if given is None or given.shape != right.shape or given.dtype.kind != "f":
-            compared.wrong[name] = np.ones(count, bool)
+            result.wrong[name] = np.ones(count, bool)
             continue
         if np.array_equal(given, right):
             continue
@@ -124,18 +124,18 @@ def compare_rows(
         # A share within `element` of this scale is within `element` of the spread, rounding aside.
         scale = np.asarray(spread.columns + limits.rounding * spread.magnitude / element)
         shares = np.divide(errors, scale, out=errors.copy(), where=scale > 0).reshape(count, -1)
-        compared.shares[name], compared.means[name] = shares, errors.reshape(count, -1).mean(axis=1)
+        result.shares[name], result.means[name] = shares, errors.reshape(count, -1).mean(axis=1)
         is_finite = np.isfinite(shares)
         if finite:
             is_finite &= np.isfinite(given).reshape(count, -1)
         is_far = shares.max(axis=1, initial=0.0) > element
-        is_far |= compared.means[name] > mean * spread.mean + limits.rounding * spread.magnitude
-        compared.wrong[name] = ~is_finite.all(axis=1) | (is_far & ~compared.excluded)
-    has_all = all(name in compared.shares or name not in compared.wrong for name in expected.spreads)
-    if identity and compared.shares and has_all:
-        is_nearer = nearer_to_another(expected, answer, np.flatnonzero(compared.largest > 0), limits)
-        compared.wrong[next(iter(compared.shares))] |= is_nearer & ~compared.excluded
-    return compared
+        is_far |= result.means[name] > mean * spread.mean + limits.rounding * spread.magnitude
+        result.wrong[name] = ~is_finite.all(axis=1) | (is_far & ~result.left_out)
+    has_all = all(name in result.shares or name not in result.wrong for name in expected.spreads)
+    if identity and result.shares and has_all:
+        is_nearer = nearer_to_another(expected, answer, np.flatnonzero(result.largest > 0), limits)
+        result.wrong[next(iter(result.shares))] |= is_nearer & ~result.left_out
+    return result
 
 
 def allowed_in_a_row(size: int, agreement: float) -> float:
@@ -145,29 +145,29 @@ def allowed_in_a_row(size: int, agreement: float) -> float:
 
 
 def _compare_discrete(
-    expected: ExpectedOutputs, compared: RowDifferences, name: str, limits: AnswerLimits
+    expected: ExpectedOutputs, result: RowDifferences, name: str, limits: AnswerLimits
 ) -> None:
     """Texts, integers and truth values of one output: which rows are wrong, and which differ as ties do."""
-    answer = compared.answer
+    answer = result.answer
     count = len(answer.samples)
     right, given = expected.outputs[name][answer.samples], answer.outputs.get(name)
     is_text = right.dtype == object
     if given is None or given.shape != right.shape or (given.dtype == object) != is_text:
-        compared.wrong[name] = np.ones(count, bool)
-        compared.unequal[name] = np.ones((count, 1), bool)
+        result.wrong[name] = np.ones(count, bool)
+        result.unequal[name] = np.ones((count, 1), bool)
         return
     unequal = np.asarray(given != right, bool).reshape(count, -1)
     differing = unequal.sum(axis=1)
     if not differing.any():
         return
-    compared.unequal[name] = unequal
+    result.unequal[name] = unequal
     is_tied = np.zeros(count, bool)
     if not is_text and name in expected.scores:
-        is_tied = compared.excluded | _is_tie_of_scores(expected, answer, name, limits)
+        is_tied = result.left_out | _is_tie_of_scores(expected, answer, name, limits)
     elif not is_text:
         is_tied = differing <= allowed_in_a_row(unequal.shape[1], limits.agreement)
-        compared.excluded |= is_tied & (differing > 0)
-    compared.wrong[name] = (differing > 0) & ~is_tied
+        result.left_out |= is_tied & (differing > 0)
+    result.wrong[name] = (differing > 0) & ~is_tied
 
 
 def _is_tie_of_scores(
@@ -193,35 +193,35 @@ def compare(
 ) -> AnswerComparison:
     """Hold some answers to the expected ones, row by row and together; see `compare_rows`."""
     given = [answer for answer in answers if len(answer.samples)]
-    compared_answers = [compare_rows(expected, answer, limits, finite=finite) for answer in given]
-    rows = sum(len(compared.excluded) for compared in compared_answers)
-    excluded = sum(int(compared.excluded.sum()) for compared in compared_answers)
-    too_many = excluded > max(_TIED_ELEMENTS, (1 - limits.compared) * rows)
+    results = [compare_rows(expected, answer, limits, finite=finite) for answer in given]
+    rows = sum(len(result.left_out) for result in results)
+    left_out = sum(int(result.left_out.sum()) for result in results)
+    too_many = left_out > max(_TIED_ELEMENTS, (1 - limits.least_compared_share) * rows)
     for name in expected.discrete_outputs:
-        unequal = [compared.unequal[name] for compared in compared_answers if name in compared.unequal]
+        unequal = [result.unequal[name] for result in results if name in result.unequal]
         differing = sum(int(mask.sum()) for mask in unequal)
         # If all must be equal, those that differ are wrong already unless their scores show a tie.
         elements = rows * expected.outputs[name][:1].size
         allowed = max(_TIED_ELEMENTS, (1 - limits.agreement) * elements) if limits.agreement < 1 else np.inf
-        for compared in compared_answers if too_many or differing > allowed else ():
-            if name in compared.unequal:
-                compared.wrong[name] |= compared.unequal[name].any(axis=1)
+        for result in results if too_many or differing > allowed else ():
+            if name in result.unequal:
+                result.wrong[name] |= result.unequal[name].any(axis=1)
     limit = limits.element if expected.spreads else None
-    return merge_comparisons([_summary(expected, compared, limit) for compared in compared_answers])
+    return merge_comparisons([_summary(expected, result, limit) for result in results])
 
 
-def _summary(expected: ExpectedOutputs, compared: RowDifferences, limit: float | None) -> AnswerComparison:
+def _summary(expected: ExpectedOutputs, result: RowDifferences, limit: float | None) -> AnswerComparison:
     """The comparison of one answer; it describes the worst of its wrong rows."""
-    answer, largest = compared.answer, compared.largest
-    wrong = np.any([np.zeros_like(compared.excluded), *compared.wrong.values()], axis=0)
-    equal = [1 - differs.mean(axis=1) for differs in compared.unequal.values()]
+    answer, largest = result.answer, result.largest
+    wrong = np.any([np.zeros_like(result.left_out), *result.wrong.values()], axis=0)
+    equal = [1 - differs.mean(axis=1) for differs in result.unequal.values()]
     agreement = np.min([np.ones(len(wrong)), *equal], axis=0)
     worst = int(np.lexsort((-largest, agreement, ~wrong))[0])
     sample, first_wrong, mismatch = "", None, None
     if wrong[worst] or largest[worst] > 0 or agreement[worst] < 1:
         sample = str(expected.ids[answer.samples[worst]])
     if wrong[worst]:
-        name = next(name for name, rows in compared.wrong.items() if rows[worst])
+        name = next(name for name, rows in result.wrong.items() if rows[worst])
         first_wrong = _describe(expected, answer, name, worst)
         right = {name: values[answer.samples[worst]] for name, values in expected.outputs.items()}
         given = {name: values[worst] for name, values in answer.outputs.items()}
@@ -229,7 +229,7 @@ def _summary(expected: ExpectedOutputs, compared: RowDifferences, limit: float |
     return AnswerComparison(
         compared=len(wrong),
         wrong=int(wrong.sum()),
-        left_out=int((compared.excluded & ~wrong).sum()),
+        left_out=int((result.left_out & ~wrong).sum()),
         largest=None if limit is None else float(largest.max()),
         agreement=float(agreement.min()),
         sample=sample,

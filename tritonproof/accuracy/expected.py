@@ -33,7 +33,7 @@ class AnswerLimits:
     """The least share of equal elements of an integer output over all rows, from 0 to 1."""
     rounding: float = PRECISIONS["fp32"].rounding
     """What rounding may do to an element, as a share of the output's largest magnitude."""
-    compared: float = 0.5
+    least_compared_share: float = 0.5
     """The least share of rows with compared floating-point outputs: a tie of integers leaves a row out."""
     by_output: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     """`element` and `mean` of single outputs that need less than the rest."""
@@ -53,7 +53,7 @@ class AnswerLimits:
             mean=max(self.mean, other.mean),
             agreement=min(self.agreement, other.agreement),
             rounding=max(self.rounding, other.rounding),
-            compared=min(self.compared, other.compared),
+            least_compared_share=min(self.least_compared_share, other.least_compared_share),
             by_output={name: (max(a[0], b[0]), max(a[1], b[1])) for name, (a, b) in pairs.items()},
         )
 

@@ -149,8 +149,8 @@ Sizes = Mapping[str, int]
 
 def answer_limits(case: Case, precision: str, cost: PrecisionCost | None, sizes: Sizes) -> AnswerLimits:
     """How far answers to one sample by the same file may differ if other kernels may compute them."""
-    compared = AnswerLimits.compared if cost is None else max(0.0, cost.comparable - _TIE_MARGIN)
-    return _limits(case, precision, cost, sizes, compared, same_file=True).per_answer
+    share = AnswerLimits.least_compared_share if cost is None else max(0.0, cost.comparable - _TIE_MARGIN)
+    return _limits(case, precision, cost, sizes, share, same_file=True).per_answer
 
 
 def stage_limits(
@@ -163,9 +163,9 @@ def stage_limits(
 
 
 def _limits(
-    case: Case, precision: str, cost: PrecisionCost | None, sizes: Sizes, compared: float, *, same_file: bool
+    case: Case, precision: str, cost: PrecisionCost | None, sizes: Sizes, share: float, *, same_file: bool
 ) -> StageLimits:
-    """The limits if at least the share `compared` of the rows has compared floating-point outputs."""
+    """The limits if at least this `share` of the rows has compared floating-point outputs."""
     numbers = [tensor.name for tensor in case.model.outputs if tensor.dtype.startswith(("FP", "BF"))]
     floating = [name for name in numbers if name in sizes]
     largest, mean, source = _floating_limits(case, precision, cost, floating, same_file=same_file)
@@ -183,7 +183,7 @@ def _limits(
         mean=_ROW_FACTOR * max(mean.values(), default=0.0),
         agreement=1 - max(unequal.values(), default=0.0),
         rounding=max(rounding, measured),
-        compared=compared,
+        least_compared_share=share,
         by_output={} if cost is None else by_output,
     )
     mean_rounding = PRECISIONS["fp32"].rounding if cost is None else 0.0

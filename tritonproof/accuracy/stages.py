@@ -75,9 +75,9 @@ class StageComparison:
         compared = compare_rows(
             self.expected, Answer(chosen, outputs), self.limits.per_answer, identity=False
         )
-        is_kept = ~compared.excluded
+        is_kept = ~compared.left_out
         self.rows += len(chosen)
-        self.left_out += int(compared.excluded.sum())
+        self.left_out += int(compared.left_out.sum())
         for name, values in expected_outputs.items():
             totals = self.by_output.setdefault(name, OutputTotals())
             is_floating = name in self.expected.spreads
@@ -130,7 +130,7 @@ class StageComparison:
             given=totals.given,
             source=limits.source,
             compared=1.0 if spread is None else 1 - self.left_out / max(self.rows, 1),
-            compared_limit=1.0 if spread is None else per_answer.compared,
+            compared_limit=1.0 if spread is None else per_answer.least_compared_share,
         )
 
 

@@ -61,7 +61,7 @@ def check_declared(context: GateContext) -> CheckedGate:
     """Send four samples alone, and two in one batch if the model takes batches. Every output must be there,
     finite, with the declared type and shape. The answers given alone before, and those to the remaining
     data, must have every output and be finite: some input may give NaN."""
-    served, alone = context.served, context.single_answers.rows
+    served, alone = context.served, context.answers_alone.rows
     batches = [[sample] for sample in range(served.sample_count)][:4]
     if served.takes_batches:
         batches.append([0, served.sample_count - 1])

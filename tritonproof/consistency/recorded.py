@@ -79,7 +79,7 @@ def record(served: ServedModel, alone: AnswersBySample, case: str, run: str) -> 
 def check_recorded(context: GateContext) -> CheckedGate:
     """Hold answers to the recorded ones. In a run that records them, the first case of a model records its
     own, and the others are held to these. Raises NotAvailableError where there are none."""
-    folder, served, alone = context.answers_folder, context.served, context.single_answers
+    folder, served, alone = context.answers_folder, context.served, context.answers_alone
     assert folder is not None
     path = path_of(folder.path, served.model.name)
     if folder.run is not None:

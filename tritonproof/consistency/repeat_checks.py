@@ -21,10 +21,10 @@ from tritonproof.accuracy.outputs import Spread
 from tritonproof.accuracy.precision_cost import inferred_precision
 from tritonproof.accuracy.precisions import PRECISIONS
 from tritonproof.consistency.served import (
+    AnswersAlone,
     CheckedGate,
     GateContext,
     ServedModel,
-    SingleRequestAnswers,
     ask,
     ask_one_by_one,
     compare_to_single,
@@ -42,7 +42,7 @@ def check_repeated(context: GateContext) -> CheckedGate:
     """Send samples once more, alone, in the same and in the reverse order, so that each request follows
     a different one than before. The next answer shows what a request leaves in the model; so do the first
     answer after a load, and one to a request without optional inputs."""
-    served, alone = context.served, context.single_answers
+    served, alone = context.served, context.answers_alone
     backwards = ask(served, [[sample] for sample in sorted(alone.rows, reverse=True)])
     comparisons = [compare_to_single(alone, [*alone.repeats, *backwards], alone.noise_limits)]
     text = "each sample again alone, in the same and in reverse order"
@@ -58,7 +58,7 @@ def check_repeated(context: GateContext) -> CheckedGate:
 
 def check_reloaded(context: GateContext) -> CheckedGate:
     """Send samples alone once more, to a model that was loaded again after it gave the single answers."""
-    served, alone = context.served, context.single_answers
+    served, alone = context.served, context.answers_alone
     answers = [*_first_answer(served), *ask(served, [[sample] for sample in sorted(alone.rows)])]
     text = "each sample again alone, after the model was loaded again"
     comparison = compare_to_single(alone, answers, _limits_after_load(served, alone))
@@ -67,7 +67,7 @@ def check_reloaded(context: GateContext) -> CheckedGate:
 
 def check_in_flight(context: GateContext) -> CheckedGate:
     """Send samples in requests of one row, up to 64 in flight, for the server to join and to spread."""
-    served, alone = context.served, context.single_answers
+    served, alone = context.served, context.answers_alone
     at_once = served.in_flight(1)
     count = max(len(alone.rows), at_once)
     limits = alone.limits if served.batches_dynamically and served.takes_batches else alone.noise_limits
@@ -80,7 +80,7 @@ def check_batches(context: GateContext) -> CheckedGate:
     """Send samples in batches of every size up to 64, and of larger ones that decide which kernels run.
     Another size may round otherwise. In batches of one size an answer at the same place may depend neither
     on its neighbours nor, in the largest, on the instance that computes it."""
-    served, alone = context.served, context.single_answers
+    served, alone = context.served, context.answers_alone
     answers: list[Answer] = []
     comparisons: list[AnswerComparison] = []
     sent = 0
@@ -123,7 +123,7 @@ def _first_answer(served: ServedModel) -> list[Answer]:
     return [] if served.first_answer is None else [Answer(np.array([0]), served.first_answer)]
 
 
-def _limits_after_load(served: ServedModel, alone: SingleRequestAnswers) -> AnswerLimits:
+def _limits_after_load(served: ServedModel, alone: AnswersAlone) -> AnswerLimits:
     return alone.limits if served.kernels_may_change else alone.noise_limits
 
 
@@ -135,7 +135,7 @@ def _neighbour_variants(base: np.ndarray, count: int) -> list[np.ndarray]:
 
 
 def _compare_places(
-    served: ServedModel, alone: SingleRequestAnswers, before: Answer, after: Answer
+    served: ServedModel, alone: AnswersAlone, before: Answer, after: Answer
 ) -> AnswerComparison:
     """Rows of two batches of one size with the same sample at the same place: nothing may tell them apart."""
     spreads = _spreads_like(alone, before.outputs)
@@ -148,7 +148,7 @@ def _compare_places(
     return compare(ExpectedOutputs(ids, right, spreads), [answer], alone.noise_limits)
 
 
-def _without_optional(served: ServedModel, alone: SingleRequestAnswers) -> AnswerComparison | None:
+def _without_optional(served: ServedModel, alone: AnswersAlone) -> AnswerComparison | None:
     """Four requests without the optional inputs, each after one of another sample that has them: all must get
     the same answer. None if there are no such inputs, or no others."""
     optional = {tensor.name for tensor in served.model.inputs if tensor.optional} & served.data.rows.keys()
@@ -167,7 +167,7 @@ def _without_optional(served: ServedModel, alone: SingleRequestAnswers) -> Answe
     return compare(dataclasses.replace(expected, spreads=spreads), answers, alone.noise_limits)
 
 
-def _spreads_like(alone: SingleRequestAnswers, outputs: Arrays) -> Mapping[str, Spread] | None:
+def _spreads_like(alone: AnswersAlone, outputs: Arrays) -> Mapping[str, Spread] | None:
     """The spreads of those answers alone that have the signature of these `outputs`, [rows, ...] each."""
     group = alone.groups.get(signature({name: values[0] for name, values in outputs.items()}))
     return None if group is None else group[1].spreads
@@ -175,7 +175,7 @@ def _spreads_like(alone: SingleRequestAnswers, outputs: Arrays) -> Mapping[str, 
 
 def checked_gate(
     gate: str,
-    alone: SingleRequestAnswers,
+    alone: AnswersAlone,
     comparison: AnswerComparison,
     requests: int,
     tried: str,
@@ -198,8 +198,8 @@ def wrong_text(comparison: AnswerComparison, expected_from: str) -> str:
 
 
 def compare_servers(
-    current: tuple[ServedModel, SingleRequestAnswers],
-    baseline: tuple[ServedModel, SingleRequestAnswers],
+    current: tuple[ServedModel, AnswersAlone],
+    baseline: tuple[ServedModel, AnswersAlone],
     others: Iterator[LoadData],
     baseline_name: str,
 ) -> CheckedGate:
@@ -224,7 +224,7 @@ def compare_servers(
     return gate
 
 
-def _limits_between(current: SingleRequestAnswers, baseline: SingleRequestAnswers) -> AnswerLimits:
+def _limits_between(current: AnswersAlone, baseline: AnswersAlone) -> AnswerLimits:
     """How far answers of two servers may differ: within the noise of either, mostly none. If only one is
     noisier than other kernels, that is a difference in itself; if both are, the model is noisy. If both show
     FP16 or BF16, its last places may differ, as they do if sums are added up in another order."""

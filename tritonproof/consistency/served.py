@@ -104,7 +104,7 @@ AnswersBySample = Mapping[int, Arrays]
 
 
 @dataclass(frozen=True)
-class SingleRequestAnswers:
+class AnswersAlone:
     """The answers to samples that were each sent alone: gates hold all other answers to them."""
 
     rows: AnswersBySample
@@ -144,7 +144,7 @@ class GateContext:
     """What a gate gets: the model as it is loaded, its answers before, and what single gates need."""
 
     served: ServedModel
-    single_answers: SingleRequestAnswers
+    answers_alone: AnswersAlone
     remaining_data: Iterable[LoadData] = ()
     """Samples that no other check sends."""
     shared_memory: bool = False
@@ -161,7 +161,7 @@ class CheckedGate(NamedTuple):
     """The whole first wrong answer, if a single one is wrong."""
 
 
-def ask_one_by_one(served: ServedModel) -> SingleRequestAnswers:
+def ask_one_by_one(served: ServedModel) -> AnswersAlone:
     """The answers to all samples, each sent alone, one after the other, and to the same requests again."""
     requests = [[sample] for sample in range(served.sample_count)]
     rows, repeats = rows_of(ask(served, requests)), ask(served, requests)
@@ -191,7 +191,7 @@ def single_request_answers(
     limits: AnswerLimits,
     repeats: Sequence[Answer] = (),
     least_noise: float = MIN_NOISE,
-) -> SingleRequestAnswers:
+) -> AnswersAlone:
     """The answers `rows`, with the noise that `repeats` show; at least `least_noise` of the spread is
     allowed. More noise than other kernels may cause is a fault, and allows nothing more."""
     groups = expect_by_signature(rows, lambda sample: str(ids[sample]))
@@ -200,11 +200,11 @@ def single_request_answers(
     element = max(least_noise, min(NOISE_FACTOR * noise, limits.element))
     # Where numbers are noisy, classes may be tied; without noise every integer is equal.
     noise_limits = AnswerLimits(element, np.inf, limits.agreement if noise else 1.0)
-    return SingleRequestAnswers(rows, groups, limits.at_least(element), noise_limits, noise, repeats)
+    return AnswersAlone(rows, groups, limits.at_least(element), noise_limits, noise, repeats)
 
 
 def compare_to_single(
-    alone: SingleRequestAnswers, answers: Sequence[Answer], limits: AnswerLimits
+    alone: AnswersAlone, answers: Sequence[Answer], limits: AnswerLimits
 ) -> AnswerComparison:
     """Compare answers with those to the same samples alone."""
     groups = alone.groups.values()
@@ -224,7 +224,7 @@ def _answers_to(samples: Sequence[int], answers: Sequence[Answer]) -> list[Answe
     return matching
 
 
-def same_answers_entry(alone: SingleRequestAnswers, comparison: AnswerComparison) -> SameAnswers:
+def same_answers_entry(alone: AnswersAlone, comparison: AnswerComparison) -> SameAnswers:
     """The record's entry for a comparison with answers that were given alone."""
     largest = comparison.largest
     return SameAnswers(

@@ -46,7 +46,7 @@ class Transport:
 def check_transports(context: GateContext) -> CheckedGate:
     """Send four samples over each possible transport, also through shared memory if the context has it, and
     compare the answers with those to the samples alone over gRPC. Raises ProofError if the server is gone."""
-    served, alone = context.served, context.single_answers
+    served, alone = context.served, context.answers_alone
     samples = sorted(alone.rows)[:4]
     comparisons: list[AnswerComparison] = []
     names, problems = [], []

@@ -19,7 +19,7 @@ from tritonproof.accuracy.precisions import tolerance_of
 from tritonproof.accuracy.stages import StageAnswers, evaluate_in_process
 from tritonproof.base.errors import AccuracyError
 from tritonproof.build.builds import BuiltModel
-from tritonproof.consistency.served import CheckedGate, ServedModel, SingleRequestAnswers, ask_one_by_one
+from tritonproof.consistency.served import AnswersAlone, CheckedGate, ServedModel, ask_one_by_one
 from tritonproof.frameworks import pytorch
 from tritonproof.host import machine
 from tritonproof.measure.job import AnswerCheck, Job
@@ -228,7 +228,7 @@ class CaseRun(contextlib.ExitStack):
         return self.served_model(self.loader.load("online"))
 
     @once
-    def single_answers(self) -> SingleRequestAnswers:
+    def answers_alone(self) -> AnswersAlone:
         """Its answers online to each of the gates' samples, sent alone."""
         self.loader.load("online")
         return ask_one_by_one(self.served_online)

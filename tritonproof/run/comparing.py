@@ -44,9 +44,9 @@ def with_baselines(run: CaseRun, baseline: CaseRun, jobs: Sequence[Job]) -> Sequ
     allowed = run.settings.thresholds.allowed_slowdown(run.case, run.settings.allowed_slowdown)
     plan = ComparisonPlan(name, allowed, run.suite_run.compared_points)
     states = [point_state.PointState(point_state.Side(job)) for job in jobs]
-    loaded_as = baseline.server.name_of(run.case)
+    served_name = baseline.server.name_of(run.case)
     return [
-        point_state.with_baseline(state, baseline.server, loaded_as, plan)
+        point_state.with_baseline(state, baseline.server, served_name, plan)
         if state.point.batch <= largest
         else state  # measured by itself
         for state in states
@@ -107,8 +107,8 @@ def _compare_answers(run: CaseRun, baseline: CaseRun, baseline_name: str) -> Che
         return CheckedGate(GateResult("baseline", 0, "the configuration"))
     if model.exchange == "single":
         run.say("answers beside the baseline's", baseline_name)
-        current = run.served_online, run.single_answers
-        other = baseline.served_online, baseline.single_answers
+        current = run.served_online, run.answers_alone
+        other = baseline.served_online, baseline.answers_alone
         return compare_servers(current, other, remaining_data(model, run.samples), baseline_name)
     run.say("the same messages to the baseline", baseline_name)
     servers = run.server, baseline.server
@@ -137,7 +137,7 @@ def _served_side(run: CaseRun) -> ServedSide:
     """A model's use of one of the two servers, and how much its answers vary."""
     precision, noise = "", None
     if run.case.model.exchange == "single":
-        alone = run.single_answers
+        alone = run.answers_alone
         precision, noise = inferred_precision(alone.rows.values()), alone.noise
     used: Usage = {}
     with contextlib.suppress(NotAvailableError):  # its processes are not visible from here

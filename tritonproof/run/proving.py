@@ -104,7 +104,7 @@ def run_gate(run: CaseRun, gate: str) -> CheckedGate:
 
 
 def _check_gate(run: CaseRun, gate: GateCheck) -> CheckedGate:
-    served, alone = run.served_online, run.single_answers
+    served, alone = run.served_online, run.answers_alone
     if gate.after_reload:
         served = _reload(run)
     else:

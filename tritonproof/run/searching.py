@@ -117,7 +117,7 @@ class AsIsSearch:
         assert self.model.folder is not None
         self.folder, self.completed = self.model.folder, run.as_is_case.loaded.config
         self.own = type(self.completed)() if self.model.config is None else self.model.config
-        self.served, self.single_answers = run.served_online, run.single_answers
+        self.served, self.answers_alone = run.served_online, run.answers_alone
         _ = run.answer_check  # made now, of its own configuration
         self.loaded: object = None  # the loaded settings; None for the model's own
 
@@ -159,7 +159,7 @@ class AsIsSearch:
         batches = self.served.batches_dynamically or candidate.scenario == "online"
         served = dataclasses.replace(self.served, first_answer=None, batches_dynamically=batches)
         for check in (check_reloaded, check_in_flight):
-            if wrong := check(GateContext(served, self.single_answers)).result.wrong:
+            if wrong := check(GateContext(served, self.answers_alone)).result.wrong:
                 raise AccuracyError(f"answers change: {wrong}", where=self.run.case)
 
     def proposal(self, winner: Candidate) -> tuple[str, str]:
