@@ -73,18 +73,9 @@ def load(scenario: str, size: int, throughput_per_s: float, **changes: Any) -> L
 
 def comparison(**changes: Any) -> schema.SpeedComparison:
     """A load point that is significantly slower than in another build, by a tenth."""
-    fields: dict[str, Any] = {
-        "baseline_name": "HEAD~1",
-        "method": "interleaved",
-        "ratio": Estimate(0.9, 0.88, 0.92),
-        "allowed_slowdown": 0.03,
-        "verdict": "failed",
-        "passes": 8,
-        "seconds_to_settle": None,
-        "chance": 1e-6,
-        "points": 1,
-    }
-    return schema.SpeedComparison(**(fields | changes))
+    ratio, passes, chance = Estimate(0.9, 0.88, 0.92), 8, 1e-6
+    slower = schema.SpeedComparison("HEAD~1", "interleaved", ratio, 0.03, "failed", passes, None, chance, 1)
+    return structs.replace(slower, **changes)
 
 
 def efficiency(scenario: str = "offline", size: int = 8, **changes: Any) -> schema.Efficiency:
@@ -134,30 +125,16 @@ def one_pass(throughput_per_s: float) -> schema.Pass:
 
 def score(**changes: Any) -> schema.Score:
     """A metric within its limits."""
-    fields: dict[str, Any] = {
-        "metric": "top-1",
-        "better": "higher",
-        "framework": 0.964,
-        "converted": 0.964,
-        "served": 0.9625,
-        "limits": (schema.Limit(0.94, "published"), schema.Limit(0.959, "framework less 0.5 %")),
-        "passed": True,
-    }
-    return schema.Score(**(fields | changes))
+    limits = (schema.Limit(0.94, "published"), schema.Limit(0.959, "framework less 0.5 %"))
+    within = schema.Score("top-1", "higher", 0.964, 0.964, 0.9625, limits, passed=True)
+    return structs.replace(within, **changes)
 
 
 def accuracy(*scores: schema.Score, **changes: Any) -> Accuracy:
     """A ledger that passes, with one metric by default."""
-    fields: dict[str, Any] = {
-        "scores": scores or (score(),),
-        "samples": 500,
-        "disagreements": (
-            schema.Disagreement(("converted", "served"), 1, 1, 0, ("digit-0007",), 0.998, 0.99),
-        ),
-        "requests": 120,
-        "passed": True,
-    }
-    return Accuracy(**(fields | changes))
+    differing = schema.Disagreement(("converted", "served"), 1, 1, 0, ("digit-0007",), 0.998, 0.99)
+    ledger = Accuracy(scores or (score(),), 500, (differing,), requests=120, passed=True)
+    return structs.replace(ledger, **changes)
 
 
 def failed_accuracy() -> Accuracy:

@@ -35,8 +35,7 @@ PROVEN = examples.record(case=CaseKey("a40", "proven", "onnx", "trt", "fp16"), l
 def recorder(request, settings):
     record = PROVEN if request.node.originalname == "test_online" else RECORD
     starts = {"online": Start("online", 1.0, 1.0, 1.0)}
-    loader = SimpleNamespace(serving=RECORD.serving, starts=starts)
-    run = SimpleNamespace(settings=settings, loader=loader)
+    run = SimpleNamespace(settings=settings, loader=SimpleNamespace(serving=RECORD.serving, starts=starts))
     return Recorder(record, run, "", origin("cpu"), request.node.user_properties)
 
 def measuring(load):
