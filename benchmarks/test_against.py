@@ -18,9 +18,9 @@ def test_same_answer_as_baseline(run: CaseRun, recorder: Recorder) -> None:
     recorder.keep(gates=(gate,), against=comparison)
     recorder.show(gate_text(gate))
     shown = reproduce(run, gate, wrong_answer)
-    if gate.wrong:
+    if gate.fault:
         fix = f"where that is meant, say how far answers may differ: --tolerance {run.case.model.name}=SHARE"
-        raise AccuracyError(gate.wrong, where=shown or run.case, fix=fix)
+        raise AccuracyError(gate.fault, where=shown or run.case, fix=fix)
 
 
 @pytest.mark.step("footprint")

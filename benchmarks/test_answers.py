@@ -16,8 +16,8 @@ def prove_gate(run: CaseRun, recorder: Recorder, gate: str) -> None:
     recorder.keep(gates=(gate_result,))
     recorder.show(gate_text(gate_result))
     shown = reproduce(run, gate_result, wrong_answer)
-    if gate_result.wrong:
-        raise run.accuracy_error(gate_result.wrong, where=shown or None)
+    if gate_result.fault:
+        raise run.accuracy_error(gate_result.fault, where=shown or None)
 
 
 @pytest.mark.step("answers")

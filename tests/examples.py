@@ -143,10 +143,10 @@ def failed_accuracy() -> Accuracy:
     return accuracy(score(served=0.931, limits=floors, passed=False), passed=False)
 
 
-def gate(name: str = "batches", wrong: str = "", **changes: Any) -> schema.GateResult:
+def gate(name: str = "batches", fault: str = "", **changes: Any) -> schema.GateResult:
     """The result of a gate that needs no labels."""
-    same = schema.SameAnswers(16, 96, 2e-7, 1.0, passed=not wrong)
-    return structs.replace(schema.GateResult(name, 24, "32 of 32 batch sizes", wrong, same), **changes)
+    same = schema.SameAnswers(16, 96, 2e-7, 1.0, passed=not fault)
+    return structs.replace(schema.GateResult(name, 24, "32 of 32 batch sizes", fault, same), **changes)
 
 
 def step_failure(test: str = "test_accuracy", **changes: Any) -> schema.StepFailure:

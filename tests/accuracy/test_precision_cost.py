@@ -15,10 +15,10 @@ from tests.toy import compare_conversion
 from tritonproof.accuracy.expected import AnswerLimits, expect
 from tritonproof.accuracy.precision_cost import (
     PrecisionCost,
-    answer_limits,
     emulated_precision,
     inferred_limits,
     inferred_precision,
+    limits_per_answer,
     stage_limits,
 )
 from tritonproof.accuracy.precisions import PRECISIONS
@@ -222,4 +222,4 @@ def test_whole_numbers_show_no_precision() -> None:
 
 def test_limit_of_an_element_has_a_floor() -> None:
     cost = PrecisionCost({toy.OUTPUT: 1e-9}, {toy.OUTPUT: 1e-6}, 1.0, 1.0)
-    assert answer_limits(toy.case(), "fp32", cost, {toy.OUTPUT: 40}).element == 1e-4
+    assert limits_per_answer(toy.case(), "fp32", cost, {toy.OUTPUT: 40}).element == 1e-4

@@ -11,9 +11,9 @@ import pytest
 
 from fixtures.failures import STATUS
 from tests import examples
-from tests.consistency.answering_servers import Memory, with_memory
+from tests.gates.answering_servers import Memory, with_memory
 from tests.helpers import ROOT, WITHOUT, Collect
-from tritonproof.consistency.served import ServedModel
+from tritonproof.gates.served import ServedModel
 from tritonproof.record.schema import GATES, GateResult, LoadResult, VerifiedAnswers
 
 CASE = "cpu-resnet50-micro-onnx-fp32"
@@ -23,7 +23,7 @@ TEST = """
     from benchmarks.test_answers import *
     from benchmarks import test_load
     from benchmarks.test_load import test_online
-    from tritonproof.consistency.served import ask_one_by_one
+    from tritonproof.gates.served import ask_one_by_one
     from tests import examples
     from tests.plugin.test_gating import RUNS
 
@@ -105,7 +105,7 @@ def test_each_test_records_its_gate_before_failing(seen: Seen, tmp_path: Path) -
 
     assert {test: result.gate for test, (_, result) in seen.gates.items()} == GATE_OF
     assert {*GATE_OF.values(), "baseline"} == set(GATES)
-    wrong = {test: result.wrong for test, (_, result) in seen.gates.items() if result.wrong}
+    wrong = {test: result.fault for test, (_, result) in seen.gates.items() if result.fault}
     assert "test_largest_batch" in wrong, "this server refuses no batch"
     assert wrong.keys() == seen.errors.keys()
     assert all(sentence in seen.errors[test] for test, sentence in wrong.items())

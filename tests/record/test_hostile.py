@@ -160,4 +160,4 @@ def test_server_text_in_records_is_escaped_and_readable(tmp_path: Path) -> None:
     text = "\x1b[31m" + "no \0 memory " * 10_000
     record = structs.replace(complete(), gates=(GateResult("repeated", 3, "twice", text),))
     files.write(record, tmp_path / "case.json")
-    assert files.read(tmp_path / "case.json").gates[0].wrong.startswith("\\x1b[31mno \\x00 memory ")
+    assert files.read(tmp_path / "case.json").gates[0].fault.startswith("\\x1b[31mno \\x00 memory ")

@@ -13,10 +13,10 @@ import pytest
 
 from tests.helpers import closed
 from tritonproof.base.errors import InputError
-from tritonproof.consistency import recorded
 from tritonproof.data import brats, ljspeech, squad_v1
 from tritonproof.frameworks.onnx_files import read_interface
 from tritonproof.frameworks.pytorch import read_checkpoint
+from tritonproof.gates import recorded
 from tritonproof.models.bert.network import read_config as read_bert_config
 from tritonproof.models.resnet50 import preprocess
 from tritonproof.safe_io import files

@@ -17,7 +17,7 @@ from tritonproof.measure.load_data import input_data
 from tritonproof.measure.requests import ask_samples
 from tritonproof.measure.verifying import verify
 from tritonproof.record.schema import LoadPoint
-from tritonproof.run.as_is_case import as_build
+from tritonproof.run.as_is_source import as_build
 from tritonproof.run.first_request import send_first_request
 from tritonproof.serve.as_is import LoadedModel, load_model
 from tritonproof.serve.connection import grpc_client

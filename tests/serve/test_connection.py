@@ -26,8 +26,8 @@ from tests.toy import samples_of
 from tritonproof.accuracy.expected import AnswerLimits
 from tritonproof.base.errors import InputError, NotAvailableError, ProofError, SetupError
 from tritonproof.build.builds import BuiltModel
-from tritonproof.consistency.declared import send
-from tritonproof.consistency.served import ServedModel
+from tritonproof.gates.declared import send
+from tritonproof.gates.served import ServedModel
 from tritonproof.host.activity import CpuTime
 from tritonproof.measure import perf_analyzer
 from tritonproof.measure.job import Job

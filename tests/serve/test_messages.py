@@ -9,7 +9,7 @@ from tritonclient.utils import triton_to_np_dtype
 
 from tests.user_models.repositories import COUNTING_DOWN, IN_PARTS, SUMMING, config, write_model
 from tritonproof.base.errors import ProofError
-from tritonproof.consistency.conversations import compare_conversations
+from tritonproof.gates.conversations import compare_conversations
 from tritonproof.run.first_request import send_first_request
 from tritonproof.serve.launch import serve
 from tritonproof.serve.messages import Message, converse, raw_content, values_of

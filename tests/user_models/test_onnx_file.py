@@ -11,7 +11,7 @@ from tests import toy
 from tests.user_models import networks
 from tests.user_models.test_samples import write_tokenizer
 from tritonproof.accuracy.ledger import missing_options
-from tritonproof.accuracy.precision_cost import answer_limits, stage_limits
+from tritonproof.accuracy.precision_cost import limits_per_answer, stage_limits
 from tritonproof.base.errors import InputError
 from tritonproof.build.configuration import model_config
 from tritonproof.build.in_process import open_in_process
@@ -165,7 +165,7 @@ def test_given_tolerance_limits_conversion_and_answers(tmp_path: Path) -> None:
         assert (limits.per_answer.element, limits.all_rows["scores"]) == (0.25, 0.25)
         assert "--tolerance" in limits.source
         assert of_usual.per_answer.element < 0.25
-    of_answers = answer_limits(case(wide), "fp32", None, {"scores": 10})
+    of_answers = limits_per_answer(case(wide), "fp32", None, {"scores": 10})
     assert of_answers.element == 0.25
     path = networks.through(tmp_path / "n.onnx", "Neg", 6, 20)
     assert model_of("mine", OnnxOptions(path, tolerance=0.25)).metrics[0].limits["fp32"].value == 0.25

@@ -77,7 +77,7 @@ def run(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 def test_wrong_answer_for_one_shape_is_found(run: Run) -> None:
     wrong = {
-        name: next(gate.wrong for gate in run.record(f"cpu-{name}-asis").gates if gate.gate == "baseline")
+        name: next(gate.fault for gate in run.record(f"cpu-{name}-asis").gates if gate.gate == "baseline")
         for name in MODELS
     }
 

@@ -67,7 +67,7 @@ def test_small_change_in_some_rows_fails_run_with_a_reproducer(
 ) -> None:
     """The script finds the difference on the server that has it, and none on the other."""
     (gate,) = run.record("cpu-moved-asis").gates
-    assert gate.wrong
+    assert gate.fault
     assert gate.same is not None
     assert not gate.same.passed
     assert run.status == STATUS["accuracy"]
@@ -91,7 +91,7 @@ def test_small_change_in_some_rows_fails_run_with_a_reproducer(
 def test_unchanged_answers_pass(run: Run, name: str) -> None:
     (gate,) = run.record(f"cpu-{name}-asis").gates
 
-    assert (gate.gate, gate.wrong) == ("baseline", ""), run.text
+    assert (gate.gate, gate.fault) == ("baseline", ""), run.text
     assert gate.same is not None
     assert gate.same.samples == 64
 

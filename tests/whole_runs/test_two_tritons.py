@@ -45,7 +45,7 @@ def test_repository_is_compared_on_another_triton(tritonserver: Path, tmp_path: 
     run = suite("--repository", str(tmp_path / "models"), *servers, *chosen, results=tmp_path / "results")
 
     alike = run.record("cpu-alike-asis")
-    assert [(entry.gate, entry.wrong) for entry in alike.gates] == [("baseline", "")], run.text
+    assert [(entry.gate, entry.fault) for entry in alike.gates] == [("baseline", "")], run.text
     assert alike.against is not None
     assert alike.against.current.triton == alike.against.baseline.triton != ""
     assert alike.against.baseline.used["memory of its stubs"] > 0
@@ -53,7 +53,7 @@ def test_repository_is_compared_on_another_triton(tritonserver: Path, tmp_path: 
     assert [entry.comparison is not None for entry in alike.loads] == [True]
     logs = [run.results / f"cpu/cpu-alike-asis{other}.server.log" for other in ("", ".against")]
     assert len({log.read_text().count("Started GRPCInferenceService") for log in logs}) == 1
-    assert run.record("cpu-apart-asis").gates[0].wrong
+    assert run.record("cpu-apart-asis").gates[0].fault
     assert run.status == STATUS["accuracy"]
     assert "Not safe to upgrade: cpu-apart-asis (answers differ)" in run.text
 
@@ -77,7 +77,7 @@ def test_two_running_servers_are_compared_and_left_unchanged(tmp_path: Path) -> 
 
     against = run.record("remote-alike-asis").against
     assert against is not None, run.text
-    assert run.record("remote-alike-asis").gates[0].wrong == ""
-    assert run.record("remote-apart-asis").gates[0].wrong
+    assert run.record("remote-alike-asis").gates[0].fault == ""
+    assert run.record("remote-apart-asis").gates[0].fault
     assert run.status == STATUS["accuracy"]
     assert (against.current.loadings_s, against.baseline.loadings_s, loads) == ((), (), [1, 1])

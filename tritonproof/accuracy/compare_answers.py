@@ -51,7 +51,7 @@ class AnswerComparison:
     """The result of comparing answers with the expected ones."""
 
     compared: int = 0
-    wrong: int = 0
+    wrong_count: int = 0
     """How many of the answers differ by more than the rule allows."""
     left_out: int = 0
     """Rows without a comparison of floating-point outputs, as a few of a longer output's integers differ."""
@@ -81,14 +81,14 @@ class RowDifferences:
     """The mean difference of each row of it, [rows]."""
     unequal: dict[str, np.ndarray] = field(default_factory=dict)
     """Which elements of any other output differ, [rows, elements]."""
-    wrong: dict[str, np.ndarray] = field(default_factory=dict)
+    wrong_rows: dict[str, np.ndarray] = field(default_factory=dict)
     """Which rows of an output are wrong, [rows]."""
 
     @property
     def largest(self) -> np.ndarray:
         """The largest difference of each compared row as a share of its scale, or infinity, [rows]."""
         largest = np.zeros(len(self.answer.samples))
-        for name, rows in self.wrong.items():
+        for name, rows in self.wrong_rows.items():
             if name in self.shares:
                 compared = np.where(self.left_out & ~rows, 0.0, self.shares[name].max(axis=1, initial=0.0))
                 largest = np.maximum(largest, compared)
@@ -115,7 +115,7 @@ def compare_rows(
     for name, spread in expected.spreads.items():
         right, given = expected.outputs[name][answer.samples], answer.outputs.get(name)
         if given is None or given.shape != right.shape or given.dtype.kind != "f":
-            result.wrong[name] = np.ones(count, bool)
+            result.wrong_rows[name] = np.ones(count, bool)
             continue
         if np.array_equal(given, right):
             continue
@@ -130,11 +130,11 @@ def compare_rows(
             is_finite &= np.isfinite(given).reshape(count, -1)
         is_far = shares.max(axis=1, initial=0.0) > element
         is_far |= result.means[name] > mean * spread.mean + limits.rounding * spread.magnitude
-        result.wrong[name] = ~is_finite.all(axis=1) | (is_far & ~result.left_out)
-    has_all = all(name in result.shares or name not in result.wrong for name in expected.spreads)
+        result.wrong_rows[name] = ~is_finite.all(axis=1) | (is_far & ~result.left_out)
+    has_all = all(name in result.shares or name not in result.wrong_rows for name in expected.spreads)
     if identity and result.shares and has_all:
         is_nearer = nearer_to_another(expected, answer, np.flatnonzero(result.largest > 0), limits)
-        result.wrong[next(iter(result.shares))] |= is_nearer & ~result.left_out
+        result.wrong_rows[next(iter(result.shares))] |= is_nearer & ~result.left_out
     return result
 
 
@@ -153,7 +153,7 @@ def _compare_discrete(
     right, given = expected.outputs[name][answer.samples], answer.outputs.get(name)
     is_text = right.dtype == object
     if given is None or given.shape != right.shape or (given.dtype == object) != is_text:
-        result.wrong[name] = np.ones(count, bool)
+        result.wrong_rows[name] = np.ones(count, bool)
         result.unequal[name] = np.ones((count, 1), bool)
         return
     unequal = np.asarray(given != right, bool).reshape(count, -1)
@@ -167,7 +167,7 @@ def _compare_discrete(
     elif not is_text:
         is_tied = differing <= allowed_in_a_row(unequal.shape[1], limits.agreement)
         result.left_out |= is_tied & (differing > 0)
-    result.wrong[name] = (differing > 0) & ~is_tied
+    result.wrong_rows[name] = (differing > 0) & ~is_tied
 
 
 def _is_tie_of_scores(
@@ -205,7 +205,7 @@ def compare(
         allowed = max(_TIED_ELEMENTS, (1 - limits.agreement) * elements) if limits.agreement < 1 else np.inf
         for result in results if too_many or differing > allowed else ():
             if name in result.unequal:
-                result.wrong[name] |= result.unequal[name].any(axis=1)
+                result.wrong_rows[name] |= result.unequal[name].any(axis=1)
     limit = limits.element if expected.spreads else None
     return merge_comparisons([_summary(expected, result, limit) for result in results])
 
@@ -213,7 +213,7 @@ def compare(
 def _summary(expected: ExpectedOutputs, result: RowDifferences, limit: float | None) -> AnswerComparison:
     """The comparison of one answer; it describes the worst of its wrong rows."""
     answer, largest = result.answer, result.largest
-    wrong = np.any([np.zeros_like(result.left_out), *result.wrong.values()], axis=0)
+    wrong = np.any([np.zeros_like(result.left_out), *result.wrong_rows.values()], axis=0)
     equal = [1 - differs.mean(axis=1) for differs in result.unequal.values()]
     agreement = np.min([np.ones(len(wrong)), *equal], axis=0)
     worst = int(np.lexsort((-largest, agreement, ~wrong))[0])
@@ -221,14 +221,14 @@ def _summary(expected: ExpectedOutputs, result: RowDifferences, limit: float | N
     if wrong[worst] or largest[worst] > 0 or agreement[worst] < 1:
         sample = str(expected.ids[answer.samples[worst]])
     if wrong[worst]:
-        name = next(name for name, rows in result.wrong.items() if rows[worst])
+        name = next(name for name, rows in result.wrong_rows.items() if rows[worst])
         first_wrong = _describe(expected, answer, name, worst)
         right = {name: values[answer.samples[worst]] for name, values in expected.outputs.items()}
         given = {name: values[worst] for name, values in answer.outputs.items()}
         mismatch = Mismatch([str(expected.ids[place]) for place in answer.samples], worst, right, given)
     return AnswerComparison(
         compared=len(wrong),
-        wrong=int(wrong.sum()),
+        wrong_count=int(wrong.sum()),
         left_out=int((result.left_out & ~wrong).sum()),
         largest=None if limit is None else float(largest.max()),
         agreement=float(agreement.min()),
@@ -241,12 +241,12 @@ def _summary(expected: ExpectedOutputs, result: RowDifferences, limit: float | N
 
 def merge_comparisons(comparisons: Sequence[AnswerComparison]) -> AnswerComparison:
     comparisons = comparisons or [AnswerComparison()]
-    worst = min(comparisons, key=lambda part: (part.wrong == 0, part.agreement, -(part.largest or 0.0)))
+    worst = min(comparisons, key=lambda part: (part.wrong_count == 0, part.agreement, -(part.largest or 0.0)))
     first = next((part for part in comparisons if part.first_wrong is not None), worst)
     return replace(
         first,
         compared=sum(part.compared for part in comparisons),
-        wrong=sum(part.wrong for part in comparisons),
+        wrong_count=sum(part.wrong_count for part in comparisons),
         left_out=sum(part.left_out for part in comparisons),
         largest=max((part.largest for part in comparisons if part.largest is not None), default=None),
         agreement=min(part.agreement for part in comparisons),

@@ -147,7 +147,7 @@ Sizes = Mapping[str, int]
 """The number of elements of each output that are compared."""
 
 
-def answer_limits(case: Case, precision: str, cost: PrecisionCost | None, sizes: Sizes) -> AnswerLimits:
+def limits_per_answer(case: Case, precision: str, cost: PrecisionCost | None, sizes: Sizes) -> AnswerLimits:
     """How far answers to one sample by the same file may differ if other kernels may compute them."""
     share = AnswerLimits.least_compared_share if cost is None else max(0.0, cost.comparable - _TIE_MARGIN)
     return _limits(case, precision, cost, sizes, share, same_file=True).per_answer

@@ -92,7 +92,7 @@ class StageComparison:
                 row_shares = np.where(is_kept, elements.max(axis=1, initial=0.0), 0.0)
             else:
                 totals.sum_of_errors += float(elements.sum())
-                is_wrong, row_shares = compared.wrong[name], elements.mean(axis=1)
+                is_wrong, row_shares = compared.wrong_rows[name], elements.mean(axis=1)
             row = int(np.lexsort((-row_shares, ~is_wrong))[0])
             worst = bool(is_wrong[row]), float(row_shares[row])
             if worst > (totals.is_wrong, totals.largest):

@@ -84,20 +84,20 @@ def keep_under_load(
     """
     run_pass = run_pass or verifying(perf_analyzer.run_pass)
     count = answered or (lambda: totals(job.server)[job.name][0])
-    begun_s, before = clock(), count()
+    started, before = clock(), count()
     first = run_pass(job, warm_up_window_s(job.point, job.request_s, 0.0))
     longest_s = float(first.latencies_s.max())
     window_s = pass_window_s(job.point, longest_s, min(duration_s, _MAX_S), _PASSES)
     used, times, speeds, verified = [read()], [float(count() - before)], [], [first.verified]
-    while clock() - begun_s < duration_s or len(used) < MIN_SAMPLES["request"]:
-        on_progress(clock() - begun_s, times[-1], used[0], used[-1])
+    while clock() - started < duration_s or len(used) < MIN_SAMPLES["request"]:
+        on_progress(clock() - started, times[-1], used[0], used[-1])
         result = run_pass(job, window_s)
         window_s = result.next_window_s
         speeds.append(point_state.speed(result.steady, job.point))
         verified.append(result.verified)
         times.append(float(count() - before))
         used.append(read())
-    return UnderLoad(used, times, speeds, [*filter(None, verified)], clock() - begun_s)
+    return UnderLoad(used, times, speeds, [*filter(None, verified)], clock() - started)
 
 
 def reload_repeatedly(
@@ -111,10 +111,10 @@ def reload_repeatedly(
 ) -> list[Usage]:
     """What the server uses after each `reload` of the model, `most` times, or as often as fits into a third
     of the time under load. `reload` also asks the model once."""
-    begun_s = clock()
+    started = clock()
     used: list[Usage] = []
     while len(used) < most:
-        elapsed_s = clock() - begun_s
+        elapsed_s = clock() - started
         if used and elapsed_s * (len(used) + 1) / len(used) > _SHARE_OF_LOADINGS * soak_s:
             break
         on_progress(len(used) + 1)

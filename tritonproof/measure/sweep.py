@@ -57,7 +57,7 @@ def measure(
 
     results, active = list(states), list(range(len(states)))
     while active:
-        begun_s = clock()
+        started = clock()
         if reload is not None:
             reload()
         warm = _warmed_up([results[index] for index in active], plan, run_pass, on_progress)
@@ -75,7 +75,7 @@ def measure(
             known = [state for state in results if state.error is None and len(state.current.passes) > 1]
             save([load_result(done, plan, finished=done.point not in unfinished).load for done in known])
             rounds += 1
-            pairs_s, reloading_s = clock() - reloaded_at_s, reloaded_at_s - begun_s
+            pairs_s, reloading_s = clock() - reloaded_at_s, reloaded_at_s - started
             pays = rounds >= PAIRS_PER_LOADING and pairs_s >= _PAIRS_OVER_RELOADING * reloading_s
             needs_reload = reload is not None and pays
     return results

@@ -54,7 +54,7 @@ def verify(check: AnswerCheck, answers: Sequence[Answer], duration_s: float) -> 
     comparison = compare(check.expected, answers, check.limits, finite=True)
     return VerifiedAnswers(
         comparison.compared,
-        comparison.wrong,
+        comparison.wrong_count,
         len(answers),
         round(duration_s, 3),
         comparison.first_wrong,

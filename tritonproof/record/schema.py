@@ -414,8 +414,8 @@ class GateResult(Struct, frozen=True):
     requests: Count
     tried: Text
     """The ways, batch sizes and faults that were tried, in words."""
-    wrong: Text = ""
-    """The first fault, as a sentence; empty if the gate passed."""
+    fault: Text = field(default="", name="wrong")
+    """What is wrong, as a sentence about the first fault; empty if the gate passed."""
     same: SameAnswers | None = None
     """How far answers to one sample differ; None for a gate that compares none."""
     origin: Origin | None = None

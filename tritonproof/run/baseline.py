@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tritonproof.build import baselines
 from tritonproof.build.baselines import Baseline
 from tritonproof.build.builds import BuiltModel, snapshot
-from tritonproof.run.converted_case import ConvertedCase
+from tritonproof.run.converted_source import ConvertedSource
 from tritonproof.settings.available_models import AvailableModels
 from tritonproof.settings.settings import Settings
 from tritonproof.spec import Case
@@ -42,12 +42,12 @@ def as_baseline(
     return case, settings, models
 
 
-def baseline_source(compared: "CaseRun", run: "CaseRun") -> ConvertedCase:
+def baseline_source(compared: "CaseRun", run: "CaseRun") -> ConvertedSource:
     """The source of the run of a converted case's baseline: the build of --against, or on another Triton that
     of the case that is compared with it."""
     against = compared.settings.against
     build = contextlib.nullcontext(compared.build) if against is None else _build(compared, against)
-    return ConvertedCase(run, run.requested, build, keeps_config=against is not None)
+    return ConvertedSource(run, run.requested, build, keeps_config=against is not None)
 
 
 @contextlib.contextmanager

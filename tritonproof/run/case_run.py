@@ -14,13 +14,13 @@ from tritonproof.accuracy.compare_answers import MIN_NOISE
 from tritonproof.accuracy.conversion import compare_conversion
 from tritonproof.accuracy.expected import AnswerLimits
 from tritonproof.accuracy.ledger import missing_options
-from tritonproof.accuracy.precision_cost import PrecisionCost, answer_limits, measure_cost
+from tritonproof.accuracy.precision_cost import PrecisionCost, limits_per_answer, measure_cost
 from tritonproof.accuracy.precisions import tolerance_of
 from tritonproof.accuracy.stages import StageAnswers, evaluate_in_process
 from tritonproof.base.errors import AccuracyError
 from tritonproof.build.builds import BuiltModel
-from tritonproof.consistency.served import AnswersAlone, CheckedGate, ServedModel, ask_one_by_one
 from tritonproof.frameworks import pytorch
+from tritonproof.gates.served import AnswersAlone, CheckedGate, ServedModel, ask_one_by_one
 from tritonproof.host import machine
 from tritonproof.measure.job import AnswerCheck, Job
 from tritonproof.measure.load_data import LoadData, input_data
@@ -28,12 +28,12 @@ from tritonproof.measure.measurement import Outcome
 from tritonproof.measure.verifying import answer_check
 from tritonproof.record import schema
 from tritonproof.record.schema import Deployment, LoadPoint, Scenario
-from tritonproof.run.as_is_case import AsIsCase
+from tritonproof.run.as_is_source import AsIsSource
 from tritonproof.run.baseline import as_baseline, baseline_source
 from tritonproof.run.loader import Loaded, Loader
 from tritonproof.run.model_run import ModelRun, SuiteRun
 from tritonproof.run.once import forget, is_made, once, shared_once
-from tritonproof.run.source import Source, open_source
+from tritonproof.run.source import Source, own_source
 from tritonproof.serve.launch import serve
 from tritonproof.serve.server import Server
 from tritonproof.settings.case_settings import deployment_of, evaluation_batch, load_points, samples_of
@@ -51,7 +51,7 @@ class Role:
     """The run's name in progress and errors; empty for the case's."""
     samples_of: "CaseRun | None" = None
     """The run whose samples it uses; None for its own."""
-    open_source: "Callable[[CaseRun], Source]" = open_source
+    make_source: "Callable[[CaseRun], Source]" = own_source
     """Where its case comes from."""
 
 
@@ -88,7 +88,7 @@ class CaseRun(contextlib.ExitStack):
     @once
     def source(self) -> Source:
         """Where the case, its build, its server and its expected answers come from."""
-        return self.role.open_source(self)
+        return self.role.make_source(self)
 
     @once
     def loader(self) -> Loader:
@@ -103,9 +103,9 @@ class CaseRun(contextlib.ExitStack):
             forget(self, "loader")
 
     @property
-    def as_is_case(self) -> AsIsCase | None:
+    def as_is_source(self) -> AsIsSource | None:
         """The case of --repository as its server has loaded it; None for a converted case."""
-        return self.source if isinstance(self.source, AsIsCase) else None
+        return self.source if isinstance(self.source, AsIsSource) else None
 
     @property
     def case(self) -> Case:
@@ -220,7 +220,7 @@ class CaseRun(contextlib.ExitStack):
         """How far answers to one sample may differ if different kernels may compute them."""
         outputs = self.case.model.outputs
         elements = {tensor.name: len(self.samples) * math.prod(map(abs, tensor.shape)) for tensor in outputs}
-        return answer_limits(self.case, self.compute_precision, self.precision_cost, elements)
+        return limits_per_answer(self.case, self.compute_precision, self.precision_cost, elements)
 
     @once
     def served_online(self) -> ServedModel:
@@ -299,7 +299,7 @@ class CaseRun(contextlib.ExitStack):
             return None
         case, settings, models = found
         label = f"{case} against {self.settings.baseline_name}"
-        role = Role("against", label, open_source=functools.partial(baseline_source, self))
+        role = Role("against", label, make_source=functools.partial(baseline_source, self))
         if self.settings.compares_repositories:
             role = Role("against", label, samples_of=self)
         model_run = self.enter_context(ModelRun(case.model, case.target, settings, models, self.progress))

@@ -10,9 +10,9 @@ from msgspec import structs
 from tritonproof.accuracy.precision_cost import inferred_precision
 from tritonproof.base.errors import InputError, NotAvailableError
 from tritonproof.build import baselines
-from tritonproof.consistency.conversations import compare_server_conversations
-from tritonproof.consistency.repeat_checks import compare_servers
-from tritonproof.consistency.served import CheckedGate
+from tritonproof.gates.conversations import compare_server_conversations
+from tritonproof.gates.repeat_checks import compare_servers
+from tritonproof.gates.served import CheckedGate
 from tritonproof.measure import point_state
 from tritonproof.measure.comparison import ComparisonPlan
 from tritonproof.measure.job import Job
@@ -21,7 +21,7 @@ from tritonproof.measure.usage import Usage, read_usage, watch
 from tritonproof.ratios import MAX_LOADINGS, loading_is_slower
 from tritonproof.record.schema import BaselineComparison, GateResult, ServedSide
 from tritonproof.run.case_run import CaseRun
-from tritonproof.run.converted_case import ConvertedCase
+from tritonproof.run.converted_source import ConvertedSource
 from tritonproof.serve.server import warnings_in
 
 
@@ -29,7 +29,7 @@ def with_baselines(run: CaseRun, baseline: CaseRun, jobs: Sequence[Job]) -> Sequ
     """The load points of one scenario before measurement, each with its comparison, if the baseline takes its
     batch. Raises InputError if the baseline is a build that does not take the largest batch."""
     scenario, source = jobs[0].point.scenario, baseline.source
-    if isinstance(source, ConvertedCase) and source.keeps_config:
+    if isinstance(source, ConvertedSource) and source.keeps_config:
         needed = max(job.point.batch for job in jobs)
         largest_there = baselines.config_of(baseline.build.folder).max_batch_size
         if needed > largest_there:
@@ -85,7 +85,7 @@ def _compare(run: CaseRun) -> tuple[CheckedGate, BaselineComparison]:
         raise NotAvailableError(what, where=run.case)
     with run.hold_machine(exclusive=False):
         gate = _compare_answers(run, baseline, name)
-    wrong = "; ".join(filter(None, [*_lost_by_clients(run, baseline), gate.result.wrong]))
+    fault = "; ".join(filter(None, [*_lost_by_clients(run, baseline), gate.result.fault]))
     new_warnings = warnings_in(run.server.log)
     for known_warning in warnings_in(baseline.server.log):
         new_warnings.pop(known_warning, None)
@@ -94,10 +94,10 @@ def _compare(run: CaseRun) -> tuple[CheckedGate, BaselineComparison]:
         run.say("load the model again", f"in turns with {name}")
         loadings_s = _loads_in_turns(run, baseline)
     current_side, baseline_side = (
-        structs.replace(side, loadings_s=tuple(side_loads_s))
-        for side, side_loads_s in zip(sides, loadings_s, strict=True)
+        structs.replace(side, loadings_s=tuple(side_loadings_s))
+        for side, side_loadings_s in zip(sides, loadings_s, strict=True)
     )
-    gate = gate._replace(result=structs.replace(gate.result, wrong=wrong))
+    gate = gate._replace(result=structs.replace(gate.result, fault=fault))
     return gate, BaselineComparison(name, current_side, baseline_side, tuple(new_warnings.values())[:20])
 
 

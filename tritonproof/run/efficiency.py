@@ -17,7 +17,7 @@ from tritonproof.record import files
 from tritonproof.record.schema import Efficiency, LoadPoint, LoadResult, best_of
 from tritonproof.run import record_file
 from tritonproof.run.case_run import CaseRun, Role
-from tritonproof.run.converted_case import ConvertedCase
+from tritonproof.run.converted_source import ConvertedSource
 from tritonproof.run.measuring import ready
 from tritonproof.settings.case_settings import deployment_of
 from tritonproof.spec import Case
@@ -146,7 +146,7 @@ def _served_reference(run: CaseRun, case: Case, keeper: contextlib.ExitStack) ->
     role = Role(
         "reference",
         f"the reference {case}",
-        open_source=lambda reference_run: ConvertedCase(reference_run, case, used),
+        make_source=lambda reference_run: ConvertedSource(reference_run, case, used),
     )
     reference_run = keeper.enter_context(CaseRun(case, run.model_run, run.suite_run, role))
     reference_run.loader.load(best.scenario)

@@ -11,10 +11,10 @@ from tritonproof.accuracy.ledger import accuracy_ledger, per_sample_file, score_
 from tritonproof.accuracy.precision_cost import stage_limits
 from tritonproof.accuracy.stages import StageAnswers, StageComparison, evaluate_through_server
 from tritonproof.base.errors import NotAvailableError
-from tritonproof.consistency.conversations import compare_conversations
-from tritonproof.consistency.gates import GATE_CHECKS, GateCheck
-from tritonproof.consistency.reproducer import write_reproducer
-from tritonproof.consistency.served import (
+from tritonproof.gates.conversations import compare_conversations
+from tritonproof.gates.gate_checks import GATE_CHECKS, GateCheck
+from tritonproof.gates.reproducer import write_reproducer
+from tritonproof.gates.served import (
     AnswersFolder,
     CheckedGate,
     GateContext,
@@ -54,8 +54,8 @@ def evaluate(run: CaseRun) -> Evaluation:
     """Evaluate the case by the framework, in process, and through the server as it is loaded now; a model of
     --repository, which has no source to compare with, through the server on all its labelled samples."""
     requested = run.settings.thresholds.limits(run.case)
-    if run.as_is_case is not None:
-        labelled = run.as_is_case.labelled
+    if run.as_is_source is not None:
+        labelled = run.as_is_source.labelled
         assert labelled is not None
         served_stage = _through_server(run, labelled, run.deployment.max_batch_size)
         ledger = served_ledger(run.case, labelled, served_stage, requested)
@@ -86,12 +86,12 @@ def _through_server(
 
 def converse(run: CaseRun) -> Conversation:
     """Whether a model that takes no single requests gives the same answers again."""
-    if run.as_is_case is None or run.case.model.exchange == "single":
+    if run.as_is_source is None or run.case.model.exchange == "single":
         raise NotAvailableError(f"{run.case.model.name} is asked by single requests, each with one answer")
     run.say("send the same messages again")
     with run.hold_machine(exclusive=False):
-        at_once = sequences_at_once(run.as_is_case.loaded.config)
-        return compare_conversations(run.as_is_case.server, run.case.model, run.samples, at_once)
+        at_once = sequences_at_once(run.as_is_source.loaded.config)
+        return compare_conversations(run.as_is_source.server, run.case.model, run.samples, at_once)
 
 
 def run_gate(run: CaseRun, gate: str) -> CheckedGate:
@@ -146,7 +146,7 @@ def reproduce(run: CaseRun, result: GateResult, wrong_answer: Mismatch | None) -
     "" if nothing is wrong, or no single answer is."""
     folder = run.settings.results / run.case.target.name / f"{run.case}.reproducer" / result.gate
     shutil.rmtree(folder, ignore_errors=True)
-    if not result.wrong or wrong_answer is None:
+    if not result.fault or wrong_answer is None:
         return ""
     places = {str(name): place for place, name in enumerate(run.samples.ids)}
     if not places.keys() >= set(wrong_answer.batch):

@@ -13,8 +13,8 @@ from msgspec import structs
 
 from tritonproof.base.errors import AccuracyError, NotAvailableError, ProofError
 from tritonproof.build.configuration import config_text, model_config
-from tritonproof.consistency.repeat_checks import check_in_flight, check_reloaded
-from tritonproof.consistency.served import GateContext
+from tritonproof.gates.repeat_checks import check_in_flight, check_reloaded
+from tritonproof.gates.served import GateContext
 from tritonproof.host import machine
 from tritonproof.measure import perf_analyzer
 from tritonproof.measure.job import Job
@@ -38,7 +38,7 @@ def search(run: CaseRun) -> Iterator[Search]:
     the differences from a user's own, lie in `<case>.search` beside the record."""
     goal, plan = run.settings.goal, run.settings.plan
     assert goal is not None
-    searched = ConvertedSearch(run) if run.as_is_case is None else AsIsSearch(run)
+    searched = ConvertedSearch(run) if run.as_is_source is None else AsIsSearch(run)
     space = searched.space(goal)
     request_s: dict[tuple[Candidate, int], float] = {}
 
@@ -60,12 +60,12 @@ def search(run: CaseRun) -> Iterator[Search]:
         lambda point, now: say(f"proof, {point.scenario} {point}", now),
         run_pass=verifying(perf_analyzer.run_pass),
     )
-    started_s = time.monotonic()
+    started = time.monotonic()
     try:
         result = fastest.search(space, goal, bench.probe, bench.prove, say)
         winner, keeps_budget = result.winner.operating_point, result.winner.verdict != "failed"
         searched.load(winner.candidate)
-        took_s = time.monotonic() - started_s
+        took_s = time.monotonic() - started
         text, diff = searched.proposal(winner.candidate) if keeps_budget else ("", "")
         config = record_file.write_config(files.path_of(run.case.key, run.settings.results), text, diff)
         summary = summarise(result, goal, plan, took_s, config)
@@ -108,14 +108,14 @@ class AsIsSearch:
     other is loaded. Raises NotAvailableError for an ensemble, which has nothing to vary."""
 
     def __init__(self, run: CaseRun) -> None:
-        assert run.as_is_case is not None
-        self.run, self.model = run, run.as_is_case.loaded.source
+        assert run.as_is_source is not None
+        self.run, self.model = run, run.as_is_source.loaded.source
         if self.model.is_ensemble:
             what = f"the ensemble {self.model.name} has no instances and no batcher of its own to vary"
             fix = "search the models that it calls, by their names: -k NAME"
             raise NotAvailableError(what, where=run.case, fix=fix)
         assert self.model.folder is not None
-        self.folder, self.completed = self.model.folder, run.as_is_case.loaded.config
+        self.folder, self.completed = self.model.folder, run.as_is_source.loaded.config
         self.own = type(self.completed)() if self.model.config is None else self.model.config
         self.served, self.answers_alone = run.served_online, run.answers_alone
         _ = run.answer_check  # made now, of its own configuration
@@ -159,7 +159,7 @@ class AsIsSearch:
         batches = self.served.batches_dynamically or candidate.scenario == "online"
         served = dataclasses.replace(self.served, first_answer=None, batches_dynamically=batches)
         for check in (check_reloaded, check_in_flight):
-            if wrong := check(GateContext(served, self.answers_alone)).result.wrong:
+            if wrong := check(GateContext(served, self.answers_alone)).result.fault:
                 raise AccuracyError(f"answers change: {wrong}", where=self.run.case)
 
     def proposal(self, winner: Candidate) -> tuple[str, str]:

@@ -1,5 +1,5 @@
-"""Where a run's case comes from: `ConvertedCase` for a model that the suite converts, `AsIsCase` for one of
---repository. What differs between the two is here."""
+"""Where a run's case comes from, and what differs between a model that the suite converts (`ConvertedSource`)
+and one of --repository (`AsIsSource`)."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Protocol
 from tritonproof.build.builds import BuiltModel
 from tritonproof.measure.load_data import LoadData
 from tritonproof.record.schema import Deployment, Scenario, Start
-from tritonproof.run.as_is_case import serve_as_is
-from tritonproof.run.converted_case import ConvertedCase, convert
+from tritonproof.run.as_is_source import serve_as_is
+from tritonproof.run.converted_source import ConvertedSource, convert
 from tritonproof.serve.server import Server
 from tritonproof.spec import Arrays, Case, Samples
 
@@ -61,8 +61,8 @@ class Source(Protocol):
         """The samples beyond the load data that the gates ask for too."""
 
 
-def open_source(run: "CaseRun") -> Source:
+def own_source(run: "CaseRun") -> Source:
     """The source of a case's own run."""
     if run.requested.model.as_is:
         return run.enter_context(serve_as_is(run))
-    return ConvertedCase(run, run.requested, convert(run))
+    return ConvertedSource(run, run.requested, convert(run))

@@ -15,7 +15,7 @@ _LOADINGS = 3
 
 def measure_warm_up(run: CaseRun) -> WarmUp:
     """Compare the first request after a load with those after it, for a model of --repository."""
-    as_is = run.as_is_case
+    as_is = run.as_is_source
     assert as_is is not None
     check_may_reload(run)
     batch = warmup_batch(as_is.loaded.config, run.samples.read([0]))

@@ -51,7 +51,7 @@ NOT_PROVEN: dict[str, Record] = {
     "a wrong answer under load": planted(loads=WRONG_UNDER_LOAD),
     "a wrong answer at one point": planted(loads=(*planted().loads[:-1], WRONG_UNDER_LOAD[-1])),
     "answers that depend on their neighbours": planted(
-        gates=(examples.gate(wrong="3 of 96 answers differ, the first to sample digit-0007"),)
+        gates=(examples.gate(fault="3 of 96 answers differ, the first to sample digit-0007"),)
     ),
     "an accuracy that failed before it had a result": planted(failures=(examples.step_failure(),)),
     "unlike the framework": planted(conversion=examples.failed_conversion()),

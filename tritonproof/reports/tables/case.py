@@ -240,7 +240,7 @@ _GATES: Sequence[Column[GateResult]] = (
     Column("Tried", lambda row: row.tried),
     Column("Requests", lambda row: row.requests, COUNT),
     Column("Apart at most", _apart, is_right=True),
-    Column("Verdict", lambda row: row.wrong or "passed"),
+    Column("Verdict", lambda row: row.fault or "passed"),
 )
 
 

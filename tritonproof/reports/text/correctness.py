@@ -231,7 +231,7 @@ def difference_text(same: schema.SameAnswers) -> str:
 
 def gate_text(gate: schema.GateResult) -> str:
     same = gate.same
-    if same is None or gate.wrong:
+    if same is None or gate.fault:
         return gate.tried
     return f"{gate.tried}, answers differ by at most {difference_text(same)}{answer_remarks(same)}"
 

@@ -93,7 +93,7 @@ def _failures(record: Record) -> list[str]:
         if wrong := correctness.wrong_answers_text(load):
             failures.append(f"{wrong} ({full_point_text(load)})")
     gates = correctness.gates_in_order(record.gates)
-    failures += [f"{gate.wrong} (gate {gate.gate})" for gate in gates if gate.wrong]
+    failures += [f"{gate.fault} (gate {gate.gate})" for gate in gates if gate.fault]
     failures += filter(None, [correctness.conversation_failure(record.conversation)])
     unverified = [full_point_text(load) for load in record.loads if load.answers is None]
     if record.build.as_is and unverified:

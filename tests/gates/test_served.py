@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 
 from tests import examples
-from tests.consistency.answering_servers import ROWS as SENT
-from tests.consistency.answering_servers import careful, right, served_by
-from tests.consistency.stand_in import CLASSES, FAULTS, WIDE, Fault
+from tests.gates.answering_servers import ROWS as SENT
+from tests.gates.answering_servers import careful, right, served_by
+from tests.gates.stand_in import CLASSES, FAULTS, WIDE, Fault
 from tritonproof.accuracy.compare_answers import MIN_NOISE, AnswerComparison
 from tritonproof.accuracy.expected import Answer, AnswerLimits
-from tritonproof.consistency import declared, served
-from tritonproof.consistency.served import compare_to_single, single_request_answers, with_same_answers
+from tritonproof.gates import declared, served
+from tritonproof.gates.served import compare_to_single, single_request_answers, with_same_answers
 from tritonproof.record.schema import SameAnswers
 from tritonproof.spec import Arrays
 
@@ -105,7 +105,7 @@ def compared(
 def test_equal_answers_match_in_any_order_and_type(right: np.ndarray) -> None:
     comparison = compared({"OUT": right}, {"OUT": right[[5, 3, 3, 19]]}, [5, 3, 3, 19])
 
-    assert (comparison.wrong, comparison.compared, comparison.left_out) == (0, 4, 0)
+    assert (comparison.wrong_count, comparison.compared, comparison.left_out) == (0, 4, 0)
     assert comparison.agreement == 1.0
     assert comparison.sample == "", "none differs most"
 
@@ -133,7 +133,7 @@ def test_differing_answer_is_counted_and_its_sample_named(
 ) -> None:
     comparison = compared({"OUT": right}, {"OUT": change(right[[4, 9]])}, [4, 9])
 
-    assert comparison.wrong >= 1
+    assert comparison.wrong_count >= 1
     assert comparison.first_wrong is not None
     assert comparison.sample == comparison.first_wrong.sample in ("row-4", "row-9")
     assert comparison.first_wrong.expected != comparison.first_wrong.given
@@ -143,15 +143,17 @@ def test_differing_answer_is_counted_and_its_sample_named(
 def test_faults_within_2_percent_of_magnitude_are_found(fault: tuple[Arrays, Fault]) -> None:
     right, spoil = fault
 
-    assert compared(right, right, range(12), WIDE).wrong == 0
-    assert compared(right, spoil(right), range(12), WIDE).wrong >= 10
+    assert compared(right, right, range(12), WIDE).wrong_count == 0
+    assert compared(right, spoil(right), range(12), WIDE).wrong_count >= 10
 
 
 def test_row_that_is_off_on_the_mean_or_lacks_an_output_is_wrong() -> None:
     off = ROWS[:1] + np.float32(0.03)
-    assert compared({"OUT": ROWS}, {"OUT": off}, [0], AnswerLimits(0.5, 0.01, 1.0)).wrong == 1
-    assert compared({"OUT": ROWS, "MORE": ROWS}, {"OUT": ROWS[:1]}, [0]).wrong == 1
-    assert compared({"OUT": ROWS}, {"OUT": np.array(0.5)}, [0]).wrong == 1, "one number for a whole batch"
+    assert compared({"OUT": ROWS}, {"OUT": off}, [0], AnswerLimits(0.5, 0.01, 1.0)).wrong_count == 1
+    assert compared({"OUT": ROWS, "MORE": ROWS}, {"OUT": ROWS[:1]}, [0]).wrong_count == 1
+    assert compared({"OUT": ROWS}, {"OUT": np.array(0.5)}, [0]).wrong_count == 1, (
+        "one number for a whole batch"
+    )
 
 
 def test_answers_of_several_shapes_are_compared_separately() -> None:
@@ -160,9 +162,9 @@ def test_answers_of_several_shapes_are_compared_separately() -> None:
     alone = single_request_answers(IDS, rows, EXACT)
 
     comparison = compare_to_single(alone, again, EXACT)
-    assert (comparison.compared, comparison.wrong) == (6, 0)
+    assert (comparison.compared, comparison.wrong_count) == (6, 0)
     again[4] = Answer(np.array([4]), {"OUT": rows[5]["OUT"][None]})
-    assert compare_to_single(alone, again, EXACT).wrong == 1
+    assert compare_to_single(alone, again, EXACT).wrong_count == 1
 
 
 # --- answers that match -------------------------------------------------------------------------------------
@@ -198,7 +200,7 @@ ROUNDED: dict[str, tuple[np.ndarray, np.ndarray, AnswerLimits]] = {
 def test_rounding_is_accepted(right: np.ndarray, given: np.ndarray, limits: AnswerLimits) -> None:
     comparison = compared({"OUT": right}, {"OUT": given}, range(20), limits)
 
-    assert (comparison.wrong, comparison.compared) == (0, 20)
+    assert (comparison.wrong_count, comparison.compared) == (0, 20)
 
 
 def test_class_may_differ_only_if_scores_tie() -> None:
@@ -209,10 +211,12 @@ def test_class_may_differ_only_if_scores_tie() -> None:
     tied[3] = second
     right = {"SCORES": scores, "CLASS": classes}
 
-    assert compared(right, {"SCORES": scores, "CLASS": tied}, range(12), WIDE).wrong == 0
-    assert compared(right, {"SCORES": scores, "CLASS": tied}, range(12)).wrong == 1, "in FP32 none may differ"
+    assert compared(right, {"SCORES": scores, "CLASS": tied}, range(12), WIDE).wrong_count == 0
+    assert compared(right, {"SCORES": scores, "CLASS": tied}, range(12)).wrong_count == 1, (
+        "in FP32 none may differ"
+    )
     tied[3] = scores[3].argmin()
-    assert compared(right, {"SCORES": scores, "CLASS": tied}, range(12), WIDE).wrong == 1
+    assert compared(right, {"SCORES": scores, "CLASS": tied}, range(12), WIDE).wrong_count == 1
 
 
 def test_class_chosen_by_rounding_may_differ_in_every_row() -> None:
@@ -222,7 +226,7 @@ def test_class_chosen_by_rounding_may_differ_in_every_row() -> None:
 
     def wrong(label: int) -> int:
         given = {"SCORES": noisy(scores, 1e-7), "LABEL": np.full((20, 1), label)}
-        return compared(right, given, range(20)).wrong
+        return compared(right, given, range(20)).wrong_count
 
     assert (wrong(1), wrong(2)) == (0, 20)
 
@@ -237,11 +241,11 @@ def test_few_integers_of_a_long_output_may_differ() -> None:
         mask = masks[[7]] + (np.arange(100) < differing)
         return compared(right, {"MASK": mask, "OUT": ROWS[[7]] + np.float32(change)}, [7], limits)
 
-    assert (of(2, 1.0).wrong, of(2, 1.0).left_out) == (0, 1)
+    assert (of(2, 1.0).wrong_count, of(2, 1.0).left_out) == (0, 1)
     assert of(2, 1.0).agreement == pytest.approx(0.98)
-    assert of(2, np.nan).wrong == 1
-    assert of(50, 0.0).wrong == 1
-    assert of(0, 1.0).wrong == 1
+    assert of(2, np.nan).wrong_count == 1
+    assert of(50, 0.0).wrong_count == 1
+    assert of(0, 1.0).wrong_count == 1
 
 
 def test_differing_integers_are_bounded_over_all_rows() -> None:
@@ -250,7 +254,7 @@ def test_differing_integers_are_bounded_over_all_rows() -> None:
 
     def wrong(rows: int) -> int:
         given = masks + (np.arange(20) < rows)[:, None] * (np.arange(100) < 3)
-        return compared({"MASK": masks}, {"MASK": given}, range(20), limits).wrong
+        return compared({"MASK": masks}, {"MASK": given}, range(20), limits).wrong_count
 
     assert [wrong(rows) for rows in (6, 7, 20)] == [0, 7, 20]
 
@@ -261,8 +265,8 @@ def test_swapped_rows_fail_under_any_limit(offset: float) -> None:
     given = right.copy()
     given[[3, 7]] = right[[7, 3]]
 
-    assert compared({"OUT": right}, {"OUT": right + np.float32(0.1)}, range(20), wide).wrong == 0
-    assert compared({"OUT": right}, {"OUT": given}, range(20), wide).wrong == 2
+    assert compared({"OUT": right}, {"OUT": right + np.float32(0.1)}, range(20), wide).wrong_count == 0
+    assert compared({"OUT": right}, {"OUT": given}, range(20), wide).wrong_count == 2
 
 
 # --- noise --------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import numpy as np
 from tritonproof.accuracy.compare_answers import MIN_NOISE, NOISE_FACTOR, compare, typical_difference
 from tritonproof.accuracy.expected import Answer, AnswerLimits, expect_by_signature, single_answer
 from tritonproof.base.errors import AccuracyError
-from tritonproof.consistency.declared import fault_in
+from tritonproof.gates.declared import fault_in
 from tritonproof.record.schema import Conversation, GateResult
 from tritonproof.serve.messages import Answers, Message, converse, sequence_of, undeclared
 from tritonproof.serve.server import Server

@@ -12,9 +12,9 @@ import numpy as np
 from tritonproof.accuracy.compare_answers import AnswerComparison, merge_comparisons
 from tritonproof.accuracy.expected import Answer, single_answer
 from tritonproof.base.errors import ProofError
-from tritonproof.consistency.declared import MAX_REFUSAL_CHARS
-from tritonproof.consistency.repeat_checks import wrong_text
-from tritonproof.consistency.served import (
+from tritonproof.gates.declared import MAX_REFUSAL_CHARS
+from tritonproof.gates.repeat_checks import wrong_text
+from tritonproof.gates.served import (
     CheckedGate,
     GateContext,
     ServedModel,

@@ -20,7 +20,7 @@ from tritonproof.accuracy.expected import (
 from tritonproof.accuracy.outputs import Spread
 from tritonproof.accuracy.precision_cost import inferred_precision
 from tritonproof.accuracy.precisions import PRECISIONS
-from tritonproof.consistency.served import (
+from tritonproof.gates.served import (
     AnswersAlone,
     CheckedGate,
     GateContext,
@@ -192,8 +192,8 @@ def wrong_text(comparison: AnswerComparison, expected_from: str) -> str:
     if (first := comparison.first_wrong) is None:
         return ""
     return (
-        f"{comparison.wrong} of {comparison.compared} answers differ, the first to sample {first.sample}: "
-        f"{first.output} is {first.given}, and {first.expected} {expected_from}"
+        f"{comparison.wrong_count} of {comparison.compared} answers differ, the first to sample "
+        f"{first.sample}: {first.output} is {first.given}, and {first.expected} {expected_from}"
     )
 
 
@@ -218,9 +218,9 @@ def compare_servers(
     tried = f"{samples} samples, each twice alone, beside {baseline_name}"
     gate = checked_gate("baseline", baseline[1], whole, 4 * samples, tried, f"by {baseline_name}")
     precisions = [inferred_precision(answers.rows.values()) or "fp32" for _, answers in (current, baseline)]
-    if whole.wrong and precisions[0] != precisions[1]:
+    if whole.wrong_count and precisions[0] != precisions[1]:
         difference = f"its answers show {precisions[0].upper()}, and {precisions[1].upper()} there"
-        gate = gate._replace(result=structs.replace(gate.result, wrong=f"{gate.result.wrong}; {difference}"))
+        gate = gate._replace(result=structs.replace(gate.result, fault=f"{gate.result.fault}; {difference}"))
     return gate
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class ConvertedCase:
+class ConvertedSource:
     """The source of a run whose case the suite converts. The run keeps what it makes."""
 
     run: "CaseRun"
@@ -65,9 +65,9 @@ class ConvertedCase:
         run = self.run
         run.say(f"load into Triton ({scenario})")
         with run.hold_machine(exclusive=False):
-            began = time.monotonic()
+            started = time.monotonic()
             backend = self.load(scenario, deployment)
-            load_s = time.monotonic() - began
+            load_s = time.monotonic() - started
             first_s, first_answer = run.loader.timed_answer(1)
         start = Start(scenario, run.server.ready_s, round(load_s, 3), round(1e3 * first_s, 3))
         return backend, start, first_answer

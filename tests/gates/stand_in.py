@@ -10,7 +10,7 @@ import numpy as np
 
 from tests import toy
 from tritonproof.accuracy.expected import Answer, AnswerLimits
-from tritonproof.consistency.served import AnswersAlone, ServedModel, single_request_answers
+from tritonproof.gates.served import AnswersAlone, ServedModel, single_request_answers
 from tritonproof.measure.load_data import LoadData
 from tritonproof.record.schema import LoadPoint
 from tritonproof.spec import Arrays, Tensor

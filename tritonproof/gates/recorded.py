@@ -12,8 +12,8 @@ import numpy as np
 from tritonproof.accuracy.expected import AnswerLimits
 from tritonproof.base import disk
 from tritonproof.base.errors import InputError, NotAvailableError
-from tritonproof.consistency.repeat_checks import checked_gate
-from tritonproof.consistency.served import (
+from tritonproof.gates.repeat_checks import checked_gate
+from tritonproof.gates.served import (
     AnswersBySample,
     CheckedGate,
     GateContext,

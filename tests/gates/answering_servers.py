@@ -16,9 +16,9 @@ import numpy as np
 from tritonclient.grpc import service_pb2
 from tritonclient.utils import triton_to_np_dtype
 
-from tests.consistency import stand_in
-from tests.consistency.stand_in import LIMITS
-from tritonproof.consistency.served import AnswersAlone, ServedModel, single_request_answers
+from tests.gates import stand_in
+from tests.gates.stand_in import LIMITS
+from tritonproof.gates.served import AnswersAlone, ServedModel, single_request_answers
 from tritonproof.measure.load_data import LoadData
 from tritonproof.serve.connection import grpc_client
 from tritonproof.serve.messages import raw_content

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from tritonclient.grpc import service_pb2
 
-from tests.consistency.stand_in import LIMITS, ROWS, alone, served_model
+from tests.gates.stand_in import LIMITS, ROWS, alone, served_model
 from tritonproof.accuracy.expected import Answer
-from tritonproof.consistency import declared
-from tritonproof.consistency.declared import Reply
-from tritonproof.consistency.served import AnswersBySample, GateContext, ServedModel, single_request_answers
+from tritonproof.gates import declared
+from tritonproof.gates.declared import Reply
+from tritonproof.gates.served import AnswersBySample, GateContext, ServedModel, single_request_answers
 from tritonproof.measure.load_data import LoadData
 from tritonproof.measure.requests import request_for
 from tritonproof.record.schema import GateResult
@@ -88,13 +88,13 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
 def test_samples_are_sent_alone_and_in_a_pair(gate: Gate) -> None:
     result, sent = gate()
 
-    assert (result.wrong, result.requests) == ("", 5)
+    assert (result.fault, result.requests) == ("", 5)
     assert [list(request.inputs[0].shape) for request in sent] == [[1, 4]] * 4 + [[2, 4]]
     rows = model().data.rows["IN"]
     assert sent[4].raw_input_contents[0] == rows[[0, 7]].tobytes(), "the first and the last sample"
     for served, requests in ((model(largest=1), 4), (model(batched=False), 4), (model(count=2), 3)):
         result, sent = gate(served=served)
-        assert (result.wrong, len(sent)) == ("", requests)
+        assert (result.fault, len(sent)) == ("", requests)
 
 
 def of_first(change: Change) -> Change:
@@ -130,18 +130,18 @@ FAULTS: dict[str, tuple[Change, str]] = {
 @pytest.mark.parametrize("name", FAULTS)
 def test_undeclared_answer_is_found(gate: Gate, name: str) -> None:
     change, output = FAULTS[name]
-    assert output in gate(change)[0].wrong
+    assert output in gate(change)[0].fault
 
 
 @pytest.mark.parametrize(("to", "named"), [(0, "row-0"), (3, "row-3"), (4, "2 samples")])
 def test_undeclared_answer_is_named_by_its_request(gate: Gate, to: int, named: str) -> None:
-    assert named in gate(MORE_AXES, to)[0].wrong
+    assert named in gate(MORE_AXES, to)[0].fault
 
 
 def test_dynamic_dimension_accepts_any_length(gate: Gate) -> None:
-    assert gate(served=model((-1,)))[0].wrong == ""
-    assert gate(MORE_AXES, served=model((-1,)))[0].wrong
-    assert gate(served=model((5,)))[0].wrong
+    assert gate(served=model((-1,)))[0].fault == ""
+    assert gate(MORE_AXES, served=model((-1,)))[0].fault
+    assert gate(served=model((5,)))[0].fault
 
 
 @pytest.mark.parametrize("wrong", [None, 6, 12])
@@ -167,13 +167,13 @@ def test_every_answer_must_be_finite(gate: Gate, monkeypatch: pytest.MonkeyPatch
     result, _ = declared.check_declared(context_of(model(), {n: outputs_of(n) for n in range(8)}, remaining))
 
     assert result.requests == 5 + 6
-    assert (f"row-{wrong}" in result.wrong, bool(result.wrong)) == (wrong is not None, wrong is not None)
+    assert (f"row-{wrong}" in result.fault, bool(result.fault)) == (wrong is not None, wrong is not None)
 
 
 def test_answer_given_alone_must_have_every_output(gate: Gate) -> None:
     gate()
     lacking = context_of(model(), {**given_alone(), 7: {"OUT": np.ones(4)}})
-    assert "COUNT" in declared.check_declared(lacking).result.wrong
+    assert "COUNT" in declared.check_declared(lacking).result.fault
 
 
 def serve(monkeypatch: pytest.MonkeyPatch, *sizes: int) -> list[Any]:
@@ -195,7 +195,7 @@ def test_batches_of_every_size_and_one_more_are_sent(monkeypatch: pytest.MonkeyP
     received = serve(monkeypatch, 1, 2, 3, 4)
     result, _ = declared.check_largest_batch(GateContext(served_model(count=3), alone()))
 
-    assert (result.wrong, result.requests) == ("", 5)
+    assert (result.fault, result.requests) == ("", 5)
     contents = {request.inputs[0].shape[0]: request.raw_input_contents[0] for request in received}
     assert contents.keys() == {1, 2, 3, 4, 5}
     assert contents[4] == ROWS[[0, 1, 2, 0]].tobytes()
@@ -220,7 +220,7 @@ def test_undeclared_batch_sizes_fail(
     monkeypatch: pytest.MonkeyPatch, largest: int, sizes: tuple[int, ...], wrong: int | None
 ) -> None:
     serve(monkeypatch, *sizes)
-    text = declared.check_largest_batch(GateContext(served_model(largest=largest), alone())).result.wrong
+    text = declared.check_largest_batch(GateContext(served_model(largest=largest), alone())).result.fault
 
     assert (f"a batch of {wrong}" in text) is (wrong is not None)
     assert bool(text) is (wrong is not None)
@@ -230,4 +230,4 @@ def test_model_without_batching_has_no_largest_batch(monkeypatch: pytest.MonkeyP
     received = serve(monkeypatch)
     result, _ = declared.check_largest_batch(GateContext(served_model(batched=False), alone()))
 
-    assert (result.wrong, result.requests, received) == ("", 0, [])
+    assert (result.fault, result.requests, received) == ("", 0, [])

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tritonproof.base.errors import ProofError
-from tritonproof.consistency.served import (
+from tritonproof.gates.served import (
     AnswersBySample,
     CheckedGate,
     GateContext,

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 from msgspec import structs
 
-from tests.consistency import stand_in
-from tests.consistency.stand_in import ROWS
+from tests.gates import stand_in
+from tests.gates.stand_in import ROWS
 from tritonproof.accuracy.expected import AnswerLimits
 from tritonproof.base.errors import InputError
-from tritonproof.consistency import recorded
-from tritonproof.consistency.recorded import RecordedAnswers
-from tritonproof.consistency.served import AnswersBySample, ServedModel
+from tritonproof.gates import recorded
+from tritonproof.gates.recorded import RecordedAnswers
+from tritonproof.gates.served import AnswersBySample, ServedModel
 from tritonproof.measure.load_data import LoadData
 from tritonproof.serve.server import Server
 from tritonproof.spec import Tensor
@@ -65,7 +65,7 @@ def test_recorded_answers_round_trip(
 
     assert answers.rows.keys() == {f"row-{n}" for n in range(8)}
     assert len(set(answers.digests.values())) == 8
-    assert (gate.gate, gate.requests, gate.wrong) == ("recorded", 8, "")
+    assert (gate.gate, gate.requests, gate.fault) == ("recorded", 8, "")
     assert ("cpu-toy-onnx-fp32" in gate.tried, "2.51.0" in gate.tried) == (True, True)
 
 
@@ -79,7 +79,7 @@ def test_answer_unlike_the_recorded_one_is_found(
 ) -> None:
     answering(monkeypatch, **changed)
 
-    assert "row-" in recorded.compare_with_recorded(served_model(), kept[1], kept[0]).result.wrong
+    assert "row-" in recorded.compare_with_recorded(served_model(), kept[1], kept[0]).result.fault
 
 
 def test_looser_of_two_tolerances_applies_to_recorded_answers(
@@ -103,7 +103,7 @@ def test_looser_of_two_tolerances_applies_to_recorded_answers(
             dataclasses.replace(served_model(), limits=limits), recorded.read(path), path
         )
         assert recorded.read(path).limits == of_file
-        assert (gate.wrong == "") is passes
+        assert (gate.fault == "") is passes
 
 
 @pytest.mark.parametrize(

@@ -4,16 +4,16 @@ demand are in the record's schema, since reports need those."""
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from tritonproof.consistency.declared import check_declared, check_largest_batch
-from tritonproof.consistency.recorded import check_recorded
-from tritonproof.consistency.repeat_checks import (
+from tritonproof.gates.declared import check_declared, check_largest_batch
+from tritonproof.gates.recorded import check_recorded
+from tritonproof.gates.repeat_checks import (
     check_batches,
     check_in_flight,
     check_reloaded,
     check_repeated,
 )
-from tritonproof.consistency.served import CheckedGate, GateContext
-from tritonproof.consistency.transports import check_transports
+from tritonproof.gates.served import CheckedGate, GateContext
+from tritonproof.gates.transports import check_transports
 
 
 @dataclass(frozen=True)

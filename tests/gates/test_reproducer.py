@@ -11,7 +11,7 @@ import pytest
 from tests import examples, toy
 from tritonproof.accuracy.compare_answers import Mismatch, compare
 from tritonproof.accuracy.expected import Answer, AnswerLimits, expect
-from tritonproof.consistency.reproducer import write_reproducer
+from tritonproof.gates.reproducer import write_reproducer
 from tritonproof.run.proving import reproduce
 from tritonproof.spec import Tensor
 

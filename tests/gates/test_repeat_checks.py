@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.consistency.stand_in import IDS, LIMITS, ROWS, WIDE, Model, Server, alone, served_model, sound
+from tests.gates.stand_in import IDS, LIMITS, ROWS, WIDE, Model, Server, alone, served_model, sound
 from tritonproof.accuracy.expected import Answer, AnswerLimits
-from tritonproof.consistency import repeat_checks, served
-from tritonproof.consistency.gates import GATE_CHECKS
-from tritonproof.consistency.served import GateContext, ServedModel, single_request_answers
+from tritonproof.gates import repeat_checks, served
+from tritonproof.gates.gate_checks import GATE_CHECKS
+from tritonproof.gates.served import GateContext, ServedModel, single_request_answers
 from tritonproof.measure.load_data import LoadData
 from tritonproof.record.schema import GateResult
 from tritonproof.spec import Arrays, Tensor
@@ -45,7 +45,7 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
 def test_sound_model_passes_every_gate(gate: Gate, name: str) -> None:
     result, server = gate(name)
 
-    assert result.wrong == ""
+    assert result.fault == ""
     assert result.requests == len(server.asked) + (8 if name == "repeated" else 0)
     assert result.same is not None
     assert result.same.passed
@@ -96,7 +96,7 @@ def test_answer_unlike_the_lone_one_is_named(monkeypatch: pytest.MonkeyPatch, na
 
     assert mismatch is not None
     assert mismatch.batch[mismatch.row] == "row-5"
-    assert "row-5" in result.wrong
+    assert "row-5" in result.fault
     assert result.same is not None
     assert (result.same.passed, result.same.sample) == (False, "row-5")
 
@@ -106,11 +106,11 @@ def test_first_answer_after_load_is_compared(gate: Gate) -> None:
     wrong = {"OUT": 2 * ROWS[:1] * np.float32(1.001)}
 
     for name in ("repeated", "reloaded"):
-        assert gate(name, first_answer=right)[0].wrong == ""
-        assert "row-0" in gate(name, first_answer=wrong, limits=WIDE)[0].wrong
-        assert gate(name, first_answer=wrong, limits=WIDE, kernels_may_change=True)[0].wrong == ""
+        assert gate(name, first_answer=right)[0].fault == ""
+        assert "row-0" in gate(name, first_answer=wrong, limits=WIDE)[0].fault
+        assert gate(name, first_answer=wrong, limits=WIDE, kernels_may_change=True)[0].fault == ""
         zeros: Arrays = {"OUT": np.zeros((1, 4), np.float32)}
-        assert "row-0" in gate(name, first_answer=zeros, limits=WIDE, kernels_may_change=True)[0].wrong
+        assert "row-0" in gate(name, first_answer=zeros, limits=WIDE, kernels_may_change=True)[0].fault
 
 
 BATCH_FAULTS: dict[str, Model] = {
@@ -126,8 +126,8 @@ BATCH_FAULTS: dict[str, Model] = {
 
 @pytest.mark.parametrize("fault", BATCH_FAULTS.values(), ids=BATCH_FAULTS)
 def test_batch_faults_are_found_by_batches_gate_alone(gate: Gate, fault: Model) -> None:
-    assert "answers differ" in gate("batches", fault, limits=WIDE)[0].wrong
-    assert gate("repeated", fault, limits=WIDE)[0].wrong == ""
+    assert "answers differ" in gate("batches", fault, limits=WIDE)[0].fault
+    assert gate("repeated", fault, limits=WIDE)[0].fault == ""
 
 
 def test_batch_size_kernels_may_round_differently(gate: Gate) -> None:
@@ -139,8 +139,8 @@ def test_batch_size_kernels_may_round_differently(gate: Gate) -> None:
         return exact if len(samples) == 1 else exact.astype(np.float16).astype(np.float32)
 
     for name in ("batches", "in-flight"):
-        assert gate(name, by_size, largest=16)[0].wrong == ""
-        assert gate(name, in_half_precision, limits=AnswerLimits(0.05, 0.025, 1.0, 1e-3))[0].wrong == ""
+        assert gate(name, by_size, largest=16)[0].fault == ""
+        assert gate(name, in_half_precision, limits=AnswerLimits(0.05, 0.025, 1.0, 1e-3))[0].fault == ""
 
 
 @pytest.mark.parametrize("name", GATES)
@@ -150,14 +150,14 @@ def test_noisy_model_is_judged_by_its_noise(gate: Gate, name: str) -> None:
     def noisy(samples: np.ndarray, _in_flight: int) -> np.ndarray:
         return 2 * ROWS[samples] + 1e-4 * generator.standard_normal((len(samples), 4)).astype(np.float32)
 
-    assert gate(name, noisy, limits=WIDE)[0].wrong == ""
+    assert gate(name, noisy, limits=WIDE)[0].fault == ""
 
 
 def test_model_without_readable_answers_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(repeat_checks, "ask", Server().ask)
 
     nothing = GateContext(served_model(), single_request_answers(IDS, {}, LIMITS))
-    assert repeat_checks.check_reloaded(nothing).result.wrong
+    assert repeat_checks.check_reloaded(nothing).result.fault
 
 
 # --- optional inputs ----------------------------------------------------------------------------------------
@@ -195,5 +195,5 @@ def test_request_without_optional_input_ignores_earlier_requests(monkeypatch: py
         return np.float32(0.001) * last
 
     result = optional_gate(monkeypatch, lambda values: np.zeros(4) if values is None else values)
-    assert result.wrong == ""
-    assert "row-0 without MORE" in optional_gate(monkeypatch, last_sent).wrong
+    assert result.fault == ""
+    assert "row-0 without MORE" in optional_gate(monkeypatch, last_sent).fault

@@ -232,7 +232,7 @@ def same_answers_entry(alone: AnswersAlone, comparison: AnswerComparison) -> Sam
         answers=comparison.compared,
         relative_difference=largest if largest is not None and np.isfinite(largest) else None,
         agreement=comparison.agreement,
-        passed=comparison.wrong == 0,
+        passed=comparison.wrong_count == 0,
         sample=comparison.sample,
         limit=comparison.limit,
         left_out=comparison.left_out,

@@ -12,8 +12,8 @@ from msgspec import structs
 from tests.conftest import DEPLOYMENT, MakeBuild
 from tests.toy import samples_of
 from tritonproof.accuracy.expected import AnswerLimits
-from tritonproof.consistency.gates import GATE_CHECKS
-from tritonproof.consistency.served import GateContext, ServedModel, ask_one_by_one
+from tritonproof.gates.gate_checks import GATE_CHECKS
+from tritonproof.gates.served import GateContext, ServedModel, ask_one_by_one
 from tritonproof.measure.load_data import input_data
 from tritonproof.record.schema import GateResult, Scenario
 from tritonproof.serve.server import Server
@@ -84,7 +84,7 @@ def test_sound_model_passes_every_gate(served_with: Loader) -> None:
 
     results = results_of(served, TRIED)
 
-    assert {name: result.wrong for name, result in results.items() if result.wrong} == {}
+    assert {name: result.fault for name, result in results.items() if result.fault} == {}
     assert {name: result.gate for name, result in results.items()} == {name: name for name in TRIED}
     assert all(result.requests for result in results.values())
     assert len(results["transports"].tried.split(", ")) == 4
@@ -97,9 +97,9 @@ def test_fault_is_found_by_its_gate(name: str, served_with: Loader) -> None:
 
     results = results_of(served, [name for name in TRIED if name in {*gates, "declared"}])
 
-    assert {gate for gate, result in results.items() if result.wrong} == gates
+    assert {gate for gate, result in results.items() if result.fault} == gates
     if "declared" in gates:
-        assert served.model.outputs[0].name in results["declared"].wrong
+        assert served.model.outputs[0].name in results["declared"].fault
 
 
 def test_fault_in_server_made_batch_is_found_in_flight(served_with: Loader) -> None:
@@ -108,4 +108,4 @@ def test_fault_in_server_made_batch_is_found_in_flight(served_with: Loader) -> N
 
     result = results_of(served, ["in-flight"])["in-flight"]
 
-    assert "row-" in result.wrong
+    assert "row-" in result.fault

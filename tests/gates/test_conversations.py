@@ -11,7 +11,7 @@ from google.protobuf import text_format
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
 from tritonproof.base.errors import AccuracyError
-from tritonproof.consistency.conversations import compare_conversations
+from tritonproof.gates.conversations import compare_conversations
 from tritonproof.models import all_models
 from tritonproof.serve.messages import Answers, Message
 from tritonproof.serve.server import Server

@@ -7,7 +7,7 @@ import grpc
 import numpy as np
 import pytest
 
-from tests.consistency.answering_servers import (
+from tests.gates.answering_servers import (
     ALONE,
     IN_MEMORY,
     ROWS,
@@ -17,8 +17,8 @@ from tests.consistency.answering_servers import (
     web_server,
     with_memory,
 )
-from tritonproof.consistency.served import GateContext
-from tritonproof.consistency.transports import check_transports
+from tritonproof.gates.served import GateContext
+from tritonproof.gates.transports import check_transports
 
 
 @pytest.mark.parametrize("factor", [2.0, 2.5])
@@ -27,14 +27,14 @@ def test_transport_with_different_answers_is_named(factor: float) -> None:
         result = check_transports(GateContext(model, ALONE)).result
 
     assert result.tried == "gRPC, HTTP"
-    assert ("HTTP" in result.wrong, "gRPC " in result.wrong.partition(":")[0]) == (factor != 2, False)
+    assert ("HTTP" in result.fault, "gRPC " in result.fault.partition(":")[0]) == (factor != 2, False)
 
 
 def test_refusing_transport_is_named() -> None:
     with served_by(careful) as model:
         result = check_transports(GateContext(model, ALONE, shared_memory=True)).result
 
-    assert "gRPC with shared memory" in result.wrong
+    assert "gRPC with shared memory" in result.fault
 
 
 @pytest.mark.parametrize(("batched", "more"), [(True, {}), (False, {}), (True, {"MORE": ROWS})])
@@ -46,7 +46,7 @@ def test_shared_memory_and_message_answers_are_equal(batched: bool, more: dict[s
         with_data = dataclasses.replace(model, data=data)
         result = check_transports(GateContext(with_data, IN_MEMORY, shared_memory=True)).result
 
-    assert (result.wrong, result.tried, result.requests) == ("", "gRPC, gRPC with shared memory", 6)
+    assert (result.fault, result.tried, result.requests) == ("", "gRPC, gRPC with shared memory", 6)
     assert result.same is not None
     assert (result.same.answers, result.same.passed) == (6, True)
     assert memory.regions == {}, "none is left"
@@ -63,6 +63,6 @@ def test_different_answer_in_shared_memory_is_found() -> None:
         changed = dataclasses.replace(model, server=other.server)
         result = check_transports(GateContext(changed, IN_MEMORY, shared_memory=True)).result
 
-    assert "gRPC with shared memory" in result.wrong
+    assert "gRPC with shared memory" in result.fault
     assert result.same is not None
     assert (result.same.passed, result.same.answers, result.same.sample) == (False, 6, "c"), "the largest"

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class AsIsCase:
+class AsIsSource:
     """The source of a run whose case is a model of --repository, on its server after its first answer."""
 
     case: Case
@@ -119,7 +119,7 @@ class AsIsCase:
 
 
 @contextlib.contextmanager
-def serve_as_is(run: "CaseRun") -> Iterator[AsIsCase]:
+def serve_as_is(run: "CaseRun") -> Iterator[AsIsSource]:
     """The case of --repository with its model loaded and its first request answered."""
     case, settings, available = run.requested, run.settings, run.model_run.models
     name, models = case.model.name, available.repository_models
@@ -149,7 +149,7 @@ def serve_as_is(run: "CaseRun") -> Iterator[AsIsCase]:
         if name in available.labels and name in available.samples:
             labelled = labelled_samples(model, available.samples[name], available.labels[name])
         build = as_build(case, loaded, as_served)
-        yield AsIsCase(case, server, loaded, build, first_request, labelled)
+        yield AsIsSource(case, server, loaded, build, first_request, labelled)
 
 
 def _load_and_ask(
