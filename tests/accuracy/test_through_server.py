@@ -10,16 +10,12 @@ from tritonclient.utils import deserialize_bytes_tensor
 
 from tests import examples, toy
 from tests.accuracy.conftest import COUNT, Answer, Connect
-from tritonproof.accuracy import stages
+from tritonproof.accuracy import through_server
 from tritonproof.accuracy.expected import expect
 from tritonproof.accuracy.ledger import accuracy_ledger, score_each_sample
 from tritonproof.accuracy.precision_cost import stage_limits
-from tritonproof.accuracy.stages import (
-    StageComparison,
-    evaluate_in_process,
-    evaluate_through_server,
-    mixed_batches,
-)
+from tritonproof.accuracy.stages import StageComparison, evaluate_in_process
+from tritonproof.accuracy.through_server import evaluate_through_server, mixed_batches
 from tritonproof.base.errors import AccuracyError, ProofError
 from tritonproof.record.schema import Accuracy, within_limits
 from tritonproof.reports.text.correctness import ledger_failures
@@ -42,7 +38,7 @@ def test_mixed_batches_cover_samples_once_and_repeat(count: int, largest: int) -
 
 def test_bytes_in_flight_are_limited(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
     row_bytes = 2 * toy.CLASSES * 4
-    monkeypatch.setattr(stages, "IN_FLIGHT_BYTES", 6 * row_bytes + 1)
+    monkeypatch.setattr(through_server, "IN_FLIGHT_BYTES", 6 * row_bytes + 1)
     client, server = connect()
 
     evaluate_through_server(server, CASE, toy.samples(COUNT), 8)
@@ -101,7 +97,7 @@ def repeating() -> Callable[[Answer], Answer]:
 def test_malformed_answer_is_an_error(
     change: Callable[[Answer], Answer | None], connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stages, "REQUEST_S", 0.3)
+    monkeypatch.setattr(through_server, "REQUEST_S", 0.3)
     _, server = connect(change)
 
     with pytest.raises(ProofError):

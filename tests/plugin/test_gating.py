@@ -31,7 +31,7 @@ TEST = """
 
     @pytest.fixture(scope="session")
     def run(run):
-        run.loader = SimpleNamespace(load=SEEN.loaded.append)
+        run.loader = SimpleNamespace(load=SEEN.loaded.append, check_may_reload=list)
         run.served_model = lambda loaded: SEEN.model
         run.served_online, run.answers_alone = SEEN.model, ask_one_by_one(SEEN.model)
         with pytest.MonkeyPatch.context() as patch:

@@ -1,12 +1,10 @@
-"""The stages of a model on the way to its clients: its answers to the evaluation data at each of them, in
-process and through the server, and how far each output is from that of the stage before, on all samples."""
+"""The stages of a model on the way to its clients: its answers to the evaluation data at each of them, and
+how far each output is from that of the stage before, on all samples."""
 
 import dataclasses
-import functools
 import os
-import queue
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,14 +15,11 @@ from tritonproof.accuracy.compare_answers import allowed_in_a_row, compare_rows
 from tritonproof.accuracy.expected import Answer, ExpectedOutputs
 from tritonproof.accuracy.outputs import check_finite, check_shapes
 from tritonproof.accuracy.precision_cost import StageLimits
-from tritonproof.base.errors import AccuracyError, ProofError
+from tritonproof.base.errors import AccuracyError
 from tritonproof.frameworks import pytorch
 from tritonproof.host.scratch import report_full_disk
 from tritonproof.record.schema import OutputDifference
-from tritonproof.serve.connection import REQUEST_S, HangsError, error_text
-from tritonproof.serve.messages import inputs_of, read_output, undeclared
-from tritonproof.serve.server import Server
-from tritonproof.spec import Arrays, Case, Device, FrameworkModel, Model, OnProgress, Samples
+from tritonproof.spec import Arrays, Device, FrameworkModel, Model, OnProgress, Samples
 
 
 @dataclass
@@ -183,7 +178,7 @@ def evaluate_in_process(
     for start in range(0, len(samples), batch):
         indices = range(start, min(start + batch, len(samples)))
         outputs = run(samples.read(indices))
-        parts.append(_keep_outputs(name, model, outputs, samples, indices))
+        parts.append(keep_outputs(name, model, outputs, samples, indices))
         if with_outputs:
             everything = everything or temporary_arrays(outputs, len(samples))
             places = {output: values[indices.start : indices.stop] for output, values in everything.items()}
@@ -191,7 +186,7 @@ def evaluate_in_process(
             for output, place in places.items():
                 place[:] = outputs[output]
         on_progress(f"{indices.stop:,} of {len(samples):,}")
-    return _answers_at(name, model, parts, outputs=everything or None)
+    return answers_at(name, model, parts, outputs=everything or None)
 
 
 def temporary_arrays(outputs: Arrays, rows: int) -> dict[str, np.ndarray]:
@@ -207,7 +202,7 @@ def temporary_arrays(outputs: Arrays, rows: int) -> dict[str, np.ndarray]:
     return arrays
 
 
-def _keep_outputs(
+def keep_outputs(
     stage: str, model: Model, outputs: Arrays, samples: Samples, indices: Sequence[int]
 ) -> Arrays:
     """What the model keeps of a batch's outputs. Raises AccuracyError unless each has one finite result per
@@ -222,117 +217,7 @@ def _keep_outputs(
     return model.keep(outputs)
 
 
-def _answers_at(name: str, model: Model, parts: Sequence[Arrays], **more: Any) -> StageAnswers:
+def answers_at(name: str, model: Model, parts: Sequence[Arrays], **more: Any) -> StageAnswers:
     """The stage whose kept outputs come in these parts, in the order of the rows."""
     kept = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
     return StageAnswers(name, kept, model.decide(kept), **more)
-
-
-IN_FLIGHT = 64
-"""The most requests outstanding at once; the published scripts allow 128."""
-IN_FLIGHT_BYTES = 1 << 28
-"""The most bytes that all outstanding requests' tensors take; volumes of 50 MB go out a few at a time."""
-
-_Replies = queue.SimpleQueue[tuple[range, Arrays | Exception]]
-"""From tritonclient's threads to the evaluating one: a request's samples, and its outputs or the error."""
-
-
-def evaluate_through_server(
-    server: Server,
-    case: Case,
-    samples: Samples,
-    max_batch_size: int,
-    on_progress: OnProgress = lambda _text: None,
-    comparison: StageComparison | None = None,
-) -> StageAnswers:
-    """Send all samples through the server once, in mixed batch sizes and with many requests in flight. Every
-    output enters the `comparison` with that of the same file in process. Raises ProofError on the first
-    request that fails or gets no answer in time."""
-    replies: _Replies = queue.SimpleQueue()
-    tensors = (*case.model.inputs, *case.model.outputs)
-    most_rows = max(1, IN_FLIGHT_BYTES // sum(tensor.row_bytes for tensor in tensors))
-    parts: dict[int, Arrays] = {}
-    batches = list(mixed_batches(len(samples), min(max_batch_size, most_rows)))
-    sent = set[range]()
-    done = 0
-
-    def take(wait: bool) -> None:
-        nonlocal done
-        while wait or not replies.empty():
-            wait = False
-            indices, outputs = _next(replies, case, server)
-            sent.remove(indices)
-            for tensor in case.model.outputs:
-                if (problem := undeclared(tensor, outputs.get(tensor.name))) is not None:
-                    raise AccuracyError(f"an answer is not as the model's outputs are: {problem}", where=case)
-            parts[indices[0]] = _keep_outputs("served", case.model, outputs, samples, indices)
-            if comparison is not None:
-                comparison.add(outputs, indices)
-            done += len(indices)
-            on_progress(f"{done:,} of {len(samples):,}")
-
-    for indices in batches:
-        while len(sent) >= IN_FLIGHT or sum(map(len, sent)) + len(indices) > most_rows:
-            take(wait=True)
-        sent.add(indices)
-        _send(server, case, samples.read(indices), indices, replies)
-        take(wait=False)
-    while sent:
-        take(wait=True)
-    in_order = [parts[start] for start in sorted(parts)]
-    return _answers_at("served", case.model, in_order, requests=len(batches), comparison=comparison)
-
-
-def mixed_batches(count: int, max_batch_size: int) -> Iterator[range]:
-    """Consecutive ranges that cover `count` samples, of seeded sizes from 1 to `max_batch_size`, drawn by
-    their logarithm, so that small and large ones meet in the server's batcher."""
-    generator = np.random.default_rng(0)
-    start = 0
-    while start < count:
-        size = int(np.exp(generator.uniform(0, np.log(max_batch_size + 1))))
-        stop = min(start + max(1, min(size, max_batch_size)), count)
-        yield range(start, stop)
-        start = stop
-
-
-def _next(replies: _Replies, case: Case, server: Server) -> tuple[range, Arrays]:
-    """The next answer, with its samples. Raises ProofError if the request failed, or none comes in time."""
-    try:
-        wait = functools.partial(replies.get, timeout=REQUEST_S)
-        indices, answer = server.wait_for(wait) if replies.empty() else replies.get()
-        if not isinstance(answer, Exception):
-            return indices, answer
-        problem = f"a request failed: {error_text(answer, REQUEST_S)}"
-    except queue.Empty:
-        problem = f"requests are left unanswered: Triton gave no answer for {REQUEST_S:.0f} s"
-    except HangsError as error:
-        problem = f"requests are left unanswered: {error.what}"
-    raise ProofError(f"{problem}{server.log_tail()}", where=str(case))
-
-
-def _send(server: Server, case: Case, arrays: Arrays, indices: range, replies: _Replies) -> None:
-    from tritonclient.grpc import InferRequestedOutput
-
-    names, request_id = [tensor.name for tensor in case.model.outputs], str(indices.start)
-
-    def receive(result: Any, error: Exception | None) -> None:
-        try:
-            if error is not None:
-                raise error
-            if (answered := result.get_response().id) != request_id:
-                raise ProofError(f"Triton gave the answer to the request {answered!r}")
-            outputs = {name: values for name in names if (values := read_output(result, name)) is not None}
-            if not case.model.batched:
-                outputs = {name: values[None] for name, values in outputs.items()}
-            replies.put((indices, outputs))
-        except Exception as problem:  # noqa: BLE001 - the thread that waits raises it
-            replies.put((indices, problem))
-
-    server.client.async_infer(
-        server.name_of(case),
-        inputs_of(case.model, arrays),
-        receive,
-        outputs=[InferRequestedOutput(name) for name in names],
-        request_id=request_id,
-        client_timeout=REQUEST_S,
-    )

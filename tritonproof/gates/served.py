@@ -20,7 +20,7 @@ from tritonproof.accuracy.compare_answers import (
 )
 from tritonproof.accuracy.expected import Answer, AnswerLimits, ExpectedOutputs, expect_by_signature
 from tritonproof.accuracy.precision_cost import inferred_limits
-from tritonproof.accuracy.stages import IN_FLIGHT, IN_FLIGHT_BYTES
+from tritonproof.accuracy.through_server import IN_FLIGHT, IN_FLIGHT_BYTES
 from tritonproof.host.locks import OnWait
 from tritonproof.measure.job import Job
 from tritonproof.measure.load_data import LoadData

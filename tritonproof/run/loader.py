@@ -4,6 +4,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from tritonproof.base.errors import NotAvailableError
 from tritonproof.record import schema
 from tritonproof.record.schema import Deployment, Scenario
 from tritonproof.serve.backends import check_supported, serving_of
@@ -55,6 +56,12 @@ class Loader:
         backend, self.starts[scenario], first_answer = run.source.load_and_ask(scenario, new_deployment)
         self.loaded = Loaded(scenario, new_deployment, backend, first_answer)
         return self.loaded
+
+    def check_may_reload(self) -> None:
+        """Raise NotAvailableError if the case's server is not to load models again."""
+        if self.run.settings.triton.kind == "remote":
+            what = "models are not reloaded on a server that others may use"
+            raise NotAvailableError(what, where=self.run.case)
 
     def reload(self) -> float:
         """Unload the case and load it again in the same way; returns the seconds of loading."""

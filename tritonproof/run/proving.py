@@ -9,7 +9,8 @@ from tritonproof.accuracy.compare_answers import Mismatch
 from tritonproof.accuracy.expected import expect
 from tritonproof.accuracy.ledger import accuracy_ledger, per_sample_file, score_each_sample, served_ledger
 from tritonproof.accuracy.precision_cost import stage_limits
-from tritonproof.accuracy.stages import StageAnswers, StageComparison, evaluate_through_server
+from tritonproof.accuracy.stages import StageAnswers, StageComparison
+from tritonproof.accuracy.through_server import evaluate_through_server
 from tritonproof.base.errors import NotAvailableError
 from tritonproof.gates.conversations import compare_conversations
 from tritonproof.gates.gate_checks import GATE_CHECKS, GateCheck
@@ -127,18 +128,12 @@ def _answers_folder(run: CaseRun) -> AnswersFolder | None:
 
 def _reload(run: CaseRun) -> ServedModel:
     """Load the case again: a converted one for offline, after online."""
-    check_may_reload(run)
+    run.loader.check_may_reload()
     loaded = run.loader.load("offline")
     if run.case.model.as_is:  # both scenarios load it in the same way
         run.loader.reload()
         loaded = dataclasses.replace(loaded, first_answer=None)  # that is from the load before
     return run.served_model(loaded)
-
-
-def check_may_reload(run: CaseRun) -> None:
-    """Raise NotAvailableError if the case's server is not to load models again."""
-    if run.settings.triton.kind == "remote":
-        raise NotAvailableError("models are not reloaded on a server that others may use", where=run.case)
 
 
 def reproduce(run: CaseRun, result: GateResult, wrong_answer: Mismatch | None) -> str:
