@@ -143,7 +143,7 @@ def compare_conversion(
     toy, ids, precision = one.model, given.ids, precision or one.precision
 
     def run(inputs: Arrays) -> Arrays:
-        return toy.run(of.network, inputs)
+        return toy.infer(of.network, inputs)
 
     def training() -> Samples:
         return toy.samples("training", None, None)

@@ -165,7 +165,7 @@ class Model:
     """The tensors of an answer, in the order in which the network gives them."""
     load: Callable[[Path | None], FrameworkModel]
     """Loads a checkpoint, or the model's own weights for None. Raises InputError if it does not fit."""
-    run: Callable[[Any, Arrays], Arrays]
+    infer: Callable[[Any, Arrays], Arrays]
     """Runs the framework's network in this process: from its inputs to its outputs, by name."""
     samples: Callable[[Split, Path | None, Path | None], Samples]
     """Opens a split of a data set, or of the model's own data for None. The last argument is the checkpoint,

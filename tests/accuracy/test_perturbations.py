@@ -151,12 +151,12 @@ def findings_of(
     few = dataclasses.replace(samples, ids=samples.ids[:count])
     weights = model.load(None)
     inputs = few.read(range(count))
-    right = model.run(weights.network, inputs)
+    right = model.infer(weights.network, inputs)
     # Each fault asks for the framework's answers once, and always for the first rows.
     known = dataclasses.replace(
         model,
-        run=lambda network, batch: (
-            _first(right, batch) if network is weights.network else model.run(network, batch)
+        infer=lambda network, batch: (
+            _first(right, batch) if network is weights.network else model.infer(network, batch)
         ),
     )
     onnx = next(format_ for format_ in all_formats() if format_.name == "onnx")
@@ -169,8 +169,8 @@ def findings_of(
     right_network = Fault("none", lambda _network: None)
     for fault in (right_network, *filter(only, faults_of(model, weights.network))):
         network, changed_inputs = fault.put_into(weights.network), fault.inputs(inputs)
-        answers = model.run(in_precision(network, precision), changed_inputs)
-        effect = _effect(model, right, model.run(network, changed_inputs), rounded)
+        answers = model.infer(in_precision(network, precision), changed_inputs)
+        effect = _effect(model, right, model.infer(network, changed_inputs), rounded)
         is_noticed = _is_noticed(case, weights, few, answers, rounded)
         results.append(Finding(fault.name, effect, is_noticed))
     return results

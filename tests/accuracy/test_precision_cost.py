@@ -55,7 +55,7 @@ def few(model: Model, count: int = 16) -> Samples:
 
 def compared(model: Model, precision: str, network: Any, count: int = 16) -> Conversion:
     """The parity of a conversion that computes `network` with the framework."""
-    case, run = Case(CPU, model, ONNX, None, precision), functools.partial(model.run, network)
+    case, run = Case(CPU, model, ONNX, None, precision), functools.partial(model.infer, network)
     return compare_conversion(case, weights_of(model), run, few(model, count), count)
 
 
@@ -143,7 +143,7 @@ def test_decision_changes_are_limited_by_precision_cost(
 
     model = toy.model(
         outputs=(Tensor("masks", "INT64", (1000,)),),
-        run=lambda _network, _inputs: {"masks": right},
+        infer=lambda _network, _inputs: {"masks": right},
         keep=lambda outputs: outputs,
         decide=lambda kept: kept["masks"],
     )
@@ -194,7 +194,7 @@ def test_int8_emulation_uses_only_training_samples() -> None:
     assert run is not None
     count = len(seen)
     inputs = few(model, 4).read(range(4))
-    expected = model.run(weights_of(model).network, inputs)["OUTPUT__0"]
+    expected = model.infer(weights_of(model).network, inputs)["OUTPUT__0"]
     error = np.abs(run(inputs)["OUTPUT__0"] - expected).mean() / np.abs(expected).mean()
     assert 0.002 < error < 0.1
     assert len(seen) == count == len(set(seen))

@@ -103,7 +103,7 @@ def outputs(inputs: Arrays) -> Arrays:
 def model(of: Callable[[Arrays], Arrays] = outputs, **changes: Any) -> Model:
     declared = toy.model().outputs[0]
     every = declared, dataclasses.replace(declared, name=LARGE), Tensor(LENGTH, "INT64", ())
-    return toy.model(outputs=every, run=lambda _network, inputs: of(inputs), **changes)
+    return toy.model(outputs=every, infer=lambda _network, inputs: of(inputs), **changes)
 
 
 def found(

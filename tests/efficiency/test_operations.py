@@ -34,7 +34,7 @@ def test_layer_operations_match_count_by_hand(
         all_models()[0],
         framework="pytorch",
         inputs=(Tensor("x", "FP32", shape),),
-        run=lambda net, arrays: {"y": net(torch.from_numpy(arrays["x"])).detach().numpy()},
+        infer=lambda net, arrays: {"y": net(torch.from_numpy(arrays["x"])).detach().numpy()},
     )
     assert flops.count(model, network, {"x": np.zeros((1, *shape), np.float32)}) == expected
 

@@ -87,7 +87,7 @@ def model() -> Model:
         name="small",
         inputs=(Tensor("x", "FP32", (3, 8, 8)),),
         outputs=(Tensor("y", "FP32", (5,)),),
-        run=lambda network, inputs: run(network, inputs, ("y",)),
+        infer=lambda network, inputs: run(network, inputs, ("y",)),
         samples=samples_of,
     )
 

@@ -48,7 +48,7 @@ def test_format_matches_framework_at_any_batch(
     evaluation = samples_of("evaluation")
     for batch in (1, 3, 8):
         inputs = evaluation.read(range(batch))
-        expected, outputs = model.run(network, inputs)["y"], converted(inputs)["y"]
+        expected, outputs = model.infer(network, inputs)["y"], converted(inputs)["y"]
         assert outputs.dtype == np.float32, "clients of every precision receive the same types"
         error = np.abs(outputs - expected).max() / np.abs(expected).max()
         assert error <= format_.tolerances[precision].relative_error

@@ -117,8 +117,8 @@ def test_export_takes_several_inputs_of_any_batch() -> None:
     exported = pt2.exported_program(job).module()
     for batch in (1, 3):
         inputs = micro.samples("evaluation", None, None).read(range(batch))
-        for name, values in micro.run(exported, inputs).items():
-            np.testing.assert_allclose(values, micro.run(job.network, inputs)[name], atol=1e-3)
+        for name, values in micro.infer(exported, inputs).items():
+            np.testing.assert_allclose(values, micro.infer(job.network, inputs)[name], atol=1e-3)
 
 
 def test_inputs_may_have_any_memory_layout(package: Path, network: Small) -> None:

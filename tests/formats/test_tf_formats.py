@@ -64,7 +64,7 @@ def model() -> Model:
         name="small",
         inputs=(Tensor("x", "FP32", (8, 8, 3)),),
         outputs=(Tensor("y", "FP32", (5,)), Tensor("largest", "INT32", (1,))),
-        run=run,
+        infer=run,
         samples=samples_of,
     )
 
@@ -86,7 +86,7 @@ def test_format_matches_framework_at_any_batch(
     evaluation = samples_of("evaluation")
     for batch in (1, 3, 8):
         inputs = evaluation.read(range(batch))
-        expected, outputs = model.run(network, inputs), converted(inputs)
+        expected, outputs = model.infer(network, inputs), converted(inputs)
         for tensor in model.outputs:
             assert outputs[tensor.name].shape == (batch, *tensor.shape)
             assert outputs[tensor.name].dtype == expected[tensor.name].dtype

@@ -49,7 +49,7 @@ def test_tf32_cost_applies_only_if_tf32_is_used() -> None:
     in_tf32, _calibrated = rounded_pytorch(weights.network, "tf32")
 
     def run(inputs: Arrays) -> Arrays:
-        return model.run(in_tf32, inputs)
+        return model.infer(in_tf32, inputs)
 
     held_to = {p: compare_conversion(case, weights, run, samples, 8, precision=p) for p in ("tf32", "fp32")}
     assert held_to["tf32"].passed

@@ -32,7 +32,7 @@ def test_published_layout_matches_recorded_outputs(heads: int, tmp_path: Path) -
     pytorch.load_strictly(network, weights, tmp_path)
     texts = ("Good day, Mr. Lee!", "a", "In 1900 they were here.")
     inputs = fastpitch.inputs([symbols.encode(text) for text in texts], 128)
-    outputs = MICRO.run(network.eval(), inputs)
+    outputs = MICRO.infer(network.eval(), inputs)
     for row, recorded in enumerate(published.RECORDED[f"fastpitch, heads {heads}"]):
         durations, count = recorded["durations"], len(recorded["durations"])
         frames = sum(durations)
@@ -58,9 +58,9 @@ def one_text(text: str, repeat: int = 1) -> dict[str, np.ndarray]:
 
 def test_empty_row_gives_no_frames(committed: Any) -> None:
     inputs = one_text("madin guso.", repeat=3)
-    alone = MICRO.run(committed, inputs)
+    alone = MICRO.infer(committed, inputs)
     inputs[SYMBOLS][1], inputs[SYMBOL_COUNT][1] = 0, 0
-    outputs = MICRO.run(committed, inputs)
+    outputs = MICRO.infer(committed, inputs)
     for name, values in outputs.items():
         assert not values[1].any(), name
         np.testing.assert_allclose(values[[0, 2]], alone[name][[0, 2]], atol=1e-5)
@@ -70,7 +70,7 @@ def test_too_long_speech_and_its_length_are_cut(committed: Any) -> None:
     slow = copy.deepcopy(committed)
     torch.nn.init.zeros_(slow.duration_predictor.fc.weight)
     torch.nn.init.constant_(slow.duration_predictor.fc.bias, np.log(200.0))
-    outputs = MICRO.run(slow, one_text("madin"))
+    outputs = MICRO.infer(slow, one_text("madin"))
     assert outputs[DURATIONS][0, :6].tolist() == [75] * 5 + [0]
     assert outputs[FRAME_COUNT].tolist() == [[128]]
     assert outputs[MEL][0].any(axis=0).all()
@@ -82,7 +82,7 @@ def test_durations_are_rounded_before_summing(committed: Any, duration: float, f
     even = copy.deepcopy(committed)
     torch.nn.init.zeros_(even.duration_predictor.fc.weight)
     torch.nn.init.constant_(even.duration_predictor.fc.bias, np.log1p(duration))
-    outputs = MICRO.run(even, one_text("madin"))
+    outputs = MICRO.infer(even, one_text("madin"))
     assert outputs[DURATIONS][0, :5].tolist() == [frames] * 5
     assert outputs[FRAME_COUNT].tolist() == [[5 * frames]]
 
@@ -131,7 +131,7 @@ def test_impossible_mel_length_is_refused() -> None:
 
 def test_random_weights_speak_plausibly() -> None:
     inputs = FULL.samples("evaluation", None, None).read([0, 1])
-    outputs = FULL.run(FULL.load(None).network, inputs)
+    outputs = FULL.infer(FULL.load(None).network, inputs)
     spoken = outputs[DURATIONS][inputs[SYMBOLS] > 0]
     assert 2 <= np.quantile(spoken, 0.02) < np.quantile(spoken, 0.98) <= 8
     assert fastpitch.in_range(outputs, None, outputs).tolist() == [1, 1]

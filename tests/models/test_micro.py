@@ -42,7 +42,7 @@ def committed(name: str) -> Run:
     model = MICRO[name]
     samples = model.samples("evaluation", None, None)
     inputs, network = samples.read(range(ROWS.get(name, len(samples)))), model.load(None).network
-    return Run(model, samples, inputs, network, model.run(network, inputs))
+    return Run(model, samples, inputs, network, model.infer(network, inputs))
 
 
 def first_rows(name: str, count: int = 4) -> Run:
@@ -75,7 +75,7 @@ def test_committed_weights_keep_every_limit_and_declaration(name: str) -> None:
     assert not any(broken_limits(run, run.outputs))
     assert run.model.load(None).origin.startswith("trained by recipe, ")
     for rows in (1, 3):
-        outputs = run.model.run(run.network, {key: values[:rows] for key, values in run.inputs.items()})
+        outputs = run.model.infer(run.network, {key: values[:rows] for key, values in run.inputs.items()})
         assert list(outputs) == [tensor.name for tensor in run.model.outputs]
         for tensor in run.model.outputs:
             assert outputs[tensor.name].shape == (rows, *tensor.shape)
@@ -123,7 +123,7 @@ def test_scrambled_inputs_fail_a_limit(fault: str) -> None:
     name, change, slack = OF_INPUTS[fault]
     run = committed(name)
     wrong = {key: np.ascontiguousarray(values) for key, values in change(run.inputs).items()}
-    assert broken_limits(run, run.model.run(run.network, wrong), slack)[0]
+    assert broken_limits(run, run.model.infer(run.network, wrong), slack)[0]
 
 
 def test_lost_mask_fails_parity_and_padding_is_ignored() -> None:
@@ -132,12 +132,12 @@ def test_lost_mask_fails_parity_and_padding_is_ignored() -> None:
     padded = np.where(mask == 1, words, np.random.default_rng(0).integers(0, 700, words.shape, np.int32))
 
     def unmasked(inputs: Arrays) -> Arrays:
-        return run.model.run(run.network, {**inputs, "input__2": np.ones_like(inputs["input__2"])})
+        return run.model.infer(run.network, {**inputs, "input__2": np.ones_like(inputs["input__2"])})
 
     case = Case(CPU, run.model, ONNX, None, "fp16")
     samples = dataclasses.replace(run.samples, ids=run.samples.ids[:16])
     assert not compare_conversion(case, run.model.load(None), unmasked, samples, 16).passed
-    for name, values in run.model.run(run.network, {**run.inputs, "input__0": padded}).items():
+    for name, values in run.model.infer(run.network, {**run.inputs, "input__0": padded}).items():
         np.testing.assert_allclose(values[mask == 1], run.outputs[name][mask == 1], atol=1e-4)
 
 
@@ -191,7 +191,7 @@ def with_weights(network: Any, change: Callable[[np.ndarray], np.ndarray]) -> An
 )
 def test_cast_network_keeps_types(name: str, precision: str) -> None:
     run = first_rows(name, 16)
-    outputs = run.model.run(in_precision(run.network, precision), run.inputs)
+    outputs = run.model.infer(in_precision(run.network, precision), run.inputs)
     assert [values.dtype for values in outputs.values()] == [values.dtype for values in run.outputs.values()]
     assert any((values != run.outputs[key]).any() for key, values in outputs.items())
 
@@ -210,7 +210,7 @@ def test_checkpoint_rounded_to_half_precision_fails_fp32_parity(name: str) -> No
     weights, samples = model.load(None), model.samples("evaluation", None, None)
     half = with_weights(weights.network, lambda w: w.astype(np.float16).astype(w.dtype))
     for network, is_right in ((weights.network, True), (half, False)):
-        run = functools.partial(model.run, network)
+        run = functools.partial(model.infer, network)
         parity = compare_conversion(Case(CPU, model, ONNX, None, "fp32"), weights, run, samples, 16)
         assert (conversion_failure(parity) is None) is is_right
 

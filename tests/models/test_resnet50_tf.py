@@ -94,7 +94,7 @@ def test_published_checkpoint_matches_recorded_outputs(published_checkpoint: tup
     assert (len(state), len(of_training(state))) == (267, 161 + 4)
     images = np.random.default_rng(1).uniform(0, 255, (1, 224, 224, 3)).astype(np.float32)
     weights = FULL.load(path)
-    outputs = FULL.run(weights.network, {"input": images})
+    outputs = FULL.infer(weights.network, {"input": images})
     published.assert_recorded(np.log(outputs["probabilities"][:, ::50]), "resnet50_tf")
     assert outputs["classes"].tolist() == [[326]]
     assert weights.trained
@@ -179,7 +179,7 @@ def test_random_weights_are_seeded_with_sane_outputs() -> None:
     assert not weights.trained
     assert weights.origin == f"random, seed {resnet50_tf.SEED}"
     samples = FULL.samples("evaluation", None, None)
-    outputs = FULL.run(weights.network, samples.read(range(2)))
+    outputs = FULL.infer(weights.network, samples.read(range(2)))
     assert outputs["probabilities"].max() < 0.5, "logits so large that only one class has a probability"
     assert outputs["probabilities"].std(axis=0).max() > 1e-4, "the image does not matter"
     # The generator makes the kernels; BatchNorm is arithmetic on them.

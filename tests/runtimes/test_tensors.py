@@ -59,7 +59,7 @@ def model_of() -> Model:
         name="small",
         inputs=(Tensor("x", "FP32", (2, 3)), Tensor("word", "INT64", (5,))),
         outputs=(Tensor("both", "FP32", (4, 2)), Tensor("class", "INT64", (1,))),
-        run=lambda network, inputs: run(network, inputs, ("both", "class")),
+        infer=lambda network, inputs: run(network, inputs, ("both", "class")),
         samples=samples,
     )
 
@@ -85,7 +85,7 @@ def on_tensors(built: BuiltModel) -> Any:
 @pytest.mark.parametrize("rows", [1, 3, MAX_BATCH])
 def test_runtime_takes_and_returns_device_tensors(built: BuiltModel, rows: int) -> None:
     inputs = inputs_of(rows)
-    expected = built.case.model.run(NETWORK, inputs)
+    expected = built.case.model.infer(NETWORK, inputs)
     tensors = on_tensors(built)([torch.from_numpy(values) for values in inputs.values()])
     assert all(isinstance(tensor, torch.Tensor) for tensor in tensors)
     # The conversion test runs it like this, on a GPU too.
@@ -104,7 +104,7 @@ def test_inputs_may_be_views_and_outputs_persist(built: BuiltModel) -> None:
     ]
     part = [torch.from_numpy(np.stack([values, values], axis=-1))[..., 0] for values in inputs.values()]
     assert not part[0].is_contiguous()
-    expected = built.case.model.run(NETWORK, inputs)
+    expected = built.case.model.infer(NETWORK, inputs)
     first, second = predict(turned), predict(part)
     predict([torch.from_numpy(values) for values in inputs_of(4, seed=1).values()])
     for answers in (first, second):
@@ -161,7 +161,7 @@ def test_server_passes_and_batches_tensors(served: Server, built: BuiltModel) ->
     with ThreadPoolExecutor(MAX_BATCH) as threads:
         answers = [*threads.map(ask, requests), ask(inputs_of(5))]
     for answer, inputs in zip(answers, [*requests, inputs_of(5)], strict=True):
-        for name, values in built.case.model.run(NETWORK, inputs).items():
+        for name, values in built.case.model.infer(NETWORK, inputs).items():
             np.testing.assert_allclose(answer[name], values, atol=1e-5)
     (statistics,) = served.client.get_inference_statistics(str(built.case)).model_stats
     assert statistics.inference_count == MAX_BATCH + 5

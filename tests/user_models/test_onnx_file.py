@@ -41,7 +41,7 @@ def score(model: Model, run: Any) -> float:
     the mean error if it decides nothing."""
     samples = model.samples("evaluation", None, None)
     inputs = samples.read(range(len(samples)))
-    expected = model.keep(model.run(model.load(None).network, inputs))
+    expected = model.keep(model.infer(model.load(None).network, inputs))
     (metric,) = model.metrics
     return float(metric.score(model.keep(run(inputs)), None, expected).mean())
 
@@ -78,7 +78,7 @@ def test_invented_inputs_are_valid_and_announced(tmp_path: Path) -> None:
     inputs = samples.read(range(len(samples)))
     assert inputs["input_ids"].max() < networks.WORDS
     assert len(np.unique(inputs["input_ids"])) > networks.WORDS / 2
-    assert np.isfinite(model.run(model.load(None).network, inputs)["states"]).all()
+    assert np.isfinite(model.infer(model.load(None).network, inputs)["states"]).all()
     assert samples.are_made_up
     assert all("made up" in text for text in (description(model, given_network), model.load(None).origin))
     assert model.excluded["onnx-int8"] in description(model, given_network)
@@ -175,7 +175,7 @@ def test_unlabelled_accuracy_is_agreement(tmp_path: Path) -> None:
     model = linear(tmp_path)
     network = model.load(None).network
     assert missing_options(model, model.load(None), model.samples("evaluation", None, None)) is None
-    assert score(model, lambda inputs: {"scores": -model.run(network, inputs)["scores"]}) < 0.5
+    assert score(model, lambda inputs: {"scores": -model.infer(network, inputs)["scores"]}) < 0.5
 
 
 @pytest.mark.parametrize("floor", [None, 0.5])
@@ -193,7 +193,7 @@ def decided(path: Path) -> tuple[str, Any]:
     """The name of the network's one metric, and its decisions for two samples."""
     model = model_of("mine", OnnxOptions(path))
     inputs = model.samples("evaluation", None, None).read([0, 1])
-    return model.metrics[0].name, model.decide(model.keep(model.run(model.load(None).network, inputs)))
+    return model.metrics[0].name, model.decide(model.keep(model.infer(model.load(None).network, inputs)))
 
 
 def test_decisions_come_from_classes_signs_or_halves(tmp_path: Path) -> None:
@@ -213,8 +213,8 @@ def test_decisions_come_from_classes_signs_or_halves(tmp_path: Path) -> None:
 def test_undecided_output_is_scored_by_relative_error(tmp_path: Path) -> None:
     model = model_of("mine", OnnxOptions(networks.through(tmp_path / "n.onnx", "Neg", 6, 20)))
     network = model.load(None).network
-    assert score(model, lambda inputs: model.run(network, inputs)) == 0
-    off = score(model, lambda inputs: {"y": model.run(network, inputs)["y"] * np.float32(1.1)})
+    assert score(model, lambda inputs: model.infer(network, inputs)) == 0
+    off = score(model, lambda inputs: {"y": model.infer(network, inputs)["y"] * np.float32(1.1)})
     assert 0.01 < off < 0.1
     limits = model.metrics[0].limits
     assert limits["fp32"].value < off < limits["int8"].value
@@ -226,7 +226,7 @@ def test_unconverted_file_is_marked_as_same_file(tmp_path: Path, precision: str,
     weights, samples = model.load(None), model.samples("evaluation", None, None)
 
     def tenfold(inputs: Any) -> Any:
-        return {"scores": 10 * model.run(weights.network, inputs)["scores"]}
+        return {"scores": 10 * model.infer(weights.network, inputs)["scores"]}
 
     parity = toy.compare_conversion(case(model, precision), weights, tenfold, samples, 32)
     assert (parity.passed, parity.same_file) == (False, same_file)

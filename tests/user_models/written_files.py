@@ -15,7 +15,7 @@ MODELS = (
         inputs=(Tensor("x", "FP32", (4,)),),
         outputs=(Tensor("y", "FP32", (4,)),),
         load=lambda _checkpoint: None,
-        run=lambda network, inputs: inputs,
+        infer=lambda network, inputs: inputs,
         samples=lambda split, dataset, checkpoint: None,
         decide=lambda kept: kept["y"].argmax(axis=1),
         metrics=(Metric("accuracy", lambda kept, labels, framework: np.ones(1), {{"fp32": Limit(0.5, "chosen")}}),),

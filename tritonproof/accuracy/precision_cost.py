@@ -92,7 +92,7 @@ def measure_cost(
     parts: list[list[Arrays]] = [[], []]
     for start in range(0, len(indices), batch):
         inputs = samples.read(indices[start : start + batch])
-        parts[0].append(model.run(weights.network, inputs))
+        parts[0].append(model.infer(weights.network, inputs))
         parts[1].append(emulated(inputs))
     right, emulated_outputs = (
         {name: np.concatenate([arrays[name] for arrays in part]) for name in part[0]} for part in parts
@@ -264,16 +264,16 @@ def emulated_precision(
         return None
     if precision == "fp32":
         exact = rounding.exact_keras(network) if is_keras else rounding.exact_pytorch(network)
-        return lambda inputs: model.run(exact, inputs)
+        return lambda inputs: model.infer(exact, inputs)
     rounded_of = rounding.rounded_keras if is_keras else rounding.rounded_pytorch
     rounded, freeze_ranges = rounded_of(network, precision, int8_weight_bits())
     if precision == "int8":
         samples = calibration()
         chosen = np.random.default_rng(0).permutation(len(samples))[: _count(case, len(samples))].tolist()
         for start in range(0, len(chosen), batch):
-            model.run(rounded, samples.read(chosen[start : start + batch]))
+            model.infer(rounded, samples.read(chosen[start : start + batch]))
         freeze_ranges()
-    return lambda inputs: model.run(rounded, inputs)
+    return lambda inputs: model.infer(rounded, inputs)
 
 
 def _count(case: Case, available: int, fewer: int = 1) -> int:

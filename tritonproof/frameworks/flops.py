@@ -17,7 +17,7 @@ def count(model: Model, network: Any, inputs: Arrays) -> float | None:
 
         # Attention as two matrix products: the counter does not know the fused kernel of CPUs.
         with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):
-            model.run(network, inputs)
+            model.infer(network, inputs)
         return float(counter.get_total_flops()) or None
     if model.framework == "tensorflow":
         from tritonproof.frameworks.tensorflow import function_of, import_tensorflow

@@ -228,7 +228,7 @@ def tf32_products(*, allowed: bool) -> Iterator[None]:
 
 
 def runner(*outputs: str) -> Callable[[Any, Arrays], dict[str, Any]]:
-    """The field `run` of a model whose network returns outputs of these names, in their order."""
+    """The field `infer` of a model whose network returns outputs of these names, in their order."""
     return functools.partial(run, outputs=outputs)
 
 

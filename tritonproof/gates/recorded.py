@@ -42,7 +42,7 @@ class RecordedAnswers(msgspec.Struct, frozen=True):
     """The id of the case that answered."""
     triton: str
     """The version of the Triton that served it."""
-    run: str
+    run_id: str
     """The id of the run that recorded it."""
     limits: AnswerLimits = msgspec.field(name="near")
     """How far other answers of that case may differ."""
@@ -50,14 +50,14 @@ class RecordedAnswers(msgspec.Struct, frozen=True):
     """A digest of each sample's inputs, by the sample's id."""
     rows: Mapping[str, Mapping[str, np.ndarray]]
     """The outputs of each sample by name, without the batch axis, by the sample's id."""
-    version: Literal[3] = 3
+    version: Literal[4] = 4
 
 
 def path_of(folder: Path, model: str) -> Path:
     return folder / f"{model}.answers"
 
 
-def record(served: ServedModel, alone: AnswersBySample, case: str, run: str) -> RecordedAnswers:
+def record(served: ServedModel, alone: AnswersBySample, case: str, run_id: str) -> RecordedAnswers:
     """Choose the answers to record from those given alone: as many samples as fit into the largest file.
     Raises NotAvailableError if a single answer does not fit."""
     kept = dict[int, Arrays]()
@@ -73,7 +73,7 @@ def record(served: ServedModel, alone: AnswersBySample, case: str, run: str) -> 
     digests = {str(served.data.ids[sample]): _digest(served, sample) for sample in kept}
     rows = dict(zip(digests, kept.values(), strict=True))
     limits = limits_for(served, kept)
-    return RecordedAnswers(served.model.name, case, served.server.version, run, limits, digests, rows)
+    return RecordedAnswers(served.model.name, case, served.server.version, run_id, limits, digests, rows)
 
 
 def check_recorded(context: GateContext) -> CheckedGate:
@@ -82,11 +82,11 @@ def check_recorded(context: GateContext) -> CheckedGate:
     folder, served, alone = context.answers_folder, context.served, context.answers_alone
     assert folder is not None
     path = path_of(folder.path, served.model.name)
-    if folder.run is not None:
+    if folder.run_id is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
         with locks.hold_path(path, on_wait=folder.on_wait):
-            if not path.is_file() or read(path).run != folder.run:
-                disk.replace(path, encoded(record(served, alone.rows, folder.case, folder.run)))
+            if not path.is_file() or read(path).run_id != folder.run_id:
+                disk.replace(path, encoded(record(served, alone.rows, folder.case, folder.run_id)))
     elif not path.is_file():
         what = f"no answers of {served.model.name} were recorded"
         raise NotAvailableError(what, where=path, fix="record them: --record-answers")

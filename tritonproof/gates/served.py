@@ -133,7 +133,7 @@ class AnswersFolder:
     path: Path
     case: str
     """The id of the case whose answers are held to them."""
-    run: str | None
+    run_id: str | None
     """The id of the run, if it records answers; None if it only compares them."""
     on_wait: OnWait
     """Called while another run records."""

@@ -48,7 +48,7 @@ class Job:
     """Seconds that one request takes on an idle server; 0 if unknown."""
     check: AnswerCheck | None = None
     verifies: bool = True
-    """Whether answers are verified. A baseline's may differ: then `check` only gives their size."""
+    """Whether answers are verified. Those of a baseline are not, as they may differ."""
 
 
 @dataclass(frozen=True)

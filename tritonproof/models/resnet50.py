@@ -318,7 +318,7 @@ _FULL_SIZE = Model(
     inputs=(Tensor(INPUT, "FP32", (3, 224, 224)),),
     outputs=(Tensor(OUTPUT, "FP32", (1000,)),),
     load=load_full,
-    run=pytorch.runner(OUTPUT),
+    infer=pytorch.runner(OUTPUT),
     samples=imagenet,
     keep=lambda outputs: {"classes": outputs[OUTPUT].argmax(axis=1)},
     decide=classes,

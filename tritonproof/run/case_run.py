@@ -42,8 +42,8 @@ from tritonproof.spec import Arrays, Case, Samples
 
 @dataclass(frozen=True)
 class Role:
-    """What sets a run that a case is measured beside apart from the case's own run: it serves a baseline, or
-    the model's reference format."""
+    """What differs in a run whose case is measured beside another: a baseline, or the model's reference
+    format. The defaults are those of a case's own run."""
 
     log_name: str = ""
     """The name of its server's log; empty for the case's own server."""

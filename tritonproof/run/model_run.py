@@ -65,7 +65,7 @@ class ModelRun(contextlib.ExitStack):
     @shared_once
     def framework_answers(self) -> StageAnswers:
         """The framework's answers to the whole evaluation set."""
-        run: Callable[[Any], Any] = functools.partial(self.model.run, self.framework_model.network)
+        run: Callable[[Any], Any] = functools.partial(self.model.infer, self.framework_model.network)
         batch = evaluation_batch(model_deployment(self.model, self.target, self.settings))
         on_progress = functools.partial(self.say, "evaluate by the framework")
         return evaluate_in_process(

@@ -75,12 +75,12 @@ def as_model(found: RepositoryModel) -> Model:
         inputs=(),
         outputs=(),
         load=lambda _checkpoint: FrameworkModel(None, "as it is in the repository", "", trained=True),
-        run=lambda _network, inputs: inputs,
+        infer=lambda _network, inputs: inputs,
         samples=_no_samples,
         decide=_unknown,
         metrics=(),
         defined_in=Path(__file__),
-        profiles=_matrices(Deployment(_UNKNOWN, 1, (), 0, False, False), (1, _COMPLETED_BATCH)),
+        profiles=_profiles(Deployment(_UNKNOWN, 1, (), 0, False, False), (1, _COMPLETED_BATCH)),
         framework="triton",
         only_format=AS_IS,
         micro=True,
@@ -111,7 +111,7 @@ def with_config(model: Model, config: "ModelConfig") -> Model:
         model,
         inputs=inputs,
         outputs=tuple(_tensor(tensor) for tensor in config.output),
-        profiles=_matrices(deployment, batches),
+        profiles=_profiles(deployment, batches),
         batched=config.max_batch_size > 0,
         exchange=exchange,
     )
@@ -175,7 +175,7 @@ def _tensor(entry: Any, *, optional: bool = False) -> Tensor:
     return Tensor(entry.name, "BYTES" if name == "STRING" else name, tuple(entry.dims), optional)
 
 
-def _matrices(deployment: Deployment, batches: tuple[int, ...]) -> Mapping[str, ServingProfile]:
+def _profiles(deployment: Deployment, batches: tuple[int, ...]) -> Mapping[str, ServingProfile]:
     return dict.fromkeys(("cpu", "gpu"), ServingProfile(deployment, batches, (_CLIENTS,)))
 
 

@@ -143,7 +143,7 @@ def _model_of(name: str, given: OnnxOptions, path: Path, interface: Interface, b
         inputs=inputs,
         outputs=outputs,
         load=functools.partial(_load, path, given.samples, batched),
-        run=onnx_files.run,
+        infer=onnx_files.run,
         samples=functools.partial(_samples, name, evaluation, calibration),
         decide=lambda kept: kept[_DECISIONS],
         keep=functools.partial(_keep, rules, kept_outputs),
