@@ -1,5 +1,4 @@
-"""The input data of load: the different samples from which requests are made, and perf_analyzer's files of
-them."""
+"""The input data of load: the samples from which requests are made, and perf_analyzer's files of them."""
 
 import base64
 import contextlib

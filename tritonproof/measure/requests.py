@@ -1,5 +1,4 @@
-"""Sends requests as load: prepared before, their answers read afterwards, in messages or in memory that this
-process and a server on this host share."""
+"""Sends requests as load, in messages or in memory that this process and a server on this host share."""
 
 import contextlib
 import itertools

@@ -36,9 +36,8 @@ def as_baseline(
             settings = dataclasses.replace(settings, repository=against.folder)
             models = dataclasses.replace(models, repository_models=models.baseline_models)
             model = model_from_config.as_model(models.repository_models[case.model.name])
-            case = dataclasses.replace(
-                case, model=dataclasses.replace(model, tolerances=case.model.tolerances)
-            )
+            model = dataclasses.replace(model, tolerances=case.model.tolerances)
+            case = dataclasses.replace(case, model=model)
     return case, settings, models
 
 

@@ -42,8 +42,7 @@ from tritonproof.spec import Arrays, Case, Samples
 
 @dataclass(frozen=True)
 class Role:
-    """What differs in a run whose case is measured beside another: a baseline, or the model's reference
-    format. The defaults are those of a case's own run."""
+    """What sets the runs of baselines and of reference formats apart; the defaults are a case's own run."""
 
     log_name: str = ""
     """The name of its server's log; empty for the case's own server."""

@@ -143,11 +143,8 @@ def _served_reference(run: CaseRun, case: Case, keeper: contextlib.ExitStack) ->
     run.progress.say(f"{case}: serve the reference format (of {run.case.model.name})")
 
     used = builds.in_use(build, on_progress=lambda step: run.progress.say(f"{case}: {step}"))
-    role = Role(
-        "reference",
-        f"the reference {case}",
-        make_source=lambda reference_run: ConvertedSource(reference_run, case, used),
-    )
+    label = f"the reference {case}"
+    role = Role("reference", label, make_source=lambda owner: ConvertedSource(owner, case, used))
     reference_run = keeper.enter_context(CaseRun(case, run.model_run, run.suite_run, role))
     reference_run.loader.load(best.scenario)
     return ServedReference(reference_run, best.point, best.latency_ms["avg"].value / 1e3)

@@ -55,9 +55,7 @@ def _sweep(run: CaseRun, points: Sequence[LoadPoint], save: Save) -> Mapping[Loa
     """Measure the points; `save` gets those known so far. Raises ProofError if the server has ended."""
     if (baseline := run.baseline) is not None:
         baseline.start_server()  # before the machine is ours
-    called = run.source.called_names
-    composing = ComposingTimes(called)
-    scenario, plan = points[0].scenario, run.settings.plan
+    composing, scenario, plan = ComposingTimes(run.source.called_names), points[0].scenario, run.settings.plan
     with ready(run, points) as jobs:
         states = sweep.measure(
             [PointState(Side(job)) for job in jobs]
@@ -69,23 +67,25 @@ def _sweep(run: CaseRun, points: Sequence[LoadPoint], save: Save) -> Mapping[Loa
             save=save,
             reload=None if baseline is None else comparing.reloader(run, baseline),
         )
-        point_outcomes = dict(outcomes(states, plan))
-        errors = [error for error in point_outcomes.values() if isinstance(error, ProofError)]
+        found = outcomes(states, plan)
+        errors = [error for error in found.values() if isinstance(error, ProofError)]
         if errors and run.server.how_it_ended():
             raise errors[0]  # measurements on a server that has ended do not count
-        best = best_of(
-            [outcome.load for outcome in point_outcomes.values() if isinstance(outcome, Measurement)]
-        )
-        for job in jobs:
-            measured = point_outcomes[job.point]
-            if not isinstance(measured, Measurement):
-                continue
-            load = measured.load
-            if load is best:
-                run.say(f"measure {scenario}", f"{job.point} one sample repeated")
-                load = with_cache_audit(job, load)
-            if called:
-                load = structs.replace(load, composing=composing.of(job.name, job.point))
-            point_outcomes[job.point] = dataclasses.replace(measured, load=load)
+        run.say(f"measure {scenario}", "one sample repeated")
         run.loader.is_warm = True
-        return point_outcomes
+        return _audited(jobs, found, composing)
+
+
+def _audited(
+    jobs: Sequence[Job], found: Mapping[LoadPoint, Outcome], composing: ComposingTimes
+) -> Mapping[LoadPoint, Outcome]:
+    """The outcomes with the times of the called models, and the best point audited for a cache."""
+    best = best_of([outcome.load for outcome in found.values() if isinstance(outcome, Measurement)])
+    audited = dict(found)
+    for job in jobs:
+        measured = found[job.point]
+        if isinstance(measured, Measurement):
+            load = with_cache_audit(job, measured.load) if measured.load is best else measured.load
+            load = structs.replace(load, composing=composing.of(job.name, job.point))
+            audited[job.point] = dataclasses.replace(measured, load=load)
+    return audited
