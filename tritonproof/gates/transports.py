@@ -25,7 +25,7 @@ from tritonproof.record.schema import GateResult
 from tritonproof.serve.connection import REQUEST_S, client_error
 from tritonproof.serve.messages import raw_content, read_output, values_of
 from tritonproof.serve.server import Server
-from tritonproof.serve.shared_memory import shared_region
+from tritonproof.serve.shared_memory import shared_region, tensor_places
 from tritonproof.spec import Tensor
 
 _RELEASE_S = 2.0
@@ -94,34 +94,33 @@ def _ask(served: ServedModel, transport: Transport, sample: int) -> Answer:
     if not model.batched:
         arrays = {name: values[0] for name, values in arrays.items()}
     sent = [tensor for tensor in model.inputs if tensor.name in arrays]
-    contents, lengths, offset = dict[str, bytes](), dict[str, int](), 0
-    memory: Any = contextlib.nullcontext(("", None))
+    contents, lengths = dict[str, bytes](), dict[str, int]()
     if transport.in_memory:
         contents = {tensor.name: raw_content(arrays[tensor.name], tensor.dtype) for tensor in sent}
         # Room for the widest types, FP64 and INT64: the gate of declared types finds an output of another.
         fixed = [tensor for tensor in model.outputs if tensor.has_fixed_size]
         lengths = {tensor.name: 8 * math.prod(tensor.shape) for tensor in fixed}
-        size = sum(map(len, contents.values())) + sum(lengths.values())
+    input_places, start = tensor_places({name: len(content) for name, content in contents.items()})
+    places, size = tensor_places(lengths, start)
+    memory: Any = contextlib.nullcontext(("", None))
+    if transport.in_memory:
         memory = shared_region(served.server, size, served.name, transport.client, _RELEASE_S)
     with memory as (region, view):
-        inputs, requested, places = [], [], {}
+        inputs, requested = [], []
         for declared in sent:
             values = np.ascontiguousarray(arrays[declared.name])
             inputs.append(transport.tensors.InferInput(declared.name, list(values.shape), declared.dtype))
             if view is None:
                 inputs[-1].set_data_from_numpy(values)
                 continue
-            end = offset + len(contents[declared.name])
-            view[offset:end] = contents[declared.name]
-            inputs[-1].set_shared_memory(region, end - offset, offset)
-            offset = end
+            place = input_places[declared.name]
+            view[place] = contents[declared.name]
+            inputs[-1].set_shared_memory(region, place.stop - place.start, place.start)
         for declared in model.outputs:
             requested.append(transport.tensors.InferRequestedOutput(declared.name))
-            if declared.name in lengths:
-                end = offset + lengths[declared.name]
-                requested[-1].set_shared_memory(region, end - offset, offset)
-                places[declared.name] = slice(offset, end)
-                offset = end
+            if declared.name in places:
+                place = places[declared.name]
+                requested[-1].set_shared_memory(region, place.stop - place.start, place.start)
         infer = functools.partial(transport.client.infer, served.name, inputs, outputs=requested)
         if transport.client is served.server.client:
             result = served.server.wait_for(functools.partial(infer, client_timeout=REQUEST_S))

@@ -5,7 +5,7 @@ import itertools
 import math
 import queue
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,11 +16,9 @@ from tritonproof.base.errors import NotAvailableError, ProofError
 from tritonproof.measure.job import Job
 from tritonproof.serve.connection import REQUEST_S, HangsError, client_error, error_text, grpc_channel
 from tritonproof.serve.messages import request_of, response_outputs
-from tritonproof.serve.shared_memory import cuda_region, shared_region
+from tritonproof.serve.shared_memory import cuda_region, shared_region, tensor_places
 from tritonproof.spec import Arrays, Model
 
-_ALIGNMENT = 64
-"""Every tensor in shared memory begins at a multiple of so many bytes, as a backend's allocations do."""
 _NOT_WRITTEN = 0xFF
 """Fills an answer's place before its request is sent: NaN in every floating-point type, -1 in integers. So
 what a server does not write is neither right nor left from an earlier answer."""
@@ -165,7 +163,7 @@ def _in_shared_memory(job: Job, batches: Sequence[np.ndarray], slots: int) -> It
     batch = len(batches[0])
     input_sizes = {name: values[0].nbytes * batch for name, values in job.data.rows.items()}
     output_sizes = {tensor.name: tensor.row_bytes * batch for tensor in job.model.outputs}
-    (_, request_bytes), (outputs, slot_bytes) = _layout(input_sizes), _layout(output_sizes)
+    (_, request_bytes), (outputs, slot_bytes) = tensor_places(input_sizes), tensor_places(output_sizes)
     first_slot = request_bytes * len(batches)
     starts = [first_slot + slot_bytes * slot for slot in range(slots)]
     not_written = bytes([_NOT_WRITTEN]) * slot_bytes
@@ -183,7 +181,7 @@ def _in_shared_memory(job: Job, batches: Sequence[np.ndarray], slots: int) -> It
         input_messages, output_messages = [], []
         for number, samples in enumerate(batches):
             request = service_pb2.ModelInferRequest(model_name=job.name)
-            places, _ = _layout(input_sizes, request_bytes * number)
+            places, _ = tensor_places(input_sizes, request_bytes * number)
             for tensor in job.model.inputs:
                 values = np.ascontiguousarray(job.data.rows[tensor.name][samples])
                 memory[places[tensor.name]] = values.reshape(-1).view(np.uint8).data
@@ -192,7 +190,7 @@ def _in_shared_memory(job: Job, batches: Sequence[np.ndarray], slots: int) -> It
             input_messages.append(bytes(request.SerializeToString()))
         for start in starts:
             request = service_pb2.ModelInferRequest()
-            for name, place in _layout(output_sizes, start)[0].items():
+            for name, place in tensor_places(output_sizes, start)[0].items():
                 _point_to(request.outputs.add(name=name), region, place)
             output_messages.append(bytes(request.SerializeToString()))
 
@@ -214,15 +212,6 @@ def _in_shared_memory(job: Job, batches: Sequence[np.ndarray], slots: int) -> It
             return answer, memory[starts[slot] : starts[slot] + slot_bytes]
 
         yield Requests(len(batches), message, keep, read)
-
-
-def _layout(sizes: Mapping[str, int], start: int = 0) -> tuple[dict[str, slice], int]:
-    """The place of each tensor by name, one after another, from their sizes in bytes; and their end."""
-    places, end = {}, start
-    for name, size in sizes.items():
-        places[name] = slice(end, end + size)
-        end += -(-size // _ALIGNMENT) * _ALIGNMENT
-    return places, end
 
 
 def _point_to(tensor: Any, region: str, place: slice) -> None:

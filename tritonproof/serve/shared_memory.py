@@ -8,7 +8,7 @@ import mmap
 import os
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tritonproof.base.errors import ProofError
@@ -22,8 +22,19 @@ GPU: `device_id = 0` in src/infer_data_manager_shm.h."""
 _HANDLE_BYTES = 64
 _DEFAULT = 4
 """cudaMemcpyDefault: the pointers give the direction. Source of both: driver_types.h."""
+_ALIGNMENT = 64
+"""Every tensor in shared memory begins at a multiple of so many bytes, as a backend's allocations do."""
 _LOOK_S = 0.002
 """Seconds between two attempts to unregister a region of shared memory."""
+
+
+def tensor_places(sizes: Mapping[str, int], start: int = 0) -> tuple[dict[str, slice], int]:
+    """The place of each tensor by name, one after another, from their sizes in bytes; and their end."""
+    places, end = {}, start
+    for name, size in sizes.items():
+        places[name] = slice(end, end + size)
+        end += -(-size // _ALIGNMENT) * _ALIGNMENT
+    return places, end
 
 
 @contextlib.contextmanager
