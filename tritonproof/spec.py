@@ -22,6 +22,8 @@ Arrays = Mapping[str, "np.ndarray"]
 OnProgress = Callable[[str], None]
 """Called with the step that begins, or how far it is: `96 of 500`."""
 
+ANY = -1
+"""The declared length of a dimension that may have any."""
 _ELEMENT_BYTES = {
     **dict.fromkeys(("FP64", "INT64", "UINT64"), 8),
     **dict.fromkeys(("FP32", "INT32", "UINT32"), 4),
@@ -53,7 +55,14 @@ class Tensor:
     @property
     def has_fixed_size(self) -> bool:
         """Whether every row has `row_bytes`."""
-        return self.dtype != "BYTES" and -1 not in self.shape
+        return self.dtype != "BYTES" and ANY not in self.shape
+
+
+def fits(shape: Sequence[int], declared: Sequence[int]) -> bool:
+    """Whether a row of this shape fits an input's declared shape, in which -1 is any length."""
+    return len(shape) == len(declared) and all(
+        side in (ANY, length) for length, side in zip(shape, declared, strict=True)
+    )
 
 
 @dataclass(frozen=True)

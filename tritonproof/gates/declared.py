@@ -20,7 +20,7 @@ from tritonproof.gates.served import (
 from tritonproof.record.schema import GateResult
 from tritonproof.serve.connection import REQUEST_S
 from tritonproof.serve.messages import inputs_of, response_outputs
-from tritonproof.user_models.user_sample import fits
+from tritonproof.spec import fits
 
 MAX_REFUSAL_CHARS = 200
 """Characters to keep of the server's words."""

@@ -11,6 +11,7 @@ from tritonproof.base.sanitize import one_line
 from tritonproof.safe_io.files import shown
 from tritonproof.serve.connection import MAX_VERSION_CHARS
 from tritonproof.serve.server import Server
+from tritonproof.spec import ANY
 from tritonproof.user_models.model_from_config import why_not_here
 from tritonproof.user_models.model_repository import (
     RepositoryModel,
@@ -18,7 +19,6 @@ from tritonproof.user_models.model_repository import (
     check_name,
     models_called_by,
 )
-from tritonproof.user_models.user_sample import ANY
 
 if TYPE_CHECKING:
     from tritonclient.grpc.model_config_pb2 import ModelConfig

@@ -10,8 +10,7 @@ import numpy as np
 
 from tritonproof.base.errors import ProofError
 from tritonproof.serve.connection import REQUEST_S, HangsError, grpc_client
-from tritonproof.spec import Arrays, Model, Tensor
-from tritonproof.user_models.user_sample import fits
+from tritonproof.spec import Arrays, Model, Tensor, fits
 
 if TYPE_CHECKING:
     from tritonproof.serve.server import Server

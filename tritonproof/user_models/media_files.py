@@ -13,8 +13,8 @@ from tritonproof.base.errors import InputError
 from tritonproof.safe_io import files as files_given
 from tritonproof.safe_io.arrays import opened_picture
 from tritonproof.safe_io.files import check_count, readable, toml_in
-from tritonproof.spec import Tensor
-from tritonproof.user_models.user_sample import ANY, UserSample, in_memory, shape_text
+from tritonproof.spec import ANY, Tensor
+from tritonproof.user_models.value_files import UserSample, in_memory, shape_text
 
 FILE = "samples.toml"
 _MAX_LENGTH = 1 << 20

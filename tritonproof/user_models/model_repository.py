@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from tritonproof.base.disk import is_plain, strict_glob, strict_walk
 from tritonproof.base.errors import InputError, ProofError
 from tritonproof.safe_io.files import MAX_DIMENSIONS, MAX_SETTINGS_BYTES, content, readable, shown, text
-from tritonproof.user_models.user_sample import ANY
+from tritonproof.spec import ANY
 
 if TYPE_CHECKING:
     from tritonclient.grpc.model_config_pb2 import ModelConfig

@@ -11,9 +11,9 @@ import numpy as np
 from tritonproof.base.errors import InputError
 from tritonproof.frameworks import error_line, onnx_files
 from tritonproof.frameworks.onnx_files import Interface, OnnxNetwork
-from tritonproof.spec import Arrays, Samples, Tensor
+from tritonproof.spec import ANY, Arrays, Samples, Tensor
 from tritonproof.user_models.samples import CALIBRATION, read_samples, sized_inputs
-from tritonproof.user_models.user_sample import ANY, shape_text
+from tritonproof.user_models.value_files import shape_text
 
 VARIABLE_LENGTHS = (16, 224)
 """Lengths tried for variable dimensions: a short text, and ImageNet's pictures."""

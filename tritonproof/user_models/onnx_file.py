@@ -22,6 +22,7 @@ from tritonproof.frameworks.pytorch import TOLERANCES
 from tritonproof.record.schema import Deployment, Limit
 from tritonproof.safe_io.files import files_in, readable
 from tritonproof.spec import (
+    ANY,
     DEFAULT_PROFILES,
     Arrays,
     FrameworkModel,
@@ -37,7 +38,7 @@ from tritonproof.user_models.labels import LabelOptions, class_axis, metric_of, 
 from tritonproof.user_models.media_files import TOKENIZER
 from tritonproof.user_models.network_samples import Batch, BatchError, row_tensor
 from tritonproof.user_models.samples import CALIBRATION, sized_inputs
-from tritonproof.user_models.user_sample import ANY, shape_text
+from tritonproof.user_models.value_files import shape_text
 
 _TOLERANCES = {
     "int8": Tolerance(

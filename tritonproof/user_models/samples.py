@@ -12,10 +12,9 @@ from tritonproof.base.errors import InputError
 from tritonproof.base.sanitize import is_printable
 from tritonproof.safe_io.arrays import check_row
 from tritonproof.safe_io.files import readable, shown
-from tritonproof.spec import Arrays, Samples, Tensor
+from tritonproof.spec import Arrays, Samples, Tensor, fits
 from tritonproof.user_models.media_files import FILE, SUFFIXES, read_pictures, read_settings, read_texts
-from tritonproof.user_models.user_sample import UserSample, fits, shape_text
-from tritonproof.user_models.value_files import read_numpy_files, read_request_files
+from tritonproof.user_models.value_files import UserSample, read_numpy_files, read_request_files, shape_text
 
 _KINDS = {
     **dict.fromkeys((".npy", ".npz"), "NumPy's files"),

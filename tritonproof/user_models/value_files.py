@@ -5,7 +5,8 @@ a list of requests of one row each (source: triton-inference-server/perf_analyze
 import base64
 import functools
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,8 +16,31 @@ import numpy as np
 from tritonproof.base.errors import InputError
 from tritonproof.safe_io import arrays
 from tritonproof.safe_io.files import MAX_REQUEST_BYTES, check_count, json_in, readable, shown
-from tritonproof.spec import Tensor
-from tritonproof.user_models.user_sample import ANY, UserSample, fits, in_memory, shape_text
+from tritonproof.spec import ANY, Tensor, fits
+
+
+@dataclass(frozen=True)
+class UserSample:
+    """One row of the model's inputs, in a file that is read only when needed."""
+
+    id: str
+    """The sample's name: its file's without the suffix, and a number where the file has several samples."""
+    where: str
+    """The file, and the place in it, for errors."""
+    shapes: Mapping[str, tuple[int, ...]]
+    """The shape of the row in each input, by the input's name."""
+    read: Callable[[], Mapping[str, Any]]
+    """Reads the row: each input's values by its name, in the shapes above."""
+
+
+def in_memory(sample_id: str, where: str, row: Mapping[str, np.ndarray]) -> UserSample:
+    """A sample whose values are read already."""
+    return UserSample(sample_id, where, {name: values.shape for name, values in row.items()}, lambda: row)
+
+
+def shape_text(shape: Sequence[int]) -> str:
+    """A shape as errors show it: 3 x any x 224."""
+    return shown(" x ".join("any" if length == ANY else str(length) for length in shape)) or "a single value"
 
 
 def read_numpy_files(folder: Path, files: Sequence[Path], inputs: Sequence[Tensor]) -> list[UserSample]:
