@@ -19,8 +19,8 @@ def test_search(run: CaseRun, recorder: Recorder) -> None:
     """The winning configuration keeps the budget, and passes the tests of conversion and accuracy."""
     is_converted = run.as_is_source is None
     if is_converted:
-        recorder.keep(conversion=run.conversion)
-    missing = run.accuracy_missing if is_converted else None
+        recorder.keep(conversion=run.correctness.conversion)
+    missing = run.correctness.accuracy_missing if is_converted else None
     with search(run) as result:
         is_scored = run.as_is_source is None or run.as_is_source.labelled is not None
         if is_scored and result.verdict != "failed":
@@ -32,7 +32,7 @@ def test_search(run: CaseRun, recorder: Recorder) -> None:
         raise SpeedError(no_winner_text(result))
     recorder.show(published.no_winner or search_text(result))
     failures = [] if result.accuracy is None else ledger_failures(result.accuracy)
-    failures += filter(None, [conversion_failure(run.conversion)] if is_converted else [])
+    failures += filter(None, [conversion_failure(run.correctness.conversion)] if is_converted else [])
     failures += filter(None, [wrong_answers_text(result.load)])
     if failures:
         raise AccuracyError("; ".join(failures))

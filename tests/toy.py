@@ -81,7 +81,7 @@ def model(**changes: Any) -> Model:
         "inputs": (Tensor(INPUT, "FP32", (CLASSES,)),),
         "outputs": (Tensor(OUTPUT, "FP32", (CLASSES,)),),
         "load": lambda _checkpoint: weights(),
-        "run": lambda framework, inputs: framework(inputs),
+        "infer": lambda framework, inputs: framework(inputs),
         "samples": evaluation,
         "keep": lambda outputs: {"classes": outputs[OUTPUT].argmax(axis=1)},
         "decide": lambda kept: kept["classes"],

@@ -32,8 +32,8 @@ TEST = """
     @pytest.fixture(scope="session")
     def run(run):
         run.loader = SimpleNamespace(load=SEEN.loaded.append, check_may_reload=list)
-        run.served_model = lambda loaded: SEEN.model
-        run.served_online, run.answers_alone = SEEN.model, ask_one_by_one(SEEN.model)
+        seen = {"served_online": SEEN.model, "answers_alone": ask_one_by_one(SEEN.model)}
+        vars(run.correctness).update(seen, served_model=lambda loaded: SEEN.model)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(test_load, "measure", lambda *_: SimpleNamespace(load=SEEN.load))
             yield run

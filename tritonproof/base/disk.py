@@ -99,9 +99,6 @@ def sha256(file: BinaryIO) -> bytes:
     return hasher.digest()
 
 
-# --- writing ------------------------------------------------------------------------------------------------
-
-
 def replace(path: Path, content: bytes) -> None:
     """Write `content` so that a reader sees the whole old file or the whole new one, even after a kill. It
     keeps the old one's permissions, and its owner if the process may give files away. Raises an OSError that

@@ -146,8 +146,6 @@ def _central(volume: np.ndarray, size: int) -> np.ndarray:
     return volume[..., z : z + size, y : y + size, x : x + size]
 
 
-# --- phantoms ----------------------------------------------------------------------------------------------
-
 # An ellipsoid brain of two tissues has one or two lesions, each a shell of oedema around a shell that
 # enhances around a core. Four modalities show the five tissues in different contrasts, blurred, biased and
 # noisy.

@@ -211,8 +211,6 @@ ONNX = Format(
     calibrated=frozenset({"int8"}),
 )
 
-# --- OpenVINO ----------------------------------------------------------------------------------------------
-
 
 def write_one_file(job: ConversionJob, path: Path) -> None:
     """Write the network as one ONNX file: the backend looks into no folder."""

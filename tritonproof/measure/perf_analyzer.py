@@ -288,9 +288,6 @@ def _whole(name: str) -> Iterator[None]:
         raise BadPassError(text) from error
 
 
-# --- its shared memory --------------------------------------------------------------------------------------
-
-
 def region_names(job: Job) -> list[str]:
     """Regular expressions that match perf_analyzer's names of shared memory, if any, and hardly any others.
 

@@ -166,8 +166,6 @@ def end_over_begin(speeds: Sequence[float]) -> Estimate | None:
     return unpaired_ratio(end, begin)
 
 
-# --- growth -------------------------------------------------------------------------------------------------
-
 CONFIDENCE = 0.99
 """The confidence of each interval. Of a soak's at most twelve figures, if all are random walks, one is above
 zero by chance in 6 of 100 soaks; the least growth that counts as a leak keeps that far below."""

@@ -4,39 +4,30 @@ length of a block. Other modules of this folder have the functions that take a r
 import contextlib
 import dataclasses
 import functools
-import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tritonproof.accuracy.compare_answers import MIN_NOISE
-from tritonproof.accuracy.conversion import compare_conversion
-from tritonproof.accuracy.expected import AnswerLimits
-from tritonproof.accuracy.ledger import missing_options
-from tritonproof.accuracy.precision_cost import PrecisionCost, limits_per_answer, measure_cost
-from tritonproof.accuracy.precisions import tolerance_of
-from tritonproof.accuracy.stages import StageAnswers, evaluate_in_process
 from tritonproof.base.errors import AccuracyError
 from tritonproof.build.builds import BuiltModel
 from tritonproof.frameworks import pytorch
-from tritonproof.gates.served import AnswersAlone, CheckedGate, ServedModel, ask_one_by_one
 from tritonproof.host import machine
 from tritonproof.measure.job import AnswerCheck, Job
 from tritonproof.measure.load_data import LoadData, input_data
 from tritonproof.measure.measurement import Outcome
-from tritonproof.measure.verifying import answer_check
 from tritonproof.record import schema
 from tritonproof.record.schema import Deployment, LoadPoint, Scenario
 from tritonproof.run.as_is_source import AsIsSource
 from tritonproof.run.baseline import as_baseline, baseline_source
-from tritonproof.run.loader import Loaded, Loader
+from tritonproof.run.correctness import Correctness
+from tritonproof.run.loader import Loader
 from tritonproof.run.model_run import ModelRun, SuiteRun
-from tritonproof.run.once import forget, is_made, once, shared_once
+from tritonproof.run.once import forget, is_made, once
 from tritonproof.run.source import Source, own_source
 from tritonproof.serve.launch import serve
 from tritonproof.serve.server import Server
-from tritonproof.settings.case_settings import deployment_of, evaluation_batch, load_points, samples_of
+from tritonproof.settings.case_settings import deployment_of, load_points
 from tritonproof.spec import Arrays, Case, Samples
 
 
@@ -66,9 +57,6 @@ class CaseRun(contextlib.ExitStack):
     """Whether it is the case's own run, or one that is measured beside it."""
     sweeps: dict[Scenario, Mapping[LoadPoint, Outcome]] = field(default_factory=dict, init=False)
     """What came of each load point of a scenario."""
-    gates: dict[str, CheckedGate] = field(default_factory=dict, init=False)
-    comparison: tuple[CheckedGate, schema.BaselineComparison] | None = field(default=None, init=False)
-    """Whether its answers are the baseline's, and what else differs."""
 
     def __post_init__(self) -> None:
         super().__init__()
@@ -82,8 +70,6 @@ class CaseRun(contextlib.ExitStack):
     def say(self, step: str, detail: str = "") -> None:
         self.progress.say(f"{self.role.label or self.requested}: {step}", detail)
 
-    # --- what is served -------------------------------------------------------------------------------------
-
     @once
     def source(self) -> Source:
         """Where the case, its build, its server and its expected answers come from."""
@@ -94,12 +80,17 @@ class CaseRun(contextlib.ExitStack):
         """What loads the case on its server."""
         return Loader(self)
 
+    @once
+    def correctness(self) -> Correctness:
+        """What shows that the case is right."""
+        return Correctness(self)
+
     def __exit__(self, *error: Any) -> bool | None:
         try:
             return super().__exit__(*error)
-        finally:  # both have this run: it, and the weights, would stay in memory until a garbage collection
-            forget(self, "source")
-            forget(self, "loader")
+        finally:  # they have this run: it, and the weights, would stay in memory until a garbage collection
+            for name in ("source", "loader", "correctness"):
+                forget(self, name)
 
     @property
     def as_is_source(self) -> AsIsSource | None:
@@ -118,11 +109,6 @@ class CaseRun(contextlib.ExitStack):
     @once
     def deployment(self) -> Deployment:
         return deployment_of(self.case, self.settings)
-
-    @property
-    def compute_precision(self) -> str:
-        """The case's precision; tf32 for FP32 whose products a GPU computes in TF32."""
-        return "tf32" if self.deployment.tf32 else self.case.precision
 
     @once
     def build(self) -> BuiltModel:
@@ -156,10 +142,6 @@ class CaseRun(contextlib.ExitStack):
         ) as server:
             yield dataclasses.replace(server, label=f"the Triton of {role.label}") if role.label else server
 
-    def start_server(self) -> None:
-        """Start the case's Triton, unless it runs. Raises ProofError if it has ended by itself."""
-        self.server.check_running()
-
     def check_running(self) -> None:
         """Raise ProofError if the case's server has ended by itself."""
         if is_made(self, "server"):  # one that has not been started is not started for this
@@ -172,85 +154,6 @@ class CaseRun(contextlib.ExitStack):
             forget(self.model_run, "framework_model")
             pytorch.release_gpu_memory()
 
-    # --- right ----------------------------------------------------------------------------------------------
-
-    @shared_once
-    def precision_cost(self) -> PrecisionCost | None:
-        """The cost of the case's precision, which limits all answers; None without a framework."""
-        if self.case.model.as_is:
-            return None
-        self.say(f"measure what {self.case.precision.upper()} costs")
-        training = functools.partial(samples_of, self.case.model, "training", self.settings)
-        framework, batch = self.model_run.framework_model, evaluation_batch(self.deployment)
-        return measure_cost(self.case, self.compute_precision, framework, self.samples, training, batch)
-
-    @shared_once
-    def converted_answers(self) -> StageAnswers:
-        """The converted model's answers to the whole evaluation set, in process."""
-        oracle, batch = self.oracle, evaluation_batch(self.deployment)
-        model, on_progress = self.case.model, functools.partial(self.say, "evaluate in process")
-        return evaluate_in_process(
-            "converted", model, oracle, self.samples, batch, on_progress, with_outputs=True
-        )
-
-    @shared_once
-    def conversion(self) -> schema.Conversion:
-        """The converted model in process against the framework."""
-        stages, cost = (self.model_run.framework_answers, self.converted_answers), self.precision_cost
-        on_progress = functools.partial(self.say, "compare with the framework")
-        trained, ids = self.model_run.framework_model.trained, self.samples.ids
-        return compare_conversion(
-            self.case, self.compute_precision, *stages, ids, cost, trained=trained, on_progress=on_progress
-        )
-
-    @once
-    def accuracy_missing(self) -> str | None:
-        """Why the model's task metric cannot be computed, in a sentence; None if it can. Raises InputError if
-        an option sets a limit for a metric that cannot be computed."""
-        model, has_dataset = self.case.model, self.case.model.name in self.settings.dataset
-        missing = missing_options(model, self.model_run.weights, self.samples, has_dataset=has_dataset)
-        self.settings.thresholds.check_measured(self.case, missing)
-        return missing
-
-    # --- the same answer, however it is asked for -----------------------------------------------------------
-
-    @once
-    def answer_limits(self) -> AnswerLimits:
-        """How far answers to one sample may differ if different kernels may compute them."""
-        outputs = self.case.model.outputs
-        elements = {tensor.name: len(self.samples) * math.prod(map(abs, tensor.shape)) for tensor in outputs}
-        return limits_per_answer(self.case, self.compute_precision, self.precision_cost, elements)
-
-    @once
-    def served_online(self) -> ServedModel:
-        """The case for the gates, as it is loaded online."""
-        return self.served_model(self.loader.load("online"))
-
-    @once
-    def answers_alone(self) -> AnswersAlone:
-        """Its answers online to each of the gates' samples, sent alone."""
-        self.loader.load("online")
-        return ask_one_by_one(self.served_online)
-
-    def served_model(self, loaded: Loaded) -> ServedModel:
-        """The case for the gates, as it is loaded now."""
-        deployment = loaded.deployment
-        tolerance = tolerance_of(self.case, self.compute_precision)
-        return ServedModel(
-            server=self.server,
-            name=self.server.name_of(self.case),
-            model=self.case.model,
-            data=self.load_data.below(self.server.scratch),
-            max_batch_size=deployment.max_batch_size,
-            limits=self.answer_limits,
-            preferred=deployment.preferred_batch_sizes,
-            batches_dynamically=self.source.batches_dynamically(loaded.scenario),
-            first_answer=loaded.first_answer,
-            least_noise=max(MIN_NOISE, tolerance.relative_error if tolerance.is_given else 0.0),
-            as_is_device=self.case.answers_on if self.case.model.as_is else "",
-            kernels_may_change=self.case.answers_on == "cuda",
-        )
-
     def accuracy_error(self, what: str, *, where: object = None) -> AccuracyError:
         """The error for wrong answers; on made-up inputs even a right model may be unstable."""
         fix = None
@@ -259,20 +162,9 @@ class CaseRun(contextlib.ExitStack):
             fix = f"its inputs are made up; see whether it holds with real ones: --samples {name}=DIR"
         return AccuracyError(what, where=where, fix=fix)
 
-    # --- fast -----------------------------------------------------------------------------------------------
-
     @once
     def load_data(self) -> LoadData:
         return self.enter_context(input_data(self.case.model, self.samples, self.server.scratch))
-
-    @shared_once
-    def answer_check(self) -> AnswerCheck:
-        """How the case's answers under load are checked."""
-        data, limits, oracle = self.load_data, self.answer_limits, self.oracle
-        where = "asked alone" if self.case.model.as_is else "in process"
-        self.say("compute the answers to expect under load", f"{len(data.ids)} samples {where}")
-        size = min(self.deployment.max_batch_size, len(data.ids))
-        return answer_check(self.case, data, oracle, size, limits)
 
     def job(self, point: LoadPoint, request_s: float, check: AnswerCheck) -> Job:
         """The load generator's work at a point of the case, as it is loaded now."""

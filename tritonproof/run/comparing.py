@@ -73,9 +73,9 @@ def compare_with_baseline(run: CaseRun) -> tuple[CheckedGate, BaselineComparison
     """Whether every sample gets the same answer from the baseline, of another repository or on another
     Triton, and what else differs; compared once. Raises NotAvailableError if its repository has no such
     model."""
-    if run.comparison is None:
-        run.comparison = _compare(run)
-    return run.comparison
+    if run.correctness.comparison is None:
+        run.correctness.comparison = _compare(run)
+    return run.correctness.comparison
 
 
 def _compare(run: CaseRun) -> tuple[CheckedGate, BaselineComparison]:
@@ -107,8 +107,8 @@ def _compare_answers(run: CaseRun, baseline: CaseRun, baseline_name: str) -> Che
         return CheckedGate(GateResult("baseline", 0, "the configuration"))
     if model.exchange == "single":
         run.say("answers beside the baseline's", baseline_name)
-        current = run.served_online, run.answers_alone
-        other = baseline.served_online, baseline.answers_alone
+        current = run.correctness.served_online, run.correctness.answers_alone
+        other = baseline.correctness.served_online, baseline.correctness.answers_alone
         return compare_servers(current, other, remaining_data(model, run.samples), baseline_name)
     run.say("the same messages to the baseline", baseline_name)
     servers = run.server, baseline.server
@@ -137,7 +137,7 @@ def _served_side(run: CaseRun) -> ServedSide:
     """A model's use of one of the two servers, and how much its answers vary."""
     precision, noise = "", None
     if run.case.model.exchange == "single":
-        alone = run.answers_alone
+        alone = run.correctness.answers_alone
         precision, noise = inferred_precision(alone.rows.values()), alone.noise
     used: Usage = {}
     with contextlib.suppress(NotAvailableError):  # its processes are not visible from here

@@ -47,7 +47,7 @@ class Loader:
         model of --repository is loaded in one way for both scenarios."""
         run, new_deployment = self.run, deployment or self.run.deployment
         run.leave_gpu()
-        run.start_server()
+        run.server.check_running()
         loaded = self.loaded
         if loaded is not None and (loaded.scenario, loaded.deployment) == (scenario, new_deployment):
             return loaded

@@ -27,7 +27,7 @@ def ready(run: CaseRun, points: Mapping[LoadPoint, float] | Sequence[LoadPoint])
     """A job for each point of one scenario, with the machine to ourselves for the block. Points may come with
     the seconds of one request each; otherwise one is timed."""
     run.server.check_measurable(run.source.unreported)
-    check, scenario = run.answer_check, next(iter(points)).scenario
+    check, scenario = run.correctness.answer_check, next(iter(points)).scenario
     run.loader.load(scenario)
     with run.hold_machine(exclusive=True):
         if not isinstance(points, Mapping):
@@ -54,7 +54,7 @@ def measure(run: CaseRun, point: LoadPoint, save: Save = lambda _loads: None) ->
 def _sweep(run: CaseRun, points: Sequence[LoadPoint], save: Save) -> Mapping[LoadPoint, Outcome]:
     """Measure the points; `save` gets those known so far. Raises ProofError if the server has ended."""
     if (baseline := run.baseline) is not None:
-        baseline.start_server()  # before the machine is ours
+        baseline.server.check_running()  # started before the machine is ours
     composing, scenario, plan = ComposingTimes(run.source.called_names), points[0].scenario, run.settings.plan
     with ready(run, points) as jobs:
         states = sweep.measure(

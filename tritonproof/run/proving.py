@@ -61,11 +61,13 @@ def evaluate(run: CaseRun) -> Evaluation:
         served_stage = _through_server(run, labelled, run.deployment.max_batch_size)
         ledger = served_ledger(run.case, labelled, served_stage, requested)
         return Evaluation(ledger, None, None)
-    case, precision, missing = run.case, run.compute_precision, run.accuracy_missing
-    framework, converted = run.model_run.framework_answers, run.converted_answers
+    case, correctness = run.case, run.correctness
+    precision, missing = correctness.compute_precision, correctness.accuracy_missing
+    framework, converted = run.model_run.framework_answers, correctness.converted_answers
     assert converted.outputs is not None
     elements = {name: values.size for name, values in converted.outputs.items()}
-    limits = stage_limits(case, precision, run.precision_cost, elements, len(run.samples), same_file=True)
+    cost, rows = correctness.precision_cost, len(run.samples)
+    limits = stage_limits(case, precision, cost, elements, rows, same_file=True)
     expected = expect(run.samples.ids, converted.outputs)
     comparison = StageComparison(expected, limits, "served", "in process it")
     served_stage = _through_server(run, run.samples, run.deployment.max_batch_size, comparison)
@@ -98,14 +100,14 @@ def converse(run: CaseRun) -> Conversation:
 def run_gate(run: CaseRun, gate: str) -> CheckedGate:
     """The result of a gate such as "batches", which runs once, with its first wrong answer."""
     run.say("answers without labels", gate)
-    if gate not in run.gates:
+    if gate not in run.correctness.gates:
         with run.hold_machine(exclusive=False):
-            run.gates[gate] = _check_gate(run, GATE_CHECKS[gate])
-    return run.gates[gate]
+            run.correctness.gates[gate] = _check_gate(run, GATE_CHECKS[gate])
+    return run.correctness.gates[gate]
 
 
 def _check_gate(run: CaseRun, gate: GateCheck) -> CheckedGate:
-    served, alone = run.served_online, run.answers_alone
+    served, alone = run.correctness.served_online, run.correctness.answers_alone
     if gate.after_reload:
         served = _reload(run)
     else:
@@ -133,7 +135,7 @@ def _reload(run: CaseRun) -> ServedModel:
     if run.case.model.as_is:  # both scenarios load it in the same way
         run.loader.reload()
         loaded = dataclasses.replace(loaded, first_answer=None)  # that is from the load before
-    return run.served_model(loaded)
+    return run.correctness.served_model(loaded)
 
 
 def reproduce(run: CaseRun, result: GateResult, wrong_answer: Mismatch | None) -> str:

@@ -47,7 +47,7 @@ def search(run: CaseRun) -> Iterator[Search]:
         key = candidate, point.batch
         if key not in request_s:
             request_s[key] = run.loader.timed_answer(point.batch)[0]
-        return run.job(point, request_s[key], run.answer_check)
+        return run.job(point, request_s[key], run.correctness.answer_check)
 
     def say(step: str, detail: str = "") -> None:
         run.say(f"search within {goal.budget_ms:g} ms: {step}", detail)
@@ -117,8 +117,8 @@ class AsIsSearch:
         assert self.model.folder is not None
         self.folder, self.completed = self.model.folder, run.as_is_source.loaded.config
         self.own = type(self.completed)() if self.model.config is None else self.model.config
-        self.served, self.answers_alone = run.served_online, run.answers_alone
-        _ = run.answer_check  # made now, of its own configuration
+        self.served, self.answers_alone = run.correctness.served_online, run.correctness.answers_alone
+        _ = run.correctness.answer_check  # made now, of its own configuration
         self.loaded: object = None  # the loaded settings; None for the model's own
 
     def space(self, goal: Goal) -> Space:
