@@ -4,7 +4,9 @@ import contextlib
 from types import SimpleNamespace
 from typing import Any
 
+from tests.conftest import DEPLOYMENT
 from tritonproof.record.schema import LoadPoint
+from tritonproof.run.loader import Loaded, Loader
 from tritonproof.run.measuring import ready
 
 
@@ -21,3 +23,11 @@ def test_points_are_measured_with_the_machine_to_ourselves() -> None:
     point = LoadPoint("online", 1, 4)
     with ready(run, {point: 0.001}) as jobs:
         assert (held, jobs) == ([True], [point])
+
+
+def test_reloaded_case_is_cold() -> None:
+    server = SimpleNamespace(unload=str, name_of=str)
+    run: Any = SimpleNamespace(server=server, case="net", source=SimpleNamespace(load=lambda *_: "python"))
+    loader = Loader(run, Loaded("offline", DEPLOYMENT, "onnxruntime", {}), is_warm=True)
+    loader.reload()
+    assert (loader.loaded, loader.is_warm) == (Loaded("offline", DEPLOYMENT, "python"), False)
