@@ -7,7 +7,7 @@ from fixtures.recorder import Recorder
 from tritonproof.base.errors import AccuracyError
 from tritonproof.reports.text.correctness import conversation_failure, conversation_text, gate_text
 from tritonproof.run.case_run import CaseRun
-from tritonproof.run.proving import converse, reproduce, run_gate
+from tritonproof.run.proving import prove_conversation, reproduce, run_gate
 
 
 def prove_gate(run: CaseRun, recorder: Recorder, gate: str) -> None:
@@ -71,7 +71,7 @@ def test_same_answer_after_a_reload(run: CaseRun, recorder: Recorder) -> None:
 @pytest.mark.step("conversation")
 def test_conversation(run: CaseRun, recorder: Recorder) -> None:
     """The same messages get the same answers again, also in turns with another sequence's messages."""
-    conversation = converse(run)
+    conversation = prove_conversation(run)
     recorder.keep(conversation=conversation)
     recorder.show(conversation_text(conversation))
     if failure := conversation_failure(conversation):

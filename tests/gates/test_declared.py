@@ -15,7 +15,7 @@ from tritonproof.gates import declared
 from tritonproof.gates.declared import Reply
 from tritonproof.gates.served import AnswersBySample, GateContext, ServedModel, single_request_answers
 from tritonproof.measure.load_data import LoadData
-from tritonproof.measure.requests import request_for
+from tritonproof.measure.requests import infer_request
 from tritonproof.record.schema import GateResult
 from tritonproof.spec import Arrays, Tensor
 
@@ -42,7 +42,7 @@ def answer_to(request: Any, *, batched: bool = True) -> Any:
 def requests_for(served: ServedModel, sample_indices: Iterable[Any]) -> list[Any]:
     """The messages that hold these samples."""
     inputs = [served.data.inputs(samples) for samples in sample_indices]
-    return [request_for(served.name, served.model, rows) for rows in inputs]
+    return [infer_request(served.name, served.model, rows) for rows in inputs]
 
 
 def given_alone(count: int = 8) -> dict[int, Arrays]:

@@ -28,6 +28,6 @@ def test_points_are_measured_with_the_machine_to_ourselves() -> None:
 def test_reloaded_case_is_cold() -> None:
     server = SimpleNamespace(unload=str, name_of=str)
     run: Any = SimpleNamespace(server=server, case="net", source=SimpleNamespace(load=lambda *_: "python"))
-    loader = Loader(run, Loaded("offline", DEPLOYMENT, "onnxruntime", {}), is_warm=True)
+    loader = Loader(run, Loaded("offline", DEPLOYMENT, "onnxruntime", {}), was_under_load=True)
     loader.reload()
-    assert (loader.loaded, loader.is_warm) == (Loaded("offline", DEPLOYMENT, "python"), False)
+    assert (loader.loaded, loader.was_under_load) == (Loaded("offline", DEPLOYMENT, "python"), False)

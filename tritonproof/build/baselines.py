@@ -86,28 +86,28 @@ def _builds_in(folder: Path) -> Iterator[Path]:
                 yield config.parent
 
 
-def find_build(source: Baseline, case: Case) -> Path:
+def find_build(baseline: Baseline, case: Case) -> Path:
     """The case's folder among the builds. Raises InputError with a list of the builds."""
-    assert source.folder is not None
-    builds = list(_builds_in(source.folder))
+    assert baseline.folder is not None
+    builds = list(_builds_in(baseline.folder))
     for build in builds:
         if build.name == str(case):
             return build
     names = files.shown(", ".join(build.name for build in builds), 500)
     fix = "select what is there by -k, or build it: "
-    fix += commands.run(f"-k {case} --model-repos {source.folder}")
+    fix += commands.run(f"-k {case} --model-repos {baseline.folder}")
     what = f"there is no build of {case}; there is {names}"
-    raise InputError(what, where=f"--against {source.name}", fix=fix)
+    raise InputError(what, where=f"--against {baseline.name}", fix=fix)
 
 
-def check_unchanged(source: Baseline, build: Path, taken_from: Path | None = None) -> None:
+def check_unchanged(baseline: Baseline, build: Path, taken_from: Path | None = None) -> None:
     """Raise InputError if a build's files changed since it was written; only its config.pbtxt may change.
     `taken_from` is the folder to name if the build in use is a copy."""
     # A hand-made build has no build.json.
     if (build / builds.FACTS).exists() and builds.unchanged_facts(build) is None:
         what = "the build's files were changed or damaged after it was built"
         fix = "delete the folder and build the case again; changed files may be code, and are not used"
-        raise InputError(what, where=f"--against {source.name}: {taken_from or build}", fix=fix)
+        raise InputError(what, where=f"--against {baseline.name}: {taken_from or build}", fix=fix)
 
 
 def config_of(build: Path) -> "ModelConfig":
@@ -132,7 +132,7 @@ def for_scenario(config: "ModelConfig", case: Case, scenario: Scenario) -> "Mode
 
 
 def export_commit(
-    source: Baseline,
+    baseline: Baseline,
     cache: Path,
     root: Path = SUITE,
     *,
@@ -143,20 +143,20 @@ def export_commit(
     The folder is no git worktree: the repository does not know it, and anybody may delete it at any time.
     `on_progress` receives what the export waits for. Raises ProofError if git gives no files of this project.
     """
-    folder = cache / source.commit
+    folder = cache / baseline.commit
     cache.mkdir(parents=True, exist_ok=True)
     wait = "wait for another run's checkout"
     with locks.hold_path(folder, on_wait=lambda holder: on_progress(f"{wait}: {holder}")):
         if not folder.is_dir():
-            _export(source, root, folder)
+            _export(baseline, root, folder)
     return folder
 
 
-def _export(source: Baseline, root: Path, folder: Path) -> None:
+def _export(baseline: Baseline, root: Path, folder: Path) -> None:
     """Write the files of a commit into a new folder, which is whole once it is there."""
     with locked_folder(folder.parent, UNFINISHED) as work_folder:
         archive, unfinished = work_folder / "files.tar", work_folder / "files"
-        command = ["git", "-C", str(root), "archive", "--format=tar", "-o", str(archive), source.commit]
+        command = ["git", "-C", str(root), "archive", "--format=tar", "-o", str(archive), baseline.commit]
         problem = "the commit has no benchmarks of this project"
         try:
             output_of(command, limit_s=_ARCHIVE_S)
@@ -166,12 +166,12 @@ def _export(source: Baseline, root: Path, folder: Path) -> None:
             problem = f"git cannot give the files of the commit: {error}"
         if not is_checkout(unfinished):
             fix = f"give a later commit; or run by hand: {' '.join(command)}"
-            raise InputError(problem, where=f"--against {source.name}", fix=fix)
+            raise InputError(problem, where=f"--against {baseline.name}", fix=fix)
         unfinished.rename(folder)
 
 
 def build_in_checkout(
-    checkout: Path, source: Baseline, case: Case, options: Sequence[str], on_progress: OnProgress
+    checkout: Path, baseline: Baseline, case: Case, options: Sequence[str], on_progress: OnProgress
 ) -> Path:
     """Have a checkout build the case by its own command line, and return the case's folder.
 
@@ -204,6 +204,6 @@ def build_in_checkout(
     if status != 0 or not (folder / CONFIG).is_file():
         what = f"{case} could not be built there (exit status {status}); the end of the output:"
         fix = f"in {checkout}: {' '.join(command[1:7])} -k {case}; or compare with a commit that has the case"
-        where = f"--against {source.name}"
+        where = f"--against {baseline.name}"
         raise ProofError(what + files.below_an_error(output_end), where=where, fix=fix)
     return folder

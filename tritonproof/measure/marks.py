@@ -58,7 +58,7 @@ def marks_of(state: PointState, load: LoadResult, plan: MeasuringPlan, *, finish
     # src/backend_model_instance.cc), and ONNX Runtime's workers, which stay low, starve: a niced run showed
     # 0.72 of the throughput in process.
     nice = max(result.cpu.nice for result in side.passes)
-    is_warm = all(map(point_state.is_warm, state.sides))
+    is_warm = all(map(point_state.is_stationary, state.sides))
     is_wide = finished and not stopping.is_narrow(side, plan)
     width = HALF_WIDTH.text(estimates.relative_half_width(point_state.target_estimate(side)))
     target, spent = GIVEN_SHARE.text(plan.precision_target), DURATION.text(side.spent_s)

@@ -96,7 +96,7 @@ def median_latency_s(side: Side) -> float:
     return float(np.median(warm_up_latencies_s(side)))
 
 
-def is_warm(side: Side) -> bool:
+def is_stationary(side: Side) -> bool:
     """Whether the latencies were shown to be stationary before the measurement."""
     return estimates.warm_up_end(warm_up_latencies_s(side)) is not None
 

@@ -145,10 +145,10 @@ def in_messages(messages: Sequence[bytes], *, batched: bool = True) -> Requests:
 
 def message_of(job: Job, inputs: Arrays) -> bytes:
     """A request with these inputs, [batch, ...] each, as it goes over the wire."""
-    return bytes(request_for(job.name, job.model, inputs).SerializeToString())
+    return bytes(infer_request(job.name, job.model, inputs).SerializeToString())
 
 
-def request_for(name: str, model: Model, inputs: Arrays) -> Any:
+def infer_request(name: str, model: Model, inputs: Arrays) -> Any:
     """A ModelInferRequest with these inputs, [batch, ...] each, without that axis if the model has none."""
     rows = inputs if model.batched else {key: values[0] for key, values in inputs.items()}
     return request_of(name, model.inputs, rows, model.outputs)

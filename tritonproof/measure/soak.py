@@ -166,12 +166,12 @@ def end_over_begin(speeds: Sequence[float]) -> Estimate | None:
     return unpaired_ratio(end, begin)
 
 
-CONFIDENCE = 0.99
+_CONFIDENCE = 0.99
 """The confidence of each interval. Of a soak's at most twelve figures, if all are random walks, one is above
 zero by chance in 6 of 100 soaks; the least growth that counts as a leak keeps that far below."""
 _STEPS = (20, 12, 8)
 """Numbers of steps to test: of twenty steps, three may be of any size. A leak in large pieces, as of a GPU's
-memory, shows in nearly all of fewer, longer steps. With seven the sign test does not reach CONFIDENCE."""
+memory, shows in nearly all of fewer, longer steps. With seven the sign test does not reach _CONFIDENCE."""
 _WARM_UP: Mapping[Per, float] = {"request": 1 / 2, "loading": 1 / 3}
 """The share of the samples that does not count. A server under load touches new memory for minutes; repeated
 loading has touched all of it after a few times."""
@@ -249,9 +249,9 @@ def _slope(used: np.ndarray, times: np.ndarray, steps: int) -> tuple[Estimate, f
     when = np.array([times[block].mean() for block in blocks])
     grown = np.sort(np.diff(levels) / np.diff(when))
     # So many ordered figures lie outside of the interval of their median, at either end.
-    outside = max(0, int(stats.binom.ppf((1 - CONFIDENCE) / 2, len(grown), 0.5)) - 1)
+    outside = max(0, int(stats.binom.ppf((1 - _CONFIDENCE) / 2, len(grown), 0.5)) - 1)
     third = len(blocks) // 3
     first, last = slice(None, third), slice(-third, None)
     lasting = (np.median(levels[last]) - np.median(levels[first])) / (when[last].mean() - when[first].mean())
-    slope = Estimate(float(np.median(grown)), float(grown[outside]), float(grown[-1 - outside]), CONFIDENCE)
+    slope = Estimate(float(np.median(grown)), float(grown[outside]), float(grown[-1 - outside]), _CONFIDENCE)
     return slope, float(lasting)

@@ -69,7 +69,7 @@ def is_warmed_up(side: Side) -> bool:
         return True
     means = [float(result.latencies_s.mean()) for result in side.warm_up]
     is_falling = len(means) < 2 or means[-1] < _FALLING * means[-2]
-    return not is_falling and point_state.is_warm(side)
+    return not is_falling and point_state.is_stationary(side)
 
 
 def until_known(plan: MeasuringPlan) -> Rule:

@@ -78,8 +78,8 @@ class AsIsSource:
         return self.backend, start, self.first_request.answer
 
     def load(self, *_scenario_and_deployment: object) -> str:
-        assert self.loaded.source.folder is not None
-        self.server.load_as_is(self.loaded.source.folder)
+        assert self.loaded.found.folder is not None
+        self.server.load_as_is(self.loaded.found.folder)
         return self.backend
 
     def batches_dynamically(self, _scenario: Scenario) -> bool:
@@ -189,7 +189,7 @@ def as_build(case: Case, loaded: LoadedModel, folder: Path) -> BuiltModel:
     digest = hashlib.sha256(config.encode())
     digest.update(" ".join(loaded.versions).encode())
     size = 0
-    for model in (loaded.source, *loaded.called):
+    for model in (loaded.found, *loaded.called):
         if model.folder is None:
             continue
         for path in files_in(model.folder):
@@ -197,5 +197,5 @@ def as_build(case: Case, loaded: LoadedModel, folder: Path) -> BuiltModel:
                 place = Path(model.name, path.relative_to(model.folder))
                 digest.update(f"{place} {file_digest(path)}".encode())
         size += size_bytes(model.folder)
-    origin = f"as it is{'' if loaded.source.folder is not None else ' on the server'}, {loaded.version}"
+    origin = f"as it is{'' if loaded.found.folder is not None else ' on the server'}, {loaded.version}"
     return BuiltModel(case, folder, digest.hexdigest(), origin, 0.0, round(size / 2**20, 3), reused=True)

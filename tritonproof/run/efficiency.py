@@ -90,16 +90,16 @@ def _measure(
         raise peak_per_s
     batch, point = best_points.batch_in_process(best, run.deployment), best.point
     with ready(run, {point: best.latency_ms["avg"].value / 1e3}) as (job,):
-        cold = [] if run.loader.is_warm else [job]
+        cold = [] if run.loader.was_under_load else [job]
         reference_job = None
         if reference is not None and reference.run is not run:
             server, name = reference.run.server, reference.run.server.name_of(reference.run.case)
             reference_job = dataclasses.replace(
                 job, server=server, name=name, point=reference.point, request_s=reference.request_s
             )
-            if not reference.run.loader.is_warm:
+            if not reference.run.loader.was_under_load:
                 cold.append(reference_job)
-            reference.run.loader.is_warm = True
+            reference.run.loader.was_under_load = True
         beside_text = "" if reference_job is None else f", {reference_job.name}"
         run.say("measure efficiency", f"{point.scenario} {point}, in process{beside_text}, in turns")
         turns = interleaved.measure_in_turns(

@@ -31,7 +31,7 @@ class Loader:
 
     run: "CaseRun"
     loaded: Loaded | None = None
-    is_warm: bool = False
+    was_under_load: bool = False
     """Whether the case has been under load since it was loaded."""
     starts: dict[Scenario, schema.Start] = field(default_factory=dict)
     """How long the server, the last loading for each scenario and its first request took."""
@@ -51,7 +51,7 @@ class Loader:
         loaded = self.loaded
         if loaded is not None and (loaded.scenario, loaded.deployment) == (scenario, new_deployment):
             return loaded
-        self.loaded, self.is_warm = None, False  # nothing is loaded if the next steps fail
+        self.loaded, self.was_under_load = None, False  # nothing is loaded if the next steps fail
         check_supported(run.server, run.case)
         backend, self.starts[scenario], first_answer = run.source.load_and_ask(scenario, new_deployment)
         self.loaded = Loaded(scenario, new_deployment, backend, first_answer)
@@ -66,7 +66,7 @@ class Loader:
     def reload(self) -> float:
         """Unload the case and load it again in the same way; returns the seconds of loading."""
         run, loaded = self.run, self.loaded
-        self.loaded, self.is_warm = None, False
+        self.loaded, self.was_under_load = None, False
         run.server.unload(run.server.name_of(run.case))
         started = time.monotonic()
         if loaded is None:  # by its server's start

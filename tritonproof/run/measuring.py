@@ -72,7 +72,7 @@ def _sweep(run: CaseRun, points: Sequence[LoadPoint], save: Save) -> Mapping[Loa
         if errors and run.server.how_it_ended():
             raise errors[0]  # measurements on a server that has ended do not count
         run.say(f"measure {scenario}", "one sample repeated")
-        run.loader.is_warm = True
+        run.loader.was_under_load = True
         return _audited(jobs, found, composing)
 
 

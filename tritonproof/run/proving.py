@@ -87,7 +87,7 @@ def _through_server(
         return evaluate_through_server(run.server, run.case, samples, batch, on_progress, comparison)
 
 
-def converse(run: CaseRun) -> Conversation:
+def prove_conversation(run: CaseRun) -> Conversation:
     """Whether a model that takes no single requests gives the same answers again."""
     if run.as_is_source is None or run.case.model.exchange == "single":
         raise NotAvailableError(f"{run.case.model.name} is asked by single requests, each with one answer")

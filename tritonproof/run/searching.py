@@ -63,10 +63,10 @@ def search(run: CaseRun) -> Iterator[Search]:
     started = time.monotonic()
     try:
         result = fastest.search(space, goal, bench.probe, bench.prove, say)
-        winner, keeps_budget = result.winner.operating_point, result.winner.verdict != "failed"
+        winner, keeps_latency_budget = result.winner.operating_point, result.winner.verdict != "failed"
         searched.load(winner.candidate)
         took_s = time.monotonic() - started
-        text, diff = searched.proposal(winner.candidate) if keeps_budget else ("", "")
+        text, diff = searched.proposal(winner.candidate) if keeps_latency_budget else ("", "")
         config = record_file.write_config(files.path_of(run.case.key, run.settings.results), text, diff)
         summary = summarise(result, goal, plan, took_s, config)
         yield structs.replace(summary, diff=diff)
@@ -109,7 +109,7 @@ class AsIsSearch:
 
     def __init__(self, run: CaseRun) -> None:
         assert run.as_is_source is not None
-        self.run, self.model = run, run.as_is_source.loaded.source
+        self.run, self.model = run, run.as_is_source.loaded.found
         if self.model.is_ensemble:
             what = f"the ensemble {self.model.name} has no instances and no batcher of its own to vary"
             fix = "search the models that it calls, by their names: -k NAME"

@@ -230,12 +230,13 @@ def latency_verdict(latency_ms: Estimate, passes: Sequence[SteadyPass], goal: Go
     inconclusive if only its value does; failed also if the server falls behind its rate."""
     if not estimates.keeps_up(passes):
         return "failed"
-    if keeps_budget(latency_ms, passes, goal) and (goal.arrivals is None or _is_certified(passes, goal)):
+    is_certified = goal.arrivals is None or _is_certified(passes, goal)
+    if is_certified and keeps_latency_budget(latency_ms, passes, goal):
         return "passed"
     return "inconclusive" if latency_ms.value <= goal.budget_ms else "failed"
 
 
-def keeps_budget(latency_ms: Estimate, passes: Sequence[SteadyPass], goal: Goal) -> bool:
+def keeps_latency_budget(latency_ms: Estimate, passes: Sequence[SteadyPass], goal: Goal) -> bool:
     """Whether a percentile's whole interval keeps the budget. If it is open above, all requests must, and
     MLPerf's rule decides: a queue forgets so slowly that hardly any requests are independent."""
     return latency_ms.high <= goal.budget_ms and (not latency_ms.open_above or _is_certified(passes, goal))
@@ -253,7 +254,7 @@ _PROBES_PER_BUDGET = 40
 _PROOF_BUDGETS = 2
 """Budgets of a load point for each operating point of a proof: a percentile takes longer than a throughput.
 With six passes of one budget, the upper end of a p99 was more than twice its value."""
-_MAX_BUDGETS = 10
+_MAX_POINT_BUDGETS = 10
 """The most budgets of a proof if all requests keep the latency budget, and are too few for the percentile: a
 minute by default, in which a server of 12 requests per second answers enough for a p99."""
 _CERTIFYING = 2
@@ -327,8 +328,8 @@ def _is_proven(plan: MeasuringPlan, goal: Goal, choice: OperatingPoint, share: f
         if not stopping.is_spent(state.spent_s, len(passes), plan.budget_s):
             return False
         latency_ms = estimates.percentile_estimate(passes, goal.percent)
-        are_too_few = latency_ms.high <= goal.budget_ms and not keeps_budget(latency_ms, passes, goal)
-        return not are_too_few or state.spent_s > _MAX_BUDGETS * plan.budget_s
+        are_too_few = latency_ms.high <= goal.budget_ms and not keeps_latency_budget(latency_ms, passes, goal)
+        return not are_too_few or state.spent_s > _MAX_POINT_BUDGETS * plan.budget_s
 
     return is_done
 

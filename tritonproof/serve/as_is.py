@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 class LoadedModel:
     """A model of an existing repository, as a server has loaded it."""
 
-    source: RepositoryModel
+    found: RepositoryModel
     called: tuple[RepositoryModel, ...]
     """The models of the repository that it calls, all loaded before it."""
     config: "ModelConfig"
@@ -60,19 +60,19 @@ class LoadedModel:
         return f"{self.version}{others}{calls}"
 
 
-def load_model(server: Server, source: RepositoryModel, models: Mapping[str, RepositoryModel]) -> LoadedModel:
+def load_model(server: Server, found: RepositoryModel, models: Mapping[str, RepositoryModel]) -> LoadedModel:
     """Load a model of the server's repository `models`, after those that it calls. A remote server loads
     nothing: the model must be ready. Raises NotAvailableError if the server lacks a backend or a GPU,
     ProofError if the model or one of its versions does not load."""
-    if source.problem:
-        raise ProofError(source.problem)
-    called = tuple(models_called_by(source, models))
+    if found.problem:
+        raise ProofError(found.problem)
+    called = tuple(models_called_by(found, models))
     is_remote = server.kind == "remote"
     started = time.monotonic()
-    for model in () if is_remote else (*called, source):
+    for model in () if is_remote else (*called, found):
         assert model.folder is not None
         if server.device is not None and (reason := why_not_here(model, server.device)) is not None:
-            calls = "" if model is source else f"{source.name} calls {model.name}, and "
+            calls = "" if model is found else f"{found.name} calls {model.name}, and "
             raise NotAvailableError(f"{calls}{reason}")
         name = (model.config and model.config.default_model_filename) or "model.py"
         if model.backend == "python" and not strict_glob(model.folder, f"*/{name}"):
@@ -82,13 +82,13 @@ def load_model(server: Server, source: RepositoryModel, models: Mapping[str, Rep
             raise ProofError(what, where=model.folder, fix=fix)
         server.load_as_is(model.folder)
     load_s = 0.0 if is_remote else round(time.monotonic() - started, 3)
-    versions = _versions(server, source)
-    config, is_reported = model_config_of(server, source.name)
+    versions = _versions(server, found)
+    config, is_reported = model_config_of(server, found.name)
     unreported = [] if is_reported else ["configuration"]
-    question = f"what it has counted of {source.name}"
-    if is_remote and server.query(question, "get_inference_statistics", source.name) is None:
+    question = f"what it has counted of {found.name}"
+    if is_remote and server.query(question, "get_inference_statistics", found.name) is None:
         unreported.append("statistics")
-    return LoadedModel(source, called, config, versions, load_s, tuple(unreported))
+    return LoadedModel(found, called, config, versions, load_s, tuple(unreported))
 
 
 def list_models(server: Server, names: Sequence[str] = ()) -> list[RepositoryModel]:
