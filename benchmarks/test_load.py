@@ -16,8 +16,7 @@ from tritonproof.reports.text.publishable import publishable
 from tritonproof.reports.text.speed import efficiency_text, warm_up_text
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.efficiency import measure_efficiency
-from tritonproof.run.first_request import measure_warm_up
-from tritonproof.run.measuring import measure
+from tritonproof.run.measuring import measure, measure_warm_up
 
 
 def measure_and_record(run: CaseRun, point: LoadPoint, recorder: Recorder, benchmark: Any) -> None:

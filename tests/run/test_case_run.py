@@ -17,7 +17,7 @@ from tritonproof.build import baselines, in_process
 from tritonproof.cases import cases_of
 from tritonproof.host import locks
 from tritonproof.host.targets import CPU
-from tritonproof.run import case_run
+from tritonproof.run import context
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.model_run import ModelRun
 from tritonproof.run.once import forget, is_made, once
@@ -110,13 +110,17 @@ def test_loading_shares_the_machine_and_running_does_not(
 
     monkeypatch.setattr("tritonproof.run.model_run.framework_model_on", noting("reference"))
     monkeypatch.setattr(in_process, "open_in_process", noting("oracle"))
-    monkeypatch.setattr(case_run, "serve", serve)
+    monkeypatch.setattr(context, "serve", serve)
     case = next(cases_of(CPU))
     model = dataclasses.replace(case.model, load=noting("load"), samples=noting("samples"))
     case, given = dataclasses.replace(case, model=model), settings(results=str(tmp_path))
     with ModelRun(model, CPU, given) as model_run, CaseRun(case, model_run) as run:
-        vars(run)["build"] = SimpleNamespace(case=case, digest="0", folder=tmp_path / "model", artifact=None)
-        assert all([model_run.weights, model_run.samples, model_run.framework_model, run.oracle, run.server])
+        vars(run.source)["build"] = SimpleNamespace(
+            case=case, digest="0", folder=tmp_path / "model", artifact=None
+        )
+        assert all(
+            [model_run.weights, model_run.samples, model_run.framework_model, run.source.oracle, run.server]
+        )
 
         assert held == dict.fromkeys(["load", "samples", "reference", "oracle", "server"], True)
         assert not is_held(), "nobody could measure beside what only runs"

@@ -1,5 +1,5 @@
-"""Which inputs are invented for a model's first request, and what is said if it refuses them. It is slow only if
-it stays slow, and only the batches of a warm-up are promised to be fast."""
+"""Which inputs are invented for a model's first request, and what is said if it refuses them; and
+only the batches of a warm-up are promised to be fast."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,7 +10,7 @@ from google.protobuf import text_format
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
 from tritonproof.base.errors import InputError, NotAvailableError, ProofError
-from tritonproof.run.first_request import FirstRequest, compare_requests, send_first_request
+from tritonproof.run.first_request import FirstRequest, send_first_request
 from tritonproof.spec import Arrays, Model, Tensor
 from tritonproof.user_models.model_from_config import as_model, warmup_batch
 from tritonproof.user_models.model_repository import RepositoryModel
@@ -59,30 +59,6 @@ def test_oversized_row_is_refused() -> None:
     with pytest.raises(InputError):
         ask(server, Tensor("IN", "INT64", (100_000, 100_000)))
     assert server.lengths == []
-
-
-LATER = [0.001] * 19 + [0.002]
-
-
-@pytest.mark.parametrize(
-    ("firsts", "passed", "loads"),
-    [
-        ([0.002], True, 1),
-        ([0.004], True, 1),  # twice the slowest later one
-        ([0.005, 0.001], True, 2),  # once: the machine's fault
-        ([0.5, 0.5, 0.001], True, 3),
-        ([0.5, 0.5, 0.005], False, 3),
-    ],
-)
-def test_first_request_is_slow_only_after_three_loads(
-    firsts: Sequence[float], passed: bool, loads: int
-) -> None:
-    times = iter([second for first in firsts for second in (first, *LATER)])
-    loaded: list[None] = []
-    result = compare_requests(lambda: loaded.append(None), lambda: next(times), 1)
-    assert (result.passed, len(loaded), len(result.first_ms)) == (passed, loads, loads)
-    assert result.later_ms == (2.0,) * loads
-    assert next(times, None) is None
 
 
 @pytest.mark.parametrize(

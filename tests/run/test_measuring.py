@@ -1,13 +1,18 @@
-"""What holds while load points are measured."""
+"""What holds while load points are measured, and when a first request counts as slow."""
 
 import contextlib
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
+
+import pytest
 
 from tests.conftest import DEPLOYMENT
 from tritonproof.record.schema import LoadPoint
 from tritonproof.run.loader import Loaded, Loader
-from tritonproof.run.measuring import ready
+from tritonproof.run.measuring import compare_requests, ready
+
+LATER = [0.001] * 19 + [0.002]
 
 
 def test_points_are_measured_with_the_machine_to_ourselves() -> None:
@@ -26,8 +31,31 @@ def test_points_are_measured_with_the_machine_to_ourselves() -> None:
 
 
 def test_reloaded_case_is_cold() -> None:
-    server = SimpleNamespace(unload=str, name_of=str)
-    run: Any = SimpleNamespace(server=server, case="net", source=SimpleNamespace(load=lambda *_: "python"))
-    loader = Loader(run, Loaded("offline", DEPLOYMENT, "onnxruntime", {}), was_under_load=True)
+    source: Any = SimpleNamespace(case="net", load=lambda *_: "python")
+    source.server = SimpleNamespace(unload=str, name_of=str)
+    loader = Loader(
+        source, source, DEPLOYMENT, Loaded("offline", DEPLOYMENT, "onnx", {}), was_under_load=True
+    )
     loader.reload()
     assert (loader.loaded, loader.was_under_load) == (Loaded("offline", DEPLOYMENT, "python"), False)
+
+
+@pytest.mark.parametrize(
+    ("firsts", "passed", "loads"),
+    [
+        ([0.002], True, 1),
+        ([0.004], True, 1),  # twice the slowest later one
+        ([0.005, 0.001], True, 2),  # once: the machine's fault
+        ([0.5, 0.5, 0.001], True, 3),
+        ([0.5, 0.5, 0.005], False, 3),
+    ],
+)
+def test_first_request_is_slow_only_after_three_loads(
+    firsts: Sequence[float], passed: bool, loads: int
+) -> None:
+    times = iter([second for first in firsts for second in (first, *LATER)])
+    loaded: list[None] = []
+    result = compare_requests(lambda: loaded.append(None), lambda: next(times), 1)
+    assert (result.passed, len(loaded), len(result.first_ms)) == (passed, loads, loads)
+    assert result.later_ms == (2.0,) * loads
+    assert next(times, None) is None

@@ -7,7 +7,6 @@ import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,6 +16,7 @@ from tritonproof.build.configuration import config_text
 from tritonproof.host.scratch import scratch_folder
 from tritonproof.measure.load_data import LoadData, remaining_data
 from tritonproof.record.schema import Deployment, Scenario, Start
+from tritonproof.run.context import CaseContext
 from tritonproof.run.first_request import FirstRequest, send_first_request
 from tritonproof.safe_io.files import file_digest, files_in, size_bytes
 from tritonproof.serve.as_is import LoadedModel, load_model
@@ -26,9 +26,6 @@ from tritonproof.settings.available_models import AvailableModels, labelled_samp
 from tritonproof.spec import Arrays, Case, Model, Samples
 from tritonproof.user_models import model_from_config
 from tritonproof.user_models.model_repository import link_repository
-
-if TYPE_CHECKING:
-    from tritonproof.run.case_run import CaseRun
 
 
 @dataclass(frozen=True)
@@ -61,13 +58,8 @@ class AsIsSource:
     def unreported(self) -> tuple[str, ...]:
         return self.loaded.unreported
 
-    def make_build(self) -> BuiltModel:
-        return self.build
-
-    def start_server(self) -> Server:
-        return self.server
-
-    def open_oracle(self) -> Callable[[Arrays], Arrays]:
+    @property
+    def oracle(self) -> Callable[[Arrays], Arrays]:
         return self.ask_alone
 
     def load_and_ask(self, scenario: Scenario, _deployment: Deployment) -> tuple[str, Start, Arrays | None]:
@@ -119,9 +111,9 @@ class AsIsSource:
 
 
 @contextlib.contextmanager
-def serve_as_is(run: "CaseRun") -> Iterator[AsIsSource]:
+def serve_as_is(context: CaseContext) -> Iterator[AsIsSource]:
     """The case of --repository with its model loaded and its first request answered."""
-    case, settings, available = run.requested, run.settings, run.model_run.models
+    case, settings, available = context.requested, context.settings, context.model_run.models
     name, models = case.model.name, available.repository_models
     if name not in models:
         what = f"{name} is not in this repository, so that its clients would get no answers"
@@ -137,11 +129,11 @@ def serve_as_is(run: "CaseRun") -> Iterator[AsIsSource]:
             repository = scratch / "models"
             repository.mkdir()
             link_repository(models.values(), repository)
-        server = stack.enter_context(run.triton(repository, auto_complete=True))
-        run.say("load into Triton as it is")
-        with run.hold_machine(exclusive=False):
-            model, loaded, first_request = _load_and_ask(run, server, available)
-        run.progress.note(f"{run.role.label or case}: {loaded}; requests: {first_request.note}")
+        server = stack.enter_context(context.triton(repository, auto_complete=True))
+        context.say("load into Triton as it is")
+        with context.hold_machine(exclusive=False):
+            model, loaded, first_request = _load_and_ask(context, server, available)
+        context.progress.note(f"{context.role.label or case}: {loaded}; requests: {first_request.note}")
         served_format = dataclasses.replace(case.format, library=loaded.backend)
         case = dataclasses.replace(case, model=model, format=served_format)
         (as_served := scratch / "as-served").mkdir()
@@ -153,13 +145,13 @@ def serve_as_is(run: "CaseRun") -> Iterator[AsIsSource]:
 
 
 def _load_and_ask(
-    run: "CaseRun", server: Server, available: AvailableModels
+    context: CaseContext, server: Server, available: AvailableModels
 ) -> tuple[Model, LoadedModel, FirstRequest]:
     """Load a model of --repository and send its first request; returns the model as its server completes it,
     too. A baseline gets the samples of the case that is compared with it."""
-    requested, name = run.requested.model, run.requested.model.name
+    requested, name = context.requested.model, context.requested.model.name
     labels, models = available.labels.get(name), available.repository_models
-    shared_samples = None if run.role.samples_of is None else run.role.samples_of.samples
+    shared_samples = None if context.role.shared_samples is None else context.role.shared_samples()
 
     def user_samples(model: Model) -> Samples | None:
         several = labels is None and model.exchange == "single"
@@ -173,7 +165,7 @@ def _load_and_ask(
     required = {tensor.name for tensor in model.inputs if not tensor.optional}
     if shared_samples is not None and (lacking := required - shared_samples.read([0]).keys()):
         inputs = ", ".join(sorted(lacking))
-        raise AccuracyError(f"{run.role.label} takes other inputs: {inputs} too", where=run.requested)
+        raise AccuracyError(f"{context.role.label} takes other inputs: {inputs} too", where=context.requested)
     first_request = send_first_request(server, model, samples or user_samples(model))
     if loaded.unreported:
         remark = f"the server does not give {' and '.join(loaded.unreported)}"

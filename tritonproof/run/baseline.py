@@ -2,20 +2,17 @@
 
 import contextlib
 import dataclasses
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
 
 from tritonproof.build import baselines
 from tritonproof.build.baselines import Baseline
 from tritonproof.build.builds import BuiltModel, snapshot
+from tritonproof.run.context import CaseContext
 from tritonproof.run.converted_source import ConvertedSource
 from tritonproof.settings.available_models import AvailableModels
 from tritonproof.settings.settings import Settings
 from tritonproof.spec import Case
 from tritonproof.user_models import model_from_config
-
-if TYPE_CHECKING:
-    from tritonproof.run.case_run import CaseRun
 
 
 def as_baseline(
@@ -41,34 +38,36 @@ def as_baseline(
     return case, settings, models
 
 
-def baseline_source(compared: "CaseRun", run: "CaseRun") -> ConvertedSource:
-    """The source of the run of a converted case's baseline: the build of --against, or on another Triton that
-    of the case that is compared with it."""
-    against = compared.settings.against
-    build = contextlib.nullcontext(compared.build) if against is None else _build(compared, against)
-    return ConvertedSource(run, run.requested, build, keeps_config=against is not None)
+def baseline_source(build_here: Callable[[], BuiltModel], context: CaseContext) -> ConvertedSource:
+    """The source of the run of a converted case's baseline: the build of --against, or on another Triton the
+    build of the case that is compared with it."""
+    against = context.settings.against
+    building = contextlib.nullcontext(build_here()) if against is None else _build(context, against)
+    return ConvertedSource(context, context.requested, building, keeps_config=against is not None)
 
 
 @contextlib.contextmanager
-def _build(run: "CaseRun", baseline: Baseline) -> Iterator[BuiltModel]:
+def _build(context: CaseContext, baseline: Baseline) -> Iterator[BuiltModel]:
     """The case's baseline in its own model repository: one that exists, or one built in its own checkout. Its
     own config.pbtxt serves it, as in production: a change of settings is part of the comparison."""
 
+    case = context.requested
+
     def say(step: str) -> None:
-        run.progress.say(f"{run.case} against {baseline.name}: {step}")
+        context.progress.say(f"{case} against {baseline.name}: {step}")
 
     with contextlib.ExitStack() as stack:
         if baseline.kind == "builds":
-            folder = baselines.find_build(baseline, run.case)
+            folder = baselines.find_build(baseline, case)
             baselines.check_unchanged(baseline, folder)
         else:
             if (checkout := baseline.folder) is None:
                 say("get its files")
-                place = run.settings.model_repos / ".against"
+                place = context.settings.model_repos / ".against"
                 checkout = baselines.export_commit(baseline, place, on_progress=say)
-            options = run.settings.command_line("builds", run.case.model.name)
-            built = baselines.build_in_checkout(checkout, baseline, run.case, options, say)
-            run.progress.note(f"{run.case} against {baseline.name}: built in {built}")
+            options = context.settings.command_line("builds", case.model.name)
+            built = baselines.build_in_checkout(checkout, baseline, case, options, say)
+            context.progress.note(f"{case} against {baseline.name}: built in {built}")
             folder = stack.enter_context(snapshot(built, on_progress=say))
             baselines.check_unchanged(baseline, folder, built)
-        yield BuiltModel(run.case, folder, "", "", 0.0, 0.0, reused=True)
+        yield BuiltModel(case, folder, "", "", 0.0, 0.0, reused=True)

@@ -3,7 +3,6 @@
 import functools
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from tritonproof.accuracy.compare_answers import MIN_NOISE
 from tritonproof.accuracy.conversion import compare_conversion
@@ -16,100 +15,100 @@ from tritonproof.gates.served import AnswersAlone, CheckedGate, ServedModel, ask
 from tritonproof.measure.job import AnswerCheck
 from tritonproof.measure.verifying import answer_check
 from tritonproof.record import schema
-from tritonproof.run.loader import Loaded
+from tritonproof.run.context import CaseContext
+from tritonproof.run.loader import Loaded, Loader
 from tritonproof.run.once import once, shared_once
 from tritonproof.settings.case_settings import evaluation_batch, samples_of
-
-if TYPE_CHECKING:
-    from tritonproof.run.case_run import CaseRun
 
 
 @dataclass(eq=False)
 class Correctness:
     """What the answers of a run's case are held to, and what has come of it. Each value is computed once."""
 
-    run: "CaseRun"
+    context: CaseContext
+    loader: Loader
     gates: dict[str, CheckedGate] = field(default_factory=dict)
     comparison: tuple[CheckedGate, schema.BaselineComparison] | None = None
     """Whether its answers are the baseline's, and what else differs."""
 
     def __post_init__(self) -> None:
-        self.hold_machine = self.run.hold_machine
+        self.source, self.deployment = self.loader.source, self.loader.deployment
+        self.hold_machine = self.context.hold_machine
 
     @property
     def compute_precision(self) -> str:
         """The case's precision; tf32 for FP32 whose products a GPU computes in TF32."""
-        return "tf32" if self.run.deployment.tf32 else self.run.case.precision
+        return "tf32" if self.deployment.tf32 else self.source.case.precision
 
     @shared_once
     def precision_cost(self) -> PrecisionCost | None:
         """The cost of the case's precision, which limits all answers; None without a framework."""
-        run, case = self.run, self.run.case
+        context, case = self.context, self.source.case
         if case.model.as_is:
             return None
-        run.say(f"measure what {case.precision.upper()} costs")
-        training = functools.partial(samples_of, case.model, "training", run.settings)
-        framework, batch = run.model_run.framework_model, evaluation_batch(run.deployment)
-        return measure_cost(case, self.compute_precision, framework, run.samples, training, batch)
+        context.say(f"measure what {case.precision.upper()} costs")
+        training = functools.partial(samples_of, case.model, "training", context.settings)
+        framework, batch = context.model_run.framework_model, evaluation_batch(self.deployment)
+        return measure_cost(case, self.compute_precision, framework, self.source.samples, training, batch)
 
     @shared_once
     def converted_answers(self) -> StageAnswers:
         """The converted model's answers to the whole evaluation set, in process."""
-        run, say = self.run, functools.partial(self.run.say, "evaluate in process")
-        model, oracle, batch = run.case.model, run.oracle, evaluation_batch(run.deployment)
-        return evaluate_in_process("converted", model, oracle, run.samples, batch, say, with_outputs=True)
+        source, say = self.source, functools.partial(self.context.say, "evaluate in process")
+        model, oracle, batch = source.case.model, source.oracle, evaluation_batch(self.deployment)
+        return evaluate_in_process("converted", model, oracle, source.samples, batch, say, with_outputs=True)
 
     @shared_once
     def conversion(self) -> schema.Conversion:
         """The converted model in process against the framework."""
-        run, say = self.run, functools.partial(self.run.say, "compare with the framework")
-        stages, cost = (run.model_run.framework_answers, self.converted_answers), self.precision_cost
-        trained, ids = run.model_run.framework_model.trained, run.samples.ids
+        context, say = self.context, functools.partial(self.context.say, "compare with the framework")
+        stages, cost = (context.model_run.framework_answers, self.converted_answers), self.precision_cost
+        trained, ids = context.model_run.framework_model.trained, self.source.samples.ids
         return compare_conversion(
-            run.case, self.compute_precision, *stages, ids, cost, trained=trained, on_progress=say
+            self.source.case, self.compute_precision, *stages, ids, cost, trained=trained, on_progress=say
         )
 
     @once
     def accuracy_missing(self) -> str | None:
         """Why the model's task metric cannot be computed, in a sentence; None if it can. Raises InputError if
         an option sets a limit for a metric that cannot be computed."""
-        run, model = self.run, self.run.case.model
-        has_dataset = model.name in run.settings.dataset
-        missing = missing_options(model, run.model_run.weights, run.samples, has_dataset=has_dataset)
-        run.settings.thresholds.check_measured(run.case, missing)
+        context, model = self.context, self.source.case.model
+        has_dataset, samples = model.name in context.settings.dataset, self.source.samples
+        missing = missing_options(model, context.model_run.weights, samples, has_dataset=has_dataset)
+        context.settings.thresholds.check_measured(self.source.case, missing)
         return missing
 
     @once
     def answer_limits(self) -> AnswerLimits:
         """How far answers to one sample may differ if different kernels may compute them."""
-        outputs, count = self.run.case.model.outputs, len(self.run.samples)
+        outputs, count = self.source.case.model.outputs, len(self.source.samples)
         elements = {tensor.name: count * math.prod(map(abs, tensor.shape)) for tensor in outputs}
-        return limits_per_answer(self.run.case, self.compute_precision, self.precision_cost, elements)
+        return limits_per_answer(self.source.case, self.compute_precision, self.precision_cost, elements)
 
     @once
     def served_online(self) -> ServedModel:
         """The case for the gates, as it is loaded online."""
-        return self.served_model(self.run.loader.load("online"))
+        return self.served_model(self.loader.load("online"))
 
     @once
     def answers_alone(self) -> AnswersAlone:
         """Its answers online to each of the gates' samples, sent alone."""
-        self.run.loader.load("online")
+        self.loader.load("online")
         return ask_one_by_one(self.served_online)
 
     def served_model(self, loaded: Loaded) -> ServedModel:
         """The case for the gates, as it is loaded now."""
-        run, case, deployment = self.run, self.run.case, loaded.deployment
+        server, case, deployment = self.source.server, self.source.case, loaded.deployment
         tolerance = tolerance_of(case, self.compute_precision)
         return ServedModel(
-            server=run.server,
-            name=run.server.name_of(case),
+            server=server,
+            name=server.name_of(case),
             model=case.model,
-            data=run.load_data.below(run.server.scratch),
+            data=self.loader.load_data.below(server.scratch),
             max_batch_size=deployment.max_batch_size,
             limits=self.answer_limits,
             preferred=deployment.preferred_batch_sizes,
-            batches_dynamically=run.source.batches_dynamically(loaded.scenario),
+            batches_dynamically=self.source.batches_dynamically(loaded.scenario),
             first_answer=loaded.first_answer,
             least_noise=max(MIN_NOISE, tolerance.relative_error if tolerance.is_given else 0.0),
             as_is_device=case.answers_on if case.model.as_is else "",
@@ -119,9 +118,9 @@ class Correctness:
     @shared_once
     def answer_check(self) -> AnswerCheck:
         """How the case's answers under load are checked."""
-        run, data = self.run, self.run.load_data
-        limits, oracle = self.answer_limits, run.oracle
-        where = "asked alone" if run.case.model.as_is else "in process"
-        run.say("compute the answers to expect under load", f"{len(data.ids)} samples {where}")
-        size = min(run.deployment.max_batch_size, len(data.ids))
-        return answer_check(run.case, data, oracle, size, limits)
+        case, data = self.source.case, self.loader.load_data
+        limits, oracle = self.answer_limits, self.source.oracle
+        where = "asked alone" if case.model.as_is else "in process"
+        self.context.say("compute the answers to expect under load", f"{len(data.ids)} samples {where}")
+        size = min(self.deployment.max_batch_size, len(data.ids))
+        return answer_check(case, data, oracle, size, limits)

@@ -16,7 +16,8 @@ from tritonproof.measure.measurement import Measurement
 from tritonproof.record import files
 from tritonproof.record.schema import Efficiency, LoadPoint, LoadResult, best_of
 from tritonproof.run import record_file
-from tritonproof.run.case_run import CaseRun, Role
+from tritonproof.run.case_run import CaseRun
+from tritonproof.run.context import Role
 from tritonproof.run.converted_source import ConvertedSource
 from tritonproof.run.measuring import ready
 from tritonproof.settings.case_settings import deployment_of

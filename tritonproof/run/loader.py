@@ -2,16 +2,16 @@
 
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from tritonproof.base.errors import NotAvailableError
+from tritonproof.frameworks import pytorch
+from tritonproof.measure.load_data import LoadData, input_data
 from tritonproof.record import schema
 from tritonproof.record.schema import Deployment, Scenario
+from tritonproof.run.context import CaseContext, Source
+from tritonproof.run.once import forget, once
 from tritonproof.serve.backends import check_supported, serving_of
 from tritonproof.spec import Arrays
-
-if TYPE_CHECKING:
-    from tritonproof.run.case_run import CaseRun
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,10 @@ class Loaded:
 class Loader:
     """Loads the case of a run, and knows how it is loaded now."""
 
-    run: "CaseRun"
+    context: CaseContext
+    source: Source
+    deployment: Deployment
+    """The case's own settings."""
     loaded: Loaded | None = None
     was_under_load: bool = False
     """Whether the case has been under load since it was loaded."""
@@ -39,48 +42,66 @@ class Loader:
     @property
     def serving(self) -> schema.Serving | None:
         """The record's entry of the server, with the case's backend; None before the case is loaded."""
-        backend = self.run.source.backend if self.loaded is None else self.loaded.backend
-        return serving_of(self.run.server, backend, self.run.settings.shared_memory) if backend else None
+        backend = self.source.backend if self.loaded is None else self.loaded.backend
+        shared_memory = self.context.settings.shared_memory
+        return serving_of(self.source.server, backend, shared_memory) if backend else None
+
+    @once
+    def load_data(self) -> LoadData:
+        source = self.source
+        data = input_data(source.case.model, source.samples, source.server.scratch)
+        return self.context.enter_context(data)
+
+    def leave_gpu(self) -> None:
+        """Free this process's models from the GPU's memory, which servers need; they reopen on use."""
+        if self.context.requested.target.device == "cuda":
+            forget(self.source, "oracle")
+            forget(self.context.model_run, "framework_model")
+            pytorch.release_gpu_memory()
 
     def load(self, scenario: Scenario, deployment: Deployment | None = None) -> Loaded:
         """Load the case for a scenario, with its own settings or others, unless it is loaded like that. A
         model of --repository is loaded in one way for both scenarios."""
-        run, new_deployment = self.run, deployment or self.run.deployment
-        run.leave_gpu()
-        run.server.check_running()
+        source, new_deployment = self.source, deployment or self.deployment
+        self.leave_gpu()
+        source.server.check_running()
         loaded = self.loaded
         if loaded is not None and (loaded.scenario, loaded.deployment) == (scenario, new_deployment):
             return loaded
         self.loaded, self.was_under_load = None, False  # nothing is loaded if the next steps fail
-        check_supported(run.server, run.case)
-        backend, self.starts[scenario], first_answer = run.source.load_and_ask(scenario, new_deployment)
+        check_supported(source.server, source.case)
+        backend, self.starts[scenario], first_answer = source.load_and_ask(scenario, new_deployment)
         self.loaded = Loaded(scenario, new_deployment, backend, first_answer)
         return self.loaded
 
     def check_may_reload(self) -> None:
         """Raise NotAvailableError if the case's server is not to load models again."""
-        if self.run.settings.triton.kind == "remote":
+        if self.context.settings.triton.kind == "remote":
             what = "models are not reloaded on a server that others may use"
-            raise NotAvailableError(what, where=self.run.case)
+            raise NotAvailableError(what, where=self.source.case)
 
     def reload(self) -> float:
         """Unload the case and load it again in the same way; returns the seconds of loading."""
-        run, loaded = self.run, self.loaded
+        source, loaded = self.source, self.loaded
         self.loaded, self.was_under_load = None, False
-        run.server.unload(run.server.name_of(run.case))
+        source.server.unload(source.server.name_of(source.case))
         started = time.monotonic()
         if loaded is None:  # by its server's start
-            run.source.load("online", run.deployment)
+            source.load("online", self.deployment)
         else:
-            backend = run.source.load(loaded.scenario, loaded.deployment)
+            backend = source.load(loaded.scenario, loaded.deployment)
             self.loaded = Loaded(loaded.scenario, loaded.deployment, backend)
         return time.monotonic() - started
 
     def timed_answer(self, batch: int) -> tuple[float, Arrays]:
         """Send a request of `batch` copies of the first sample; returns its seconds and its answer."""
-        run = self.run
-        rows = {name: values[[0] * batch] for name, values in run.samples.read([0]).items()}
-        started = time.monotonic()
-        outputs = run.server.infer(run.server.name_of(run.case), run.case.model, rows)
-        elapsed_s = time.monotonic() - started
-        return elapsed_s, {output: values for output, values in outputs.items() if values is not None}
+        return timed_answer(self.source, batch)
+
+
+def timed_answer(source: Source, batch: int) -> tuple[float, Arrays]:
+    """Send a request of `batch` copies of the first sample; returns its seconds and its answer."""
+    rows = {name: values[[0] * batch] for name, values in source.samples.read([0]).items()}
+    started = time.monotonic()
+    outputs = source.server.infer(source.server.name_of(source.case), source.case.model, rows)
+    elapsed_s = time.monotonic() - started
+    return elapsed_s, {output: values for output, values in outputs.items() if values is not None}

@@ -81,7 +81,7 @@ def evaluate(run: CaseRun) -> Evaluation:
 def _through_server(
     run: CaseRun, samples: Samples, batch: int, comparison: StageComparison | None = None
 ) -> StageAnswers:
-    run.leave_gpu()
+    run.loader.leave_gpu()
     on_progress = functools.partial(run.say, "evaluate through Triton")
     with run.hold_machine(exclusive=False):
         return evaluate_through_server(run.server, run.case, samples, batch, on_progress, comparison)
