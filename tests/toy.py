@@ -41,11 +41,8 @@ def samples(count: int = 40) -> Samples:
     """Labelled samples from `toy-000` on; the label is the index of the 1."""
     labels = np.random.default_rng(1).integers(0, CLASSES, count)
     images = np.eye(CLASSES, dtype=np.float32)[labels]
-    return Samples(
-        ids=[f"toy-{i:03d}" for i in range(count)],
-        read=lambda indices: {INPUT: images[list(indices)]},
-        labels=labels,
-    )
+    ids = [f"toy-{i:03d}" for i in range(count)]
+    return Samples(ids, lambda indices: {INPUT: images[list(indices)]}, labels)
 
 
 def network(inputs: Arrays) -> Arrays:

@@ -191,13 +191,8 @@ def distance(kept: Arrays, _labels: Any, framework: Arrays) -> np.ndarray:
     return (kept["classes"] != framework["classes"]).astype(float)
 
 
-TO_FRAMEWORK = toy.metric(
-    name="error to framework",
-    score=distance,
-    limits={"fp32": Limit(0.01, "chosen")},
-    better="lower",
-    labelled=False,
-)
+LIMIT = {"fp32": Limit(0.01, "chosen")}
+TO_FRAMEWORK = toy.metric(name="distance", score=distance, limits=LIMIT, better="lower", labelled=False)
 
 
 def test_every_metric_must_pass() -> None:
@@ -212,7 +207,7 @@ def test_unlabelled_data_is_judged_against_framework_alone(metrics: tuple[Any, .
 
     result = ledger(toy.case(toy.model(metrics=metrics)), unlabelled, stages(100, 100, 90), labelled=False)
 
-    assert [score.metric for score in result.scores] == ["error to framework"][:scores]
+    assert [score.metric for score in result.scores] == ["distance"][:scores]
     assert (result.disagreements[1].count, result.passed) == (10, False)
 
 

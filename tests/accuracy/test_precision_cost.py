@@ -18,6 +18,7 @@ from tritonproof.accuracy.precision_cost import (
     emulated_precision,
     inferred_limits,
     inferred_precision,
+    least_agreement,
     limits_per_answer,
     stage_limits,
 )
@@ -218,6 +219,10 @@ def test_whole_numbers_show_no_precision() -> None:
     """Customer ids up to 256 are numbers of BF16 too."""
     assert inferred_precision([{"ids": np.arange(200, dtype=np.float32)}]) == ""
     assert inferred_precision([{"labels": np.arange(200)}]) == ""
+
+
+def test_count_of_changed_decisions_may_be_two_deviations_and_three_more() -> None:
+    assert least_agreement(0.96, 600) == pytest.approx(1 - (36 + 2 * 6 + 3) / 600)
 
 
 def test_limit_of_an_element_has_a_floor() -> None:

@@ -91,13 +91,9 @@ def history(
             values[planted[at] :] += generator.choice((-0.03, 0.03))
         speeds = 1000 * np.exp(values)
         bounds = np.stack([speeds, speeds * (1 - 1.96 * errors), speeds * (1 + 1.96 * errors)], axis=1)
+        case = f"cpu-model{number // 10:02d}-micro-onnx-fp32"
         history_rows += [
-            row(
-                run,
-                at=at,
-                case=f"cpu-model{number // 10:02d}-micro-onnx-fp32",
-                figures={"throughput_per_s": (value, low, high)},
-            )
+            row(run, at=at, case=case, figures={"throughput_per_s": (value, low, high)})
             for run, (value, low, high) in enumerate(bounds.tolist())
         ]
     return history_rows, planted
