@@ -11,9 +11,8 @@ from google.protobuf import text_format
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
 from tritonproof.base.errors import AccuracyError
-from tritonproof.gates.conversations import compare_conversations
+from tritonproof.gates.conversations import Answers, Message, compare_conversations
 from tritonproof.models import all_models
-from tritonproof.serve.messages import Answers, Message
 from tritonproof.serve.server import Server
 from tritonproof.spec import Exchange, Model, Samples, Tensor
 from tritonproof.user_models.model_from_config import sequences_at_once

@@ -72,6 +72,7 @@ def test_without_a_server(server):
 def test_with_a_bug():
     return 1 / 0
 
+@pytest.mark.step("accuracy")
 def test_elsewhere():
     raise NotAvailableError("needs an A100", fix="find one")
 

@@ -34,7 +34,7 @@ machine_peak.peak_per_s = peak_per_s
 def run(run):
     client = SimpleNamespace(is_server_live=lambda **_limits: process.poll() is None)
     process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
-    run.server = Server("embedded", "127.0.0.1:1", "2.51.0", None, client, process=process)
+    vars(run.source)["server"] = Server("embedded", "127.0.0.1:1", "2.51.0", None, client, process=process)
     yield run
     process.kill()
     process.wait()

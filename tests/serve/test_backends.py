@@ -25,14 +25,13 @@ from tritonproof.host.targets import CPU, recognise
 from tritonproof.models import all_models
 from tritonproof.serve.backends import (
     backend_library,
-    check_supported,
     local_backends,
     pool_options,
     server_variables,
     serves_natively,
 )
 from tritonproof.serve.command import server_environment
-from tritonproof.serve.server import Server
+from tritonproof.serve.server import Server, check_supported
 from tritonproof.serve.server_spec import ContainerImage, ServerKind, ServerSpec, parse_server
 from tritonproof.spec import Case
 

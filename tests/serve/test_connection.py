@@ -26,6 +26,7 @@ from tests.toy import samples_of
 from tritonproof.accuracy.expected import AnswerLimits
 from tritonproof.base.errors import InputError, NotAvailableError, ProofError, SetupError
 from tritonproof.build.builds import BuiltModel
+from tritonproof.gates.conversations import Message, converse
 from tritonproof.gates.declared import send
 from tritonproof.gates.served import ServedModel
 from tritonproof.host.activity import CpuTime
@@ -45,7 +46,6 @@ from tritonproof.serve.connection import (
     wait_while_busy,
 )
 from tritonproof.serve.launch import check_accepts_models, connect, serve
-from tritonproof.serve.messages import Message, converse
 from tritonproof.serve.server import Server
 from tritonproof.serve.server_spec import ServerSpec
 from tritonproof.serve.shared_memory import shared_region

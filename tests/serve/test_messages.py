@@ -9,10 +9,10 @@ from tritonclient.utils import triton_to_np_dtype
 
 from tests.user_models.repositories import COUNTING_DOWN, IN_PARTS, SUMMING, config, write_model
 from tritonproof.base.errors import ProofError
-from tritonproof.gates.conversations import compare_conversations
+from tritonproof.gates.conversations import Message, compare_conversations, converse
 from tritonproof.run.first_request import send_first_request
 from tritonproof.serve.launch import serve
-from tritonproof.serve.messages import Message, converse, raw_content, values_of
+from tritonproof.serve.messages import raw_content, values_of
 from tritonproof.serve.server import Server
 from tritonproof.serve.server_spec import ServerSpec
 from tritonproof.spec import Model, Samples, Tensor

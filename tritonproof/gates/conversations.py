@@ -2,17 +2,20 @@
 those of another server?"""
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
-from typing import Literal
+import queue
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 
 from tritonproof.accuracy.compare_answers import MIN_NOISE, NOISE_FACTOR, compare, typical_difference
 from tritonproof.accuracy.expected import Answer, AnswerLimits, expect_by_signature, single_answer
-from tritonproof.base.errors import AccuracyError
+from tritonproof.base.errors import AccuracyError, ProofError
 from tritonproof.gates.declared import fault_in
 from tritonproof.record.schema import Conversation, GateResult
-from tritonproof.serve.messages import Answers, Message, converse, sequence_of, undeclared
+from tritonproof.serve.connection import REQUEST_S, HangsError, grpc_client
+from tritonproof.serve.messages import inputs_of, read_output, undeclared
 from tritonproof.serve.server import Server
 from tritonproof.spec import Arrays, Model, Samples
 
@@ -23,6 +26,72 @@ _MAX_NOISE = 2e-3
 
 _Replies = Mapping[tuple[int, int], Arrays]
 """The answers by the numbers of their request and of themselves, from 0."""
+
+Answers = list[dict[str, np.ndarray]]
+"""The answers to a request, in order of arrival: outputs by name, as on the wire."""
+
+
+@dataclass(frozen=True)
+class Message:
+    rows: Arrays
+    """The inputs, [1, ...] each."""
+    sequence: int = 1
+    """The number of its sequence, for a model with sequences."""
+    is_first: bool = True
+    is_last: bool = True
+
+
+def sequence_of(steps: Sequence[Arrays], number: int) -> list[Message]:
+    last = len(steps) - 1
+    return [Message(rows, number, place == 0, place == last) for place, rows in enumerate(steps)]
+
+
+def converse(server: Server, model: Model, messages: Sequence[Message]) -> list[Answers]:
+    """All answers to each request, sent once the last is answered. Raises ProofError without all of them."""
+    client = grpc_client(server.address, server.access)
+    received: queue.SimpleQueue[tuple[Any, Exception | None]] = queue.SimpleQueue()
+    try:
+        client.start_stream(lambda result, error: received.put((result, error)))
+        answers = []
+        for message in messages:
+            sequence = {
+                "sequence_id": message.sequence,
+                "sequence_start": message.is_first,
+                "sequence_end": message.is_last,
+            }
+            client.async_stream_infer(
+                model.name,
+                inputs_of(model, message.rows),
+                enable_empty_final_response=True,
+                **(sequence if model.exchange == "sequence" else {}),
+            )
+            answers.append(list(_answers(server, model.name, received)))
+        return answers
+    finally:
+        client.stop_stream(cancel_requests=True)
+        client.close()
+
+
+def _answers(
+    server: Server, name: str, received: "queue.SimpleQueue[tuple[Any, Exception | None]]"
+) -> Iterator[dict[str, np.ndarray]]:
+    """The answers to a request, up to the one marked as the last."""
+    while True:
+        try:
+            result, error = server.wait_for(lambda: received.get(timeout=REQUEST_S))
+            problem = "" if error is None else f"a request failed: {error}"
+        except queue.Empty:
+            problem = f"a request was not answered to its end within {REQUEST_S:.0f} s"
+        except HangsError as hangs:
+            problem = f"a request was not answered to its end: {hangs.what}"
+        if problem:
+            raise ProofError(f"{problem}{server.log_tail()}", where=name)
+        response = result.get_response()
+        if response.outputs:
+            read = {output.name: read_output(result, output.name) for output in response.outputs}
+            yield {output: values for output, values in read.items() if values is not None}
+        if response.parameters["triton_final_response"].bool_param:
+            return
 
 
 def compare_conversations(

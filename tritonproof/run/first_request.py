@@ -5,7 +5,7 @@ import time
 from dataclasses import dataclass
 
 from tritonproof.base.errors import InputError, NotAvailableError, ProofError
-from tritonproof.serve.messages import Message, converse, sequence_of
+from tritonproof.gates.conversations import Message, converse, sequence_of
 from tritonproof.serve.server import Server
 from tritonproof.spec import Arrays, Model, Samples
 from tritonproof.user_models.network_samples import VARIABLE_LENGTHS, synthetic_samples

@@ -10,7 +10,7 @@ from tritonproof.record import schema
 from tritonproof.record.schema import Deployment, Scenario
 from tritonproof.run.context import CaseContext, Source
 from tritonproof.run.once import forget, once
-from tritonproof.serve.backends import check_supported, serving_of
+from tritonproof.serve.server import check_supported, serving_of
 from tritonproof.spec import Arrays
 
 

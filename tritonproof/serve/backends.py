@@ -5,19 +5,14 @@ import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tritonproof.base.errors import NotAvailableError
 from tritonproof.build.in_process import has_large_tensors
 from tritonproof.frameworks import tensorrt
 from tritonproof.host.machine import tf32_environment
-from tritonproof.record.schema import Deployment, Serving
-from tritonproof.serve import server_spec
+from tritonproof.record.schema import Deployment
 from tritonproof.serve.server_spec import ContainerImage, ServerKind, ServerSpec
 from tritonproof.spec import Case, Format
-
-if TYPE_CHECKING:
-    from tritonproof.serve.server import Server
 
 TENSORRT_BACKEND = "tensorrt"
 """The name of Triton's own backend for TensorRT engines."""
@@ -95,21 +90,6 @@ def pool_options(case: Case, deployment: Deployment, gpus: int = 1) -> list[str]
     return [f"--pinned-memory-pool-byte-size={pinned}", *cuda_options]
 
 
-def check_supported(server: "Server", case: Case) -> None:
-    """Raise NotAvailableError if the server's own backend would use one of the case's GPUs alone, or if its
-    TensorRT is not the version that builds the engine, in all its parts. The suite's runtime reads engines
-    with the TensorRT that builds them, and the server judges an unknown version."""
-    image, is_ours = server.image, server.kind in ("docker", "local")
-    if not is_ours or not serves_natively(server.kind, server.backends, case.format):
-        return
-    release, fixed = server_spec.release_of(image, server.version), server_spec.TENSORRT_ON_ANY_GPU_SINCE
-    if case.accelerator == "trt" and case.gpus > 1 and release is not None and release.name < fixed:
-        limitation = f"ONNX Runtime's TensorRT accelerator uses the first GPU alone in Triton {release.name}"
-        raise NotAvailableError(f"{limitation}; from {fixed} on it uses each")
-    if case.format.backend == TENSORRT_BACKEND and (refusal := why_refused(tensorrt_of(server.kind, image))):
-        raise refusal
-
-
 def why_refused(reads: str | None) -> NotAvailableError | None:
     """The error for an engine that a server with TensorRT `reads` would refuse; None if it reads it."""
     built_by = tensorrt.installed()
@@ -127,13 +107,3 @@ def tensorrt_of(kind: ServerKind, image: ContainerImage | None) -> str | None:
         return image.tensorrt
     # In NVIDIA's container this process has the image's variables too.
     return os.environ.get("TRT_VERSION") if kind == "local" else None
-
-
-def serving_of(server: "Server", backend: str, shared_memory: str) -> Serving:
-    """What a record says about a server and its backend. The suite's runtimes use the machine's libraries."""
-    image = server.image
-    name, digest = (image.name, image.digest) if image else (None, None)
-    versions = server_spec.libraries(server.version, image, tensorrt_of(server.kind, image), server.backends)
-    if backend == "python":
-        versions = {}
-    return Serving(server.kind, server.version, backend, shared_memory, name, digest, versions)

@@ -18,10 +18,10 @@ from tritonproof.build.configuration import config_json, model_config
 from tritonproof.build.in_process import engine_folder
 from tritonproof.host import activity, scratch
 from tritonproof.host.process import how_ended, stop
-from tritonproof.record.schema import Deployment, Scenario
+from tritonproof.record.schema import Deployment, Scenario, Serving
 from tritonproof.safe_io.files import below_an_error, end_of, files_in
-from tritonproof.serve import connection
-from tritonproof.serve.backends import serves_natively, tensorrt_of
+from tritonproof.serve import connection, server_spec
+from tritonproof.serve.backends import TENSORRT_BACKEND, serves_natively, tensorrt_of, why_refused
 from tritonproof.serve.connection import PLAIN, Access, client_error, error_text, is_unimplemented
 from tritonproof.serve.container import container_process
 from tritonproof.serve.messages import inputs_of, read_output
@@ -311,3 +311,28 @@ def tail_of(log: Path | None) -> str:
     reasons = [line for line in lines[:-_LOG_LINES] if _REASON.match(line)]
     shown = [*reasons[-_REASONS:], *lines[-_LOG_LINES:]]
     return below_an_error([f"the end of {log}:", *shown]) if shown else ""
+
+
+def check_supported(server: Server, case: Case) -> None:
+    """Raise NotAvailableError if the server's own backend would use one of the case's GPUs alone, or if its
+    TensorRT is not the version that builds the engine, in all its parts. The suite's runtime reads engines
+    with the TensorRT that builds them, and the server judges an unknown version."""
+    image, is_ours = server.image, server.kind in ("docker", "local")
+    if not is_ours or not serves_natively(server.kind, server.backends, case.format):
+        return
+    release, fixed = server_spec.release_of(image, server.version), server_spec.TENSORRT_ON_ANY_GPU_SINCE
+    if case.accelerator == "trt" and case.gpus > 1 and release is not None and release.name < fixed:
+        limitation = f"ONNX Runtime's TensorRT accelerator uses the first GPU alone in Triton {release.name}"
+        raise NotAvailableError(f"{limitation}; from {fixed} on it uses each")
+    if case.format.backend == TENSORRT_BACKEND and (refusal := why_refused(tensorrt_of(server.kind, image))):
+        raise refusal
+
+
+def serving_of(server: Server, backend: str, shared_memory: str) -> Serving:
+    """What a record says about a server and its backend. The suite's runtimes use the machine's libraries."""
+    image = server.image
+    name, digest = (image.name, image.digest) if image else (None, None)
+    versions = server_spec.libraries(server.version, image, tensorrt_of(server.kind, image), server.backends)
+    if backend == "python":
+        versions = {}
+    return Serving(server.kind, server.version, backend, shared_memory, name, digest, versions)
