@@ -72,6 +72,9 @@ def test_without_a_server(server):
 def test_with_a_bug():
     return 1 / 0
 
+def test_of_no_case():
+    raise NotAvailableError("a bug")
+
 @pytest.mark.step("accuracy")
 def test_elsewhere():
     raise NotAvailableError("needs an A100", fix="find one")
@@ -128,8 +131,7 @@ def test_failures_reach_exit_status_and_junit(either: Run) -> None:
     assert {name: kind for name, kind in kinds.items() if kind is not None} == {
         "test_accuracy": "accuracy",
         "test_slower": "speed",
-        "test_without_a_server": "infrastructure",
-        "test_with_a_bug": "infrastructure",
+        **dict.fromkeys(("test_without_a_server", "test_with_a_bug", "test_of_no_case"), "infrastructure"),
     }
 
 
@@ -244,7 +246,7 @@ def test_failures_are_annotated_at_their_tests_worst_first(either: Run) -> None:
     assert lines[0].startswith(
         f"::error file={either.folder.name}/benchmarks/test_all.py,line={line},title=accuracy"
     )
-    assert len(lines) == 4
+    assert len(lines) == 5
 
 
 def test_annotation_is_escaped_and_names_only_repository_files() -> None:
