@@ -123,7 +123,7 @@ def _score(
         if metric.better == "lower":
             fraction, sign = 1 / fraction, -1
         # FP32's rounding, a millionth, hardly breaks a tie, so no loss is chance.
-        chance = 0.0 if precision == "fp32" else chance_of_a_change(per_sample[0], per_sample[-1])
+        chance = 0.0 if precision == "fp32" else critical_change(per_sample[0], per_sample[-1])
         worst, source = fraction * framework, f"{fraction:.1%} of the framework's score on the same samples"
         if not meets(metric.better, framework - sign * chance, worst):
             worst = framework - sign * chance
@@ -133,7 +133,7 @@ def _score(
     return Score(metric.name, metric.better, framework, converted, last, tuple(limits), passed)
 
 
-def chance_of_a_change(before: np.ndarray, after: np.ndarray) -> float:
+def critical_change(before: np.ndarray, after: np.ndarray) -> float:
     """How far the mean of the items' scores, [items], moves by chance, one-sided in 95 % of draws, if each
     item that changed might as well have changed the other way: the paired permutation test by its normal
     approximation, and for right and wrong answers McNemar's test."""

@@ -117,7 +117,7 @@ def compare_conversations(
         in_turns = send(server, model, list(itertools.chain.from_iterable(pairs)))[::2]
         difference = _difference(first, _replies(in_turns), noise, "beside another sequence")
     if not difference:
-        _check_declared(model, first)
+        _require_declared(model, first)
     if not first:
         difference = "no request got any answer"
     kind: Literal["sequence", "decoupled"] = "sequence" if is_sequence else "decoupled"
@@ -148,7 +148,7 @@ def _replies(answers: Sequence[Answers]) -> _Replies:
     return {(number, place): row for number, rows in enumerate(answers) for place, row in enumerate(rows)}
 
 
-def _check_declared(model: Model, replies: _Replies) -> None:
+def _require_declared(model: Model, replies: _Replies) -> None:
     """Raise AccuracyError for an output that is not as declared. Answers may have any number of rows, and
     lack some outputs."""
     declared = {tensor.name: tensor for tensor in model.outputs}

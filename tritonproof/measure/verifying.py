@@ -29,7 +29,7 @@ _MAX_BYTES = 256 << 20
 """The most bytes of a batch in process of several rows."""
 
 
-def answer_check(
+def make_answer_check(
     case: Case, data: LoadData, oracle: Callable[[Arrays], Arrays], batch: int, limits: AnswerLimits
 ) -> AnswerCheck:
     """The check against the converted model's answers to the load data, in batches of `batch` rows."""

@@ -13,7 +13,7 @@ from tritonproof.accuracy.precisions import tolerance_of
 from tritonproof.accuracy.stages import StageAnswers, evaluate_in_process
 from tritonproof.gates.served import AnswersAlone, CheckedGate, ServedModel, ask_one_by_one
 from tritonproof.measure.job import AnswerCheck
-from tritonproof.measure.verifying import answer_check
+from tritonproof.measure.verifying import make_answer_check
 from tritonproof.record import schema
 from tritonproof.run.context import CaseContext
 from tritonproof.run.loader import Loaded, Loader
@@ -123,4 +123,4 @@ class Correctness:
         where = "asked alone" if case.model.as_is else "in process"
         self.context.say("compute the answers to expect under load", f"{len(data.ids)} samples {where}")
         size = min(self.deployment.max_batch_size, len(data.ids))
-        return answer_check(case, data, oracle, size, limits)
+        return make_answer_check(case, data, oracle, size, limits)
