@@ -33,9 +33,7 @@ def test_points_are_measured_with_the_machine_to_ourselves() -> None:
 def test_reloaded_case_is_cold() -> None:
     source: Any = SimpleNamespace(case="net", load=lambda *_: "python")
     source.server = SimpleNamespace(unload=str, name_of=str)
-    loader = Loader(
-        source, source, DEPLOYMENT, Loaded("offline", DEPLOYMENT, "onnx", {}), was_under_load=True
-    )
+    loader = Loader(source, source, Loaded("offline", DEPLOYMENT, "onnx", {}), was_under_load=True)
     loader.reload()
     assert (loader.loaded, loader.was_under_load) == (Loaded("offline", DEPLOYMENT, "python"), False)
 

@@ -23,6 +23,7 @@ from tritonproof.serve.as_is import LoadedModel, load_model
 from tritonproof.serve.messages import undeclared
 from tritonproof.serve.server import Server
 from tritonproof.settings.available_models import AvailableModels, labelled_samples, samples_in_folder
+from tritonproof.settings.case_settings import deployment_of
 from tritonproof.spec import Arrays, Case, Model, Samples
 from tritonproof.user_models import model_from_config
 from tritonproof.user_models.model_repository import link_repository
@@ -34,6 +35,7 @@ class AsIsSource:
 
     case: Case
     """The case, completed by what only the server knew: inputs, outputs, batches."""
+    deployment: Deployment
     server: Server
     loaded: LoadedModel
     build: BuiltModel
@@ -141,7 +143,8 @@ def serve_as_is(context: CaseContext) -> Iterator[AsIsSource]:
         if name in available.labels and name in available.samples:
             labelled = labelled_samples(model, available.samples[name], available.labels[name])
         build = as_build(case, loaded, as_served)
-        yield AsIsSource(case, server, loaded, build, first_request, labelled)
+        deployment = deployment_of(case, settings)
+        yield AsIsSource(case, deployment, server, loaded, build, first_request, labelled)
 
 
 def _load_and_ask(

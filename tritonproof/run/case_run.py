@@ -22,7 +22,7 @@ from tritonproof.run.loader import Loader
 from tritonproof.run.model_run import ModelRun
 from tritonproof.run.once import is_made, once
 from tritonproof.serve.server import Server
-from tritonproof.settings.case_settings import deployment_of, load_points
+from tritonproof.settings.case_settings import load_points
 from tritonproof.spec import Case, Samples
 
 
@@ -53,7 +53,7 @@ class CaseRun(CaseContext):
     @once
     def loader(self) -> Loader:
         """What loads the case on its server."""
-        return Loader(self.context, self.source, self.deployment)
+        return Loader(self.context, self.source)
 
     @once
     def correctness(self) -> Correctness:
@@ -82,9 +82,9 @@ class CaseRun(CaseContext):
     def server(self) -> Server:
         return self.source.server
 
-    @once
+    @property
     def deployment(self) -> Deployment:
-        return deployment_of(self.case, self.settings)
+        return self.source.deployment
 
     @property
     def stamp(self) -> schema.Machine:

@@ -22,6 +22,7 @@ from tritonproof.ratios import MAX_LOADINGS, loading_is_slower
 from tritonproof.record.schema import BaselineComparison, GateResult, ServedSide
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.converted_source import ConvertedSource
+from tritonproof.run.loader import timed_answer
 from tritonproof.serve.server import warnings_in
 
 
@@ -64,7 +65,7 @@ def reloader(run: CaseRun, baseline: CaseRun) -> Callable[[], None] | None:
         run.say("load both builds anew")
         for side in random.sample(sides, len(sides)):
             side.loader.reload()
-            side.loader.timed_answer(1)
+            timed_answer(side.source, 1)
 
     return load
 
@@ -154,6 +155,6 @@ def _loads_in_turns(run: CaseRun, baseline: CaseRun) -> tuple[list[float], list[
     while len(current_s) < most and (not current_s or loading_is_slower(current_s, baseline_s)):
         for side, loadings_s in ((run, current_s), (baseline, baseline_s)):
             load_s = side.loader.reload()
-            answer_s = side.loader.timed_answer(1)[0] if side.case.model.exchange == "single" else 0.0
+            answer_s = timed_answer(side.source, 1)[0] if side.case.model.exchange == "single" else 0.0
             loadings_s.append(round(load_s + answer_s, 3))
     return current_s, baseline_s

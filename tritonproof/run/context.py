@@ -28,6 +28,10 @@ class Source(Protocol):
         """The samples of all requests."""
 
     @property
+    def deployment(self) -> Deployment:
+        """The case's own settings."""
+
+    @property
     def backend(self) -> str:
         """The backend of a model that its server has loaded already; "" for one that it has not."""
 

@@ -32,7 +32,7 @@ class Correctness:
     """Whether its answers are the baseline's, and what else differs."""
 
     def __post_init__(self) -> None:
-        self.source, self.deployment = self.loader.source, self.loader.deployment
+        self.source, self.deployment = self.loader.source, self.loader.source.deployment
         self.hold_machine = self.context.hold_machine
 
     @property

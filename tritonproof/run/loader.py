@@ -31,8 +31,6 @@ class Loader:
 
     context: CaseContext
     source: Source
-    deployment: Deployment
-    """The case's own settings."""
     loaded: Loaded | None = None
     was_under_load: bool = False
     """Whether the case has been under load since it was loaded."""
@@ -62,7 +60,7 @@ class Loader:
     def load(self, scenario: Scenario, deployment: Deployment | None = None) -> Loaded:
         """Load the case for a scenario, with its own settings or others, unless it is loaded like that. A
         model of --repository is loaded in one way for both scenarios."""
-        source, new_deployment = self.source, deployment or self.deployment
+        source, new_deployment = self.source, deployment or self.source.deployment
         self.leave_gpu()
         source.server.check_running()
         loaded = self.loaded
@@ -87,15 +85,11 @@ class Loader:
         source.server.unload(source.server.name_of(source.case))
         started = time.monotonic()
         if loaded is None:  # by its server's start
-            source.load("online", self.deployment)
+            source.load("online", source.deployment)
         else:
             backend = source.load(loaded.scenario, loaded.deployment)
             self.loaded = Loaded(loaded.scenario, loaded.deployment, backend)
         return time.monotonic() - started
-
-    def timed_answer(self, batch: int) -> tuple[float, Arrays]:
-        """Send a request of `batch` copies of the first sample; returns its seconds and its answer."""
-        return timed_answer(self.source, batch)
 
 
 def timed_answer(source: Source, batch: int) -> tuple[float, Arrays]:

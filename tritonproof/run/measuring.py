@@ -17,6 +17,7 @@ from tritonproof.measure.verifying import verifying
 from tritonproof.record.schema import LoadPoint, LoadResult, WarmUp, best_of
 from tritonproof.run import comparing
 from tritonproof.run.case_run import CaseRun
+from tritonproof.run.loader import timed_answer
 from tritonproof.user_models.model_from_config import warmup_batch
 
 Save = Callable[[Sequence[LoadResult]], object]
@@ -36,7 +37,7 @@ def ready(run: CaseRun, points: Mapping[LoadPoint, float] | Sequence[LoadPoint])
     with run.hold_machine(exclusive=True):
         if not isinstance(points, Mapping):
             run.say(f"measure {scenario}", "first request of each batch size")
-            points = {point: run.loader.timed_answer(point.batch)[0] for point in points}
+            points = {point: timed_answer(run.source, point.batch)[0] for point in points}
         yield [run.job(point, points[point], check) for point in points]
 
 
@@ -107,7 +108,7 @@ def measure_warm_up(run: CaseRun) -> WarmUp:
     run.loader.load("online")
     run.say("load the model again", "time its first request")
     with run.hold_machine(exclusive=True):
-        return compare_requests(run.loader.reload, lambda: run.loader.timed_answer(batch)[0], batch)
+        return compare_requests(run.loader.reload, lambda: timed_answer(run.source, batch)[0], batch)
 
 
 def compare_requests(load: Callable[[], object], ask: Callable[[], float], batch: int) -> WarmUp:

@@ -23,6 +23,7 @@ from tritonproof.record import files
 from tritonproof.record.schema import LoadPoint, Search
 from tritonproof.run import record_file
 from tritonproof.run.case_run import CaseRun
+from tritonproof.run.loader import timed_answer
 from tritonproof.safe_io.files import MAX_SETTINGS_BYTES
 from tritonproof.safe_io.files import text as text_of
 from tritonproof.search import candidates, fastest
@@ -46,7 +47,7 @@ def search(run: CaseRun) -> Iterator[Search]:
         searched.load(candidate)
         key = candidate, point.batch
         if key not in request_s:
-            request_s[key] = run.loader.timed_answer(point.batch)[0]
+            request_s[key] = timed_answer(run.source, point.batch)[0]
         return run.job(point, request_s[key], run.correctness.answer_check)
 
     def say(step: str, detail: str = "") -> None:

@@ -8,6 +8,7 @@ from tritonproof.measure.usage import Usage, read_usage, watch
 from tritonproof.record.quantities import DURATION
 from tritonproof.record.schema import LoadPoint, Soak
 from tritonproof.run.case_run import CaseRun
+from tritonproof.run.loader import timed_answer
 from tritonproof.run.measuring import ready
 from tritonproof.settings.case_settings import load_points
 
@@ -29,7 +30,7 @@ def soak(run: CaseRun) -> Soak:
         under_load = keep_under_load(job, duration_s, read, on_progress=on_progress)
 
         loadings = reload_repeatedly(
-            lambda: (run.loader.reload(), run.loader.timed_answer(1)),
+            lambda: (run.loader.reload(), timed_answer(run.source, 1)),
             duration_s,
             read,
             most=max(LOADINGS, 2 * heaps),
