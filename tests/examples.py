@@ -73,8 +73,8 @@ def load(scenario: str, size: int, throughput_per_s: float, **changes: Any) -> L
 
 def comparison(**changes: Any) -> schema.SpeedComparison:
     """A load point that is significantly slower than in another build, by a tenth."""
-    ratio, passes, chance = Estimate(0.9, 0.88, 0.92), 8, 1e-6
-    slower = schema.SpeedComparison("HEAD~1", "interleaved", ratio, 0.03, "failed", passes, None, chance, 1)
+    ratio, passes, p_value = Estimate(0.9, 0.88, 0.92), 8, 1e-6
+    slower = schema.SpeedComparison("HEAD~1", "interleaved", ratio, 0.03, "failed", passes, None, p_value, 1)
     return structs.replace(slower, **changes)
 
 

@@ -1,4 +1,4 @@
-"""Ratios of speeds with intervals, and how surely one is slower, from passes in pairs or at two times."""
+"""Ratios of speeds with intervals, and tests whether one is slower, from passes in pairs or at two times."""
 
 import functools
 import math
@@ -12,7 +12,7 @@ Speeds = Sequence[float] | np.ndarray
 """The speed in each pass, in any unit, [passes]."""
 MIN_PAIRS = 6
 """The fewest pairs for a ratio: with fewer, no interval of ranks covers 95 %."""
-FALSE_ALARMS = 0.01
+FALSE_ALARM_RATE = 0.01
 """The largest share of runs of a build against itself that call any of its load points slower."""
 MIN_PASSES = 2
 """The fewest passes of each side for a ratio of two times: one has no spread."""
@@ -45,15 +45,15 @@ def paired_ratio(speeds: Speeds, reference: Speeds, confidence: float = CONFIDEN
 @functools.cache
 def _up_to(count: int) -> np.ndarray:
     """The cumulative distribution of Wilcoxon's T+ for `count` pairs, [values]."""
-    chances = np.ones(1)
-    for rank in range(1, count + 1):  # a rank is in the sum, or not, with the same chance
-        chances = np.convolve(chances, [0.5, *np.zeros(rank - 1), 0.5])
-    return np.cumsum(chances)
+    probabilities = np.ones(1)
+    for rank in range(1, count + 1):  # a rank is in the sum, or not, with the same probability
+        probabilities = np.convolve(probabilities, [0.5, *np.zeros(rank - 1), 0.5])
+    return np.cumsum(probabilities)
 
 
 def paired_p_value(speeds: Speeds, reference: Speeds, limit: float) -> float:
-    """The chance of pairs this slow or slower if the true ratio is `limit`: Wilcoxon's test, one-sided. It is
-    at least 2^-pairs, however slow they are, so few pairs show nothing among many points."""
+    """The p-value of pairs this slow if the true ratio is `limit`: Wilcoxon's one-sided test. It is at least
+    2^-pairs, however slow they are, so few pairs show nothing among many points."""
     differences = np.log(speeds) - np.log(reference) - np.log(limit)
     first, second = np.triu_indices(len(differences))
     above = int(((differences[first] + differences[second]) >= 0).sum())
@@ -61,7 +61,7 @@ def paired_p_value(speeds: Speeds, reference: Speeds, limit: float) -> float:
 
 
 def unpaired_p_value(speeds: Speeds, reference: Speeds, limit: float) -> float:
-    """The chance of passes this slow, at two times, if the true ratio is `limit`: Welch's test, one-sided."""
+    """The p-value of passes this slow, at two times, if the true ratio is `limit`: Welch's one-sided test."""
     from scipy import stats  # slow to import, and collecting tests imports this module
 
     logs = np.log(speeds) - np.log(limit), np.log(reference)
@@ -70,15 +70,15 @@ def unpaired_p_value(speeds: Speeds, reference: Speeds, limit: float) -> float:
     return float(stats.ttest_ind(*logs, equal_var=False, alternative="less").pvalue)
 
 
-def shown_by_holm(chances: Sequence[float], level: float) -> list[bool]:
-    """Which comparisons, given each one's chance of a false alarm, show a difference. At most `level` of all
-    runs have any false alarm, however the comparisons depend on each other: Holm (1979)."""
-    is_shown = [False] * len(chances)
-    for done, index in enumerate(sorted(range(len(chances)), key=lambda position: chances[position])):
-        if chances[index] > level / (len(chances) - done):
+def significant_by_holm(p_values: Sequence[float], level: float) -> list[bool]:
+    """Which comparisons, given the p-value of each, show a difference. At most `level` of all runs have any
+    false alarm, however the comparisons depend on each other: Holm (1979)."""
+    is_significant = [False] * len(p_values)
+    for done, index in enumerate(np.argsort(p_values, kind="stable")):
+        if p_values[index] > level / (len(p_values) - done):
             break
-        is_shown[index] = True
-    return is_shown
+        is_significant[index] = True
+    return is_significant
 
 
 def unpaired_ratio(speeds: Speeds, reference: Speeds) -> Estimate:

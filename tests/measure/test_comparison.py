@@ -149,7 +149,7 @@ def test_more_points_need_more_pairs(speed: float, pairs: int, points: int, verd
     """Points share one alarm in 100 runs, and half of a point's share is for its last look."""
     one = compared(speed, pairs, points)
     assert (one.verdict, one.passes, one.seconds_to_settle) == (verdict, pairs, None)
-    assert compared(0.5, 9, points).chance == 2 * 2**-9
+    assert compared(0.5, 9, points).p_value == 2 * 2**-9
 
 
 @pytest.mark.parametrize(("points", "looks"), [(1, [16, 32, 64, 128]), (1000, [32, 64, 128])])
@@ -160,7 +160,7 @@ def test_first_look_is_later_among_more_points(points: int, looks: list[int]) ->
 
 
 def test_proven_points_leave_their_share_to_the_others() -> None:
-    """Twelve points share one allowed chance: the smallest must keep to a twelfth of it, the last to all."""
+    """Twelve points share one false alarm rate: the smallest must keep to a twelfth of it, the last to all."""
     slow, very_slow = compared(0.5, 10, 12), compared(0.5, 16, 12)
     assert slow.verdict == "inconclusive"
     assert {one.verdict for one in with_verdicts([slow, *[very_slow] * 11])} == {"failed"}

@@ -143,7 +143,7 @@ def test_answers_folder_without_these_models_is_a_usage_error(
     assert is_refused or len(collected.names) > 1
 
 
-SLOWER = {"comparison": examples.comparison(passes=16, chance=0.0001)}
+SLOWER = {"comparison": examples.comparison(passes=16, p_value=0.0001)}
 WRONG = {"answers": VerifiedAnswers(100, 1, 10, 1.0)}
 
 

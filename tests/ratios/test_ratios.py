@@ -1,4 +1,4 @@
-"""Ratios of speeds and the chances that one is slower, against SciPy's tests and the limit's meaning;
+"""Ratios of speeds and the p-values of one being slower, against SciPy's tests and the limit's meaning;
 test_intervals.py simulates their intervals and verdicts."""
 
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from tritonproof.ratios import (
     loading_is_slower,
     paired_p_value,
     paired_ratio,
-    shown_by_holm,
+    significant_by_holm,
     unpaired_p_value,
     unpaired_ratio,
 )
@@ -21,11 +21,11 @@ MINE, THEIRS = [9.0, 9.4, 8.9, 9.2, 9.1, 9.05], [10.0, 10.3, 9.8, 10.1, 10.2, 9.
 
 
 @pytest.mark.parametrize("limit", [0.8, 0.905, 0.97])
-@pytest.mark.parametrize("chance", [unpaired_p_value, paired_p_value])
-def test_limit_is_a_share_of_other_speed(chance: Callable[..., float], limit: float) -> None:
-    assert chance(MINE, THEIRS, limit) == pytest.approx(chance(np.array(MINE) / limit, THEIRS, 1.0))
-    assert chance(MINE, THEIRS, limit) == pytest.approx(chance(MINE, np.array(THEIRS) * limit, 1.0))
-    assert chance(MINE, THEIRS, 0.8) > 0.99 > 0.016 > chance(MINE, THEIRS, 0.97)
+@pytest.mark.parametrize("p_value", [unpaired_p_value, paired_p_value])
+def test_limit_is_a_share_of_other_speed(p_value: Callable[..., float], limit: float) -> None:
+    assert p_value(MINE, THEIRS, limit) == pytest.approx(p_value(np.array(MINE) / limit, THEIRS, 1.0))
+    assert p_value(MINE, THEIRS, limit) == pytest.approx(p_value(MINE, np.array(THEIRS) * limit, 1.0))
+    assert p_value(MINE, THEIRS, 0.8) > 0.99 > 0.016 > p_value(MINE, THEIRS, 0.97)
 
 
 def test_passes_without_spread_are_certain() -> None:
@@ -36,10 +36,12 @@ def test_passes_without_spread_are_certain() -> None:
     assert ratio.low == ratio.value == ratio.high == pytest.approx(0.8)
 
 
-def test_holm_correction_decides_several_chances() -> None:
-    assert shown_by_holm([0.004, 0.012, 0.04], 0.05) == [True, True, True]
-    assert shown_by_holm([0.04, 0.004, 0.026], 0.05) == [False, True, False], "0.026 is above a half of 0.05"
-    assert shown_by_holm([0.02, 0.03, 0.04], 0.05) == [False, False, False]
+def test_holm_correction_decides_several_p_values() -> None:
+    assert significant_by_holm([0.004, 0.012, 0.04], 0.05) == [True, True, True]
+    assert significant_by_holm([0.04, 0.004, 0.026], 0.05) == [False, True, False], (
+        "0.026 is above a half of 0.05"
+    )
+    assert significant_by_holm([0.02, 0.03, 0.04], 0.05) == [False, False, False]
 
 
 @pytest.mark.parametrize("confidence", [0.5, 0.95, 0.98])
@@ -58,7 +60,7 @@ def test_rank_interval_matches_its_confidence(confidence: float) -> None:
     assert ratio.value == pytest.approx(np.exp(np.median(means)))
 
 
-def test_paired_chance_matches_exact_signed_ranks() -> None:
+def test_paired_p_value_matches_exact_signed_ranks() -> None:
     logs = np.array([-0.3, 0.1, -0.25, -0.2, 0.05, -0.15])
     expected = stats.wilcoxon(logs, alternative="less", method="exact").pvalue
 
@@ -67,12 +69,12 @@ def test_paired_chance_matches_exact_signed_ranks() -> None:
 
 def test_unequal_variances_are_compared_by_welch() -> None:
     mine, theirs = [9.0, 9.8, 8.4, 9.6, 8.9, 9.3], [9.70, 9.71, 9.69]
-    chance = unpaired_p_value(mine, theirs, 1.0)
+    p_value = unpaired_p_value(mine, theirs, 1.0)
 
     first, second = np.log(mine), np.log(theirs)
     error = np.sqrt(first.var(ddof=1) / 6 + second.var(ddof=1) / 3)
     freedom = error**4 / ((first.var(ddof=1) / 6) ** 2 / 5 + (second.var(ddof=1) / 3) ** 2 / 2)
-    assert chance == pytest.approx(stats.t.cdf((first.mean() - second.mean()) / error, freedom))
+    assert p_value == pytest.approx(stats.t.cdf((first.mean() - second.mean()) / error, freedom))
 
 
 def test_start_up_is_slower_by_a_time_that_somebody_notices() -> None:

@@ -15,7 +15,7 @@ from tritonproof.record import per_sample as sample_files
 from tritonproof.record.schema import Accuracy, Disagreement, Limit, Score, agrees, meets, within_limits
 from tritonproof.spec import Case, FrameworkModel, Metric, Model, Samples
 
-CHANCE_DEVIATIONS = 1.645
+ONE_SIDED_95 = 1.645
 """How many standard deviations of chance among the samples that differ a loss may take: one-sided, 95 %.
 
 If a precision loses as many near ties as it gains, two of 500 samples, FP16's share alone fails a right build
@@ -123,10 +123,10 @@ def _score(
         if metric.better == "lower":
             fraction, sign = 1 / fraction, -1
         # FP32's rounding, a millionth, hardly breaks a tie, so no loss is chance.
-        chance = 0.0 if precision == "fp32" else critical_change(per_sample[0], per_sample[-1])
+        critical = 0.0 if precision == "fp32" else critical_change(per_sample[0], per_sample[-1])
         worst, source = fraction * framework, f"{fraction:.1%} of the framework's score on the same samples"
-        if not meets(metric.better, framework - sign * chance, worst):
-            worst = framework - sign * chance
+        if not meets(metric.better, framework - sign * critical, worst):
+            worst = framework - sign * critical
             source += ", or what chance makes of those that differ: paired test, 95 %"
         limits.append(Limit(worst, source))
     passed = all(meets(metric.better, last, limit.value) for limit in limits)
@@ -138,7 +138,7 @@ def critical_change(before: np.ndarray, after: np.ndarray) -> float:
     item that changed might as well have changed the other way: the paired permutation test by its normal
     approximation, and for right and wrong answers McNemar's test."""
     changes = (after - before).astype(np.float64)
-    return CHANCE_DEVIATIONS * float(np.sqrt((changes**2).sum())) / len(changes)
+    return ONE_SIDED_95 * float(np.sqrt((changes**2).sum())) / len(changes)
 
 
 def item_ids(samples: Samples) -> Sequence[str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from msgspec import structs
 
-from tritonproof.ratios import FALSE_ALARMS, Speeds, paired_p_value, paired_ratio, shown_by_holm
+from tritonproof.ratios import FALSE_ALARM_RATE, Speeds, paired_p_value, paired_ratio, significant_by_holm
 from tritonproof.record.schema import Estimate, SpeedComparison, Verdict
 
 FIRST_LOOK = 8
@@ -18,7 +18,7 @@ SUSPECT_CONFIDENCE = 0.8
 """Confidence of the interval by which a p99 looks longer, so that more pairs are measured. In simulation this
 finds 97 of 100 tails that are half as long again; 0.95 finds 90, and 0.5 no more than 98."""
 LAST_SHARE = 0.5
-"""The last look's share of a point's chance of a false alarm. The looks after 8, 16, 32, 64 and 128 pairs
+"""The last look's share of a point's false alarm rate. The looks after 8, 16, 32, 64 and 128 pairs
 have the rest, each in proportion to its pairs: early alarms need strong evidence, and cost the last look
 little (O'Brien and Fleming, 1979)."""
 MAX_PAIRS = 128
@@ -36,7 +36,7 @@ class ComparisonPlan:
     allowed_slowdown: float
     """How much slower than the baseline this build may be, as a fraction."""
     points: int = 1
-    """How many load points the whole run compares, which share its chance of a false alarm."""
+    """How many load points the whole run compares, which share its false alarm rate."""
 
 
 def verdict(ratio: Estimate, allowed_slowdown: float) -> Verdict:
@@ -61,10 +61,10 @@ def seconds_to_settle(ratio: Estimate, allowed_slowdown: float, spent_s: float) 
 
 def compare_pairs(current: Speeds, baseline: Speeds, plan: ComparisonPlan, spent_s: float) -> SpeedComparison:
     """Compare two builds that were measured in turns; `spent_s` is the time of both."""
-    allowed, alarms = plan.allowed_slowdown, FALSE_ALARMS / plan.points
-    ratio, chance = paired_ratio(current, baseline), _chance(current, baseline, plan, LAST_SHARE)
+    allowed, level = plan.allowed_slowdown, FALSE_ALARM_RATE / plan.points
+    ratio, p_value = paired_ratio(current, baseline), _p_value(current, baseline, plan, LAST_SHARE)
     outcome: Verdict = "passed" if verdict(ratio, allowed) == "passed" else "inconclusive"
-    if chance <= alarms:
+    if p_value <= level:
         outcome = "failed"
     return SpeedComparison(
         baseline_name=plan.baseline_name,
@@ -74,7 +74,7 @@ def compare_pairs(current: Speeds, baseline: Speeds, plan: ComparisonPlan, spent
         verdict=outcome,
         passes=len(current),
         seconds_to_settle=seconds_to_settle(ratio, allowed, spent_s) if outcome == "inconclusive" else None,
-        chance=chance,
+        p_value=p_value,
         points=plan.points,
     )
 
@@ -82,13 +82,15 @@ def compare_pairs(current: Speeds, baseline: Speeds, plan: ComparisonPlan, spent
 def with_verdicts(comparisons: Sequence[SpeedComparison]) -> list[SpeedComparison]:
     """The comparisons of points that were measured together, with the verdicts that they allow together.
 
-    Each point alone has an even share of the run's FALSE_ALARMS. Points measured together pool their shares:
-    once one is shown to be slower, the others share what it does not need (Holm).
+    Each point alone has an even share of the run's FALSE_ALARM_RATE. Points measured together pool their
+    shares: once one is shown to be slower, the others share what it does not need (Holm).
     """
     if not comparisons:
         return []
-    share = FALSE_ALARMS * len(comparisons) / max(comparison.points for comparison in comparisons)
-    slower = shown_by_holm([comparison.chance for comparison in comparisons], min(share, FALSE_ALARMS))
+    share = FALSE_ALARM_RATE * len(comparisons) / max(comparison.points for comparison in comparisons)
+    slower = significant_by_holm(
+        [comparison.p_value for comparison in comparisons], min(share, FALSE_ALARM_RATE)
+    )
     return [
         structs.replace(comparison, verdict="failed", seconds_to_settle=None) if is_slower else comparison
         for comparison, is_slower in zip(comparisons, slower, strict=True)
@@ -96,17 +98,17 @@ def with_verdicts(comparisons: Sequence[SpeedComparison]) -> list[SpeedCompariso
 
 
 def with_p99(comparison: SpeedComparison, current_ms: Speeds, baseline_ms: Speeds) -> SpeedComparison:
-    """Add the comparison of the p99 latencies of the passes, [passes] each. Another FALSE_ALARMS of the runs
-    call any point's p99 longer by chance, and each point has an even share of it. There is only one look, see
-    `is_settled`."""
+    """Add the comparison of the p99 latencies of the passes, [passes] each. Another FALSE_ALARM_RATE of the
+    runs call any point's p99 longer by chance, and each point has an even share of it. There is only one
+    look, see `is_settled`."""
     limit = 1 - comparison.allowed_slowdown
-    chance = paired_p_value(1 / np.array(current_ms), 1 / np.array(baseline_ms), limit)
-    longer = chance <= FALSE_ALARMS / comparison.points
+    p_value = paired_p_value(1 / np.array(current_ms), 1 / np.array(baseline_ms), limit)
+    longer = p_value <= FALSE_ALARM_RATE / comparison.points
     return structs.replace(comparison, p99_ratio=paired_ratio(current_ms, baseline_ms), p99_is_longer=longer)
 
 
-def _chance(current: Speeds, baseline: Speeds, plan: ComparisonPlan, share: float) -> float:
-    """The chance to call a build slower that is just as slow as allowed, over all looks."""
+def _p_value(current: Speeds, baseline: Speeds, plan: ComparisonPlan, share: float) -> float:
+    """The probability to call a build slower that is just as slow as allowed, over all looks."""
     return min(1.0, paired_p_value(current, baseline, 1 - plan.allowed_slowdown) / share)
 
 
@@ -123,4 +125,4 @@ def is_settled(
         limit = 1 / (1 - plan.allowed_slowdown)
         return p99_ms is None or paired_ratio(*p99_ms, SUSPECT_CONFIDENCE).low <= limit
     share = (1 - LAST_SHARE) * count / (2 * MAX_PAIRS)
-    return count <= MAX_PAIRS and _chance(current, baseline, plan, share) <= FALSE_ALARMS / plan.points
+    return count <= MAX_PAIRS and _p_value(current, baseline, plan, share) <= FALSE_ALARM_RATE / plan.points

@@ -613,8 +613,8 @@ class SpeedComparison(Struct, frozen=True):
     """The passes of each build in the ratio."""
     seconds_to_settle: Annotated[Number | None, SPEED]
     """Estimated further measuring time until the interval is off the limit; None if it is."""
-    chance: Annotated[Share, SPEED]
-    """The chance of a ratio this low or lower for a build just as slow as allowed, over all looks here."""
+    p_value: Annotated[Share, SPEED]
+    """The probability of a ratio this low for a build just as slow as allowed, over all looks here."""
     points: Counted
     """The load points that the run compared; any of them has `failed` by mistake in at most 1 of 100 runs."""
     p99_ratio: Annotated[Estimate | None, SPEED] = None

@@ -11,13 +11,13 @@ from tritonproof.reports.tables.baseline import baseline_sentence, baseline_verd
 from tritonproof.reports.text.publishable import publishable
 
 SIDE = ServedSide("2.51.0", "", 0.0, (3.5, 4.0), {"memory of the server": 2.0**20})
-FIVE_PERCENT = {"verdict": "failed", "ratio": examples.estimate(0.95, 0.01), "chance": 1e-6}
+FIVE_PERCENT = {"verdict": "failed", "ratio": examples.estimate(0.95, 0.01), "p_value": 1e-6}
 
 
 FAST: dict[str, Any] = {
     "verdict": "passed",
     "ratio": examples.estimate(1.0),
-    "chance": 1.0,
+    "p_value": 1.0,
     "p99_ratio": examples.estimate(1.01),
 }
 OPEN: dict[str, Any] = FAST | {"verdict": "inconclusive"}

@@ -10,7 +10,7 @@ from tritonproof.reports.text.load_point import comparison_text, comparison_verd
 
 def comparison(**changes: Any) -> SpeedComparison:
     """A build shown to be slower than the allowed 3 %, at the only point of its run."""
-    return examples.comparison(**({"passes": 16, "chance": 0.0001} | changes))
+    return examples.comparison(**({"passes": 16, "p_value": 0.0001} | changes))
 
 
 def test_wide_ratio_is_omitted_but_verdict_is_shown() -> None:

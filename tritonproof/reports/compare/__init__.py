@@ -81,7 +81,7 @@ class PairedScores:
     difference: float
     """Mean score of the second run less that of the first."""
     p_value: float
-    """The chance of a difference this large if chance decided which run each score came from."""
+    """The probability of a difference this large if chance decided which run each score came from."""
     lost: Sequence[str]
     """Ids of samples that the second run scored worse, the largest changes first."""
     gained: Sequence[str]
@@ -212,7 +212,7 @@ def _speeds(load: LoadResult) -> list[float]:
 
 def _with_verdicts(cases: Sequence[CaseChange], limit: float) -> list[CaseChange]:
     """The cases with the verdict on each point among all points: chance alone calls any point slower, or any
-    point faster, in at most ratios.FALSE_ALARMS of all comparisons."""
+    point faster, in at most ratios.FALSE_ALARM_RATE of all comparisons."""
     measured = [point for case in cases for point in case.points if point.ratio is not None]
     faster = [ratios.unpaired_p_value(_speeds(point.before), _speeds(point.after), 1.0) for point in measured]
     slower = [
@@ -220,8 +220,10 @@ def _with_verdicts(cases: Sequence[CaseChange], limit: float) -> list[CaseChange
     ]
     verdicts: dict[int, Verdict] = {}
     shown: Sequence[tuple[Verdict, Sequence[float]]] = (("passed", faster), ("failed", slower))
-    for verdict, chances in shown:
-        for point in itertools.compress(measured, ratios.shown_by_holm(chances, ratios.FALSE_ALARMS)):
+    for verdict, p_values in shown:
+        for point in itertools.compress(
+            measured, ratios.significant_by_holm(p_values, ratios.FALSE_ALARM_RATE)
+        ):
             verdicts[id(point)] = verdict
     judged = []
     for case in cases:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from tritonproof.base.sanitize import bold, code, italic, join_markdown
-from tritonproof.ratios import FALSE_ALARMS
+from tritonproof.ratios import FALSE_ALARM_RATE
 from tritonproof.record.quantities import GIVEN_SHARE, LATENCY, METRIC_CHANGES, P_VALUE, RATIO, THROUGHPUT
 from tritonproof.record.schema import Mark
 from tritonproof.reports.compare import CaseChange, Changes, PairedScores, PointChange, ScoreChange, Setting
@@ -110,9 +110,9 @@ def _legend(changes: Changes) -> list[str]:
             "Speed: the ratio is B over A, with Welch's 95 % interval of the passes on record, of each point "
             f"by itself; slower and faster are what is shown among {len(points)} points, so that chance "
             "alone calls any of them slower, or any of them faster, in at most "
-            f"{GIVEN_SHARE.text(FALSE_ALARMS)} of all comparisons (Holm's correction). It covers what varied "
-            "while each was measured, not what the machine changed in between: `--against` measures both in "
-            "turns."
+            f"{GIVEN_SHARE.text(FALSE_ALARM_RATE)} of all comparisons (Holm's correction). It covers what "
+            "varied while each was measured, not what the machine changed in between: `--against` measures "
+            "both in turns."
         )
     if any(isinstance(score.pairs, PairedScores) for case in changes.cases for score in case.scores):
         sentences.append(

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from tritonproof.ratios import FALSE_ALARMS
+from tritonproof.ratios import FALSE_ALARM_RATE
 from tritonproof.record import quantities, schema
 from tritonproof.record.quantities import COUNT, GIVEN_SHARE, LATENCY, RATIO, THROUGHPUT
 from tritonproof.reports.published import column_of, names_of
@@ -231,7 +231,7 @@ def comparison_table(records: Sequence[Publishable], scenario: str | None = None
         for load in (*record.loads, *record.hidden)
         if load.comparison and scenario in (None, load.scenario)
     ]
-    most_false = GIVEN_SHARE.text(FALSE_ALARMS)
+    most_false = GIVEN_SHARE.text(FALSE_ALARM_RATE)
     note = (
         f"Of runs that compare a build with itself, at most {most_false} call any of their points `slower` "
         "(Holm's correction for the number of points). Each interval is that of its point alone."

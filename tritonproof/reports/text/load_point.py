@@ -4,7 +4,7 @@ latency budget, the certified percentile, the marks."""
 import math
 from collections.abc import Iterator, Sequence
 
-from tritonproof.ratios import FALSE_ALARMS, FAR_MORE, MAX_LOADINGS, loading_is_slower
+from tritonproof.ratios import FALSE_ALARM_RATE, FAR_MORE, MAX_LOADINGS, loading_is_slower
 from tritonproof.record import schema
 from tritonproof.record.quantities import COUNT, DURATION, GIVEN_SHARE, LATENCY, LATENCY_BUDGET, MEMORY, RATIO
 
@@ -20,7 +20,7 @@ def comparison_verdict(comparison: schema.SpeedComparison) -> str:
     among = f" among the {comparison.points} points compared" if comparison.points > 1 else ""
     text = "not slower"
     if comparison.verdict == "failed":
-        shown = f"shown at {GIVEN_SHARE.text(1 - FALSE_ALARMS)}{among}"
+        shown = f"shown at {GIVEN_SHARE.text(1 - FALSE_ALARM_RATE)}{among}"
         text = f"slower than the {GIVEN_SHARE.text(comparison.allowed_slowdown)} allowed, {shown}"
     elif comparison.verdict == "inconclusive":
         text = "inconclusive"
