@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from tritonclient.utils import deserialize_bytes_tensor
 
 from tests import examples, toy
 from tests.accuracy.conftest import COUNT, Answer, Connect
@@ -19,6 +18,7 @@ from tritonproof.accuracy.through_server import evaluate_through_server, mixed_b
 from tritonproof.base.errors import AccuracyError, ProofError
 from tritonproof.record.schema import Accuracy, within_limits
 from tritonproof.reports.text.correctness import ledger_failures
+from tritonproof.serve import in_flight
 from tritonproof.spec import Arrays, Samples, Tensor, Tolerance
 
 CASE = toy.case()
@@ -63,13 +63,6 @@ def test_out_of_order_answers_match_their_samples(has_labels: bool, connect: Con
     assert progress[-1] == f"{COUNT} of {COUNT}"
 
 
-class Cut(Answer):
-    """Texts, the last of which claims more bytes than there are."""
-
-    def as_numpy(self, _name: str) -> np.ndarray:
-        return np.asarray(deserialize_bytes_tensor(b"\x04\x00\x00\x00text\x09\x00"))
-
-
 def repeating() -> Callable[[Answer], Answer]:
     """Answers the first request again and again."""
     first: list[str] = []
@@ -89,7 +82,7 @@ def repeating() -> Callable[[Answer], Answer]:
         repeating(),
         lambda answer: Answer(answer.id, {}),
         lambda answer: Answer(answer.id, {toy.OUTPUT: toy.rows([0, 1, 2, 3, 4])}),
-        lambda answer: Cut(answer.id, {}),
+        lambda answer: Answer(answer.id, {toy.OUTPUT: np.array([[b"text"]], object)}, cut=2),
         lambda answer: None if answer.id == "3" else answer,
     ],
     ids=["to no request", "twice", "without the output", "of another length", "cut off", "none in time"],
@@ -97,7 +90,7 @@ def repeating() -> Callable[[Answer], Answer]:
 def test_malformed_answer_is_an_error(
     change: Callable[[Answer], Answer | None], connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(through_server, "REQUEST_S", 0.3)
+    monkeypatch.setattr(in_flight, "REQUEST_S", 0.3)
     _, server = connect(change)
 
     with pytest.raises(ProofError):
@@ -106,11 +99,9 @@ def test_malformed_answer_is_an_error(
 
 def spoilt(change: Callable[[np.ndarray], np.ndarray], only: str = "") -> Callable[[Answer], Answer]:
     def spoil(answer: Answer) -> Answer:
-        values = answer.as_numpy(toy.OUTPUT)
-        assert values is not None
-        return (
-            Answer(answer.id, {toy.OUTPUT: np.asarray(change(values))}) if only in ("", answer.id) else answer
-        )
+        if only in ("", answer.id):
+            answer.outputs[toy.OUTPUT] = np.asarray(change(answer.outputs[toy.OUTPUT]))
+        return answer
 
     return spoil
 
@@ -195,9 +186,7 @@ def served_ledger(
     case = toy.case(toy.model(outputs=THREE), precision, tolerance)
 
     def change(answer: Answer) -> Answer:
-        sent = answer.as_numpy(toy.OUTPUT)
-        assert sent is not None
-        return Answer(answer.id, served({toy.INPUT: sent}))
+        return Answer(answer.id, dict(served({toy.INPUT: answer.outputs[toy.OUTPUT]})))
 
     _, server = connect(change)
     samples = toy.samples(COUNT)

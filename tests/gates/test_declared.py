@@ -15,8 +15,8 @@ from tritonproof.gates import declared
 from tritonproof.gates.declared import Reply
 from tritonproof.gates.served import AnswersBySample, GateContext, ServedModel, single_request_answers
 from tritonproof.measure.load_data import LoadData
-from tritonproof.measure.requests import infer_request
 from tritonproof.record.schema import GateResult
+from tritonproof.serve.messages import infer_request
 from tritonproof.spec import Arrays, Tensor
 
 REMAINING = (range(8, 11), range(11, 14))
@@ -80,7 +80,7 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
             return [Reply(message) for message in answers]
 
         monkeypatch.setattr(declared, "send", send)
-        return declared.check_declared(context_of(served, given_alone(served.sample_count))).result, sent
+        return declared.declared_gate(context_of(served, given_alone(served.sample_count))).result, sent
 
     return run
 
@@ -164,7 +164,7 @@ def test_every_answer_must_be_finite(gate: Gate, monkeypatch: pytest.MonkeyPatch
         LoadData(Path(), [f"row-{n}" for n in numbers], {"IN": np.zeros((3, 4))}) for numbers in REMAINING
     ]
 
-    result, _ = declared.check_declared(context_of(model(), {n: outputs_of(n) for n in range(8)}, remaining))
+    result, _ = declared.declared_gate(context_of(model(), {n: outputs_of(n) for n in range(8)}, remaining))
 
     assert result.requests == 5 + 6
     assert (f"row-{wrong}" in result.fault, bool(result.fault)) == (wrong is not None, wrong is not None)
@@ -173,7 +173,7 @@ def test_every_answer_must_be_finite(gate: Gate, monkeypatch: pytest.MonkeyPatch
 def test_answer_given_alone_must_have_every_output(gate: Gate) -> None:
     gate()
     lacking = context_of(model(), {**given_alone(), 7: {"OUT": np.ones(4)}})
-    assert "COUNT" in declared.check_declared(lacking).result.fault
+    assert "COUNT" in declared.declared_gate(lacking).result.fault
 
 
 def serve(monkeypatch: pytest.MonkeyPatch, *sizes: int) -> list[Any]:
@@ -193,7 +193,7 @@ def serve(monkeypatch: pytest.MonkeyPatch, *sizes: int) -> list[Any]:
 
 def test_batches_of_every_size_and_one_more_are_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     received = serve(monkeypatch, 1, 2, 3, 4)
-    result, _ = declared.check_largest_batch(GateContext(served_model(count=3), alone()))
+    result, _ = declared.largest_batch_gate(GateContext(served_model(count=3), alone()))
 
     assert (result.fault, result.requests) == ("", 5)
     contents = {request.inputs[0].shape[0]: request.raw_input_contents[0] for request in received}
@@ -220,7 +220,7 @@ def test_undeclared_batch_sizes_fail(
     monkeypatch: pytest.MonkeyPatch, largest: int, sizes: tuple[int, ...], wrong: int | None
 ) -> None:
     serve(monkeypatch, *sizes)
-    text = declared.check_largest_batch(GateContext(served_model(largest=largest), alone())).result.fault
+    text = declared.largest_batch_gate(GateContext(served_model(largest=largest), alone())).result.fault
 
     assert (f"a batch of {wrong}" in text) is (wrong is not None)
     assert bool(text) is (wrong is not None)
@@ -228,6 +228,6 @@ def test_undeclared_batch_sizes_fail(
 
 def test_model_without_batching_has_no_largest_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     received = serve(monkeypatch)
-    result, _ = declared.check_largest_batch(GateContext(served_model(batched=False), alone()))
+    result, _ = declared.largest_batch_gate(GateContext(served_model(batched=False), alone()))
 
     assert (result.fault, result.requests, received) == ("", 0, [])

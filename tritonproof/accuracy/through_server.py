@@ -1,26 +1,15 @@
 """The last stage: the answers to the evaluation data through the server, many requests in flight."""
 
-import functools
-import queue
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
 from tritonproof.accuracy.stages import StageAnswers, StageComparison, answers_at, keep_outputs
 from tritonproof.base.errors import AccuracyError, ProofError
-from tritonproof.serve.connection import REQUEST_S, HangsError, error_text
-from tritonproof.serve.messages import inputs_of, read_output, undeclared
+from tritonproof.serve.in_flight import IN_FLIGHT, IN_FLIGHT_BYTES, requests_in_flight
+from tritonproof.serve.messages import infer_request, response_outputs, undeclared
 from tritonproof.serve.server import Server
 from tritonproof.spec import Arrays, Case, OnProgress, Samples
-
-IN_FLIGHT = 64
-"""The most requests outstanding at once; the published scripts allow 128."""
-IN_FLIGHT_BYTES = 1 << 28
-"""The most bytes that all outstanding requests' tensors take; volumes of 50 MB go out a few at a time."""
-
-_Replies = queue.SimpleQueue[tuple[range, Arrays | Exception]]
-"""From tritonclient's threads to the evaluating one: a request's samples, and its outputs or the error."""
 
 
 def evaluate_through_server(
@@ -34,39 +23,34 @@ def evaluate_through_server(
     """Send all samples through the server once, in mixed batch sizes and with many requests in flight. Every
     output enters the `comparison` with that of the same file in process. Raises ProofError on the first
     request that fails or gets no answer in time."""
-    replies: _Replies = queue.SimpleQueue()
-    tensors = (*case.model.inputs, *case.model.outputs)
+    model, tensors = case.model, (*case.model.inputs, *case.model.outputs)
     most_rows = max(1, IN_FLIGHT_BYTES // sum(tensor.row_bytes for tensor in tensors))
-    parts: dict[int, Arrays] = {}
     batches = list(mixed_batches(len(samples), min(max_batch_size, most_rows)))
-    sent = set[range]()
-    done = 0
+    parts: dict[int, Arrays] = {}
+    sent = done = 0
+    with requests_in_flight(server, where=case) as in_flight:
 
-    def take(wait: bool) -> None:
-        nonlocal done
-        while wait or not replies.empty():
-            wait = False
-            indices, outputs = _next(replies, case, server)
-            sent.remove(indices)
-            for tensor in case.model.outputs:
-                if (problem := undeclared(tensor, outputs.get(tensor.name))) is not None:
-                    raise AccuracyError(f"an answer is not as the model's outputs are: {problem}", where=case)
-            parts[indices[0]] = keep_outputs("served", case.model, outputs, samples, indices)
+        def take() -> None:
+            nonlocal done
+            indices, answer = in_flight.next_answer()
+            outputs = _outputs(case, indices, answer)
+            parts[indices[0]] = keep_outputs("served", model, outputs, samples, indices)
             if comparison is not None:
                 comparison.add(outputs, indices)
             done += len(indices)
             on_progress(f"{done:,} of {len(samples):,}")
 
-    for indices in batches:
-        while len(sent) >= IN_FLIGHT or sum(map(len, sent)) + len(indices) > most_rows:
-            take(wait=True)
-        sent.add(indices)
-        _send(server, case, samples.read(indices), indices, replies)
-        take(wait=False)
-    while sent:
-        take(wait=True)
+        for indices in batches:
+            while in_flight.count >= IN_FLIGHT or sent - done + len(indices) > most_rows:
+                take()
+            request = infer_request(server.name_of(case), model, samples.read(indices))
+            request.id = str(indices.start)
+            in_flight.send(indices, request.SerializeToString())
+            sent += len(indices)
+        while in_flight.count:
+            take()
     in_order = [parts[start] for start in sorted(parts)]
-    return answers_at("served", case.model, in_order, requests=len(batches), comparison=comparison)
+    return answers_at("served", model, in_order, requests=len(batches), comparison=comparison)
 
 
 def mixed_batches(count: int, max_batch_size: int) -> Iterator[range]:
@@ -81,44 +65,16 @@ def mixed_batches(count: int, max_batch_size: int) -> Iterator[range]:
         start = stop
 
 
-def _next(replies: _Replies, case: Case, server: Server) -> tuple[range, Arrays]:
-    """The next answer, with its samples. Raises ProofError if the request failed, or none comes in time."""
-    try:
-        wait = functools.partial(replies.get, timeout=REQUEST_S)
-        indices, answer = server.wait_for(wait) if replies.empty() else replies.get()
-        if not isinstance(answer, Exception):
-            return indices, answer
-        problem = f"a request failed: {error_text(answer, REQUEST_S)}"
-    except queue.Empty:
-        problem = f"requests are left unanswered: Triton gave no answer for {REQUEST_S:.0f} s"
-    except HangsError as error:
-        problem = f"requests are left unanswered: {error.what}"
-    raise ProofError(f"{problem}{server.log_tail()}", where=str(case))
+def _outputs(case: Case, indices: range, answer: bytes) -> Arrays:
+    """The outputs in the answer to the request for some samples. Raises ProofError if it is the answer to
+    another request, or not as the model's outputs are."""
+    from tritonclient.grpc import service_pb2
 
-
-def _send(server: Server, case: Case, arrays: Arrays, indices: range, replies: _Replies) -> None:
-    from tritonclient.grpc import InferRequestedOutput
-
-    names, request_id = [tensor.name for tensor in case.model.outputs], str(indices.start)
-
-    def receive(result: Any, error: Exception | None) -> None:
-        try:
-            if error is not None:
-                raise error
-            if (answered := result.get_response().id) != request_id:
-                raise ProofError(f"Triton gave the answer to the request {answered!r}")
-            outputs = {name: values for name in names if (values := read_output(result, name)) is not None}
-            if not case.model.batched:
-                outputs = {name: values[None] for name, values in outputs.items()}
-            replies.put((indices, outputs))
-        except Exception as problem:  # noqa: BLE001 - the thread that waits raises it
-            replies.put((indices, problem))
-
-    server.client.async_infer(
-        server.name_of(case),
-        inputs_of(case.model, arrays),
-        receive,
-        outputs=[InferRequestedOutput(name) for name in names],
-        request_id=request_id,
-        client_timeout=REQUEST_S,
-    )
+    response = service_pb2.ModelInferResponse.FromString(answer)
+    if response.id != str(indices.start):
+        raise ProofError(f"Triton gave the answer to the request {response.id!r}", where=case)
+    outputs = response_outputs(response, batched=case.model.batched)
+    for tensor in case.model.outputs:
+        if (problem := undeclared(tensor, outputs.get(tensor.name))) is not None:
+            raise AccuracyError(f"an answer is not as the model's outputs are: {problem}", where=case)
+    return outputs

@@ -20,12 +20,12 @@ from tritonproof.accuracy.compare_answers import (
 )
 from tritonproof.accuracy.expected import Answer, AnswerLimits, ExpectedOutputs, expect_by_signature
 from tritonproof.accuracy.precision_cost import inferred_limits
-from tritonproof.accuracy.through_server import IN_FLIGHT, IN_FLIGHT_BYTES
 from tritonproof.host.locks import OnWait
 from tritonproof.measure.job import Job
 from tritonproof.measure.load_data import LoadData
 from tritonproof.measure.requests import ask_samples
 from tritonproof.record.schema import Accuracy, GateResult, LoadPoint, SameAnswers
+from tritonproof.serve.in_flight import IN_FLIGHT, IN_FLIGHT_BYTES
 from tritonproof.serve.server import Server
 from tritonproof.spec import Arrays, Model
 
@@ -54,7 +54,7 @@ class ServedModel:
     """Whether a load may change kernels: on a GPU libraries choose them by trying some."""
     least_noise: float = MIN_NOISE
     """How far answers may be apart in any case, as a share of the spread; the user may ask for more."""
-    as_is_device: str = ""
+    infers_precision_on: str = ""
     """The device, cpu or cuda, of a model whose precision only its answers show; empty if that is known."""
 
     @property
@@ -171,9 +171,9 @@ def ask_one_by_one(served: ServedModel) -> AnswersAlone:
 
 def limits_for(served: ServedModel, rows: AnswersBySample) -> AnswerLimits:
     """How far answers to one sample may differ if other kernels may compute them, as `rows` show it."""
-    if not served.as_is_device:
+    if not served.infers_precision_on:
         return served.limits
-    return inferred_limits(served.limits, rows.values(), served.as_is_device)
+    return inferred_limits(served.limits, rows.values(), served.infers_precision_on)
 
 
 def rows_of(answers: Iterable[Answer]) -> dict[int, Arrays]:

@@ -3,7 +3,6 @@
 import contextlib
 import itertools
 import math
-import queue
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -14,10 +13,11 @@ import numpy as np
 from tritonproof.accuracy.expected import Answer
 from tritonproof.base.errors import NotAvailableError, ProofError
 from tritonproof.measure.job import Job
-from tritonproof.serve.connection import REQUEST_S, HangsError, client_error, error_text, grpc_channel
-from tritonproof.serve.messages import request_of, response_outputs
+from tritonproof.serve.connection import client_error
+from tritonproof.serve.in_flight import requests_in_flight
+from tritonproof.serve.messages import infer_request, response_outputs
 from tritonproof.serve.shared_memory import cuda_region, shared_region, tensor_places
-from tritonproof.spec import Arrays, Model
+from tritonproof.spec import Arrays
 
 _NOT_WRITTEN = 0xFF
 """Fills an answer's place before its request is sent: NaN in every floating-point type, -1 in integers. So
@@ -25,8 +25,10 @@ what a server does not write is neither right nor left from an earlier answer.""
 _IN_FLIGHT_AT_A_RATE = 8
 _MAX_BYTES = 256 << 20
 """The most bytes of answers kept until they are compared."""
-_SOON_S = 1.0
-"""Seconds after which an answer under load is late."""
+_IF_ONE_FAILS = (
+    "the server's words, and the end of its log, tell why; where one of its processes was killed for want of "
+    "memory, use fewer instances (--deployment instances=1)"
+)
 
 RawAnswer = tuple[bytes, ...]
 """What is kept of an answer until it is read: the message, and its place in shared memory."""
@@ -59,45 +61,22 @@ def ask_samples(job: Job, batches: Sequence[np.ndarray], seconds: float | None =
 def closed_loop(job: Job, requests: Requests, seconds: float | None = None) -> list[tuple[int, RawAnswer]]:
     """Each answer with its request's number, in order of arrival; each client has a place for its answers.
     Each request is sent once, or for so many seconds. Raises ProofError if one fails."""
-    import grpc
-
     one_round = range(requests.count)
     numbers = iter(one_round) if seconds is None else itertools.cycle(one_round)
     deadline = math.inf if seconds is None else time.monotonic() + seconds
-    done: queue.SimpleQueue[tuple[int, int, Any]] = queue.SimpleQueue()
     answers: list[tuple[int, RawAnswer]] = []
-    sent, size = 0, 0
-    metadata = job.server.access.metadata
-    with grpc_channel(job.server.address, job.server.access) as channel:
-        send = channel.unary_unary("/inference.GRPCInferenceService/ModelInfer")
-
-        def start(number: int, slot: int) -> None:
-            future = send.future(requests.message(number, slot), timeout=REQUEST_S, metadata=metadata)
-            future.add_done_callback(lambda call: done.put((number, slot, call)))
-
-        for number in itertools.islice(numbers, job.point.concurrency or _IN_FLIGHT_AT_A_RATE):
-            start(number, sent)
-            sent += 1
-        while len(answers) < sent:
-            try:
-                try:
-                    number, slot, future = done.get(timeout=_SOON_S)
-                except queue.Empty:  # looking for a server that hangs costs a thread: only if it is late
-                    number, slot, future = job.server.wait_for(done.get)
-                answers.append((number, requests.keep(slot, future.result())))
-            except (grpc.RpcError, HangsError) as error:
-                reason = error_text(error, REQUEST_S)
-                raise ProofError(
-                    f"a request under load failed: {reason}{job.server.log_tail()}",
-                    where=f"{job.name}, {job.point}",
-                    fix="the server's words, and the end of its log, tell why; where one of its processes "
-                    "was killed for want of memory, use fewer instances (--deployment instances=1)",
-                ) from error
+    size, where = 0, f"{job.name}, {job.point}, under load"
+    with requests_in_flight(job.server, where=where, fix=_IF_ONE_FAILS) as in_flight:
+        for slot in range(job.point.concurrency or _IN_FLIGHT_AT_A_RATE):
+            if (number := next(numbers, None)) is not None:
+                in_flight.send((number, slot), requests.message(number, slot))
+        while in_flight.count:
+            (number, slot), message = in_flight.next_answer()
+            answers.append((number, requests.keep(slot, message)))
             size += sum(map(len, answers[-1][1]))
             further = next(numbers, None) if time.monotonic() < deadline and size < _MAX_BYTES else None
             if further is not None:
-                start(further, slot)
-                sent += 1
+                in_flight.send((further, slot), requests.message(further, slot))
     return answers
 
 
@@ -136,8 +115,7 @@ def in_messages(messages: Sequence[bytes], *, batched: bool = True) -> Requests:
     def read(kept: RawAnswer) -> Arrays:
         from tritonclient.grpc import service_pb2
 
-        outputs = response_outputs(service_pb2.ModelInferResponse.FromString(kept[0]))
-        return outputs if batched else {name: values[None] for name, values in outputs.items()}
+        return response_outputs(service_pb2.ModelInferResponse.FromString(kept[0]), batched=batched)
 
     count, keep = len(messages), lambda _slot, answer: (answer,)
     return Requests(count, lambda number, _slot: messages[number], keep, read)
@@ -146,12 +124,6 @@ def in_messages(messages: Sequence[bytes], *, batched: bool = True) -> Requests:
 def message_of(job: Job, inputs: Arrays) -> bytes:
     """A request with these inputs, [batch, ...] each, as it goes over the wire."""
     return bytes(infer_request(job.name, job.model, inputs).SerializeToString())
-
-
-def infer_request(name: str, model: Model, inputs: Arrays) -> Any:
-    """A ModelInferRequest with these inputs, [batch, ...] each, without that axis if the model has none."""
-    rows = inputs if model.batched else {key: values[0] for key, values in inputs.items()}
-    return request_of(name, model.inputs, rows, model.outputs)
 
 
 @contextlib.contextmanager

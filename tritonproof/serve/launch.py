@@ -70,7 +70,7 @@ def serve(
 
     A remote server stays unchanged. Raises SetupError if a part is missing, ProofError if it does not start.
     """
-    if spec.kind == "remote":
+    if spec.is_remote:
         with _remote_server(spec.location, spec.access) as server:
             yield server
         return

@@ -25,17 +25,18 @@ def inputs_of(model: Model, arrays: Arrays) -> list[Any]:
     return inputs
 
 
-def request_of(name: str, inputs: Iterable[Tensor], arrays: Arrays, outputs: Iterable[Tensor]) -> Any:
-    """A tritonclient.grpc.service_pb2.ModelInferRequest with those of the inputs that `arrays` have."""
+def infer_request(name: str, model: Model, arrays: Arrays) -> Any:
+    """A tritonclient.grpc.service_pb2.ModelInferRequest with a batch of those of the model's inputs that
+    `arrays` have, [batch, ...] each."""
     from tritonclient.grpc import service_pb2
 
     request = service_pb2.ModelInferRequest(model_name=name)
-    for tensor in inputs:
+    for tensor in model.inputs:
         if tensor.name in arrays:
-            values = arrays[tensor.name]
+            values = arrays[tensor.name] if model.batched else arrays[tensor.name][0]
             request.inputs.add(name=tensor.name, datatype=tensor.dtype, shape=values.shape)
             request.raw_input_contents.append(raw_content(values, tensor.dtype))
-    for tensor in outputs:
+    for tensor in model.outputs:
         request.outputs.add(name=tensor.name)
     return request
 
@@ -93,11 +94,12 @@ def undeclared(tensor: Tensor, values: np.ndarray | None) -> str | None:
     return None
 
 
-def response_outputs(response: Any) -> dict[str, np.ndarray]:
-    """The tensors of a ModelInferResponse by name, except those of the wrong length."""
+def response_outputs(response: Any, *, batched: bool = True) -> dict[str, np.ndarray]:
+    """The tensors of a ModelInferResponse by name, except those of the wrong length, [batch, ...] each; a
+    model that is not `batched` gives a batch of one."""
     arrays = {}
     for tensor, content in zip(response.outputs, response.raw_output_contents, strict=False):
         values = values_of(content, tensor.datatype, tensor.shape)
         if values is not None:
-            arrays[tensor.name] = values
+            arrays[tensor.name] = values if batched else values[None]
     return arrays

@@ -73,6 +73,10 @@ class Server:
     """Why this suite ended it early."""
 
     @property
+    def is_remote(self) -> bool:
+        return self.kind == "remote"
+
+    @property
     def url(self) -> str:
         """The value of `--triton` that names a remote server."""
         return self.access.url(self.address)
@@ -93,7 +97,7 @@ class Server:
         """Load a model under its case's name, in place of any of that name; returns the backend that serves
         it. Raises SetupError if the server takes no models, ProofError if the model does not load."""
         case, name, engines, files = built.case, self.name_of(built.case), "", None
-        if self.kind == "remote":
+        if self.is_remote:
             ways = [True, False] if case.format.backend else [False]
         else:
             ways = [serves_natively(self.kind, self.backends, case.format)]
@@ -103,7 +107,7 @@ class Server:
             config = model_config(case, deployment, native=native, scenario=scenario, engines=engines)
             config.name = name
             try:
-                if self.kind == "remote":
+                if self.is_remote:
                     # A sent model that is replaced while loaded stays in the server's /tmp for good.
                     self.unload(name)
                     code = () if native else ("model.py", "runtime.py")
@@ -134,7 +138,7 @@ class Server:
         try:
             self.wait_for(lambda: self.client.load_model(name, **options))
         except BaseException:
-            if self.kind == "remote":
+            if self.is_remote:
                 # The server finishes the load that nobody waits for any more, and then unloads the model.
                 with contextlib.suppress(Exception):
                     self.client.unload_model(name, client_timeout=self.timeouts.unload_s)
@@ -198,7 +202,7 @@ class Server:
 
     def forget_shared_memory(self) -> None:
         """Unregister what a killed client left, whose names nobody could use; not on a remote server."""
-        if self.kind == "remote":
+        if self.is_remote:
             return
         with contextlib.suppress(Exception):  # a server that is gone has forgotten it
             self.client.unregister_system_shared_memory(client_timeout=self.timeouts.answer_s)

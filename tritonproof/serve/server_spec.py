@@ -171,8 +171,13 @@ class ServerSpec:
     """A local program, a container's image (empty for the default), or HOST:PORT of a remote server."""
     access: Access = PLAIN
 
+    @property
+    def is_remote(self) -> bool:
+        """Whether somebody else runs it, perhaps for others too: it is never changed, nor are its models."""
+        return self.kind == "remote"
+
     def __str__(self) -> str:
-        if self.kind == "remote":
+        if self.is_remote:
             return self.access.url(self.location)
         return f"{self.kind}:{self.location}" if self.location else self.kind
 
@@ -220,7 +225,7 @@ def description(spec: ServerSpec) -> str:
     if spec.kind == "embedded":
         wheel = f"nvidia-pytriton {version_of('nvidia-pytriton') or 'missing'}"
         return f"Triton {EMBEDDED_TRITON} embedded ({wheel}), served by Python-backend runtimes"
-    if spec.kind == "remote":
+    if spec.is_remote:
         return f"Triton at {spec}"
     what = f"local {spec.location}" if spec.kind == "local" else f"container {image_of(spec)}"
     return f"{what}, native backends"

@@ -1,0 +1,68 @@
+"""Sends inference requests without waiting for the answer to each."""
+
+import contextlib
+import queue
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from tritonproof.base.errors import ProofError
+from tritonproof.serve.connection import REQUEST_S, HangsError, error_text, grpc_channel
+from tritonproof.serve.server import Server
+
+IN_FLIGHT = 64
+"""The most requests to send without an answer; the published scripts allow 128."""
+IN_FLIGHT_BYTES = 1 << 28
+"""The most bytes that their tensors take; volumes of 50 MB go out a few at a time."""
+_Key = TypeVar("_Key")
+_SOON_S = 1.0
+"""Seconds after which an answer is late."""
+
+
+@dataclass
+class RequestsInFlight(Generic[_Key]):
+    """The requests on a channel of their own, each with a key by which the sender knows its answer."""
+
+    server: Server
+    method: Any
+    """The call of gRPC that takes a ModelInferRequest as it goes over the wire."""
+    where: object
+    fix: str | None
+    count: int = 0
+    """How many are in flight."""
+    done: "queue.SimpleQueue[tuple[_Key, Any]]" = field(default_factory=queue.SimpleQueue)
+    """The keys of answered requests, with gRPC's calls; its threads put them here."""
+
+    def send(self, key: _Key, message: bytes) -> None:
+        """Send a request, a ModelInferRequest as it goes over the wire."""
+        call = self.method.future(message, timeout=REQUEST_S, metadata=self.server.access.metadata)
+        call.add_done_callback(lambda done: self.done.put((key, done)))
+        self.count += 1
+
+    def next_answer(self) -> tuple[_Key, bytes]:
+        """Wait for an answer: its request's key, and a ModelInferResponse as it came over the wire. Raises
+        ProofError if a request fails or the server hangs."""
+        import grpc
+
+        try:
+            try:
+                key, call = self.done.get(timeout=_SOON_S)
+            except queue.Empty:  # looking for a server that hangs costs a thread: only if it is late
+                key, call = self.server.wait_for(self.done.get)
+            answer = bytes(call.result())
+        except (grpc.RpcError, HangsError) as error:
+            reason = f"{error_text(error, REQUEST_S)}{self.server.log_tail()}"
+            raise ProofError(f"a request failed: {reason}", where=self.where, fix=self.fix) from error
+        self.count -= 1
+        return key, answer
+
+
+@contextlib.contextmanager
+def requests_in_flight(
+    server: Server, *, where: object, fix: str | None = None
+) -> Iterator[RequestsInFlight[Any]]:
+    """Send requests to a server for the length of a block; what is in flight at its end is cancelled. Errors
+    name `where` and the `fix`."""
+    with grpc_channel(server.address, server.access) as channel:
+        method = channel.unary_unary("/inference.GRPCInferenceService/ModelInfer")
+        yield RequestsInFlight(server, method, where, fix)
