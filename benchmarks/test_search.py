@@ -17,13 +17,12 @@ from tritonproof.run.searching import search
 @pytest.mark.step("search")
 def test_search(run: CaseRun, recorder: Recorder) -> None:
     """The winning configuration keeps the budget, and passes the tests of conversion and accuracy."""
-    is_converted = run.as_is_source is None
+    is_converted = not run.case.model.as_is
     if is_converted:
         recorder.keep(conversion=run.correctness.conversion)
     missing = run.correctness.accuracy_missing if is_converted else None
     with search(run) as result:
-        is_scored = run.as_is_source is None or run.as_is_source.labelled is not None
-        if is_scored and result.verdict != "failed":
+        if run.source.evaluated is not None and result.verdict != "failed":
             result = structs.replace(result, accuracy=evaluate(run).ledger)
         record = recorder.keep(search=result, accuracy_missing=missing)
     published = publishable(record)

@@ -149,7 +149,7 @@ def compare_conversion(
         evaluate_in_process(name, toy, how, given, batch, with_outputs=True)
         for name, how in (("framework", run), ("converted", converted))
     )
-    cost = measure_cost(one, precision, of, given, training, batch, emulated=emulated)
+    cost = measure_cost(toy, precision, of, given, training, batch, emulated=emulated)
     return conversion.compare_conversion(one, precision, framework, after, ids, cost, trained=of.trained)
 
 

@@ -326,6 +326,7 @@ class Case:
     format: Format
     accelerator: str | None
     precision: str
+    """The precision of the conversion; "" if unknown, as of every model of --repository."""
     gpus: int = 1
     """The number of GPUs that serve the model; 1 on a CPU too."""
 

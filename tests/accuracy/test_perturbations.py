@@ -162,7 +162,7 @@ def findings_of(
     onnx = next(format_ for format_ in all_formats() if format_.name == "onnx")
     case = Case(CPU, known, onnx, None, precision)
     training = functools.partial(model.samples, "training", None, None)
-    emulated = emulated_precision(case, precision, weights, training, count)
+    emulated = emulated_precision(known, precision, weights, training, count)
     assert emulated is not None, "a micro model has a network"
     rounded = emulated(inputs)
     results = []

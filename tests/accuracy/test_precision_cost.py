@@ -189,9 +189,8 @@ def test_int8_emulation_uses_only_training_samples() -> None:
         seen.extend(indices)
         return whole.read(indices)
 
-    case = Case(CPU, model, ONNX, None, "int8")
     training = dataclasses.replace(whole, ids=whole.ids[:16], read=load)
-    run = emulated_precision(case, "int8", weights_of(model), lambda: training, 16)
+    run = emulated_precision(model, "int8", weights_of(model), lambda: training, 16)
     assert run is not None
     count = len(seen)
     inputs = few(model, 4).read(range(4))

@@ -1,6 +1,6 @@
 """Each gate of the record has a check, in the order in which reports show them."""
 
-from tritonproof.gates.gate_checks import GATE_CHECKS
+from tritonproof.gates import GATE_CHECKS
 from tritonproof.record.schema import GATES
 
 

@@ -13,7 +13,7 @@ from msgspec import structs
 
 from tests.gates import stand_in
 from tests.gates.stand_in import ROWS
-from tritonproof.accuracy.expected import AnswerLimits
+from tritonproof.accuracy.expected import AnswerLimits, NumberLimits
 from tritonproof.base.errors import InputError
 from tritonproof.gates import recorded
 from tritonproof.gates.recorded import RecordedAnswers
@@ -24,7 +24,7 @@ from tritonproof.spec import Tensor
 
 TEXTS = np.array([[f"text {n}".encode()] for n in range(8)], object)
 LIMITS = AnswerLimits(0.01, 0.01, 1.0)
-FINE = AnswerLimits(0.5, 0.1, 0.98, by_output={"OUT": (0.01, 0.01)})
+FINE = AnswerLimits(0.5, 0.1, 0.98, by_output={"OUT": NumberLimits(0.01, 0.01)})
 
 
 def served_model(inputs: np.ndarray = ROWS, **changes: Any) -> ServedModel:
@@ -90,7 +90,7 @@ def test_looser_of_two_tolerances_applies_to_recorded_answers(
     path, answers = kept
     wide, wide_for_output = (
         AnswerLimits(0.5, 0.1, 0.98),
-        dataclasses.replace(FINE, by_output={"OUT": (0.5, 0.1)}),
+        dataclasses.replace(FINE, by_output={"OUT": NumberLimits(0.5, 0.1)}),
     )
     for limits, of_file, passes in (
         (LIMITS, LIMITS, False),

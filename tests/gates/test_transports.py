@@ -18,13 +18,13 @@ from tests.gates.answering_servers import (
     with_memory,
 )
 from tritonproof.gates.served import GateContext
-from tritonproof.gates.transports import check_transports
+from tritonproof.gates.transports import transports_gate
 
 
 @pytest.mark.parametrize("factor", [2.0, 2.5])
 def test_transport_with_different_answers_is_named(factor: float) -> None:
     with web_server(factor) as address, served_by(careful, address) as model:
-        result = check_transports(GateContext(model, ALONE)).result
+        result = transports_gate(GateContext(model, ALONE)).result
 
     assert result.tried == "gRPC, HTTP"
     assert ("HTTP" in result.fault, "gRPC " in result.fault.partition(":")[0]) == (factor != 2, False)
@@ -32,7 +32,7 @@ def test_transport_with_different_answers_is_named(factor: float) -> None:
 
 def test_refusing_transport_is_named() -> None:
     with served_by(careful) as model:
-        result = check_transports(GateContext(model, ALONE, shared_memory=True)).result
+        result = transports_gate(GateContext(model, ALONE, shared_memory=True)).result
 
     assert "gRPC with shared memory" in result.fault
 
@@ -44,7 +44,7 @@ def test_shared_memory_and_message_answers_are_equal(batched: bool, more: dict[s
     with with_memory(memory, batched=batched) as model:
         data = dataclasses.replace(model.data, rows={**model.data.rows, **more})
         with_data = dataclasses.replace(model, data=data)
-        result = check_transports(GateContext(with_data, IN_MEMORY, shared_memory=True)).result
+        result = transports_gate(GateContext(with_data, IN_MEMORY, shared_memory=True)).result
 
     assert (result.fault, result.tried, result.requests) == ("", "gRPC, gRPC with shared memory", 6)
     assert result.same is not None
@@ -61,7 +61,7 @@ def test_different_answer_in_shared_memory_is_found() -> None:
 
     with with_memory(memory) as model, served_by(answer, more=memory.handlers) as other:
         changed = dataclasses.replace(model, server=other.server)
-        result = check_transports(GateContext(changed, IN_MEMORY, shared_memory=True)).result
+        result = transports_gate(GateContext(changed, IN_MEMORY, shared_memory=True)).result
 
     assert "gRPC with shared memory" in result.fault
     assert result.same is not None

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests import toy
-from tritonproof.accuracy.expected import Answer, AnswerLimits, expect
+from tritonproof.accuracy.expected import Answer, AnswerLimits, NumberLimits, expect
 from tritonproof.measure.job import AnswerCheck
 from tritonproof.measure.measurement import summed
 from tritonproof.measure.verifying import verify, verifying
@@ -117,7 +117,7 @@ def test_swapped_answers_of_one_class_are_found_in_int8() -> None:
 
 def test_each_output_is_limited_by_its_precision_cost() -> None:
     """One output may be off by a hundredth of its spread; the other may not."""
-    limits = dataclasses.replace(LIMITS, by_output={"SECOND": (1e-4, 2e-4)})
+    limits = dataclasses.replace(LIMITS, by_output={"SECOND": NumberLimits(1e-4, 2e-4)})
     reference = answers_of(limits, OUT=ROWS, SECOND=ROWS)
     off = ROWS[SAMPLES] + np.float32(0.01)
 

@@ -119,7 +119,13 @@ def test_loading_shares_the_machine_and_running_does_not(
             case=case, digest="0", folder=tmp_path / "model", artifact=None
         )
         assert all(
-            [model_run.weights, model_run.samples, model_run.framework_model, run.source.oracle, run.server]
+            [
+                model_run.weights,
+                model_run.samples,
+                model_run.framework_model,
+                run.source.oracle.answer,
+                run.server,
+            ]
         )
 
         assert held == dict.fromkeys(["load", "samples", "reference", "oracle", "server"], True)

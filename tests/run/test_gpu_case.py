@@ -55,6 +55,7 @@ def two_a100s(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]
         SEEN["servers"] = SEEN.get("servers", 0) + 1
         yield server_of(
             kind=SEEN["kind"],
+            is_remote=False,
             label="",
             version="2.55.0",
             backends=None,
@@ -140,7 +141,9 @@ def test_in_process_data_location_matches_shared_memory(way: str, resident: bool
 def test_process_leaves_gpu_before_case_is_loaded(tmp_path: Path) -> None:
     """Its ONNX Runtime sessions take as much GPU memory as the server's."""
     with run_of(FP16, tmp_path) as run:
-        SEEN["opened"] = [weakref.ref(one) for one in (run.source.oracle, run.model_run.framework_model)]
+        SEEN["opened"] = [
+            weakref.ref(one) for one in (run.source.oracle.answer, run.model_run.framework_model)
+        ]
         run.loader.load("online")
     assert len(SEEN["opened"]) == 2
     assert SEEN["left"] == []

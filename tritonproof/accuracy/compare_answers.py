@@ -183,8 +183,9 @@ def _is_tie_of_scores(
     values, other_values = (
         np.take_along_axis(scores, indices.clip(0, scores.shape[1] - 1), axis=1) for indices in classes
     )
-    element, _mean = limits.of_output(beside)
-    tolerance = element * float(np.max(spread.columns)) + limits.rounding * spread.magnitude
+    tolerance = (
+        limits.of_output(beside).element * float(np.max(spread.columns)) + limits.rounding * spread.magnitude
+    )
     return is_known[0] & is_known[1] & (np.abs(values - other_values) <= 2 * tolerance).all(axis=1)
 
 

@@ -3,7 +3,7 @@
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -21,6 +21,16 @@ _CLIP = 10.0
 """The most that an element counts for there, in multiples of the spread."""
 
 
+class NumberLimits(NamedTuple):
+    """How far floating-point numbers may differ: see the fields of AnswerLimits."""
+
+    element: float
+    mean: float
+
+    def or_wider(self, other: "NumberLimits") -> "NumberLimits":
+        return NumberLimits(max(self.element, other.element), max(self.mean, other.mean))
+
+
 @dataclass(frozen=True)
 class AnswerLimits:
     """How far two answers to the same sample may differ."""
@@ -35,31 +45,28 @@ class AnswerLimits:
     """What rounding may do to an element, as a share of the output's largest magnitude."""
     least_compared_share: float = 0.5
     """The least share of rows with compared floating-point outputs: a tie of integers leaves a row out."""
-    by_output: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    by_output: Mapping[str, NumberLimits] = field(default_factory=dict)
     """`element` and `mean` of single outputs that need less than the rest."""
 
-    def of_output(self, output: str) -> tuple[float, float]:
-        """`element` and `mean` of an output."""
-        return self.by_output.get(output, (self.element, self.mean))
+    def of_output(self, output: str) -> NumberLimits:
+        return self.by_output.get(output, NumberLimits(self.element, self.mean))
 
     def or_wider(self, other: "AnswerLimits") -> "AnswerLimits":
         """The limits that allow whatever either allows."""
-        pairs = {
-            name: (self.of_output(name), other.of_output(name))
-            for name in self.by_output.keys() | other.by_output.keys()
-        }
+        names = self.by_output.keys() | other.by_output.keys()
         return AnswerLimits(
             element=max(self.element, other.element),
             mean=max(self.mean, other.mean),
             agreement=min(self.agreement, other.agreement),
             rounding=max(self.rounding, other.rounding),
             least_compared_share=min(self.least_compared_share, other.least_compared_share),
-            by_output={name: (max(a[0], b[0]), max(a[1], b[1])) for name, (a, b) in pairs.items()},
+            by_output={name: self.of_output(name).or_wider(other.of_output(name)) for name in names},
         )
 
     def at_least(self, element: float) -> "AnswerLimits":
         """The same, with at least this `element` for every output."""
-        by_output = {name: (max(limit, element), mean) for name, (limit, mean) in self.by_output.items()}
+        least = NumberLimits(element, 0.0)
+        by_output = {name: limits.or_wider(least) for name, limits in self.by_output.items()}
         return replace(self, element=max(self.element, element), by_output=by_output)
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tritonproof.accuracy.expected import AnswerLimits, expect
+from tritonproof.accuracy.expected import AnswerLimits, NumberLimits, expect
 from tritonproof.accuracy.outputs import (
     beyond_rounding,
     check_finite,
@@ -21,7 +21,7 @@ from tritonproof.accuracy.outputs import (
 )
 from tritonproof.accuracy.precisions import PRECISIONS, rounding_of, tolerance_of
 from tritonproof.host.machine import int8_weight_bits
-from tritonproof.spec import Arrays, Case, FrameworkModel, Samples
+from tritonproof.spec import Arrays, Case, FrameworkModel, Model, Samples
 
 _SAMPLES = 64
 """Samples that measure the cost, and that many for calibration."""
@@ -72,7 +72,7 @@ class PrecisionCost:
 
 
 def measure_cost(
-    case: Case,
+    model: Model,
     precision: str,
     weights: FrameworkModel,
     samples: Samples,
@@ -81,14 +81,13 @@ def measure_cost(
     *,
     emulated: Callable[[Arrays], Arrays] | None = None,
 ) -> PrecisionCost | None:
-    """What a precision costs the case's model on the first samples; None if it is no framework's network.
-    INT8 takes training samples by `calibration`. `emulated` gives known answers of the precision."""
-    model = case.model
-    emulated = emulated or emulated_precision(case, precision, weights, calibration, batch)
+    """What a precision costs a model on the first samples, whatever its format; None if it is no framework's
+    network. INT8 takes training samples by `calibration`. `emulated` gives known answers of the precision."""
+    emulated = emulated or emulated_precision(model, precision, weights, calibration, batch)
     if emulated is None:
         return None
     fewer = _FP64_DIVISOR if precision == "fp32" else 1
-    indices = range(_count(case, len(samples), fewer))
+    indices = range(_count(model, len(samples), fewer))
     parts: list[list[Arrays]] = [[], []]
     for start in range(0, len(indices), batch):
         inputs = samples.read(indices[start : start + batch])
@@ -99,7 +98,7 @@ def measure_cost(
     )
     ids = samples.ids[: len(indices)]
     check_finite("framework", right, ids)
-    check_finite(f"emulated {case.precision}", emulated_outputs, ids)
+    check_finite(f"emulated {precision}", emulated_outputs, ids)
     check_shapes(right, emulated_outputs, "emulated", "the framework's")
     expected = expect(ids, right)
     largest, mean, rounding = {}, {}, 0.0
@@ -177,7 +176,7 @@ def _limits(
     }
     rounding = rounding_of(case.model, precision)
     measured = _DEEP_ROUNDING if cost is None else LARGEST_LIMIT * min(rounding, cost.rounding)
-    by_output = {name: (largest[name], _ROW_FACTOR * mean[name]) for name in floating}
+    by_output = {name: NumberLimits(largest[name], _ROW_FACTOR * mean[name]) for name in floating}
     per_answer = AnswerLimits(
         element=max(largest.values(), default=_MIN_LARGEST),
         mean=_ROW_FACTOR * max(mean.values(), default=0.0),
@@ -248,11 +247,11 @@ def inferred_precision(answers: Iterable[Arrays]) -> str:
 
 
 def emulated_precision(
-    case: Case, precision: str, weights: FrameworkModel, calibration: Callable[[], Samples], batch: int
+    model: Model, precision: str, weights: FrameworkModel, calibration: Callable[[], Samples], batch: int
 ) -> Callable[[Arrays], Arrays] | None:
     """The framework's model as it computes in a precision, from inputs to outputs; for FP32 without
     any rounding. None if it is no framework's network."""
-    model, network = case.model, weights.network
+    network = weights.network
     if precision not in PRECISIONS or model.framework not in ("pytorch", "tensorflow"):
         return None
     import torch
@@ -269,13 +268,13 @@ def emulated_precision(
     rounded, freeze_ranges = rounded_of(network, precision, int8_weight_bits())
     if precision == "int8":
         samples = calibration()
-        chosen = np.random.default_rng(0).permutation(len(samples))[: _count(case, len(samples))].tolist()
+        chosen = np.random.default_rng(0).permutation(len(samples))[: _count(model, len(samples))].tolist()
         for start in range(0, len(chosen), batch):
             model.infer(rounded, samples.read(chosen[start : start + batch]))
         freeze_ranges()
     return lambda inputs: model.infer(rounded, inputs)
 
 
-def _count(case: Case, available: int, fewer: int = 1) -> int:
-    row_bytes = sum(tensor.row_bytes for tensor in case.model.inputs)
+def _count(model: Model, available: int, fewer: int = 1) -> int:
+    row_bytes = sum(tensor.row_bytes for tensor in model.inputs)
     return min(_SAMPLES // fewer, available, max(1, _MAX_BYTES // fewer // row_bytes))

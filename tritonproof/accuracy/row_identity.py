@@ -42,6 +42,6 @@ def _are_distinct(expected: ExpectedOutputs, sample: int, other: int, limits: An
     for name, spread in expected.spreads.items():
         apart = differences(expected.outputs[name][sample], expected.outputs[name][other])
         beyond = beyond_rounding(apart, spread, limits.rounding)
-        if beyond.max(initial=0.0) > _DISTINCT_SHARE * limits.of_output(name)[0]:
+        if beyond.max(initial=0.0) > _DISTINCT_SHARE * limits.of_output(name).element:
             return True
     return False

@@ -111,7 +111,7 @@ class StageComparison:
             allowed = 0.0 if name in self.expected.scores else allowed_in_a_row(size, per_answer.agreement)
             largest_limit = allowed / size if totals.is_wrong else 1.0
         else:
-            largest_limit = per_answer.of_output(name)[0]
+            largest_limit = per_answer.of_output(name).element
             besides = limits.mean_rounding * spread.magnitude / (spread.mean or 1.0)
         return OutputDifference(
             output=name,

@@ -117,7 +117,7 @@ def triton(spec: ServerSpec, device: Device) -> Finding:
     """The server that a run would use: does it get ready without a model?"""
     if spec.kind == "docker":
         return _container(spec, device)
-    if spec.kind == "remote":
+    if spec.is_remote:
         return _started(spec, device)
 
     def refuse(_holder: str) -> None:

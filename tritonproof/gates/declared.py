@@ -9,14 +9,7 @@ from typing import Any
 import numpy as np
 
 from tritonproof.base.errors import ProofError
-from tritonproof.gates.served import (
-    AnswersBySample,
-    CheckedGate,
-    GateContext,
-    ServedModel,
-    ask,
-    rows_of,
-)
+from tritonproof.gates.served import AnswersBySample, CheckedGate, GateContext, ServedModel, ask, rows_of
 from tritonproof.record.schema import GateResult
 from tritonproof.serve.connection import REQUEST_S
 from tritonproof.serve.messages import inputs_of, response_outputs
@@ -57,7 +50,7 @@ def send(served: ServedModel, sample_indices: Iterable[Sequence[int] | np.ndarra
     return replies
 
 
-def check_declared(context: GateContext) -> CheckedGate:
+def declared_gate(context: GateContext) -> CheckedGate:
     """Send four samples alone, and two in one batch if the model takes batches. Every output must be there,
     finite, with the declared type and shape. The answers given alone before, and those to the remaining
     data, must have every output and be finite: some input may give NaN."""
@@ -119,7 +112,7 @@ def fault_in(output: str, values: np.ndarray | None, answer: str) -> str:
     return f"{output} holds {values[bad].flat[0]} in {answer} ({count} elements are not finite)"
 
 
-def check_largest_batch(context: GateContext) -> CheckedGate:
+def largest_batch_gate(context: GateContext) -> CheckedGate:
     """Send batches of the declared sizes that decide which kernels run, which the server must answer, and one
     with a row more than the largest, which it must refuse."""
     served = context.served

@@ -12,7 +12,7 @@ import numpy as np
 from tritonproof.accuracy.expected import AnswerLimits
 from tritonproof.base import disk
 from tritonproof.base.errors import InputError, NotAvailableError
-from tritonproof.gates.repeat_checks import checked_gate
+from tritonproof.gates.same_answers import checked_gate
 from tritonproof.gates.served import (
     AnswersBySample,
     CheckedGate,
@@ -76,7 +76,7 @@ def record(served: ServedModel, alone: AnswersBySample, case: str, run_id: str) 
     return RecordedAnswers(served.model.name, case, served.server.version, run_id, limits, digests, rows)
 
 
-def check_recorded(context: GateContext) -> CheckedGate:
+def recorded_gate(context: GateContext) -> CheckedGate:
     """Hold answers to the recorded ones. In a run that records them, the first case of a model records its
     own, and the others are held to these. Raises NotAvailableError where there are none."""
     folder, served, alone = context.answers_folder, context.served, context.answers_alone

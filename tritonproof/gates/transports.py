@@ -13,7 +13,7 @@ from tritonproof.accuracy.compare_answers import AnswerComparison, merge_compari
 from tritonproof.accuracy.expected import Answer, single_answer
 from tritonproof.base.errors import ProofError
 from tritonproof.gates.declared import MAX_REFUSAL_CHARS
-from tritonproof.gates.repeat_checks import wrong_text
+from tritonproof.gates.same_answers import wrong_text
 from tritonproof.gates.served import (
     CheckedGate,
     GateContext,
@@ -43,7 +43,7 @@ class Transport:
     in_memory: bool = False
 
 
-def check_transports(context: GateContext) -> CheckedGate:
+def transports_gate(context: GateContext) -> CheckedGate:
     """Send four samples over each possible transport, also through shared memory if the context has it, and
     compare the answers with those to the samples alone over gRPC. Raises ProofError if the server is gone."""
     served, alone = context.served, context.answers_alone

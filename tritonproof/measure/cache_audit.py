@@ -20,9 +20,9 @@ from tritonproof.record.schema import Estimate, LoadResult, Mark
 from tritonproof.spec import Arrays
 
 _STRETCH_S = 0.02
-"""Seconds of each stretch, if one round of requests in flight is shorter: a cache shows in far less."""
+"""Seconds of each stretch, if a request is shorter: a cache shows in far less."""
 _STRETCH_BYTES = 64 << 20
-"""The most bytes that the requests of a stretch take, beyond those in flight at a time."""
+"""The most bytes that the requests of a stretch take, if there are several."""
 _MIN_MARGIN = 0.05
 """The least speed-up that counts: data that are in the processor's caches already are a little faster."""
 _MAX_MISSES = 100
@@ -44,9 +44,10 @@ def _repeated_speed(job: Job, load: LoadResult) -> Estimate | None:
     fresh = fresh_inputs(job.data.rows, job.point.batch)
     if next(fresh, None) is None or is_slow(latency_s):
         return None
-    repeated, in_flight = job.data.inputs([0] * job.point.batch), job.point.concurrency
+    repeated = job.data.inputs([0] * job.point.batch)
     first = message_of(job, repeated)
-    count = max(in_flight, min(math.ceil(_STRETCH_S / latency_s) * in_flight, _STRETCH_BYTES // len(first)))
+    in_stretch = math.ceil(_STRETCH_S * load.throughput_per_s.value / job.point.batch)
+    count = min(in_stretch, max(1, _STRETCH_BYTES // len(first)))
     closed_loop(job, in_messages([first]))  # a cache knows it from here on
     generator = np.random.default_rng()
     speeds: dict[int, list[float]] = {0: [], 1: []}

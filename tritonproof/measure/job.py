@@ -17,9 +17,21 @@ from tritonproof.measure.estimates import SteadyPass, Timeline, steady_pass
 from tritonproof.measure.load_data import LoadData
 from tritonproof.record.schema import LoadPoint, VerifiedAnswers
 from tritonproof.serve.server import Server
-from tritonproof.spec import Model
+from tritonproof.spec import Arrays, Model
 
 SharedMemory = Literal["system", "cuda", "none"]
+HeldTo = Literal["in process", "alone"]
+"""Where expected answers come from, as in VerifiedAnswers: from the converted model in process, or from the
+model's own server, which gets each sample alone."""
+
+
+@dataclass(frozen=True)
+class Oracle:
+    """The source of expected answers, in testing's term."""
+
+    answer: Callable[[Arrays], Arrays]
+    """Takes inputs by name, [rows, ...] each, and returns the outputs."""
+    held_to: HeldTo = "in process"
 
 
 @dataclass(frozen=True)
@@ -27,10 +39,8 @@ class AnswerCheck:
     """The expected outputs for the samples of the load data, and how near to them answers have to be."""
 
     expected: ExpectedOutputs
-    """Those of the converted model in process, or the server's own to each sample alone."""
     limits: AnswerLimits
-    held_to: Literal["in process", "alone"] = "in process"
-    """Where the expected outputs come from, as in VerifiedAnswers."""
+    held_to: HeldTo = "in process"
 
 
 @dataclass(frozen=True)

@@ -16,15 +16,7 @@ from tritonproof.measure.marks import marks_of
 from tritonproof.measure.point_state import PointState
 from tritonproof.measure.stopping import MeasuringPlan
 from tritonproof.record import schema
-from tritonproof.record.schema import (
-    CpuUse,
-    Estimate,
-    GpuUse,
-    LoadPoint,
-    LoadResult,
-    Pass,
-    VerifiedAnswers,
-)
+from tritonproof.record.schema import CpuUse, Estimate, GpuUse, LoadPoint, LoadResult, Pass, VerifiedAnswers
 
 
 @dataclass(frozen=True)

@@ -15,11 +15,11 @@ import numpy as np
 from tritonproof.accuracy.compare_answers import compare
 from tritonproof.accuracy.expected import Answer, AnswerLimits, expect
 from tritonproof.accuracy.precision_cost import inferred_limits
-from tritonproof.measure.job import AnswerCheck, Job, PassResult, RunPass
+from tritonproof.measure.job import AnswerCheck, Job, Oracle, PassResult, RunPass
 from tritonproof.measure.load_data import LoadData
 from tritonproof.measure.requests import ask_samples
 from tritonproof.record.schema import LoadPoint, VerifiedAnswers
-from tritonproof.spec import Arrays, Case
+from tritonproof.spec import Case
 
 _SHARE = 0.1
 """Seconds of verifying for each second of a point's passes; a point's budget does not count them."""
@@ -30,23 +30,22 @@ _MAX_BYTES = 256 << 20
 
 
 def make_answer_check(
-    case: Case, data: LoadData, oracle: Callable[[Arrays], Arrays], batch: int, limits: AnswerLimits
+    case: Case, data: LoadData, oracle: Oracle, batch: int, limits: AnswerLimits
 ) -> AnswerCheck:
-    """The check against the converted model's answers to the load data, in batches of `batch` rows."""
+    """The check against the oracle's answers to the load data, in batches of `batch` rows."""
     row_bytes = sum(tensor.row_bytes for tensor in (*case.model.inputs, *case.model.outputs))
     size = max(1, min(batch, _MAX_BYTES // row_bytes))
     parts = [
-        oracle({name: values[start : start + size] for name, values in data.rows.items()})
+        oracle.answer({name: values[start : start + size] for name, values in data.rows.items()})
         for start in range(0, len(data.ids), size)
     ]
     outputs = {
         tensor.name: np.concatenate([np.asarray(part[tensor.name]) for part in parts])
         for tensor in case.model.outputs
     }
-    if not case.model.as_is:
-        return AnswerCheck(expect(data.ids, outputs), limits)
-    limits = inferred_limits(limits, [outputs], case.answers_on)
-    return AnswerCheck(expect(data.ids, outputs), limits, "alone")
+    if not case.precision:
+        limits = inferred_limits(limits, [outputs], case.answers_on)
+    return AnswerCheck(expect(data.ids, outputs), limits, oracle.held_to)
 
 
 def verify(check: AnswerCheck, answers: Sequence[Answer], duration_s: float) -> VerifiedAnswers:

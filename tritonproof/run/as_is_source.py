@@ -4,7 +4,7 @@ a first request, and then it is a case of the suite like any other."""
 import contextlib
 import dataclasses
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from tritonproof.base.errors import AccuracyError, NotAvailableError
 from tritonproof.build.builds import CONFIG, BuiltModel
 from tritonproof.build.configuration import config_text
 from tritonproof.host.scratch import scratch_folder
+from tritonproof.measure.job import Oracle
 from tritonproof.measure.load_data import LoadData, remaining_data
 from tritonproof.record.schema import Deployment, Scenario, Start
 from tritonproof.run.context import CaseContext
@@ -41,12 +42,16 @@ class AsIsSource:
     build: BuiltModel
     """Its files, and its configuration as the server has completed it."""
     first_request: FirstRequest
-    labelled: Samples | None = None
+    evaluated: Samples | None = None
     """All of the user's labelled samples; None without labels."""
 
     @property
     def samples(self) -> Samples:
         return self.first_request.samples
+
+    @property
+    def requests(self) -> str:
+        return self.first_request.note
 
     @property
     def backend(self) -> str:
@@ -61,8 +66,8 @@ class AsIsSource:
         return self.loaded.unreported
 
     @property
-    def oracle(self) -> Callable[[Arrays], Arrays]:
-        return self.ask_alone
+    def oracle(self) -> Oracle:
+        return Oracle(self.ask_alone, "alone")
 
     def load_and_ask(self, scenario: Scenario, _deployment: Deployment) -> tuple[str, Start, Arrays | None]:
         """How it was loaded: in one way, and once, for both scenarios."""

@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 
 from tritonproof.base.errors import AccuracyError
 from tritonproof.build.builds import BuiltModel
+from tritonproof.gates.served import CheckedGate
 from tritonproof.host import machine
 from tritonproof.measure.job import AnswerCheck, Job
 from tritonproof.measure.measurement import Outcome
 from tritonproof.record import schema
 from tritonproof.record.schema import Deployment, LoadPoint, Scenario
-from tritonproof.run.as_is_source import AsIsSource, serve_as_is
+from tritonproof.run.as_is_source import serve_as_is
 from tritonproof.run.baseline import as_baseline, baseline_source
 from tritonproof.run.context import CaseContext, Role, Source
 from tritonproof.run.converted_source import ConvertedSource, convert
@@ -33,12 +34,22 @@ def own_source(context: CaseContext) -> Source:
     return ConvertedSource(context, context.requested, convert(context))
 
 
+@dataclass
+class StepResults:
+    """What the steps of a run have found, for the steps after them and for those who ask again."""
+
+    gates: dict[str, CheckedGate] = field(default_factory=dict)
+    sweeps: dict[Scenario, Mapping[LoadPoint, Outcome]] = field(default_factory=dict)
+    """The outcome of each load point of a scenario."""
+    comparison: tuple[CheckedGate, schema.BaselineComparison] | None = None
+    """Whether the answers are the baseline's, and what else differs."""
+
+
 @dataclass(eq=False)
 class CaseRun(CaseContext):
     """A case for the duration of a block, `with CaseRun(case, model_run) as run`."""
 
-    sweeps: dict[Scenario, Mapping[LoadPoint, Outcome]] = field(default_factory=dict, init=False)
-    """What came of each load point of a scenario."""
+    results: StepResults = field(default_factory=StepResults, init=False)
 
     @property
     def context(self) -> CaseContext:
@@ -59,11 +70,6 @@ class CaseRun(CaseContext):
     def correctness(self) -> Correctness:
         """What the case's answers are held to."""
         return Correctness(self.context, self.loader)
-
-    @property
-    def as_is_source(self) -> AsIsSource | None:
-        """The case of --repository as its server has loaded it; None for a converted case."""
-        return self.source if isinstance(self.source, AsIsSource) else None
 
     @property
     def case(self) -> Case:
@@ -88,7 +94,7 @@ class CaseRun(CaseContext):
 
     @property
     def stamp(self) -> schema.Machine:
-        return machine.stamp(self.case.target.device, is_client=self.settings.triton.kind == "remote")
+        return machine.stamp(self.case.target.device, is_client=self.settings.triton.is_remote)
 
     def check_running(self) -> None:
         """Raise ProofError if the case's server has ended by itself."""

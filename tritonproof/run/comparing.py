@@ -11,7 +11,7 @@ from tritonproof.accuracy.precision_cost import inferred_precision
 from tritonproof.base.errors import InputError, NotAvailableError
 from tritonproof.build import baselines
 from tritonproof.gates.conversations import compare_server_conversations
-from tritonproof.gates.repeat_checks import compare_servers
+from tritonproof.gates.same_answers import compare_servers
 from tritonproof.gates.served import CheckedGate
 from tritonproof.measure import point_state
 from tritonproof.measure.comparison import ComparisonPlan
@@ -58,7 +58,7 @@ def reloader(run: CaseRun, baseline: CaseRun) -> Callable[[], None] | None:
     """A function that loads the case and its baseline again, in random order. None on a server with a
     repository that others may use."""
     sides = (run, baseline)
-    if any(side.requested.model.as_is and side.settings.triton.kind == "remote" for side in sides):
+    if any(side.requested.model.as_is and side.settings.triton.is_remote for side in sides):
         return None
 
     def load() -> None:
@@ -74,9 +74,9 @@ def compare_with_baseline(run: CaseRun) -> tuple[CheckedGate, BaselineComparison
     """Whether every sample gets the same answer from the baseline, of another repository or on another
     Triton, and what else differs; compared once. Raises NotAvailableError if its repository has no such
     model."""
-    if run.correctness.comparison is None:
-        run.correctness.comparison = _compare(run)
-    return run.correctness.comparison
+    if run.results.comparison is None:
+        run.results.comparison = _compare(run)
+    return run.results.comparison
 
 
 def _compare(run: CaseRun) -> tuple[CheckedGate, BaselineComparison]:
@@ -151,7 +151,7 @@ def _loads_in_turns(run: CaseRun, baseline: CaseRun) -> tuple[list[float], list[
     returns each load's seconds with its first answer. Both lists are empty on servers that others may use."""
     current_s: list[float] = []
     baseline_s: list[float] = []
-    most = 0 if run.settings.triton.kind == "remote" else MAX_LOADINGS
+    most = 0 if run.settings.triton.is_remote else MAX_LOADINGS
     while len(current_s) < most and (not current_s or loading_is_slower(current_s, baseline_s)):
         for side, loadings_s in ((run, current_s), (baseline, baseline_s)):
             load_s = side.loader.reload()

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from tritonproof.build.builds import BuiltModel
+from tritonproof.measure.job import Oracle
 from tritonproof.measure.load_data import LoadData
 from tritonproof.record.schema import Deployment, Scenario, Start
 from tritonproof.run.model_run import ModelRun, SuiteRun
@@ -26,6 +27,14 @@ class Source(Protocol):
     @property
     def samples(self) -> Samples:
         """The samples of all requests."""
+
+    @property
+    def evaluated(self) -> Samples | None:
+        """The samples of the accuracy step; None without labels that say what is right."""
+
+    @property
+    def requests(self) -> str:
+        """Where the requests of a model of --repository come from, in words; "" for the evaluation data."""
 
     @property
     def deployment(self) -> Deployment:
@@ -52,9 +61,8 @@ class Source(Protocol):
         """The case's Triton, started when first asked for, while nobody measures."""
 
     @property
-    def oracle(self) -> Callable[[Arrays], Arrays]:
-        """The source of the expected answers, in testing's term, a function of inputs by name: the converted
-        model in process; for --repository the model's own server, which gets each row alone."""
+    def oracle(self) -> Oracle:
+        """What gives the expected answers."""
 
     def load_and_ask(self, scenario: Scenario, deployment: Deployment) -> tuple[str, Start, Arrays | None]:
         """Load the model and send its first request; returns the backend that serves it, how long that took,

@@ -3,13 +3,14 @@
 import contextlib
 import dataclasses
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from tritonproof.build import baselines, in_process
 from tritonproof.build.builds import BuiltModel, in_use
 from tritonproof.host.scratch import scratch_folder
 from tritonproof.host.targets import runs_here
+from tritonproof.measure.job import Oracle
 from tritonproof.measure.load_data import LoadData
 from tritonproof.record.quantities import DURATION, SIZE
 from tritonproof.record.schema import Deployment, Scenario, Start
@@ -34,11 +35,15 @@ class ConvertedSource:
     """Whether the build's own config.pbtxt serves it, in place of the settings."""
 
     # A server that the suite has started says all, and loads the model later.
-    backend, called_names, unreported = "", (), ()
+    backend, called_names, unreported, requests = "", (), (), ""
 
     @property
     def samples(self) -> Samples:
         return self.context.model_run.samples
+
+    @property
+    def evaluated(self) -> Samples:
+        return self.samples
 
     @property
     def deployment(self) -> Deployment:
@@ -61,10 +66,11 @@ class ConvertedSource:
             return context.enter_context(triton)
 
     @once
-    def oracle(self) -> Callable[[Arrays], Arrays]:
+    def oracle(self) -> Oracle:
         engines = in_process.engine_folder(self.build.case, self.build.digest)
         with self.context.hold_machine(exclusive=False):
-            return in_process.open_in_process(self.case, self.build.artifact, self.deployment, engines)
+            open_in_process = in_process.open_in_process
+            return Oracle(open_in_process(self.case, self.build.artifact, self.deployment, engines))
 
     def load_and_ask(self, scenario: Scenario, deployment: Deployment) -> tuple[str, Start, Arrays]:
         self.context.say(f"load into Triton ({scenario})")

@@ -2,34 +2,31 @@
 
 import functools
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from tritonproof.accuracy.compare_answers import MIN_NOISE
 from tritonproof.accuracy.conversion import compare_conversion
 from tritonproof.accuracy.expected import AnswerLimits
 from tritonproof.accuracy.ledger import missing_options
-from tritonproof.accuracy.precision_cost import PrecisionCost, limits_per_answer, measure_cost
+from tritonproof.accuracy.precision_cost import PrecisionCost, limits_per_answer
 from tritonproof.accuracy.precisions import tolerance_of
 from tritonproof.accuracy.stages import StageAnswers, evaluate_in_process
-from tritonproof.gates.served import AnswersAlone, CheckedGate, ServedModel, ask_one_by_one
+from tritonproof.gates.served import AnswersAlone, ServedModel, ask_one_by_one
 from tritonproof.measure.job import AnswerCheck
 from tritonproof.measure.verifying import make_answer_check
 from tritonproof.record import schema
 from tritonproof.run.context import CaseContext
 from tritonproof.run.loader import Loaded, Loader
 from tritonproof.run.once import once, shared_once
-from tritonproof.settings.case_settings import evaluation_batch, samples_of
+from tritonproof.settings.case_settings import evaluation_batch
 
 
 @dataclass(eq=False)
 class Correctness:
-    """What the answers of a run's case are held to, and what has come of it. Each value is computed once."""
+    """What the answers of a run's case are held to. Each value is computed once."""
 
     context: CaseContext
     loader: Loader
-    gates: dict[str, CheckedGate] = field(default_factory=dict)
-    comparison: tuple[CheckedGate, schema.BaselineComparison] | None = None
-    """Whether its answers are the baseline's, and what else differs."""
 
     def __post_init__(self) -> None:
         self.source, self.deployment = self.loader.source, self.loader.source.deployment
@@ -43,19 +40,14 @@ class Correctness:
     @shared_once
     def precision_cost(self) -> PrecisionCost | None:
         """The cost of the case's precision, which limits all answers; None without a framework."""
-        context, case = self.context, self.source.case
-        if case.model.as_is:
-            return None
-        context.say(f"measure what {case.precision.upper()} costs")
-        training = functools.partial(samples_of, case.model, "training", context.settings)
-        framework, batch = context.model_run.framework_model, evaluation_batch(self.deployment)
-        return measure_cost(case, self.compute_precision, framework, self.source.samples, training, batch)
+        is_known = not self.source.case.model.as_is
+        return self.context.model_run.precision_cost(self.compute_precision) if is_known else None
 
     @shared_once
     def converted_answers(self) -> StageAnswers:
         """The converted model's answers to the whole evaluation set, in process."""
         source, say = self.source, functools.partial(self.context.say, "evaluate in process")
-        model, oracle, batch = source.case.model, source.oracle, evaluation_batch(self.deployment)
+        model, oracle, batch = source.case.model, source.oracle.answer, evaluation_batch(self.deployment)
         return evaluate_in_process("converted", model, oracle, source.samples, batch, say, with_outputs=True)
 
     @shared_once
@@ -111,7 +103,7 @@ class Correctness:
             batches_dynamically=self.source.batches_dynamically(loaded.scenario),
             first_answer=loaded.first_answer,
             least_noise=max(MIN_NOISE, tolerance.relative_error if tolerance.is_given else 0.0),
-            as_is_device=case.answers_on if case.model.as_is else "",
+            infers_precision_on="" if case.precision else case.answers_on,
             kernels_may_change=case.answers_on == "cuda",
         )
 
@@ -120,7 +112,7 @@ class Correctness:
         """How the case's answers under load are checked."""
         case, data = self.source.case, self.loader.load_data
         limits, oracle = self.answer_limits, self.source.oracle
-        where = "asked alone" if case.model.as_is else "in process"
-        self.context.say("compute the answers to expect under load", f"{len(data.ids)} samples {where}")
+        samples = f"{len(data.ids)} samples {oracle.held_to}"
+        self.context.say("compute the answers to expect under load", samples)
         size = min(self.deployment.max_batch_size, len(data.ids))
         return make_answer_check(case, data, oracle, size, limits)

@@ -40,7 +40,7 @@ def measure_efficiency(run: CaseRun) -> list[Efficiency]:
     process, and the best of all beside the model's reference format. The case stays loaded for the last."""
     best_loads = best_points.best_points(run.case, known_loads(run))
     loaded = run.loader.load(best_loads[0].scenario)
-    if run.server.kind == "remote":
+    if run.server.is_remote:
         what = "the artifact in process must run on the server's machine, and this server is remote"
         raise NotAvailableError(what, where=f"--triton {run.server.url}", fix="run the suite there")
     with contextlib.ExitStack() as stack:
@@ -67,7 +67,7 @@ def measure_efficiency(run: CaseRun) -> list[Efficiency]:
 def known_loads(run: CaseRun) -> Sequence[LoadResult]:
     """The load points measured so far, else those on record for this machine, build and settings. Raises
     NotAvailableError if an answer was wrong."""
-    known = [outcome for outcomes in run.sweeps.values() for outcome in outcomes.values()]
+    known = [outcome for outcomes in run.results.sweeps.values() for outcome in outcomes.values()]
     loads: Sequence[LoadResult] = [outcome.load for outcome in known if isinstance(outcome, Measurement)]
     if not loads:
         record = record_file.read_stored(files.path_of(run.case.key, run.settings.results))

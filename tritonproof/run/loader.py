@@ -74,7 +74,7 @@ class Loader:
 
     def check_may_reload(self) -> None:
         """Raise NotAvailableError if the case's server is not to load models again."""
-        if self.context.settings.triton.kind == "remote":
+        if self.context.settings.triton.is_remote:
             what = "models are not reloaded on a server that others may use"
             raise NotAvailableError(what, where=self.source.case)
 

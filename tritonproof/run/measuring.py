@@ -16,6 +16,7 @@ from tritonproof.measure.point_state import PointState, Side
 from tritonproof.measure.verifying import verifying
 from tritonproof.record.schema import LoadPoint, LoadResult, WarmUp, best_of
 from tritonproof.run import comparing
+from tritonproof.run.as_is_source import AsIsSource
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.loader import timed_answer
 from tritonproof.user_models.model_from_config import warmup_batch
@@ -47,9 +48,9 @@ def measure(run: CaseRun, point: LoadPoint, save: Save = lambda _loads: None) ->
         raise NotAvailableError(
             f"{run.case.model.name} takes batches up to {run.deployment.max_batch_size}, not {point.batch}"
         )
-    if point.scenario not in run.sweeps:
-        run.sweeps[point.scenario] = _sweep(run, run.points(point.scenario), save)
-    outcome = run.sweeps[point.scenario][point]
+    if point.scenario not in run.results.sweeps:
+        run.results.sweeps[point.scenario] = _sweep(run, run.points(point.scenario), save)
+    outcome = run.results.sweeps[point.scenario][point]
     if isinstance(outcome, ProofError):
         raise outcome
     budget = run.settings.thresholds.budget(run.case, outcome.load)
@@ -98,10 +99,9 @@ def _audited(
 
 def measure_warm_up(run: CaseRun) -> WarmUp:
     """Compare the first request after a load with those after it, for a model of --repository."""
-    as_is = run.as_is_source
-    assert as_is is not None
+    assert isinstance(run.source, AsIsSource)
     run.loader.check_may_reload()
-    batch = warmup_batch(as_is.loaded.config, run.samples.read([0]))
+    batch = warmup_batch(run.source.loaded.config, run.samples.read([0]))
     if batch is None:
         what = f"the model_warmup of {run.case.model.name} is of another shape than the requests"
         raise NotAvailableError(what, where=run.case, fix="give samples of that shape: --samples")

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tritonproof.accuracy.precision_cost import PrecisionCost, measure_cost
 from tritonproof.accuracy.stages import StageAnswers, evaluate_in_process, framework_model_on
 from tritonproof.base.errors import ProofError
 from tritonproof.efficiency import machine_peak
@@ -34,6 +35,7 @@ class ModelRun(contextlib.ExitStack):
     progress: Progress = field(default_factory=lambda: Progress(lines_to(os.dup(2))))
     reference_runs: dict[str, Any] = field(default_factory=dict, init=False)
     """The runs of reference formats, by the id of their case."""
+    precision_costs: dict[str, PrecisionCost | None] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         super().__init__()
@@ -62,15 +64,29 @@ class ModelRun(contextlib.ExitStack):
         """The evaluation split: from --dataset, or the model's own."""
         return samples_of(self.model, "evaluation", self.settings)
 
+    @property
+    def batch(self) -> int:
+        """Rows of a batch that the framework computes."""
+        return evaluation_batch(model_deployment(self.model, self.target, self.settings))
+
     @shared_once
     def framework_answers(self) -> StageAnswers:
         """The framework's answers to the whole evaluation set."""
         run: Callable[[Any], Any] = functools.partial(self.model.infer, self.framework_model.network)
-        batch = evaluation_batch(model_deployment(self.model, self.target, self.settings))
         on_progress = functools.partial(self.say, "evaluate by the framework")
         return evaluate_in_process(
-            "framework", self.model, run, self.samples, batch, on_progress, with_outputs=True
+            "framework", self.model, run, self.samples, self.batch, on_progress, with_outputs=True
         )
+
+    def precision_cost(self, precision: str) -> PrecisionCost | None:
+        """What a precision costs the model, in any format; None if it is no framework's network."""
+        if precision not in self.precision_costs:
+            self.say(f"measure what {precision.upper()} costs")
+            training = functools.partial(samples_of, self.model, "training", self.settings)
+            framework, samples = self.framework_model, self.samples
+            cost = measure_cost(self.model, precision, framework, samples, training, self.batch)
+            self.precision_costs[precision] = cost
+        return self.precision_costs[precision]
 
     @once
     def operations(self) -> float | None:

@@ -12,18 +12,13 @@ from tritonproof.accuracy.precision_cost import stage_limits
 from tritonproof.accuracy.stages import StageAnswers, StageComparison
 from tritonproof.accuracy.through_server import evaluate_through_server
 from tritonproof.base.errors import NotAvailableError
+from tritonproof.gates import GATE_CHECKS, GateCheck
 from tritonproof.gates.conversations import compare_conversations
-from tritonproof.gates.gate_checks import GATE_CHECKS, GateCheck
 from tritonproof.gates.reproducer import write_reproducer
-from tritonproof.gates.served import (
-    AnswersFolder,
-    CheckedGate,
-    GateContext,
-    ServedModel,
-    with_same_answers,
-)
+from tritonproof.gates.served import AnswersFolder, CheckedGate, GateContext, ServedModel, with_same_answers
 from tritonproof.record import per_sample as sample_files
 from tritonproof.record.schema import Accuracy, Conversation, GateResult
+from tritonproof.run.as_is_source import AsIsSource
 from tritonproof.run.case_run import CaseRun
 from tritonproof.spec import Samples
 from tritonproof.user_models.model_from_config import sequences_at_once
@@ -55,11 +50,10 @@ def evaluate(run: CaseRun) -> Evaluation:
     """Evaluate the case by the framework, in process, and through the server as it is loaded now; a model of
     --repository, which has no source to compare with, through the server on all its labelled samples."""
     requested = run.settings.thresholds.limits(run.case)
-    if run.as_is_source is not None:
-        labelled = run.as_is_source.labelled
-        assert labelled is not None
-        served_stage = _through_server(run, labelled, run.deployment.max_batch_size)
-        ledger = served_ledger(run.case, labelled, served_stage, requested)
+    if run.case.model.as_is:
+        assert run.source.evaluated is not None
+        served_stage = _through_server(run, run.source.evaluated, run.deployment.max_batch_size)
+        ledger = served_ledger(run.case, run.source.evaluated, served_stage, requested)
         return Evaluation(ledger, None, None)
     case, correctness = run.case, run.correctness
     precision, missing = correctness.compute_precision, correctness.accuracy_missing
@@ -89,21 +83,22 @@ def _through_server(
 
 def prove_conversation(run: CaseRun) -> Conversation:
     """Whether a model that takes no single requests gives the same answers again."""
-    if run.as_is_source is None or run.case.model.exchange == "single":
+    source = run.source
+    if not isinstance(source, AsIsSource) or run.case.model.exchange == "single":
         raise NotAvailableError(f"{run.case.model.name} is asked by single requests, each with one answer")
     run.say("send the same messages again")
     with run.hold_machine(exclusive=False):
-        at_once = sequences_at_once(run.as_is_source.loaded.config)
-        return compare_conversations(run.as_is_source.server, run.case.model, run.samples, at_once)
+        at_once = sequences_at_once(source.loaded.config)
+        return compare_conversations(run.server, run.case.model, run.samples, at_once)
 
 
 def run_gate(run: CaseRun, gate: str) -> CheckedGate:
     """The result of a gate such as "batches", which runs once, with its first wrong answer."""
     run.say("answers without labels", gate)
-    if gate not in run.correctness.gates:
+    if gate not in run.results.gates:
         with run.hold_machine(exclusive=False):
-            run.correctness.gates[gate] = _check_gate(run, GATE_CHECKS[gate])
-    return run.correctness.gates[gate]
+            run.results.gates[gate] = _check_gate(run, GATE_CHECKS[gate])
+    return run.results.gates[gate]
 
 
 def _check_gate(run: CaseRun, gate: GateCheck) -> CheckedGate:

@@ -13,7 +13,7 @@ from msgspec import structs
 
 from tritonproof.base.errors import AccuracyError, NotAvailableError, ProofError
 from tritonproof.build.configuration import config_text, model_config
-from tritonproof.gates.repeat_checks import check_in_flight, check_reloaded
+from tritonproof.gates.same_answers import in_flight_gate, reloaded_gate
 from tritonproof.gates.served import GateContext
 from tritonproof.host import machine
 from tritonproof.measure import perf_analyzer
@@ -22,6 +22,7 @@ from tritonproof.measure.verifying import verifying
 from tritonproof.record import files
 from tritonproof.record.schema import LoadPoint, Search
 from tritonproof.run import record_file
+from tritonproof.run.as_is_source import AsIsSource
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.loader import timed_answer
 from tritonproof.safe_io.files import MAX_SETTINGS_BYTES
@@ -39,7 +40,8 @@ def search(run: CaseRun) -> Iterator[Search]:
     the differences from a user's own, lie in `<case>.search` beside the record."""
     goal, plan = run.settings.goal, run.settings.plan
     assert goal is not None
-    searched = ConvertedSearch(run) if run.as_is_source is None else AsIsSearch(run)
+    source = run.source
+    searched = AsIsSearch(run, source) if isinstance(source, AsIsSource) else ConvertedSearch(run)
     space = searched.space(goal)
     request_s: dict[tuple[Candidate, int], float] = {}
 
@@ -108,15 +110,14 @@ class AsIsSearch:
     """A model of --repository, whose configuration varies. The expected answers come from its own, before any
     other is loaded. Raises NotAvailableError for an ensemble, which has nothing to vary."""
 
-    def __init__(self, run: CaseRun) -> None:
-        assert run.as_is_source is not None
-        self.run, self.model = run, run.as_is_source.loaded.found
+    def __init__(self, run: CaseRun, source: AsIsSource) -> None:
+        self.run, self.model = run, source.loaded.found
         if self.model.is_ensemble:
             what = f"the ensemble {self.model.name} has no instances and no batcher of its own to vary"
             fix = "search the models that it calls, by their names: -k NAME"
             raise NotAvailableError(what, where=run.case, fix=fix)
         assert self.model.folder is not None
-        self.folder, self.completed = self.model.folder, run.as_is_source.loaded.config
+        self.folder, self.completed = self.model.folder, source.loaded.config
         self.own = type(self.completed)() if self.model.config is None else self.model.config
         self.served, self.answers_alone = run.correctness.served_online, run.correctness.answers_alone
         _ = run.correctness.answer_check  # made now, of its own configuration
@@ -159,7 +160,7 @@ class AsIsSearch:
         # If the batcher joins requests, other kernels may compute them, whatever the model's own settings.
         batches = self.served.batches_dynamically or candidate.scenario == "online"
         served = dataclasses.replace(self.served, first_answer=None, batches_dynamically=batches)
-        for check in (check_reloaded, check_in_flight):
+        for check in (reloaded_gate, in_flight_gate):
             if wrong := check(GateContext(served, self.answers_alone)).result.fault:
                 raise AccuracyError(f"answers change: {wrong}", where=self.run.case)
 

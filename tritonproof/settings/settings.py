@@ -151,7 +151,7 @@ class Settings:
         "load",
         "KIND",
         readers.choice(SharedMemory),
-        lambda before: "none" if before["triton"].kind == "remote" else "system",
+        lambda before: "none" if before["triton"].is_remote else "system",
         passed_to="nodes",
     )
     """How the tensors of the load tests get to the server: system or cuda shared memory, or none (in
@@ -345,7 +345,7 @@ class Settings:
 def _check_together(settings: Settings) -> None:
     """Raise InputError for values that contradict each other."""
     given, triton, against = settings.given, f"--triton {settings.triton}", settings.against
-    is_remote, has_repository = settings.triton.kind == "remote", settings.repository is not None
+    is_remote, has_repository = settings.triton.is_remote, settings.repository is not None
     memory, other = settings.shared_memory, settings.against_triton
     if has_repository and is_remote != isinstance(settings.repository, Remote):
         what = "a folder needs a server that the run starts, and a server at HOST:PORT has its own models"
@@ -356,7 +356,7 @@ def _check_together(settings: Settings) -> None:
             what = f"{flag(name)} is for a server that is reached over the network"
             fix = "use it with --triton grpcs://HOST:PORT"
             raise InputError(what, where=f"{flag(name)} {triton}", fix=fix)
-    if other is not None and (other.kind == "remote") != is_remote:
+    if other is not None and other.is_remote != is_remote:
         what = "this run must start both servers, or both must be at HOST:PORT"
         fix = "use embedded, local[:PATH] or docker[:IMAGE] for both, or HOST:PORT for both"
         raise InputError(what, where=f"--against-triton {other} {triton}", fix=fix)

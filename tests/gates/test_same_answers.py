@@ -9,8 +9,7 @@ import pytest
 
 from tests.gates.stand_in import IDS, LIMITS, ROWS, WIDE, Model, Server, alone, served_model, sound
 from tritonproof.accuracy.expected import Answer, AnswerLimits
-from tritonproof.gates import repeat_checks, served
-from tritonproof.gates.gate_checks import GATE_CHECKS
+from tritonproof.gates import GATE_CHECKS, same_answers, served
 from tritonproof.gates.served import GateContext, ServedModel, single_request_answers
 from tritonproof.measure.load_data import LoadData
 from tritonproof.record.schema import GateResult
@@ -28,7 +27,7 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
         name: str, model: Model = sound, count: int = 8, limits: AnswerLimits = LIMITS, **changes: Any
     ) -> tuple[GateResult, Server]:
         server = Server(model)
-        for module in (repeat_checks, served):
+        for module in (same_answers, served):
             monkeypatch.setattr(module, "ask", server.ask)
         toy = served_model(count, limits=limits, **changes)
         alone = served.ask_one_by_one(toy)
@@ -90,7 +89,7 @@ def test_answer_unlike_the_lone_one_is_named(monkeypatch: pytest.MonkeyPatch, na
     def wrong_for_row_5(samples: np.ndarray, _in_flight: int) -> np.ndarray:
         return 2 * ROWS[samples] + (samples == 5)[:, None]
 
-    monkeypatch.setattr(repeat_checks, "ask", Server(wrong_for_row_5).ask)
+    monkeypatch.setattr(same_answers, "ask", Server(wrong_for_row_5).ask)
 
     result, mismatch = GATE_CHECKS[name].check(GateContext(served_model(), alone()))
 
@@ -154,10 +153,10 @@ def test_noisy_model_is_judged_by_its_noise(gate: Gate, name: str) -> None:
 
 
 def test_model_without_readable_answers_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(repeat_checks, "ask", Server().ask)
+    monkeypatch.setattr(same_answers, "ask", Server().ask)
 
     nothing = GateContext(served_model(), single_request_answers(IDS, {}, LIMITS))
-    assert repeat_checks.check_reloaded(nothing).result.fault
+    assert same_answers.reloaded_gate(nothing).result.fault
 
 
 # --- optional inputs ----------------------------------------------------------------------------------------
@@ -181,9 +180,9 @@ def optional_gate(monkeypatch: pytest.MonkeyPatch, more: Remembering) -> GateRes
             answers.append(Answer(np.array(samples), {"OUT": (2 * inputs["IN"] + values).astype(np.float32)}))
         return answers
 
-    for module in (repeat_checks, served):
+    for module in (same_answers, served):
         monkeypatch.setattr(module, "ask", ask)
-    return repeat_checks.check_repeated(GateContext(toy, served.ask_one_by_one(toy))).result
+    return same_answers.repeated_gate(GateContext(toy, served.ask_one_by_one(toy))).result
 
 
 def test_request_without_optional_input_ignores_earlier_requests(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,7 +38,7 @@ _KEPT_BYTES = 256 << 20
 """Bytes of answers to keep before they are compared."""
 
 
-def check_repeated(context: GateContext) -> CheckedGate:
+def repeated_gate(context: GateContext) -> CheckedGate:
     """Send samples once more, alone, in the same and in the reverse order, so that each request follows
     a different one than before. The next answer shows what a request leaves in the model; so do the first
     answer after a load, and one to a request without optional inputs."""
@@ -56,7 +56,7 @@ def check_repeated(context: GateContext) -> CheckedGate:
     return checked_gate("repeated", alone, whole, whole.compared, text)
 
 
-def check_reloaded(context: GateContext) -> CheckedGate:
+def reloaded_gate(context: GateContext) -> CheckedGate:
     """Send samples alone once more, to a model that was loaded again after it gave the single answers."""
     served, alone = context.served, context.answers_alone
     answers = [*_first_answer(served), *ask(served, [[sample] for sample in sorted(alone.rows)])]
@@ -65,7 +65,7 @@ def check_reloaded(context: GateContext) -> CheckedGate:
     return checked_gate("reloaded", alone, comparison, len(answers), text)
 
 
-def check_in_flight(context: GateContext) -> CheckedGate:
+def in_flight_gate(context: GateContext) -> CheckedGate:
     """Send samples in requests of one row, up to 64 in flight, for the server to join and to spread."""
     served, alone = context.served, context.answers_alone
     at_once = served.in_flight(1)
@@ -76,7 +76,7 @@ def check_in_flight(context: GateContext) -> CheckedGate:
     return checked_gate("in-flight", alone, compare_to_single(alone, answers, limits), count, text)
 
 
-def check_batches(context: GateContext) -> CheckedGate:
+def batches_gate(context: GateContext) -> CheckedGate:
     """Send samples in batches of every size up to 64, and of larger ones that decide which kernels run.
     Another size may round otherwise. In batches of one size an answer at the same place may depend neither
     on its neighbours nor, in the largest, on the instance that computes it."""
