@@ -19,6 +19,7 @@ from tritonproof.serve.connection import grpc_client
 from tritonproof.serve.in_flight import IN_FLIGHT
 from tritonproof.serve.messages import raw_content
 from tritonproof.serve.server import Server
+from tritonproof.serve.server_spec import ServerSpec
 
 COUNT = 40
 
@@ -91,7 +92,7 @@ class ToyServer(service_pb2_grpc.GRPCInferenceServiceServicer):
         server.start()
         threading.Thread(target=self.take_turns, daemon=True).start()
         with contextlib.closing(grpc_client(address)) as client:
-            yield Server("embedded", address, "2.51.0", None, client)
+            yield Server(ServerSpec("embedded"), address, "2.51.0", None, client)
         self._ended.set()
         server.stop(0).wait()
 

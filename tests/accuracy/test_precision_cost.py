@@ -12,16 +12,9 @@ import torch
 
 from tests import toy
 from tests.toy import compare_conversion
-from tritonproof.accuracy.expected import AnswerLimits, expect
-from tritonproof.accuracy.precision_cost import (
-    PrecisionCost,
-    emulated_precision,
-    inferred_limits,
-    inferred_precision,
-    least_agreement,
-    limits_per_answer,
-    stage_limits,
-)
+from tritonproof.accuracy.expected import expect
+from tritonproof.accuracy.limits import stage_limits
+from tritonproof.accuracy.precision_cost import emulated_precision
 from tritonproof.accuracy.precisions import PRECISIONS
 from tritonproof.accuracy.stages import StageComparison
 from tritonproof.formats import all_formats
@@ -198,32 +191,3 @@ def test_int8_emulation_uses_only_training_samples() -> None:
     error = np.abs(run(inputs)["OUTPUT__0"] - expected).mean() / np.abs(expected).mean()
     assert 0.002 < error < 0.1
     assert len(seen) == count == len(set(seen))
-
-
-@pytest.mark.parametrize(
-    ("dtype", "shown"), [(torch.float32, ""), (torch.float16, "fp16"), (torch.bfloat16, "bf16")]
-)
-def test_half_precision_outputs_are_recognized_by_last_bits(dtype: torch.dtype, shown: str) -> None:
-    values = torch.randn(64, 8, generator=torch.Generator().manual_seed(0)).to(dtype).float().numpy()
-    requested = AnswerLimits(2e-3, 1e-4, 1.0)
-
-    limits = inferred_limits(requested, [{"y": values}], "cpu")
-
-    assert inferred_precision([{"y": values}]) == shown
-    assert (limits == requested) is (shown == "")
-    assert limits.element >= requested.element
-
-
-def test_whole_numbers_show_no_precision() -> None:
-    """Customer ids up to 256 are numbers of BF16 too."""
-    assert inferred_precision([{"ids": np.arange(200, dtype=np.float32)}]) == ""
-    assert inferred_precision([{"labels": np.arange(200)}]) == ""
-
-
-def test_count_of_changed_decisions_may_be_two_deviations_and_three_more() -> None:
-    assert least_agreement(0.96, 600) == pytest.approx(1 - (36 + 2 * 6 + 3) / 600)
-
-
-def test_limit_of_an_element_has_a_floor() -> None:
-    cost = PrecisionCost({toy.OUTPUT: 1e-9}, {toy.OUTPUT: 1e-6}, 1.0, 1.0)
-    assert limits_per_answer(toy.case(), "fp32", cost, {toy.OUTPUT: 40}).element == 1e-4

@@ -12,7 +12,7 @@ from tests.accuracy.conftest import COUNT, Answer, Connect
 from tritonproof.accuracy import through_server
 from tritonproof.accuracy.expected import expect
 from tritonproof.accuracy.ledger import accuracy_ledger, score_each_sample
-from tritonproof.accuracy.precision_cost import stage_limits
+from tritonproof.accuracy.limits import stage_limits
 from tritonproof.accuracy.stages import StageComparison, evaluate_in_process
 from tritonproof.accuracy.through_server import evaluate_through_server, mixed_batches
 from tritonproof.base.errors import AccuracyError, ProofError

@@ -23,6 +23,7 @@ from tritonproof.measure.load_data import LoadData
 from tritonproof.serve.connection import grpc_client
 from tritonproof.serve.messages import raw_content
 from tritonproof.serve.server import Server
+from tritonproof.serve.server_spec import ServerSpec
 from tritonproof.spec import Tensor
 
 ROWS = np.arange(12, dtype=np.float32).reshape(3, 4)
@@ -81,7 +82,9 @@ def served_by(
     server.start()
     client = grpc_client(address)
     try:
-        connection = Server("embedded", address, "2.51.0", None, client, http_address=http_address)
+        connection = Server(
+            ServerSpec("embedded"), address, "2.51.0", None, client, http_address=http_address
+        )
         yield stand_in.served_model(server=connection, data=LoadData(Path(), IDS, {"IN": ROWS}))
     finally:
         client.close()

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from tests import toy
-from tritonproof.accuracy.expected import Answer, AnswerLimits
+from tritonproof.accuracy.expected import Answer
+from tritonproof.accuracy.limits import AnswerLimits
 from tritonproof.gates.served import AnswersAlone, ServedModel, single_request_answers
 from tritonproof.measure.load_data import LoadData
 from tritonproof.record.schema import LoadPoint

@@ -16,7 +16,7 @@ from tritonproof.gates.declared import Reply
 from tritonproof.gates.served import AnswersBySample, GateContext, ServedModel, single_request_answers
 from tritonproof.measure.load_data import LoadData
 from tritonproof.record.schema import GateResult
-from tritonproof.serve.messages import infer_request
+from tritonproof.serve.messages import infer_message
 from tritonproof.spec import Arrays, Tensor
 
 REMAINING = (range(8, 11), range(11, 14))
@@ -42,7 +42,8 @@ def answer_to(request: Any, *, batched: bool = True) -> Any:
 def requests_for(served: ServedModel, sample_indices: Iterable[Any]) -> list[Any]:
     """The messages that hold these samples."""
     inputs = [served.data.inputs(samples) for samples in sample_indices]
-    return [infer_request(served.name, served.model, rows) for rows in inputs]
+    parse = service_pb2.ModelInferRequest.FromString
+    return [parse(infer_message(served.name, served.model, rows)) for rows in inputs]
 
 
 def given_alone(count: int = 8) -> dict[int, Arrays]:

@@ -11,7 +11,7 @@ from msgspec import structs
 
 from tests.conftest import DEPLOYMENT, MakeBuild
 from tests.toy import samples_of
-from tritonproof.accuracy.expected import AnswerLimits
+from tritonproof.accuracy.limits import AnswerLimits
 from tritonproof.gates import GATE_CHECKS
 from tritonproof.gates.served import GateContext, ServedModel, ask_one_by_one
 from tritonproof.measure.load_data import input_data

@@ -13,13 +13,14 @@ from msgspec import structs
 
 from tests.gates import stand_in
 from tests.gates.stand_in import ROWS
-from tritonproof.accuracy.expected import AnswerLimits, NumberLimits
+from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
 from tritonproof.base.errors import InputError
 from tritonproof.gates import recorded
 from tritonproof.gates.recorded import RecordedAnswers
 from tritonproof.gates.served import AnswersBySample, ServedModel
 from tritonproof.measure.load_data import LoadData
 from tritonproof.serve.server import Server
+from tritonproof.serve.server_spec import ServerSpec
 from tritonproof.spec import Tensor
 
 TEXTS = np.array([[f"text {n}".encode()] for n in range(8)], object)
@@ -30,7 +31,7 @@ FINE = AnswerLimits(0.5, 0.1, 0.98, by_output={"OUT": NumberLimits(0.01, 0.01)})
 def served_model(inputs: np.ndarray = ROWS, **changes: Any) -> ServedModel:
     """A model that answers numbers and a text, without a server."""
     data = LoadData(Path(), [f"row-{n}" for n in range(8)], {"IN": inputs})
-    server = Server("embedded", "127.0.0.1:1", "2.51.0", None, None)
+    server = Server(ServerSpec("embedded"), "127.0.0.1:1", "2.51.0", None, None)
     served = stand_in.served_model(largest=8, data=data, server=server)
     fields: dict[str, Any] = {"outputs": (Tensor("OUT", "FP32", (4,)), Tensor("TEXT", "BYTES", (1,)))}
     model = dataclasses.replace(served.model, **(fields | changes))

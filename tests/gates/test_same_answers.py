@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from tests.gates.stand_in import IDS, LIMITS, ROWS, WIDE, Model, Server, alone, served_model, sound
-from tritonproof.accuracy.expected import Answer, AnswerLimits
+from tritonproof.accuracy.expected import Answer
+from tritonproof.accuracy.limits import AnswerLimits
 from tritonproof.gates import GATE_CHECKS, same_answers, served
 from tritonproof.gates.served import GateContext, ServedModel, single_request_answers
 from tritonproof.measure.load_data import LoadData

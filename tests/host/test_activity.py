@@ -19,6 +19,7 @@ from tritonproof.host.nvml import GpuHandle, gpu_handles, visible_gpus
 from tritonproof.measure.marks import marks_of_gpu
 from tritonproof.measure.measurement import gpu_use
 from tritonproof.serve.server import Server
+from tritonproof.serve.server_spec import ServerSpec
 
 
 def test_cpu_clock_attributes_busy_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -38,7 +39,7 @@ def test_cpu_clock_attributes_busy_time(monkeypatch: pytest.MonkeyPatch) -> None
     assert activity.start_cpu_clock(None)().server_s is None
 
 
-SERVER = Server("embedded", "127.0.0.1:1", "2.51.0", None, None, device="cuda")
+SERVER = Server(ServerSpec("embedded"), "127.0.0.1:1", "2.51.0", None, None, device="cuda")
 
 
 @pytest.fixture
@@ -117,7 +118,7 @@ def test_visible_gpus_follow_cuda_variables(nvml: Nvml, visible: str | None, han
 def test_only_gpus_of_the_run_are_watched_and_stamped(nvml: Nvml, monkeypatch: pytest.MonkeyPatch) -> None:
     nvml.uuids = ("GPU-aaaa", "GPU-bbbb", "GPU-cccc")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-cccc,GPU-aaaa")
-    for server in (SERVER, dataclasses.replace(SERVER, kind="docker")):
+    for server in (SERVER, dataclasses.replace(SERVER, spec=ServerSpec("docker"))):
         with server.watch_gpu() as watch:
             assert watch is not None
             assert [gpu.handle for gpu in watch.gpus] == ["GPU-cccc", "GPU-aaaa"]

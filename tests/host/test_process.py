@@ -93,7 +93,7 @@ def test_load_generator_gets_proxies_only_for_remote_server(monkeypatch: pytest.
     for name in ("https_proxy", "HTTP_PROXY", "no_proxy"):
         monkeypatch.setenv(name, "proxy")
     here, elsewhere = (
-        perf_analyzer.environment(Server("remote", address, "", None, None))
+        perf_analyzer.environment(Server(ServerSpec("remote", address), address, "", None, None))
         for address in ("127.0.0.1:8001", "gpu-host:8001")
     )
     assert_handed_on([here, elsewhere])

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from tritonproof.serve.server import Server
+from tritonproof.serve.server_spec import ServerSpec
 
 LATENCY_MS = 10
 
@@ -113,4 +114,4 @@ def server_of(folder: Path, *, live: bool = True) -> Server:
         unregister_cuda_shared_memory=lambda **_options: forgotten.append("cuda"),
         forgotten=forgotten,
     )
-    return Server("embedded", "127.0.0.1:1", "2.51.0", log, client)
+    return Server(ServerSpec("embedded"), "127.0.0.1:1", "2.51.0", log, client)

@@ -15,6 +15,7 @@ import numpy as np
 
 from tritonproof.serve.connection import grpc_client
 from tritonproof.serve.server import Server
+from tritonproof.serve.server_spec import ServerSpec
 from tritonproof.spec import Tensor
 
 INPUTS = (Tensor("VALUES", "FP32", (5,)), Tensor("COUNT", "INT64", (1,)))
@@ -120,7 +121,7 @@ def memory_server(
     server.start()
     client = grpc_client(address)
     try:
-        yield Server("local", address, "0", None, client, scratch=scratch), seen
+        yield Server(ServerSpec("local"), address, "0", None, client, scratch=scratch), seen
     finally:
         client.close()
         server.stop(0).wait()

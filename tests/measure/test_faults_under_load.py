@@ -12,7 +12,8 @@ from msgspec import structs
 
 from tests.conftest import DEPLOYMENT, MakeBuild
 from tests.toy import samples_of
-from tritonproof.accuracy.expected import AnswerLimits, expect
+from tritonproof.accuracy.expected import expect
+from tritonproof.accuracy.limits import AnswerLimits
 from tritonproof.measure.job import AnswerCheck, Job
 from tritonproof.measure.load_data import input_data
 from tritonproof.measure.measurement import summed

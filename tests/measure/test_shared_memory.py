@@ -19,7 +19,8 @@ from tests import toy
 from tests.helpers import theirs
 from tests.measure.generator import Generator, server_of
 from tests.measure.memory_server import INPUTS, OUTPUTS, Fault, StandIn, answers, memory_server
-from tritonproof.accuracy.expected import AnswerLimits, expect
+from tritonproof.accuracy.expected import expect
+from tritonproof.accuracy.limits import AnswerLimits
 from tritonproof.base.errors import ProofError
 from tritonproof.host import machine, scratch
 from tritonproof.measure import perf_analyzer

@@ -17,6 +17,7 @@ from tritonproof.base.errors import NotAvailableError
 from tritonproof.host.scratch import MEMORY
 from tritonproof.measure.usage import read_usage, watch
 from tritonproof.serve.server import Server
+from tritonproof.serve.server_spec import ServerSpec
 
 MIB = 2**20
 SERVER = "tritonproof-unused"
@@ -82,7 +83,7 @@ def start() -> Iterator[Start]:
 
 def server_of(pid: int | None, kind: Any = "embedded", **changes: Any) -> Server:
     fields: dict[str, Any] = {"scratch": Path("/tmp") / SERVER, "pid": pid}
-    return Server(kind, "127.0.0.1:1", "2.51.0", None, None, **(fields | changes))
+    return Server(ServerSpec(kind), "127.0.0.1:1", "2.51.0", None, None, **(fields | changes))
 
 
 def increases(server: Server, program: Program, *uses: str) -> dict[str, float]:

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from tests import toy
-from tritonproof.accuracy.expected import Answer, AnswerLimits, NumberLimits, expect
+from tritonproof.accuracy.expected import Answer, expect
+from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
 from tritonproof.measure.job import AnswerCheck
 from tritonproof.measure.measurement import summed
 from tritonproof.measure.verifying import verify, verifying

@@ -18,6 +18,7 @@ import pytest
 from tritonproof.base.errors import ProofError
 from tritonproof.efficiency import machine_peak
 from tritonproof.serve.server import Server
+from tritonproof.serve.server_spec import ServerSpec
 
 ALIVE, PEAKS = [], []
 
@@ -34,7 +35,7 @@ machine_peak.peak_per_s = peak_per_s
 def run(run):
     client = SimpleNamespace(is_server_live=lambda **_limits: process.poll() is None)
     process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
-    vars(run.source)["server"] = Server("embedded", "127.0.0.1:1", "2.51.0", None, client, process=process)
+    vars(run.source)["server"] = Server(ServerSpec("embedded"), "127.0.0.1:1", "2.51.0", None, client, process=process)
     yield run
     process.kill()
     process.wait()

@@ -25,7 +25,8 @@ from tritonproof.host.targets import recognise
 from tritonproof.run import context, converted_source, efficiency
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.model_run import ModelRun
-from tritonproof.serve.server_spec import ContainerImage
+from tritonproof.serve.backends import tensorrt_of
+from tritonproof.serve.server_spec import ContainerImage, ServerSpec
 from tritonproof.spec import Case
 
 SEEN: dict[str, Any] = {}
@@ -54,12 +55,12 @@ def two_a100s(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]
         SEEN.update(keywords)
         SEEN["servers"] = SEEN.get("servers", 0) + 1
         yield server_of(
-            kind=SEEN["kind"],
-            is_remote=False,
+            spec=ServerSpec(SEEN["kind"]),
             label="",
             version="2.55.0",
             backends=None,
-            image=image if SEEN["kind"] == "docker" else None,
+            image=(own_image := image if SEEN["kind"] == "docker" else None),
+            tensorrt=tensorrt_of(SEEN["kind"], own_image),
             ready_s=1.0,
             load=load,
             check_running=lambda: None,

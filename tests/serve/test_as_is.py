@@ -8,7 +8,8 @@ from tritonclient.grpc.model_config_pb2 import ModelConfig
 
 from tests import toy
 from tests.user_models.repositories import CALLING, COMPLETING, ENSEMBLE, code, config, contents, write_model
-from tritonproof.accuracy.expected import AnswerLimits, expect
+from tritonproof.accuracy.expected import expect
+from tritonproof.accuracy.limits import AnswerLimits
 from tritonproof.base.errors import NotAvailableError, ProofError
 from tritonproof.host import locks
 from tritonproof.measure import perf_analyzer
@@ -128,7 +129,7 @@ def test_backend_that_another_model_lacked_excuses_no_failure(tmp_path: Path) ->
     """Its line still stands at the end of the log."""
     (tmp_path / "log").write_text("unable to find backend library for backend 'unheard_of'\n")
     with grpc_client("127.0.0.1:1") as client, pytest.raises(ProofError, match="unheard_of") as refused:
-        Server("local", "127.0.0.1:1", "2.51.0", tmp_path / "log", client).load_as_is(tmp_path)
+        Server(ServerSpec("local"), "127.0.0.1:1", "2.51.0", tmp_path / "log", client).load_as_is(tmp_path)
     assert type(refused.value) is ProofError
 
 

@@ -142,7 +142,7 @@ def test_engine_cache_folder_depends_on_server_kind(
     client = SimpleNamespace(load_model=lambda _name, **given: config.update(json.loads(given["config"])))
     case = Case(A100, MICRO, ONNX, accelerator, "fp16")
     built = BuiltModel(case, tmp_path / str(case), "0f3c", "test", 1.0, 1.0, reused=False)
-    Server(kind, "127.0.0.1:1", "2.51.0", None, client).load(built, DEPLOYMENT, "online")
+    Server(ServerSpec(kind), "127.0.0.1:1", "2.51.0", None, client).load(built, DEPLOYMENT, "online")
     # The container mounts no other folder, and ONNX Runtime makes only the last one of the path.
     here, there = str(tmp_path / "tritonproof" / "engines"), "/tmp/tritonproof-engines-0f3c"
     expected = [here if kind == "embedded" else there] if accelerator else []
@@ -168,10 +168,10 @@ def refusal(server: Any, case: Case) -> str:
     return ""
 
 
-def container(version: str | None = None, release: str | None = None) -> Any:
+def container(version: str | None = None, release: str | None = None) -> Server:
     """A container whose image states this TensorRT version and this release."""
     image = ContainerImage("image", release=release, tensorrt=version)
-    return SimpleNamespace(kind="docker", backends=None, image=image, version="")
+    return Server(ServerSpec("docker"), "", "", None, None, image=image)
 
 
 def case_of(name: str, accelerator: str | None = None, gpus: int = 1) -> Case:
@@ -197,7 +197,7 @@ def test_local_native_backend_uses_tensorrt_of_image(
 ) -> None:
     installed(tmp_path, "tensorrt", "python")
     backends = tmp_path / "backends"
-    server: Any = SimpleNamespace(kind="local", backends=backends, image=None, version="2.51.0")
+    server = Server(ServerSpec("local"), "", "2.51.0", None, None, backends=backends)
     assert not refusal(server, case_of("trt"))
     monkeypatch.setenv("TRT_VERSION", "10.5.0.18")
     assert refusal(server, case_of("trt"))

@@ -23,7 +23,7 @@ from tests.conftest import DEPLOYMENT
 from tests.helpers import settings
 from tests.serve.programs import HANG_S, VALUES, doubled_by
 from tests.toy import samples_of
-from tritonproof.accuracy.expected import AnswerLimits
+from tritonproof.accuracy.limits import AnswerLimits
 from tritonproof.base.errors import InputError, NotAvailableError, ProofError, SetupError
 from tritonproof.build.builds import BuiltModel
 from tritonproof.gates.conversations import Message, converse
@@ -122,7 +122,7 @@ def answering() -> Iterator[Callable[..., Server]]:
         port = server.add_insecure_port("127.0.0.1:0")
         server.start()
         started.append(server)
-        result = connect(f"127.0.0.1:{port}")
+        result = connect(ServerSpec("remote", f"127.0.0.1:{port}"))
         started.append(result.client)
         return result
 
@@ -225,7 +225,7 @@ def test_models_of_a_server_without_index_must_be_named(other: Callable[..., Ser
 def test_server_that_cannot_load_models_is_refused(other: Callable[..., Server]) -> None:
     server = other()
     with pytest.raises(SetupError, check=lambda error: error.where == f"--triton {server.address}"):
-        check_accepts_models(server.address)
+        check_accepts_models(ServerSpec("remote", server.address))
 
 
 def test_oversized_answer_is_read_only_if_it_has_tensors(
@@ -253,7 +253,7 @@ QUESTIONS: Mapping[str, Callable[[Server], object]] = {
     "RepositoryModelUnload": lambda server: server.unload("m"),
     "SystemSharedMemoryRegister": lambda server: shared_region(server, 4096, "m").__enter__(),
     "SystemSharedMemoryUnregister": lambda server: dataclasses.replace(
-        server, kind="embedded"
+        server, spec=ServerSpec("embedded")
     ).forget_shared_memory(),
 }
 
@@ -345,7 +345,7 @@ def encrypting(
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(connection, "grpc_client", functools.partial(grpc_client, access=access))
             server = stack.enter_context(start(options=options))
-        yield dataclasses.replace(server, access=access)
+        yield dataclasses.replace(server, spec=dataclasses.replace(server.spec, access=access))
 
 
 @pytest.fixture(scope="module")
@@ -361,7 +361,7 @@ def job_of(server: Server, built: BuiltModel, data: object) -> Job:
 
 
 def test_all_requests_use_tls_and_headers(encrypted: Server, doubling: BuiltModel, tmp_path: Path) -> None:
-    spec = ServerSpec("remote", encrypted.address, encrypted.access)
+    spec = ServerSpec("remote", encrypted.address, encrypted.spec.access)
     with serve(spec, tmp_path, tmp_path / "log", device="cpu") as server:
         server.load(doubling, DEPLOYMENT, "online")
         assert doubled_by(server, doubling)
@@ -391,10 +391,10 @@ def test_load_runs_over_tls(
 
 
 def test_access_without_certificate_or_header_is_refused(encrypted: Server, headers: Path) -> None:
-    without_headers = dataclasses.replace(encrypted.access, header_file=None)
+    without_headers = dataclasses.replace(encrypted.spec.access, header_file=None)
     for access in (Access(), Access(tls=True), Access(tls=True, header_file=headers), without_headers):
         with pytest.raises(SetupError, check=lambda error: error.where.endswith(encrypted.address)) as raised:
-            connect(encrypted.address, access, answer_s=2.0)
+            connect(ServerSpec("remote", encrypted.address, access), answer_s=2.0)
         assert SECRET not in str(raised.value)
 
 

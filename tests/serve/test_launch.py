@@ -83,7 +83,7 @@ def wrapper(folder: Path, options: str = "") -> Path:
 def test_local_server_uses_its_own_backends(models: Path, doubling: BuiltModel, tmp_path: Path) -> None:
     spec = parse_server(f"local:{wrapper(tmp_path)}")
     with serve(spec, models, tmp_path / "log", device="cpu") as server:
-        assert server.kind == "local"
+        assert server.spec.kind == "local"
         assert server.backends == tmp_path / "backends"
         assert server.load(doubling, DEPLOYMENT, "online") == "python"
         assert doubled_by(server, doubling)
@@ -94,14 +94,14 @@ def test_server_without_model_control_is_refused_before_building(models: Path, t
     refusing = ServerSpec("local", str(wrapper(tmp_path, "--model-control-mode=none")))
     with serve(refusing, tmp_path / "empty", tmp_path / "log", device="cpu", key=None) as server:
         with pytest.raises(SetupError, check=lambda error: error.where == f"--triton {server.address}"):
-            check_accepts_models(server.address)
+            check_accepts_models(ServerSpec("remote", server.address))
         places = {"repos": tmp_path / "repos", "results": tmp_path / "results"}
         run = suite("-k", TRACE, "-m", "not load", "--triton", server.address, **places)
         assert (run.status, server.address in run.text) == (pytest.ExitCode.USAGE_ERROR, True)
         assert not list(places["repos"].glob("cpu-*")), "nothing was built"
-    check_accepts_models(server.address)  # unreachable now: not its error to report
+    check_accepts_models(ServerSpec("remote", server.address))  # unreachable now: not its error to report
     with serve(EMBEDDED, models, tmp_path / "log", device="cpu", key=None) as server:
-        check_accepts_models(server.address)
+        check_accepts_models(ServerSpec("remote", server.address))
 
 
 def test_unwritable_log_is_an_error_naming_its_place(models: Path, tmp_path: Path) -> None:

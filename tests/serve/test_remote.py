@@ -52,7 +52,7 @@ def sent(tmp_path_factory: pytest.TempPathFactory, make_build: MakeBuild) -> Bui
 
 
 def test_remote_server_receives_model_with_files(remote: Server, sent: BuiltModel) -> None:
-    assert (remote.kind, remote.log, remote.log_tail()) == ("remote", None, "")
+    assert (remote.spec.kind, remote.log, remote.log_tail()) == ("remote", None, "")
     assert remote.load(sent, DEPLOYMENT, "online") == "python", "it has no native backend"
     assert doubled_by(remote, sent)
     remote.unload(remote.name_of(sent.case))
@@ -178,7 +178,7 @@ def test_proxy_is_ignored_for_server_on_this_host(server: Server, monkeypatch: p
         monkeypatch.setenv(name, "http://127.0.0.1:9")
     for name in ("no_proxy", "no_grpc_proxy"):
         monkeypatch.delenv(name, raising=False)
-    assert connect(server.address).version == server.version
+    assert connect(ServerSpec("remote", server.address)).version == server.version
     assert b"triton" in http_get(f"127.0.0.1:{port_of(server, 'http')}/v2", HANG_S)
 
 
@@ -194,5 +194,5 @@ def test_other_program_is_not_accepted_as_server(greeting: bytes) -> None:
         threading.Thread(target=listening.serve_forever, args=(0.01,), daemon=True).start()
         address = f"127.0.0.1:{listening.server_address[1]}"
         with pytest.raises(SetupError, check=lambda error: error.where == f"--triton {address}"):
-            connect(address, answer_s=0.5)
+            connect(ServerSpec("remote", address), answer_s=0.5)
         listening.shutdown()

@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from tests.measure.timed_server import write_echoing
-from tritonproof.accuracy.expected import AnswerLimits, expect
+from tritonproof.accuracy.expected import expect
+from tritonproof.accuracy.limits import AnswerLimits
 from tritonproof.measure.job import AnswerCheck, Job
 from tritonproof.measure.load_data import input_data
 from tritonproof.record.schema import LoadPoint

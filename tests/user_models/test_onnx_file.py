@@ -11,7 +11,7 @@ from tests import toy
 from tests.user_models import networks
 from tests.user_models.test_samples import write_tokenizer
 from tritonproof.accuracy.ledger import missing_options
-from tritonproof.accuracy.precision_cost import limits_per_answer, stage_limits
+from tritonproof.accuracy.limits import limits_per_answer, stage_limits
 from tritonproof.base.errors import InputError
 from tritonproof.build.configuration import model_config
 from tritonproof.build.in_process import open_in_process

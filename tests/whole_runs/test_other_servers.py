@@ -14,6 +14,7 @@ from tritonproof.base.errors import SetupError
 from tritonproof.host.process import guarded
 from tritonproof.serve.command import free_ports
 from tritonproof.serve.launch import connect
+from tritonproof.serve.server_spec import ServerSpec
 
 MODEL = """
 import numpy as np
@@ -58,7 +59,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
     def is_ready() -> bool:
         try:
-            connect(endpoint).client.close()
+            connect(ServerSpec("remote", endpoint)).client.close()
         except SetupError:
             return False
         return True

@@ -15,7 +15,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from tritonproof.accuracy.expected import Answer, AnswerLimits, ExpectedOutputs
+from tritonproof.accuracy.expected import Answer, ExpectedOutputs
+from tritonproof.accuracy.limits import AnswerLimits
 from tritonproof.accuracy.outputs import beyond_rounding, differences
 from tritonproof.accuracy.precisions import PRECISIONS
 from tritonproof.accuracy.row_identity import nearer_to_another

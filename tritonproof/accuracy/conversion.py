@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 
 from tritonproof.accuracy.expected import expect
+from tritonproof.accuracy.limits import least_agreement, stage_limits
 from tritonproof.accuracy.outputs import CHUNK_BYTES, equal_fraction
-from tritonproof.accuracy.precision_cost import PrecisionCost, least_agreement, stage_limits
+from tritonproof.accuracy.precision_cost import PrecisionCost
 from tritonproof.accuracy.precisions import PRECISIONS, tolerance_of
 from tritonproof.accuracy.stages import StageAnswers, StageComparison
 from tritonproof.record.schema import Conversion, within_limits

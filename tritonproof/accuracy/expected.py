@@ -1,14 +1,13 @@
-"""What answers are held to: the right outputs, and how far those of others may differ."""
+"""The right answers, to which others are held."""
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import NamedTuple, TypeVar
+from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
 from tritonproof.accuracy.outputs import Spread, floating_outputs, spread_of
-from tritonproof.accuracy.precisions import PRECISIONS
 from tritonproof.spec import Arrays
 
 _Key = TypeVar("_Key")
@@ -19,55 +18,6 @@ _MAX_COMPARED = 4096
 """Elements of a row, evenly spread over it, that decide its nearest sample."""
 _CLIP = 10.0
 """The most that an element counts for there, in multiples of the spread."""
-
-
-class NumberLimits(NamedTuple):
-    """How far floating-point numbers may differ: see the fields of AnswerLimits."""
-
-    element: float
-    mean: float
-
-    def or_wider(self, other: "NumberLimits") -> "NumberLimits":
-        return NumberLimits(max(self.element, other.element), max(self.mean, other.mean))
-
-
-@dataclass(frozen=True)
-class AnswerLimits:
-    """How far two answers to the same sample may differ."""
-
-    element: float
-    """The most that an element of a floating-point output may differ, over its scale (`compare_rows`)."""
-    mean: float
-    """The most that a row of it may differ on the mean, as a share of the output's mean magnitude."""
-    agreement: float
-    """The least share of equal elements of an integer output over all rows, from 0 to 1."""
-    rounding: float = PRECISIONS["fp32"].rounding
-    """What rounding may do to an element, as a share of the output's largest magnitude."""
-    least_compared_share: float = 0.5
-    """The least share of rows with compared floating-point outputs: a tie of integers leaves a row out."""
-    by_output: Mapping[str, NumberLimits] = field(default_factory=dict)
-    """`element` and `mean` of single outputs that need less than the rest."""
-
-    def of_output(self, output: str) -> NumberLimits:
-        return self.by_output.get(output, NumberLimits(self.element, self.mean))
-
-    def or_wider(self, other: "AnswerLimits") -> "AnswerLimits":
-        """The limits that allow whatever either allows."""
-        names = self.by_output.keys() | other.by_output.keys()
-        return AnswerLimits(
-            element=max(self.element, other.element),
-            mean=max(self.mean, other.mean),
-            agreement=min(self.agreement, other.agreement),
-            rounding=max(self.rounding, other.rounding),
-            least_compared_share=min(self.least_compared_share, other.least_compared_share),
-            by_output={name: self.of_output(name).or_wider(other.of_output(name)) for name in names},
-        )
-
-    def at_least(self, element: float) -> "AnswerLimits":
-        """The same, with at least this `element` for every output."""
-        least = NumberLimits(element, 0.0)
-        by_output = {name: limits.or_wider(least) for name, limits in self.by_output.items()}
-        return replace(self, element=max(self.element, element), by_output=by_output)
 
 
 @dataclass

@@ -7,7 +7,8 @@ two samples count as told apart only from twice that on.
 
 import numpy as np
 
-from tritonproof.accuracy.expected import Answer, AnswerLimits, ExpectedOutputs, standardize
+from tritonproof.accuracy.expected import Answer, ExpectedOutputs, standardize
+from tritonproof.accuracy.limits import AnswerLimits
 from tritonproof.accuracy.outputs import beyond_rounding, differences
 
 _MIN_COLUMNS = 4

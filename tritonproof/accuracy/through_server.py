@@ -7,7 +7,7 @@ import numpy as np
 from tritonproof.accuracy.stages import StageAnswers, StageComparison, answers_at, keep_outputs
 from tritonproof.base.errors import AccuracyError, ProofError
 from tritonproof.serve.in_flight import IN_FLIGHT, IN_FLIGHT_BYTES, requests_in_flight
-from tritonproof.serve.messages import infer_request, response_outputs, undeclared
+from tritonproof.serve.messages import infer_message, response_outputs, undeclared
 from tritonproof.serve.server import Server
 from tritonproof.spec import Arrays, Case, OnProgress, Samples
 
@@ -43,9 +43,8 @@ def evaluate_through_server(
         for indices in batches:
             while in_flight.count >= IN_FLIGHT or sent - done + len(indices) > most_rows:
                 take()
-            request = infer_request(server.name_of(case), model, samples.read(indices))
-            request.id = str(indices.start)
-            in_flight.send(indices, request.SerializeToString())
+            name, request_id = server.name_of(case), str(indices.start)
+            in_flight.send(indices, infer_message(name, model, samples.read(indices), request_id))
             sent += len(indices)
         while in_flight.count:
             take()

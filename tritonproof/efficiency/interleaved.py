@@ -141,10 +141,8 @@ def efficiency_entry(
     peak = peak_flops_per_s
     if peak is not None:
         peak = structs.replace(peak, value=gpus * peak.value, low=gpus * peak.low, high=gpus * peak.high)
-    ratio, means = (
-        turns.ratio(),
-        {name: estimates.geometric_mean(rates) for name, rates in turns.per_s.items()},
-    )
+    ratio = turns.ratio()
+    means = {name: estimates.geometric_mean(rates) for name, rates in turns.per_s.items()}
     over_reference = turns.ratio("reference") if "reference" in turns.per_s else Estimate(1.0, 1.0, 1.0)
     first, repeated = load.throughput_per_s, means["served"]
     is_apart = abs(repeated.value / first.value - 1) > _REPEATED_WITHIN

@@ -18,7 +18,6 @@ PeakKind = tuple[Device, str, bool | None]
 
 
 def peak_kind(case: Case, deployment: Deployment) -> PeakKind:
-    """What the machine's peak for a case depends on."""
     return case.target.device, case.precision, deployment.tf32
 
 

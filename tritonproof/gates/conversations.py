@@ -10,7 +10,8 @@ from typing import Any, Literal
 import numpy as np
 
 from tritonproof.accuracy.compare_answers import MIN_NOISE, NOISE_FACTOR, compare, typical_difference
-from tritonproof.accuracy.expected import Answer, AnswerLimits, expect_by_signature, single_answer
+from tritonproof.accuracy.expected import Answer, expect_by_signature, single_answer
+from tritonproof.accuracy.limits import AnswerLimits
 from tritonproof.base.errors import AccuracyError, ProofError
 from tritonproof.gates.declared import fault_in
 from tritonproof.record.schema import Conversation, GateResult
@@ -48,7 +49,7 @@ def sequence_of(steps: Sequence[Arrays], number: int) -> list[Message]:
 
 def converse(server: Server, model: Model, messages: Sequence[Message]) -> list[Answers]:
     """All answers to each request, sent once the last is answered. Raises ProofError without all of them."""
-    client = grpc_client(server.address, server.access)
+    client = grpc_client(server.address, server.spec.access)
     received: queue.SimpleQueue[tuple[Any, Exception | None]] = queue.SimpleQueue()
     try:
         client.start_stream(lambda result, error: received.put((result, error)))

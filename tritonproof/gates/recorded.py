@@ -9,7 +9,7 @@ from typing import Any, Literal
 import msgspec
 import numpy as np
 
-from tritonproof.accuracy.expected import AnswerLimits
+from tritonproof.accuracy.limits import AnswerLimits
 from tritonproof.base import disk
 from tritonproof.base.errors import InputError, NotAvailableError
 from tritonproof.gates.same_answers import checked_gate

@@ -9,16 +9,9 @@ import numpy as np
 from msgspec import structs
 
 from tritonproof.accuracy.compare_answers import NOISE_FACTOR, AnswerComparison, compare, merge_comparisons
-from tritonproof.accuracy.expected import (
-    Answer,
-    AnswerLimits,
-    ExpectedOutputs,
-    expect,
-    signature,
-    single_answer,
-)
+from tritonproof.accuracy.expected import Answer, ExpectedOutputs, expect, signature, single_answer
+from tritonproof.accuracy.limits import AnswerLimits, inferred_precision
 from tritonproof.accuracy.outputs import Spread
-from tritonproof.accuracy.precision_cost import inferred_precision
 from tritonproof.accuracy.precisions import PRECISIONS
 from tritonproof.gates.served import (
     AnswersAlone,

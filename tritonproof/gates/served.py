@@ -18,8 +18,8 @@ from tritonproof.accuracy.compare_answers import (
     merge_comparisons,
     typical_difference,
 )
-from tritonproof.accuracy.expected import Answer, AnswerLimits, ExpectedOutputs, expect_by_signature
-from tritonproof.accuracy.precision_cost import inferred_limits
+from tritonproof.accuracy.expected import Answer, ExpectedOutputs, expect_by_signature
+from tritonproof.accuracy.limits import AnswerLimits, inferred_limits
 from tritonproof.host.locks import OnWait
 from tritonproof.measure.job import Job
 from tritonproof.measure.load_data import LoadData

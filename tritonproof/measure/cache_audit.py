@@ -1,6 +1,7 @@
 """Checks whether answers come from a cache: requests that repeat one sample against ones that were never sent
 before."""
 
+import functools
 import hashlib
 import itertools
 import math
@@ -13,10 +14,11 @@ from msgspec import structs
 from tritonproof.measure.estimates import relative_half_width
 from tritonproof.measure.job import Job
 from tritonproof.measure.marks import marks_where
-from tritonproof.measure.requests import closed_loop, in_messages, message_of
+from tritonproof.measure.requests import closed_loop, in_messages
 from tritonproof.measure.stopping import is_slow
 from tritonproof.ratios import MIN_PAIRS, paired_ratio
 from tritonproof.record.schema import Estimate, LoadResult, Mark
+from tritonproof.serve.messages import infer_message
 from tritonproof.spec import Arrays
 
 _STRETCH_S = 0.02
@@ -45,7 +47,8 @@ def _repeated_speed(job: Job, load: LoadResult) -> Estimate | None:
     if next(fresh, None) is None or is_slow(latency_s):
         return None
     repeated = job.data.inputs([0] * job.point.batch)
-    first = message_of(job, repeated)
+    message_of = functools.partial(infer_message, job.name, job.model)
+    first = message_of(repeated)
     in_stretch = math.ceil(_STRETCH_S * load.throughput_per_s.value / job.point.batch)
     count = min(in_stretch, max(1, _STRETCH_BYTES // len(first)))
     closed_loop(job, in_messages([first]))  # a cache knows it from here on
@@ -54,8 +57,8 @@ def _repeated_speed(job: Job, load: LoadResult) -> Estimate | None:
     for _pair in range(MIN_PAIRS):
         # Each message has its own memory, so that the two kinds differ in nothing else.
         kinds = (
-            [message_of(job, repeated) for _ in range(count)],
-            [message_of(job, inputs) for inputs in itertools.islice(fresh, count)],
+            [message_of(repeated) for _ in range(count)],
+            [message_of(inputs) for inputs in itertools.islice(fresh, count)],
         )
         if len(kinds[1]) < count:
             return None

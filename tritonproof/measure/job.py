@@ -11,7 +11,8 @@ from typing import Literal
 
 import numpy as np
 
-from tritonproof.accuracy.expected import AnswerLimits, ExpectedOutputs
+from tritonproof.accuracy.expected import ExpectedOutputs
+from tritonproof.accuracy.limits import AnswerLimits
 from tritonproof.host.activity import CpuTime, GpuTime
 from tritonproof.measure.estimates import SteadyPass, Timeline, steady_pass
 from tritonproof.measure.load_data import LoadData

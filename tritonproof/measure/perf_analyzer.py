@@ -166,7 +166,7 @@ def command(job: Job, samples: Path) -> list[str]:
         command += ["--concurrency-range", str(job.point.concurrency)]
     else:
         command += ["--async"]  # without it a request waits for a free thread, up to 34 ms past its time
-    access = job.server.access
+    access = job.server.spec.access
     if access.tls:
         command += ["--ssl-grpc-use-ssl", "--ssl-grpc-root-certifications-file", str(access.roots)]
     if job.shared_memory != "none":

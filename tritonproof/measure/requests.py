@@ -15,7 +15,7 @@ from tritonproof.base.errors import NotAvailableError, ProofError
 from tritonproof.measure.job import Job
 from tritonproof.serve.connection import client_error
 from tritonproof.serve.in_flight import requests_in_flight
-from tritonproof.serve.messages import infer_request, response_outputs
+from tritonproof.serve.messages import infer_message, response_outputs
 from tritonproof.serve.shared_memory import cuda_region, shared_region, tensor_places
 from tritonproof.spec import Arrays
 
@@ -105,7 +105,7 @@ def prepared_requests(job: Job, batches: Sequence[np.ndarray], in_flight: int) -
             fix="leave --shared-memory cuda out",
         )
     else:
-        messages = [message_of(job, job.data.inputs(samples)) for samples in batches]
+        messages = [infer_message(job.name, job.model, job.data.inputs(samples)) for samples in batches]
         yield in_messages(messages, batched=job.model.batched)
 
 
@@ -119,11 +119,6 @@ def in_messages(messages: Sequence[bytes], *, batched: bool = True) -> Requests:
 
     count, keep = len(messages), lambda _slot, answer: (answer,)
     return Requests(count, lambda number, _slot: messages[number], keep, read)
-
-
-def message_of(job: Job, inputs: Arrays) -> bytes:
-    """A request with these inputs, [batch, ...] each, as it goes over the wire."""
-    return bytes(infer_request(job.name, job.model, inputs).SerializeToString())
 
 
 @contextlib.contextmanager

@@ -55,7 +55,7 @@ def watch(server: Server) -> ServerWatch:
     """Begin to watch a server. Raises NotAvailableError if this process cannot see the server's processes."""
     pid = server.visible_pid()
     if pid is None or server.scratch is None:
-        where = "in this container" if server.kind == "docker" else f"at {server.address}"
+        where = "in this container" if server.spec.kind == "docker" else f"at {server.address}"
         raise NotAvailableError(
             f"the processes of the server {where} are not seen from here, so nothing says what they use",
             fix="use --triton embedded or local, where the model and its backend are the same",
@@ -71,7 +71,7 @@ def watch(server: Server) -> ServerWatch:
     if not is_readable:
         missing.append("open files and shared memory were not watched: its processes are another user's")
     # A container may have a /dev/shm of its own.
-    memory = PROCESSES / str(pid) / "root/dev/shm" if server.kind == "docker" and is_readable else MEMORY
+    memory = PROCESSES / str(pid) / "root/dev/shm" if server.spec.kind == "docker" and is_readable else MEMORY
     return ServerWatch(pid, gpus, tuple(missing), is_readable, frozenset(_segments(memory)), memory)
 
 

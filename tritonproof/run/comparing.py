@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec import structs
 
-from tritonproof.accuracy.precision_cost import inferred_precision
+from tritonproof.accuracy.limits import inferred_precision
 from tritonproof.base.errors import InputError, NotAvailableError
 from tritonproof.build import baselines
 from tritonproof.gates.conversations import compare_server_conversations

@@ -40,9 +40,9 @@ def measure_efficiency(run: CaseRun) -> list[Efficiency]:
     process, and the best of all beside the model's reference format. The case stays loaded for the last."""
     best_loads = best_points.best_points(run.case, known_loads(run))
     loaded = run.loader.load(best_loads[0].scenario)
-    if run.server.is_remote:
+    if run.server.spec.is_remote:
         what = "the artifact in process must run on the server's machine, and this server is remote"
-        raise NotAvailableError(what, where=f"--triton {run.server.url}", fix="run the suite there")
+        raise NotAvailableError(what, where=f"--triton {run.server.spec}", fix="run the suite there")
     with contextlib.ExitStack() as stack:
         with run.hold_machine(exclusive=False):
             run.say("measure efficiency", "load the model in process")

@@ -68,7 +68,7 @@ def load_model(server: Server, found: RepositoryModel, models: Mapping[str, Repo
         raise ProofError(found.problem)
     called = tuple(models_called_by(found, models))
     started = time.monotonic()
-    for model in () if server.is_remote else (*called, found):
+    for model in () if server.spec.is_remote else (*called, found):
         assert model.folder is not None
         if server.device is not None and (reason := why_not_here(model, server.device)) is not None:
             calls = "" if model is found else f"{found.name} calls {model.name}, and "
@@ -80,12 +80,12 @@ def load_model(server: Server, found: RepositoryModel, models: Mapping[str, Repo
             what = f"{model.name} is of the Python backend, without {name!a}"
             raise ProofError(what, where=model.folder, fix=fix)
         server.load_as_is(model.folder)
-    load_s = 0.0 if server.is_remote else round(time.monotonic() - started, 3)
+    load_s = 0.0 if server.spec.is_remote else round(time.monotonic() - started, 3)
     versions = _versions(server, found)
     config, is_reported = model_config_of(server, found.name)
     unreported = [] if is_reported else ["configuration"]
     question = f"what it has counted of {found.name}"
-    if server.is_remote and server.query(question, "get_inference_statistics", found.name) is None:
+    if server.spec.is_remote and server.query(question, "get_inference_statistics", found.name) is None:
         unreported.append("statistics")
     return LoadedModel(found, called, config, versions, load_s, tuple(unreported))
 
@@ -93,7 +93,7 @@ def load_model(server: Server, found: RepositoryModel, models: Mapping[str, Repo
 def list_models(server: Server, names: Sequence[str] = ()) -> list[RepositoryModel]:
     """The models that a server has loaded, or those by these names, sorted, each with its configuration.
     Raises SetupError if there are none or the server does not say, InputError for an impossible name."""
-    where = f"--triton {server.url}"
+    where = f"--triton {server.spec}"
     try:
         index = _index(server)
         if index is None and not names:
@@ -154,7 +154,7 @@ def _by_metadata(server: Server, name: str) -> "ModelConfig":
 def _versions(server: Server, model: RepositoryModel) -> tuple[str, ...]:
     """The versions that are ready. Raises ProofError with the server's reason if one does not load."""
     entries = [entry for entry in _index(server) or () if entry.name == model.name and entry.version]
-    if not entries and server.is_remote:
+    if not entries and server.spec.is_remote:
         metadata = server.query(f"which versions {model.name} has", "get_model_metadata", model.name)
         return (
             tuple(one_line(version, MAX_VERSION_CHARS) for version in metadata.versions) if metadata else ()

@@ -35,7 +35,7 @@ class RequestsInFlight(Generic[_Key]):
 
     def send(self, key: _Key, message: bytes) -> None:
         """Send a request, a ModelInferRequest as it goes over the wire."""
-        call = self.method.future(message, timeout=REQUEST_S, metadata=self.server.access.metadata)
+        call = self.method.future(message, timeout=REQUEST_S, metadata=self.server.spec.access.metadata)
         call.add_done_callback(lambda done: self.done.put((key, done)))
         self.count += 1
 
@@ -63,6 +63,6 @@ def requests_in_flight(
 ) -> Iterator[RequestsInFlight[Any]]:
     """Send requests to a server for the length of a block; what is in flight at its end is cancelled. Errors
     name `where` and the `fix`."""
-    with grpc_channel(server.address, server.access) as channel:
+    with grpc_channel(server.address, server.spec.access) as channel:
         method = channel.unary_unary("/inference.GRPCInferenceService/ModelInfer")
         yield RequestsInFlight(server, method, where, fix)

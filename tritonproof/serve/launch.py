@@ -24,7 +24,7 @@ from tritonproof.host.scratch import report_full_disk, scratch_folder
 from tritonproof.safe_io.files import end_of
 from tritonproof.serve import command, connection
 from tritonproof.serve.command import Ports
-from tritonproof.serve.connection import PLAIN, Access, client_error, error_text
+from tritonproof.serve.connection import client_error, error_text
 from tritonproof.serve.container import docker_command, prepare_image
 from tritonproof.serve.server import Server, tail_of
 from tritonproof.serve.server_spec import ServerSpec
@@ -71,7 +71,7 @@ def serve(
     A remote server stays unchanged. Raises SetupError if a part is missing, ProofError if it does not start.
     """
     if spec.is_remote:
-        with _remote_server(spec.location, spec.access) as server:
+        with _remote_server(spec) as server:
             yield server
         return
     image = prepare_image(spec, device) if spec.kind == "docker" else None
@@ -113,7 +113,7 @@ def serve(
             if version is None:
                 continue  # another program took a port before the server did
             yield Server(
-                kind=spec.kind,
+                spec,
                 address=f"127.0.0.1:{ports.grpc}",
                 version=version,
                 log=log,
@@ -183,10 +183,10 @@ _numbers = itertools.count(1)
 
 
 @contextlib.contextmanager
-def _remote_server(address: str, access: Access) -> Iterator[Server]:
-    """The server at `address` for the length of a block. At its end it unloads the suite's models, and
-    those that killed runs of this user left. Raises what `connect` raises."""
-    server = dataclasses.replace(connect(address, access), suffix=_new_suffix())
+def _remote_server(spec: ServerSpec) -> Iterator[Server]:
+    """A remote server for the length of a block. At its end it unloads the suite's models, and those that
+    killed runs of this user left. Raises what `connect` raises."""
+    server = dataclasses.replace(connect(spec), suffix=_new_suffix())
     with contextlib.closing(server.client):
         _unload(server, _is_orphaned)
         try:
@@ -205,9 +205,9 @@ def _unload(server: Server, is_ours: Callable[[str], bool]) -> None:
             server.unload(name)
 
 
-def connect(address: str, access: Access = PLAIN, *, answer_s: float = 10.0) -> Server:
-    """The server of the Open Inference Protocol at HOST:PORT. Raises SetupError if it does not answer."""
-    client = connection.grpc_client(address, access)
+def connect(spec: ServerSpec, *, answer_s: float = 10.0) -> Server:
+    """A remote server, of the Open Inference Protocol. Raises SetupError if it does not answer."""
+    client = connection.grpc_client(spec.location, spec.access)
     try:
         if client.is_server_ready(client_timeout=answer_s):
             metadata = client.get_server_metadata(client_timeout=answer_s)
@@ -215,20 +215,20 @@ def connect(address: str, access: Access = PLAIN, *, answer_s: float = 10.0) -> 
             is_triton = metadata.name == "triton" or "model_configuration" in metadata.extensions
             version = metadata.version if is_triton else f"{metadata.name} {metadata.version}"
             version = one_line(version, connection.MAX_VERSION_CHARS)  # it stands in records
-            return Server("remote", address, version, None, client, access=access)
+            return Server(spec, spec.location, version, None, client)
         problem = "the server is not ready"
     except client_error() as error:
         problem = f"no server of the Open Inference Protocol answers ({error_text(error, answer_s)})"
     client.close()
     tls = "grpcs://HOST:PORT if it takes TLS, with --triton-ca FILE for an authority of your own"
     fix = f"give its gRPC port (8001 by default), or {tls}"
-    raise SetupError(problem, where=f"--triton {access.url(address)}", fix=fix)
+    raise SetupError(problem, where=f"--triton {spec}", fix=fix)
 
 
-def check_accepts_models(address: str, access: Access = PLAIN) -> None:
-    """Raise SetupError if the server takes no models; whoever needs it reports an unreachable one."""
+def check_accepts_models(spec: ServerSpec) -> None:
+    """Raise SetupError if a remote server takes no models; whoever needs it reports an unreachable one."""
     try:
-        server = connect(address, access)
+        server = connect(spec)
     except SetupError:
         return
     with contextlib.closing(server.client):

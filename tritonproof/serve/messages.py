@@ -25,12 +25,12 @@ def inputs_of(model: Model, arrays: Arrays) -> list[Any]:
     return inputs
 
 
-def infer_request(name: str, model: Model, arrays: Arrays) -> Any:
-    """A tritonclient.grpc.service_pb2.ModelInferRequest with a batch of those of the model's inputs that
-    `arrays` have, [batch, ...] each."""
+def infer_message(name: str, model: Model, arrays: Arrays, request_id: str = "") -> bytes:
+    """A ModelInferRequest as it goes over the wire, with a batch of those of the model's inputs that `arrays`
+    have, [batch, ...] each."""
     from tritonclient.grpc import service_pb2
 
-    request = service_pb2.ModelInferRequest(model_name=name)
+    request = service_pb2.ModelInferRequest(model_name=name, id=request_id)
     for tensor in model.inputs:
         if tensor.name in arrays:
             values = arrays[tensor.name] if model.batched else arrays[tensor.name][0]
@@ -38,7 +38,7 @@ def infer_request(name: str, model: Model, arrays: Arrays) -> Any:
             request.raw_input_contents.append(raw_content(values, tensor.dtype))
     for tensor in model.outputs:
         request.outputs.add(name=tensor.name)
-    return request
+    return bytes(request.SerializeToString())
 
 
 def raw_content(values: np.ndarray, datatype: str) -> bytes:

@@ -22,10 +22,10 @@ from tritonproof.record.schema import Deployment, Scenario, Serving
 from tritonproof.safe_io.files import below_an_error, end_of, files_in
 from tritonproof.serve import connection, server_spec
 from tritonproof.serve.backends import TENSORRT_BACKEND, serves_natively, tensorrt_of, why_refused
-from tritonproof.serve.connection import PLAIN, Access, client_error, error_text, is_unimplemented
+from tritonproof.serve.connection import client_error, error_text, is_unimplemented
 from tritonproof.serve.container import container_process
 from tritonproof.serve.messages import inputs_of, read_output
-from tritonproof.serve.server_spec import ContainerImage, ServerKind
+from tritonproof.serve.server_spec import ContainerImage, ServerSpec
 from tritonproof.spec import Arrays, Case, Device, Model
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ _ENDING_S = 5.0
 class Server:
     """A running Triton, how it is reached, and what it is. Of a remote server most is unknown: None."""
 
-    kind: ServerKind
+    spec: ServerSpec
     address: str
     """HOST:PORT of its gRPC endpoint."""
     version: str
@@ -66,24 +66,19 @@ class Server:
     suffix: str = ""
     """The end of the model names there; empty for a server of the run's own."""
     timeouts: connection.Timeouts = field(default_factory=connection.Timeouts)
-    access: Access = PLAIN
     label: str = "Triton"
     """Its name in errors, if a case has several."""
     stop_reasons: list[str] = field(default_factory=list)
     """Why this suite ended it early."""
 
     @property
-    def is_remote(self) -> bool:
-        return self.kind == "remote"
-
-    @property
-    def url(self) -> str:
-        """The value of `--triton` that names a remote server."""
-        return self.access.url(self.address)
+    def tensorrt(self) -> str | None:
+        """The version of its TensorRT, if known."""
+        return tensorrt_of(self.spec.kind, self.image)
 
     def check_measurable(self, lacks: Sequence[str] = ()) -> None:
         """Raise NotAvailableError if the load generator cannot reach it, or needs what the server `lacks`."""
-        if self.access.header_file is not None:
+        if self.spec.access.header_file is not None:
             raise NotAvailableError("load is not measured: perf_analyzer sends no headers over gRPC")
         if lacks:
             what = f"perf_analyzer asks for the model's {' and '.join(lacks)}, which the server lacks"
@@ -97,17 +92,17 @@ class Server:
         """Load a model under its case's name, in place of any of that name; returns the backend that serves
         it. Raises SetupError if the server takes no models, ProofError if the model does not load."""
         case, name, engines, files = built.case, self.name_of(built.case), "", None
-        if self.is_remote:
+        if self.spec.is_remote:
             ways = [True, False] if case.format.backend else [False]
         else:
-            ways = [serves_natively(self.kind, self.backends, case.format)]
-            tensorrt = tensorrt_of(self.kind, self.image)
-            engines = engine_folder(case, built.digest, tensorrt=tensorrt, in_container=self.kind == "docker")
+            ways = [serves_natively(self.spec.kind, self.backends, case.format)]
+            in_container = self.spec.kind == "docker"
+            engines = engine_folder(case, built.digest, tensorrt=self.tensorrt, in_container=in_container)
         for native in ways:
             config = model_config(case, deployment, native=native, scenario=scenario, engines=engines)
             config.name = name
             try:
-                if self.is_remote:
+                if self.spec.is_remote:
                     # A sent model that is replaced while loaded stays in the server's /tmp for good.
                     self.unload(name)
                     code = () if native else ("model.py", "runtime.py")
@@ -138,7 +133,7 @@ class Server:
         try:
             self.wait_for(lambda: self.client.load_model(name, **options))
         except BaseException:
-            if self.is_remote:
+            if self.spec.is_remote:
                 # The server finishes the load that nobody waits for any more, and then unloads the model.
                 with contextlib.suppress(Exception):
                     self.client.unload_model(name, client_timeout=self.timeouts.unload_s)
@@ -165,7 +160,7 @@ class Server:
         if "explicit model load / unload is not allowed" not in str(error) and not is_unimplemented(error):
             return None
         fix = "start a Triton with --model-control-mode=explicit, or prove what it has: --repository remote"
-        return SetupError("the server does not accept models", where=f"--triton {self.url}", fix=fix)
+        return SetupError("the server does not accept models", where=f"--triton {self.spec}", fix=fix)
 
     def unload(self, name: str) -> None:
         """Unload the model `name` and wait until it is gone; tritonclient's error if nothing answers."""
@@ -202,7 +197,7 @@ class Server:
 
     def forget_shared_memory(self) -> None:
         """Unregister what a killed client left, whose names nobody could use; not on a remote server."""
-        if self.is_remote:
+        if self.spec.is_remote:
             return
         with contextlib.suppress(Exception):  # a server that is gone has forgotten it
             self.client.unregister_system_shared_memory(client_timeout=self.timeouts.answer_s)
@@ -232,7 +227,7 @@ class Server:
 
     def visible_pid(self) -> int | None:
         """The process above all of the server's, even in a container; None if it is not visible from here."""
-        if self.kind == "docker":
+        if self.spec.kind == "docker":
             return None if self.scratch is None else container_process(self.scratch.name)
         return self.pid
 
@@ -321,14 +316,14 @@ def check_supported(server: Server, case: Case) -> None:
     """Raise NotAvailableError if the server's own backend would use one of the case's GPUs alone, or if its
     TensorRT is not the version that builds the engine, in all its parts. The suite's runtime reads engines
     with the TensorRT that builds them, and the server judges an unknown version."""
-    image, is_ours = server.image, server.kind in ("docker", "local")
-    if not is_ours or not serves_natively(server.kind, server.backends, case.format):
+    image, is_ours = server.image, server.spec.kind in ("docker", "local")
+    if not is_ours or not serves_natively(server.spec.kind, server.backends, case.format):
         return
     release, fixed = server_spec.release_of(image, server.version), server_spec.TENSORRT_ON_ANY_GPU_SINCE
     if case.accelerator == "trt" and case.gpus > 1 and release is not None and release.name < fixed:
         limitation = f"ONNX Runtime's TensorRT accelerator uses the first GPU alone in Triton {release.name}"
         raise NotAvailableError(f"{limitation}; from {fixed} on it uses each")
-    if case.format.backend == TENSORRT_BACKEND and (refusal := why_refused(tensorrt_of(server.kind, image))):
+    if case.format.backend == TENSORRT_BACKEND and (refusal := why_refused(server.tensorrt)):
         raise refusal
 
 
@@ -336,7 +331,7 @@ def serving_of(server: Server, backend: str, shared_memory: str) -> Serving:
     """What a record says about a server and its backend. The suite's runtimes use the machine's libraries."""
     image = server.image
     name, digest = (image.name, image.digest) if image else (None, None)
-    versions = server_spec.libraries(server.version, image, tensorrt_of(server.kind, image), server.backends)
+    versions = server_spec.libraries(server.version, image, server.tensorrt, server.backends)
     if backend == "python":
         versions = {}
-    return Serving(server.kind, server.version, backend, shared_memory, name, digest, versions)
+    return Serving(server.spec.kind, server.version, backend, shared_memory, name, digest, versions)

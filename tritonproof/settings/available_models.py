@@ -77,7 +77,7 @@ def _repository_models(settings: Settings) -> AvailableModels:
     if isinstance(settings.repository, Path):
         entries = models_in(settings.repository, f"--repository {settings.repository}")
     else:
-        server = connect(settings.triton.location, settings.triton.access)
+        server = connect(settings.triton)
         with contextlib.closing(server.client):
             entries = list_models(server, settings.repository.names)
     repository_models = {entry.name: entry for entry in entries}

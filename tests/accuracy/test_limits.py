@@ -1,0 +1,44 @@
+"""How far answers may differ, by what a precision costs and by what answers show of theirs."""
+
+import numpy as np
+import pytest
+import torch
+
+from tests import toy
+from tritonproof.accuracy.limits import (
+    AnswerLimits,
+    inferred_limits,
+    inferred_precision,
+    least_agreement,
+    limits_per_answer,
+)
+from tritonproof.accuracy.precision_cost import PrecisionCost
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shown"), [(torch.float32, ""), (torch.float16, "fp16"), (torch.bfloat16, "bf16")]
+)
+def test_half_precision_outputs_are_recognized_by_last_bits(dtype: torch.dtype, shown: str) -> None:
+    values = torch.randn(64, 8, generator=torch.Generator().manual_seed(0)).to(dtype).float().numpy()
+    requested = AnswerLimits(2e-3, 1e-4, 1.0)
+
+    limits = inferred_limits(requested, [{"y": values}], "cpu")
+
+    assert inferred_precision([{"y": values}]) == shown
+    assert (limits == requested) is (shown == "")
+    assert limits.element >= requested.element
+
+
+def test_whole_numbers_show_no_precision() -> None:
+    """Customer ids up to 256 are numbers of BF16 too."""
+    assert inferred_precision([{"ids": np.arange(200, dtype=np.float32)}]) == ""
+    assert inferred_precision([{"labels": np.arange(200)}]) == ""
+
+
+def test_count_of_changed_decisions_may_be_two_deviations_and_three_more() -> None:
+    assert least_agreement(0.96, 600) == pytest.approx(1 - (36 + 2 * 6 + 3) / 600)
+
+
+def test_limit_of_an_element_has_a_floor() -> None:
+    cost = PrecisionCost({toy.OUTPUT: 1e-9}, {toy.OUTPUT: 1e-6}, 1.0, 1.0)
+    assert limits_per_answer(toy.case(), "fp32", cost, {toy.OUTPUT: 40}).element == 1e-4

@@ -1,0 +1,209 @@
+"""How far answers may differ: multiples of what the precision costs the model, else of its rounding."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from tritonproof.accuracy.outputs import floating_outputs
+from tritonproof.accuracy.precision_cost import PrecisionCost
+from tritonproof.accuracy.precisions import PRECISIONS, rounding_of, tolerance_of
+from tritonproof.spec import Arrays, Case
+
+_DEEP_ROUNDING = 1e-5
+"""What FP32's rounding may do to an element through many layers, as a share of its output's magnitude, if its
+cost is unknown: a public detector's map (PP-OCR) is off by 4e-6 with ONNX Runtime's optimisations."""
+LARGEST_LIMIT = 8.0
+"""The largest error over the precision's largest, at most. One of thousands of values, it swings: 0.4 to 3.8
+times (AOTInductor, BERT in FP16), and in that one build 2.1 times on a CPU without AVX-512."""
+DECISIONS_LIMIT = 1.5
+"""How many times as many decisions may differ as by the precision itself, chance aside. On nnU-Net's micro
+size, whose only output they are, right builds change 0.8 (FP16) to 1.2 times (BF16) as many, half of them the
+same voxels; a fault that alone changes twice as many makes 2.1 to 3.4 times with the precision's own."""
+_ROW_FACTOR = 5
+"""How many times the mean error of all rows one row's may be. One step of INT8 in every element is about 0.03
+of the mean magnitude, and answers to two samples of one class are 0.3 apart."""
+_TIE_MARGIN = 0.1
+"""The share of rows that integers' ties may leave out, beyond those of the precision itself."""
+_MIN_LARGEST = 1e-4
+"""The least that an element may differ beyond rounding, as a share of the spread. Measured in FP32: 6e-5."""
+
+_MIN_NUMBERS = 32
+"""Different numbers with a fraction from which on their last bits show a precision."""
+
+
+class NumberLimits(NamedTuple):
+    """How far floating-point numbers may differ: see the fields of AnswerLimits."""
+
+    element: float
+    mean: float
+
+    def or_wider(self, other: "NumberLimits") -> "NumberLimits":
+        return NumberLimits(max(self.element, other.element), max(self.mean, other.mean))
+
+
+@dataclass(frozen=True)
+class AnswerLimits:
+    """How far two answers to the same sample may differ."""
+
+    element: float
+    """The most that an element of a floating-point output may differ, over its scale (`compare_rows`)."""
+    mean: float
+    """The most that a row of it may differ on the mean, as a share of the output's mean magnitude."""
+    agreement: float
+    """The least share of equal elements of an integer output over all rows, from 0 to 1."""
+    rounding: float = PRECISIONS["fp32"].rounding
+    """What rounding may do to an element, as a share of the output's largest magnitude."""
+    least_compared_share: float = 0.5
+    """The least share of rows with compared floating-point outputs: a tie of integers leaves a row out."""
+    by_output: Mapping[str, NumberLimits] = field(default_factory=dict)
+    """`element` and `mean` of single outputs that need less than the rest."""
+
+    def of_output(self, output: str) -> NumberLimits:
+        return self.by_output.get(output, NumberLimits(self.element, self.mean))
+
+    def or_wider(self, other: "AnswerLimits") -> "AnswerLimits":
+        """The limits that allow whatever either allows."""
+        names = self.by_output.keys() | other.by_output.keys()
+        return AnswerLimits(
+            element=max(self.element, other.element),
+            mean=max(self.mean, other.mean),
+            agreement=min(self.agreement, other.agreement),
+            rounding=max(self.rounding, other.rounding),
+            least_compared_share=min(self.least_compared_share, other.least_compared_share),
+            by_output={name: self.of_output(name).or_wider(other.of_output(name)) for name in names},
+        )
+
+    def at_least(self, element: float) -> "AnswerLimits":
+        """The same, with at least this `element` for every output."""
+        least = NumberLimits(element, 0.0)
+        by_output = {name: limits.or_wider(least) for name, limits in self.by_output.items()}
+        return replace(self, element=max(self.element, element), by_output=by_output)
+
+
+def least_agreement(agreement: float, decisions: int) -> float:
+    """The least share of equal decisions that passes, if the precision itself leaves `agreement` of so many.
+    DECISIONS_LIMIT times its share may differ, plus two standard deviations of such a count (Poisson, by the
+    square root of the count), and three, for when none differed."""
+    expected = DECISIONS_LIMIT * (1 - agreement) * decisions
+    return max(0.0, 1 - (expected + 2 * expected**0.5 + 3) / decisions)
+
+
+@dataclass(frozen=True)
+class StageLimits:
+    """How far the outputs of a stage may be from those of the stage before, on all samples."""
+
+    per_answer: AnswerLimits
+    """How far the answers to one sample may differ."""
+    all_rows: Mapping[str, float]
+    """How far all rows of an output may differ on the mean, as a share of the mean magnitude, or the largest
+    share of differing integers."""
+    mean_rounding: float
+    """What FP32's rounding adds to that mean, over the largest magnitude; 0 if `all_rows` was measured."""
+    source: str
+    """Where these limits come from, in words."""
+
+
+Sizes = Mapping[str, int]
+"""The number of elements of each output that are compared."""
+
+
+def limits_per_answer(case: Case, precision: str, cost: PrecisionCost | None, sizes: Sizes) -> AnswerLimits:
+    """How far answers to one sample by the same file may differ if other kernels may compute them."""
+    share = AnswerLimits.least_compared_share if cost is None else max(0.0, cost.comparable - _TIE_MARGIN)
+    return _limits(case, precision, cost, sizes, share, same_file=True).per_answer
+
+
+def stage_limits(
+    case: Case, precision: str, cost: PrecisionCost | None, sizes: Sizes, rows: int, *, same_file: bool
+) -> StageLimits:
+    """How far outputs of so many `rows` may be from those of the stage before, of the `same_file` or before
+    its conversion."""
+    comparable = tolerance_of(case, precision).agreement if cost is None else cost.comparable
+    return _limits(case, precision, cost, sizes, least_agreement(comparable, rows), same_file=same_file)
+
+
+def _limits(
+    case: Case, precision: str, cost: PrecisionCost | None, sizes: Sizes, share: float, *, same_file: bool
+) -> StageLimits:
+    """The limits if at least this `share` of the rows has compared floating-point outputs."""
+    numbers = [tensor.name for tensor in case.model.outputs if tensor.dtype.startswith(("FP", "BF"))]
+    floating = [name for name in numbers if name in sizes]
+    largest, mean, source = _floating_limits(case, precision, cost, floating, same_file=same_file)
+    tolerated = tolerance_of(case, precision).agreement
+    unequal = {
+        name: 1 - (tolerated if cost is None else least_agreement(1 - cost.mean[name], count))
+        for name, count in sizes.items()
+        if name not in floating
+    }
+    rounding = rounding_of(case.model, precision)
+    measured = _DEEP_ROUNDING if cost is None else LARGEST_LIMIT * min(rounding, cost.rounding)
+    by_output = {name: NumberLimits(largest[name], _ROW_FACTOR * mean[name]) for name in floating}
+    per_answer = AnswerLimits(
+        element=max(largest.values(), default=_MIN_LARGEST),
+        mean=_ROW_FACTOR * max(mean.values(), default=0.0),
+        agreement=1 - max(unequal.values(), default=0.0),
+        rounding=max(rounding, measured),
+        least_compared_share=share,
+        by_output={} if cost is None else by_output,
+    )
+    mean_rounding = PRECISIONS["fp32"].rounding if cost is None else 0.0
+    return StageLimits(per_answer, mean | unequal, mean_rounding, source)
+
+
+def _floating_limits(
+    case: Case, precision: str, cost: PrecisionCost | None, names: Sequence[str], *, same_file: bool
+) -> tuple[dict[str, float], dict[str, float], str]:
+    """The largest and the mean error of these floating-point outputs, at most, and where the limits come
+    from: a multiple of what the precision costs for a conversion, and another for the `same_file` by other
+    kernels. If the cost is unknown, the case's tolerance counts for a conversion, and the precision's
+    `unknown_mean` for the same file."""
+    tolerance = tolerance_of(case, precision)
+    if cost is not None:
+        rule = PRECISIONS[precision]
+        factor = rule.kernel_factor if same_file else rule.conversion_factor
+        largest = {name: max(LARGEST_LIMIT * cost.largest[name], _MIN_LARGEST) for name in names}
+        mean = {name: factor * cost.mean[name] for name in names}
+        most = f"{LARGEST_LIMIT:g} times at most"
+        source = f"{factor:g} times what {precision.upper()} itself costs this model on the mean, {most}"
+        return largest, mean, source
+    if same_file and precision in PRECISIONS and not tolerance.is_given:
+        source = f"the same file by other kernels in {precision.upper()}"
+        rule = PRECISIONS[precision]
+        largest_error, mean_error = rule.unknown_largest, rule.unknown_mean
+    else:
+        source, largest_error = tolerance.source, tolerance.relative_error
+        mean_error = largest_error if tolerance.mean_error is None else tolerance.mean_error
+    return dict.fromkeys(names, largest_error), dict.fromkeys(names, mean_error), source
+
+
+def inferred_limits(limits: AnswerLimits, answers: Iterable[Arrays], device: str) -> AnswerLimits:
+    """How far two answers of a model of unknown precision may differ: `limits`, FP32's, or those of FP16
+    or BF16 if every number of the `answers` fits it. On the device cuda products may be in TF32."""
+    rule = PRECISIONS[inferred_precision(answers) or ("tf32" if device == "cuda" else "fp32")]
+    return replace(
+        limits,
+        element=max(limits.element, rule.unknown_largest),
+        mean=max(limits.mean, _ROW_FACTOR * rule.unknown_mean),
+        rounding=max(limits.rounding, rule.rounding),
+    )
+
+
+def inferred_precision(answers: Iterable[Arrays]) -> str:
+    """bf16 or fp16 if it can represent every floating-point number; empty if neither can, or if too few
+    numbers have a fraction to show it."""
+    values = [
+        np.asarray(outputs[name], np.float32).ravel()
+        for outputs in answers
+        for name in floating_outputs(outputs)
+        if outputs[name].dtype.itemsize <= 4
+    ]
+    numbers = np.concatenate(values) if values else np.zeros(0, np.float32)
+    numbers = numbers[np.isfinite(numbers)]
+    if np.unique(numbers[numbers != np.round(numbers)]).size < _MIN_NUMBERS:
+        return ""
+    if not (numbers.view(np.uint32) & np.uint32(0xFFFF)).any():  # the bits of FP32 that BF16 lacks
+        return "bf16"
+    with np.errstate(over="ignore"):
+        return "fp16" if np.array_equal(numbers.astype(np.float16).astype(np.float32), numbers) else ""
