@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import psutil
 import pytest
 
-from tests import helpers, own_machine
+from tests import helpers, own_machine, toy
 from tests.helpers import Collect, Household
 from tests.host.fake_nvml import Clock, Nvml, in_place_of_nvml
 from tests.measure.generator import Generator
@@ -32,7 +32,7 @@ from tritonproof.serve.launch import serve
 from tritonproof.serve.server import Server
 from tritonproof.serve.server_spec import TRITON_VARIABLE, ServerSpec
 from tritonproof.serve.wheels import perf_analyzer, perf_analyzer_libraries
-from tritonproof.spec import Case, Format, Tensor
+from tritonproof.spec import Case, Tensor
 
 DOUBLING = "def load(artifact, settings):\n    return lambda arrays: [2 * arrays[0]]\n"
 SLEEPING = """\
@@ -173,7 +173,10 @@ def make_build() -> MakeBuild:
             inputs=(Tensor(f"{name}_IN", "FP32", (4,)),),
             outputs=(Tensor(f"{name}_OUT", "FP32", (4,)),),
         )
-        case = Case(CPU, model, _format(), None, "fp32")
+        format_ = dataclasses.replace(
+            toy.case().format, name="raw", artifact="model.bin", backend="onnxruntime", runtime="raw.py"
+        )
+        case = Case(CPU, model, format_, None, "fp32")
         folder = root / str(case)
         version = folder / "1"
         version.mkdir(parents=True)
@@ -195,21 +198,6 @@ def server_of_models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple
     folder.mkdir()
     with serve(ServerSpec("embedded"), folder, folder.parent / "models.log", device="cpu") as started:
         yield started, folder
-
-
-def _format() -> Format:
-    return Format(
-        name="raw",
-        label="Raw",
-        library="none",
-        artifact="model.bin",
-        backend="onnxruntime",
-        runtime="raw.py",
-        convert=lambda _job, _path: None,
-        precisions={"cpu": ("fp32",)},
-        tolerances={},
-        packages=(),
-    )
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ import sys
 import time
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -421,3 +422,34 @@ def cells(text: str) -> list[list[str]]:
     rows = [re.split(r"(?<!\\)\|", line)[1:-1] for line in text.splitlines() if line.startswith("|")]
     stripped = [[cell.strip() for cell in row] for row in rows]
     return [row for row in stripped if set("".join(row)) - set("-:")]
+
+
+@contextlib.contextmanager
+def grpc_server(
+    answers: Mapping[str, Callable[[Any, Any], Any]], threads: int = 4
+) -> Iterator[tuple[str, Any]]:
+    """The HOST:PORT of a server of Triton's protocol in this process, and its client. Each of the `answers`,
+    by the name of its call, takes a request and gRPC's context, and returns a response."""
+    import grpc
+    from tritonclient.grpc import service_pb2
+
+    from tritonproof.serve.connection import grpc_client
+
+    handlers = {
+        name: grpc.unary_unary_rpc_method_handler(
+            answer,
+            getattr(service_pb2, f"{name}Request").FromString,
+            getattr(service_pb2, f"{name}Response").SerializeToString,
+        )
+        for name, answer in answers.items()
+    }
+    server = grpc.server(ThreadPoolExecutor(threads))
+    service = grpc.method_handlers_generic_handler("inference.GRPCInferenceService", handlers)
+    server.add_generic_rpc_handlers([service])
+    address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+    server.start()
+    try:
+        with contextlib.closing(grpc_client(address)) as client:
+            yield address, client
+    finally:
+        server.stop(0).wait()

@@ -1,14 +1,21 @@
 """Evaluation through a server sends each sample once and judges it by its own answer, in any order; and by every
 output beside that of the same file in process."""
 
+import contextlib
 import functools
-from collections.abc import Callable
+import random
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pytest
+from tritonclient.grpc import service_pb2
+from tritonclient.utils import np_to_triton_dtype
 
 from tests import examples, toy
-from tests.accuracy.conftest import COUNT, Answer, Connect
+from tests.helpers import grpc_server
 from tritonproof.accuracy import through_server
 from tritonproof.accuracy.expected import expect
 from tritonproof.accuracy.ledger import accuracy_ledger, score_each_sample
@@ -19,9 +26,88 @@ from tritonproof.base.errors import AccuracyError, ProofError
 from tritonproof.record.schema import Accuracy, within_limits
 from tritonproof.reports.text.correctness import ledger_failures
 from tritonproof.serve import in_flight
+from tritonproof.serve.in_flight import IN_FLIGHT
+from tritonproof.serve.messages import raw_content
+from tritonproof.serve.server import Server
+from tritonproof.serve.server_spec import ServerSpec
 from tritonproof.spec import Arrays, Samples, Tensor, Tolerance
 
 CASE = toy.case()
+COUNT = 40
+
+
+@dataclass
+class Answer:
+    """An answer before it is sent."""
+
+    id: str
+    outputs: dict[str, np.ndarray]
+    cut: int = 0
+    """How many bytes each output lacks at its end."""
+
+    def response(self) -> Any:
+        response = service_pb2.ModelInferResponse(id=self.id)
+        for name, values in self.outputs.items():
+            datatype = np_to_triton_dtype(values.dtype)
+            response.outputs.add(name=name, datatype=datatype, shape=values.shape)
+            content = raw_content(values, datatype)
+            response.raw_output_contents.append(content[: len(content) - self.cut])
+        return response
+
+
+Change = Callable[[Answer], Answer | None]
+"""Takes each answer, and returns it, spoilt or not, or None for no answer at all."""
+
+
+@dataclass
+class ToyServer:
+    """Computes the toy network, and answers out of order."""
+
+    change: Change
+    sizes: list[int] = field(default_factory=list)
+    rows_in_flight: int = 0
+    most_rows_in_flight: int = 0
+    order: list[int] = field(default_factory=list)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    ended: threading.Event = field(default_factory=threading.Event)
+    delays_s: random.Random = field(default_factory=functools.partial(random.Random, 0))
+
+    def infer(self, request: Any, _context: Any) -> Any:
+        data = np.frombuffer(request.raw_input_contents[0], np.float32).reshape(list(request.inputs[0].shape))
+        with self.lock:
+            self.sizes.append(len(data))
+            self.rows_in_flight += len(data)
+            self.most_rows_in_flight = max(self.most_rows_in_flight, self.rows_in_flight)
+            delay_s = self.delays_s.uniform(0.0, 0.01)
+        self.ended.wait(delay_s)
+        with self.lock:
+            self.rows_in_flight -= len(data)
+            self.order.append(int(request.id))
+            changed = self.change(Answer(request.id, dict(toy.network({toy.INPUT: data}))))
+        if changed is None:
+            self.ended.wait()
+            return service_pb2.ModelInferResponse()
+        return changed.response()
+
+    @contextlib.contextmanager
+    def serve(self) -> Iterator[Server]:
+        with grpc_server({"ModelInfer": self.infer}, IN_FLIGHT) as (address, client):
+            yield Server(ServerSpec("embedded"), address, "2.51.0", None, client)
+            self.ended.set()
+
+
+Connect = Callable[..., tuple[ToyServer, Server]]
+
+
+@pytest.fixture
+def connect() -> Iterator[Connect]:
+    with contextlib.ExitStack() as stack:
+
+        def connect(change: Change = lambda answer: answer) -> tuple[ToyServer, Server]:
+            toy_server = ToyServer(change)
+            return toy_server, stack.enter_context(toy_server.serve())
+
+        yield connect
 
 
 @pytest.mark.parametrize("largest", [1, 2, 8, 128])

@@ -4,11 +4,11 @@ import dataclasses
 import json
 import mmap
 import threading
-from collections.abc import Callable, Iterator
-from concurrent import futures
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import grpc
@@ -18,9 +18,9 @@ from tritonclient.utils import triton_to_np_dtype
 
 from tests.gates import stand_in
 from tests.gates.stand_in import LIMITS
+from tests.helpers import grpc_server
 from tritonproof.gates.served import AnswersAlone, ServedModel, single_request_answers
 from tritonproof.measure.load_data import LoadData
-from tritonproof.serve.connection import grpc_client
 from tritonproof.serve.messages import raw_content
 from tritonproof.serve.server import Server
 from tritonproof.serve.server_spec import ServerSpec
@@ -50,45 +50,17 @@ def careful(request: Any, context: grpc.ServicerContext) -> Any:
     return right(request, context)
 
 
-Handlers = dict[str, grpc.RpcMethodHandler]
-
-
-def handler(name: str, answer: Answer) -> grpc.RpcMethodHandler:
-    """The handler of a call, by the name of its messages."""
-    return grpc.unary_unary_rpc_method_handler(
-        answer,
-        getattr(service_pb2, f"{name}Request").FromString,
-        getattr(service_pb2, f"{name}Response").SerializeToString,
-    )
-
-
 @contextmanager
 def served_by(
-    answer: Answer, http_address: str | None = None, more: Handlers | None = None
+    answer: Answer, http_address: str | None = None, more: Mapping[str, Answer] = MappingProxyType({})
 ) -> Iterator[ServedModel]:
-    """A model on a gRPC server with this answer to inferences, and `more` handlers."""
-    handlers = {
-        "ModelInfer": handler("ModelInfer", answer),
-        "ServerLive": handler(
-            "ServerLive", lambda _request, _context: service_pb2.ServerLiveResponse(live=True)
-        ),
-        **(more or {}),
-    }
-    server = grpc.server(futures.ThreadPoolExecutor(4))
-    server.add_generic_rpc_handlers(
-        [grpc.method_handlers_generic_handler("inference.GRPCInferenceService", handlers)]
-    )
-    address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
-    server.start()
-    client = grpc_client(address)
-    try:
-        connection = Server(
-            ServerSpec("embedded"), address, "2.51.0", None, client, http_address=http_address
-        )
-        yield stand_in.served_model(server=connection, data=LoadData(Path(), IDS, {"IN": ROWS}))
-    finally:
-        client.close()
-        server.stop(None).wait()
+    """A model on a gRPC server with this answer to inferences, and `more` to other calls."""
+    live = service_pb2.ServerLiveResponse(live=True)
+    answers = {"ModelInfer": answer, "ServerLive": lambda _request, _context: live, **more}
+    with grpc_server(answers) as (address, client):
+        spec = ServerSpec("embedded")
+        server = Server(spec, address, "2.51.0", None, client, http_address=http_address)
+        yield stand_in.served_model(server=server, data=LoadData(Path(), IDS, {"IN": ROWS}))
 
 
 @contextmanager
@@ -126,7 +98,7 @@ class Memory:
         self.factor = 2
 
     @property
-    def handlers(self) -> Handlers:
+    def answers(self) -> Mapping[str, Answer]:
         def register(request: Any, _context: grpc.ServicerContext) -> Any:
             with Path(f"/dev/shm{request.key}").open("r+b") as file:
                 self.regions[request.name] = mmap.mmap(file.fileno(), request.byte_size)
@@ -136,8 +108,7 @@ class Memory:
             self.regions.pop(request.name).close()
             return service_pb2.SystemSharedMemoryUnregisterResponse()
 
-        names = {"SystemSharedMemoryRegister": register, "SystemSharedMemoryUnregister": unregister}
-        return {name: handler(name, answer) for name, answer in names.items()}
+        return {"SystemSharedMemoryRegister": register, "SystemSharedMemoryUnregister": unregister}
 
     def place(self, tensor: Any) -> tuple[mmap.mmap, int, int] | None:
         """A tensor's region, begin and length, inside the region as in Triton; None if in the message."""
@@ -186,7 +157,7 @@ IN_MEMORY = single_request_answers(
 @contextmanager
 def with_memory(memory: Memory, *, batched: bool = True) -> Iterator[ServedModel]:
     """A model of two inputs and three outputs on a server with shared memory."""
-    with served_by(memory.answer, more=memory.handlers) as served:
+    with served_by(memory.answer, more=memory.answers) as served:
         outputs = Tensor("OUT", "FP32", (4,)), Tensor("TEXT", "BYTES", (1,)), Tensor("SAME", "FP32", (4,))
         inputs = (
             Tensor("IN", "FP32", (4,)),

@@ -59,7 +59,7 @@ def test_different_answer_in_shared_memory_is_found() -> None:
         memory.factor = 3 if memory.regions else 2
         return Memory.answer(memory, request, context)
 
-    with with_memory(memory) as model, served_by(answer, more=memory.handlers) as other:
+    with with_memory(memory) as model, served_by(answer, more=memory.answers) as other:
         changed = dataclasses.replace(model, server=other.server)
         result = transports_gate(GateContext(changed, IN_MEMORY, shared_memory=True)).result
 

@@ -6,14 +6,13 @@ import contextlib
 import mmap
 import os
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from tritonproof.serve.connection import grpc_client
+from tests.helpers import grpc_server
 from tritonproof.serve.server import Server
 from tritonproof.serve.server_spec import ServerSpec
 from tritonproof.spec import Tensor
@@ -76,55 +75,55 @@ def memory_server(
 ) -> Iterator[tuple[Server, Seen]]:
     """The server, which refuses `in_use` times to release a region, and the requests to it."""
     import grpc
-    from tritonclient.grpc import service_pb2, service_pb2_grpc
+    from tritonclient.grpc import service_pb2
 
     seen, refusals = Seen(), iter(range(in_use))
 
-    class Service(service_pb2_grpc.GRPCInferenceServiceServicer):
-        def SystemSharedMemoryRegister(self, request: Any, context: Any) -> Any:  # noqa: N802
-            seen.keys.append(request.key.lstrip("/"))
-            if refuses:
-                context.abort(grpc.StatusCode.INVALID_ARGUMENT, "client shared memory is not allowed")
-            with (Path("/dev/shm") / seen.keys[-1]).open("r+b") as file:
-                seen.modes.append(os.fstat(file.fileno()).st_mode & 0o777)
-                seen.regions[request.name] = mmap.mmap(file.fileno(), request.byte_size)
-            return service_pb2.SystemSharedMemoryRegisterResponse()
+    def check_allowed(context: Any) -> None:
+        if refuses:
+            context.abort(grpc.StatusCode.INVALID_ARGUMENT, "client shared memory is not allowed")
 
-        def SystemSharedMemoryUnregister(self, request: Any, context: Any) -> Any:  # noqa: N802
-            if next(refusals, None) is not None:
-                context.abort(grpc.StatusCode.INTERNAL, f"region '{request.name}', it is currently in use.")
-            seen.regions.pop(request.name)
-            return service_pb2.SystemSharedMemoryUnregisterResponse()
+    def register_system(request: Any, context: Any) -> Any:
+        seen.keys.append(request.key.lstrip("/"))
+        check_allowed(context)
+        with (Path("/dev/shm") / seen.keys[-1]).open("r+b") as file:
+            seen.modes.append(os.fstat(file.fileno()).st_mode & 0o777)
+            seen.regions[request.name] = mmap.mmap(file.fileno(), request.byte_size)
+        return service_pb2.SystemSharedMemoryRegisterResponse()
 
-        def CudaSharedMemoryRegister(self, request: Any, context: Any) -> Any:  # noqa: N802
-            assert request.device_id == 0
-            seen.handles.append(request.raw_handle)
-            if refuses:
-                context.abort(grpc.StatusCode.INVALID_ARGUMENT, "client shared memory is not allowed")
-            seen.regions[request.name] = StandIn.memory[request.raw_handle]
-            return service_pb2.CudaSharedMemoryRegisterResponse()
+    def unregister_system(request: Any, context: Any) -> Any:
+        if next(refusals, None) is not None:
+            context.abort(grpc.StatusCode.INTERNAL, f"region '{request.name}', it is currently in use.")
+        seen.regions.pop(request.name)
+        return service_pb2.SystemSharedMemoryUnregisterResponse()
 
-        def CudaSharedMemoryUnregister(self, request: Any, _context: Any) -> Any:  # noqa: N802
-            seen.regions.pop(request.name)
-            return service_pb2.CudaSharedMemoryUnregisterResponse()
+    def register_cuda(request: Any, context: Any) -> Any:
+        assert request.device_id == 0
+        seen.handles.append(request.raw_handle)
+        check_allowed(context)
+        seen.regions[request.name] = StandIn.memory[request.raw_handle]
+        return service_pb2.CudaSharedMemoryRegisterResponse()
 
-        def ModelInfer(self, request: Any, context: Any) -> Any:  # noqa: N802
-            seen.requests += 1
-            seen.sent_bytes += sum(map(len, request.raw_input_contents))
-            if request.model_name == "gone":
-                context.abort(grpc.StatusCode.NOT_FOUND, "unknown model")
-            return _answer(service_pb2, request, seen, fault)
+    def unregister_cuda(request: Any, _context: Any) -> Any:
+        seen.regions.pop(request.name)
+        return service_pb2.CudaSharedMemoryUnregisterResponse()
 
-    server = grpc.server(ThreadPoolExecutor(4))
-    service_pb2_grpc.add_GRPCInferenceServiceServicer_to_server(Service(), server)
-    address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
-    server.start()
-    client = grpc_client(address)
-    try:
+    def infer(request: Any, context: Any) -> Any:
+        seen.requests += 1
+        seen.sent_bytes += sum(map(len, request.raw_input_contents))
+        if request.model_name == "gone":
+            context.abort(grpc.StatusCode.NOT_FOUND, "unknown model")
+        return _answer(service_pb2, request, seen, fault)
+
+    calls = {
+        "SystemSharedMemoryRegister": register_system,
+        "SystemSharedMemoryUnregister": unregister_system,
+        "CudaSharedMemoryRegister": register_cuda,
+        "CudaSharedMemoryUnregister": unregister_cuda,
+        "ModelInfer": infer,
+    }
+    with grpc_server(calls) as (address, client):
         yield Server(ServerSpec("local"), address, "0", None, client, scratch=scratch), seen
-    finally:
-        client.close()
-        server.stop(0).wait()
 
 
 def _answer(pb2: Any, request: Any, seen: Seen, fault: Fault) -> Any:

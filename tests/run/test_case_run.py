@@ -118,15 +118,8 @@ def test_loading_shares_the_machine_and_running_does_not(
         vars(run.source)["build"] = SimpleNamespace(
             case=case, digest="0", folder=tmp_path / "model", artifact=None
         )
-        assert all(
-            [
-                model_run.weights,
-                model_run.samples,
-                model_run.framework_model,
-                run.source.oracle.answer,
-                run.server,
-            ]
-        )
+        shared = model_run.weights, model_run.samples, model_run.framework_model
+        assert all((*shared, run.source.oracle.answer, run.server))
 
         assert held == dict.fromkeys(["load", "samples", "reference", "oracle", "server"], True)
         assert not is_held(), "nobody could measure beside what only runs"
