@@ -95,7 +95,7 @@ class Thresholds:
         given = [percent for percent in percents if percent is not None]
         return given[-1] / 100 if given else otherwise
 
-    def budget(self, case: Case, load: LoadResult) -> LatencyBudget | None:
+    def latency_budget(self, case: Case, load: LoadResult) -> LatencyBudget | None:
         """The budget of a load point's p99 latency with the measurement's verdict; None without a budget."""
         budgets = [
             (budget_ms, entry.source)

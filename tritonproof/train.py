@@ -27,8 +27,8 @@ def train(model: Model, output: Path) -> float:
     }
     save_file(state, output)
     samples = model.samples("evaluation", None, None)
-    run = functools.partial(model.infer, model.load(output).network)
-    answers = evaluate_in_process("framework", model, run, samples, 8).kept
+    infer = functools.partial(model.infer, model.load(output).network)
+    answers = evaluate_in_process("framework", model, infer, samples, 8).kept
     return float(model.metrics[0].score(answers, samples.labels, answers).mean())
 
 

@@ -92,7 +92,7 @@ def _examples() -> list[Record]:
     there = structs.replace(here, triton="2.50.0")
     talking = case(
         "chat",
-        build=structs.replace(whole.build, as_is=True, requests="made up from the configuration"),
+        build=structs.replace(whole.build, as_is=True, requests_note="made up from the configuration"),
         conversion=None,
         accuracy=None,
         loads=(),

@@ -9,7 +9,7 @@ import pytest
 
 from tests.conftest import DEPLOYMENT
 from tritonproof.record.schema import LoadPoint
-from tritonproof.run.loader import Loaded, Loader
+from tritonproof.run.loader import LoadedCase, Loader
 from tritonproof.run.measuring import compare_requests, ready
 
 LATER = [0.001] * 19 + [0.002]
@@ -33,9 +33,9 @@ def test_points_are_measured_with_the_machine_to_ourselves() -> None:
 def test_reloaded_case_is_cold() -> None:
     source: Any = SimpleNamespace(case="net", load=lambda *_: "python")
     source.server = SimpleNamespace(unload=str, name_of=str)
-    loader = Loader(source, source, Loaded("offline", DEPLOYMENT, "onnx", {}), was_under_load=True)
+    loader = Loader(source, source, LoadedCase("offline", DEPLOYMENT, "onnx", {}), was_under_load=True)
     loader.reload()
-    assert (loader.loaded, loader.was_under_load) == (Loaded("offline", DEPLOYMENT, "python"), False)
+    assert (loader.loaded, loader.was_under_load) == (LoadedCase("offline", DEPLOYMENT, "python"), False)
 
 
 @pytest.mark.parametrize(

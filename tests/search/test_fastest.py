@@ -173,7 +173,7 @@ class SimulatedBench:
         """Whether the true percentile keeps the budget."""
         z = {90: 1.2816, 95: 1.6449, 99: 2.3263}[goal.percent]
         tail = math.exp(z * math.hypot(SPREAD, self.luck) - SPREAD**2 / 2)
-        return self.latency(choice.candidate, choice.size) * tail <= goal.budget_ms
+        return self.latency(choice.candidate, choice.size) * tail <= goal.latency_budget_ms
 
     def optimum_per_s(self, goal: Goal) -> float:
         """The true highest throughput of all loads whose true percentile keeps the budget."""

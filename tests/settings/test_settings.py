@@ -77,13 +77,13 @@ def test_header_lists_given_options(collect: Collect) -> None:
         ({"latency_budget_ms": "7.5"}, "goal", Goal(7.5, 99)),
         ({"latency_budget_ms": "7", "latency_percentile": "p90"}, "goal", Goal(7, 90)),
         ({"latency_budget_ms": "7", "arrivals": "poisson"}, "goal", Goal(7, 99, "poisson")),
-        ({}, "plan", MeasuringPlan(precision_target=0.05, budget_s=3)),
-        ({"against": "."}, "plan", MeasuringPlan(precision_target=0.05, budget_s=120)),
+        ({}, "plan", MeasuringPlan(half_width_target=0.05, budget_s=3)),
+        ({"against": "."}, "plan", MeasuringPlan(half_width_target=0.05, budget_s=120)),
         ({"certify": "p99.9"}, "plan", MeasuringPlan(certify=99.9)),
         (
             {"certify": "99", "point_budget_s": "0.5", "precision_target": "2.5%"},
             "plan",
-            MeasuringPlan(precision_target=0.025, budget_s=0.5, certify=99),
+            MeasuringPlan(half_width_target=0.025, budget_s=0.5, certify=99),
         ),
         (
             {"deployment": "instances=2, max_queue_delay_us=0,preferred_batch_sizes=16+32,warmup=false"},

@@ -36,7 +36,7 @@ def load(p99_ms: Estimate | None = None, **changes: Any) -> LoadResult:
 
 def budget_ms(parsed: Thresholds, case: Case, point: LoadPoint) -> float | None:
     """The budget of a point's p99 latency."""
-    budget = parsed.budget(case, structs.replace(load(), **point._asdict()))
+    budget = parsed.latency_budget(case, structs.replace(load(), **point._asdict()))
     return None if budget is None else budget.budget_ms
 
 
@@ -82,7 +82,7 @@ def test_point_verdict_follows_its_budget(
     parsed = thresholds(tmp_path, '[[cases]]\nmatch = "*"\np99_ms = 5\nsource = "agreed"\n')
     certified = {"p99": CertifiedPercentile(4.0, bound_ms, 700, 0, 0.99)}
 
-    budget = parsed.budget(CASE, load(p99_ms, certified=certified))
+    budget = parsed.latency_budget(CASE, load(p99_ms, certified=certified))
 
     assert budget is not None
     assert (budget.verdict, budget.source) == (verdict, "agreed")

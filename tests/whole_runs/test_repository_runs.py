@@ -101,7 +101,7 @@ def test_models_are_independent_and_served_ones_recorded(run: Run, repository: P
     assert records.keys() == {"chain", "cold", "doubler", "five", "leaking", "warm", "wrong"}
     assert records["five"].build.inputs == {"IN": (-1, -1, -1, -1, -1)}
     assert records["chain"].build.as_is
-    assert records["chain"].build.requests.startswith("made up")
+    assert records["chain"].build.requests_note.startswith("made up")
     assert records["chain"].conversion is None
     assert not list(run.results.rglob("*huge*.json"))
     assert (repository / "doubler" / "config.pbtxt").read_text() == f"# mine\n{config(batch=1)}"

@@ -164,7 +164,7 @@ def framework_model_on(device: Device, model: Model, weights: FrameworkModel) ->
 def evaluate_in_process(
     name: str,
     model: Model,
-    run: Callable[[Arrays], Arrays],
+    infer: Callable[[Arrays], Arrays],
     samples: Samples,
     batch: int,
     on_progress: OnProgress = lambda _text: None,
@@ -177,7 +177,7 @@ def evaluate_in_process(
     everything: dict[str, np.ndarray] = {}
     for start in range(0, len(samples), batch):
         indices = range(start, min(start + batch, len(samples)))
-        outputs = run(samples.read(indices))
+        outputs = infer(samples.read(indices))
         parts.append(keep_outputs(name, model, outputs, samples, indices))
         if with_outputs:
             everything = everything or temporary_arrays(outputs, len(samples))

@@ -30,7 +30,7 @@ _ARCHIVE_S = 300.0
 
 
 @dataclass(frozen=True)
-class Baseline:
+class BaselineSpec:
     """The build that `--against` names."""
 
     name: str
@@ -42,21 +42,21 @@ class Baseline:
     commit: str = ""
 
 
-def parse(text: str, root: Path = SUITE) -> Baseline:
+def parse(text: str, root: Path = SUITE) -> BaselineSpec:
     """The build that `--against` names; a folder comes before a git ref of its name. Raises InputError."""
     folder = files.folder_of("--against", text)
     if folder.is_dir():
         if is_checkout(folder):
-            return Baseline(text, "checkout", folder)
+            return BaselineSpec(text, "checkout", folder)
         # A model of --repository may have no config.pbtxt, but folders of its versions.
         if not list(_builds_in(folder)) and not strict_glob(folder, "*/[0-9]*"):
             repository_folder = "a model repository (FOLDER/<target>/<case>/config.pbtxt)"
             fix = f"give {repository_folder}, one case's folder, a checkout of this project, or a git ref"
             raise InputError("the folder holds no build", where=f"--against {text}", fix=fix)
-        return Baseline(text, "builds", folder)
+        return BaselineSpec(text, "builds", folder)
     commit = _commit_of(text, root)
     short = commit[:7]
-    return Baseline(short if commit.startswith(text) else f"{text} ({short})", "commit", commit=commit)
+    return BaselineSpec(short if commit.startswith(text) else f"{text} ({short})", "commit", commit=commit)
 
 
 def is_checkout(folder: Path) -> bool:
@@ -86,7 +86,7 @@ def _builds_in(folder: Path) -> Iterator[Path]:
                 yield config.parent
 
 
-def find_build(baseline: Baseline, case: Case) -> Path:
+def find_build(baseline: BaselineSpec, case: Case) -> Path:
     """The case's folder among the builds. Raises InputError with a list of the builds."""
     assert baseline.folder is not None
     builds = list(_builds_in(baseline.folder))
@@ -100,7 +100,7 @@ def find_build(baseline: Baseline, case: Case) -> Path:
     raise InputError(what, where=f"--against {baseline.name}", fix=fix)
 
 
-def check_unchanged(baseline: Baseline, build: Path, taken_from: Path | None = None) -> None:
+def check_unchanged(baseline: BaselineSpec, build: Path, taken_from: Path | None = None) -> None:
     """Raise InputError if a build's files changed since it was written; only its config.pbtxt may change.
     `taken_from` is the folder to name if the build in use is a copy."""
     # A hand-made build has no build.json.
@@ -132,7 +132,7 @@ def for_scenario(config: "ModelConfig", case: Case, scenario: Scenario) -> "Mode
 
 
 def export_commit(
-    baseline: Baseline,
+    baseline: BaselineSpec,
     cache: Path,
     root: Path = SUITE,
     *,
@@ -152,7 +152,7 @@ def export_commit(
     return folder
 
 
-def _export(baseline: Baseline, root: Path, folder: Path) -> None:
+def _export(baseline: BaselineSpec, root: Path, folder: Path) -> None:
     """Write the files of a commit into a new folder, which is whole once it is there."""
     with locked_folder(folder.parent, UNFINISHED) as work_folder:
         archive, unfinished = work_folder / "files.tar", work_folder / "files"
@@ -171,7 +171,7 @@ def _export(baseline: Baseline, root: Path, folder: Path) -> None:
 
 
 def build_in_checkout(
-    checkout: Path, baseline: Baseline, case: Case, options: Sequence[str], on_progress: OnProgress
+    checkout: Path, baseline: BaselineSpec, case: Case, options: Sequence[str], on_progress: OnProgress
 ) -> Path:
     """Have a checkout build the case by its own command line, and return the case's folder.
 

@@ -60,7 +60,7 @@ def is_done(turns: Turns, plan: MeasuringPlan, *, slow: bool) -> bool:
     if count < (TURNS_OF_SLOW_REQUESTS if slow else TURNS_TO_BELIEVE_A_RATIO):
         return False
     ratios = [turns.ratio(side) for side in ("in_process", "reference") if side in turns.per_s]
-    are_narrow = all(estimates.relative_half_width(ratio) <= plan.precision_target for ratio in ratios)
+    are_narrow = all(estimates.relative_half_width(ratio) <= plan.half_width_target for ratio in ratios)
     return (count >= TURNS_TO_BELIEVE_A_RATIO and are_narrow) or is_spent(turns.spent_s, count, plan.budget_s)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tritonproof.base.errors import ProofError
-from tritonproof.gates.served import AnswersBySample, CheckedGate, GateContext, ServedModel, ask, rows_of
+from tritonproof.gates.served import AnswersBySample, GateContext, GateOutcome, ServedModel, ask, rows_of
 from tritonproof.record.schema import GateResult
 from tritonproof.serve.connection import REQUEST_S
 from tritonproof.serve.messages import inputs_of, response_outputs
@@ -50,7 +50,7 @@ def send(served: ServedModel, sample_indices: Iterable[Sequence[int] | np.ndarra
     return replies
 
 
-def declared_gate(context: GateContext) -> CheckedGate:
+def declared_gate(context: GateContext) -> GateOutcome:
     """Send four samples alone, and two in one batch if the model takes batches. Every output must be there,
     finite, with the declared type and shape. The answers given alone before, and those to the remaining
     data, must have every output and be finite: some input may give NaN."""
@@ -70,7 +70,7 @@ def declared_gate(context: GateContext) -> CheckedGate:
     names = ", ".join(f"{tensor.name} ({tensor.dtype})" for tensor in served.model.outputs)
     tried = f"outputs as declared: {names}; finite for {len(alone) + remaining_count} samples"
     wrong = next(filter(None, problems), "")
-    return CheckedGate(GateResult("declared", len(batches) + remaining_count, tried, wrong))
+    return GateOutcome(GateResult("declared", len(batches) + remaining_count, tried, wrong))
 
 
 def _all_as_declared(served: ServedModel, rows: AnswersBySample) -> Iterator[str]:
@@ -112,12 +112,12 @@ def fault_in(output: str, values: np.ndarray | None, answer: str) -> str:
     return f"{output} holds {values[bad].flat[0]} in {answer} ({count} elements are not finite)"
 
 
-def largest_batch_gate(context: GateContext) -> CheckedGate:
+def largest_batch_gate(context: GateContext) -> GateOutcome:
     """Send batches of the declared sizes that decide which kernels run, which the server must answer, and one
     with a row more than the largest, which it must refuse."""
     served = context.served
     if not served.model.batched:
-        return CheckedGate(GateResult("largest-batch", 0, "no batch axis, so no batch sizes"))
+        return GateOutcome(GateResult("largest-batch", 0, "no batch axis, so no batch sizes"))
     sizes, largest = served.kernel_sizes, served.max_batch_size
     replies = send(served, (np.arange(size) % served.sample_count for size in (*sizes, largest + 1)))
     problems = [
@@ -128,4 +128,4 @@ def largest_batch_gate(context: GateContext) -> CheckedGate:
     if replies[-1].response is not None:
         problems.append(f"a batch of {largest + 1} was answered, and {largest} is declared")
     text = f"{len(sizes)} of the {largest} batch sizes, and a batch of {largest + 1}, which has to be refused"
-    return CheckedGate(GateResult("largest-batch", len(replies), text, next(iter(problems), "")))
+    return GateOutcome(GateResult("largest-batch", len(replies), text, next(iter(problems), "")))

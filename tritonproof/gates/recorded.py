@@ -12,11 +12,11 @@ import numpy as np
 from tritonproof.accuracy.limits import AnswerLimits
 from tritonproof.base import disk
 from tritonproof.base.errors import InputError, NotAvailableError
-from tritonproof.gates.same_answers import checked_gate
+from tritonproof.gates.same_answers import gate_outcome
 from tritonproof.gates.served import (
     AnswersBySample,
-    CheckedGate,
     GateContext,
+    GateOutcome,
     ServedModel,
     ask,
     compare_to_single,
@@ -76,7 +76,7 @@ def record(served: ServedModel, alone: AnswersBySample, case: str, run_id: str) 
     return RecordedAnswers(served.model.name, case, served.server.version, run_id, limits, digests, rows)
 
 
-def recorded_gate(context: GateContext) -> CheckedGate:
+def recorded_gate(context: GateContext) -> GateOutcome:
     """Hold answers to the recorded ones. In a run that records them, the first case of a model records its
     own, and the others are held to these. Raises NotAvailableError where there are none."""
     folder, served, alone = context.answers_folder, context.served, context.answers_alone
@@ -93,7 +93,7 @@ def recorded_gate(context: GateContext) -> CheckedGate:
     return compare_with_recorded(served, read(path), path)
 
 
-def compare_with_recorded(served: ServedModel, earlier: RecordedAnswers, where: Path) -> CheckedGate:
+def compare_with_recorded(served: ServedModel, earlier: RecordedAnswers, where: Path) -> GateOutcome:
     """Ask for the recorded samples again, each alone, and hold the answers to the recorded ones, within what
     either case allows. Raises InputError if the file is of another model, or of other samples."""
     outputs = {name for row in earlier.rows.values() for name in row}
@@ -115,7 +115,7 @@ def compare_with_recorded(served: ServedModel, earlier: RecordedAnswers, where: 
     recorded = single_request_answers(served.data.ids, expected, limits)
     comparison = compare_to_single(recorded, answers, limits)
     tried = f"{len(expected)} answers recorded of {earlier.case} on Triton {earlier.triton}"
-    return checked_gate("recorded", recorded, comparison, len(answers), tried, "recorded")
+    return gate_outcome("recorded", recorded, comparison, len(answers), tried, "recorded")
 
 
 def _digest(served: ServedModel, sample: int) -> str:

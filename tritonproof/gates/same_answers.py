@@ -15,8 +15,8 @@ from tritonproof.accuracy.outputs import Spread
 from tritonproof.accuracy.precisions import PRECISIONS
 from tritonproof.gates.served import (
     AnswersAlone,
-    CheckedGate,
     GateContext,
+    GateOutcome,
     ServedModel,
     ask,
     ask_one_by_one,
@@ -31,7 +31,7 @@ _KEPT_BYTES = 256 << 20
 """Bytes of answers to keep before they are compared."""
 
 
-def repeated_gate(context: GateContext) -> CheckedGate:
+def repeated_gate(context: GateContext) -> GateOutcome:
     """Send samples once more, alone, in the same and in the reverse order, so that each request follows
     a different one than before. The next answer shows what a request leaves in the model; so do the first
     answer after a load, and one to a request without optional inputs."""
@@ -46,19 +46,19 @@ def repeated_gate(context: GateContext) -> CheckedGate:
         comparisons.append(lacking)
         text += ", and requests without the optional inputs"
     whole = merge_comparisons(comparisons)
-    return checked_gate("repeated", alone, whole, whole.compared, text)
+    return gate_outcome("repeated", alone, whole, whole.compared, text)
 
 
-def reloaded_gate(context: GateContext) -> CheckedGate:
+def reloaded_gate(context: GateContext) -> GateOutcome:
     """Send samples alone once more, to a model that was loaded again after it gave the single answers."""
     served, alone = context.served, context.answers_alone
     answers = [*_first_answer(served), *ask(served, [[sample] for sample in sorted(alone.rows)])]
     text = "each sample again alone, after the model was loaded again"
     comparison = compare_to_single(alone, answers, _limits_after_load(served, alone))
-    return checked_gate("reloaded", alone, comparison, len(answers), text)
+    return gate_outcome("reloaded", alone, comparison, len(answers), text)
 
 
-def in_flight_gate(context: GateContext) -> CheckedGate:
+def in_flight_gate(context: GateContext) -> GateOutcome:
     """Send samples in requests of one row, up to 64 in flight, for the server to join and to spread."""
     served, alone = context.served, context.answers_alone
     at_once = served.in_flight(1)
@@ -66,10 +66,10 @@ def in_flight_gate(context: GateContext) -> CheckedGate:
     limits = alone.limits if served.batches_dynamically and served.takes_batches else alone.noise_limits
     answers = ask(served, [[sample] for sample in np.resize(sorted(alone.rows), count)], at_once)
     text = f"{count} requests of one sample each, {at_once} in flight"
-    return checked_gate("in-flight", alone, compare_to_single(alone, answers, limits), count, text)
+    return gate_outcome("in-flight", alone, compare_to_single(alone, answers, limits), count, text)
 
 
-def batches_gate(context: GateContext) -> CheckedGate:
+def batches_gate(context: GateContext) -> GateOutcome:
     """Send samples in batches of every size up to 64, and of larger ones that decide which kernels run.
     Another size may round otherwise. In batches of one size an answer at the same place may depend neither
     on its neighbours nor, in the largest, on the instance that computes it."""
@@ -108,7 +108,7 @@ def batches_gate(context: GateContext) -> CheckedGate:
         f"{len(served.batch_sizes)} of {served.max_batch_size} batch sizes, {served.batch_sizes[0]} to "
         f"{largest}, {len(chosen)} of them beside other neighbours, {len(requests)} of {largest} in flight"
     )
-    return checked_gate("batches", alone, merge_comparisons(comparisons), sent, text)
+    return gate_outcome("batches", alone, merge_comparisons(comparisons), sent, text)
 
 
 def _first_answer(served: ServedModel) -> list[Answer]:
@@ -166,18 +166,18 @@ def _spreads_like(alone: AnswersAlone, outputs: Arrays) -> Mapping[str, Spread] 
     return None if group is None else group[1].spreads
 
 
-def checked_gate(
+def gate_outcome(
     gate: str,
     alone: AnswersAlone,
     comparison: AnswerComparison,
     requests: int,
     tried: str,
     expected_from: str = "alone",
-) -> CheckedGate:
+) -> GateOutcome:
     """The result of a gate that compares answers with those alone, or those that `expected_from` names."""
     wrong = wrong_text(comparison, expected_from) if alone.rows else "no answer could be read"
     result = GateResult(gate, requests, tried, wrong, same_answers_entry(alone, comparison))
-    return CheckedGate(result, comparison.mismatch)
+    return GateOutcome(result, comparison.mismatch)
 
 
 def wrong_text(comparison: AnswerComparison, expected_from: str) -> str:
@@ -195,7 +195,7 @@ def compare_servers(
     baseline: tuple[ServedModel, AnswersAlone],
     others: Iterator[LoadData],
     baseline_name: str,
-) -> CheckedGate:
+) -> GateOutcome:
     """Hold all answers of a server to those of its baseline: to the samples that both were asked, and to all
     `others`. Every request is sent twice to each."""
     comparisons, samples = [], 0
@@ -209,7 +209,7 @@ def compare_servers(
         samples += len(expected.rows)
     whole = merge_comparisons(comparisons)
     tried = f"{samples} samples, each twice alone, beside {baseline_name}"
-    gate = checked_gate("baseline", baseline[1], whole, 4 * samples, tried, f"by {baseline_name}")
+    gate = gate_outcome("baseline", baseline[1], whole, 4 * samples, tried, f"by {baseline_name}")
     precisions = [inferred_precision(answers.rows.values()) or "fp32" for _, answers in (current, baseline)]
     if whole.wrong_count and precisions[0] != precisions[1]:
         difference = f"its answers show {precisions[0].upper()}, and {precisions[1].upper()} there"

@@ -153,7 +153,7 @@ class GateContext:
     """None if the user gave none."""
 
 
-class CheckedGate(NamedTuple):
+class GateOutcome(NamedTuple):
     """What the check of a gate has found."""
 
     result: GateResult

@@ -15,8 +15,8 @@ from tritonproof.base.errors import ProofError
 from tritonproof.gates.declared import MAX_REFUSAL_CHARS
 from tritonproof.gates.same_answers import wrong_text
 from tritonproof.gates.served import (
-    CheckedGate,
     GateContext,
+    GateOutcome,
     ServedModel,
     compare_to_single,
     same_answers_entry,
@@ -43,7 +43,7 @@ class Transport:
     in_memory: bool = False
 
 
-def transports_gate(context: GateContext) -> CheckedGate:
+def transports_gate(context: GateContext) -> GateOutcome:
     """Send four samples over each possible transport, also through shared memory if the context has it, and
     compare the answers with those to the samples alone over gRPC. Raises ProofError if the server is gone."""
     served, alone = context.served, context.answers_alone
@@ -67,7 +67,7 @@ def transports_gate(context: GateContext) -> CheckedGate:
                 problems.append(f"over {transport.name} {problem}")
     same = same_answers_entry(alone, merge_comparisons(comparisons)) if comparisons else None
     wrong = next(iter(problems), "")
-    return CheckedGate(GateResult("transports", len(samples) * len(names), ", ".join(names), wrong, same))
+    return GateOutcome(GateResult("transports", len(samples) * len(names), ", ".join(names), wrong, same))
 
 
 @contextlib.contextmanager

@@ -61,7 +61,7 @@ def marks_of(state: PointState, load: LoadResult, plan: MeasuringPlan, *, finish
     is_warm = all(map(point_state.is_stationary, state.sides))
     is_wide = finished and not stopping.is_narrow(side, plan)
     width = HALF_WIDTH.text(estimates.relative_half_width(point_state.target_estimate(side)))
-    target, spent = GIVEN_SHARE.text(plan.precision_target), DURATION.text(side.spent_s)
+    target, spent = GIVEN_SHARE.text(plan.half_width_target), DURATION.text(side.spent_s)
     marks = marks_where(
         ("unfinished", not finished, ""),
         ("damaged-passes", bool(side.damaged), f"{len(side.damaged)}, the last: {last_damage}"),

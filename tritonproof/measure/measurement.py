@@ -35,7 +35,7 @@ Outcome = Measurement | ProofError
 def outcomes(states: Sequence[PointState], plan: MeasuringPlan) -> Mapping[LoadPoint, Outcome]:
     """The result of each point. Points that are compared with a baseline are judged together."""
     results: dict[LoadPoint, Outcome] = {
-        state.point: state.error or load_result(state, plan) for state in states
+        state.point: state.error or measurement_of(state, plan) for state in states
     }
     measured = [result for result in results.values() if isinstance(result, Measurement)]
     compared = [(result, before) for result in measured if (before := result.load.comparison) is not None]
@@ -46,7 +46,7 @@ def outcomes(states: Sequence[PointState], plan: MeasuringPlan) -> Mapping[LoadP
     return results
 
 
-def load_result(state: PointState, plan: MeasuringPlan, *, finished: bool = True) -> Measurement:
+def measurement_of(state: PointState, plan: MeasuringPlan, *, finished: bool = True) -> Measurement:
     """The record's entry of a point with at least two passes, marked as unfinished unless `finished`."""
     side, point, data = state.current, state.point, state.current.job.data
     results, passes = side.passes, side.steady_passes

@@ -47,7 +47,7 @@ second to the next, the machine of the README's records varies by 10 % or more w
 class MeasuringPlan:
     """The conditions under which a point is known well enough."""
 
-    precision_target: float = 0.05
+    half_width_target: float = 0.05
     """Half the width of the interval over the value, of the throughput, at a rate of the mean latency."""
     budget_s: float = 3.0
     """Seconds of measuring a point, of both builds if two are compared, without warm-up and verifying."""
@@ -108,7 +108,7 @@ def _is_settled(state: PointState) -> bool:
 
 
 def is_narrow(side: Side, plan: MeasuringPlan) -> bool:
-    return estimates.relative_half_width(point_state.target_estimate(side)) <= plan.precision_target
+    return estimates.relative_half_width(point_state.target_estimate(side)) <= plan.half_width_target
 
 
 def is_spent(spent_s: float, count: int, budget_s: float) -> bool:

@@ -179,7 +179,7 @@ class Build(Struct, frozen=True):
     """The model's inputs and their shapes without the batch dimension."""
     as_is: bool = False
     """Whether it is served as it is: nothing was converted, and answers are compared with its own alone."""
-    requests: Text = ""
+    requests_note: Text = msgspec.field(default="", name="requests")
     """The content of the requests, if that is not the model's data set."""
 
 

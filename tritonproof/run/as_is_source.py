@@ -50,7 +50,7 @@ class AsIsSource:
         return self.first_request.samples
 
     @property
-    def requests(self) -> str:
+    def requests_note(self) -> str:
         return self.first_request.note
 
     @property

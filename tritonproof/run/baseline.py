@@ -5,7 +5,7 @@ import dataclasses
 from collections.abc import Callable, Iterator
 
 from tritonproof.build import baselines
-from tritonproof.build.baselines import Baseline
+from tritonproof.build.baselines import BaselineSpec
 from tritonproof.build.builds import BuiltModel, snapshot
 from tritonproof.run.context import CaseContext
 from tritonproof.run.converted_source import ConvertedSource
@@ -47,7 +47,7 @@ def baseline_source(build_here: Callable[[], BuiltModel], context: CaseContext) 
 
 
 @contextlib.contextmanager
-def _build(context: CaseContext, baseline: Baseline) -> Iterator[BuiltModel]:
+def _build(context: CaseContext, baseline: BaselineSpec) -> Iterator[BuiltModel]:
     """The case's baseline in its own model repository: one that exists, or one built in its own checkout. Its
     own config.pbtxt serves it, as in production: a change of settings is part of the comparison."""
 

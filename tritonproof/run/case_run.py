@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from tritonproof.base.errors import AccuracyError
 from tritonproof.build.builds import BuiltModel
-from tritonproof.gates.served import CheckedGate
+from tritonproof.gates.served import GateOutcome
 from tritonproof.host import machine
 from tritonproof.measure.job import AnswerCheck, Job
 from tritonproof.measure.measurement import Outcome
@@ -38,10 +38,10 @@ def own_source(context: CaseContext) -> Source:
 class StepResults:
     """What the steps of a run have found, for the steps after them and for those who ask again."""
 
-    gates: dict[str, CheckedGate] = field(default_factory=dict)
+    gates: dict[str, GateOutcome] = field(default_factory=dict)
     sweeps: dict[Scenario, Mapping[LoadPoint, Outcome]] = field(default_factory=dict)
     """The outcome of each load point of a scenario."""
-    comparison: tuple[CheckedGate, schema.BaselineComparison] | None = None
+    comparison: tuple[GateOutcome, schema.BaselineComparison] | None = None
     """Whether the answers are the baseline's, and what else differs."""
 
 

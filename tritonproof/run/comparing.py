@@ -12,7 +12,7 @@ from tritonproof.base.errors import InputError, NotAvailableError
 from tritonproof.build import baselines
 from tritonproof.gates.conversations import compare_server_conversations
 from tritonproof.gates.same_answers import compare_servers
-from tritonproof.gates.served import CheckedGate
+from tritonproof.gates.served import GateOutcome
 from tritonproof.measure import point_state
 from tritonproof.measure.comparison import ComparisonPlan
 from tritonproof.measure.job import Job
@@ -70,7 +70,7 @@ def reloader(run: CaseRun, baseline: CaseRun) -> Callable[[], None] | None:
     return load
 
 
-def compare_with_baseline(run: CaseRun) -> tuple[CheckedGate, BaselineComparison]:
+def compare_with_baseline(run: CaseRun) -> tuple[GateOutcome, BaselineComparison]:
     """Whether every sample gets the same answer from the baseline, of another repository or on another
     Triton, and what else differs; compared once. Raises NotAvailableError if its repository has no such
     model."""
@@ -79,7 +79,7 @@ def compare_with_baseline(run: CaseRun) -> tuple[CheckedGate, BaselineComparison
     return run.results.comparison
 
 
-def _compare(run: CaseRun) -> tuple[CheckedGate, BaselineComparison]:
+def _compare(run: CaseRun) -> tuple[GateOutcome, BaselineComparison]:
     baseline, name, model = run.baseline, run.settings.baseline_name, run.case.model
     if baseline is None:
         what = f"{model.name} is new: {name} has no such model to compare it with"
@@ -102,10 +102,10 @@ def _compare(run: CaseRun) -> tuple[CheckedGate, BaselineComparison]:
     return gate, BaselineComparison(name, current_side, baseline_side, tuple(new_warnings.values())[:20])
 
 
-def _compare_answers(run: CaseRun, baseline: CaseRun, baseline_name: str) -> CheckedGate:
+def _compare_answers(run: CaseRun, baseline: CaseRun, baseline_name: str) -> GateOutcome:
     model = run.case.model
     if model.exchange != baseline.case.model.exchange:
-        return CheckedGate(GateResult("baseline", 0, "the configuration"))
+        return GateOutcome(GateResult("baseline", 0, "the configuration"))
     if model.exchange == "single":
         run.say("answers beside the baseline's", baseline_name)
         current = run.correctness.served_online, run.correctness.answers_alone
@@ -113,7 +113,7 @@ def _compare_answers(run: CaseRun, baseline: CaseRun, baseline_name: str) -> Che
         return compare_servers(current, other, remaining_data(model, run.samples), baseline_name)
     run.say("the same messages to the baseline", baseline_name)
     servers = run.server, baseline.server
-    return CheckedGate(compare_server_conversations(*servers, model, run.samples, baseline_name))
+    return GateOutcome(compare_server_conversations(*servers, model, run.samples, baseline_name))
 
 
 def _lost_by_clients(run: CaseRun, baseline: CaseRun) -> list[str]:

@@ -33,7 +33,7 @@ class Source(Protocol):
         """The samples of the accuracy step; None without labels that say what is right."""
 
     @property
-    def requests(self) -> str:
+    def requests_note(self) -> str:
         """Where the requests of a model of --repository come from, in words; "" for the evaluation data."""
 
     @property

@@ -35,7 +35,7 @@ class ConvertedSource:
     """Whether the build's own config.pbtxt serves it, in place of the settings."""
 
     # A server that the suite has started says all, and loads the model later.
-    backend, called_names, unreported, requests = "", (), (), ""
+    backend, called_names, unreported, requests_note = "", (), (), ""
 
     @property
     def samples(self) -> Samples:

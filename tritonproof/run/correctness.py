@@ -16,7 +16,7 @@ from tritonproof.measure.job import AnswerCheck
 from tritonproof.measure.verifying import make_answer_check
 from tritonproof.record import schema
 from tritonproof.run.context import CaseContext
-from tritonproof.run.loader import Loaded, Loader
+from tritonproof.run.loader import LoadedCase, Loader
 from tritonproof.run.once import once, shared_once
 from tritonproof.settings.case_settings import evaluation_batch
 
@@ -88,7 +88,7 @@ class Correctness:
         self.loader.load("online")
         return ask_one_by_one(self.served_online)
 
-    def served_model(self, loaded: Loaded) -> ServedModel:
+    def served_model(self, loaded: LoadedCase) -> ServedModel:
         """The case for the gates, as it is loaded now."""
         server, case, deployment = self.source.server, self.source.case, loaded.deployment
         tolerance = tolerance_of(case, self.compute_precision)

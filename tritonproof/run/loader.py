@@ -15,7 +15,7 @@ from tritonproof.spec import Arrays
 
 
 @dataclass(frozen=True)
-class Loaded:
+class LoadedCase:
     """A case as it is loaded on its server."""
 
     scenario: Scenario
@@ -31,7 +31,7 @@ class Loader:
 
     context: CaseContext
     source: Source
-    loaded: Loaded | None = None
+    loaded: LoadedCase | None = None
     was_under_load: bool = False
     """Whether the case has been under load since it was loaded."""
     starts: dict[Scenario, schema.Start] = field(default_factory=dict)
@@ -57,7 +57,7 @@ class Loader:
             forget(self.context.model_run, "framework_model")
             pytorch.release_gpu_memory()
 
-    def load(self, scenario: Scenario, deployment: Deployment | None = None) -> Loaded:
+    def load(self, scenario: Scenario, deployment: Deployment | None = None) -> LoadedCase:
         """Load the case for a scenario, with its own settings or others, unless it is loaded like that. A
         model of --repository is loaded in one way for both scenarios."""
         source, new_deployment = self.source, deployment or self.source.deployment
@@ -69,7 +69,7 @@ class Loader:
         self.loaded, self.was_under_load = None, False  # nothing is loaded if the next steps fail
         check_supported(source.server, source.case)
         backend, self.starts[scenario], first_answer = source.load_and_ask(scenario, new_deployment)
-        self.loaded = Loaded(scenario, new_deployment, backend, first_answer)
+        self.loaded = LoadedCase(scenario, new_deployment, backend, first_answer)
         return self.loaded
 
     def check_may_reload(self) -> None:
@@ -88,7 +88,7 @@ class Loader:
             source.load("online", source.deployment)
         else:
             backend = source.load(loaded.scenario, loaded.deployment)
-            self.loaded = Loaded(loaded.scenario, loaded.deployment, backend)
+            self.loaded = LoadedCase(loaded.scenario, loaded.deployment, backend)
         return time.monotonic() - started
 
 

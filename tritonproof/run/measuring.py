@@ -53,7 +53,7 @@ def measure(run: CaseRun, point: LoadPoint, save: Save = lambda _loads: None) ->
     outcome = run.results.sweeps[point.scenario][point]
     if isinstance(outcome, ProofError):
         raise outcome
-    budget = run.settings.thresholds.budget(run.case, outcome.load)
+    budget = run.settings.thresholds.latency_budget(run.case, outcome.load)
     return dataclasses.replace(outcome, load=structs.replace(outcome.load, budget=budget))
 
 

@@ -1,4 +1,4 @@
-"""What the cases of a model on a target share, such as its weights, and what all cases of a run share."""
+"""What the cases of a model share, such as its weights, and what all cases of a suite run share."""
 
 import contextlib
 import functools
@@ -72,10 +72,10 @@ class ModelRun(contextlib.ExitStack):
     @shared_once
     def framework_answers(self) -> StageAnswers:
         """The framework's answers to the whole evaluation set."""
-        run: Callable[[Any], Any] = functools.partial(self.model.infer, self.framework_model.network)
+        infer: Callable[[Any], Any] = functools.partial(self.model.infer, self.framework_model.network)
         on_progress = functools.partial(self.say, "evaluate by the framework")
         return evaluate_in_process(
-            "framework", self.model, run, self.samples, self.batch, on_progress, with_outputs=True
+            "framework", self.model, infer, self.samples, self.batch, on_progress, with_outputs=True
         )
 
     def precision_cost(self, precision: str) -> PrecisionCost | None:
@@ -96,7 +96,7 @@ class ModelRun(contextlib.ExitStack):
 
 @dataclass
 class SuiteRun:
-    """What all cases of a run share: what is selected, and what was measured for earlier ones."""
+    """What all cases of a suite run share: what is selected, and what was measured for earlier ones."""
 
     points: Mapping[str, Sequence[LoadPoint]] | None = None
     """The load points of each case to measure; None for all that the settings ask for."""

@@ -12,10 +12,10 @@ from tritonproof.accuracy.limits import stage_limits
 from tritonproof.accuracy.stages import StageAnswers, StageComparison
 from tritonproof.accuracy.through_server import evaluate_through_server
 from tritonproof.base.errors import NotAvailableError
-from tritonproof.gates import GATE_CHECKS, GateCheck
+from tritonproof.gates import GATE_CHECKS, Gate
 from tritonproof.gates.conversations import compare_conversations
 from tritonproof.gates.reproducer import write_reproducer
-from tritonproof.gates.served import AnswersFolder, CheckedGate, GateContext, ServedModel, with_same_answers
+from tritonproof.gates.served import AnswersFolder, GateContext, GateOutcome, ServedModel, with_same_answers
 from tritonproof.record import per_sample as sample_files
 from tritonproof.record.schema import Accuracy, Conversation, GateResult
 from tritonproof.run.as_is_source import AsIsSource
@@ -92,7 +92,7 @@ def prove_conversation(run: CaseRun) -> Conversation:
         return compare_conversations(run.server, run.case.model, run.samples, at_once)
 
 
-def run_gate(run: CaseRun, gate: str) -> CheckedGate:
+def run_gate(run: CaseRun, gate: str) -> GateOutcome:
     """The result of a gate such as "batches", which runs once, with its first wrong answer."""
     run.say("answers without labels", gate)
     if gate not in run.results.gates:
@@ -101,7 +101,7 @@ def run_gate(run: CaseRun, gate: str) -> CheckedGate:
     return run.results.gates[gate]
 
 
-def _check_gate(run: CaseRun, gate: GateCheck) -> CheckedGate:
+def _check_gate(run: CaseRun, gate: Gate) -> GateOutcome:
     served, alone = run.correctness.served_online, run.correctness.answers_alone
     if gate.after_reload:
         served = _reload(run)

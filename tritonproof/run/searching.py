@@ -53,7 +53,7 @@ def search(run: CaseRun) -> Iterator[Search]:
         return run.job(point, request_s[key], run.correctness.answer_check)
 
     def say(step: str, detail: str = "") -> None:
-        run.say(f"search within {goal.budget_ms:g} ms: {step}", detail)
+        run.say(f"search within {goal.latency_budget_ms:g} ms: {step}", detail)
 
     bench = ServerBench(
         goal,

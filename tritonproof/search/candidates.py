@@ -42,7 +42,7 @@ with drift). Of 150 simulated searches 7 ended above the rate that just keeps th
 class Goal:
     """The latency budget of a search."""
 
-    budget_ms: float
+    latency_budget_ms: float
     """Milliseconds that the percentile may take at most."""
     percent: int
     """The percentile of the latencies that must keep it: 90, 95 or 99."""
@@ -125,7 +125,7 @@ def settling_s(candidate: Candidate, goal: Goal) -> float:
         return 0.0
     request_s = _TOP / candidate.sizes[-1]
     decay = math.log(100 / (100 - goal.percent))
-    idle = min(1.0, max(1 - _TOP, decay * request_s / (2 * goal.budget_ms / 1e3)))
+    idle = min(1.0, max(1 - _TOP, decay * request_s / (2 * goal.latency_budget_ms / 1e3)))
     return _RELAXATIONS * request_s / idle**2
 
 
@@ -166,7 +166,7 @@ def variations(space: Space, goal: Goal, instances: int) -> list[Candidate]:
     if largest == 1:
         return []
     deployment = structs.replace(space.own, instances=instances)
-    quarter_us = min(_MAX_DELAY_US, round(goal.budget_ms * 250))
+    quarter_us = min(_MAX_DELAY_US, round(goal.latency_budget_ms * 250))
     preferred: list[tuple[int, ...]] = [(), (largest // 2, largest)]
     waits = itertools.product((min(_DELAY_US, quarter_us), quarter_us), preferred)
     return list(dict.fromkeys(_online(space, deployment, sizes, delay_us) for delay_us, sizes in waits))

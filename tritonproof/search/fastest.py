@@ -18,7 +18,7 @@ from tritonproof.base.errors import ProofError
 from tritonproof.measure import estimates, perf_analyzer, stopping, sweep
 from tritonproof.measure.estimates import SteadyPass
 from tritonproof.measure.job import Job, RunPass
-from tritonproof.measure.measurement import load_result
+from tritonproof.measure.measurement import measurement_of
 from tritonproof.measure.point_state import PointState, Side
 from tritonproof.measure.stopping import WINDOWS, MeasuringPlan, warm_up_window_s
 from tritonproof.record.schema import Estimate, LoadPoint, Search, Verdict
@@ -146,14 +146,14 @@ def with_rates(candidate: Candidate, goal: Goal, probe: Probe) -> Trial:
         while True:
             probes.append(probe(candidate, candidate.ladder[level]))
             latency_ms = estimates.percentile_latency(probes[-1:], 50)
-            if latency_ms >= goal.budget_ms or level == len(sizes) - 1:
+            if latency_ms >= goal.latency_budget_ms or level == len(sizes) - 1:
                 break
-            aim = _AMPLE * sizes[level] * goal.budget_ms / latency_ms
+            aim = _AMPLE * sizes[level] * goal.latency_budget_ms / latency_ms
             level = max(level + 1, trials.level_at(sizes, aim))
     except ProofError as error:
         return Trial(candidate, capacity_probes=tuple(probes), error=error)
     ladder = candidate.ladder[:1]
-    if level > 0 or latency_ms <= goal.budget_ms:
+    if level > 0 or latency_ms <= goal.latency_budget_ms:
         ladder = candidates.ladder_of_rates(max(estimates.throughput([steady]) for steady in probes), goal)
     return Trial(dataclasses.replace(candidate, ladder=ladder), capacity_probes=tuple(probes))
 
@@ -187,7 +187,7 @@ def _lighter(proof: Proof, goal: Goal) -> OperatingPoint | None:
         return choice
     if choice.level == 0:
         return None
-    share = max(_STEEPEST, goal.budget_ms / proof.latency_ms.high)
+    share = max(_STEEPEST, goal.latency_budget_ms / proof.latency_ms.high)
     if goal.arrivals is not None:
         share **= 1 / _RISE_AT_RATES
     lower = trials.level_at(choice.candidate.sizes, share * choice.size)
@@ -221,7 +221,9 @@ def proof_of(choice: OperatingPoint, state: PointState, goal: Goal) -> Proof:
     latency_ms = estimates.percentile_estimate(passes, goal.percent)
     throughput_per_s = estimates.estimate(passes, estimates.throughput, scale=choice.point.batch)
     verdict = latency_verdict(latency_ms, passes, goal)
-    too_few = goal.arrivals is None and verdict == "inconclusive" and latency_ms.high <= goal.budget_ms
+    too_few = (
+        goal.arrivals is None and verdict == "inconclusive" and latency_ms.high <= goal.latency_budget_ms
+    )
     return Proof(choice, state, latency_ms, throughput_per_s, verdict, too_few)
 
 
@@ -233,20 +235,22 @@ def latency_verdict(latency_ms: Estimate, passes: Sequence[SteadyPass], goal: Go
     is_certified = goal.arrivals is None or _is_certified(passes, goal)
     if is_certified and keeps_latency_budget(latency_ms, passes, goal):
         return "passed"
-    return "inconclusive" if latency_ms.value <= goal.budget_ms else "failed"
+    return "inconclusive" if latency_ms.value <= goal.latency_budget_ms else "failed"
 
 
 def keeps_latency_budget(latency_ms: Estimate, passes: Sequence[SteadyPass], goal: Goal) -> bool:
     """Whether a percentile's whole interval keeps the budget. If it is open above, all requests must, and
     MLPerf's rule decides: a queue forgets so slowly that hardly any requests are independent."""
-    return latency_ms.high <= goal.budget_ms and (not latency_ms.open_above or _is_certified(passes, goal))
+    return latency_ms.high <= goal.latency_budget_ms and (
+        not latency_ms.open_above or _is_certified(passes, goal)
+    )
 
 
 def _is_certified(passes: Sequence[SteadyPass], goal: Goal) -> bool:
     """Whether the percentile also keeps the budget by the rule of MLPerf's Server scenario: few passes may be
     narrow by luck, and the rule needs 662 requests for a p99."""
     bound_ms = estimates.certified(estimates.pooled_ms(passes), goal.percent).bound_ms
-    return bound_ms is not None and bound_ms <= goal.budget_ms
+    return bound_ms is not None and bound_ms <= goal.latency_budget_ms
 
 
 _PROBES_PER_BUDGET = 40
@@ -282,7 +286,7 @@ class ServerBench:
         job = dataclasses.replace(self.deploy(candidate, point), verifies=False)  # it only gives a speed
         queued_s = job.request_s * max(1.0, point.concurrency / candidate.deployment.instances)
         # A latency beyond the budget need not be precise.
-        latency_s = max(job.request_s, min(queued_s, self.goal.budget_ms / 1e3))
+        latency_s = max(job.request_s, min(queued_s, self.goal.latency_budget_ms / 1e3))
         settles_s = settling_s(candidate, self.goal) / WINDOWS
         least_s = warm_up_window_s(point, latency_s, settles_s)
         with self.hold_machine():
@@ -328,7 +332,9 @@ def _is_proven(plan: MeasuringPlan, goal: Goal, choice: OperatingPoint, share: f
         if not stopping.is_spent(state.spent_s, len(passes), plan.budget_s):
             return False
         latency_ms = estimates.percentile_estimate(passes, goal.percent)
-        are_too_few = latency_ms.high <= goal.budget_ms and not keeps_latency_budget(latency_ms, passes, goal)
+        are_too_few = latency_ms.high <= goal.latency_budget_ms and not keeps_latency_budget(
+            latency_ms, passes, goal
+        )
         return not are_too_few or state.spent_s > _MAX_POINT_BUDGETS * plan.budget_s
 
     return is_done
@@ -337,10 +343,10 @@ def _is_proven(plan: MeasuringPlan, goal: Goal, choice: OperatingPoint, share: f
 def summarise(result: Result, goal: Goal, plan: MeasuringPlan, duration_s: float, config: str) -> Search:
     """The record's entry of a search; `config` is the winner's configuration file, if it kept the budget."""
     return Search(
-        budget_ms=goal.budget_ms,
+        budget_ms=goal.latency_budget_ms,
         percentile=f"p{goal.percent}",
         deployment=result.winner.operating_point.candidate.deployment,
-        load=load_result(result.winner.state, plan).load,
+        load=measurement_of(result.winner.state, plan).load,
         verdict=result.winner.verdict,
         lead=result.lead,
         configurations=result.configurations,

@@ -91,7 +91,7 @@ def next_level(trial: Trial, goal: Goal) -> int:
     nearest, power = low or readings[0], 1.0
     if low and high:
         power = math.log(sizes[above] / sizes[below]) / math.log(high.latency_ms / low.latency_ms)
-    aim = sizes[nearest.level] * (goal.budget_ms / nearest.latency_ms) ** power
+    aim = sizes[nearest.level] * (goal.latency_budget_ms / nearest.latency_ms) ** power
     return min(max(level_at(sizes, aim), below + 1), above - 1)
 
 
@@ -111,7 +111,7 @@ def _level_to_repeat(readings: Sequence[Reading], goal: Goal) -> int:
 def _bracket(readings: Sequence[Reading], goal: Goal) -> tuple[Reading | None, Reading | None]:
     """The heaviest load that keeps the budget, and the lightest above it, which does not; readings are in the
     order of their levels."""
-    kept = [place for place, reading in enumerate(readings) if reading.latency_ms <= goal.budget_ms]
+    kept = [place for place, reading in enumerate(readings) if reading.latency_ms <= goal.latency_budget_ms]
     place = kept[-1] if kept else -1
     return readings[place] if kept else None, next(iter(readings[place + 1 :]), None)
 
@@ -135,7 +135,7 @@ def readings_of(trial: Trial, goal: Goal) -> list[Reading]:
 def best_reading(trial: Trial, goal: Goal) -> Reading:
     """The reading of the highest throughput within the budget, else the one nearest to it."""
     readings = readings_of(trial, goal)
-    within = [reading for reading in readings if reading.latency_ms <= goal.budget_ms]
+    within = [reading for reading in readings if reading.latency_ms <= goal.latency_budget_ms]
     nearest = min(readings, key=attrgetter("latency_ms"))
     return max(within, key=attrgetter("throughput_per_s"), default=nearest)
 
@@ -143,7 +143,7 @@ def best_reading(trial: Trial, goal: Goal) -> Reading:
 def promise_of(trial: Trial, goal: Goal) -> float:
     """The highest throughput per second within the budget; if no load keeps it, minus the lowest latency."""
     best = best_reading(trial, goal)
-    return best.throughput_per_s if best.latency_ms <= goal.budget_ms else -best.latency_ms
+    return best.throughput_per_s if best.latency_ms <= goal.latency_budget_ms else -best.latency_ms
 
 
 def most_promising(trials: Iterable[Trial], goal: Goal) -> list[Trial]:

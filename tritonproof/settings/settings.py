@@ -157,7 +157,7 @@ class Settings:
     """How the tensors of the load tests get to the server: system or cuda shared memory, or none (in
     messages). Default: system, and none with HOST:PORT."""
     precision_target: float = option(
-        "load", "PERCENT", readers.percent, 100 * MeasuringPlan.precision_target, passed_to="nodes"
+        "load", "PERCENT", readers.percent, 100 * MeasuringPlan.half_width_target, passed_to="nodes"
     )
     """Stop measuring a load point when the 95 % confidence interval of its throughput is as narrow as ±
     PERCENT. At a request rate, the mean latency takes the place of the throughput. Default: 5."""
@@ -173,7 +173,7 @@ class Settings:
     """Add test_soak, which keeps each case under load for TIME, such as 10m, loads the model again and again,
     and fails if what the server uses grows without end. See docs/soak.md."""
 
-    against: baselines.Baseline | None = option(
+    against: baselines.BaselineSpec | None = option(
         "comparison",
         "REF_OR_DIR",
         lambda _flag, text: baselines.parse(text),
@@ -262,7 +262,7 @@ class Settings:
         """How precisely to measure a load point, and how long that may take."""
         has_baseline = self.against is not None or self.against_triton is not None
         return MeasuringPlan(
-            precision_target=self.precision_target / 100,
+            half_width_target=self.precision_target / 100,
             budget_s=self.point_budget_s or (_BUDGET_OF_BOTH_S if has_baseline else MeasuringPlan.budget_s),
             certify=self.certify,
         )

@@ -213,7 +213,7 @@ def as_is(answers: VerifiedAnswers | None = ALONE, **changes: Any) -> Record:
     """A record of a model served as it is, with one load point."""
     load = examples.load("online", 16, 900.0, answers=answers)
     plain = examples.record(loads=(load,), conversion=None, accuracy=None)
-    build = structs.replace(plain.build, as_is=True, requests="made up from the configuration")
+    build = structs.replace(plain.build, as_is=True, requests_note="made up from the configuration")
     case = structs.replace(plain.case, format="asis", precision="", accelerator=None)
     return structs.replace(plain, build=build, case=case, **changes)
 

@@ -126,7 +126,7 @@ def configuration_list(record: Publishable, scenario: str) -> Bullets:
         ("Start", _start(record, scenario)),
         ("Warm-up", warm_up_text(record.warm_up) if record.warm_up else ""),
         ("Accuracy", correctness.accuracy_sentence(record)),
-        ("Requests", record.build.requests),
+        ("Requests", record.build.requests_note),
         ("Measured", "; ".join(filter(None, measured))),
     ]
     return Bullets([Formatted(f"{name}: {markdown_text(value)}") for name, value in lines if value])
