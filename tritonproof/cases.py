@@ -4,7 +4,29 @@ from collections.abc import Iterable, Iterator
 
 from tritonproof.formats import variant_name, variants_on
 from tritonproof.models import all_models
-from tritonproof.spec import Case, Device, Format, Model, ServingProfile, Target
+from tritonproof.spec import Case, Device, Format, Model, ServingProfile, Target, Tolerance
+
+AS_IS = Format(
+    name="asis",
+    label="As it is",
+    library="Triton",
+    artifact="",
+    backend="",
+    runtime="",
+    convert=lambda *_: None,
+    precisions={"cpu": ("",), "cuda": ("",)},
+    tolerances={
+        "": Tolerance(
+            2e-3,
+            1.0,
+            "what FP32's kernels differ by in public models; more where all answers show a lesser precision; "
+            "integers and texts are equal",
+            mean_error=2e-5,
+        )
+    },
+    packages=(),
+)
+"""The format of a model of --repository, which is served as it is."""
 
 
 def cases_of(target: Target, gpus: int = 1, models: Iterable[Model] | None = None) -> Iterator[Case]:
@@ -16,9 +38,9 @@ def cases_of(target: Target, gpus: int = 1, models: Iterable[Model] | None = Non
 def cases_of_model(model: Model, target: Target, gpus: int) -> Iterator[Case]:
     """Every case of one model on one target."""
     count = gpus if target.device == "cuda" else 1
-    if model.only_format is not None:
+    if model.as_is:
         # Its own configuration says on which devices and in which precision it computes.
-        yield Case(target, model, model.only_format, None, "", count)
+        yield Case(target, model, AS_IS, None, "", count)
         return
     for format_, accelerator, precision in variants_on(target.device):
         if precision in precisions_of(model, format_, target.device):

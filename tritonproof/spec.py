@@ -195,8 +195,8 @@ class Model:
     """Shows an item on the page, by its index and the kept outputs of the framework and of the server."""
     framework: Framework = "pytorch"
     """Decides which formats the model has. onnx: it is an ONNX file; triton: it is served as it is."""
-    only_format: "Format | None" = None
-    """The only format of a model that is served as it is; None for a model that is converted."""
+    is_missing: bool = False
+    """Whether the run's repository lacks it, and that of --against has it."""
     batched: bool = True
     """Whether requests have a batch dimension. Otherwise a request is a single row, and its tensors on the
     wire lack the first axis that all arrays of the suite have."""

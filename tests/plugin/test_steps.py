@@ -7,11 +7,10 @@ import pytest
 
 from fixtures.steps import STEPS, has_step
 from tritonproof.models import all_models
-from tritonproof.user_models.model_from_config import MISSING
 
 
 def test_model_that_a_repository_lacks_is_only_compared() -> None:
-    model = dataclasses.replace(all_models()[0], framework="triton", only_format=MISSING)
+    model = dataclasses.replace(all_models()[0], framework="triton", is_missing=True)
     assert [step for step in (*STEPS, None) if has_step(model, step)] == ["against"]
 
 

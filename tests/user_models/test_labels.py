@@ -10,6 +10,7 @@ from tests.user_models.repositories import code, config, write_model
 from tritonproof.accuracy.ledger import served_ledger
 from tritonproof.accuracy.stages import evaluate_in_process
 from tritonproof.base.errors import InputError
+from tritonproof.cases import AS_IS
 from tritonproof.host.targets import CPU
 from tritonproof.record.schema import Limit
 from tritonproof.reports.text.correctness import ledger_failures, score_text
@@ -127,8 +128,7 @@ def test_served_model_is_judged_by_labels_and_given_floor(tmp_path: Path) -> Non
         (loaded, {}, True),
         (loaded, {"top-1": Limit(0.8, "us")}, False),
     ):
-        assert model.only_format is not None
-        case = Case(CPU, model, model.only_format, None, "")
+        case = Case(CPU, model, AS_IS, None, "")
         served = evaluate_in_process("served", model, lambda inputs: {"OUT": inputs["IN"]}, samples, 3)
         ledger = served_ledger(case, samples, served, limits)
         assert [score_text(entry) for entry in ledger.scores] == ["top-1 75.0 % served"]

@@ -103,7 +103,7 @@ def _repository_models(settings: Settings) -> AvailableModels:
         baseline_models = {entry.name: entry for entry in models_in(folder, f"--against {folder}")}
         missing = [entry for name, entry in baseline_models.items() if name not in repository_models]
         for model in map(model_from_config.as_model, missing):
-            models.append(dataclasses.replace(model, only_format=model_from_config.MISSING))
+            models.append(dataclasses.replace(model, is_missing=True))
     return AvailableModels(tuple(models), frozenset(), repository_models, samples, labels, baseline_models)
 
 

@@ -15,14 +15,12 @@ from tritonproof.spec import (
     Arrays,
     Device,
     Exchange,
-    Format,
     FrameworkModel,
     Metric,
     Model,
     Samples,
     ServingProfile,
     Tensor,
-    Tolerance,
 )
 from tritonproof.user_models.labels import LabelOptions, metric_of
 from tritonproof.user_models.model_repository import RepositoryModel
@@ -44,30 +42,6 @@ def _unknown(*_arguments: object) -> Any:
     raise NotImplementedError("nothing is converted, nor scored before the server has loaded it")
 
 
-AS_IS = Format(
-    name="asis",
-    label="As it is",
-    library="Triton",
-    artifact="",
-    backend="",
-    runtime="",
-    convert=_unknown,
-    precisions={"cpu": ("",), "cuda": ("",)},
-    tolerances={
-        "": Tolerance(
-            2e-3,
-            1.0,
-            "what FP32's kernels differ by in public models; more where all answers show a lesser precision; "
-            "integers and texts are equal",
-            mean_error=2e-5,
-        )
-    },
-    packages=(),
-)
-MISSING = dataclasses.replace(AS_IS, label="Missing")
-"""The format of a model that this repository lacks, and the one that it is to replace has."""
-
-
 def as_model(found: RepositoryModel) -> Model:
     """The model as its files describe it; without config.pbtxt its inputs and outputs are unknown."""
     plain = Model(
@@ -82,7 +56,6 @@ def as_model(found: RepositoryModel) -> Model:
         defined_in=Path(__file__),
         profiles=_profiles(Deployment(_UNKNOWN, 1, (), 0, False, False), (1, _COMPLETED_BATCH)),
         framework="triton",
-        only_format=AS_IS,
         micro=True,
     )
     return plain if found.config is None else with_config(plain, found.config)
