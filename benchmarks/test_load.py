@@ -25,15 +25,15 @@ def measure_and_record(run: CaseRun, point: LoadPoint, recorder: Recorder, bench
     budget."""
     save = functools.partial(recorder.keep_loads, point.scenario)
     measured = measure(run, point, save)
-    record = save([measured.load])
-    if failure := wrong_answers_text(measured.load):
+    record = save([measured.result])
+    if failure := wrong_answers_text(measured.result):
         raise run.accuracy_error(failure)
     if no_speed := publishable(record).no_speed:
         recorder.show(no_speed)
         benchmark.skipped = True  # else pytest-benchmark warns that it has nothing of this test
     else:
         recorder.enter_load(benchmark, measured)
-    if failures := speed_failures(measured.load):
+    if failures := speed_failures(measured.result):
         raise SpeedError("; ".join(failures))
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from msgspec import structs
 
 from tritonproof.record import files, schema
-from tritonproof.record.schema import Accuracy, CaseKey, Estimate, LoadResult, Origin, Record
+from tritonproof.record.schema import Accuracy, CaseKey, Estimate, Origin, PointResult, Record
 from tritonproof.reports.text.publishable import Publishable, publishable
 
 
@@ -51,7 +51,7 @@ def estimate(value: float, relative: float = 0.02) -> Estimate:
 LATENCIES_MS = {"avg": 2.0312, "p50": 2.0, "p90": 2.046, "p95": 2.111, "p99": 2.126}
 
 
-def load(scenario: str, size: int, throughput_per_s: float, **changes: Any) -> LoadResult:
+def load(scenario: str, size: int, throughput_per_s: float, **changes: Any) -> PointResult:
     """A load point; `size` is the batch offline and the concurrency online."""
     offline = scenario == "offline"
     fields: dict[str, Any] = {
@@ -68,7 +68,7 @@ def load(scenario: str, size: int, throughput_per_s: float, **changes: Any) -> L
         "samples": 63,
         "certified": {},
     }
-    return LoadResult(**(fields | changes))
+    return PointResult(**(fields | changes))
 
 
 def comparison(**changes: Any) -> schema.SpeedComparison:
@@ -112,7 +112,7 @@ def search(**changes: Any) -> schema.Search:
     return schema.Search(**(fields | changes))
 
 
-def wrong_under_load(one: LoadResult) -> LoadResult:
+def wrong_under_load(one: PointResult) -> PointResult:
     """The load point with two wrong answers."""
     first_wrong = schema.WrongAnswer("digit-0012", "OUTPUT__0[3]", "1.25", "nan")
     return structs.replace(one, samples=63, answers=schema.VerifiedAnswers(4100, 2, 4100, 0.5, first_wrong))
@@ -276,7 +276,7 @@ def swept(**changes: Any) -> Record:
     return record(**({"loads": (*offline, *online)} | changes))
 
 
-def _swept_point(scenario: str, size: int, throughput_per_s: float) -> LoadResult:
+def _swept_point(scenario: str, size: int, throughput_per_s: float) -> PointResult:
     """A point whose mean latency follows Little's law."""
     mean = 1000 * size / throughput_per_s
     factors = {"avg": 1.0, "p50": 0.95, "p90": 1.3, "p95": 1.5, "p99": 1.9}

@@ -19,7 +19,7 @@ import msgspec
 from msgspec import Meta, Struct, structs
 
 from tritonproof.base.errors import InputError
-from tritonproof.record.schema import LatencyBudget, Limit, LoadPoint, LoadResult, Verdict
+from tritonproof.record.schema import LatencyBudget, Limit, LoadPoint, PointResult, Verdict
 from tritonproof.safe_io.files import existing, shown, toml_in
 from tritonproof.spec import Case
 
@@ -95,7 +95,7 @@ class Thresholds:
         given = [percent for percent in percents if percent is not None]
         return given[-1] / 100 if given else otherwise
 
-    def latency_budget(self, case: Case, load: LoadResult) -> LatencyBudget | None:
+    def latency_budget(self, case: Case, load: PointResult) -> LatencyBudget | None:
         """The budget of a load point's p99 latency with the measurement's verdict; None without a budget."""
         budgets = [
             (budget_ms, entry.source)

@@ -11,7 +11,7 @@ from tritonproof.base.errors import NotAvailableError
 from tritonproof.cases import cases_of, reference_of
 from tritonproof.efficiency.best_points import batch_in_process, best_points, loads_of, reference_load
 from tritonproof.host.targets import EVERY_TARGET
-from tritonproof.record.schema import LoadResult, best_of
+from tritonproof.record.schema import PointResult, best_of
 
 RECORD = examples.record()
 
@@ -19,7 +19,7 @@ RECORD = examples.record()
 def test_best_point_is_fastest_closed_loop() -> None:
     """A full model has a best point of each scenario, a micro model has one."""
 
-    def at(rate: float, request_rate_per_s: float | None = None) -> LoadResult:
+    def at(rate: float, request_rate_per_s: float | None = None) -> PointResult:
         return structs.replace(examples.load("offline", 8, rate), request_rate_per_s=request_rate_per_s)
 
     loads = [at(5), at(7), at(6), at(9, request_rate_per_s=9)]

@@ -47,7 +47,7 @@ def in_pairs(
         return usual_ms * math.exp(noises[job.name].normal(0, 0.01))
 
     load = LoadGenerator(mean_ms, changes=lambda _job, _number: {"elapsed_s": elapsed_s})
-    comparison = measured(load, budget_s).load.comparison
+    comparison = measured(load, budget_s).result.comparison
     assert comparison is not None
     return comparison, load
 
@@ -98,8 +98,8 @@ def by_loading(pairs_per_loading: int, monkeypatch: pytest.MonkeyPatch) -> tuple
         return 20.0 * math.exp(noise.normal(0, 0.005)) * (effect if job.name == "current" else 1.0)
 
     outcome = measured(LoadGenerator(mean_ms), 600, reload=reload, clock=lambda: 0.0)
-    assert outcome.load.comparison is not None
-    return outcome.load.comparison, calls
+    assert outcome.result.comparison is not None
+    return outcome.result.comparison, calls
 
 
 def test_speed_of_one_loading_is_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,7 +122,7 @@ def test_wrong_answer_of_an_earlier_loading_stays_on_record() -> None:
         reload=lambda: None,
         clock=lambda: 0.0,
     )
-    assert outcome.load.answers == wrong
+    assert outcome.result.answers == wrong
 
 
 # --- few pairs at many points ------------------------------------------------------------------------------

@@ -112,7 +112,7 @@ def test_windows_of_a_real_run_match_watch_clock(nvml: Nvml, tmp_path: Path) -> 
         on_gpu = dataclasses.replace(job, server=dataclasses.replace(job.server, device="cuda"))
         (state,) = sweep.measure([PointState(Side(on_gpu))], plan)
     assert all(result.gpu is not None for result in state.current.passes)
-    load = measurement_of(state, plan).load
+    load = measurement_of(state, plan).result
     assert load.gpu is not None
     assert load.gpu.power_w == pytest.approx(100, rel=0.1)
     assert load.gpu.power_w is not None

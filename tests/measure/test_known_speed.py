@@ -10,7 +10,7 @@ import pytest
 from tests.measure import timed_server
 from tests.measure.timed_server import SHAPES, Timed, service_times_ms
 from tritonproof.measure.stopping import MeasuringPlan
-from tritonproof.record.schema import LoadPoint, LoadResult
+from tritonproof.record.schema import LoadPoint, PointResult
 
 (SERVICE_MS,) = service_times_ms("fixed")
 ONLINE = LoadPoint("online", 1, 8)
@@ -24,11 +24,11 @@ def timed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Timed]:
     assert not list(Path("/dev/shm").glob(f"*_{os.getpid()}_IN*"))
 
 
-def known(timed: Timed, shape: str, budget_s: float, least: float, most: float) -> LoadResult:
+def known(timed: Timed, shape: str, budget_s: float, least: float, most: float) -> PointResult:
     """A load point whose throughput is that of the server's own log, which has when it began each request.
     What may differ is twice the 95 % interval, beyond which a right estimate lies once in a thousand times,
     but no less and no more than these shares."""
-    load = timed.run(shape, ONLINE, MeasuringPlan(budget_s=budget_s)).load
+    load = timed.run(shape, ONLINE, MeasuringPlan(budget_s=budget_s)).result
     rate, name = load.throughput_per_s, timed_server.name_of(shape)
     truth_per_s = timed_server.busy_rate_per_s(timed.repository, name, load.requests)
     allowed_per_s = np.clip(rate.high - rate.low, least * truth_per_s, most * truth_per_s)
@@ -52,7 +52,7 @@ def test_known_service_time_is_measured(timed: Timed, shape: str) -> None:
 
 def test_excessive_rate_raises_latency_and_mark(timed: Timed) -> None:
     too_fast = LoadPoint("online", 1, 0, 300.0, "poisson")
-    load = timed.run("fixed", too_fast, MeasuringPlan(budget_s=0.5)).load
+    load = timed.run("fixed", too_fast, MeasuringPlan(budget_s=0.5)).result
 
     assert "overloaded" in [mark.code for mark in load.marks]
     assert load.throughput_per_s.value < 205

@@ -16,7 +16,7 @@ from tritonproof.measure.measurement import Measurement, Outcome, components, ou
 from tritonproof.measure.point_state import PointState, Side
 from tritonproof.measure.stopping import MeasuringPlan
 from tritonproof.record import schema
-from tritonproof.record.schema import LoadPoint, LoadResult
+from tritonproof.record.schema import LoadPoint, PointResult
 
 ONLINE = LoadPoint("online", 1, 4)
 POINTS = tuple(LoadPoint("offline", batch, 1) for batch in (1, 2, 4))
@@ -36,16 +36,16 @@ def measured(outcome: Outcome) -> Measurement:
     return outcome
 
 
-def loads(found: Mapping[LoadPoint, Outcome]) -> list[LoadResult]:
-    return [measured(outcome).load for outcome in found.values()]
+def loads(found: Mapping[LoadPoint, Outcome]) -> list[PointResult]:
+    return [measured(outcome).result for outcome in found.values()]
 
 
-def one(generator: LoadGenerator, point: LoadPoint = ONLINE, **options: Any) -> LoadResult:
+def one(generator: LoadGenerator, point: LoadPoint = ONLINE, **options: Any) -> PointResult:
     """Measure a single point."""
     return loads(run(generator, point, **options))[0]
 
 
-def codes(load: LoadResult) -> list[str]:
+def codes(load: PointResult) -> list[str]:
     return [mark.code for mark in load.marks]
 
 
@@ -59,7 +59,7 @@ def every_second(job: Job, number: int) -> float:
 
 def test_point_speed_comes_from_timestamps() -> None:
     outcome = measured(run(LoadGenerator(), plan=PATIENT)[ONLINE])
-    load = outcome.load
+    load = outcome.result
 
     assert load.throughput_per_s.value == pytest.approx(ONLINE.concurrency * 1000 / LATENCY_MS, rel=1e-6)
     assert {round(each.value, 6) for each in load.latency_ms.values()} == {LATENCY_MS}
@@ -200,7 +200,7 @@ def test_failing_point_leaves_the_others(number: int) -> None:
 
 
 def test_each_round_is_saved() -> None:
-    saved: list[Sequence[LoadResult]] = []
+    saved: list[Sequence[PointResult]] = []
     by_point = run(LoadGenerator(), *POINTS, save=saved.append)
 
     assert [len(each) for each in saved] == [0, 3, 3], "two passes make an interval"
@@ -220,7 +220,7 @@ def test_progress_shows_step_and_estimate() -> None:
 # --- certifying a percentile -------------------------------------------------------------------------------
 
 
-def certifying(plan: MeasuringPlan) -> tuple[LoadResult, str]:
+def certifying(plan: MeasuringPlan) -> tuple[PointResult, str]:
     """Measure a point at 100 requests per second; returns the progress too."""
     progress: list[str] = []
     generator = LoadGenerator(lambda _job, _number: 20.0, spread=0.02)

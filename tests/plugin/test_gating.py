@@ -14,7 +14,7 @@ from tests import examples
 from tests.gates.answering_servers import Memory, with_memory
 from tests.helpers import ROOT, WITHOUT, Collect
 from tritonproof.gates.served import ServedModel
-from tritonproof.record.schema import GATES, GateResult, LoadResult, VerifiedAnswers
+from tritonproof.record.schema import GATES, GateResult, PointResult, VerifiedAnswers
 
 CASE = "cpu-resnet50-micro-onnx-fp32"
 TEST = """
@@ -35,7 +35,7 @@ TEST = """
         seen = {"served_online": SEEN.model, "answers_alone": ask_one_by_one(SEEN.model)}
         vars(run.correctness).update(seen, served_model=lambda loaded: SEEN.model)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(test_load, "measure", lambda *_: SimpleNamespace(load=SEEN.load))
+            patch.setattr(test_load, "measure", lambda *_: SimpleNamespace(result=SEEN.load))
             yield run
 
     @pytest.fixture
@@ -63,7 +63,7 @@ class Seen:
     """Inputs of a run's tests, and observations of them."""
 
     model: ServedModel
-    load: LoadResult | None = None
+    load: PointResult | None = None
     loaded: list[str] = field(default_factory=list)
     """The scenarios of the model's loads, in order."""
     gates: dict[str, tuple[str, GateResult]] = field(default_factory=dict)

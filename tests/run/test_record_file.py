@@ -13,7 +13,7 @@ from tests import examples
 from tests.helpers import ROOT, records_in
 from tritonproof.base.errors import ProofError
 from tritonproof.record import files
-from tritonproof.record.schema import Conversion, Deployment, LoadResult, Record, Start
+from tritonproof.record.schema import Conversion, Deployment, PointResult, Record, Start
 from tritonproof.run import record_file
 
 WHOLE = examples.record()
@@ -149,7 +149,7 @@ def test_unreadable_record_is_set_aside(tmp_path: Path, path: Path, content: str
 
 
 def test_nonfinite_result_leaves_record_unchanged(tmp_path: Path, path: Path) -> None:
-    nan: LoadResult = examples.load("online", 64, float("nan"))
+    nan: PointResult = examples.load("online", 64, float("nan"))
     with pytest.raises(ValueError, match="JSON"):
         add(FRESH, tmp_path, loads=(nan,))
 

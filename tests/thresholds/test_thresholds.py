@@ -10,7 +10,7 @@ from msgspec import structs
 from tests import examples, toy
 from tests.helpers import ROOT, Collect
 from tritonproof.base.errors import InputError
-from tritonproof.record.schema import CertifiedPercentile, Estimate, LoadPoint, LoadResult
+from tritonproof.record.schema import CertifiedPercentile, Estimate, LoadPoint, PointResult
 from tritonproof.reports.text.load_point import speed_failures
 from tritonproof.spec import Case
 from tritonproof.thresholds import Thresholds, read
@@ -28,7 +28,7 @@ def thresholds(folder: Path, text: str, *cases: Case) -> Thresholds:
     return result
 
 
-def load(p99_ms: Estimate | None = None, **changes: Any) -> LoadResult:
+def load(p99_ms: Estimate | None = None, **changes: Any) -> PointResult:
     """A load point with this p99 latency."""
     one = examples.load("online", 16, 1000.0, **changes)
     return one if p99_ms is None else structs.replace(one, latency_ms={**one.latency_ms, "p99": p99_ms})

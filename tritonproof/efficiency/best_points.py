@@ -4,11 +4,11 @@ record; and the batch that matches one in process. Pure functions."""
 from collections.abc import Sequence
 
 from tritonproof.base.errors import NotAvailableError
-from tritonproof.record.schema import Deployment, LoadResult, Machine, Record, best_of
+from tritonproof.record.schema import Deployment, Machine, PointResult, Record, best_of
 from tritonproof.spec import Case
 
 
-def best_points(case: Case, loads: Sequence[LoadResult]) -> list[LoadResult]:
+def best_points(case: Case, loads: Sequence[PointResult]) -> list[PointResult]:
     """The best point of all for a micro model, which has many cases; else that of each scenario, offline
     first, as it is still loaded. Raises NotAvailableError if no point has a number of requests in flight."""
     of_scenarios = ([load for load in loads if load.scenario == name] for name in ("offline", "online"))
@@ -25,7 +25,7 @@ def best_points(case: Case, loads: Sequence[LoadResult]) -> list[LoadResult]:
 
 def loads_of(
     record: Record | None, machine: Machine, digest: str, deployment: Deployment
-) -> Sequence[LoadResult]:
+) -> Sequence[PointResult]:
     """The record's load points if it is of this machine, build and deployment, else none."""
     if record is None or (record.machine, record.build.digest) != (machine, digest):
         return ()
@@ -34,7 +34,7 @@ def loads_of(
 
 def reference_load(
     record: Record | None, machine: Machine, digest: str, deployment: Deployment
-) -> LoadResult | None:
+) -> PointResult | None:
     """The reference format's best load point on record; None if that is of another machine, build or
     deployment, if a gate failed, if the conversion was not compared, and without load points."""
     if record is None or record.failures or record.conversion is None or not record.conversion.passed:
@@ -44,7 +44,7 @@ def reference_load(
     return best_of(loads_of(record, machine, digest, deployment))
 
 
-def batch_in_process(load: LoadResult, deployment: Deployment) -> int:
+def batch_in_process(load: PointResult, deployment: Deployment) -> int:
     """The batch that the server can form at a point, for a fair comparison in process: offline that of the
     requests; online the largest preferred size, else the largest of all, if as many are in flight."""
     if load.scenario == "offline":

@@ -20,7 +20,7 @@ from tritonproof.measure.stopping import (
     is_spent,
 )
 from tritonproof.record.quantities import THROUGHPUT
-from tritonproof.record.schema import Efficiency, Estimate, LoadResult, ReferenceComparison
+from tritonproof.record.schema import Efficiency, Estimate, PointResult, ReferenceComparison
 
 TURNS_TO_BELIEVE_A_RATIO = 5
 """Turns before a ratio is believed. With three, the 95 % interval reaches more than four standard errors to
@@ -125,7 +125,7 @@ def _window_s(job: Job) -> float:
 
 def efficiency_entry(
     turns: Turns,
-    load: LoadResult,
+    load: PointResult,
     threads: int,
     batch: int,
     flops: float | None,

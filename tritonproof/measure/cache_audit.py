@@ -17,7 +17,7 @@ from tritonproof.measure.marks import marks_where
 from tritonproof.measure.requests import closed_loop, in_messages
 from tritonproof.measure.stopping import is_slow
 from tritonproof.ratios import MIN_PAIRS, paired_ratio
-from tritonproof.record.schema import Estimate, LoadResult, Mark
+from tritonproof.record.schema import Estimate, Mark, PointResult
 from tritonproof.serve.messages import infer_message
 from tritonproof.spec import Arrays
 
@@ -33,13 +33,13 @@ _ELEMENTS = 3
 """Elements that are taken from another sample: hardly two requests draw the same so many places."""
 
 
-def with_cache_audit(job: Job, load: LoadResult) -> LoadResult:
+def with_cache_audit(job: Job, load: PointResult) -> PointResult:
     """The load point, with its repeated requests compared with new ones, as in MLPerf Inference's TEST04."""
     ratio = _repeated_speed(job, load)
     return structs.replace(load, repeated_speed=ratio, marks=(*load.marks, *marks_of_cache(load, ratio)))
 
 
-def _repeated_speed(job: Job, load: LoadResult) -> Estimate | None:
+def _repeated_speed(job: Job, load: PointResult) -> Estimate | None:
     """The speed of requests that repeat one sample over that of requests that were never sent before, at a
     measured point in a closed loop; None if requests are too slow, or there are too few different samples."""
     latency_s = load.latency_ms["avg"].value / 1e3
@@ -69,7 +69,7 @@ def _repeated_speed(job: Job, load: LoadResult) -> Estimate | None:
     return paired_ratio(speeds[0], speeds[1])
 
 
-def marks_of_cache(load: LoadResult, ratio: Estimate | None) -> list[Mark]:
+def marks_of_cache(load: PointResult, ratio: Estimate | None) -> list[Mark]:
     """Whether a repeated sample is faster by more than the point's own interval."""
     if ratio is None:
         return []

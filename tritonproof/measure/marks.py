@@ -10,7 +10,7 @@ from tritonproof.measure.point_state import PointState
 from tritonproof.measure.stopping import MeasuringPlan
 from tritonproof.record import schema
 from tritonproof.record.quantities import DURATION, GIVEN_SHARE, HALF_WIDTH
-from tritonproof.record.schema import CpuUse, Estimate, LoadResult, Mark
+from tritonproof.record.schema import CpuUse, Estimate, Mark, PointResult
 
 # By Little's law a share of the latency is a share of the requests in flight. Of the 16 online points in the
 # README's records, with 8 or 32 requests in flight on 2 cores, each spent 11 to 32 % of its latency in the
@@ -50,7 +50,9 @@ def marks_where(*possible: tuple[str, bool, str]) -> list[Mark]:
     ]
 
 
-def marks_of(state: PointState, load: LoadResult, plan: MeasuringPlan, *, finished: bool) -> tuple[Mark, ...]:
+def marks_of(
+    state: PointState, load: PointResult, plan: MeasuringPlan, *, finished: bool
+) -> tuple[Mark, ...]:
     """The marks of a point with this entry, which still lacks them."""
     side = state.current
     last_damage = "".join(side.damaged[-1:])[:_SHOWN]

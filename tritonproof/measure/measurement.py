@@ -16,14 +16,14 @@ from tritonproof.measure.marks import marks_of
 from tritonproof.measure.point_state import PointState
 from tritonproof.measure.stopping import MeasuringPlan
 from tritonproof.record import schema
-from tritonproof.record.schema import CpuUse, Estimate, GpuUse, LoadPoint, LoadResult, Pass, VerifiedAnswers
+from tritonproof.record.schema import CpuUse, Estimate, GpuUse, LoadPoint, Pass, PointResult, VerifiedAnswers
 
 
 @dataclass(frozen=True)
 class Measurement:
     """The result of a load point: the record's entry, and every latency from which it was computed."""
 
-    load: LoadResult
+    result: PointResult
     latencies_s: Sequence[float]
     """Seconds of every request that counts, [requests]."""
 
@@ -34,16 +34,18 @@ Outcome = Measurement | ProofError
 
 def outcomes(states: Sequence[PointState], plan: MeasuringPlan) -> Mapping[LoadPoint, Outcome]:
     """The result of each point. Points that are compared with a baseline are judged together."""
-    results: dict[LoadPoint, Outcome] = {
+    found: dict[LoadPoint, Outcome] = {
         state.point: state.error or measurement_of(state, plan) for state in states
     }
-    measured = [result for result in results.values() if isinstance(result, Measurement)]
-    compared = [(result, before) for result in measured if (before := result.load.comparison) is not None]
+    measured = [outcome for outcome in found.values() if isinstance(outcome, Measurement)]
+    compared = [
+        (outcome, before) for outcome in measured if (before := outcome.result.comparison) is not None
+    ]
     judged = comparison.with_verdicts([before for _, before in compared])
-    for (result, _), after in zip(compared, judged, strict=True):
-        load = structs.replace(result.load, comparison=after)
-        results[load.point] = dataclasses.replace(result, load=load)
-    return results
+    for (outcome, _), after in zip(compared, judged, strict=True):
+        result = structs.replace(outcome.result, comparison=after)
+        found[result.point] = dataclasses.replace(outcome, result=result)
+    return found
 
 
 def measurement_of(state: PointState, plan: MeasuringPlan, *, finished: bool = True) -> Measurement:
@@ -54,7 +56,7 @@ def measurement_of(state: PointState, plan: MeasuringPlan, *, finished: bool = T
     latencies_ms = estimates.pooled_ms(passes)
     throughput_per_s = estimates.estimate(passes, estimates.throughput, scale=point.batch)
     slips_ms = [steady.slips_ms for steady in passes if steady.slips_ms is not None]
-    load = LoadResult(
+    load = PointResult(
         **point._asdict(),
         throughput_per_s=throughput_per_s,
         latency_ms=latency_ms,

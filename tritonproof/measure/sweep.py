@@ -14,7 +14,7 @@ from tritonproof.measure.measurement import measurement_of
 from tritonproof.measure.point_state import PointState, Side
 from tritonproof.measure.stopping import MeasuringPlan, Rule, pass_window_s, warm_up_window_s
 from tritonproof.record.quantities import COUNT, LATENCY, RATIO, THROUGHPUT
-from tritonproof.record.schema import LoadPoint, LoadResult
+from tritonproof.record.schema import LoadPoint, PointResult
 
 PAIRS_PER_LOADING = 8
 """Pairs of passes until both builds are reloaded. Of two servers with the same model of 1.3 ms on 2 cores,
@@ -33,7 +33,7 @@ def measure(
     is_done: Rule | None = None,
     run_pass: RunPass = perf_analyzer.run_pass,
     on_progress: PointProgress = lambda _point, _now: None,
-    save: Callable[[Sequence[LoadResult]], object] = lambda _loads: None,
+    save: Callable[[Sequence[PointResult]], object] = lambda _loads: None,
     reload: Callable[[], None] | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> list[PointState]:
@@ -73,7 +73,7 @@ def measure(
             active = [index for index in active if not (results[index].error or is_done(results[index]))]
             unfinished = {results[index].point for index in active}
             known = [state for state in results if state.error is None and len(state.current.passes) > 1]
-            save([measurement_of(done, plan, finished=done.point not in unfinished).load for done in known])
+            save([measurement_of(done, plan, finished=done.point not in unfinished).result for done in known])
             rounds += 1
             pairs_s, reloading_s = clock() - reloaded_at_s, reloaded_at_s - started
             pays = rounds >= PAIRS_PER_LOADING and pairs_s >= _PAIRS_OVER_RELOADING * reloading_s

@@ -179,7 +179,7 @@ def _problems(record: Record) -> _Problems:
             yield from _estimate_problems(part, key)
         elif isinstance(part, schema.Accuracy):
             yield from _accuracy_problems(part, key)
-        elif isinstance(part, schema.LoadResult):
+        elif isinstance(part, schema.PointResult):
             yield from _load_problems(part, key)
 
 
@@ -211,7 +211,7 @@ def _accuracy_problems(ledger: schema.Accuracy, key: str) -> _Problems:
         yield f"{key}.samples", "there are scores, and none of a sample"
 
 
-def _load_problems(load: schema.LoadResult, key: str) -> _Problems:
+def _load_problems(load: schema.PointResult, key: str) -> _Problems:
     if not {"avg", "p99"} <= load.latency_ms.keys():
         yield f"{key}.latency_ms", "avg or p99 is missing"
     if any("avg" not in one_pass.latency_ms for one_pass in load.passes):

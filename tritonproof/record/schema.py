@@ -528,7 +528,7 @@ MARKS = {
     "gpu-throttled": "the GPU lowered its clocks",
     "gpu-shared": "other programs used the GPU",
 }
-"""The codes of LoadResult.marks and their meanings."""
+"""The codes of PointResult.marks and their meanings."""
 
 
 class Mark(Struct, frozen=True):
@@ -633,7 +633,7 @@ class LatencyBudget(Struct, frozen=True):
     """passed: the latency's whole interval is within the budget; failed: beyond; inconclusive: neither."""
 
 
-class LoadResult(Struct, frozen=True):
+class PointResult(Struct, frozen=True):
     """One load point: throughput, latency and where the time went."""
 
     scenario: Scenario
@@ -676,7 +676,7 @@ class LoadResult(Struct, frozen=True):
         return LoadPoint(self.scenario, self.batch, self.concurrency, self.request_rate_per_s, self.arrivals)
 
 
-def best_of(loads: Sequence[LoadResult]) -> LoadResult | None:
+def best_of(loads: Sequence[PointResult]) -> PointResult | None:
     """The point of the highest throughput, without those at a request rate, where the rate decides it."""
     closed = [load for load in loads if load.request_rate_per_s is None]
     return max(closed, key=lambda load: load.throughput_per_s.value, default=None)
@@ -737,7 +737,7 @@ class Search(Struct, frozen=True):
     budget_ms: Positive
     percentile: Name
     deployment: Deployment
-    load: LoadResult
+    load: PointResult
     verdict: Verdict
     """passed: the percentile's whole interval keeps the budget; inconclusive: only its value does; failed: no
     configuration keeps it, and this one is nearest."""
@@ -810,7 +810,7 @@ class Soak(Struct, frozen=True):
     origin: Origin | None = None
 
 
-MeasuredLoad = LoadResult | Soak
+MeasuredLoad = PointResult | Soak
 
 
 class Record(Struct, frozen=True):
@@ -827,7 +827,7 @@ class Record(Struct, frozen=True):
     """Why the task's metric was not measured; the ledger then has only what the framework's outputs tell."""
     gates: tuple[GateResult, ...] = ()
     starts: tuple[Start, ...] = ()
-    loads: Annotated[tuple[LoadResult, ...], _MAX_ENTRIES, SPEED] = ()
+    loads: Annotated[tuple[PointResult, ...], _MAX_ENTRIES, SPEED] = ()
     efficiency: Annotated[tuple[Efficiency, ...], SPEED] = ()
     """At the best load point of each scenario; for a micro model at the best of all."""
     search: Search | None = None

@@ -111,7 +111,7 @@ FORMATS: Mapping[str, Callable[[Sequence[Publishable]], Any]] = {
 }
 
 
-def _points(*records: Publishable) -> list[tuple[str, schema.LoadResult]]:
+def _points(*records: Publishable) -> list[tuple[str, schema.PointResult]]:
     """The load points by name: `cpu-resnet50-micro-onnx-fp32 offline b008-c001`."""
     return [
         (f"{schema.case_id(record.case)} {load.scenario} {load.point}", load)

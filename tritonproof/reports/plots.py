@@ -18,7 +18,7 @@ import msgspec
 
 from tritonproof.base.sanitize import visible
 from tritonproof.record.quantities import LATENCY, LATENCY_BUDGET, METRICS, THROUGHPUT, Quantity
-from tritonproof.record.schema import MARKS, Estimate, LoadResult, Score
+from tritonproof.record.schema import MARKS, Estimate, PointResult, Score
 from tritonproof.reports.text import phrases
 from tritonproof.reports.text.correctness import main_score, metric_text, tightest_limit, tightest_text
 from tritonproof.reports.text.publishable import Publishable, name_of
@@ -82,9 +82,9 @@ class Curve:
 
     latency: str
     """Which latency: `p99`."""
-    lines: Mapping[str, Sequence[LoadResult]]
+    lines: Mapping[str, Sequence[PointResult]]
     budget_ms: float | None
-    winner: LoadResult | None
+    winner: PointResult | None
     """The result of a search within the budget."""
 
 
@@ -240,7 +240,7 @@ def _notes(records: Sequence[Publishable], codes: Iterable[str]) -> list[str]:
     return [f"Error bars: {levels} confidence intervals.", *([f"Hollow: {hollow}."] if hollow else [])]
 
 
-def _codes(load: LoadResult) -> list[str]:
+def _codes(load: PointResult) -> list[str]:
     """The marks that make a point hollow; a wide interval is visible."""
     return [mark.code for mark in load.marks if mark.code != "wide-interval"]
 
@@ -256,12 +256,12 @@ def _gist(title: str, rows: Sequence[PanelRow], name: str, quantity: Quantity) -
     return f"{title}: {low} ({ranked[0][1]}) to {high} ({ranked[-1][1]})"
 
 
-def _kind_of_load(load: LoadResult) -> str:
+def _kind_of_load(load: PointResult) -> str:
     swept = "concurrency" if load.request_rate_per_s is None else f"{load.arrivals} rate"
     return swept if load.batch == 1 else f"{swept}, client batch {load.batch}"
 
 
-def _load_size(load: LoadResult) -> float:
+def _load_size(load: PointResult) -> float:
     return load.request_rate_per_s if load.request_rate_per_s is not None else load.concurrency
 
 

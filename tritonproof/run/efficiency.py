@@ -14,7 +14,7 @@ from tritonproof.efficiency.machine_peak import peak_kind
 from tritonproof.efficiency.worker import Worker, artifact_worker
 from tritonproof.measure.measurement import Measurement
 from tritonproof.record import files
-from tritonproof.record.schema import Efficiency, LoadPoint, LoadResult, best_of
+from tritonproof.record.schema import Efficiency, LoadPoint, PointResult, best_of
 from tritonproof.run import record_file
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.context import Role
@@ -64,11 +64,11 @@ def measure_efficiency(run: CaseRun) -> list[Efficiency]:
         ]
 
 
-def known_loads(run: CaseRun) -> Sequence[LoadResult]:
+def known_loads(run: CaseRun) -> Sequence[PointResult]:
     """The load points measured so far, else those on record for this machine, build and settings. Raises
     NotAvailableError if an answer was wrong."""
     known = [outcome for outcomes in run.results.sweeps.values() for outcome in outcomes.values()]
-    loads: Sequence[LoadResult] = [outcome.load for outcome in known if isinstance(outcome, Measurement)]
+    loads: Sequence[PointResult] = [outcome.result for outcome in known if isinstance(outcome, Measurement)]
     if not loads:
         record = record_file.read_stored(files.path_of(run.case.key, run.settings.results))
         loads = best_points.loads_of(record, run.stamp, run.build.digest, run.deployment)
@@ -80,7 +80,7 @@ def known_loads(run: CaseRun) -> Sequence[LoadResult]:
 
 def _measure(
     run: CaseRun,
-    best: LoadResult,
+    best: PointResult,
     worker: Worker,
     operations: float | None,
     reference: ServedReference | None,

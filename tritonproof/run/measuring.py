@@ -14,14 +14,14 @@ from tritonproof.measure.job import Job
 from tritonproof.measure.measurement import Measurement, Outcome, outcomes
 from tritonproof.measure.point_state import PointState, Side
 from tritonproof.measure.verifying import verifying
-from tritonproof.record.schema import LoadPoint, LoadResult, WarmUp, best_of
+from tritonproof.record.schema import LoadPoint, PointResult, WarmUp, best_of
 from tritonproof.run import comparing
 from tritonproof.run.as_is_source import AsIsSource
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.loader import timed_answer
 from tritonproof.user_models.model_from_config import warmup_batch
 
-Save = Callable[[Sequence[LoadResult]], object]
+Save = Callable[[Sequence[PointResult]], object]
 """Gets load points as soon as they are known."""
 _LOADINGS = 3
 """Loadings that must each make the first request slow. If it were like the others, it would be the slowest of
@@ -53,8 +53,8 @@ def measure(run: CaseRun, point: LoadPoint, save: Save = lambda _loads: None) ->
     outcome = run.results.sweeps[point.scenario][point]
     if isinstance(outcome, ProofError):
         raise outcome
-    budget = run.settings.thresholds.latency_budget(run.case, outcome.load)
-    return dataclasses.replace(outcome, load=structs.replace(outcome.load, budget=budget))
+    budget = run.settings.thresholds.latency_budget(run.case, outcome.result)
+    return dataclasses.replace(outcome, result=structs.replace(outcome.result, budget=budget))
 
 
 def _sweep(run: CaseRun, points: Sequence[LoadPoint], save: Save) -> Mapping[LoadPoint, Outcome]:
@@ -86,14 +86,14 @@ def _audited(
     jobs: Sequence[Job], found: Mapping[LoadPoint, Outcome], composing: ComposingTimes
 ) -> Mapping[LoadPoint, Outcome]:
     """The outcomes with the times of the called models, and the best point audited for a cache."""
-    best = best_of([outcome.load for outcome in found.values() if isinstance(outcome, Measurement)])
+    best = best_of([outcome.result for outcome in found.values() if isinstance(outcome, Measurement)])
     audited = dict(found)
     for job in jobs:
         measured = found[job.point]
         if isinstance(measured, Measurement):
-            load = with_cache_audit(job, measured.load) if measured.load is best else measured.load
+            load = with_cache_audit(job, measured.result) if measured.result is best else measured.result
             load = structs.replace(load, composing=composing.of(job.name, job.point))
-            audited[job.point] = dataclasses.replace(measured, load=load)
+            audited[job.point] = dataclasses.replace(measured, result=load)
     return audited
 
 

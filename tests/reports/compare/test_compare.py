@@ -11,7 +11,7 @@ from scipy import stats
 
 from tests import examples as sample
 from tritonproof.record import files, per_sample, schema
-from tritonproof.record.schema import CaseKey, LoadResult, Record, Serving
+from tritonproof.record.schema import CaseKey, PointResult, Record, Serving
 from tritonproof.reports.__main__ import main
 from tritonproof.reports.compare import CaseChange, compare, pair_scores, sign_flips, sources
 
@@ -23,7 +23,7 @@ def passes(speed: float, *, spread: float = 0.01) -> tuple[schema.Pass, ...]:
     return tuple(sample.one_pass(speed * (1 + spread * luck)) for luck in (-1, 0, 0.5, 0.5))
 
 
-def point(size: int = 8, speed: float = 1000, **changes: Any) -> LoadResult:
+def point(size: int = 8, speed: float = 1000, **changes: Any) -> PointResult:
     fields = {"passes": passes(speed)} | changes
     return sample.load("offline", size, speed, **fields)
 

@@ -7,7 +7,7 @@ from msgspec import structs
 
 from tests import examples
 from tests.reports.published.test_published_tables import point
-from tritonproof.record.schema import CaseKey, Deployment, Estimate, LoadResult, Record, Serving
+from tritonproof.record.schema import CaseKey, Deployment, Estimate, PointResult, Record, Serving
 from tritonproof.reports import published
 from tritonproof.reports.published import (
     PublishedRow,
@@ -25,7 +25,7 @@ ALIKE = "a40 resnet50 onnx trt fp16"
 load = examples.load
 
 
-def case_on(name: str, *loads: LoadResult, **changes: Any) -> Record:
+def case_on(name: str, *loads: PointResult, **changes: Any) -> Record:
     """A proven case; `name` is `target model format accelerator precision`, `-` for no accelerator."""
     target, model, format_, accelerator, precision = name.split()
     gpu = None if target == "cpu" else f"NVIDIA {target.upper()}"
@@ -84,7 +84,7 @@ def test_every_published_row_matches_one_case() -> None:
     ],
     ids=["online", "a latency is missing", "a ratio is too wide"],
 )
-def test_row_has_both_figures_and_their_ratio(measured: LoadResult, values: list[float | None]) -> None:
+def test_row_has_both_figures_and_their_ratio(measured: PointResult, values: list[float | None]) -> None:
     (table,) = tables(case_on(ALIKE, measured))
     (row,) = table.rows
     figures = [cell.value for cell in row.cells[1:]]

@@ -12,7 +12,7 @@ from tests import examples
 from tests.helpers import as_markdown, cells
 from tritonproof.formats import all_formats
 from tritonproof.models import all_models
-from tritonproof.record.schema import COMPONENTS, Build, CaseKey, Deployment, LoadResult, Record
+from tritonproof.record.schema import COMPONENTS, Build, CaseKey, Deployment, PointResult, Record
 from tritonproof.reports import published
 from tritonproof.reports.published import PublishedRow, column_of, names_of, served_as
 from tritonproof.reports.tables.case import configuration_list, parameters_table
@@ -58,7 +58,7 @@ def measured(rows: list[PublishedRow]) -> Record:
     )
 
 
-def point(row: PublishedRow) -> LoadResult:
+def point(row: PublishedRow) -> PointResult:
     names = ("p50", "p90", "p95", "p99", "avg")
     return examples.load(
         row["scenario"],

@@ -17,7 +17,7 @@ from tests import examples
 from tests.helpers import ROOT
 from tritonproof.base.sanitize import bold
 from tritonproof.record.quantities import LATENCY, NOT_SHOWN, RATIO, SHARE, Quantity, fixed
-from tritonproof.record.schema import Estimate, LoadResult, Mark
+from tritonproof.record.schema import Estimate, Mark, PointResult
 from tritonproof.reports.tables import points, summary
 from tritonproof.reports.tables.case import case_section
 from tritonproof.reports.tables.rendering import as_csv, html, markdown, terminal_text
@@ -36,7 +36,7 @@ RENDERINGS: dict[str, Callable[[Sequence[Block]], str]] = {
 # --- what a newcomer adds ----------------------------------------------------------------------------------
 
 
-class LoadWithCache(LoadResult, frozen=True):
+class LoadWithCache(PointResult, frozen=True):
     """A load point with a new figure: a field ..."""
 
     cache_mib: float = 0.0

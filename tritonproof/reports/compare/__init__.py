@@ -14,7 +14,7 @@ from tritonproof.base.commands import EXIT_ACCURACY, EXIT_SPEED, UsageError, no_
 from tritonproof.record import files, per_sample, schema
 from tritonproof.record.files import RecordError
 from tritonproof.record.per_sample import SampleScores
-from tritonproof.record.schema import CONFIDENCE, LoadResult, Record, Score, Verdict
+from tritonproof.record.schema import CONFIDENCE, PointResult, Record, Score, Verdict
 from tritonproof.reports.text.phrases import first_of, setting_text
 from tritonproof.reports.text.publishable import Publishable, name_of, publishable
 
@@ -62,8 +62,8 @@ class Setting(NamedTuple):
 class PointChange:
     """One load point that both records measured."""
 
-    before: LoadResult
-    after: LoadResult
+    before: PointResult
+    after: PointResult
     ratio: schema.Estimate | None
     """Speed after over speed before, at a request rate the inverse of the mean latency; None with too few
     passes."""
@@ -110,8 +110,8 @@ class CaseChange:
     scores: Sequence[ScoreChange]
     points: Sequence[PointChange]
     """The load points that both measured; empty if either may show no speed."""
-    only_before: Sequence[LoadResult]
-    only_after: Sequence[LoadResult]
+    only_before: Sequence[PointResult]
+    only_after: Sequence[PointResult]
 
 
 @dataclass(frozen=True)
@@ -196,14 +196,14 @@ def _setup(record: Record) -> Mapping[str, str]:
     }
 
 
-def _point_change(before: LoadResult, after: LoadResult) -> PointChange:
+def _point_change(before: PointResult, after: PointResult) -> PointChange:
     has_spread = min(len(before.passes), len(after.passes)) >= ratios.MIN_PASSES
     return PointChange(
         before, after, ratios.unpaired_ratio(_speeds(after), _speeds(before)) if has_spread else None
     )
 
 
-def _speeds(load: LoadResult) -> list[float]:
+def _speeds(load: PointResult) -> list[float]:
     return [
         ratios.speed_of_pass(one.throughput_per_s, one.latency_ms["avg"], load.request_rate_per_s)
         for one in load.passes

@@ -16,7 +16,7 @@ from msgspec import structs
 from tritonproof.base.disk import is_plain
 from tritonproof.base.sanitize import code
 from tritonproof.record.quantities import LATENCY, RATIO, SCORE, THROUGHPUT, WIDEST_RATIO
-from tritonproof.record.schema import COMPONENTS, Estimate, LoadPoint, LoadResult, Record
+from tritonproof.record.schema import COMPONENTS, Estimate, LoadPoint, PointResult, Record
 from tritonproof.reports.tables.table import Block, Bullets, Cell, Column, Heading, table
 from tritonproof.reports.text import phrases
 from tritonproof.reports.text.publishable import Publishable, name_of
@@ -140,7 +140,7 @@ def published_point(row: PublishedRow) -> LoadPoint:
 class Pair(NamedTuple):
     """A measured load point, and the published row of the same point."""
 
-    load: LoadResult
+    load: PointResult
     row: PublishedRow
 
 
@@ -150,7 +150,7 @@ def pairs(record: Publishable, rows: Sequence[PublishedRow]) -> list[Pair]:
     return [Pair(loads[published_point(row)], row) for row in rows if published_point(row) in loads]
 
 
-def published_ratio(record: Publishable, load: LoadResult) -> Estimate | None:
+def published_ratio(record: Publishable, load: PointResult) -> Estimate | None:
     """The load's throughput over the one published for the same GPU, format, accelerator, precision and load
     point; None if there is none."""
     rows = match_published(record).rows

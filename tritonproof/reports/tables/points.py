@@ -19,7 +19,7 @@ class Point(NamedTuple):
     """A load point that may be shown, its case, and what a table shows of it that not every point has."""
 
     record: Publishable
-    load: schema.LoadResult
+    load: schema.PointResult
     part: Any = None
 
 
@@ -77,7 +77,7 @@ def points_table(record: Publishable, scenario: str) -> Block:
 _AT: Column[Point] = Column("Load point", lambda row: point_text(row.load))
 
 
-def cost_cell(record: Publishable, load: schema.LoadResult | None) -> Cell:
+def cost_cell(record: Publishable, load: schema.PointResult | None) -> Cell:
     """The cost of a million inferences at a load point; `-` without one or without a price."""
     cost = speed.cost_per_million(record, load) if load else None
     cell = cell_of(quantities.COST, cost.amount if cost else None)

@@ -22,7 +22,7 @@ class SummaryRow(NamedTuple):
 
     record: Publishable
     score: schema.Score | None
-    load: schema.LoadResult | None
+    load: schema.PointResult | None
     rank: int | None
 
 

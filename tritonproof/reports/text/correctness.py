@@ -169,7 +169,7 @@ def wrong_answers_text(load: schema.MeasuredLoad) -> str:
     return f"{text}, the first to sample {first.sample}: {wrong}"
 
 
-def verified_answers_text(loads: Sequence[schema.LoadResult]) -> str:
+def verified_answers_text(loads: Sequence[schema.PointResult]) -> str:
     """How many answers under load were compared, in a sentence; empty for none."""
     checks = [load.answers for load in loads if load.answers is not None]
     verified, wrong = sum(check.verified for check in checks), sum(check.wrong for check in checks)

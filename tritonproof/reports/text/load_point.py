@@ -61,7 +61,7 @@ BUDGET_WORDS = {"passed": "within", "failed": "beyond", "inconclusive": "not sho
 """A latency's relation to its budget, by the verdict."""
 
 
-def speed_failures(load: schema.LoadResult) -> list[str]:
+def speed_failures(load: schema.PointResult) -> list[str]:
     """Why a load point is too slow: against another build, in its p99, beyond its budget,
     `p99 6.2 ms (6.1 to 6.3) beyond 5 ms (thresholds.toml, entry 1)`; may be empty."""
     compared, budget, failures = load.comparison, load.budget, []

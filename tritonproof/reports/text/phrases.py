@@ -7,13 +7,13 @@ from string import ascii_lowercase
 from typing import Any, TypeVar
 
 from tritonproof.record.quantities import GIVEN_SHARE, REQUEST_RATE
-from tritonproof.record.schema import REMOTE, CaseKey, Efficiency, LoadResult, MeasuredLoad, Record
+from tritonproof.record.schema import REMOTE, CaseKey, Efficiency, MeasuredLoad, PointResult, Record
 
 # The names that a reader knows, by name. Any other name is shown as it is.
 _ACCELERATORS = {"trt": "TensorRT", "cuda": "CUDA"}
 
 
-def confidence_levels(loads: Iterable[LoadResult]) -> str:
+def confidence_levels(loads: Iterable[PointResult]) -> str:
     """`95 %`, or `90 % or 95 %`: the confidence of the intervals."""
     return " or ".join(map(GIVEN_SHARE.text, sorted({load.throughput_per_s.confidence for load in loads})))
 

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import structs
 
 from tritonproof.record.quantities import LATENCY_BUDGET, NOT_SHOWN
-from tritonproof.record.schema import SPEED, Estimate, LoadResult, Record, Search, Struct, case_id
+from tritonproof.record.schema import SPEED, Estimate, PointResult, Record, Search, Struct, case_id
 from tritonproof.reports.text import correctness
 from tritonproof.reports.text.phrases import full_point_text
 
@@ -29,7 +29,7 @@ class Publishable(Record, frozen=True):
     """The reason why the case's speed is hidden; empty if it is shown."""
     no_winner: str = ""
     """The reason why a search's winner is hidden, with all its figures; empty if it is shown."""
-    hidden: tuple[LoadResult, ...] = ()
+    hidden: tuple[PointResult, ...] = ()
     """The load points that are not shown, without their speeds: settings, and how much was measured."""
 
 

@@ -48,7 +48,7 @@ def ranks(records: Sequence[Publishable]) -> Mapping[str, int]:
     return rank_of
 
 
-def best_load(record: Publishable) -> schema.LoadResult | None:
+def best_load(record: Publishable) -> schema.PointResult | None:
     """The point of the highest throughput, if shown, without the mark of a wide interval. A case that was
     measured at request rates alone has the highest of these."""
     at_rates = max(record.loads, key=lambda load: load.throughput_per_s.value, default=None)
@@ -142,7 +142,7 @@ class Cost(NamedTuple):
     """correct inferences: they pay for the wrong ones; inferences: all."""
 
 
-def cost_per_million(record: Publishable, load: schema.LoadResult) -> Cost | None:
+def cost_per_million(record: Publishable, load: schema.PointResult) -> Cost | None:
     """What a million inferences cost at a load point; None without a price. The share of correct ones is the
     served score of the first metric, unless that is an error or missing."""
     if record.price_per_hour is None:
