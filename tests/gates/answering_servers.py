@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import grpc
@@ -52,11 +51,11 @@ def careful(request: Any, context: grpc.ServicerContext) -> Any:
 
 @contextmanager
 def served_by(
-    answer: Answer, http_address: str | None = None, more: Mapping[str, Answer] = MappingProxyType({})
+    answer: Answer, http_address: str | None = None, more: Mapping[str, Answer] | None = None
 ) -> Iterator[ServedModel]:
     """A model on a gRPC server with this answer to inferences, and `more` to other calls."""
     live = service_pb2.ServerLiveResponse(live=True)
-    answers = {"ModelInfer": answer, "ServerLive": lambda _request, _context: live, **more}
+    answers = {"ModelInfer": answer, "ServerLive": lambda _request, _context: live, **(more or {})}
     with grpc_server(answers) as (address, client):
         spec = ServerSpec("embedded")
         server = Server(spec, address, "2.51.0", None, client, http_address=http_address)

@@ -1,5 +1,4 @@
-"""Ratios of speeds and the p-values of one being slower, against SciPy's tests and the limit's meaning;
-test_intervals.py simulates their intervals and verdicts."""
+"""Ratios of speeds and their p-values, against SciPy's tests; test_intervals.py simulates their intervals."""
 
 from collections.abc import Callable
 from itertools import combinations_with_replacement
