@@ -221,9 +221,8 @@ def proof_of(choice: OperatingPoint, state: PointState, goal: Goal) -> Proof:
     latency_ms = estimates.percentile_estimate(passes, goal.percent)
     throughput_per_s = estimates.estimate(passes, estimates.throughput, scale=choice.point.batch)
     verdict = latency_verdict(latency_ms, passes, goal)
-    too_few = (
-        goal.arrivals is None and verdict == "inconclusive" and latency_ms.high <= goal.latency_budget_ms
-    )
+    is_below = latency_ms.high <= goal.latency_budget_ms
+    too_few = goal.arrivals is None and verdict == "inconclusive" and is_below
     return Proof(choice, state, latency_ms, throughput_per_s, verdict, too_few)
 
 
@@ -241,9 +240,8 @@ def latency_verdict(latency_ms: Estimate, passes: Sequence[SteadyPass], goal: Go
 def keeps_latency_budget(latency_ms: Estimate, passes: Sequence[SteadyPass], goal: Goal) -> bool:
     """Whether a percentile's whole interval keeps the budget. If it is open above, all requests must, and
     MLPerf's rule decides: a queue forgets so slowly that hardly any requests are independent."""
-    return latency_ms.high <= goal.latency_budget_ms and (
-        not latency_ms.open_above or _is_certified(passes, goal)
-    )
+    is_below = latency_ms.high <= goal.latency_budget_ms
+    return is_below and (not latency_ms.open_above or _is_certified(passes, goal))
 
 
 def _is_certified(passes: Sequence[SteadyPass], goal: Goal) -> bool:
@@ -332,9 +330,8 @@ def _is_proven(plan: MeasuringPlan, goal: Goal, choice: OperatingPoint, share: f
         if not stopping.is_spent(state.spent_s, len(passes), plan.budget_s):
             return False
         latency_ms = estimates.percentile_estimate(passes, goal.percent)
-        are_too_few = latency_ms.high <= goal.latency_budget_ms and not keeps_latency_budget(
-            latency_ms, passes, goal
-        )
+        is_below = latency_ms.high <= goal.latency_budget_ms
+        are_too_few = is_below and not keeps_latency_budget(latency_ms, passes, goal)
         return not are_too_few or state.spent_s > _MAX_POINT_BUDGETS * plan.budget_s
 
     return is_done
