@@ -173,10 +173,8 @@ def make_build() -> MakeBuild:
             inputs=(Tensor(f"{name}_IN", "FP32", (4,)),),
             outputs=(Tensor(f"{name}_OUT", "FP32", (4,)),),
         )
-        format_ = dataclasses.replace(
-            toy.case().format, name="raw", artifact="model.bin", backend="onnxruntime", runtime="raw.py"
-        )
-        case = Case(CPU, model, format_, None, "fp32")
+        raw = dataclasses.replace(toy.case().format, name="raw", artifact="model.bin", backend="onnxruntime")
+        case = Case(CPU, model, raw, None, "fp32")
         folder = root / str(case)
         version = folder / "1"
         version.mkdir(parents=True)

@@ -120,6 +120,9 @@ BATCH_FAULTS: dict[str, Model] = {
     "an instance that is a thousandth off": lambda samples, in_flight: (
         2 * ROWS[samples] * np.float32(1.001 if in_flight > 1 else 1)
     ),
+    "a thousandth of the third row in the fourth": lambda samples, _: (
+        2 * ROWS[samples] + 0.001 * ROWS[samples[2:3]].sum(axis=0) * (np.arange(len(samples)) == 3)[:, None]
+    ),
 }
 """Faults below the limits of a precision."""
 

@@ -140,6 +140,11 @@ def test_differing_answer_is_counted_and_its_sample_named(
     assert comparison.first_wrong.expected != comparison.first_wrong.given
 
 
+def test_one_wrong_text_is_one_wrong_answer() -> None:
+    given = np.where(TEXTS == b"text 9", b"another", TEXTS)[[4, 9]]
+    assert compared({"OUT": TEXTS}, {"OUT": given}, [4, 9]).wrong_count == 1
+
+
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
 def test_faults_within_2_percent_of_magnitude_are_found(fault: tuple[Arrays, Fault]) -> None:
     right, spoil = fault
