@@ -169,7 +169,7 @@ def test_proven_points_leave_their_share_to_the_others() -> None:
 # --- the p99 -----------------------------------------------------------------------------------------------
 
 REQUESTS, PAIRS = 150, 100
-OF_FOUR = ComparisonPlan("itself", 0.03, points=4)
+OF_FOUR = ComparisonPlan("itself", 0.03, compared_points=4)
 
 
 def with_tail(generator: np.random.Generator, slow: float, factor: float) -> SpeedComparison:

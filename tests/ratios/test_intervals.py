@@ -104,7 +104,7 @@ def test_self_comparisons_rarely_call_a_point_slower() -> None:
     """Runs of 12 points in two sweeps, exactly at the limit. Plain 95 % intervals call some point slower in
     one run of six; corrected for the number of points, in one of a hundred. A true slow-down of 10 % is
     nearly always found."""
-    generator, other = np.random.default_rng(9), ComparisonPlan("itself", 0.03, points=12)
+    generator, other = np.random.default_rng(9), ComparisonPlan("itself", 0.03, compared_points=12)
 
     def run(true: float) -> list[SpeedComparison]:
         noise = NOISES["bursts"]

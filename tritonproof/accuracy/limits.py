@@ -21,7 +21,7 @@ DECISIONS_LIMIT = 1.5
 """How many times as many decisions may differ as by the precision itself, chance aside. On nnU-Net's micro
 size, whose only output they are, right builds change 0.8 (FP16) to 1.2 times (BF16) as many, half of them the
 same voxels; a fault that alone changes twice as many makes 2.1 to 3.4 times with the precision's own."""
-_ROW_FACTOR = 5
+_ROW_MEAN_FACTOR = 5
 """How many times the mean error of all rows one row's may be. One step of INT8 in every element is about 0.03
 of the mean magnitude, and answers to two samples of one class are 0.3 apart."""
 _TIE_MARGIN = 0.1
@@ -139,10 +139,10 @@ def _limits(
     }
     rounding = rounding_of(case.model, precision)
     measured = _DEEP_ROUNDING if cost is None else LARGEST_LIMIT * min(rounding, cost.rounding)
-    by_output = {name: NumberLimits(largest[name], _ROW_FACTOR * mean[name]) for name in floating}
+    by_output = {name: NumberLimits(largest[name], _ROW_MEAN_FACTOR * mean[name]) for name in floating}
     per_answer = AnswerLimits(
         element=max(largest.values(), default=_MIN_LARGEST),
-        mean=_ROW_FACTOR * max(mean.values(), default=0.0),
+        mean=_ROW_MEAN_FACTOR * max(mean.values(), default=0.0),
         agreement=1 - max(unequal.values(), default=0.0),
         rounding=max(rounding, measured),
         least_compared_share=share,
@@ -185,7 +185,7 @@ def inferred_limits(limits: AnswerLimits, answers: Iterable[Arrays], device: str
     return replace(
         limits,
         element=max(limits.element, rule.unknown_largest),
-        mean=max(limits.mean, _ROW_FACTOR * rule.unknown_mean),
+        mean=max(limits.mean, _ROW_MEAN_FACTOR * rule.unknown_mean),
         rounding=max(limits.rounding, rule.rounding),
     )
 

@@ -34,7 +34,7 @@ _KEPT_BYTES = 256 << 20
 def repeated_gate(context: GateContext) -> GateOutcome:
     """Send samples once more, alone, in the same and in the reverse order, so that each request follows
     a different one than before. The next answer shows what a request leaves in the model; so do the first
-    answer after a load, and one to a request without optional inputs."""
+    answer after a loading, and one to a request without optional inputs."""
     served, alone = context.served, context.answers_alone
     backwards = ask(served, [[sample] for sample in sorted(alone.rows, reverse=True)])
     comparisons = [compare_to_single(alone, [*alone.repeats, *backwards], alone.noise_limits)]

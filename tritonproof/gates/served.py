@@ -51,7 +51,7 @@ class ServedModel:
     first_answer: Arrays | None = None
     """The first sample's answer, [1, ...] each, to the first request after the model was loaded, if known."""
     kernels_may_change: bool = False
-    """Whether a load may change kernels: on a GPU libraries choose them by trying some."""
+    """Whether a loading may change kernels: on a GPU libraries choose them by trying some."""
     least_noise: float = MIN_NOISE
     """How far answers may be apart in any case, as a share of the spread; the user may ask for more."""
     infers_precision_on: str = ""

@@ -35,8 +35,13 @@ class ComparisonPlan:
     """The commit, folder, or Triton with its version, for a reader."""
     allowed_slowdown: float
     """How much slower than the baseline this build may be, as a fraction."""
-    points: int = 1
+    compared_points: int = 1
     """How many load points the whole run compares, which share its false alarm rate."""
+
+    @property
+    def level(self) -> float:
+        """The significance level of one point's comparison."""
+        return FALSE_ALARM_RATE / self.compared_points
 
 
 def verdict(ratio: Estimate, allowed_slowdown: float) -> Verdict:
@@ -61,10 +66,10 @@ def seconds_to_settle(ratio: Estimate, allowed_slowdown: float, spent_s: float) 
 
 def compare_pairs(current: Speeds, baseline: Speeds, plan: ComparisonPlan, spent_s: float) -> SpeedComparison:
     """Compare two builds that were measured in turns; `spent_s` is the time of both."""
-    allowed, level = plan.allowed_slowdown, FALSE_ALARM_RATE / plan.points
+    allowed = plan.allowed_slowdown
     ratio, p_value = paired_ratio(current, baseline), _p_value(current, baseline, plan, LAST_SHARE)
     outcome: Verdict = "passed" if verdict(ratio, allowed) == "passed" else "inconclusive"
-    if p_value <= level:
+    if p_value <= plan.level:
         outcome = "failed"
     return SpeedComparison(
         baseline_name=plan.baseline_name,
@@ -75,7 +80,7 @@ def compare_pairs(current: Speeds, baseline: Speeds, plan: ComparisonPlan, spent
         passes=len(current),
         seconds_to_settle=seconds_to_settle(ratio, allowed, spent_s) if outcome == "inconclusive" else None,
         p_value=p_value,
-        points=plan.points,
+        points=plan.compared_points,
     )
 
 
@@ -125,4 +130,7 @@ def is_settled(
         limit = 1 / (1 - plan.allowed_slowdown)
         return p99_ms is None or paired_ratio(*p99_ms, SUSPECT_CONFIDENCE).low <= limit
     share = (1 - LAST_SHARE) * count / (2 * MAX_PAIRS)
-    return count <= MAX_PAIRS and _p_value(current, baseline, plan, share) <= FALSE_ALARM_RATE / plan.points
+    return (
+        count <= MAX_PAIRS
+        and _p_value(current, baseline, plan, share) <= FALSE_ALARM_RATE / plan.compared_points
+    )

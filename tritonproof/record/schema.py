@@ -204,7 +204,7 @@ class ServedSide(Struct, frozen=True):
     noise: NotNegative | None
     """The typical change of a repeated request's answer, as a share of the spread; None for conversations."""
     loadings_s: tuple[NotNegative, ...]
-    """Seconds of each load of the model with its first answer, in turns with the other's."""
+    """Seconds of each loading of the model with its first answer, in turns with the other's."""
     used: ByName[NotNegative]
     """What the server used of each visible resource of RESOURCE_UNITS, after answering each sample alone."""
 
@@ -448,13 +448,13 @@ class VerifiedAnswers(Struct, frozen=True):
 
 
 class WarmUp(Struct, frozen=True):
-    """The first request after a load compared with the next twenty, for a model with a model_warmup."""
+    """The first request after a loading compared with the next twenty, for a model with a model_warmup."""
 
     batch: Count
     first_ms: tuple[Number, ...]
-    """The first request after each load; a slow one is followed by another load."""
+    """The first request after each loading; a slow one is followed by another loading."""
     later_ms: tuple[Number, ...]
-    """The slowest of the next twenty after each load."""
+    """The slowest of the next twenty after each loading."""
     passed: bool
     """Whether after some load the first took at most twice as long as the slowest of the others."""
     origin: Origin | None = None
@@ -790,7 +790,7 @@ class Soak(Struct, frozen=True):
     scenario: Scenario
     batch: Count
     concurrency: Count
-    duration_s: Positive
+    duration_s: Annotated[Positive, SPEED]
     """Seconds under load, with the pauses between passes for verifying answers and reading the use."""
     requests: Count
     passes: Count
@@ -798,7 +798,7 @@ class Soak(Struct, frozen=True):
     growth: Annotated[tuple[Growth, ...], _MAX_ENTRIES]
     """Of requests, then of loadings."""
     loadings: Count = 0
-    """Unloads and loads of the model after the load."""
+    """Reloads of the model after it was under load."""
     not_watched: tuple[Text, ...] = ()
     end_over_begin: Annotated[Estimate | None, SPEED] = None
     """Speed in the last quarter of the passes over the second; None for few passes or a hidden speed."""

@@ -147,8 +147,8 @@ def _served_side(run: CaseRun) -> ServedSide:
 
 
 def _loads_in_turns(run: CaseRun, baseline: CaseRun) -> tuple[list[float], list[float]]:
-    """Load the model on both servers in turns until one load is not far slower than all of the baseline's;
-    returns each load's seconds with its first answer. Both lists are empty on servers that others may use."""
+    """Load the model on both servers in turns until one loading is not far slower than all of the baseline's;
+    returns the seconds of each with its first answer: none on servers that others may use."""
     current_s: list[float] = []
     baseline_s: list[float] = []
     most = 0 if run.settings.triton.is_remote else MAX_LOADINGS

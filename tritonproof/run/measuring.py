@@ -98,7 +98,7 @@ def _audited(
 
 
 def measure_warm_up(run: CaseRun) -> WarmUp:
-    """Compare the first request after a load with those after it, for a model of --repository."""
+    """Compare the first request after a loading with those after it, for a model of --repository."""
     assert isinstance(run.source, AsIsSource)
     run.loader.check_may_reload()
     batch = warmup_batch(run.source.loaded.config, run.samples.read([0]))

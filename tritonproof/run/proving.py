@@ -129,7 +129,7 @@ def _reload(run: CaseRun) -> ServedModel:
     loaded = run.loader.load("offline")
     if run.case.model.as_is:  # both scenarios load it in the same way
         run.loader.reload()
-        loaded = dataclasses.replace(loaded, first_answer=None)  # that is from the load before
+        loaded = dataclasses.replace(loaded, first_answer=None)  # that is from the loading before
     return run.correctness.served_model(loaded)
 
 

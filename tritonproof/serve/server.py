@@ -134,7 +134,7 @@ class Server:
             self.wait_for(lambda: self.client.load_model(name, **options))
         except BaseException:
             if self.spec.is_remote:
-                # The server finishes the load that nobody waits for any more, and then unloads the model.
+                # The server finishes the loading that nobody waits for any more, and then unloads the model.
                 with contextlib.suppress(Exception):
                     self.client.unload_model(name, client_timeout=self.timeouts.unload_s)
             raise

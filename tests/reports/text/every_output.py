@@ -49,7 +49,7 @@ def planted(**changes: object) -> Record:
         served_per_s=speed, in_process_per_s=speed, ratio=Estimate(PER_S, PER_S, PER_S)
     )
     search = examples.search(load=loads[0], lead=speed, accuracy=examples.failed_accuracy())
-    soak = Soak("online", 1, 16, 600.0, 1000, 119, (), 0, (), Estimate(PER_S, PER_S, PER_S), PER_S)
+    soak = Soak("online", 1, 16, PER_S, 1000, 119, (), 0, (), Estimate(PER_S, PER_S, PER_S), PER_S)
     fields = {
         "loads": tuple(loads),
         "efficiency": (cost,),
