@@ -76,9 +76,9 @@ def parts(_number: int, message: Message) -> Answers:
     return [{"OUT": np.array([value], np.float32)} for value in message.rows["IN"].reshape(-1)]
 
 
-def lacking(number: int, message: Message) -> Answers:
-    """The last part is missing in one of 50 requests."""
-    return parts(number, message)[: 2 if number % 50 == 49 else 3]
+def of_parts(count: int) -> Answering:
+    """So many parts in one of 50 requests."""
+    return lambda number, message: (2 * parts(number, message))[: count if number % 50 == 49 else 3]
 
 
 def off(number: int, message: Message) -> Answers:
@@ -106,11 +106,10 @@ class Summing:
 @pytest.mark.parametrize(
     ("exchange", "right", "fault"),
     [
-        pytest.param("decoupled", parts, lacking, id="a part is missing"),
+        pytest.param("decoupled", parts, of_parts(2), id="a part is missing"),
+        pytest.param("decoupled", parts, of_parts(4), id="a part too many"),
         pytest.param("decoupled", parts, off, id="a wrong part"),
-        pytest.param(
-            "sequence", Summing(0.0), Summing(0.001), id="a leak from the last sequence of its number"
-        ),
+        pytest.param("sequence", Summing(0.0), Summing(0.001), id="a leak from the last of its number"),
         pytest.param("sequence", Summing(0.0), Summing(0.001, of_any=True), id="a leak from any sequence"),
     ],
 )
