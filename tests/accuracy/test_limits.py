@@ -13,6 +13,7 @@ from tritonproof.accuracy.limits import (
     limits_per_answer,
 )
 from tritonproof.accuracy.precision_cost import PrecisionCost
+from tritonproof.accuracy.precisions import PRECISIONS
 
 
 @pytest.mark.parametrize(
@@ -26,7 +27,7 @@ def test_half_precision_outputs_are_recognized_by_last_bits(dtype: torch.dtype, 
 
     assert inferred_precision([{"y": values}]) == shown
     assert (limits == requested) is (shown == "")
-    assert limits.element >= requested.element
+    assert limits.element == max(requested.element, 10 * PRECISIONS[shown or "fp32"].unknown_mean)
 
 
 def test_whole_numbers_show_no_precision() -> None:
