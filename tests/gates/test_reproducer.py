@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from tests import examples, toy
-from tritonproof.accuracy.compare_answers import Mismatch, compare
 from tritonproof.accuracy.expected import Answer, expect
 from tritonproof.accuracy.limits import AnswerLimits
+from tritonproof.accuracy.sameness import Mismatch, compare
 from tritonproof.gates.reproducer import write_reproducer
 from tritonproof.run.proving import reproduce
 from tritonproof.spec import Tensor

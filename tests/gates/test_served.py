@@ -15,9 +15,9 @@ from tests import examples
 from tests.gates.answering_servers import ROWS as SENT
 from tests.gates.answering_servers import careful, right, served_by
 from tests.gates.stand_in import CLASSES, FAULTS, WIDE, Fault
-from tritonproof.accuracy.compare_answers import MIN_NOISE, AnswerComparison
 from tritonproof.accuracy.expected import Answer
 from tritonproof.accuracy.limits import AnswerLimits
+from tritonproof.accuracy.sameness import MIN_NOISE, AnswerComparison
 from tritonproof.gates import declared, served
 from tritonproof.gates.served import compare_to_single, single_request_answers, with_same_answers
 from tritonproof.record.schema import SameAnswers

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from tritonproof.accuracy.compare_answers import allowed_in_a_row, compare_rows
 from tritonproof.accuracy.expected import Answer, ExpectedOutputs
 from tritonproof.accuracy.limits import StageLimits
 from tritonproof.accuracy.outputs import check_finite, check_shapes
+from tritonproof.accuracy.sameness import allowed_in_a_row, compare_rows
 from tritonproof.base.errors import AccuracyError
 from tritonproof.frameworks import pytorch
 from tritonproof.host.scratch import report_full_disk

@@ -9,9 +9,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tritonproof.accuracy.compare_answers import MIN_NOISE, NOISE_FACTOR, compare, typical_difference
 from tritonproof.accuracy.expected import Answer, expect_by_signature, single_answer
 from tritonproof.accuracy.limits import AnswerLimits
+from tritonproof.accuracy.sameness import MIN_NOISE, NOISE_FACTOR, compare, typical_difference
 from tritonproof.base.errors import AccuracyError, ProofError
 from tritonproof.gates.declared import fault_in
 from tritonproof.record.schema import Conversation, GateResult

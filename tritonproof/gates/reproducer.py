@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tritonproof.accuracy.compare_answers import Mismatch
+from tritonproof.accuracy.sameness import Mismatch
 from tritonproof.spec import Arrays, Model
 
 _SCRIPT = '''\

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 from msgspec import structs
 
-from tritonproof.accuracy.compare_answers import NOISE_FACTOR, AnswerComparison, compare, merge_comparisons
 from tritonproof.accuracy.expected import Answer, ExpectedOutputs, expect, signature, single_answer
 from tritonproof.accuracy.limits import AnswerLimits, inferred_precision
 from tritonproof.accuracy.outputs import Spread
 from tritonproof.accuracy.precisions import PRECISIONS
+from tritonproof.accuracy.sameness import NOISE_FACTOR, AnswerComparison, compare, merge_comparisons
 from tritonproof.gates.served import (
     AnswersAlone,
     GateContext,

@@ -9,7 +9,9 @@ from typing import NamedTuple
 import numpy as np
 from msgspec import structs
 
-from tritonproof.accuracy.compare_answers import (
+from tritonproof.accuracy.expected import Answer, ExpectedOutputs, expect_by_signature
+from tritonproof.accuracy.limits import AnswerLimits, inferred_limits
+from tritonproof.accuracy.sameness import (
     MIN_NOISE,
     NOISE_FACTOR,
     AnswerComparison,
@@ -18,8 +20,6 @@ from tritonproof.accuracy.compare_answers import (
     merge_comparisons,
     typical_difference,
 )
-from tritonproof.accuracy.expected import Answer, ExpectedOutputs, expect_by_signature
-from tritonproof.accuracy.limits import AnswerLimits, inferred_limits
 from tritonproof.host.locks import OnWait
 from tritonproof.measure.job import Job
 from tritonproof.measure.load_data import LoadData

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from tritonproof.accuracy.compare_answers import AnswerComparison, merge_comparisons
 from tritonproof.accuracy.expected import Answer, single_answer
+from tritonproof.accuracy.sameness import AnswerComparison, merge_comparisons
 from tritonproof.base.errors import ProofError
 from tritonproof.gates.declared import MAX_REFUSAL_CHARS
 from tritonproof.gates.same_answers import wrong_text

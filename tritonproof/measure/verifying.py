@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from tritonproof.accuracy.compare_answers import compare
 from tritonproof.accuracy.expected import Answer, expect
 from tritonproof.accuracy.limits import AnswerLimits, inferred_limits
+from tritonproof.accuracy.sameness import compare
 from tritonproof.measure.job import AnswerCheck, Job, Oracle, PassResult, RunPass
 from tritonproof.measure.load_data import LoadData
 from tritonproof.measure.requests import ask_samples

@@ -5,10 +5,10 @@ import functools
 import shutil
 from dataclasses import dataclass
 
-from tritonproof.accuracy.compare_answers import Mismatch
 from tritonproof.accuracy.expected import expect
 from tritonproof.accuracy.ledger import accuracy_ledger, per_sample_file, score_each_sample, served_ledger
 from tritonproof.accuracy.limits import stage_limits
+from tritonproof.accuracy.sameness import Mismatch
 from tritonproof.accuracy.stages import StageAnswers, StageComparison
 from tritonproof.accuracy.through_server import evaluate_through_server
 from tritonproof.base.errors import NotAvailableError

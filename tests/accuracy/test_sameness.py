@@ -2,7 +2,7 @@
 
 import pytest
 
-from tritonproof.accuracy.compare_answers import allowed_in_a_row
+from tritonproof.accuracy.sameness import allowed_in_a_row
 
 
 @pytest.mark.parametrize(
