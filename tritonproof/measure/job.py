@@ -16,14 +16,11 @@ from tritonproof.accuracy.limits import AnswerLimits
 from tritonproof.host.activity import CpuTime, GpuTime
 from tritonproof.measure.estimates import SteadyPass, Timeline, steady_pass
 from tritonproof.measure.load_data import LoadData
-from tritonproof.record.schema import LoadPoint, VerifiedAnswers
+from tritonproof.record.schema import HeldTo, LoadPoint, VerifiedAnswers
 from tritonproof.serve.server import Server
 from tritonproof.spec import Arrays, Model
 
 SharedMemory = Literal["system", "cuda", "none"]
-HeldTo = Literal["in process", "alone"]
-"""Where expected answers come from, as in VerifiedAnswers: from the converted model in process, or from the
-model's own server, which gets each sample alone."""
 
 
 @dataclass(frozen=True)

@@ -432,6 +432,10 @@ class WrongAnswer(Struct, frozen=True):
     given: Text
 
 
+HeldTo = Literal["in process", "alone"]
+"""in process: compared with the converted model's answers; alone: with the server's to single requests."""
+
+
 class VerifiedAnswers(Struct, frozen=True):
     """The check of a load point's answers: between its passes the same load is sent, and all are compared."""
 
@@ -442,8 +446,7 @@ class VerifiedAnswers(Struct, frozen=True):
     duration_s: Annotated[Number, SPEED]
     """Seconds between the passes, which count in no throughput."""
     first_wrong: WrongAnswer | None = None
-    held_to: Literal["in process", "alone"] = "in process"
-    """in process: compared with the converted model; alone: with the server's answers to single requests."""
+    held_to: HeldTo = "in process"
     left_out: Count = 0
 
 
