@@ -6,6 +6,11 @@ from tritonproof.formats import variant_name, variants_on
 from tritonproof.models import all_models
 from tritonproof.spec import Case, Device, Format, Model, ServingProfile, Target, Tolerance
 
+
+def _never_converted(*_arguments: object) -> None:
+    raise NotImplementedError("a model of --repository is served as it is")
+
+
 AS_IS = Format(
     name="asis",
     label="As it is",
@@ -13,7 +18,7 @@ AS_IS = Format(
     artifact="",
     backend="",
     runtime="",
-    convert=lambda *_: None,
+    convert=_never_converted,
     precisions={"cpu": ("",), "cuda": ("",)},
     tolerances={
         "": Tolerance(

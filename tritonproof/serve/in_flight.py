@@ -1,8 +1,9 @@
 """Sends inference requests without waiting for the answer to each."""
 
 import contextlib
+import functools
 import queue
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -24,8 +25,8 @@ class RequestsInFlight(Generic[_Key]):
     """The requests on a channel of their own, each with a key by which the sender knows its answer."""
 
     server: Server
-    method: Any
-    """The call of gRPC that takes a ModelInferRequest as it goes over the wire."""
+    start: Callable[[bytes], Any]
+    """Sends a ModelInferRequest as it goes over the wire, and returns gRPC's call."""
     where: object
     fix: str | None
     count: int = 0
@@ -35,7 +36,7 @@ class RequestsInFlight(Generic[_Key]):
 
     def send(self, key: _Key, message: bytes) -> None:
         """Send a request, a ModelInferRequest as it goes over the wire."""
-        call = self.method.future(message, timeout=REQUEST_S, metadata=self.server.spec.access.metadata)
+        call = self.start(message)
         call.add_done_callback(lambda done: self.done.put((key, done)))
         self.count += 1
 
@@ -64,5 +65,7 @@ def requests_in_flight(
     """Send requests to a server for the length of a block; what is in flight at its end is cancelled. Errors
     name `where` and the `fix`."""
     with grpc_channel(server.address, server.spec.access) as channel:
-        method = channel.unary_unary("/inference.GRPCInferenceService/ModelInfer")
-        yield RequestsInFlight(server, method, where, fix)
+        start = channel.unary_unary("/inference.GRPCInferenceService/ModelInfer").future
+        # The headers of all requests are read from the user's file once.
+        start = functools.partial(start, timeout=REQUEST_S, metadata=server.spec.access.metadata)
+        yield RequestsInFlight(server, start, where, fix)
