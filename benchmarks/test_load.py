@@ -23,7 +23,7 @@ def measure_and_record(run: CaseRun, point: LoadPoint, recorder: Recorder, bench
     """Measure and record a load point, and show its speed if the case is proven right. Raises AccuracyError
     if an answer is wrong, SpeedError if it is shown to be slower than allowed or to exceed its latency
     budget."""
-    save = functools.partial(recorder.keep_loads, point.scenario)
+    save = functools.partial(recorder.keep_points, point.scenario)
     measured = measure(run, point, save)
     record = save([measured.result])
     if failure := wrong_answers_text(measured.result):
@@ -32,7 +32,7 @@ def measure_and_record(run: CaseRun, point: LoadPoint, recorder: Recorder, bench
         recorder.show(no_speed)
         benchmark.skipped = True  # else pytest-benchmark warns that it has nothing of this test
     else:
-        recorder.enter_load(benchmark, measured)
+        recorder.enter_point(benchmark, measured)
     if failures := speed_failures(measured.result):
         raise SpeedError("; ".join(failures))
 

@@ -32,7 +32,7 @@ def test_search(run: CaseRun, recorder: Recorder) -> None:
     recorder.show(published.no_winner or search_text(result))
     failures = [] if result.accuracy is None else ledger_failures(result.accuracy)
     failures += filter(None, [conversion_failure(run.correctness.conversion)] if is_converted else [])
-    failures += filter(None, [wrong_answers_text(result.load)])
+    failures += filter(None, [wrong_answers_text(result.result)])
     if failures:
         raise AccuracyError("; ".join(failures))
     if not is_converted:

@@ -38,7 +38,7 @@ def measured_at(where: Origin, one: Record) -> Record:
         return structs.replace(value, origin=where) if hasattr(value, "origin") else value
 
     changes = {name: stamped(getattr(one, name)) for name in Record.__struct_fields__}
-    changes["loads"] = tuple(sorted(changes["loads"], key=lambda load: load.point))
+    changes["points"] = tuple(sorted(changes["points"], key=lambda result: result.point))
     changes["machine"] = structs.replace(one.machine, gpu_uuids=where.gpu_uuids)
     return structs.replace(one, **changes)
 
@@ -51,7 +51,7 @@ def estimate(value: float, relative: float = 0.02) -> Estimate:
 LATENCIES_MS = {"avg": 2.0312, "p50": 2.0, "p90": 2.046, "p95": 2.111, "p99": 2.126}
 
 
-def load(scenario: str, size: int, throughput_per_s: float, **changes: Any) -> PointResult:
+def measured(scenario: str, size: int, throughput_per_s: float, **changes: Any) -> PointResult:
     """A load point; `size` is the batch offline and the concurrency online."""
     offline = scenario == "offline"
     fields: dict[str, Any] = {
@@ -79,7 +79,7 @@ def comparison(**changes: Any) -> schema.SpeedComparison:
 
 
 def efficiency(scenario: str = "offline", size: int = 8, **changes: Any) -> schema.Efficiency:
-    """The cost of serving at a load point: a tenth of the speed in process; `size` as in `load`."""
+    """The cost of serving at a load point: a tenth of the speed in process; `size` as in `measured`."""
     offline = scenario == "offline"
     fields: dict[str, Any] = {
         "scenario": scenario,
@@ -101,7 +101,7 @@ def search(**changes: Any) -> schema.Search:
         "budget_ms": 10.0,
         "percentile": "p99",
         "deployment": record().deployment,
-        "load": load("offline", 8, 1573.6),
+        "result": measured("offline", 8, 1573.6),
         "verdict": "passed",
         "lead": None,
         "configurations": 5,
@@ -181,12 +181,12 @@ def record(**changes: Any) -> Record:
         "build": schema.Build("0f3c", WEIGHTS, 31.5, 97.6, "ONNX", "ONNX Runtime", inputs=INPUTS),
         "conversion": schema.Conversion(64, 0.0004, 0.01, 1.0, 0.99, passed=True),
         "accuracy": accuracy(),
-        "loads": (
-            load("offline", 8, 1573.6),
-            load("offline", 1, 491.5),
-            load("offline", 2, 811.8),
-            load("online", 32, 3166.7),
-            load("online", 16, 2543.7),
+        "points": (
+            measured("offline", 8, 1573.6),
+            measured("offline", 1, 491.5),
+            measured("offline", 2, 811.8),
+            measured("online", 32, 3166.7),
+            measured("online", 16, 2543.7),
         ),
         "updated": "2026-03-04T05:06:07+00:00",
     }
@@ -196,7 +196,7 @@ def record(**changes: Any) -> Record:
 def complete(**changes: Any) -> Record:
     """A case that passes, with every optional field set but those of conversations."""
     plain = record()
-    first, *others = plain.loads
+    first, *others = plain.points
     whole = structs.replace(
         first,
         answers=schema.VerifiedAnswers(4100, 0, 4100, 0.5),
@@ -212,7 +212,7 @@ def complete(**changes: Any) -> Record:
             "p99.9": schema.CertifiedPercentile(2.6, None, 1500, 5136),
         },
     )
-    rated = load("online", 0, 118.0, request_rate_per_s=120.0, arrivals="poisson", slip_ms=0.2)
+    rated = measured("online", 0, 118.0, request_rate_per_s=120.0, arrivals="poisson", slip_ms=0.2)
     leak = Estimate(1034.0, 1029.0, 1041.0, 0.99)
     growth = (
         schema.Growth("memory of its stubs", "bytes", "request", leak, 6e7, 3.7e8, 150_000, "failed"),
@@ -233,7 +233,7 @@ def complete(**changes: Any) -> Record:
             "online", 1, 16, 600.0, 300_000, 119, growth, 24, ("a reason",), estimate(0.93), 500.0
         ),
         "price_per_hour": 3.6,
-        "loads": (whole, *others, rated),
+        "points": (whole, *others, rated),
         "starts": (schema.Start("offline", 0.4, 2.5, 12.5), schema.Start("online", None, 1.0, 8.0)),
         "warm_up": schema.WarmUp(8, (2.0,), (3.0,), passed=True),
         "efficiency": (
@@ -246,7 +246,7 @@ def complete(**changes: Any) -> Record:
             ),
             efficiency("online", 32),
         ),
-        "search": search(load=first, lead=estimate(1.2), accuracy=accuracy()),
+        "search": search(result=first, lead=estimate(1.2), accuracy=accuracy()),
     }
     return record(**(fields | changes))
 
@@ -260,7 +260,7 @@ def random_weights(**changes: Any) -> Record:
         ),
         "accuracy": None,
         "accuracy_missing": "no checkpoint was given (--checkpoint DIR).",
-        "loads": (load("offline", 1, 0.71234),),
+        "points": (measured("offline", 1, 0.71234),),
     }
     return record(**(fields | changes))
 
@@ -273,7 +273,7 @@ def swept(**changes: Any) -> Record:
     shared = schema.Mark("cpu-shared", "other programs took 0.4 of 16 cores")
     for points, place in ((offline, 3), (online, 4)):
         points[place] = structs.replace(points[place], marks=(shared,))
-    return record(**({"loads": (*offline, *online)} | changes))
+    return record(**({"points": (*offline, *online)} | changes))
 
 
 def _swept_point(scenario: str, size: int, throughput_per_s: float) -> PointResult:
@@ -281,7 +281,7 @@ def _swept_point(scenario: str, size: int, throughput_per_s: float) -> PointResu
     mean = 1000 * size / throughput_per_s
     factors = {"avg": 1.0, "p50": 0.95, "p90": 1.3, "p95": 1.5, "p99": 1.9}
     shares = dict(zip(schema.COMPONENTS, (0.01, 0.09, 0.35, 0.05, 0.42, 0.07, 0.01), strict=True))
-    return load(
+    return measured(
         scenario,
         size,
         throughput_per_s,

@@ -13,8 +13,8 @@ from tritonproof.accuracy.precision_cost import measure_cost
 from tritonproof.accuracy.stages import evaluate_in_process
 from tritonproof.host.activity import CpuTime
 from tritonproof.measure.estimates import Timeline
+from tritonproof.measure.input_data import InputData
 from tritonproof.measure.job import Job, PassResult
-from tritonproof.measure.load_data import LoadData
 from tritonproof.measure.stopping import WINDOWS
 from tritonproof.record.schema import COMPONENTS, Conversion, Limit, LoadPoint
 from tritonproof.spec import (
@@ -170,7 +170,7 @@ def samples_of(rows: Arrays) -> Samples:
 
 def job(point: LoadPoint, name: str = "toy", request_s: float = 0.0) -> Job:
     """A job of the toy model without a server."""
-    data = LoadData(Path(), ["toy-000"], samples().read([0]))
+    data = InputData(Path(), ["toy-000"], samples().read([0]))
     return Job(cast(Any, None), name, model(), point, "none", data, request_s)
 
 

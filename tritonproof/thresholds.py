@@ -95,18 +95,18 @@ class Thresholds:
         given = [percent for percent in percents if percent is not None]
         return given[-1] / 100 if given else otherwise
 
-    def latency_budget(self, case: Case, load: PointResult) -> LatencyBudget | None:
+    def latency_budget(self, case: Case, result: PointResult) -> LatencyBudget | None:
         """The budget of a load point's p99 latency with the measurement's verdict; None without a budget."""
         budgets = [
             (budget_ms, entry.source)
             for entry in self.of(case)
             for pattern, budget_ms in entry.budgets_ms.items()
-            if fnmatchcase(str(load.point), pattern)
+            if fnmatchcase(str(result.point), pattern)
         ]
         if not budgets:
             return None
         budget_ms, source = budgets[-1]
-        latency, certified = load.latency_ms["p99"], load.certified.get("p99")
+        latency, certified = result.latency_ms["p99"], result.certified.get("p99")
         bound_ms = certified.bound_ms if certified else None
         is_shown = not latency.open_above or (bound_ms is not None and bound_ms <= budget_ms)
         verdict: Verdict = "passed" if latency.high <= budget_ms and is_shown else "inconclusive"

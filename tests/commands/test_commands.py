@@ -84,7 +84,7 @@ def test_unknown_option_ends_every_command_with_status_4(command: tuple[str, ...
 @pytest.fixture
 def one_record(tmp_path: Path) -> Path:
     """A folder of one record."""
-    return examples.store(tmp_path / "results", examples.record(loads=()))
+    return examples.store(tmp_path / "results", examples.record(points=()))
 
 
 @pytest.mark.parametrize("make", [Path.touch, os.mkfifo])

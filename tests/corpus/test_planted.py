@@ -55,4 +55,4 @@ def test_speed_is_shown_only_of_right_answers(model: Planted, found_under_load: 
     finding = found_under_load[model.name]
     finding.hold_to(model.expected)
     assert finding.record is not None
-    assert bool(publishable(finding.record).loads) == (model.expected == verdicts.PASSES)
+    assert bool(publishable(finding.record).points) == (model.expected == verdicts.PASSES)

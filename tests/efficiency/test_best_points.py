@@ -9,7 +9,7 @@ from tests import examples, toy
 from tests.conftest import DEPLOYMENT
 from tritonproof.base.errors import NotAvailableError
 from tritonproof.cases import cases_of, reference_of
-from tritonproof.efficiency.best_points import batch_in_process, best_points, loads_of, reference_load
+from tritonproof.efficiency.best_points import batch_in_process, best_points, points_of, reference_best
 from tritonproof.host.targets import EVERY_TARGET
 from tritonproof.record.schema import PointResult, best_of
 
@@ -20,27 +20,27 @@ def test_best_point_is_fastest_closed_loop() -> None:
     """A full model has a best point of each scenario, a micro model has one."""
 
     def at(rate: float, request_rate_per_s: float | None = None) -> PointResult:
-        return structs.replace(examples.load("offline", 8, rate), request_rate_per_s=request_rate_per_s)
+        return structs.replace(examples.measured("offline", 8, rate), request_rate_per_s=request_rate_per_s)
 
-    loads = [at(5), at(7), at(6), at(9, request_rate_per_s=9)]
-    assert best_of(loads) is loads[1]
-    assert best_of(loads[3:]) is None
+    results = [at(5), at(7), at(6), at(9, request_rate_per_s=9)]
+    assert best_of(results) is results[1]
+    assert best_of(results[3:]) is None
     with pytest.raises(NotAvailableError):
-        best_points(toy.case(), loads[3:])
-    offline, online = examples.load("offline", 8, 5.0), examples.load("online", 16, 7.0)
+        best_points(toy.case(), results[3:])
+    offline, online = examples.measured("offline", 8, 5.0), examples.measured("online", 16, 7.0)
     assert best_points(toy.case(), [online, offline]) == [offline, online]
     assert best_points(toy.case(toy.model(micro=True)), [online, offline]) == [online]
 
 
 @pytest.mark.parametrize(
-    ("changes", "loads", "reference"),
+    ("changes", "points", "reference"),
     [
         ({}, True, True),
         ({"conversion": examples.failed_conversion()}, True, False),
         ({"conversion": None}, True, False),
         ({"accuracy": examples.failed_accuracy()}, True, False),
         ({"failures": (examples.step_failure(),)}, True, False),
-        ({"loads": ()}, False, False),
+        ({"points": ()}, False, False),
         ({"machine": structs.replace(RECORD.machine, cores=3)}, False, False),
         ({"build": structs.replace(RECORD.build, digest="77aa")}, False, False),
         ({"deployment": structs.replace(RECORD.deployment, instances=2)}, False, False),
@@ -48,16 +48,16 @@ def test_best_point_is_fastest_closed_loop() -> None:
     ids=lambda value: next(iter(value), "as it is") if isinstance(value, dict) else "",
 )
 def test_recorded_points_need_same_machine_build_and_deployment(
-    changes: dict[str, Any], loads: bool, reference: bool
+    changes: dict[str, Any], points: bool, reference: bool
 ) -> None:
     """A reference must also be right."""
     this = RECORD.machine, RECORD.build.digest, RECORD.deployment
     record = structs.replace(RECORD, **changes)
-    assert bool(loads_of(record, *this)) is loads
-    best = reference_load(record, *this)
+    assert bool(points_of(record, *this)) is points
+    best = reference_best(record, *this)
     assert (best is not None and (best.scenario, best.concurrency) == ("online", 32)) is reference
-    assert loads_of(None, *this) == ()
-    assert reference_load(None, *this) is None
+    assert points_of(None, *this) == ()
+    assert reference_best(None, *this) is None
 
 
 def test_reference_is_published_format_or_onnx_fp32() -> None:
@@ -79,4 +79,4 @@ def test_in_process_batch_matches_server_batching(
     scenario: str, size: int, preferred: tuple[int, ...], expected: int
 ) -> None:
     deployment = structs.replace(DEPLOYMENT, max_batch_size=48, preferred_batch_sizes=preferred)
-    assert batch_in_process(examples.load(scenario, size, 1.0), deployment) == expected
+    assert batch_in_process(examples.measured(scenario, size, 1.0), deployment) == expected

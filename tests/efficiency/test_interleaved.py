@@ -106,7 +106,7 @@ def test_cold_model_runs_once_before_measuring(is_cold: bool, request_s: float, 
 def test_turns_are_summarized_by_geometric_means() -> None:
     turns, peak = turns_of((90.0, 110.0), (100.0, 100.0)), Estimate(2e9, 1e9, 4e9)
     entry = interleaved.efficiency_entry(
-        turns, examples.load("offline", 8, 1.0), 2, 8, 1e6, peak_flops_per_s=peak, gpus=2, spinning=True
+        turns, examples.measured("offline", 8, 1.0), 2, 8, 1e6, peak_flops_per_s=peak, gpus=2, spinning=True
     )
     assert entry.ratio.value == pytest.approx(math.sqrt(0.9 * 1.1))
     assert entry.peak_flops_per_s == Estimate(4e9, 2e9, 8e9), "of both GPUs"
@@ -129,6 +129,6 @@ def test_doubtful_ratio_is_marked(
 ) -> None:
     """The load point was measured with 100 inferences per second before."""
     turns = turns_of(served_per_s, [in_process] * len(served_per_s))
-    entry = interleaved.efficiency_entry(turns, examples.load("offline", 1, 100.0), 2, 1, None)
+    entry = interleaved.efficiency_entry(turns, examples.measured("offline", 1, 100.0), 2, 1, None)
     (published,) = publishable(structs.replace(RECORD, efficiency=(entry,))).efficiency
     assert [mark.code for mark in published.marks] == codes

@@ -98,8 +98,8 @@ def test_pass_of_killed_load_generator_is_repeated_while_measuring(place: Place)
     measure(place)
     place.process("perf_analyzer").kill()
     place.ends(PASSED)
-    (load,) = place.record(SLOW).loads
-    assert "damaged-passes" in [mark.code for mark in load.marks]
+    (result,) = place.record(SLOW).points
+    assert "damaged-passes" in [mark.code for mark in result.marks]
 
 
 def test_next_run_cleans_up_after_killed_guards(place: Place) -> None:
@@ -126,7 +126,7 @@ def test_next_comparison_cleans_up_after_a_killed_one(place: Place) -> None:
     assert not [*place.repos.glob("*unfinished*"), *place.repos.glob(".against/*unfinished*")]
     worktrees = subprocess.check_output(["git", "worktree", "list"], cwd=ROOT, text=True)
     assert str(place.repos) not in worktrees, "a worktree is left"
-    assert place.record(OWN).loads
+    assert place.record(OWN).points
 
 
 def test_empty_path_no_home_and_locale_c_change_nothing(place: Place) -> None:
@@ -147,7 +147,7 @@ def test_record_stays_readable_when_the_disk_is_full(place: Place, has_own_memor
         place.runs[-1].send_signal(signal.SIGINT)
         # By the signal itself, if it comes between the end of the run and that of its process.
         place.ends(ENDED, -signal.SIGINT, INFRASTRUCTURE)
-        assert place.record(SLOW).loads, "what was measured before is gone"
+        assert place.record(SLOW).points, "what was measured before is gone"
     finally:
         subprocess.run(["umount", "--lazy", str(place.results)], check=True)
 

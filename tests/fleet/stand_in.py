@@ -13,7 +13,7 @@ from msgspec import structs
 
 from fixtures.items import parameters_of
 from fixtures.steps import step_of
-from tests.examples import accuracy, load, record
+from tests.examples import accuracy, measured, record
 from tritonproof.record import files
 from tritonproof.record.schema import Origin, Record, Start
 from tritonproof.run import record_file
@@ -55,16 +55,16 @@ def _record(item: pytest.Item) -> Path:
     """Record what the test would have measured: its load point, or the accuracy of its case."""
     results = Path(item.config.option.results)
     case, point = parameters_of(item)["case"], parameters_of(item).get("point")
-    fresh = record(case=case.key, accuracy=None, conversion=None, loads=(), updated="")
+    fresh = record(case=case.key, accuracy=None, conversion=None, points=(), updated="")
 
     def change(stored: Record) -> Record:
         if point is None:
             return structs.replace(stored, accuracy=accuracy()) if step_of(item) == "accuracy" else stored
         origin = Origin("run", "host", (), None, None, "2026-03-04T05:06:07+00:00")
-        result = load(point.scenario, max(point.batch, point.concurrency), 100.0)
+        result = measured(point.scenario, max(point.batch, point.concurrency), 100.0)
         start = Start(point.scenario, 1.0, 1.0, 1.0)
         return record_file.with_results(
-            stored, starts=(start,), loads=(structs.replace(result, origin=origin),)
+            stored, starts=(start,), points=(structs.replace(result, origin=origin),)
         )
 
     record_file.update(fresh, results, change)

@@ -131,7 +131,7 @@ def test_each_test_runs_once_and_is_recorded(cluster: StandIn) -> None:
     assert status == 0, text
     assert cluster.begun() == sorted(cluster.passed()) != []
     assert not cluster.passed(otherwise=True)
-    points = [point for record in records_in(cluster.folder / "results") for point in record.loads]
+    points = [point for record in records_in(cluster.folder / "results") for point in record.points]
     assert len(points) == sum("test_o" in name for name in cluster.passed())
 
 

@@ -9,7 +9,7 @@ import pytest
 from msgspec import structs
 
 from fixtures.fleet import records_of, report_from
-from tests.examples import load, record
+from tests.examples import measured, record
 from tritonproof.cases import cases_of
 from tritonproof.host.targets import CPU
 from tritonproof.record import files
@@ -60,8 +60,8 @@ def test_case_moved_to_twin_keeps_earlier_points(
     machine = structs.replace(record().machine, gpu_uuids=("GPU-1",))
     start = Start("offline", 1.0, 2.0, 3.0)
     for batch, here in ((1, machine), (4, structs.replace(machine, **other))):
-        loads = (load("offline", batch, 10.0),)
-        change = functools.partial(record_file.with_results, starts=(start,), loads=loads)
-        stored = record_file.update(record(loads=(), machine=here), tmp_path, change, in_fleet=in_fleet)
+        points = (measured("offline", batch, 10.0),)
+        change = functools.partial(record_file.with_results, starts=(start,), points=points)
+        stored = record_file.update(record(points=(), machine=here), tmp_path, change, in_fleet=in_fleet)
 
-    assert [point.batch for point in stored.loads] == kept
+    assert [point.batch for point in stored.points] == kept

@@ -19,7 +19,7 @@ from tests.gates import stand_in
 from tests.gates.stand_in import LIMITS
 from tests.helpers import grpc_server
 from tritonproof.gates.served import AnswersAlone, ServedModel, single_request_answers
-from tritonproof.measure.load_data import LoadData
+from tritonproof.measure.input_data import InputData
 from tritonproof.serve.messages import raw_content
 from tritonproof.serve.server import Server
 from tritonproof.serve.server_spec import ServerSpec
@@ -59,7 +59,7 @@ def served_by(
     with grpc_server(answers) as (address, client):
         spec = ServerSpec("embedded")
         server = Server(spec, address, "2.51.0", None, client, http_address=http_address)
-        yield stand_in.served_model(server=server, data=LoadData(Path(), IDS, {"IN": ROWS}))
+        yield stand_in.served_model(server=server, data=InputData(Path(), IDS, {"IN": ROWS}))
 
 
 @contextmanager
@@ -164,5 +164,5 @@ def with_memory(memory: Memory, *, batched: bool = True) -> Iterator[ServedModel
             Tensor("BIAS", "INT64", (1,)),
         )
         model = dataclasses.replace(served.model, inputs=inputs, outputs=outputs, batched=batched)
-        data = LoadData(Path(), IDS, {"IN": ROWS, "BIAS": BIASES})
+        data = InputData(Path(), IDS, {"IN": ROWS, "BIAS": BIASES})
         yield dataclasses.replace(served, model=model, data=data)

@@ -12,7 +12,7 @@ from tests import toy
 from tritonproof.accuracy.expected import Answer
 from tritonproof.accuracy.limits import AnswerLimits
 from tritonproof.gates.served import AnswersAlone, ServedModel, single_request_answers
-from tritonproof.measure.load_data import LoadData
+from tritonproof.measure.input_data import InputData
 from tritonproof.record.schema import LoadPoint
 from tritonproof.spec import Arrays, Tensor
 
@@ -39,7 +39,7 @@ def served_model(count: int = 8, largest: int = 4, *, batched: bool = True, **ch
         outputs=(Tensor("OUT", "FP32", (4,)),),
         batched=batched,
     )
-    data = LoadData(Path(), IDS[:count], {"IN": ROWS[:count]})
+    data = InputData(Path(), IDS[:count], {"IN": ROWS[:count]})
     served = ServedModel(job.server, job.name, model, data, largest, LIMITS)
     return dataclasses.replace(served, **changes)
 

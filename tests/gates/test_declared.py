@@ -14,7 +14,7 @@ from tritonproof.accuracy.expected import Answer
 from tritonproof.gates import declared
 from tritonproof.gates.declared import Reply
 from tritonproof.gates.served import AnswersBySample, GateContext, ServedModel, single_request_answers
-from tritonproof.measure.load_data import LoadData
+from tritonproof.measure.input_data import InputData
 from tritonproof.record.schema import GateResult
 from tritonproof.serve.messages import infer_message
 from tritonproof.spec import Arrays, Tensor
@@ -51,7 +51,9 @@ def given_alone(count: int = 8) -> dict[int, Arrays]:
     return {n: {**outputs, "COUNT": np.array([4])} for n, outputs in alone(count).rows.items()}
 
 
-def context_of(served: ServedModel, rows: AnswersBySample, remaining: Iterable[LoadData] = ()) -> GateContext:
+def context_of(
+    served: ServedModel, rows: AnswersBySample, remaining: Iterable[InputData] = ()
+) -> GateContext:
     """What the gate gets if `rows` were given alone."""
     return GateContext(served, single_request_answers(served.data.ids, rows, LIMITS), remaining)
 
@@ -162,7 +164,7 @@ def test_every_answer_must_be_finite(gate: Gate, monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(declared, "ask", ask)
     remaining = [
-        LoadData(Path(), [f"row-{n}" for n in numbers], {"IN": np.zeros((3, 4))}) for numbers in REMAINING
+        InputData(Path(), [f"row-{n}" for n in numbers], {"IN": np.zeros((3, 4))}) for numbers in REMAINING
     ]
 
     result, _ = declared.declared_gate(context_of(model(), {n: outputs_of(n) for n in range(8)}, remaining))

@@ -14,7 +14,7 @@ from tests.toy import samples_of
 from tritonproof.accuracy.limits import AnswerLimits
 from tritonproof.gates import GATE_CHECKS
 from tritonproof.gates.served import GateContext, ServedModel, ask_one_by_one
-from tritonproof.measure.load_data import input_data
+from tritonproof.measure.input_data import input_data
 from tritonproof.record.schema import GateResult, Scenario
 from tritonproof.serve.server import Server
 

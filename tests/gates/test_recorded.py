@@ -18,7 +18,7 @@ from tritonproof.base.errors import InputError
 from tritonproof.gates import recorded
 from tritonproof.gates.recorded import RecordedAnswers
 from tritonproof.gates.served import AnswersBySample, ServedModel
-from tritonproof.measure.load_data import LoadData
+from tritonproof.measure.input_data import InputData
 from tritonproof.serve.server import Server
 from tritonproof.serve.server_spec import ServerSpec
 from tritonproof.spec import Tensor
@@ -30,7 +30,7 @@ FINE = AnswerLimits(0.5, 0.1, 0.98, by_output={"OUT": NumberLimits(0.01, 0.01)})
 
 def served_model(inputs: np.ndarray = ROWS, **changes: Any) -> ServedModel:
     """A model that answers numbers and a text, without a server."""
-    data = LoadData(Path(), [f"row-{n}" for n in range(8)], {"IN": inputs})
+    data = InputData(Path(), [f"row-{n}" for n in range(8)], {"IN": inputs})
     server = Server(ServerSpec("embedded"), "127.0.0.1:1", "2.51.0", None, None)
     served = stand_in.served_model(largest=8, data=data, server=server)
     fields: dict[str, Any] = {"outputs": (Tensor("OUT", "FP32", (4,)), Tensor("TEXT", "BYTES", (1,)))}

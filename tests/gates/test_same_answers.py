@@ -12,7 +12,7 @@ from tritonproof.accuracy.expected import Answer
 from tritonproof.accuracy.limits import AnswerLimits
 from tritonproof.gates import GATE_CHECKS, same_answers, served
 from tritonproof.gates.served import GateContext, ServedModel, single_request_answers
-from tritonproof.measure.load_data import LoadData
+from tritonproof.measure.input_data import InputData
 from tritonproof.record.schema import GateResult
 from tritonproof.spec import Arrays, Tensor
 
@@ -173,7 +173,7 @@ def optional_gate(monkeypatch: pytest.MonkeyPatch, more: Remembering) -> GateRes
     """The result for a model with the optional input MORE."""
     inputs = (Tensor("IN", "FP32", (4,)), Tensor("MORE", "FP32", (4,), optional=True))
     source = served_model()
-    data = LoadData(source.data.folder, IDS, {"IN": ROWS, "MORE": ROWS[::-1]})
+    data = InputData(source.data.folder, IDS, {"IN": ROWS, "MORE": ROWS[::-1]})
     toy = served_model(data=data, model=dataclasses.replace(source.model, inputs=inputs))
 
     def ask(model: ServedModel, sample_indices: Any, _in_flight: int = 1) -> list[Answer]:

@@ -65,9 +65,9 @@ def _committed() -> list[Record]:
 
 def _examples() -> list[Record]:
     """Cases with all that can be measured, and with all that can be wrong or missing."""
-    point = examples.load("offline", 8, 200.0)
+    point = examples.measured("offline", 8, 200.0)
     whole = examples.complete()
-    plain = examples.record(loads=(point, examples.load("online", 16, 400.0)))
+    plain = examples.record(points=(point, examples.measured("online", 16, 400.0)))
     assert whole.soak is not None
     assert whole.accuracy is not None
 
@@ -95,7 +95,7 @@ def _examples() -> list[Record]:
         build=structs.replace(whole.build, as_is=True, requests_note="made up from the configuration"),
         conversion=None,
         accuracy=None,
-        loads=(),
+        points=(),
         conversation=Conversation("sequence", 4, 12, "", passed=True, alone=True),
         against=BaselineComparison("/srv/models", here, there, ("low on something",)),
     )
@@ -107,7 +107,7 @@ def _examples() -> list[Record]:
         case("wrong-in-soak", soak=wrong_in_soak, search=whole.search),
         case(
             "fastpitch-micro",
-            loads=(rough,),
+            points=(rough,),
             accuracy=examples.accuracy(error, outputs=(integers,)),
             efficiency=(elsewhere,),
         ),
@@ -115,7 +115,7 @@ def _examples() -> list[Record]:
         case("not-measured", accuracy=None),
         case("stage-failed", accuracy=None, failures=(examples.step_failure(),)),
         case("random", examples.random_weights(), target="cpu", price_per_hour=3.6),
-        case("searched", accuracy=None, loads=(), search=whole.search),
+        case("searched", accuracy=None, points=(), search=whole.search),
     ]
 
 

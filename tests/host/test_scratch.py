@@ -20,7 +20,7 @@ from tests.host.conftest import Beside
 from tritonproof.accuracy.stages import temporary_arrays
 from tritonproof.base.errors import ProofError, SetupError
 from tritonproof.host import scratch
-from tritonproof.measure.load_data import input_data
+from tritonproof.measure.input_data import input_data
 
 HOLDING = """\
 import sys
@@ -126,7 +126,7 @@ def test_temporary_folder_with_special_characters_is_avoided(
 FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-def test_truncated_load_data_is_written_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_truncated_input_data_is_written_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     original = Path.write_text
 
     def cut(path: Path, text: str, *arguments: Any) -> int:

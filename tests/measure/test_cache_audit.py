@@ -13,8 +13,8 @@ from tests.conftest import DEPLOYMENT, MakeBuild
 from tests.toy import samples_of
 from tritonproof.build.configuration import model_config
 from tritonproof.measure.cache_audit import fresh_inputs, marks_of_cache, with_cache_audit
+from tritonproof.measure.input_data import input_data
 from tritonproof.measure.job import Job
-from tritonproof.measure.load_data import input_data
 from tritonproof.record.schema import Estimate, LoadPoint
 from tritonproof.serve import wheels
 from tritonproof.serve.launch import serve
@@ -57,17 +57,17 @@ def test_response_caching_is_marked(make_build: MakeBuild, server: tuple[Server,
     config.response_cache.enable = who == "Triton"
     triton.load_as_is(built.folder, config)
     triton.infer(str(built.case), model, {name: rows[:4] for name, rows in inputs.items()})
-    load = structs.replace(
-        records.load("online", 4, 200.0, latency_ms={"avg": records.estimate(20.0)}),
+    result = structs.replace(
+        records.measured("online", 4, 200.0, latency_ms={"avg": records.estimate(20.0)}),
         throughput_per_s=Estimate(200.0, 150.0, 250.0),
     )
 
     with input_data(model, samples_of(inputs), triton.scratch) as data:
-        audited_load = with_cache_audit(Job(triton, str(built.case), model, POINT, "none", data), load)
+        audited = with_cache_audit(Job(triton, str(built.case), model, POINT, "none", data), result)
 
-    assert audited_load.repeated_speed is not None
-    assert [mark.code for mark in audited_load.marks] == (["cached-answers"] if remembers else [])
-    assert (audited_load.repeated_speed.value > 2) == remembers
+    assert audited.repeated_speed is not None
+    assert [mark.code for mark in audited.marks] == (["cached-answers"] if remembers else [])
+    assert (audited.repeated_speed.value > 2) == remembers
 
 
 @pytest.mark.parametrize(
@@ -82,8 +82,8 @@ def test_repeated_sample_may_be_faster_within_interval(
     half_width: float, ratio: Estimate | None, found: list[str]
 ) -> None:
     rate = Estimate(1000.0, 1000.0 - half_width, 1000.0 + half_width)
-    load = structs.replace(records.load("online", 4, 1000.0), throughput_per_s=rate)
-    assert [mark.code for mark in marks_of_cache(load, ratio)] == found
+    result = structs.replace(records.measured("online", 4, 1000.0), throughput_per_s=rate)
+    assert [mark.code for mark in marks_of_cache(result, ratio)] == found
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.int64])

@@ -201,7 +201,7 @@ def test_longer_tail_fails_despite_equal_speed() -> None:
 
     assert {comparison.verdict for comparison in comparisons} == {"passed"}
     assert sum(comparison.p99_is_longer for comparison in comparisons) >= 18
-    (failure,) = speed_failures(examples.load("online", 4, 100.0, comparison=comparisons[0]))
+    (failure,) = speed_failures(examples.measured("online", 4, 100.0, comparison=comparisons[0]))
     assert "p99" in failure
 
 

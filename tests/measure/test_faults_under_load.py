@@ -14,8 +14,8 @@ from tests.conftest import DEPLOYMENT, MakeBuild
 from tests.toy import samples_of
 from tritonproof.accuracy.expected import expect
 from tritonproof.accuracy.limits import AnswerLimits
+from tritonproof.measure.input_data import input_data
 from tritonproof.measure.job import AnswerCheck, Job
-from tritonproof.measure.load_data import input_data
 from tritonproof.measure.measurement import summed
 from tritonproof.measure.verifying import ask_server, verify
 from tritonproof.record.schema import LoadPoint, VerifiedAnswers

@@ -112,10 +112,10 @@ def test_windows_of_a_real_run_match_watch_clock(nvml: Nvml, tmp_path: Path) -> 
         on_gpu = dataclasses.replace(job, server=dataclasses.replace(job.server, device="cuda"))
         (state,) = sweep.measure([PointState(Side(on_gpu))], plan)
     assert all(result.gpu is not None for result in state.current.passes)
-    load = measurement_of(state, plan).result
-    assert load.gpu is not None
-    assert load.gpu.power_w == pytest.approx(100, rel=0.1)
-    assert load.gpu.power_w is not None
-    energy_j = 1000 * load.gpu.power_w / load.throughput_per_s.value
-    assert load.gpu.energy_j_per_1000 == pytest.approx(energy_j)
-    assert "gpu-throttled" in [mark.code for mark in load.marks]
+    result = measurement_of(state, plan).result
+    assert result.gpu is not None
+    assert result.gpu.power_w == pytest.approx(100, rel=0.1)
+    assert result.gpu.power_w is not None
+    energy_j = 1000 * result.gpu.power_w / result.throughput_per_s.value
+    assert result.gpu.energy_j_per_1000 == pytest.approx(energy_j)
+    assert "gpu-throttled" in [mark.code for mark in result.marks]

@@ -14,8 +14,8 @@ from tests import toy
 from tests.conftest import DEPLOYMENT, MakeBuild
 from tests.toy import samples_of
 from tritonproof.measure import perf_analyzer
+from tritonproof.measure.input_data import MAX_BYTES, InputData, input_data
 from tritonproof.measure.job import Job, SharedMemory
-from tritonproof.measure.load_data import MAX_BYTES, LoadData, input_data
 from tritonproof.record.schema import LoadPoint
 from tritonproof.serve.server import Server
 from tritonproof.spec import Samples, Tensor
@@ -71,9 +71,9 @@ def test_requests_cycle_through_all_samples(
             assert max(counts) - min(counts) <= 2, "each sends its own in turn"
 
 
-def data_of(row_bytes: int, count: int = 64) -> LoadData:
+def data_of(row_bytes: int, count: int = 64) -> InputData:
     rows = np.broadcast_to(np.uint8(0), (count, row_bytes))
-    return LoadData(Path(), [str(n) for n in range(count)], {"IN": rows})
+    return InputData(Path(), [str(n) for n in range(count)], {"IN": rows})
 
 
 @pytest.mark.parametrize("batch", [1, 2, 7, 128])
@@ -87,7 +87,7 @@ def test_every_sample_takes_every_batch_position(batch: int) -> None:
 @pytest.mark.parametrize(
     ("row_bytes", "batch", "most"), [(600_000, 8, 13), (600_000, 1, 64), (12_288, 128, 42), (MAX_BYTES, 4, 3)]
 )
-def test_load_data_stays_within_its_size_limit(row_bytes: int, batch: int, most: int) -> None:
+def test_input_data_stays_within_its_size_limit(row_bytes: int, batch: int, most: int) -> None:
     assert 3 <= data_of(row_bytes).count(batch) <= most
 
 

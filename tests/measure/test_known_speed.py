@@ -28,36 +28,36 @@ def known(timed: Timed, shape: str, budget_s: float, least: float, most: float) 
     """A load point whose throughput is that of the server's own log, which has when it began each request.
     What may differ is twice the 95 % interval, beyond which a right estimate lies once in a thousand times,
     but no less and no more than these shares."""
-    load = timed.run(shape, ONLINE, MeasuringPlan(budget_s=budget_s)).result
-    rate, name = load.throughput_per_s, timed_server.name_of(shape)
-    truth_per_s = timed_server.busy_rate_per_s(timed.repository, name, load.requests)
+    result = timed.run(shape, ONLINE, MeasuringPlan(budget_s=budget_s)).result
+    rate, name = result.throughput_per_s, timed_server.name_of(shape)
+    truth_per_s = timed_server.busy_rate_per_s(timed.repository, name, result.requests)
     allowed_per_s = np.clip(rate.high - rate.low, least * truth_per_s, most * truth_per_s)
     assert abs(rate.value - truth_per_s) < allowed_per_s
-    in_flight = rate.value * load.latency_ms["avg"].value / 1e3
+    in_flight = rate.value * result.latency_ms["avg"].value / 1e3
     assert in_flight == pytest.approx(ONLINE.concurrency, rel=most), "Little's law"
-    return load
+    return result
 
 
 @pytest.mark.parametrize("shape", ["fixed", "bimodal"])
 def test_known_service_time_is_measured(timed: Timed, shape: str) -> None:
     """On a busy machine the server's own rate leaves out gaps longer than any request."""
     mean_ms = float(np.mean(service_times_ms(shape)))
-    load = known(timed, shape, 2, 0.2, 0.4)
+    result = known(timed, shape, 2, 0.2, 0.4)
 
-    rate, latency_ms = load.throughput_per_s, load.latency_ms["avg"].value
-    assert sum(load.components_ms.values()) == pytest.approx(latency_ms)
+    rate, latency_ms = result.throughput_per_s, result.latency_ms["avg"].value
+    assert sum(result.components_ms.values()) == pytest.approx(latency_ms)
     assert rate.low <= 1e3 / mean_ms * 1.05, "no faster than the server can be"
-    assert load.components_ms["server_queue"] > mean_ms, "seven wait while one is served"
+    assert result.components_ms["server_queue"] > mean_ms, "seven wait while one is served"
 
 
 def test_excessive_rate_raises_latency_and_mark(timed: Timed) -> None:
     too_fast = LoadPoint("online", 1, 0, 300.0, "poisson")
-    load = timed.run("fixed", too_fast, MeasuringPlan(budget_s=0.5)).result
+    result = timed.run("fixed", too_fast, MeasuringPlan(budget_s=0.5)).result
 
-    assert "overloaded" in [mark.code for mark in load.marks]
-    assert load.throughput_per_s.value < 205
+    assert "overloaded" in [mark.code for mark in result.marks]
+    assert result.throughput_per_s.value < 205
     # A generator that waits would show one service time.
-    assert load.latency_ms["p99"].value > 10 * SERVICE_MS
+    assert result.latency_ms["p99"].value > 10 * SERVICE_MS
 
 
 @pytest.mark.campaign

@@ -13,8 +13,8 @@ from tests import toy
 from tests.measure.generator import LATENCY_MS, Generator, option, server_of
 from tritonproof.base.errors import ProofError
 from tritonproof.measure import estimates, perf_analyzer
+from tritonproof.measure.input_data import input_data
 from tritonproof.measure.job import Job, PassResult
-from tritonproof.measure.load_data import input_data
 from tritonproof.measure.stopping import LATENCIES_PER_WINDOW
 from tritonproof.record.schema import COMPONENTS, LoadPoint
 from tritonproof.serve.server import Server

@@ -24,8 +24,8 @@ from tritonproof.accuracy.limits import AnswerLimits
 from tritonproof.base.errors import ProofError
 from tritonproof.host import machine, scratch
 from tritonproof.measure import perf_analyzer
+from tritonproof.measure.input_data import InputData, input_data
 from tritonproof.measure.job import AnswerCheck, Job, SharedMemory
-from tritonproof.measure.load_data import LoadData, input_data
 from tritonproof.measure.requests import ask_samples
 from tritonproof.measure.verifying import ask_server, verify
 from tritonproof.record.schema import LoadPoint, VerifiedAnswers
@@ -50,7 +50,7 @@ def job_of(
     ids = [f"row-{number}" for number in range(samples)]
     check = AnswerCheck(expect(ids, answers(rows["VALUES"], rows["COUNT"])), AnswerLimits(1e-4, 5e-4, 1.0))
     model = dataclasses.replace(toy.model(), inputs=INPUTS, outputs=OUTPUTS)
-    return Job(server, "m", model, point, through, LoadData(Path(), ids, rows), check=check)
+    return Job(server, "m", model, point, through, InputData(Path(), ids, rows), check=check)
 
 
 def look(job: Job) -> VerifiedAnswers:

@@ -36,17 +36,17 @@ def measured(outcome: Outcome) -> Measurement:
     return outcome
 
 
-def loads(found: Mapping[LoadPoint, Outcome]) -> list[PointResult]:
+def results(found: Mapping[LoadPoint, Outcome]) -> list[PointResult]:
     return [measured(outcome).result for outcome in found.values()]
 
 
 def one(generator: LoadGenerator, point: LoadPoint = ONLINE, **options: Any) -> PointResult:
     """Measure a single point."""
-    return loads(run(generator, point, **options))[0]
+    return results(run(generator, point, **options))[0]
 
 
-def codes(load: PointResult) -> list[str]:
-    return [mark.code for mark in load.marks]
+def codes(result: PointResult) -> list[str]:
+    return [mark.code for mark in result.marks]
 
 
 def every_second(job: Job, number: int) -> float:
@@ -59,24 +59,24 @@ def every_second(job: Job, number: int) -> float:
 
 def test_point_speed_comes_from_timestamps() -> None:
     outcome = measured(run(LoadGenerator(), plan=PATIENT)[ONLINE])
-    load = outcome.result
+    result = outcome.result
 
-    assert load.throughput_per_s.value == pytest.approx(ONLINE.concurrency * 1000 / LATENCY_MS, rel=1e-6)
-    assert {round(each.value, 6) for each in load.latency_ms.values()} == {LATENCY_MS}
-    assert len(outcome.latencies_s) == load.requests > 100
-    assert load.samples == 1
+    assert result.throughput_per_s.value == pytest.approx(ONLINE.concurrency * 1000 / LATENCY_MS, rel=1e-6)
+    assert {round(each.value, 6) for each in result.latency_ms.values()} == {LATENCY_MS}
+    assert len(outcome.latencies_s) == result.requests > 100
+    assert result.samples == 1
     assert set(outcome.latencies_s) == {LATENCY_MS / 1e3}
-    assert len(load.passes) > 2
-    assert {round(each.throughput_per_s) for each in load.passes} == {400}
-    assert sum(each.requests for each in load.passes) == load.requests
-    assert sum(each.duration_s for each in load.passes) == pytest.approx(load.duration_s, abs=1e-3)
+    assert len(result.passes) > 2
+    assert {round(each.throughput_per_s) for each in result.passes} == {400}
+    assert sum(each.requests for each in result.passes) == result.requests
+    assert sum(each.duration_s for each in result.passes) == pytest.approx(result.duration_s, abs=1e-3)
 
 
 def test_request_rate_gives_its_throughput_and_no_slip() -> None:
-    load = one(LoadGenerator(lambda _job, _number: 2.0), LoadPoint("online", 1, 0, 200.0, "constant"))
+    result = one(LoadGenerator(lambda _job, _number: 2.0), LoadPoint("online", 1, 0, 200.0, "constant"))
 
-    assert load.throughput_per_s.value == pytest.approx(200, rel=0.1)
-    assert load.slip_ms == pytest.approx(0, abs=1e-3)
+    assert result.throughput_per_s.value == pytest.approx(200, rel=0.1)
+    assert result.slip_ms == pytest.approx(0, abs=1e-3)
 
 
 def test_components_are_shares_of_average_latency() -> None:
@@ -99,7 +99,7 @@ def test_points_are_interleaved_in_random_order() -> None:
     rounds = [tuple(taken[place : place + 3]) for place in range(0, len(taken), 3)]
     assert {frozenset(order) for order in rounds} == {frozenset(POINTS)}
     _, _, *orders = rounds  # two of warm-up, then each pass of all
-    assert len(orders) == len(loads(by_point)[0].passes) >= 20
+    assert len(orders) == len(results(by_point)[0].passes) >= 20
     assert len(set(orders)) > 1, "by chance they are all alike once in 6 to the power of 19"
 
 
@@ -107,7 +107,7 @@ def test_finished_point_leaves_turns_to_the_others() -> None:
     uneven = LoadPoint("online", 1, 5)
     generator = LoadGenerator(lambda job, number: every_second(job, number if job.point == uneven else 0))
 
-    steady, varied = loads(run(generator, ONLINE, uneven, plan=PATIENT))
+    steady, varied = results(run(generator, ONLINE, uneven, plan=PATIENT))
 
     assert len(steady.passes) < len(varied.passes)
     assert (codes(steady), codes(varied)) == ([], ["wide-interval"])
@@ -149,19 +149,19 @@ def test_continued_point_keeps_earlier_passes() -> None:
 def test_unsettled_latencies_are_marked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(estimates, "warm_up_end", lambda _latencies: None)
     generator = LoadGenerator()
-    load = one(generator, plan=PATIENT)
+    result = one(generator, plan=PATIENT)
 
-    assert codes(load) == ["not-warm"]
-    assert len(generator.calls) == stopping.MAX_WARM_UP_PASSES + len(load.passes)
+    assert codes(result) == ["not-warm"]
+    assert len(generator.calls) == stopping.MAX_WARM_UP_PASSES + len(result.passes)
 
 
 def test_warm_up_continues_while_server_gets_faster() -> None:
     generator = LoadGenerator(lambda _job, number: LATENCY_MS * max(1.0, 3 - number))
-    load = one(generator)
+    result = one(generator)
 
-    assert len(generator.calls) == 4 + len(load.passes)
-    assert load.latency_ms["p99"].value == LATENCY_MS
-    assert 0 == one(LoadGenerator()).warm_up_s < load.warm_up_s < 3 * sum(generator.windows_s()[:4])
+    assert len(generator.calls) == 4 + len(result.passes)
+    assert result.latency_ms["p99"].value == LATENCY_MS
+    assert 0 == one(LoadGenerator()).warm_up_s < result.warm_up_s < 3 * sum(generator.windows_s()[:4])
 
 
 # --- what goes wrong ---------------------------------------------------------------------------------------
@@ -204,8 +204,8 @@ def test_each_round_is_saved() -> None:
     by_point = run(LoadGenerator(), *POINTS, save=saved.append)
 
     assert [len(each) for each in saved] == [0, 3, 3], "two passes make an interval"
-    assert all("unfinished" in codes(load) for load in saved[1])
-    assert list(saved[2]) == loads(by_point)
+    assert all("unfinished" in codes(result) for result in saved[1])
+    assert list(saved[2]) == results(by_point)
 
 
 def test_progress_shows_step_and_estimate() -> None:
@@ -224,23 +224,23 @@ def certifying(plan: MeasuringPlan) -> tuple[PointResult, str]:
     """Measure a point at 100 requests per second; returns the progress too."""
     progress: list[str] = []
     generator = LoadGenerator(lambda _job, _number: 20.0, spread=0.02)
-    load = one(
+    result = one(
         generator, LoadPoint("online", 1, 2), plan=plan, on_progress=lambda _point, now: progress.append(now)
     )
-    return load, "\n".join(progress)
+    return result, "\n".join(progress)
 
 
 def test_point_runs_until_certified_and_shows_requests() -> None:
-    load, progress = certifying(MeasuringPlan(certify=99))
+    result, progress = certifying(MeasuringPlan(certify=99))
 
-    assert load.certified["p99"].bound_ms is not None
-    assert load.requests >= 662
-    assert load.certified["p99.9"].bound_ms is None
-    assert progress.count(" of 662 requests") == len(load.passes)
-    assert load.duration_s > MeasuringPlan.budget_s
+    assert result.certified["p99"].bound_ms is not None
+    assert result.requests >= 662
+    assert result.certified["p99.9"].bound_ms is None
+    assert progress.count(" of 662 requests") == len(result.passes)
+    assert result.duration_s > MeasuringPlan.budget_s
 
 
 def test_without_certify_missing_requests_are_recorded_silently() -> None:
-    load, progress = certifying(MeasuringPlan())
+    result, progress = certifying(MeasuringPlan())
     assert "requests" not in progress
-    assert load.certified["p99"].requests_missing == 662 - load.requests > 0
+    assert result.certified["p99"].requests_missing == 662 - result.requests > 0

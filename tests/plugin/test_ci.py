@@ -28,8 +28,8 @@ from tests.helpers import ROOT
 
 # By its path, as this file lies in another folder of that name.
 measure_and_record = runpy.run_path(str(ROOT / "benchmarks" / "test_load.py"))["measure_and_record"]
-RECORD = examples.record(conversion=None, accuracy=None, loads=())
-PROVEN = examples.record(case=CaseKey("a40", "proven", "onnx", "trt", "fp16"), loads=())
+RECORD = examples.record(conversion=None, accuracy=None, points=())
+PROVEN = examples.record(case=CaseKey("a40", "proven", "onnx", "trt", "fp16"), points=())
 
 @pytest.fixture
 def recorder(request, settings):
@@ -38,8 +38,8 @@ def recorder(request, settings):
     run = SimpleNamespace(settings=settings, loader=SimpleNamespace(serving=RECORD.serving, starts=starts))
     return Recorder(record, run, "", origin("cpu"), request.node.user_properties)
 
-def measuring(load):
-    measured = Measurement(load, [0.01, 0.02, 0.03])
+def measuring(result):
+    measured = Measurement(result, [0.01, 0.02, 0.03])
     measure_and_record.__globals__["measure"] = lambda run, point, save: measured
 
 @pytest.fixture
@@ -58,10 +58,10 @@ def test_accuracy(recorder):
 @pytest.mark.load
 @pytest.mark.step("online")
 def test_online(case, point, recorder, benchmark):
-    measure_and_record(measuring(examples.load("online", point.concurrency, 200.0)), point, recorder, benchmark)
+    measure_and_record(measuring(examples.measured("online", point.concurrency, 200.0)), point, recorder, benchmark)
 
 def test_unproven(recorder, benchmark):
-    measure_and_record(measuring(examples.load("online", 32, 200.0)), LoadPoint("online", 1, 32), recorder, benchmark)
+    measure_and_record(measuring(examples.measured("online", 32, 200.0)), LoadPoint("online", 1, 32), recorder, benchmark)
 
 def test_slower():
     raise SpeedError("ratio 0.90")
@@ -206,10 +206,10 @@ def test_junit_has_figures_with_units(either: Run) -> None:
     assert scored["accuracy_scores_top-1_served"] == "0.931"
     assert scored["accuracy_scores_top-1_limits_2_value"] == "0.94"
     assert scored["accuracy_samples"] == "500"
-    load = either.tests[LOAD].properties
-    assert (load["throughput_per_s"], load["concurrency"]) == ("200.0", "32")
-    assert float(load["throughput_per_s_low"]) < 200 < float(load["throughput_per_s_high"])
-    assert load["latency_ms_p99"] == "2.126"
+    figures = either.tests[LOAD].properties
+    assert (figures["throughput_per_s"], figures["concurrency"]) == ("200.0", "32")
+    assert float(figures["throughput_per_s_low"]) < 200 < float(figures["throughput_per_s_high"])
+    assert figures["latency_ms_p99"] == "2.126"
 
 
 def test_case_that_is_not_proven_right_shows_no_speed(whole: Run, either: Run) -> None:

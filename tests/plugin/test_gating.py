@@ -36,15 +36,15 @@ TEST = """
         seen = {"served_online": SEEN.model, "answers_alone": ask_one_by_one(SEEN.model)}
         vars(run.correctness).update(seen, served_model=lambda loaded: SEEN.model)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(test_load, "measure", lambda *_: SimpleNamespace(result=SEEN.load))
+            patch.setattr(test_load, "measure", lambda *_: SimpleNamespace(result=SEEN.result))
             yield run
 
     @pytest.fixture
     def recorder(request):
         def keep(gates):
             SEEN.gates[request.node.originalname] = (SEEN.loaded[-1], *gates)
-        keep_loads = lambda scenario, loads: examples.record()
-        return SimpleNamespace(keep=keep, keep_loads=keep_loads, show=print, enter_load=print)
+        keep_points = lambda scenario, results: examples.record()
+        return SimpleNamespace(keep=keep, keep_points=keep_points, show=print, enter_point=print)
 
     """
 GATE_OF = {
@@ -64,7 +64,7 @@ class Seen:
     """Inputs of a run's tests, and observations of them."""
 
     model: ServedModel
-    load: PointResult | None = None
+    result: PointResult | None = None
     loaded: list[str] = field(default_factory=list)
     """The scenarios of the model's loads, in order."""
     gates: dict[str, tuple[str, GateResult]] = field(default_factory=dict)
@@ -158,6 +158,6 @@ WRONG = {"answers": VerifiedAnswers(100, 1, 10, 1.0)}
 def test_wrong_answers_fail_a_load_point_at_any_speed(
     seen: Seen, tmp_path: Path, changes: dict[str, Any], status: int
 ) -> None:
-    seen.load = examples.load("online", 4, 1000.0, **changes)
+    seen.result = examples.measured("online", 4, 1000.0, **changes)
 
     assert run(seen, tmp_path, "-k", f"{CASE} and online", "--concurrencies", "4") == status

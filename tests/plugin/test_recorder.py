@@ -23,7 +23,7 @@ from fixtures.steps import step_of
 from tritonproof.record.schema import Start
 from tests import examples
 
-RECORD = examples.record(conversion=None, accuracy=None, loads=(), gates=())
+RECORD = examples.record(conversion=None, accuracy=None, points=(), gates=())
 START = Start("offline", 1.0, 1.0, 1.0)
 FAILURES = {
     "nan": AccuracyError("NaN for 3 of 26 samples", where="output OUTPUT__0"),
@@ -65,7 +65,7 @@ def test_same_answer_again(recorder):
 
 @pytest.mark.step("offline")
 def test_offline(recorder):
-    recorder.keep_loads("offline", [examples.load("offline", 8, 200.0)])
+    recorder.keep_points("offline", [examples.measured("offline", 8, 200.0)])
 """
 
 Run = Callable[..., Publishable]
@@ -89,18 +89,18 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
 @pytest.mark.parametrize("fails", ["fixture nan", "test nan", "test bug", "answers nan"])
 def test_failure_hides_speed_until_its_test_has_a_result(run: Run, fails: str) -> None:
     first = run()
-    assert first.loads
+    assert first.points
     assert first.accuracy is not None
 
     failed = run(fails=fails)
-    assert not failed.loads
+    assert not failed.points
     assert (failed.accuracy is None) == (not fails.startswith("answers")), "an earlier score is void"
     assert fails == "test bug" or "NaN for 3 of 26 samples (output OUTPUT__0)" in failed.no_speed
     later = run("-k", "offline")
     assert later.failures
-    assert not later.loads
+    assert not later.points
 
-    assert run("-k", "not offline").loads
+    assert run("-k", "not offline").points
 
 
 @pytest.mark.parametrize("fails", ["end nan", "test elsewhere"])

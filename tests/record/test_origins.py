@@ -19,8 +19,8 @@ README = Path("reports/readme")
 
 def measured(where: Origin = HERE) -> Record:
     """A record with every measurement, all of them of one machine."""
-    point, ledger = examples.load("offline", 8, 1573.6, origin=where), examples.accuracy(origin=where)
-    search = examples.search(load=point, accuracy=ledger)
+    point, ledger = examples.measured("offline", 8, 1573.6, origin=where), examples.accuracy(origin=where)
+    search = examples.search(result=point, accuracy=ledger)
     conversation = Conversation("sequence", 4, 4, "", passed=True)
     return examples.measured_at(where, examples.complete(search=search, conversation=conversation))
 

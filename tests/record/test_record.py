@@ -12,8 +12,8 @@ from tritonproof.record.schema import Record
 
 def complete() -> Record:
     """The sample record with every optional field set, and with wrong answers."""
-    first, *others = examples.complete().loads
-    return examples.complete(loads=(examples.wrong_under_load(first), *others))
+    first, *others = examples.complete().points
+    return examples.complete(points=(examples.wrong_under_load(first), *others))
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def path(tmp_path: Path) -> Path:
     "record",
     [
         complete(),
-        examples.record(conversion=None, accuracy=None, loads=()),
+        examples.record(conversion=None, accuracy=None, points=()),
         examples.measured_at(examples.origin(), complete()),
     ],
 )
@@ -68,7 +68,7 @@ def test_records_behind_a_link_in_the_folder_are_refused(path: Path, tmp_path: P
 
 def test_nonfinite_number_is_not_written(path: Path) -> None:
     with pytest.raises(ValueError, match="JSON"):
-        files.write(examples.record(loads=(examples.load("offline", 1, float("inf")),)), path)
+        files.write(examples.record(points=(examples.measured("offline", 1, float("inf")),)), path)
     assert files.read(path) == complete()
     assert list(path.parent.iterdir()) == [path]
 

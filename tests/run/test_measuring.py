@@ -39,7 +39,7 @@ def test_reloaded_case_is_cold() -> None:
 
 
 @pytest.mark.parametrize(
-    ("firsts", "passed", "loads"),
+    ("firsts", "passed", "loadings"),
     [
         ([0.002], True, 1),
         ([0.004], True, 1),  # twice the slowest later one
@@ -49,11 +49,11 @@ def test_reloaded_case_is_cold() -> None:
     ],
 )
 def test_first_request_is_slow_only_after_three_loads(
-    firsts: Sequence[float], passed: bool, loads: int
+    firsts: Sequence[float], passed: bool, loadings: int
 ) -> None:
     times = iter([second for first in firsts for second in (first, *LATER)])
     loaded: list[None] = []
     result = compare_requests(lambda: loaded.append(None), lambda: next(times), 1)
-    assert (result.passed, len(loaded), len(result.first_ms)) == (passed, loads, loads)
-    assert result.later_ms == (2.0,) * loads
+    assert (result.passed, len(loaded), len(result.first_ms)) == (passed, loadings, loadings)
+    assert result.later_ms == (2.0,) * loadings
     assert next(times, None) is None

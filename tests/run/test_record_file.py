@@ -17,9 +17,9 @@ from tritonproof.record.schema import Conversion, Deployment, PointResult, Recor
 from tritonproof.run import record_file
 
 WHOLE = examples.record()
-FRESH = structs.replace(WHOLE, conversion=None, accuracy=None, loads=(), updated="")
+FRESH = structs.replace(WHOLE, conversion=None, accuracy=None, points=(), updated="")
 """A run's record before its first measurement."""
-NEW = examples.load("online", 64, 3300.0)
+NEW = examples.measured("online", 64, 3300.0)
 START = Start("online", 0.4, 2.5, 12.5)
 AT_64 = ("online", 1, 64)
 
@@ -34,7 +34,7 @@ def path(tmp_path: Path) -> Path:
 
 def add(fresh: Record, results: Path, **parts: Any) -> Record:
     """Record results, by default one load point; returns the record on disk."""
-    change = functools.partial(record_file.with_results, **(parts or {"starts": (START,), "loads": (NEW,)}))
+    change = functools.partial(record_file.with_results, **(parts or {"starts": (START,), "points": (NEW,)}))
     written = record_file.update(fresh, results, change)
     on_disk = files.read(files.path_of(fresh.case, results))
     assert written == on_disk
@@ -42,12 +42,12 @@ def add(fresh: Record, results: Path, **parts: Any) -> Record:
 
 
 def points(record: Record) -> list[tuple[str, int, int]]:
-    return [(load.scenario, load.batch, load.concurrency) for load in record.loads]
+    return [(result.scenario, result.batch, result.concurrency) for result in record.points]
 
 
 def alone(fresh: Record, stored: Record, **more: Any) -> Record:
     """A record of one new load point."""
-    return structs.replace(fresh, loads=(NEW,), starts=(START,), updated=stored.updated, **more)
+    return structs.replace(fresh, points=(NEW,), starts=(START,), updated=stored.updated, **more)
 
 
 def test_first_result_creates_record(tmp_path: Path) -> None:
@@ -62,10 +62,10 @@ def test_result_joins_record_and_replaces_same_point(tmp_path: Path, path: Path)
     assert (joined.conversion, joined.accuracy) == (WHOLE.conversion, WHOLE.accuracy)
     assert points(joined) == sorted([*points(WHOLE), AT_64])
 
-    again = examples.load("offline", 8, 1700.0)
-    replaced = add(FRESH, tmp_path, loads=(again,))
+    again = examples.measured("offline", 8, 1700.0)
+    replaced = add(FRESH, tmp_path, points=(again,))
     assert points(replaced) == points(joined)
-    assert [load for load in replaced.loads if load.batch == 8] == [again]
+    assert [result for result in replaced.points if result.batch == 8] == [again]
 
 
 def test_gate_result_replaces_only_its_own(tmp_path: Path, path: Path) -> None:
@@ -73,7 +73,7 @@ def test_gate_result_replaces_only_its_own(tmp_path: Path, path: Path) -> None:
         add(FRESH, tmp_path, gates=(gate,))
 
     assert files.read(path).gates == (examples.gate("batches"), examples.gate("declared"))
-    assert files.read(path).loads == WHOLE.loads
+    assert files.read(path).points == WHOLE.points
 
 
 @pytest.mark.parametrize(("run", "is_kept"), [(1, False), (2, True)])
@@ -94,7 +94,7 @@ def test_conversion_joins_served_and_unserved_records(tmp_path: Path, path: Path
     unserved, failed = structs.replace(FRESH, serving=None), examples.failed_conversion()
 
     stored = add(unserved, tmp_path, conversion=failed)
-    assert (stored.conversion, stored.serving, stored.loads) == (failed, WHOLE.serving, WHOLE.loads)
+    assert (stored.conversion, stored.serving, stored.points) == (failed, WHOLE.serving, WHOLE.points)
 
     path.unlink()
     add(unserved, tmp_path, conversion=failed)
@@ -149,9 +149,9 @@ def test_unreadable_record_is_set_aside(tmp_path: Path, path: Path, content: str
 
 
 def test_nonfinite_result_leaves_record_unchanged(tmp_path: Path, path: Path) -> None:
-    nan: PointResult = examples.load("online", 64, float("nan"))
+    nan: PointResult = examples.measured("online", 64, float("nan"))
     with pytest.raises(ValueError, match="JSON"):
-        add(FRESH, tmp_path, loads=(nan,))
+        add(FRESH, tmp_path, points=(nan,))
 
     assert files.read(path) == WHOLE
 
@@ -170,9 +170,9 @@ from pathlib import Path
 from tritonproof.run import record_file
 from tests import examples
 for size in range(1, 21):
-    loads = (examples.load(sys.argv[2], size, 100.0),)
+    points = (examples.measured(sys.argv[2], size, 100.0),)
     record_file.update(
-        examples.record(loads=()), Path(sys.argv[1]), lambda stored: record_file.with_results(stored, loads=loads)
+        examples.record(points=()), Path(sys.argv[1]), lambda stored: record_file.with_results(stored, points=points)
     )
 """
 
@@ -185,7 +185,7 @@ def test_concurrent_writers_keep_all_results(tmp_path: Path) -> None:
 
     assert [writer.wait(timeout=60) for writer in writers] == [0, 0]
     path = files.path_of(WHOLE.case, tmp_path)
-    assert len(files.read(path).loads) == 40
+    assert len(files.read(path).points) == 40
     assert [file for file in tmp_path.glob("*/*") if file.suffix != ".lock"] == [path]
 
 

@@ -11,8 +11,8 @@ import pytest
 from tests import toy
 from tests.measure import timed_server
 from tests.search.queueing import ALONE, SPACE, highest_rate_per_s, proven
+from tritonproof.measure.input_data import input_data
 from tritonproof.measure.job import Job, PassResult
-from tritonproof.measure.load_data import input_data
 from tritonproof.measure.point_state import PointState
 from tritonproof.measure.stopping import MeasuringPlan
 from tritonproof.record.schema import LoadPoint, Verdict
@@ -73,7 +73,7 @@ def test_search_result_is_summarized_for_the_record(verdict: Verdict) -> None:
     proof = dataclasses.replace(proof, state=PointState(warm))
     summary = summarise(Result(proof, None, 9, 95), Goal(7, 99), MeasuringPlan(), 71.64, "config.pbtxt")
     assert (summary.verdict, summary.passes, summary.duration_s) == (verdict, 95, 71.6)
-    assert summary.load.throughput_per_s.value == pytest.approx(100, rel=0.01)
+    assert summary.result.throughput_per_s.value == pytest.approx(100, rel=0.01)
 
 
 @pytest.mark.campaign

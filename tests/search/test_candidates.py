@@ -53,7 +53,7 @@ def test_user_settings_are_kept() -> None:
     assert {proposal.deployment.max_queue_delay_us for proposal in proposals} == {1_000}
     assert {point.batch for proposal in proposals for point in proposal.ladder} == {1}
     ladders = [proposal.ladder for proposal in proposals if proposal.scenario == "online"]
-    assert {load.concurrency for ladder in ladders for load in ladder} == {4, 8}
+    assert {result.concurrency for ladder in ladders for result in ladder} == {4, 8}
 
 
 @pytest.mark.parametrize(

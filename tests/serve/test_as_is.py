@@ -13,8 +13,8 @@ from tritonproof.accuracy.limits import AnswerLimits
 from tritonproof.base.errors import NotAvailableError, ProofError
 from tritonproof.host import locks
 from tritonproof.measure import perf_analyzer
+from tritonproof.measure.input_data import input_data
 from tritonproof.measure.job import AnswerCheck, Job, SharedMemory
-from tritonproof.measure.load_data import input_data
 from tritonproof.measure.requests import ask_samples
 from tritonproof.measure.verifying import verify
 from tritonproof.record.schema import LoadPoint

@@ -31,8 +31,8 @@ from tritonproof.gates.declared import send
 from tritonproof.gates.served import ServedModel
 from tritonproof.host.activity import CpuTime
 from tritonproof.measure import perf_analyzer
+from tritonproof.measure.input_data import input_data
 from tritonproof.measure.job import Job
-from tritonproof.measure.load_data import input_data
 from tritonproof.measure.requests import ask_samples
 from tritonproof.record.schema import LoadPoint
 from tritonproof.serve import connection

@@ -11,8 +11,8 @@ import numpy as np
 from tests.measure.timed_server import write_echoing
 from tritonproof.accuracy.expected import expect
 from tritonproof.accuracy.limits import AnswerLimits
+from tritonproof.measure.input_data import input_data
 from tritonproof.measure.job import AnswerCheck, Job
-from tritonproof.measure.load_data import input_data
 from tritonproof.record.schema import LoadPoint
 from tritonproof.serve.launch import serve
 from tritonproof.serve.server import inputs_of

@@ -28,15 +28,15 @@ def thresholds(folder: Path, text: str, *cases: Case) -> Thresholds:
     return result
 
 
-def load(p99_ms: Estimate | None = None, **changes: Any) -> PointResult:
+def result(p99_ms: Estimate | None = None, **changes: Any) -> PointResult:
     """A load point with this p99 latency."""
-    one = examples.load("online", 16, 1000.0, **changes)
+    one = examples.measured("online", 16, 1000.0, **changes)
     return one if p99_ms is None else structs.replace(one, latency_ms={**one.latency_ms, "p99": p99_ms})
 
 
 def budget_ms(parsed: Thresholds, case: Case, point: LoadPoint) -> float | None:
     """The budget of a point's p99 latency."""
-    budget = parsed.latency_budget(case, structs.replace(load(), **point._asdict()))
+    budget = parsed.latency_budget(case, structs.replace(result(), **point._asdict()))
     return None if budget is None else budget.budget_ms
 
 
@@ -82,11 +82,11 @@ def test_point_verdict_follows_its_budget(
     parsed = thresholds(tmp_path, '[[cases]]\nmatch = "*"\np99_ms = 5\nsource = "agreed"\n')
     certified = {"p99": CertifiedPercentile(4.0, bound_ms, 700, 0, 0.99)}
 
-    budget = parsed.latency_budget(CASE, load(p99_ms, certified=certified))
+    budget = parsed.latency_budget(CASE, result(p99_ms, certified=certified))
 
     assert budget is not None
     assert (budget.verdict, budget.source) == (verdict, "agreed")
-    assert bool(speed_failures(load(p99_ms, budget=budget))) is (verdict == "failed")
+    assert bool(speed_failures(result(p99_ms, budget=budget))) is (verdict == "failed")
 
 
 def test_limit_of_unmeasurable_metric_is_refused(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from tests import toy
 from tests.user_models.repositories import code, config, write_model
 from tests.whole_runs.suite import Run, suite
 from tritonproof.base.errors import InputError
-from tritonproof.measure.load_data import input_data, remaining_data
+from tritonproof.measure.input_data import input_data, remaining_data
 from tritonproof.spec import Tensor
 from tritonproof.user_models.samples import read_samples
 
@@ -86,9 +86,9 @@ def test_wrong_answer_for_one_shape_is_found(run: Run) -> None:
 
 
 def test_load_has_samples_of_all_shapes(run: Run) -> None:
-    loads = run.record("cpu-right-asis").loads
-    assert len(loads) == 2, run.text
-    single, pair = loads
+    points = run.record("cpu-right-asis").points
+    assert len(points) == 2, run.text
+    single, pair = points
 
     assert (single.batch, single.samples) == (1, len(LENGTHS)), run.text
     assert (pair.batch, pair.samples) == (2, LENGTHS.count(4))

@@ -68,8 +68,8 @@ def test_ended_run_leaves_no_process_and_keeps_measurements(
     assert not [process for process in alive if process.status() != psutil.STATUS_ZOMBIE]
     record = Run(run.returncode, log.read_text(), tmp_path).record(GIVEN)
     assert record.accuracy is not None
-    (load,) = record.loads
-    assert load.marks[0].code == "unfinished"
-    assert len(load.passes) > 1
+    (result,) = record.points
+    assert result.marks[0].code == "unfinished"
+    assert len(result.passes) > 1
     assert not [path.name for path, inode in segments if is_there(path, inode)]
     assert not [*household.temporary.glob("*/runs/*")]

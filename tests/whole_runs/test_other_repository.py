@@ -116,7 +116,7 @@ def test_costs_are_recorded_and_fail_a_costlier_model(run: Run) -> None:
 
 def test_speed_is_compared_where_both_take_the_batch(run: Run) -> None:
     """The budget holds the fewest pairs, which are too few for a verdict."""
-    single, batched = run.record("cpu-slower-asis").loads
+    single, batched = run.record("cpu-slower-asis").points
 
     assert single.comparison is not None
     assert single.comparison.ratio.high < 0.6, "one takes 20 ms, the other 5 ms"

@@ -83,4 +83,4 @@ def test_other_server_is_tested_within_its_features(address: str, tmp_path: Path
     gates = {"repeated", "in-flight", "batches", "transports", "declared"}
     assert {gate.gate for gate in right.gates if not gate.fault} == gates
     assert "repeated" in {gate.gate for gate in wrong.gates if gate.fault}
-    assert not right.loads, "perf_analyzer needs what the server does not give"
+    assert not right.points, "perf_analyzer needs what the server does not give"

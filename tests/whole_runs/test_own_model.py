@@ -73,4 +73,4 @@ def test_own_network_passes_when_edited_as_documented(
     for name in ("onnx", "ts-trace", "pt2"):
         record = publishable(done.record(f"cpu-biopsy-{name}-fp32"))
         assert not record.no_speed
-        assert len(record.loads) == 3
+        assert len(record.points) == 3

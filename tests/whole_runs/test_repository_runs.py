@@ -112,20 +112,20 @@ def test_leaking_model_shows_no_speed_unlike_right_one(run: Run) -> None:
     right, leaking = (run.record(f"cpu-{name}-asis") for name in ("chain", "leaking"))
 
     assert publishable(right).no_speed == ""
-    assert right.loads[0].answers is not None
-    assert right.loads[0].answers.wrong == 0 < right.loads[0].answers.verified
+    assert right.points[0].answers is not None
+    assert right.points[0].answers.wrong == 0 < right.points[0].answers.verified
     assert "No throughput is shown" in publishable(leaking).no_speed
-    assert publishable(leaking).loads == ()
+    assert publishable(leaking).points == ()
 
 
 def test_time_of_called_model_is_in_tables(run: Run) -> None:
     record = run.record("cpu-chain-asis")
 
-    (called,) = record.loads[0].composing
+    (called,) = record.points[0].composing
     assert called.model == "doubler"
     # A request in flight at either end of a run counts in half.
     assert called.calls == pytest.approx(2, rel=0.2)
-    assert 0 < called.compute_ms < record.loads[0].latency_ms["avg"].value
+    assert 0 < called.compute_ms < record.points[0].latency_ms["avg"].value
     assert "doubler" in as_markdown(case_section(publishable(record)))
 
 
@@ -151,8 +151,8 @@ def test_proposal_is_a_diff_of_the_models_configuration(run: Run) -> None:
     assert search.deployment.instances == 2
     assert search.lead is not None
     assert search.lead.value > 1.3, "than by its own settings"
-    assert search.load.answers is not None
-    assert search.load.answers.wrong == 0 < search.load.answers.verified
+    assert search.result.answers is not None
+    assert search.result.answers.wrong == 0 < search.result.answers.verified
     config_file = run.results / "cpu" / search.config
     assert search.diff == config_file.with_suffix(".diff").read_text()
     assert search.diff in run.text
@@ -212,7 +212,7 @@ def test_foreign_server_is_left_unchanged(repository: Path, tmp_path_factory: py
 
     assert finished.status == 0, finished.text
     record = finished.record("remote-doubler-asis")
-    assert record.loads
+    assert record.points
     assert record.machine.is_client, "nobody says what hardware the server has"
     assert "models are not reloaded" in finished.text
     assert log_text.count("loading: doubler:1") == 1

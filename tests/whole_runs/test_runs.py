@@ -28,7 +28,7 @@ def test_run_converts_serves_and_measures(first: Run) -> None:
     (score,) = record.accuracy.scores
     assert score.served == pytest.approx(score.framework, abs=0.004)
     assert record.serving == schema.Serving("embedded", "2.51.0", "python", "system")
-    assert [(load.scenario, load.batch, load.concurrency) for load in record.loads] == [
+    assert [(result.scenario, result.batch, result.concurrency) for result in record.points] == [
         ("offline", 1, 1),
         ("offline", 8, 1),
         ("online", 1, 4),
@@ -39,7 +39,7 @@ def test_best_point_is_measured_in_process(first: Run) -> None:
     record = first.record(BIOPSY)
     assert record.price_per_hour == 0.09
     (efficiency,) = record.efficiency
-    best = max(record.loads, key=lambda load: load.throughput_per_s.value)
+    best = max(record.points, key=lambda result: result.throughput_per_s.value)
     point = best.scenario, best.batch, best.concurrency
     assert (efficiency.scenario, efficiency.batch, efficiency.concurrency) == point
     assert efficiency.flops_per_inference == pytest.approx(2 * (30 * 64 + 64 * 2), rel=0.01)
@@ -58,7 +58,7 @@ def test_workers_share_cases_without_loss(tmp_path: Path) -> None:
 
     assert by_workers.status == 0, by_workers.text
     left = by_workers.record("cpu-left-onnx-fp32")
-    assert len(left.loads) == 2
+    assert len(left.points) == 2
     assert left.deployment == schema.Deployment(32, 2, (4, 8), 100, False, True), "the options change it"
     for model in ("left", "right"):
         case = f"cpu-{model}-onnx-fp32"
@@ -83,7 +83,7 @@ def test_separately_started_server_receives_models(given: tuple[str, ...], tmp_p
     assert record.serving == schema.Serving("remote", "2.51.0", "python", "none")
     assert record.machine.is_client
     assert record.accuracy is not None
-    assert len(record.loads) == 2
+    assert len(record.points) == 2
     assert not list(models.iterdir()), "nothing is put on the server's disk"
 
 
@@ -94,7 +94,7 @@ def test_worse_model_fails_gate_and_shows_no_speed(tmp_path: Path, monkeypatch: 
     done = suite(*classifier.write_two(tmp_path), *selection, repos=tmp_path / "repos", results=tmp_path)
     assert done.status == STATUS["accuracy"]
     assert re.search(r"served accuracy [\d.]+ % is below its floor of 98\.0 %", done.text)
-    assert done.record(case).loads
+    assert done.record(case).points
     assert "network.onnx, sha256" in done.record(case).build.weights
 
 

@@ -66,16 +66,16 @@ def test_winner_configuration_loads_elsewhere(given: tuple[str, ...], slowed: Sl
     assert search.accuracy is not None
     assert search.accuracy.passed
     assert search.accuracy.samples == 64
-    assert search.load.throughput_per_s.value > 0
-    assert search.load.answers is not None
-    assert search.load.answers.verified > 0
+    assert search.result.throughput_per_s.value > 0
+    assert search.result.answers is not None
+    assert search.result.answers.verified > 0
     assert search.deployment == Deployment(32, 1, (4, 8), 100, cuda_graphs=False, warmup=True)
     assert search_text(search) in done.text
     assert f"`{search.config}`" in done.text, "the summary says where the configuration is"
 
     text = (tmp_path / "cpu" / search.config).read_text()
     config = text_format.Parse(text, model_config_pb2.ModelConfig())
-    assert config.HasField("dynamic_batching") == (search.load.scenario == "online")
+    assert config.HasField("dynamic_batching") == (search.result.scenario == "online")
     models = tmp_path / "taken" / GIVEN
     shutil.copytree(tmp_path / "repos" / "cpu" / GIVEN, models)
     (models / "config.pbtxt").write_text(text)
@@ -121,7 +121,7 @@ def test_slower_runtime_than_a_commits_fails_the_run(
     commit = git(ROOT, "rev-parse", "HEAD")
     folder = tmp_path / "repos" / ".against" / commit / "model_repos" / "cpu" / GIVEN
     assert (folder / "config.pbtxt").is_file()
-    comparison = done.record(GIVEN).loads[0].comparison
+    comparison = done.record(GIVEN).points[0].comparison
     assert comparison is not None
     assert (comparison.verdict, comparison.baseline_name) == ("failed", f"HEAD ({commit[:7]})")
     assert comparison_text(comparison) in done.text

@@ -50,7 +50,7 @@ def test_repository_is_compared_on_another_triton(tritonserver: Path, tmp_path: 
     assert alike.against.current.triton == alike.against.baseline.triton != ""
     assert alike.against.baseline.used["memory of its stubs"] > 0
     assert footprint_failures(alike.against) == []
-    assert [entry.comparison is not None for entry in alike.loads] == [True]
+    assert [entry.comparison is not None for entry in alike.points] == [True]
     logs = [run.results / f"cpu/cpu-alike-asis{other}.server.log" for other in ("", ".against")]
     assert len({log.read_text().count("Started GRPCInferenceService") for log in logs}) == 1
     assert run.record("cpu-apart-asis").gates[0].fault
@@ -73,11 +73,11 @@ def test_two_running_servers_are_compared_and_left_unchanged(tmp_path: Path) -> 
             addresses.append(server.address)
         servers = ("--triton", addresses[0], "--against-triton", addresses[1])
         run = suite("--repository", "remote", *servers, "-k", "against", results=tmp_path / "results")
-        loads = [log.read_text().count('"loading: alike:1"') for log in logs]
+        points = [log.read_text().count('"loading: alike:1"') for log in logs]
 
     against = run.record("remote-alike-asis").against
     assert against is not None, run.text
     assert run.record("remote-alike-asis").gates[0].fault == ""
     assert run.record("remote-apart-asis").gates[0].fault
     assert run.status == STATUS["accuracy"]
-    assert (against.current.loadings_s, against.baseline.loadings_s, loads) == ((), (), [1, 1])
+    assert (against.current.loadings_s, against.baseline.loadings_s, points) == ((), (), [1, 1])

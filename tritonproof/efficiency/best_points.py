@@ -8,11 +8,11 @@ from tritonproof.record.schema import Deployment, Machine, PointResult, Record, 
 from tritonproof.spec import Case
 
 
-def best_points(case: Case, loads: Sequence[PointResult]) -> list[PointResult]:
+def best_points(case: Case, results: Sequence[PointResult]) -> list[PointResult]:
     """The best point of all for a micro model, which has many cases; else that of each scenario, offline
     first, as it is still loaded. Raises NotAvailableError if no point has a number of requests in flight."""
-    of_scenarios = ([load for load in loads if load.scenario == name] for name in ("offline", "online"))
-    points = [best for best in map(best_of, of_scenarios) if best is not None]
+    by_scenario = ([one for one in results if one.scenario == name] for name in ("offline", "online"))
+    points = [best for best in map(best_of, by_scenario) if best is not None]
     overall = best_of(points)
     if overall is None:
         raise NotAvailableError(
@@ -23,16 +23,16 @@ def best_points(case: Case, loads: Sequence[PointResult]) -> list[PointResult]:
     return [overall] if case.model.micro else points
 
 
-def loads_of(
+def points_of(
     record: Record | None, machine: Machine, digest: str, deployment: Deployment
 ) -> Sequence[PointResult]:
     """The record's load points if it is of this machine, build and deployment, else none."""
     if record is None or (record.machine, record.build.digest) != (machine, digest):
         return ()
-    return record.loads if record.deployment == deployment else ()
+    return record.points if record.deployment == deployment else ()
 
 
-def reference_load(
+def reference_best(
     record: Record | None, machine: Machine, digest: str, deployment: Deployment
 ) -> PointResult | None:
     """The reference format's best load point on record; None if that is of another machine, build or
@@ -41,13 +41,13 @@ def reference_load(
         return None
     if record.accuracy is not None and not record.accuracy.passed:
         return None
-    return best_of(loads_of(record, machine, digest, deployment))
+    return best_of(points_of(record, machine, digest, deployment))
 
 
-def batch_in_process(load: PointResult, deployment: Deployment) -> int:
+def batch_in_process(result: PointResult, deployment: Deployment) -> int:
     """The batch that the server can form at a point, for a fair comparison in process: offline that of the
     requests; online the largest preferred size, else the largest of all, if as many are in flight."""
-    if load.scenario == "offline":
-        return load.batch
+    if result.scenario == "offline":
+        return result.batch
     aim = max(deployment.preferred_batch_sizes, default=deployment.max_batch_size)
-    return max(load.batch, min(aim, load.batch * load.concurrency))
+    return max(result.batch, min(aim, result.batch * result.concurrency))

@@ -125,7 +125,7 @@ def _window_s(job: Job) -> float:
 
 def efficiency_entry(
     turns: Turns,
-    load: PointResult,
+    result: PointResult,
     threads: int,
     batch: int,
     flops: float | None,
@@ -144,7 +144,7 @@ def efficiency_entry(
     ratio = turns.ratio()
     means = {name: estimates.geometric_mean(rates) for name, rates in turns.per_s.items()}
     over_reference = turns.ratio("reference") if "reference" in turns.per_s else Estimate(1.0, 1.0, 1.0)
-    first, repeated = load.throughput_per_s, means["served"]
+    first, repeated = result.throughput_per_s, means["served"]
     is_apart = abs(repeated.value / first.value - 1) > _REPEATED_WITHIN
     is_shown = repeated.low > first.high or repeated.high < first.low
     change = f"{THROUGHPUT.text(repeated.value)} in place of {THROUGHPUT.text(first.value)}"
@@ -154,9 +154,9 @@ def efficiency_entry(
         ("faster-than-in-process", ratio.value > _MAX_RATIO, f"look for {causes}"),
     )
     return Efficiency(
-        scenario=load.scenario,
-        batch=load.batch,
-        concurrency=load.concurrency,
+        scenario=result.scenario,
+        batch=result.batch,
+        concurrency=result.concurrency,
         served_per_s=means["served"],
         in_process_per_s=means["in_process"],
         in_process_batch=batch,

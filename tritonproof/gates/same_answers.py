@@ -23,7 +23,7 @@ from tritonproof.gates.served import (
     compare_to_single,
     same_answers_entry,
 )
-from tritonproof.measure.load_data import LoadData
+from tritonproof.measure.input_data import InputData
 from tritonproof.record.schema import GateResult
 from tritonproof.spec import Arrays
 
@@ -193,7 +193,7 @@ def wrong_text(comparison: AnswerComparison, expected_from: str) -> str:
 def compare_servers(
     current: tuple[ServedModel, AnswersAlone],
     baseline: tuple[ServedModel, AnswersAlone],
-    others: Iterator[LoadData],
+    others: Iterator[InputData],
     baseline_name: str,
 ) -> GateOutcome:
     """Hold all answers of a server to those of its baseline: to the samples that both were asked, and to all

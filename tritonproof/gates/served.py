@@ -21,8 +21,8 @@ from tritonproof.accuracy.sameness import (
     typical_difference,
 )
 from tritonproof.host.locks import OnWait
+from tritonproof.measure.input_data import InputData
 from tritonproof.measure.job import Job
-from tritonproof.measure.load_data import LoadData
 from tritonproof.measure.requests import ask_samples
 from tritonproof.record.schema import Accuracy, GateResult, LoadPoint, SameAnswers
 from tritonproof.serve.in_flight import IN_FLIGHT, IN_FLIGHT_BYTES
@@ -38,7 +38,7 @@ class ServedModel:
     name: str
     """The name under which the server has loaded the model."""
     model: Model
-    data: LoadData
+    data: InputData
     """The samples that gates send."""
     max_batch_size: int
     """The most rows of a request by the model's configuration; 1 if its tensors have no batch axis."""
@@ -145,7 +145,7 @@ class GateContext:
 
     served: ServedModel
     answers_alone: AnswersAlone
-    remaining_data: Iterable[LoadData] = ()
+    remaining_data: Iterable[InputData] = ()
     """Samples that no other check sends."""
     shared_memory: bool = False
     """Whether the server and this process may share memory for requests."""

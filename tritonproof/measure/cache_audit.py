@@ -33,23 +33,25 @@ _ELEMENTS = 3
 """Elements that are taken from another sample: hardly two requests draw the same so many places."""
 
 
-def with_cache_audit(job: Job, load: PointResult) -> PointResult:
+def with_cache_audit(job: Job, result: PointResult) -> PointResult:
     """The load point, with its repeated requests compared with new ones, as in MLPerf Inference's TEST04."""
-    ratio = _repeated_speed(job, load)
-    return structs.replace(load, repeated_speed=ratio, marks=(*load.marks, *marks_of_cache(load, ratio)))
+    ratio = _repeated_speed(job, result)
+    return structs.replace(
+        result, repeated_speed=ratio, marks=(*result.marks, *marks_of_cache(result, ratio))
+    )
 
 
-def _repeated_speed(job: Job, load: PointResult) -> Estimate | None:
+def _repeated_speed(job: Job, result: PointResult) -> Estimate | None:
     """The speed of requests that repeat one sample over that of requests that were never sent before, at a
     measured point in a closed loop; None if requests are too slow, or there are too few different samples."""
-    latency_s = load.latency_ms["avg"].value / 1e3
+    latency_s = result.latency_ms["avg"].value / 1e3
     fresh = fresh_inputs(job.data.rows, job.point.batch)
     if next(fresh, None) is None or is_slow(latency_s):
         return None
     repeated = job.data.inputs([0] * job.point.batch)
     message_of = functools.partial(infer_message, job.name, job.model)
     first = message_of(repeated)
-    in_stretch = math.ceil(_STRETCH_S * load.throughput_per_s.value / job.point.batch)
+    in_stretch = math.ceil(_STRETCH_S * result.throughput_per_s.value / job.point.batch)
     count = min(in_stretch, max(1, _STRETCH_BYTES // len(first)))
     closed_loop(job, in_messages([first]))  # a cache knows it from here on
     generator = np.random.default_rng()
@@ -69,11 +71,11 @@ def _repeated_speed(job: Job, load: PointResult) -> Estimate | None:
     return paired_ratio(speeds[0], speeds[1])
 
 
-def marks_of_cache(load: PointResult, ratio: Estimate | None) -> list[Mark]:
+def marks_of_cache(result: PointResult, ratio: Estimate | None) -> list[Mark]:
     """Whether a repeated sample is faster by more than the point's own interval."""
     if ratio is None:
         return []
-    margin = max(_MIN_MARGIN, relative_half_width(load.throughput_per_s))
+    margin = max(_MIN_MARGIN, relative_half_width(result.throughput_per_s))
     return marks_where(("cached-answers", ratio.low > 1 + margin, f"{ratio.value:.2f} times as fast"))
 
 

@@ -15,7 +15,7 @@ from tritonproof.accuracy.expected import ExpectedOutputs
 from tritonproof.accuracy.limits import AnswerLimits
 from tritonproof.host.activity import CpuTime, GpuTime
 from tritonproof.measure.estimates import SteadyPass, Timeline, steady_pass
-from tritonproof.measure.load_data import LoadData
+from tritonproof.measure.input_data import InputData
 from tritonproof.record.schema import HeldTo, LoadPoint, VerifiedAnswers
 from tritonproof.serve.server import Server
 from tritonproof.spec import Arrays, Model
@@ -51,7 +51,7 @@ class Job:
     model: Model
     point: LoadPoint
     shared_memory: SharedMemory
-    data: LoadData
+    data: InputData
     request_s: float = 0.0
     """Seconds that one request takes on an idle server; 0 if unknown."""
     check: AnswerCheck | None = None

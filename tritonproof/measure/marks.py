@@ -51,7 +51,7 @@ def marks_where(*possible: tuple[str, bool, str]) -> list[Mark]:
 
 
 def marks_of(
-    state: PointState, load: PointResult, plan: MeasuringPlan, *, finished: bool
+    state: PointState, result: PointResult, plan: MeasuringPlan, *, finished: bool
 ) -> tuple[Mark, ...]:
     """The marks of a point with this entry, which still lacks them."""
     side = state.current
@@ -59,7 +59,7 @@ def marks_of(
     # Triton sets the threads of a model's instances back to normal priority if it may (in its core, r24.10,
     # src/backend_model_instance.cc), and ONNX Runtime's workers, which stay low, starve: a niced run showed
     # 0.72 of the throughput in process.
-    nice = max(result.cpu.nice for result in side.passes)
+    nice = max(one_pass.cpu.nice for one_pass in side.passes)
     is_warm = all(map(point_state.is_stationary, state.sides))
     is_wide = finished and not stopping.is_narrow(side, plan)
     width = HALF_WIDTH.text(estimates.relative_half_width(point_state.target_estimate(side)))
@@ -67,16 +67,16 @@ def marks_of(
     marks = marks_where(
         ("unfinished", not finished, ""),
         ("damaged-passes", bool(side.damaged), f"{len(side.damaged)}, the last: {last_damage}"),
-        ("few-requests", load.requests < stopping.FEW_REQUESTS, f"{load.requests} in all"),
+        ("few-requests", result.requests < stopping.FEW_REQUESTS, f"{result.requests} in all"),
         ("niced", nice > 0, f"nice {nice}; Triton sets some of its own threads back to 0"),
         ("not-warm", not is_warm, ""),
         ("wide-interval", is_wide, f"± {width} in place of {target}, after {spent}"),
     )
-    if load.cpu is not None:
-        marks += marks_of_cpu(load.cpu, load.components_ms, load.concurrency)
-    if load.slip_ms is not None:
-        marks += marks_of_schedule(side.steady_passes, load.slip_ms, load.latency_ms["p50"])
-    return (*marks, *marks_of_gpu([result.gpu for result in side.passes if result.gpu is not None]))
+    if result.cpu is not None:
+        marks += marks_of_cpu(result.cpu, result.components_ms, result.concurrency)
+    if result.slip_ms is not None:
+        marks += marks_of_schedule(side.steady_passes, result.slip_ms, result.latency_ms["p50"])
+    return (*marks, *marks_of_gpu([one_pass.gpu for one_pass in side.passes if one_pass.gpu is not None]))
 
 
 def marks_of_cpu(use: CpuUse, components_ms: Mapping[str, float], concurrency: int) -> list[Mark]:

@@ -51,16 +51,16 @@ def outcomes(states: Sequence[PointState], plan: MeasuringPlan) -> Mapping[LoadP
 def measurement_of(state: PointState, plan: MeasuringPlan, *, finished: bool = True) -> Measurement:
     """The record's entry of a point with at least two passes, marked as unfinished unless `finished`."""
     side, point, data = state.current, state.point, state.current.job.data
-    results, passes = side.passes, side.steady_passes
+    pass_results, passes = side.passes, side.steady_passes
     latency_ms = estimates.latency_estimates(passes)
     latencies_ms = estimates.pooled_ms(passes)
     throughput_per_s = estimates.estimate(passes, estimates.throughput, scale=point.batch)
     slips_ms = [steady.slips_ms for steady in passes if steady.slips_ms is not None]
-    load = PointResult(
+    result = PointResult(
         **point._asdict(),
         throughput_per_s=throughput_per_s,
         latency_ms=latency_ms,
-        components_ms=components(results, latency_ms["avg"]),
+        components_ms=components(pass_results, latency_ms["avg"]),
         passes=tuple(
             Pass(
                 requests=len(steady.latencies_ms),
@@ -74,8 +74,8 @@ def measurement_of(state: PointState, plan: MeasuringPlan, *, finished: bool = T
         duration_s=round(sum(steady.duration_s for steady in passes), 3),
         warm_up_s=point_state.warm_up_s(side),
         slip_ms=float(np.percentile(np.concatenate(slips_ms), 99)) if slips_ms else None,
-        cpu=cpu_use([result.cpu for result in results], machine.cores()),
-        gpu=gpu_use([result.gpu for result in results if result.gpu is not None], throughput_per_s.value),
+        cpu=cpu_use([one.cpu for one in pass_results], machine.cores()),
+        gpu=gpu_use([one.gpu for one in pass_results if one.gpu is not None], throughput_per_s.value),
         comparison=point_state.compare(state),
         certified={
             f"p{percent:g}": estimates.certified(latencies_ms, percent) for percent in estimates.CERTIFIABLE
@@ -83,8 +83,8 @@ def measurement_of(state: PointState, plan: MeasuringPlan, *, finished: bool = T
         samples=data.count(point.batch) + sum(len(other.ids) for other in data.other_shapes_for(point.batch)),
         answers=summed(side.verified),
     )
-    load = structs.replace(load, marks=marks_of(state, load, plan, finished=finished))
-    return Measurement(load, (latencies_ms / 1e3).tolist())
+    result = structs.replace(result, marks=marks_of(state, result, plan, finished=finished))
+    return Measurement(result, (latencies_ms / 1e3).tolist())
 
 
 def summed(results: Sequence[VerifiedAnswers]) -> VerifiedAnswers | None:

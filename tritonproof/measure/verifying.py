@@ -15,8 +15,8 @@ import numpy as np
 from tritonproof.accuracy.expected import Answer, expect
 from tritonproof.accuracy.limits import AnswerLimits, inferred_limits
 from tritonproof.accuracy.sameness import compare
+from tritonproof.measure.input_data import InputData
 from tritonproof.measure.job import AnswerCheck, Job, Oracle, PassResult, RunPass
-from tritonproof.measure.load_data import LoadData
 from tritonproof.measure.requests import ask_samples
 from tritonproof.record.schema import LoadPoint, VerifiedAnswers
 from tritonproof.spec import Case
@@ -30,7 +30,7 @@ _MAX_BYTES = 256 << 20
 
 
 def make_answer_check(
-    case: Case, data: LoadData, oracle: Oracle, batch: int, limits: AnswerLimits
+    case: Case, data: InputData, oracle: Oracle, batch: int, limits: AnswerLimits
 ) -> AnswerCheck:
     """The check against the oracle's answers to the load data, in batches of `batch` rows."""
     row_bytes = sum(tensor.row_bytes for tensor in (*case.model.inputs, *case.model.outputs))

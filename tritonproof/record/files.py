@@ -169,10 +169,10 @@ def _problems(record: Record) -> _Problems:
         yield "case", "its name is longer than a file's may be"
     if record.case.precision == "" and not record.build.as_is:
         yield "case.precision", "it is empty, although the model was converted"
-    if len({load.point for load in record.loads}) < len(record.loads):
-        yield "loads", "a load point is there twice"
+    if len({result.point for result in record.points}) < len(record.points):
+        yield "points", "a load point is there twice"
     search = record.search
-    if search is not None and search.percentile not in search.load.latency_ms:
+    if search is not None and search.percentile not in search.result.latency_ms:
         yield "search.percentile", "the load point has no latency of that name"
     for key, part in _parts(record, ""):
         if isinstance(part, schema.Estimate):
@@ -180,7 +180,7 @@ def _problems(record: Record) -> _Problems:
         elif isinstance(part, schema.Accuracy):
             yield from _accuracy_problems(part, key)
         elif isinstance(part, schema.PointResult):
-            yield from _load_problems(part, key)
+            yield from _point_problems(part, key)
 
 
 def _parts(value: Any, key: str) -> Iterator[tuple[str, Struct]]:
@@ -211,16 +211,16 @@ def _accuracy_problems(ledger: schema.Accuracy, key: str) -> _Problems:
         yield f"{key}.samples", "there are scores, and none of a sample"
 
 
-def _load_problems(load: schema.PointResult, key: str) -> _Problems:
-    if not {"avg", "p99"} <= load.latency_ms.keys():
+def _point_problems(result: schema.PointResult, key: str) -> _Problems:
+    if not {"avg", "p99"} <= result.latency_ms.keys():
         yield f"{key}.latency_ms", "avg or p99 is missing"
-    if any("avg" not in one_pass.latency_ms for one_pass in load.passes):
+    if any("avg" not in one_pass.latency_ms for one_pass in result.passes):
         yield f"{key}.passes", "a latency_ms has no avg"
-    if load.components_ms and not load.components_ms.keys() >= {*schema.COMPONENTS}:
+    if result.components_ms and not result.components_ms.keys() >= {*schema.COMPONENTS}:
         yield f"{key}.components_ms", "one is missing"
-    if load.budget is not None and load.budget.percentile not in load.latency_ms:
+    if result.budget is not None and result.budget.percentile not in result.latency_ms:
         yield f"{key}.budget.percentile", "the load point has no latency of that name"
-    if len({load.concurrency == 0, load.request_rate_per_s is not None, load.arrivals is not None}) > 1:
+    if len({result.concurrency == 0, result.request_rate_per_s is not None, result.arrivals is not None}) > 1:
         yield f"{key}.arrivals", "a load point has either requests in flight, or a rate and its arrivals"
 
 

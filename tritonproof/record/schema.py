@@ -210,7 +210,7 @@ class ServedSide(Struct, frozen=True):
 
     @property
     def ready_s(self) -> float | None:
-        """Seconds from loading the model to its first answer, the fastest of all loads."""
+        """Seconds from loading the model to its first answer, the fastest of all loadings."""
         return min(self.loadings_s, default=None)
 
     @property
@@ -221,7 +221,7 @@ class ServedSide(Struct, frozen=True):
 
 class BaselineComparison(Struct, frozen=True):
     """A model of a repository compared with the one that it is to replace, or with itself on another Triton:
-    the differences other than answers (the gate `baseline`) and speed (the loads' `comparison`)."""
+    the differences other than answers (the gate `baseline`) and speed (the load points' `comparison`)."""
 
     baseline_name: Text
     """The other repository, or the other Triton."""
@@ -679,10 +679,10 @@ class PointResult(Struct, frozen=True):
         return LoadPoint(self.scenario, self.batch, self.concurrency, self.request_rate_per_s, self.arrivals)
 
 
-def best_of(loads: Sequence[PointResult]) -> PointResult | None:
+def best_of(points: Sequence[PointResult]) -> PointResult | None:
     """The point of the highest throughput, without those at a request rate, where the rate decides it."""
-    closed = [load for load in loads if load.request_rate_per_s is None]
-    return max(closed, key=lambda load: load.throughput_per_s.value, default=None)
+    closed = [result for result in points if result.request_rate_per_s is None]
+    return max(closed, key=lambda result: result.throughput_per_s.value, default=None)
 
 
 # --- results at the load points -----------------------------------------------------------------------------
@@ -740,7 +740,7 @@ class Search(Struct, frozen=True):
     budget_ms: Positive
     percentile: Name
     deployment: Deployment
-    load: PointResult
+    result: PointResult
     verdict: Verdict
     """passed: the percentile's whole interval keeps the budget; inconclusive: only its value does; failed: no
     configuration keeps it, and this one is nearest."""
@@ -813,7 +813,7 @@ class Soak(Struct, frozen=True):
     origin: Origin | None = None
 
 
-MeasuredLoad = PointResult | Soak
+MeasuredPoint = PointResult | Soak
 
 
 class Record(Struct, frozen=True):
@@ -830,7 +830,7 @@ class Record(Struct, frozen=True):
     """Why the task's metric was not measured; the ledger then has only what the framework's outputs tell."""
     gates: tuple[GateResult, ...] = ()
     starts: tuple[Start, ...] = ()
-    loads: Annotated[tuple[PointResult, ...], _MAX_ENTRIES, SPEED] = ()
+    points: Annotated[tuple[PointResult, ...], _MAX_ENTRIES, SPEED] = ()
     efficiency: Annotated[tuple[Efficiency, ...], SPEED] = ()
     """At the best load point of each scenario; for a micro model at the best of all."""
     search: Search | None = None
@@ -847,6 +847,6 @@ class Record(Struct, frozen=True):
     schema: Literal[1] = SCHEMA
 
     @property
-    def measured_loads(self) -> list[MeasuredLoad]:
+    def measured_points(self) -> list[MeasuredPoint]:
         """The load points, and the one of the soak."""
-        return [*self.loads, *([self.soak] if self.soak else [])]
+        return [*self.points, *([self.soak] if self.soak else [])]

@@ -33,17 +33,17 @@ that no figure of a wrong case gets here unseen."""
 
 def _rows(record: Publishable) -> list[dict[str, Any]]:
     case, rows = _case(record), []
-    for load in record.hidden:
-        figures = flat("", load)
+    for result in record.hidden:
+        figures = flat("", result)
         shown = {name: figures[name] for name in figures if name in _OF_HIDDEN or name.startswith("origin_")}
         rows.append(case | shown | {"why_no_speed": record.no_speed})
-    for load in record.loads:
-        row = case | flat("", load)
-        if (cost := cost_per_million(record, load)) is not None:
+    for result in record.points:
+        row = case | flat("", result)
+        if (cost := cost_per_million(record, result)) is not None:
             row |= {"price_per_hour": record.price_per_hour, "cost_per_million": cost.amount}
             row["cost_of"] = cost.of_what
         for in_process in record.efficiency:
-            if in_process.point == load.point:
+            if in_process.point == result.point:
                 row |= flat("efficiency", in_process) | {"fraction_of_peak": fraction_of_peak(in_process)}
         rows.append(row)
     return rows
@@ -74,11 +74,11 @@ def bencher(records: Sequence[Publishable]) -> dict[str, Any]:
         measured = record.accuracy.scores if record.accuracy and main_score(record) else ()
         scores = {score.metric.replace(" ", "_"): {"value": _served(score)} for score in measured}
         benchmarks |= {schema.case_id(record.case): scores} if scores else {}
-        for name, load in _points(record):
+        for name, result in _points(record):
             benchmarks[name] = {
-                "throughput": _metric(load.throughput_per_s),
-                "latency": _metric(load.latency_ms["avg"], scale=1e6),
-                "latency_p99_ms": _metric(load.latency_ms["p99"]),
+                "throughput": _metric(result.throughput_per_s),
+                "latency": _metric(result.latency_ms["avg"], scale=1e6),
+                "latency_p99_ms": _metric(result.latency_ms["p99"]),
             }
     return benchmarks
 
@@ -94,12 +94,12 @@ def github_action(records: Sequence[Publishable], better: str) -> list[dict[str,
         if score is not None and score.better == better:
             name, unit = f"{schema.case_id(record.case)} {score.metric}", "%" if is_bigger else "error"
             entries.append({"name": name, "unit": unit, "value": _served(score)})
-    for name, load in _points(*records):
-        estimate = load.throughput_per_s if is_bigger else load.latency_ms["p99"]
+    for name, result in _points(*records):
+        estimate = result.throughput_per_s if is_bigger else result.latency_ms["p99"]
         span = f"{estimate.low:g} {'or more' if estimate.open_above else f'to {estimate.high:g}'}"
         name, unit = (name, "inferences/s") if is_bigger else (f"{name} p99", "ms")
         entry = {"name": name, "unit": unit, "value": estimate.value, "range": span}
-        remark = "; ".join(mark.text for mark in load.marks)
+        remark = "; ".join(mark.text for mark in result.marks)
         entries.append(entry | ({"extra": remark} if remark else {}))
     return entries
 
@@ -114,9 +114,9 @@ FORMATS: Mapping[str, Callable[[Sequence[Publishable]], Any]] = {
 def _points(*records: Publishable) -> list[tuple[str, schema.PointResult]]:
     """The load points by name: `cpu-resnet50-micro-onnx-fp32 offline b008-c001`."""
     return [
-        (f"{schema.case_id(record.case)} {load.scenario} {load.point}", load)
+        (f"{schema.case_id(record.case)} {result.scenario} {result.point}", result)
         for record in records
-        for load in record.loads
+        for result in record.points
     ]
 
 

@@ -93,9 +93,9 @@ def append(folder: Path, rows: Iterable[HistoryRow]) -> int:
 def rows_of(record: Publishable) -> list[HistoryRow]:
     """A row for each measurement that may be published and whose run is known."""
     measured: list[tuple[Any, Any, str, dict[str, Estimate]]] = []
-    for load in record.loads:
-        speeds = {"throughput_per_s": load.throughput_per_s, "latency_p99_ms": load.latency_ms["p99"]}
-        measured.append((load, "load", f"{load.scenario} {load.point}", speeds))
+    for result in record.points:
+        speeds = {"throughput_per_s": result.throughput_per_s, "latency_p99_ms": result.latency_ms["p99"]}
+        measured.append((result, "load", f"{result.scenario} {result.point}", speeds))
     ledger = None if record.accuracy_missing else record.accuracy
     for score in ledger.scores if ledger else ():
         name, served = "score" if score.better == "higher" else "error", score.served

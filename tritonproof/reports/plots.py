@@ -22,7 +22,7 @@ from tritonproof.record.schema import MARKS, Estimate, PointResult, Score
 from tritonproof.reports.text import phrases
 from tritonproof.reports.text.correctness import main_score, metric_text, tightest_limit, tightest_text
 from tritonproof.reports.text.publishable import Publishable, name_of
-from tritonproof.reports.text.speed import best_load
+from tritonproof.reports.text.speed import best_point
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -143,7 +143,7 @@ def accuracy_ledger(records: Sequence[Publishable]) -> Chart:
 
 def best_throughput(records: Sequence[Publishable]) -> Chart:
     """The highest throughput of each case that may show one, and its load point."""
-    if not any(record.loads for record in records):
+    if not any(record.points for record in records):
         raise NothingToShowError("No case has a throughput to show.")
     panels, gists, codes = [], [], []
     for model, group in phrases.grouped(records, lambda record: _model(record, records)).items():
@@ -151,7 +151,7 @@ def best_throughput(records: Sequence[Publishable]) -> Chart:
         for record in group:
             text = "no speed shown: not proven right" if record.hidden else "not measured"
             row = PanelRow(_short_name(record), {}, text)
-            if (best := best_load(record)) is not None:
+            if (best := best_point(record)) is not None:
                 marks = [code for code in _codes(best) if code != "few-requests"]  # that is of latencies
                 speed = best.throughput_per_s
                 figure = THROUGHPUT.text_with_half_width(speed, with_unit=False)
@@ -170,20 +170,20 @@ def throughput_latency(records: Sequence[Publishable]) -> Chart:
     search = record.search
     if record.no_speed:
         raise NothingToShowError(record.no_speed)
-    loads = [load for load in record.loads if load.scenario == "online"]
-    if len(loads) < 2:
+    points = [result for result in record.points if result.scenario == "online"]
+    if len(points) < 2:
         raise NothingToShowError("Fewer than two online load points have been measured: no curve.")
     percentile = search.percentile if search else "p99"
-    lines = phrases.grouped(sorted(loads, key=_load_size), _kind_of_load)
-    winner = search.load if search and search.verdict != "failed" and not record.no_winner else None
-    first, *_, last = (load for line in lines.values() for load in line)
+    lines = phrases.grouped(sorted(points, key=_load_level), _kind_of_point)
+    winner = search.result if search and search.verdict != "failed" and not record.no_winner else None
+    first, *_, last = (result for line in lines.values() for result in line)
     gist = "; ".join(
         f"{phrases.point_text(end)}: {THROUGHPUT.text(end.throughput_per_s.value)}, {percentile} "
         f"{LATENCY.text(end.latency_ms[percentile].value)}"
         for end in (first, last)
     )
-    notes = _notes(records, [code for load in loads for code in _codes(load)])
-    if any(load.latency_ms[percentile].open_above for load in loads):
+    notes = _notes(records, [code for result in points for code in _codes(result)])
+    if any(result.latency_ms[percentile].open_above for result in points):
         notes.append("Arrow: open above, the requests are too few for an upper end.")
     curve = Curve(percentile, lines, search.budget_ms if search else None, winner)
     return _chart("Latency over throughput, online", records, gist, curve, notes)
@@ -235,14 +235,14 @@ def _chart(
 
 
 def _notes(records: Sequence[Publishable], codes: Iterable[str]) -> list[str]:
-    levels = phrases.confidence_levels(load for record in records for load in record.loads)
+    levels = phrases.confidence_levels(result for record in records for result in record.points)
     hollow = "; ".join(MARKS.get(code, code) for code in dict.fromkeys(codes))
     return [f"Error bars: {levels} confidence intervals.", *([f"Hollow: {hollow}."] if hollow else [])]
 
 
-def _codes(load: PointResult) -> list[str]:
+def _codes(result: PointResult) -> list[str]:
     """The marks that make a point hollow; a wide interval is visible."""
-    return [mark.code for mark in load.marks if mark.code != "wide-interval"]
+    return [mark.code for mark in result.marks if mark.code != "wide-interval"]
 
 
 def _gist(title: str, rows: Sequence[PanelRow], name: str, quantity: Quantity) -> str:
@@ -256,13 +256,13 @@ def _gist(title: str, rows: Sequence[PanelRow], name: str, quantity: Quantity) -
     return f"{title}: {low} ({ranked[0][1]}) to {high} ({ranked[-1][1]})"
 
 
-def _kind_of_load(load: PointResult) -> str:
-    swept = "concurrency" if load.request_rate_per_s is None else f"{load.arrivals} rate"
-    return swept if load.batch == 1 else f"{swept}, client batch {load.batch}"
+def _kind_of_point(result: PointResult) -> str:
+    swept = "concurrency" if result.request_rate_per_s is None else f"{result.arrivals} rate"
+    return swept if result.batch == 1 else f"{swept}, client batch {result.batch}"
 
 
-def _load_size(load: PointResult) -> float:
-    return load.request_rate_per_s if load.request_rate_per_s is not None else load.concurrency
+def _load_level(result: PointResult) -> float:
+    return result.request_rate_per_s if result.request_rate_per_s is not None else result.concurrency
 
 
 def _short_name(record: Publishable) -> str:
@@ -389,16 +389,18 @@ def _draw_curve(axes: "Axes", curve: Curve) -> None:
     paper, ink = rcParams["figure.facecolor"], rcParams["text.color"]
     for number, (name, line) in enumerate(curve.lines.items()):
         colour, marker, dashes = f"C{number % 5}", "os^Dv"[number % 5], ["-", "--", "-.", ":"][number % 4]
-        positions = [(load.throughput_per_s.value, load.latency_ms[curve.latency].value) for load in line]
+        positions = [
+            (result.throughput_per_s.value, result.latency_ms[curve.latency].value) for result in line
+        ]
         axes.plot(*zip(*positions, strict=True), dashes, marker=marker, color=colour, label=visible(name))
-        for load, position in zip(line, positions, strict=True):
-            latency, fill = load.latency_ms[curve.latency], paper if _codes(load) else colour
-            reach = (_reach(latency), _reach(load.throughput_per_s))
+        for result, position in zip(line, positions, strict=True):
+            latency, fill = result.latency_ms[curve.latency], paper if _codes(result) else colour
+            reach = (_reach(latency), _reach(result.throughput_per_s))
             axes.errorbar(*position, *reach, marker=marker, color=colour, markerfacecolor=fill, elinewidth=1)
             if latency.open_above:
                 axes.plot(position[0], latency.high, marker=CARETUPBASE, color=colour)
             if len(line) <= 12:  # more labels would overlap
-                size = f"{_load_size(load):g}"
+                size = f"{_load_level(result):g}"
                 axes.annotate(size, position, (6, -10), textcoords="offset points", color=colour, size=7.5)
     if (winner := curve.winner) is not None:
         position = (winner.throughput_per_s.value, winner.latency_ms[curve.latency].value)

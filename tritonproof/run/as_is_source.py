@@ -14,8 +14,8 @@ from tritonproof.base.errors import AccuracyError, NotAvailableError
 from tritonproof.build.builds import CONFIG, BuiltModel
 from tritonproof.build.configuration import config_text
 from tritonproof.host.scratch import scratch_folder
+from tritonproof.measure.input_data import InputData, remaining_data
 from tritonproof.measure.job import Oracle
-from tritonproof.measure.load_data import LoadData, remaining_data
 from tritonproof.record.schema import Deployment, Scenario, Start
 from tritonproof.run.context import CaseContext
 from tritonproof.run.first_request import FirstRequest, send_first_request
@@ -86,7 +86,7 @@ class AsIsSource:
         unknown = self.loaded.called or self.unreported
         return bool(unknown) or model_from_config.batches_dynamically(self.loaded.config)
 
-    def remaining_data(self) -> Iterator[LoadData]:
+    def remaining_data(self) -> Iterator[InputData]:
         return remaining_data(self.case.model, self.samples)
 
     def ask_alone(self, inputs: Arrays) -> Arrays:
@@ -113,8 +113,8 @@ class AsIsSource:
         model = self.case.model
         if model.exchange != "single":
             how = "keeps state" if model.exchange == "sequence" else "may answer a request more than once"
-            load = "test_conversation proves it, load on it is not measured"
-            raise NotAvailableError(f"{model.name} {how}: {load}")
+            result = "test_conversation proves it, load on it is not measured"
+            raise NotAvailableError(f"{model.name} {how}: {result}")
 
 
 @contextlib.contextmanager

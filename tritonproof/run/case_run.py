@@ -113,7 +113,7 @@ class CaseRun(CaseContext):
     def job(self, point: LoadPoint, request_s: float, check: AnswerCheck) -> Job:
         """The load generator's work at a point of the case, as it is loaded now."""
         server, memory, model = self.server, self.settings.shared_memory, self.case.model
-        data = self.loader.load_data.below(server.scratch)
+        data = self.loader.input_data.below(server.scratch)
         return Job(server, server.name_of(self.case), model, point, memory, data, request_s, check)
 
     def points(self, scenario: Scenario) -> list[LoadPoint]:

@@ -15,8 +15,8 @@ from tritonproof.gates.same_answers import compare_servers
 from tritonproof.gates.served import GateOutcome
 from tritonproof.measure import point_state
 from tritonproof.measure.comparison import ComparisonPlan
+from tritonproof.measure.input_data import remaining_data
 from tritonproof.measure.job import Job
-from tritonproof.measure.load_data import remaining_data
 from tritonproof.measure.usage import Usage, read_usage, watch
 from tritonproof.ratios import MAX_LOADINGS, loading_is_slower
 from tritonproof.record.schema import BaselineComparison, GateResult, ServedSide

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from tritonproof.build.builds import BuiltModel
+from tritonproof.measure.input_data import InputData
 from tritonproof.measure.job import Oracle
-from tritonproof.measure.load_data import LoadData
 from tritonproof.record.schema import Deployment, Scenario, Start
 from tritonproof.run.model_run import ModelRun, SuiteRun
 from tritonproof.serve.launch import serve
@@ -74,7 +74,7 @@ class Source(Protocol):
     def batches_dynamically(self, scenario: Scenario) -> bool:
         """Whether the server may join requests to a batch."""
 
-    def remaining_data(self) -> Iterable[LoadData]:
+    def remaining_data(self) -> Iterable[InputData]:
         """The samples beyond the load data that the gates ask for too."""
 
 

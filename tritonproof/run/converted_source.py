@@ -10,8 +10,8 @@ from tritonproof.build import baselines, in_process
 from tritonproof.build.builds import BuiltModel, in_use
 from tritonproof.host.scratch import scratch_folder
 from tritonproof.host.targets import runs_here
+from tritonproof.measure.input_data import InputData
 from tritonproof.measure.job import Oracle
-from tritonproof.measure.load_data import LoadData
 from tritonproof.record.quantities import DURATION, SIZE
 from tritonproof.record.schema import Deployment, Scenario, Start
 from tritonproof.run.context import CaseContext
@@ -92,7 +92,7 @@ class ConvertedSource:
     def batches_dynamically(self, scenario: Scenario) -> bool:
         return scenario == "online"
 
-    def remaining_data(self) -> Iterable[LoadData]:
+    def remaining_data(self) -> Iterable[InputData]:
         """None: the accuracy step sends every sample, and looks at every number."""
         return ()
 

@@ -96,7 +96,7 @@ class Correctness:
             server=server,
             name=server.name_of(case),
             model=case.model,
-            data=self.loader.load_data.below(server.scratch),
+            data=self.loader.input_data.below(server.scratch),
             max_batch_size=deployment.max_batch_size,
             limits=self.answer_limits,
             preferred=deployment.preferred_batch_sizes,
@@ -110,7 +110,7 @@ class Correctness:
     @shared_once
     def answer_check(self) -> AnswerCheck:
         """How the case's answers under load are checked."""
-        case, data = self.source.case, self.loader.load_data
+        case, data = self.source.case, self.loader.input_data
         limits, oracle = self.answer_limits, self.source.oracle
         samples = f"{len(data.ids)} samples {oracle.held_to}"
         self.context.say("compute the answers to expect under load", samples)

@@ -38,8 +38,8 @@ class ServedReference:
 def measure_efficiency(run: CaseRun) -> list[Efficiency]:
     """Measure the best point of each scenario (of a micro model, the best of all) beside the same artifact in
     process, and the best of all beside the model's reference format. The case stays loaded for the last."""
-    best_loads = best_points.best_points(run.case, known_loads(run))
-    loaded = run.loader.load(best_loads[0].scenario)
+    best_results = best_points.best_points(run.case, known_points(run))
+    loaded = run.loader.load(best_results[0].scenario)
     if run.server.spec.is_remote:
         what = "the artifact in process must run on the server's machine, and this server is remote"
         raise NotAvailableError(what, where=f"--triton {run.server.spec}", fix="run the suite there")
@@ -57,25 +57,25 @@ def measure_efficiency(run: CaseRun) -> list[Efficiency]:
             reference = reference_for(run, stack if run.case.target.device == "cuda" else None)
             operations = run.model_run.operations
             worker.wait_ready()
-        overall = best_of(best_loads)
+        overall = best_of(best_results)
         return [
             _measure(run, best, worker, operations, reference if best is overall else None)
-            for best in best_loads
+            for best in best_results
         ]
 
 
-def known_loads(run: CaseRun) -> Sequence[PointResult]:
+def known_points(run: CaseRun) -> Sequence[PointResult]:
     """The load points measured so far, else those on record for this machine, build and settings. Raises
     NotAvailableError if an answer was wrong."""
     known = [outcome for outcomes in run.results.sweeps.values() for outcome in outcomes.values()]
-    loads: Sequence[PointResult] = [outcome.result for outcome in known if isinstance(outcome, Measurement)]
-    if not loads:
+    points: Sequence[PointResult] = [outcome.result for outcome in known if isinstance(outcome, Measurement)]
+    if not points:
         record = record_file.read_stored(files.path_of(run.case.key, run.settings.results))
-        loads = best_points.loads_of(record, run.stamp, run.build.digest, run.deployment)
-    if any(load.answers is not None and load.answers.wrong for load in loads):
+        points = best_points.points_of(record, run.stamp, run.build.digest, run.deployment)
+    if any(result.answers is not None and result.answers.wrong for result in points):
         what = "the fastest load point is not known: answers under load were wrong"
         raise NotAvailableError(what, where=run.case, fix="see the failed load tests of this case")
-    return loads
+    return points
 
 
 def _measure(
@@ -134,7 +134,8 @@ def _served_reference(run: CaseRun, case: Case, keeper: contextlib.ExitStack) ->
     deployment = deployment_of(case, run.settings)
     build = builds.find(case, run.model_run.weights, deployment, run.settings.model_repos)
     record = record_file.read_stored(files.path_of(case.key, run.settings.results))
-    best = None if build is None else best_points.reference_load(record, run.stamp, build.digest, deployment)
+    digest = "" if build is None else build.digest
+    best = best_points.reference_best(record, run.stamp, digest, deployment)
     if build is None or best is None:
         run.progress.note(
             f"{run.case.model.name}: no format is compared with its reference {case}, which has no load "

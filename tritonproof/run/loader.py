@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from tritonproof.base.errors import NotAvailableError
 from tritonproof.frameworks import pytorch
-from tritonproof.measure.load_data import LoadData, input_data
+from tritonproof.measure.input_data import InputData, input_data
 from tritonproof.record import schema
 from tritonproof.record.schema import Deployment, Scenario
 from tritonproof.run.context import CaseContext, Source
@@ -45,7 +45,7 @@ class Loader:
         return serving_of(self.source.server, backend, shared_memory) if backend else None
 
     @once
-    def load_data(self) -> LoadData:
+    def input_data(self) -> InputData:
         source = self.source
         data = input_data(source.case.model, source.samples, source.server.scratch)
         return self.context.enter_context(data)

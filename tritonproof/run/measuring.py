@@ -42,7 +42,7 @@ def ready(run: CaseRun, points: Mapping[LoadPoint, float] | Sequence[LoadPoint])
         yield [run.job(point, points[point], check) for point in points]
 
 
-def measure(run: CaseRun, point: LoadPoint, save: Save = lambda _loads: None) -> Measurement:
+def measure(run: CaseRun, point: LoadPoint, save: Save = lambda _results: None) -> Measurement:
     """Measure a load point; the first call, all of its scenario, in turns. `save` gets those known so far."""
     if point.batch > run.deployment.max_batch_size:
         raise NotAvailableError(
@@ -91,9 +91,9 @@ def _audited(
     for job in jobs:
         measured = found[job.point]
         if isinstance(measured, Measurement):
-            load = with_cache_audit(job, measured.result) if measured.result is best else measured.result
-            load = structs.replace(load, composing=composing.of(job.name, job.point))
-            audited[job.point] = dataclasses.replace(measured, result=load)
+            result = with_cache_audit(job, measured.result) if measured.result is best else measured.result
+            result = structs.replace(result, composing=composing.of(job.name, job.point))
+            audited[job.point] = dataclasses.replace(measured, result=result)
     return audited
 
 

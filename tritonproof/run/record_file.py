@@ -99,7 +99,7 @@ def _joinable(stored: Record | None, fresh: Record) -> Record:
 
 
 _PLACES: Mapping[str, Callable[[Any], Any]] = {
-    "loads": lambda load: load.point,
+    "points": lambda result: result.point,
     "starts": lambda start: start.scenario,
     "gates": lambda gate: gate.gate,
     "failures": lambda failure: failure.test,

@@ -343,7 +343,7 @@ def summarise(result: Result, goal: Goal, plan: MeasuringPlan, duration_s: float
         budget_ms=goal.latency_budget_ms,
         percentile=f"p{goal.percent}",
         deployment=result.winner.operating_point.candidate.deployment,
-        load=measurement_of(result.winner.state, plan).result,
+        result=measurement_of(result.winner.state, plan).result,
         verdict=result.winner.verdict,
         lead=result.lead,
         configurations=result.configurations,

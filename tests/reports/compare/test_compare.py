@@ -25,7 +25,7 @@ def passes(speed: float, *, spread: float = 0.01) -> tuple[schema.Pass, ...]:
 
 def point(size: int = 8, speed: float = 1000, **changes: Any) -> PointResult:
     fields = {"passes": passes(speed)} | changes
-    return sample.load("offline", size, speed, **fields)
+    return sample.measured("offline", size, speed, **fields)
 
 
 def with_machine(one: Record, **changes: Any) -> Record:
@@ -93,8 +93,8 @@ def test_only_differing_settings_are_listed(changed: Any) -> None:
 def test_speed_difference_needs_interval_excluding_one(
     speed: float, spread: float, verdict: str, changed: Any
 ) -> None:
-    after = sample.record(loads=(point(speed=speed, passes=passes(speed, spread=spread)),))
-    (point_change,) = changed(sample.record(loads=(point(),)), after).points
+    after = sample.record(points=(point(speed=speed, passes=passes(speed, spread=spread)),))
+    (point_change,) = changed(sample.record(points=(point(),)), after).points
     assert point_change.ratio.value == pytest.approx(speed / 1000, abs=0.02)
     assert point_change.verdict == verdict
 
@@ -103,9 +103,9 @@ def test_marginal_slowdown_is_inconclusive_among_forty_points(changed: Any) -> N
     """About 3 % slower with an interval just below 1: shown as the only point, not among forty."""
     alike = tuple(point(batch=size) for size in range(9, 48))
     slow = point(speed=970, passes=passes(970, spread=0.015))
-    (alone,) = changed(sample.record(loads=(point(),)), sample.record(loads=(slow,))).points
+    (alone,) = changed(sample.record(points=(point(),)), sample.record(points=(slow,))).points
     among, *others = changed(
-        sample.record(loads=(point(), *alike)), sample.record(loads=(slow, *alike))
+        sample.record(points=(point(), *alike)), sample.record(points=(slow, *alike))
     ).points
     assert (alone.verdict, among.verdict) == ("failed", "inconclusive")
     assert alone.ratio == among.ratio
@@ -121,7 +121,7 @@ def test_speed_at_a_rate_is_inverse_latency(changed: Any) -> None:
             for n, measured in enumerate(passes(50))
         ]
         at_rate = {"request_rate_per_s": 50.0, "arrivals": "poisson"}
-        return sample.record(loads=(sample.load("online", 0, 50, passes=tuple(parts), **at_rate),))
+        return sample.record(points=(sample.measured("online", 0, 50, passes=tuple(parts), **at_rate),))
 
     (measured,) = changed(rated(2.0), rated(4.0)).points
     assert (measured.ratio.value, measured.verdict) == (pytest.approx(0.5), "failed")
@@ -129,7 +129,7 @@ def test_speed_at_a_rate_is_inverse_latency(changed: Any) -> None:
 
 def test_single_pass_has_no_interval_or_verdict(changed: Any) -> None:
     single = point(passes=(sample.one_pass(500),))
-    (point_change,) = changed(sample.record(loads=(point(),)), sample.record(loads=(single,))).points
+    (point_change,) = changed(sample.record(points=(point(),)), sample.record(points=(single,))).points
     assert (point_change.ratio, point_change.verdict) == (None, "inconclusive")
 
 
@@ -263,7 +263,7 @@ RIGHT, WRONG = [1.0] * 500, [0.0] * 50 + [1.0] * 450
 
 def at(speed: float, **changes: Any) -> Record:
     """The record of a case with one load point of this speed."""
-    return structs.replace(sample.record(), loads=(point(speed=speed),), **changes)
+    return structs.replace(sample.record(), points=(point(speed=speed),), **changes)
 
 
 def status_of(tmp_path: Path, before: Record, after: Record, *options: str) -> int:
@@ -286,7 +286,7 @@ def status_of(tmp_path: Path, before: Record, after: Record, *options: str) -> i
         (at(1000), at(1000, accuracy=sample.failed_accuracy()), WORSE, 12),
         (at(1000, accuracy=sample.failed_accuracy()), at(1000), WORSE, 4),
         (at(1000), with_machine(at(1000), cores=64), WORSE, 4),
-        (at(1000), structs.replace(at(1000), loads=(point(16),)), WORSE, 4),
+        (at(1000), structs.replace(at(1000), points=(point(16),)), WORSE, 4),
         (at(1000), with_machine(at(1000), gpu_driver="999.1"), WORSE, 0),
         (at(1000), with_machine(at(900), gpu_uuids=("GPU-2",)), WORSE, 10),
     ],
@@ -299,7 +299,7 @@ def test_exit_status_reports_worse_results(
 
 @pytest.mark.parametrize(
     ("after", "scores", "status"),
-    [(at(900), WRONG, 12), (structs.replace(at(1000), loads=()), RIGHT, 0)],
+    [(at(900), WRONG, 12), (structs.replace(at(1000), points=()), RIGHT, 0)],
     ids=["worse and slower", "samples alone"],
 )
 def test_worse_accuracy_precedes_other_statuses(

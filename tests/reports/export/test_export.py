@@ -16,17 +16,17 @@ def test_load_point_has_one_name_in_tests_and_records() -> None:
 
 def test_figures_are_named_by_the_fields_that_lead_to_them() -> None:
     search = examples.search(
-        load=examples.complete().loads[0], accuracy=examples.accuracy(examples.score(), ERROR)
+        result=examples.complete().points[0], accuracy=examples.accuracy(examples.score(), ERROR)
     )
     wanted = {
         "search_budget_ms": 10.0,
         "search_deployment_preferred_batch_sizes": "64 128",
-        "search_load_passes": 3,
-        "search_load_marks": "damaged-passes",
-        "search_load_throughput_per_s": 1573.6,
-        "search_load_gpu_power_w": 240.0,
-        "search_load_comparison_p99_ratio_high": 1.3,
-        "search_load_composing_tokens_queue_ms": 0.5,
+        "search_result_passes": 3,
+        "search_result_marks": "damaged-passes",
+        "search_result_throughput_per_s": 1573.6,
+        "search_result_gpu_power_w": 240.0,
+        "search_result_comparison_p99_ratio_high": 1.3,
+        "search_result_composing_tokens_queue_ms": 0.5,
         "search_accuracy_scores_top-1_limits_1_value": 0.959,
         "search_accuracy_scores_mel_MSE_served": 6e-13,
         "search_accuracy_disagreements_0_count": 1,
@@ -38,8 +38,10 @@ def test_figures_are_named_by_the_fields_that_lead_to_them() -> None:
 
 def test_bounds_are_left_out_where_they_may_not_be_shown() -> None:
     wide, open_above = Estimate(2.0, 1.0, 3.0), Estimate(2.0, 1.0, 3.0, open_above=True)
-    load = examples.load("offline", 8, 9.0, repeated_speed=wide, latency_ms={"avg": wide, "p99": open_above})
-    figures = flat("", load)
+    result = examples.measured(
+        "offline", 8, 9.0, repeated_speed=wide, latency_ms={"avg": wide, "p99": open_above}
+    )
+    figures = flat("", result)
     assert not [name for name in figures if name.startswith("repeated_speed")]
     assert [figures[f"latency_ms_avg{end}"] for end in ("", "_low", "_high")] == [2.0, 1.0, 3.0]
     assert "latency_ms_p99_low" in figures

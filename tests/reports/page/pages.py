@@ -15,7 +15,7 @@ def page_of(results: Path, *records: Record) -> str:
 
 def unmeasured(**changes: object) -> Record:
     """A case without load points, so that nothing is drawn."""
-    return examples.record(loads=(), **changes)
+    return examples.record(points=(), **changes)
 
 
 def words(html: str) -> str:

@@ -39,7 +39,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> str:
         examples.record(
             case=CaseKey("cpu", "nnunet", "ts-trace", None, "fp32"),
             build=examples.random_weights().build,
-            loads=(examples.load("offline", 1, 9.5),),
+            points=(examples.measured("offline", 1, 9.5),),
         ),
     ]
     folder = tmp_path_factory.mktemp("page")

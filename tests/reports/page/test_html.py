@@ -36,7 +36,7 @@ def test_page_may_load_nothing_and_run_only_its_own_script(tmp_path: Path) -> No
 
 
 def test_text_from_files_is_escaped(tmp_path: Path) -> None:
-    load = examples.load("offline", 1, 100.0, marks=(Mark("cpu-shared", EVIL), Mark(EVIL, EVIL)))
+    result = examples.measured("offline", 1, 100.0, marks=(Mark("cpu-shared", EVIL), Mark(EVIL, EVIL)))
     machine = structs.replace(
         examples.record().machine, cpu=EVIL, gpu=EVIL, system=EVIL, versions={EVIL: EVIL}
     )
@@ -44,7 +44,7 @@ def test_text_from_files_is_escaped(tmp_path: Path) -> None:
         machine=machine,
         build=structs.replace(examples.record().build, weights=EVIL, format=EVIL, library=EVIL),
         accuracy=examples.accuracy(examples.score(metric=EVIL), samples=2),
-        loads=(load,),
+        points=(result,),
     )
     sample = Sample(EVIL, EVIL, (Part("text", EVIL, EVIL), Part("image", EVIL, f'"{EVIL}')))
     sample_scores = SampleScores(record.case, record.build.digest, (EVIL, "b"), {}, (sample,))
@@ -71,7 +71,7 @@ def test_command_writes_selected_cases(tmp_path: Path, reports: Reports) -> None
 
 
 FAILED = structs.replace(FAST, accuracy=examples.failed_accuracy())
-UNMEASURED = structs.replace(ONNX, loads=(), efficiency=())
+UNMEASURED = structs.replace(ONNX, points=(), efficiency=())
 ONNX_ALONE, FAST_ALONE = (structs.replace(record, efficiency=()) for record in (ONNX, FAST))
 
 DEPLOYED: dict[str, tuple[Sequence[Record], Sequence[Record]]] = {

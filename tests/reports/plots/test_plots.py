@@ -18,8 +18,8 @@ CURVE = "throughput-latency"
 def searched(**changes: object) -> Record:
     """A swept case with a search that found a point within its budget."""
     fields = {"budget_ms": 25.0, "percentile": "p95", "accuracy": examples.accuracy()}
-    load = examples.load("online", 48, 2750.0)
-    return examples.swept(search=examples.search(load=load, **(fields | changes)))
+    result = examples.measured("online", 48, 2750.0)
+    return examples.swept(search=examples.search(result=result, **(fields | changes)))
 
 
 def chart_of(name: str, *records: Record) -> plots.Chart:
@@ -56,9 +56,9 @@ def test_wrong_case_shows_accuracy_but_no_speed() -> None:
 def test_curve_joins_points_by_load() -> None:
     (points,) = curve_of(examples.swept()).lines.values()
     measured = {
-        load.concurrency: load.throughput_per_s
-        for load in examples.swept().loads
-        if load.scenario == "online"
+        result.concurrency: result.throughput_per_s
+        for result in examples.swept().points
+        if result.scenario == "online"
     }
     assert {point.concurrency: point.throughput_per_s for point in points} == measured
     assert [point.concurrency for point in points] == sorted(measured)
@@ -66,11 +66,11 @@ def test_curve_joins_points_by_load() -> None:
 
 def test_rates_and_client_batches_are_separate_lines() -> None:
     rates = tuple(
-        examples.load("online", 0, rate, request_rate_per_s=rate, arrivals="poisson")
+        examples.measured("online", 0, rate, request_rate_per_s=rate, arrivals="poisson")
         for rate in (500.0, 900.0)
     )
-    batches = tuple(examples.load("online", size, 900.0 + size, batch=4) for size in (8, 16))
-    lines = curve_of(examples.swept(loads=(*examples.swept().loads, *rates, *batches))).lines
+    batches = tuple(examples.measured("online", size, 900.0 + size, batch=4) for size in (8, 16))
+    lines = curve_of(examples.swept(points=(*examples.swept().points, *rates, *batches))).lines
     assert {name: len(points) for name, points in lines.items()} == {
         "concurrency": 6,
         "poisson rate": 2,
@@ -101,9 +101,9 @@ def test_search_winner_is_shown_only_if_proven(changes: dict[str, object], is_sh
 
 
 def test_marked_point_is_hollow_except_for_wide_interval() -> None:
-    first = examples.load("online", 1, 9.0, marks=(Mark("wide-interval", "wide"),))
-    second = examples.load("online", 2, 15.0, marks=(Mark("cpu-shared", "busy"),))
-    chart = chart_of(CURVE, examples.record(loads=(first, second)))
+    first = examples.measured("online", 1, 9.0, marks=(Mark("wide-interval", "wide"),))
+    second = examples.measured("online", 2, 15.0, marks=(Mark("cpu-shared", "busy"),))
+    chart = chart_of(CURVE, examples.record(points=(first, second)))
     assert [note for note in chart.notes if note.startswith("Hollow")] == [f"Hollow: {MARKS['cpu-shared']}."]
     assert plots.draw(chart, "light").count(b"fill: #ffffff; stroke") == 1
 

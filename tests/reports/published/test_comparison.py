@@ -22,10 +22,10 @@ from tritonproof.reports.text.publishable import publishable
 
 NATIVE = Serving("docker", "2.51.0", "onnxruntime", "system")
 ALIKE = "a40 resnet50 onnx trt fp16"
-load = examples.load
+measured = examples.measured
 
 
-def case_on(name: str, *loads: PointResult, **changes: Any) -> Record:
+def case_on(name: str, *points: PointResult, **changes: Any) -> Record:
     """A proven case; `name` is `target model format accelerator precision`, `-` for no accelerator."""
     target, model, format_, accelerator, precision = name.split()
     gpu = None if target == "cpu" else f"NVIDIA {target.upper()}"
@@ -33,7 +33,7 @@ def case_on(name: str, *loads: PointResult, **changes: Any) -> Record:
         "case": CaseKey(target, model, format_, None if accelerator == "-" else accelerator, precision),
         "machine": structs.replace(examples.record().machine, gpu=gpu),
         "serving": NATIVE,
-        "loads": loads or (load("offline", 8, 1000),),
+        "points": points or (measured("offline", 8, 1000),),
     }
     return examples.record(**(fields | changes))
 
@@ -70,15 +70,17 @@ def test_every_published_row_matches_one_case() -> None:
     ("measured", "values"),
     [
         (
-            load("online", 32, 6333.4, latency_ms=latencies(p99=29.434, avg=5.05)),
+            measured("online", 32, 6333.4, latency_ms=latencies(p99=29.434, avg=5.05)),
             [6333.4, 3166.7, 2.0, 29.434, 14.717, 2.0, 5.05, 10.1, 0.5],
         ),
         (
-            load("offline", 8, 1573.6, latency_ms=latencies(avg=5.078)),
+            measured("offline", 8, 1573.6, latency_ms=latencies(avg=5.078)),
             [1573.6, 1573.6, 1.0, None, 5.636, None, 5.078, 5.078, 1.0],
         ),
         (
-            load("offline", 8, 1573.6, latency_ms={"p99": Estimate(5.636, 2.8, 11.3)} | latencies(avg=5.078)),
+            measured(
+                "offline", 8, 1573.6, latency_ms={"p99": Estimate(5.636, 2.8, 11.3)} | latencies(avg=5.078)
+            ),
             [1573.6, 1573.6, 1.0, 5.636, 5.636, None, 5.078, 5.078, 1.0],
         ),
     ],
@@ -147,11 +149,11 @@ def test_different_settings_are_named_with_values(
     name: str, changes: dict[str, Any], found: list[str]
 ) -> None:
     """Offline, where the dynamic batcher is off."""
-    record = case_on(name, load("offline", 8, 100), **changes)
+    record = case_on(name, measured("offline", 8, 100), **changes)
     row = next(row for row in match_published(publishable(record)).rows if row["scenario"] == "offline")
     assert differences(record, row) == found
 
 
 def test_case_without_published_points_says_so() -> None:
-    (_, *blocks) = published_section(match_published(publishable(case_on(ALIKE, load("offline", 3, 10)))))
+    (_, *blocks) = published_section(match_published(publishable(case_on(ALIKE, measured("offline", 3, 10)))))
     assert blocks == ["No load point was both measured and published."]

@@ -53,14 +53,14 @@ def measured(rows: list[PublishedRow]) -> Record:
         deployment=Deployment(
             row["max_batch_size"], row["instances"], sizes, row["max_queue_delay_us"] or 0, False, True
         ),
-        loads=tuple(point(entry) for entry in reversed(rows)),
+        points=tuple(point(entry) for entry in reversed(rows)),
         **changes,
     )
 
 
 def point(row: PublishedRow) -> PointResult:
     names = ("p50", "p90", "p95", "p99", "avg")
-    return examples.load(
+    return examples.measured(
         row["scenario"],
         0,
         row["throughput_per_s"],

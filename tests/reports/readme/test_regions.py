@@ -219,7 +219,7 @@ def test_folder_of_pictures_is_kept(sync_page: Reports, written: Path, results: 
 def test_check_finds_outdated_picture(sync_page: Reports, written: Path) -> None:
     picture = written.parent / "plots" / "best-throughput-light.svg"
     text = picture.read_text()
-    others = examples.seen(examples.swept(loads=SWEPT.loads[:3]), RECORDS[1])
+    others = examples.seen(examples.swept(points=SWEPT.points[:3]), RECORDS[1])
     of_others = plots.draw(plots.best_throughput(others), "light").decode()
     for content in (None, of_others, text[:2000], "<svg/>"):
         picture.unlink()

@@ -27,8 +27,8 @@ def beside(wrong: str = "", *compared: dict[str, Any]) -> Record:
     """A model measured against another, with a load point for each comparison."""
     build = Build("0", "as it is", 0.0, 1.0, "As it is", "python", inputs={}, as_is=True)
     right = VerifiedAnswers(9, 0, 9, 0.1, held_to="alone")
-    loads = [
-        examples.load("offline", batch, 100.0, comparison=examples.comparison(**changes), answers=right)
+    points = [
+        examples.measured("offline", batch, 100.0, comparison=examples.comparison(**changes), answers=right)
         for batch, changes in enumerate(compared, 1)
     ]
     return examples.record(
@@ -36,7 +36,7 @@ def beside(wrong: str = "", *compared: dict[str, Any]) -> Record:
         conversion=None,
         accuracy=None,
         gates=(examples.gate("baseline", wrong),),
-        loads=tuple(loads),
+        points=tuple(points),
         against=BaselineComparison("/srv/models", SIDE, SIDE),
     )
 

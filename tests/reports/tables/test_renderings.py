@@ -36,7 +36,7 @@ RENDERINGS: dict[str, Callable[[Sequence[Block]], str]] = {
 # --- what a newcomer adds ----------------------------------------------------------------------------------
 
 
-class LoadWithCache(PointResult, frozen=True):
+class ResultWithCache(PointResult, frozen=True):
     """A load point with a new figure: a field ..."""
 
     cache_mib: float = 0.0
@@ -46,7 +46,7 @@ CACHE = Quantity("MiB", fixed(1), "lower")
 """... a quantity ..."""
 
 COLUMN: Column[points.Point] = Column(
-    "Cache (MiB)", lambda row: getattr(row.load, "cache_mib", None), CACHE, is_optional=True
+    "Cache (MiB)", lambda row: getattr(row.result, "cache_mib", None), CACHE, is_optional=True
 )
 """... and a column."""
 
@@ -54,13 +54,13 @@ COLUMN: Column[points.Point] = Column(
 @pytest.mark.parametrize("rendering", RENDERINGS)
 def test_new_figure_appears_in_every_rendering(rendering: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(points, "RESOURCES", (*points.RESOURCES, COLUMN))
-    load = LoadWithCache(**structs.asdict(examples.load("offline", 8, 1573.6)), cache_mib=712.34)
+    result = ResultWithCache(**structs.asdict(examples.measured("offline", 8, 1573.6)), cache_mib=712.34)
 
-    text = RENDERINGS[rendering](case_section(publishable(examples.record(loads=(load,)))))
+    text = RENDERINGS[rendering](case_section(publishable(examples.record(points=(result,)))))
 
     assert "Cache (MiB)" in text
     assert ("712.34" if rendering == "csv" else "712.3") in text
-    wrong = examples.record(loads=(load,), accuracy=examples.failed_accuracy())
+    wrong = examples.record(points=(result,), accuracy=examples.failed_accuracy())
     assert "712.3" not in RENDERINGS[rendering](case_section(publishable(wrong)))
 
 

@@ -31,8 +31,8 @@ def planted(**changes: object) -> Record:
     """A case whose only speeds are PER_S and MS."""
     latencies = {name: examples.estimate(MS) for name in ("avg", "p50", "p90", "p95", "p99")}
     compared = examples.comparison(ratio=Estimate(PER_S, PER_S, PER_S))
-    loads = [
-        examples.load(
+    points = [
+        examples.measured(
             scenario,
             size,
             PER_S,
@@ -48,10 +48,10 @@ def planted(**changes: object) -> Record:
     cost = examples.efficiency(
         served_per_s=speed, in_process_per_s=speed, ratio=Estimate(PER_S, PER_S, PER_S)
     )
-    search = examples.search(load=loads[0], lead=speed, accuracy=examples.failed_accuracy())
+    search = examples.search(result=points[0], lead=speed, accuracy=examples.failed_accuracy())
     soak = Soak("online", 1, 16, PER_S, 1000, 119, (), 0, (), Estimate(PER_S, PER_S, PER_S), PER_S)
     fields = {
-        "loads": tuple(loads),
+        "points": tuple(points),
         "efficiency": (cost,),
         "search": search,
         "soak": soak,

@@ -37,19 +37,19 @@ from tritonproof.reports.text.speed import search_paragraph
 
 def random_weights(**changes: Any) -> Record:
     """A case without a checkpoint, with the same speeds."""
-    return examples.random_weights(case=planted().case, loads=planted().loads, **changes)
+    return examples.random_weights(case=planted().case, points=planted().points, **changes)
 
 
 APART = Disagreement(("converted", "served"), 9, 9, 0, ("digit-0007",), 0.9, 0.99)
-WRONG_UNDER_LOAD = tuple(map(examples.wrong_under_load, planted().loads))
+WRONG_UNDER_LOAD = tuple(map(examples.wrong_under_load, planted().points))
 NOT_PROVEN: dict[str, Record] = {
     "below its floor": planted(accuracy=examples.failed_accuracy()),
     "no accuracy": planted(accuracy=None),
     "a ledger without a score": planted(accuracy=examples.accuracy(scores=())),
     "accuracy of no use": planted(accuracy_missing="no data set was given"),
     "not compared with the framework": planted(conversion=None),
-    "a wrong answer under load": planted(loads=WRONG_UNDER_LOAD),
-    "a wrong answer at one point": planted(loads=(*planted().loads[:-1], WRONG_UNDER_LOAD[-1])),
+    "a wrong answer under load": planted(points=WRONG_UNDER_LOAD),
+    "a wrong answer at one point": planted(points=(*planted().points[:-1], WRONG_UNDER_LOAD[-1])),
     "answers that depend on their neighbours": planted(
         gates=(examples.gate(fault="3 of 96 answers differ, the first to sample digit-0007"),)
     ),
@@ -64,8 +64,8 @@ NOT_PROVEN: dict[str, Record] = {
 
 def stored(record: Record, folder: Path) -> Path:
     """A results folder with the record; a folder beside it has a proven record of the same case."""
-    faster = [examples.load("offline", size, 100.0 * size) for size in (1, 8)]
-    files.write(examples.record(loads=faster), folder / "other" / f"{case_id(record.case)}.json")
+    faster = [examples.measured("offline", size, 100.0 * size) for size in (1, 8)]
+    files.write(examples.record(points=faster), folder / "other" / f"{case_id(record.case)}.json")
     return examples.store(folder / "results", record)
 
 
@@ -94,14 +94,14 @@ def with_ratios(low: float, high: float) -> Record:
     ratio = Estimate(2.1654, low, high)
     compared = examples.comparison(ratio=ratio)
     record = planted()
-    loads = tuple(
-        structs.replace(load, throughput_per_s=examples.estimate(4321.0), comparison=compared)
-        for load in record.loads
+    points = tuple(
+        structs.replace(result, throughput_per_s=examples.estimate(4321.0), comparison=compared)
+        for result in record.points
     )
     (cost,) = record.efficiency
     assert record.search is not None
-    search = structs.replace(record.search, lead=ratio, load=loads[0], accuracy=examples.accuracy())
-    return planted(loads=loads, efficiency=(structs.replace(cost, ratio=ratio),), search=search)
+    search = structs.replace(record.search, lead=ratio, result=points[0], accuracy=examples.accuracy())
+    return planted(points=points, efficiency=(structs.replace(cost, ratio=ratio),), search=search)
 
 
 @pytest.mark.parametrize("output", OUTPUTS)
@@ -125,9 +125,9 @@ def test_hidden_speed_states_reason_and_points(why: str) -> None:
     record = NOT_PROVEN[why]
     seen = publishable(record)
     assert seen.no_speed.startswith("No throughput is shown: ")
-    assert not seen.loads
+    assert not seen.points
     assert not seen.efficiency
-    assert [load.point for load in seen.hidden] == [load.point for load in record.loads]
+    assert [result.point for result in seen.hidden] == [result.point for result in record.points]
     assert not TRACE.findall(repr(seen))
 
 
@@ -137,7 +137,7 @@ def test_hidden_speed_states_reason_and_points(why: str) -> None:
 def test_right_case_is_shown_unchanged(one: Record) -> None:
     seen = publishable(one)
     assert (seen.no_speed, seen.no_winner, seen.hidden) == ("", "", ())
-    assert (seen.loads, seen.efficiency, seen.search) == (one.loads, one.efficiency, one.search)
+    assert (seen.points, seen.efficiency, seen.search) == (one.points, one.efficiency, one.search)
 
 
 def test_search_winner_is_judged_by_its_own_ledger() -> None:
@@ -162,14 +162,14 @@ def test_search_winner_is_hidden_by_failures_that_do_not_concern_settings_alone(
 
 
 def test_unproven_rate_of_a_search_is_in_no_figure() -> None:
-    load = examples.load("online", 0, 118.0, request_rate_per_s=118.0, arrivals="poisson")
-    unproven = publishable(examples.record(search=examples.search(load=load)))
+    result = examples.measured("online", 0, 118.0, request_rate_per_s=118.0, arrivals="poisson")
+    unproven = publishable(examples.record(search=examples.search(result=result)))
     assert unproven.search is not None
     assert "118" not in search_paragraph(unproven)
     assert not [name for name in flat("search", unproven.search) if name.endswith(("_per_s", "_ms_p99"))]
-    proven = publishable(examples.record(search=examples.search(load=load, accuracy=examples.accuracy())))
+    proven = publishable(examples.record(search=examples.search(result=result, accuracy=examples.accuracy())))
     assert proven.search is not None
-    assert flat("search", proven.search)["search_load_request_rate_per_s"] == 118.0
+    assert flat("search", proven.search)["search_result_request_rate_per_s"] == 118.0
 
 
 def test_winner_with_random_weights_relies_on_conversion() -> None:
@@ -184,9 +184,9 @@ def test_search_without_winner_shows_its_lowest_latency_alone() -> None:
     seen = publishable(planted(search=search))
     assert seen.no_winner == "", "there is none to prove"
     assert seen.search is not None
-    assert seen.search.load.latency_ms == search.load.latency_ms
-    assert all(math.isnan(each.throughput_per_s) for each in seen.search.load.passes)
-    assert math.isnan(seen.search.load.throughput_per_s.value)
+    assert seen.search.result.latency_ms == search.result.latency_ms
+    assert all(math.isnan(each.throughput_per_s) for each in seen.search.result.passes)
+    assert math.isnan(seen.search.result.throughput_per_s.value)
 
 
 @pytest.mark.parametrize(
@@ -211,8 +211,8 @@ ALONE = VerifiedAnswers(300, 0, 300, 0.5, held_to="alone")
 
 def as_is(answers: VerifiedAnswers | None = ALONE, **changes: Any) -> Record:
     """A record of a model served as it is, with one load point."""
-    load = examples.load("online", 16, 900.0, answers=answers)
-    plain = examples.record(loads=(load,), conversion=None, accuracy=None)
+    result = examples.measured("online", 16, 900.0, answers=answers)
+    plain = examples.record(points=(result,), conversion=None, accuracy=None)
     build = structs.replace(plain.build, as_is=True, requests_note="made up from the configuration")
     case = structs.replace(plain.case, format="asis", precision="", accelerator=None)
     return structs.replace(plain, build=build, case=case, **changes)
@@ -242,7 +242,7 @@ def test_speed_needs_load_answers_equal_to_lone_answers(answers: VerifiedAnswers
 @pytest.mark.parametrize("difference", ["", "request 2 got 3 answers, and 2 when it was asked again"])
 def test_differing_conversation_is_a_failure(difference: str) -> None:
     conversation = Conversation("decoupled", 4, 12, difference, not difference)
-    record = publishable(structs.replace(as_is(conversation=conversation), loads=()))
+    record = publishable(structs.replace(as_is(conversation=conversation), points=()))
 
     assert difference in as_markdown(case_section(record))
     assert "12 answers" in as_markdown(accuracy_blocks(record))

@@ -9,7 +9,14 @@ from msgspec import structs
 from tests import examples
 from tritonproof.record.schema import Estimate, Record, ReferenceComparison, Serving, case_id
 from tritonproof.reports.text.publishable import publishable
-from tritonproof.reports.text.speed import best_load, cost_per_million, lead_text, ranked, ranks, version_note
+from tritonproof.reports.text.speed import (
+    best_point,
+    cost_per_million,
+    lead_text,
+    ranked,
+    ranks,
+    version_note,
+)
 
 ONE = examples.efficiency()
 
@@ -86,12 +93,12 @@ def test_in_process_ratio_names_different_versions(record: Record, parts: tuple[
     assert all(part in version_note(record) for part in parts)
 
 
-POINT = examples.load("offline", 8, 1000.0)
+POINT = examples.measured("offline", 8, 1000.0)
 """At 3.6 per hour and 1000 inferences a second, a million cost 1."""
 
 
 def priced(price: float | None = 3.6, **changes: Any) -> Record:
-    return examples.record(loads=(POINT,), price_per_hour=price, **changes)
+    return examples.record(points=(POINT,), price_per_hour=price, **changes)
 
 
 SHARE = examples.score(served=0.8, limits=())
@@ -103,7 +110,7 @@ ERROR = examples.score(better="lower", served=0.012, limits=())
     [
         (priced(accuracy=examples.accuracy(SHARE)), (1.25, "correct inferences")),
         (priced(accuracy=examples.accuracy(ERROR)), (1.0, "inferences")),
-        (examples.random_weights(loads=(POINT,), price_per_hour=3.6), (1.0, "inferences")),
+        (examples.random_weights(points=(POINT,), price_per_hour=3.6), (1.0, "inferences")),
         (priced(None), None),
     ],
     ids=["a share", "an error", "random weights", "no price"],
@@ -115,11 +122,11 @@ def test_cost_is_per_correct_inference(record: Record, wanted: tuple[float, str]
 
 
 def test_best_point_is_one_at_a_rate_only_if_no_other_was_measured() -> None:
-    closed = examples.load("online", 16, 1000.0)
-    at_rate = examples.load("online", 0, 1200.0, request_rate_per_s=1200.0, arrivals="poisson")
+    closed = examples.measured("online", 16, 1000.0)
+    at_rate = examples.measured("online", 0, 1200.0, request_rate_per_s=1200.0, arrivals="poisson")
 
-    assert best_load(publishable(examples.record(loads=(at_rate, closed)))) == closed
-    assert best_load(publishable(examples.record(loads=(at_rate,)))) == at_rate
+    assert best_point(publishable(examples.record(points=(at_rate, closed)))) == closed
+    assert best_point(publishable(examples.record(points=(at_rate,)))) == at_rate
 
 
 def test_slower_winner_of_a_search_says_why_it_won() -> None:

@@ -44,7 +44,7 @@ def test_each_point_and_metric_is_a_row(tmp_path: Path) -> None:
         (ORIGIN.run, "node-7", ORIGIN.commit, "a40-resnet50-onnx-trt-fp16")
     }
     (first,) = [row for row in rows if row.at == "offline b001-c001"]
-    throughput = record.loads[0].throughput_per_s
+    throughput = record.points[0].throughput_per_s
     assert first.figures["throughput_per_s"] == (throughput.value, throughput.low, throughput.high)
     assert set(first.figures) == {"throughput_per_s", "latency_p99_ms"}
 

@@ -151,7 +151,8 @@ def compare(before: Source, after: Source, allowed_slowdown: float = 0.0) -> Cha
 
 def _case_change(before: StoredRecord, after: StoredRecord) -> CaseChange:
     first, second = (
-        {load.point: load for load in (*side.record.loads, *side.record.hidden)} for side in (before, after)
+        {result.point: result for result in (*side.record.points, *side.record.hidden)}
+        for side in (before, after)
     )
     may_show_speed = not (before.record.no_speed or after.record.no_speed)
     in_both = sorted(first.keys() & second.keys()) if may_show_speed else []
@@ -203,10 +204,10 @@ def _point_change(before: PointResult, after: PointResult) -> PointChange:
     )
 
 
-def _speeds(load: PointResult) -> list[float]:
+def _speeds(result: PointResult) -> list[float]:
     return [
-        ratios.speed_of_pass(one.throughput_per_s, one.latency_ms["avg"], load.request_rate_per_s)
-        for one in load.passes
+        ratios.speed_of_pass(one.throughput_per_s, one.latency_ms["avg"], result.request_rate_per_s)
+        for one in result.passes
     ]
 
 

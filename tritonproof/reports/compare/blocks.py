@@ -128,7 +128,7 @@ def _case_section(case: CaseChange, common: Sequence[Setting]) -> list[Block]:
     missing = [missing_score_reason(stored.record) for stored in (case.before, case.after)]
     scores = [_score_text(score, case) for score in case.scores]
     scores = scores or [f"Accuracy: A {missing[0]}, B {missing[1]}"]
-    before, after = (map(full_point_text, loads) for loads in (case.only_before, case.only_after))
+    before, after = (map(full_point_text, points) for points in (case.only_before, case.only_after))
     return [
         Heading(_case_name(case), 2),
         Bullets([*([f"Setup: {_settings_text(specific)}"] if specific else []), *scores]),
@@ -187,6 +187,6 @@ def _both_marks(point: PointChange) -> list[Mark]:
     sides = (("A", point.before), ("B", point.after))
     return [
         Mark(f"{letter}-{mark.code}", f"{letter}: {mark.text}")
-        for letter, load in sides
-        for mark in load.marks
+        for letter, result in sides
+        for mark in result.marks
     ]

@@ -40,7 +40,7 @@ class Status(NamedTuple):
 
 
 def status_of(record: Publishable) -> Status:
-    if record.search is not None and record.accuracy is None and not (record.loads or record.hidden):
+    if record.search is not None and record.accuracy is None and not (record.points or record.hidden):
         return Status("care", "search only", "Nothing but a search was measured; what it found stands below.")
     if record.no_speed:
         return Status("bad", "not proven", record.no_speed)
@@ -55,7 +55,7 @@ def fastest(records: Sequence[Publishable]) -> list[Publishable]:
     """The right cases than which no other format of their model on that hardware is shown to be faster, and
     those that alone have a speed to show."""
     rank_by_name = speed.ranks(records)
-    with_speed = grouped((record for record in records if record.loads), speed.rank_group)
+    with_speed = grouped((record for record in records if record.points), speed.rank_group)
     return [
         record
         for group in with_speed.values()

@@ -140,22 +140,22 @@ def published_point(row: PublishedRow) -> LoadPoint:
 class Pair(NamedTuple):
     """A measured load point, and the published row of the same point."""
 
-    load: PointResult
+    result: PointResult
     row: PublishedRow
 
 
 def pairs(record: Publishable, rows: Sequence[PublishedRow]) -> list[Pair]:
     """Each published load point that was measured too, in the order of the source."""
-    loads = {load.point: load for load in record.loads}
-    return [Pair(loads[published_point(row)], row) for row in rows if published_point(row) in loads]
+    points = {result.point: result for result in record.points}
+    return [Pair(points[published_point(row)], row) for row in rows if published_point(row) in points]
 
 
-def published_ratio(record: Publishable, load: PointResult) -> Estimate | None:
+def published_ratio(record: Publishable, result: PointResult) -> Estimate | None:
     """The load's throughput over the one published for the same GPU, format, accelerator, precision and load
     point; None if there is none."""
     rows = match_published(record).rows
     row_of = {published_point(row): row for row in rows if row["gpu"] == record.case.target}
-    return _ratio(load.throughput_per_s, row_of.get(load.point, {}).get("throughput_per_s"))
+    return _ratio(result.throughput_per_s, row_of.get(result.point, {}).get("throughput_per_s"))
 
 
 def _ratio(measured: Estimate | None, published: float | None) -> Estimate | None:
@@ -185,7 +185,7 @@ def published_blocks(matches: Sequence[Match]) -> list[Block]:
 
 
 def published_legend(matches: Sequence[Match]) -> str:
-    levels = phrases.confidence_levels([load for match in matches for load in match.record.loads])
+    levels = phrases.confidence_levels([result for match in matches for result in match.record.points])
     interval = f"{levels} interval" if levels else "interval"
     return (
         "Ratios are measured over published: above 1 is more throughput, or a longer latency. In brackets is "
@@ -214,22 +214,24 @@ def _as_published(value: float | None) -> Cell | None:
 
 def _latency_columns(name: str) -> list[Column[Pair]]:
     title, published = name.capitalize(), f"latency_{name}_ms"
+
+    def measured(pair: Pair) -> Estimate | None:
+        return pair.result.latency_ms.get(name)
+
     return [
-        Column(f"{title} Latency", lambda pair: pair.load.latency_ms.get(name), LATENCY),
+        Column(f"{title} Latency", measured, LATENCY),
         Column(f"{title}, published", lambda pair: _as_published(pair.row[published]), LATENCY),
-        Column(
-            f"{title} ratio", lambda pair: _ratio(pair.load.latency_ms.get(name), pair.row[published]), RATIO
-        ),
+        Column(f"{title} ratio", lambda pair: _ratio(measured(pair), pair.row[published]), RATIO),
     ]
 
 
 _COLUMNS: Sequence[Column[Pair]] = (
-    Column("Load point", lambda pair: phrases.full_point_text(pair.load)),
-    Column("Inferences/second", lambda pair: pair.load.throughput_per_s, THROUGHPUT),
+    Column("Load point", lambda pair: phrases.full_point_text(pair.result)),
+    Column("Inferences/second", lambda pair: pair.result.throughput_per_s, THROUGHPUT),
     Column("Published", lambda pair: _as_published(pair.row["throughput_per_s"]), THROUGHPUT),
     Column(
         "Ratio",
-        lambda pair: _ratio(pair.load.throughput_per_s, pair.row["throughput_per_s"]),
+        lambda pair: _ratio(pair.result.throughput_per_s, pair.row["throughput_per_s"]),
         RATIO,
         "interval",
     ),
@@ -252,7 +254,7 @@ def _gpu_section(record: Publishable, rows: Sequence[PublishedRow]) -> list[Bloc
         if score.metric == row["metric"]:
             served = SCORE.text(score.served)
             lines.append(f"{score.metric}: {served} served, {row['score_percent']:g} % published")
-    shown = table(_COLUMNS, points, marks=lambda pair: pair.load.marks)
+    shown = table(_COLUMNS, points, marks=lambda pair: pair.result.marks)
     return [Heading(f"Beside {row['gpu_label']}", 3), Bullets(lines), shown]
 
 

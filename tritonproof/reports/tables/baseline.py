@@ -22,7 +22,7 @@ class _Row(NamedTuple):
 
 def _compared(record: Publishable) -> list[SpeedComparison]:
     """The comparisons of the load points; empty if the record hides its speed."""
-    return [load.comparison for load in record.loads if load.comparison is not None]
+    return [result.comparison for result in record.points if result.comparison is not None]
 
 
 def baseline_verdict(record: Publishable) -> tuple[Verdict, str]:

@@ -78,8 +78,8 @@ def _batching(record: Publishable, scenario: str) -> str:
             "Static batching, one request in flight. The dynamic batcher is off, so queue delay and "
             "preferred batch sizes do not apply."
         )
-    loads = (*record.loads, *record.hidden)
-    sizes = sorted({load.batch for load in loads if load.scenario == "online"}) or [1]
+    points = (*record.points, *record.hidden)
+    sizes = sorted({result.batch for result in points if result.scenario == "online"}) or [1]
     how = "By the model's own settings" if record.build.as_is else "Dynamic batching"
     return f"{how}; client batch size {', '.join(map(str, sizes))}."
 
@@ -177,7 +177,7 @@ def _start(record: Publishable, scenario: str) -> str:
     if start is None:
         return ""
     server = f"server {DURATION.text(start.server_s)}, " if start.server_s is not None else ""
-    warm_ups = [load.warm_up_s for load in record.loads if load.scenario == scenario]
+    warm_ups = [result.warm_up_s for result in record.points if result.scenario == scenario]
     longest = f", warm-up under load {DURATION.text(max(warm_ups))} at most" if warm_ups else ""
     first = LATENCY.text(start.first_request_ms)
     return f"{server}model load {DURATION.text(start.load_s)}, first request {first}{longest}"

@@ -19,15 +19,15 @@ class Point(NamedTuple):
     """A load point that may be shown, its case, and what a table shows of it that not every point has."""
 
     record: Publishable
-    load: schema.PointResult
+    result: schema.PointResult
     part: Any = None
 
 
 def points_of(record: Publishable, scenario: str) -> list[Point]:
     """The load points of a scenario, those with a number of requests in flight first."""
-    loads = [load for load in record.loads if load.scenario == scenario]
-    loads.sort(key=lambda load: (load.request_rate_per_s or 0.0, load.concurrency, load.batch))
-    return [Point(record, load) for load in loads]
+    points = [result for result in record.points if result.scenario == scenario]
+    points.sort(key=lambda result: (result.request_rate_per_s or 0.0, result.concurrency, result.batch))
+    return [Point(record, result) for result in points]
 
 
 # --- as NVIDIA published them ------------------------------------------------------------------------------
@@ -35,24 +35,24 @@ def points_of(record: Publishable, scenario: str) -> list[Point]:
 
 def _latency(name: str) -> Column[Point]:
     narrow = f"{name}, ms" if name in ("p50", "p99", "avg") else None
-    return Column(name, lambda row: row.load.latency_ms.get(name), LATENCY, narrow=narrow)
+    return Column(name, lambda row: row.result.latency_ms.get(name), LATENCY, narrow=narrow)
 
 
 def _component(name: str) -> Column[Point]:
-    return Column(name, lambda row: row.load.components_ms.get(name), LATENCY)
+    return Column(name, lambda row: row.result.components_ms.get(name), LATENCY)
 
 
 def _concurrency(row: Point) -> str | int:
-    return phrases.schedule_text(row.load) if row.load.request_rate_per_s else row.load.concurrency
+    return phrases.schedule_text(row.result) if row.result.request_rate_per_s else row.result.concurrency
 
 
 _PUBLISHED: Mapping[str, Column[Point]] = {
     "precision": Column("", lambda row: row.record.case.precision.upper()),
     "accelerator": Column("", lambda row: phrases.backend_accelerator(row.record)),
     "sequence_length": Column("", lambda row: phrases.sequence_length(row.record), is_right=True),
-    "batch": Column("", lambda row: row.load.batch, COUNT, narrow="Batch"),
+    "batch": Column("", lambda row: row.result.batch, COUNT, narrow="Batch"),
     "concurrency": Column("", _concurrency, COUNT, narrow="Concurrency"),
-    "throughput_per_s": Column("", lambda row: row.load.throughput_per_s, THROUGHPUT, narrow="Infer/s"),
+    "throughput_per_s": Column("", lambda row: row.result.throughput_per_s, THROUGHPUT, narrow="Infer/s"),
     **{f"{name}_ms": _component(name) for name in schema.COMPONENTS},
     **{f"latency_{name}_ms": _latency(name) for name in ("p50", "p90", "p95", "p99", "avg")},
 }
@@ -68,18 +68,18 @@ def points_table(record: Publishable, scenario: str) -> Block:
         return f"No {scenario} load point has been measured."
     names = names_of(record.case.model, scenario).columns
     columns = [dataclasses.replace(_PUBLISHED[column_of(name)], title=name) for name in names]
-    notes = [verified_answers_text([row.load for row in rows])]
-    return table(columns, rows, marks=lambda row: row.load.marks, notes=notes)
+    notes = [verified_answers_text([row.result for row in rows])]
+    return table(columns, rows, marks=lambda row: row.result.marks, notes=notes)
 
 
 # --- the resources and the limits of a load point ----------------------------------------------------------
 
-_AT: Column[Point] = Column("Load point", lambda row: point_text(row.load))
+_AT: Column[Point] = Column("Load point", lambda row: point_text(row.result))
 
 
-def cost_cell(record: Publishable, load: schema.PointResult | None) -> Cell:
+def cost_cell(record: Publishable, result: schema.PointResult | None) -> Cell:
     """The cost of a million inferences at a load point; `-` without one or without a price."""
-    cost = speed.cost_per_million(record, load) if load else None
+    cost = speed.cost_per_million(record, result) if result else None
     cell = cell_of(quantities.COST, cost.amount if cost else None)
     if cost is None or cost.of_what == "correct inferences":
         return cell
@@ -88,7 +88,7 @@ def cost_cell(record: Publishable, load: schema.PointResult | None) -> Cell:
 
 def _gpu(title: str, name: str, quantity: quantities.Quantity, *, with_unit: bool = False) -> Column[Point]:
     def take(row: Point) -> float | None:
-        return getattr(row.load.gpu, name, None)
+        return getattr(row.result.gpu, name, None)
 
     return Column(title, take, quantity, with_unit=with_unit, is_optional=True)
 
@@ -101,7 +101,7 @@ RESOURCES: Sequence[Column[Point]] = (
     _gpu("SM clock (MHz)", "sm_clock_mhz", quantities.CLOCK),
     Column(
         "Cost per million correct inferences",
-        lambda row: cost_cell(row.record, row.load),
+        lambda row: cost_cell(row.record, row.result),
         quantities.COST,
         is_optional=True,
     ),
@@ -130,12 +130,12 @@ def price_sentence(records: Sequence[schema.Record]) -> str:
 def certified_table(record: Publishable, scenario: str) -> Table:
     """A row per load point with each percentile and its bound; without rows if no point has a bound."""
     rows = points_of(record, scenario)
-    percentiles = [percentile for row in rows for percentile in row.load.certified.values()]
+    percentiles = [percentile for row in rows for percentile in row.result.certified.values()]
     if all(percentile.bound_ms is None for percentile in percentiles):
         return Table((), ())
     levels = " or ".join(sorted({GIVEN_SHARE.text(percentile.confidence) for percentile in percentiles}))
-    names = dict.fromkeys(name for row in rows for name in row.load.certified)
-    requests: Column[Point] = Column("Requests", lambda row: row.load.requests, COUNT)
+    names = dict.fromkeys(name for row in rows for name in row.result.certified)
+    requests: Column[Point] = Column("Requests", lambda row: row.result.requests, COUNT)
     note = (
         f"At most: with {levels} confidence, by the rule of {load_point.CERTIFIED_BY}, which counts requests "
         "as independent of each other. `--certify 99` measures until there is a bound."
@@ -146,13 +146,13 @@ def certified_table(record: Publishable, scenario: str) -> Table:
 
 def _certified(name: str) -> list[Column[Point]]:
     def bound(row: Point) -> float | str | None:
-        percentile = row.load.certified.get(name)
+        percentile = row.result.certified.get(name)
         if percentile is not None and percentile.bound_ms is None:
             return f"{COUNT.text(percentile.requests_missing)} requests too few"
         return percentile.bound_ms if percentile else None
 
     return [
-        Column(name, lambda row: getattr(row.load.certified.get(name), "value_ms", None), LATENCY),
+        Column(name, lambda row: getattr(row.result.certified.get(name), "value_ms", None), LATENCY),
         Column(f"{name} at most", bound, LATENCY),
     ]
 
@@ -167,7 +167,7 @@ _COMPOSING: Sequence[Column[Point]] = (
 
 
 def composing_table(record: Publishable, scenario: str) -> Table:
-    rows = [row._replace(part=model) for row in points_of(record, scenario) for model in row.load.composing]
+    rows = [row._replace(part=model) for row in points_of(record, scenario) for model in row.result.composing]
     note = (
         "Called models: the mean of a request, by the server's statistics. What is called at the same time "
         "adds up to more than the request takes."
@@ -180,13 +180,13 @@ def composing_table(record: Publishable, scenario: str) -> Table:
 
 def _limited_latency(row: Point) -> Cell:
     name, limit_ms = row.part.percentile, row.part.budget_ms
-    cell = cell_of(LATENCY, row.load.latency_ms[name], "interval", limit_ms, with_unit=True)
+    cell = cell_of(LATENCY, row.result.latency_ms[name], "interval", limit_ms, with_unit=True)
     return cell._replace(text=f"{name} {cell.text}")
 
 
 _BUDGETS: Sequence[Column[Point]] = (
     Column("Case", lambda row: f"`{name_of(row.record)}`"),
-    Column("At", lambda row: full_point_text(row.load)),
+    Column("At", lambda row: full_point_text(row.result)),
     Column("Latency", _limited_latency),
     Column("Budget", lambda row: quantities.LATENCY_BUDGET.text(row.part.budget_ms)),
     Column("Verdict", lambda row: load_point.BUDGET_WORDS[row.part.verdict]),
@@ -196,17 +196,17 @@ _BUDGETS: Sequence[Column[Point]] = (
 
 def budget_table(records: Sequence[Publishable], scenario: str | None = None) -> Table:
     rows = [
-        Point(record, load, load.budget)
+        Point(record, result, result.budget)
         for record in records
-        for load in record.loads
-        if load.budget and scenario in (None, load.scenario)
+        for result in record.points
+        if result.budget and scenario in (None, result.scenario)
     ]
     return table(_BUDGETS, rows)
 
 
 _COMPARISON: Sequence[Column[Point]] = (
     Column("Case", lambda row: f"`{name_of(row.record)}`"),
-    Column("At", lambda row: full_point_text(row.load)),
+    Column("At", lambda row: full_point_text(row.result)),
     Column("Speed, ratio", lambda row: speed_cell(row.part), RATIO, is_right=False),
     Column("To", lambda row: row.part.baseline_name),
     Column("P99, ratio", lambda row: p99_cell(row.part), RATIO, is_optional=True, is_right=False),
@@ -226,10 +226,10 @@ def p99_cell(comparison: schema.SpeedComparison) -> Cell:
 def comparison_table(records: Sequence[Publishable], scenario: str | None = None) -> Table:
     """A row for each load point compared with another build, also for a case that hides its speed."""
     rows = [
-        Point(record, load, load.comparison)
+        Point(record, result, result.comparison)
         for record in records
-        for load in (*record.loads, *record.hidden)
-        if load.comparison and scenario in (None, load.scenario)
+        for result in (*record.points, *record.hidden)
+        if result.comparison and scenario in (None, result.scenario)
     ]
     most_false = GIVEN_SHARE.text(FALSE_ALARM_RATE)
     note = (

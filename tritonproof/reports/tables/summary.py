@@ -22,7 +22,7 @@ class SummaryRow(NamedTuple):
 
     record: Publishable
     score: schema.Score | None
-    load: schema.PointResult | None
+    result: schema.PointResult | None
     rank: int | None
 
 
@@ -39,15 +39,15 @@ def summary(records: Sequence[Publishable]) -> list[Block]:
 
 def summary_table(of_target: Sequence[Publishable]) -> Table:
     records = speed.ranked(of_target)
-    rank_by_name = speed.ranks(records)
+    ranks = speed.ranks(records)
     rows = [
-        SummaryRow(case, correctness.main_score(case), speed.best_load(case), rank_by_name.get(name_of(case)))
-        for case in records
+        SummaryRow(each, correctness.main_score(each), speed.best_point(each), ranks.get(name_of(each)))
+        for each in records
     ]
     searches = ((name_of(case), speed.search_paragraph(case)) for case in records)
     notes = [
         *(f"`{name}`: {paragraph}" for name, paragraph in searches if paragraph),
-        price_sentence([row.record for row in rows if row.load]),
+        price_sentence([row.record for row in rows if row.result]),
         *serving_blocks(records),
     ]
     return table(summary_columns(rows), rows, marks=_marks, notes=notes)
@@ -63,24 +63,24 @@ def summary_columns(rows: Sequence[SummaryRow]) -> Sequence[Column[SummaryRow]]:
         Column("Accuracy", _accuracy, narrow="Accuracy"),
         optional("Floor", _floor),
         optional("Inferences/second", _best_speed, THROUGHPUT, "half width", narrow="Infer/s"),
-        optional("At", lambda row: phrases.point_text(row.load) if row.load else None),
+        optional("At", lambda row: phrases.point_text(row.result) if row.result else None),
         optional("P99 (ms)", _p99, LATENCY, narrow="p99, ms"),
         optional("Rank", lambda row: row.rank, COUNT, narrow="#"),
         optional("Ratio to reference", _to_reference, RATIO),
         optional("Ratio to published", _to_published, RATIO),
         optional("Ratio to in process", _to_in_process, RATIO, "interval"),
-        optional("Cost per million correct", lambda row: cost_cell(row.record, row.load), is_right=True),
+        optional("Cost per million correct", lambda row: cost_cell(row.record, row.result), is_right=True),
     )
     meanings = _meanings(rows)
     return [dataclasses.replace(column, meaning=meanings.get(column.title, "")) for column in columns]
 
 
 def _meanings(rows: Sequence[SummaryRow]) -> Mapping[str, str]:
-    loads = [row.load for row in rows if row.load]
-    levels = phrases.confidence_levels(loads)
+    points = [row.result for row in rows if row.result]
+    levels = phrases.confidence_levels(points)
     references = " or ".join(speed.reference_names([row.record for row in rows]))
     unbounded = ""
-    if any(load.latency_ms["p99"].open_above for load in loads if "p99" in load.latency_ms):
+    if any(result.latency_ms["p99"].open_above for result in points if "p99" in result.latency_ms):
         unbounded = "; + marks too few requests for an upper bound"
     return {
         "Inferences/second": "the best of a case's load points, ± half the width of its "
@@ -99,11 +99,11 @@ def _meanings(rows: Sequence[SummaryRow]) -> Mapping[str, str]:
 
 
 def _best_speed(row: SummaryRow) -> Estimate | None:
-    return row.load.throughput_per_s if row.load else None
+    return row.result.throughput_per_s if row.result else None
 
 
 def _p99(row: SummaryRow) -> Cell:
-    p99 = row.load.latency_ms.get("p99") if row.load else None
+    p99 = row.result.latency_ms.get("p99") if row.result else None
     cell = cell_of(LATENCY, p99)
     return cell._replace(text=f"{cell.text}+") if p99 and p99.open_above else cell
 
@@ -135,7 +135,7 @@ def _to_reference(row: SummaryRow) -> Cell | None:
 
 
 def _to_published(row: SummaryRow) -> Estimate | None:
-    return published_ratio(row.record, row.load) if row.load else None
+    return published_ratio(row.record, row.result) if row.result else None
 
 
 def _to_in_process(row: SummaryRow) -> Estimate | None:
@@ -144,7 +144,7 @@ def _to_in_process(row: SummaryRow) -> Estimate | None:
 
 def _in_process(row: SummaryRow) -> schema.Efficiency | None:
     """The comparison with the artifact in process at the case's best point."""
-    best = row.load.point if row.load else None
+    best = row.result.point if row.result else None
     return next((measured for measured in row.record.efficiency if measured.point == best), None)
 
 
@@ -156,7 +156,7 @@ def _marks(row: SummaryRow) -> list[Mark]:
     if row.score is None and correctness.has_random_weights(record):
         sentences.append(f"{correctness.missing_score_reason(record)}.")
     sentences += filter(None, [speed.version_note(record)])
-    measured = [source.marks for source in (row.load, _in_process(row)) if source is not None]
+    measured = [source.marks for source in (row.result, _in_process(row)) if source is not None]
     return [*(Mark(remark, remark) for remark in sentences), *itertools.chain(*measured)]
 
 

@@ -157,9 +157,9 @@ def metric_text(score: schema.Score, value: float) -> str:
     return METRICS[score.better].text(value)
 
 
-def wrong_answers_text(load: schema.MeasuredLoad) -> str:
+def wrong_answers_text(result: schema.MeasuredPoint) -> str:
     """The wrong answers of a load point; empty if there are none, or none was checked."""
-    answers = load.answers
+    answers = result.answers
     if answers is None or not answers.wrong:
         return ""
     text = f"{COUNT.text(answers.wrong)} of {COUNT.text(answers.verified)} answers under load are wrong"
@@ -169,9 +169,9 @@ def wrong_answers_text(load: schema.MeasuredLoad) -> str:
     return f"{text}, the first to sample {first.sample}: {wrong}"
 
 
-def verified_answers_text(loads: Sequence[schema.PointResult]) -> str:
+def verified_answers_text(points: Sequence[schema.PointResult]) -> str:
     """How many answers under load were compared, in a sentence; empty for none."""
-    checks = [load.answers for load in loads if load.answers is not None]
+    checks = [result.answers for result in points if result.answers is not None]
     verified, wrong = sum(check.verified for check in checks), sum(check.wrong for check in checks)
     if not verified:
         return ""

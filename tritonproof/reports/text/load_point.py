@@ -61,10 +61,10 @@ BUDGET_WORDS = {"passed": "within", "failed": "beyond", "inconclusive": "not sho
 """A latency's relation to its budget, by the verdict."""
 
 
-def speed_failures(load: schema.PointResult) -> list[str]:
+def speed_failures(result: schema.PointResult) -> list[str]:
     """Why a load point is too slow: against another build, in its p99, beyond its budget,
     `p99 6.2 ms (6.1 to 6.3) beyond 5 ms (thresholds.toml, entry 1)`; may be empty."""
-    compared, budget, failures = load.comparison, load.budget, []
+    compared, budget, failures = result.comparison, result.budget, []
     if compared is not None and compared.verdict == "failed":
         failures.append(comparison_text(compared))
     if compared is not None and compared.p99_is_longer and compared.p99_ratio is not None:
@@ -75,7 +75,7 @@ def speed_failures(load: schema.PointResult) -> list[str]:
         slow_down = f"longer than a slow-down of {GIVEN_SHARE.text(allowed)} makes it"
         failures.append(f"p99 ratio {ratio}: {slow_down}")
     if budget is not None and budget.verdict == "failed":
-        latency = LATENCY.text_with_interval(load.latency_ms[budget.percentile], budget.budget_ms)
+        latency = LATENCY.text_with_interval(result.latency_ms[budget.percentile], budget.budget_ms)
         place = f"{BUDGET_WORDS['failed']} {LATENCY_BUDGET.text(budget.budget_ms)} ({budget.source})"
         failures.append(f"{budget.percentile} {latency} {place}")
     return failures

@@ -7,18 +7,18 @@ from string import ascii_lowercase
 from typing import Any, TypeVar
 
 from tritonproof.record.quantities import GIVEN_SHARE, REQUEST_RATE
-from tritonproof.record.schema import REMOTE, CaseKey, Efficiency, MeasuredLoad, PointResult, Record
+from tritonproof.record.schema import REMOTE, CaseKey, Efficiency, MeasuredPoint, PointResult, Record
 
 # The names that a reader knows, by name. Any other name is shown as it is.
 _ACCELERATORS = {"trt": "TensorRT", "cuda": "CUDA"}
 
 
-def confidence_levels(loads: Iterable[PointResult]) -> str:
+def confidence_levels(points: Iterable[PointResult]) -> str:
     """`95 %`, or `90 % or 95 %`: the confidence of the intervals."""
-    return " or ".join(map(GIVEN_SHARE.text, sorted({load.throughput_per_s.confidence for load in loads})))
+    return " or ".join(map(GIVEN_SHARE.text, sorted({each.throughput_per_s.confidence for each in points})))
 
 
-def point_text(measured: MeasuredLoad | Efficiency) -> str:
+def point_text(measured: MeasuredPoint | Efficiency) -> str:
     """The load point within its scenario."""
     if not isinstance(measured, Efficiency) and measured.request_rate_per_s is not None:
         return schedule_text(measured)
@@ -26,13 +26,13 @@ def point_text(measured: MeasuredLoad | Efficiency) -> str:
     return f"batch {measured.batch}" if is_offline else f"concurrency {measured.concurrency}"
 
 
-def full_point_text(measured: MeasuredLoad | Efficiency) -> str:
+def full_point_text(measured: MeasuredPoint | Efficiency) -> str:
     """The load point with its scenario: `offline, batch 8`."""
     return f"{measured.scenario}, {point_text(measured)}"
 
 
-def schedule_text(load: MeasuredLoad) -> str:
-    return f"{REQUEST_RATE.cell(load.request_rate_per_s)}/s, {load.arrivals}"
+def schedule_text(result: MeasuredPoint) -> str:
+    return f"{REQUEST_RATE.cell(result.request_rate_per_s)}/s, {result.arrivals}"
 
 
 def server_name(version: str) -> str:

@@ -23,7 +23,7 @@ _EMPTY: Mapping[type, Any] = {
 
 
 class Publishable(Record, frozen=True):
-    """A record as a reader may see it. With a hidden speed, `loads` and `efficiency` are empty."""
+    """A record as a reader may see it. With a hidden speed, `points` and `efficiency` are empty."""
 
     no_speed: str = ""
     """The reason why the case's speed is hidden; empty if it is shown."""
@@ -45,7 +45,7 @@ def publishable(record: Record) -> Publishable:
     search, no_winner = _publishable_search(record)
     shown = _without_speed(record) if no_speed else record
     fields = {name: getattr(shown, name) for name in Record.__struct_fields__} | {"search": search}
-    hidden = tuple(map(_without_speed, record.loads)) if no_speed else ()
+    hidden = tuple(map(_without_speed, record.points)) if no_speed else ()
     return Publishable(**fields, no_speed=no_speed, no_winner=no_winner, hidden=hidden)
 
 
@@ -89,13 +89,13 @@ def _failures(record: Record) -> list[str]:
             failures.append(f"accuracy was {correctness.missing_score_reason(record)}")
     if record.accuracy is not None:
         failures += correctness.ledger_failures(record.accuracy)
-    for load in record.measured_loads:
-        if wrong := correctness.wrong_answers_text(load):
-            failures.append(f"{wrong} ({full_point_text(load)})")
+    for result in record.measured_points:
+        if wrong := correctness.wrong_answers_text(result):
+            failures.append(f"{wrong} ({full_point_text(result)})")
     gates = correctness.gates_in_order(record.gates)
     failures += [f"{gate.fault} (gate {gate.gate})" for gate in gates if gate.fault]
     failures += filter(None, [correctness.conversation_failure(record.conversation)])
-    unverified = [full_point_text(load) for load in record.loads if load.answers is None]
+    unverified = [full_point_text(result) for result in record.points if result.answers is None]
     if record.build.as_is and unverified:
         failures.append(f"answers under load were not compared ({unverified[0]})")
     return failures
@@ -109,14 +109,14 @@ def _publishable_search(record: Record) -> tuple[Search | None, str]:
         return None, ""
     hidden = _without_speed(search)
     if search.verdict == "failed":
-        lowest = structs.replace(hidden.load, latency_ms=search.load.latency_ms)
-        return structs.replace(hidden, load=lowest), ""
+        lowest = structs.replace(hidden.result, latency_ms=search.result.latency_ms)
+        return structs.replace(hidden, result=lowest), ""
     # An accuracy failure concerns the case's own settings, not the winner's.
     failures = tuple(failure for failure in record.failures if failure.step != "accuracy")
-    winner = structs.replace(record, accuracy=search.accuracy, loads=(search.load,), failures=failures)
+    winner = structs.replace(record, accuracy=search.accuracy, points=(search.result,), failures=failures)
     if not (reason := _why_no_speed(winner)):
         return search, ""
     # The rate that a search finds is a speed.
-    load = structs.replace(hidden.load, request_rate_per_s=None, arrivals=None)
+    result = structs.replace(hidden.result, request_rate_per_s=None, arrivals=None)
     reason = f"The winner within {LATENCY_BUDGET.text(search.budget_ms)} is not proven. {reason}"
-    return structs.replace(hidden, load=load), reason
+    return structs.replace(hidden, result=result), reason

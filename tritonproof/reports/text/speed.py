@@ -48,11 +48,11 @@ def ranks(records: Sequence[Publishable]) -> Mapping[str, int]:
     return rank_of
 
 
-def best_load(record: Publishable) -> schema.PointResult | None:
+def best_point(record: Publishable) -> schema.PointResult | None:
     """The point of the highest throughput, if shown, without the mark of a wide interval. A case that was
     measured at request rates alone has the highest of these."""
-    at_rates = max(record.loads, key=lambda load: load.throughput_per_s.value, default=None)
-    best = schema.best_of(record.loads) or at_rates
+    at_rates = max(record.points, key=lambda result: result.throughput_per_s.value, default=None)
+    best = schema.best_of(record.points) or at_rates
     if best is None:
         return None
     return structs.replace(best, marks=tuple(mark for mark in best.marks if mark.code != "wide-interval"))
@@ -142,12 +142,12 @@ class Cost(NamedTuple):
     """correct inferences: they pay for the wrong ones; inferences: all."""
 
 
-def cost_per_million(record: Publishable, load: schema.PointResult) -> Cost | None:
+def cost_per_million(record: Publishable, result: schema.PointResult) -> Cost | None:
     """What a million inferences cost at a load point; None without a price. The share of correct ones is the
     served score of the first metric, unless that is an error or missing."""
     if record.price_per_hour is None:
         return None
-    amount = record.price_per_hour / 3600 / load.throughput_per_s.value * 1e6
+    amount = record.price_per_hour / 3600 / result.throughput_per_s.value * 1e6
     score = main_score(record)
     if score is None or score.better != "higher" or score.served <= 0:
         return Cost(amount, "inferences")
@@ -180,10 +180,10 @@ def proposal_text(search: schema.Search) -> str:
 
 def search_text(search: schema.Search) -> str:
     """The winner: its throughput, or its rate with the percentile from the schedule."""
-    load, latency = search.load, search.load.latency_ms[search.percentile]
-    reached, due = quantities.THROUGHPUT.text(load.throughput_per_s.value), ""
-    if load.request_rate_per_s is not None:
-        rate = quantities.REQUEST_RATE.cell(load.request_rate_per_s)
+    result, latency = search.result, search.result.latency_ms[search.percentile]
+    reached, due = quantities.THROUGHPUT.text(result.throughput_per_s.value), ""
+    if result.request_rate_per_s is not None:
+        rate = quantities.REQUEST_RATE.cell(result.request_rate_per_s)
         reached, due = f"{rate} requests/s", " from when each was due"
     budget = f"{BUDGET_WORDS[search.verdict]} {LATENCY_BUDGET.text(search.budget_ms)}"
     kept = f"{search.percentile} {LATENCY.text_with_interval(latency, search.budget_ms)} {budget}{due}"
@@ -193,7 +193,7 @@ def search_text(search: schema.Search) -> str:
 
 def no_winner_text(search: schema.Search) -> str:
     """Why there is no winner: the lowest latency that any configuration reached."""
-    latency = LATENCY.text_with_interval(search.load.latency_ms[search.percentile])
+    latency = LATENCY.text_with_interval(search.result.latency_ms[search.percentile])
     budget = f"{search.percentile} within {LATENCY_BUDGET.text(search.budget_ms)}"
     lowest = f"the lowest reached is {latency}: {_configuration_text(search)}"
     return f"none of {counted(search.configurations, 'configuration')} keeps {budget}; {lowest}"
@@ -201,13 +201,13 @@ def no_winner_text(search: schema.Search) -> str:
 
 def _configuration_text(search: schema.Search) -> str:
     """The load point, and the settings that a search varies; static batching has no sizes and no delay."""
-    load, deployment = search.load, search.deployment
+    result, deployment = search.result, search.deployment
     instances = counted(deployment.instances, "instance")
-    if load.scenario == "offline":
-        return f"{full_point_text(load)}, concurrency {load.concurrency}, {instances}"
+    if result.scenario == "offline":
+        return f"{full_point_text(result)}, concurrency {result.concurrency}, {instances}"
     sizes = " ".join(map(str, deployment.preferred_batch_sizes))
     delay = f"delay {deployment.max_queue_delay_us:,} µs" if deployment.max_queue_delay_us else "no delay"
-    return ", ".join([full_point_text(load), instances, *([f"preferred {sizes}"] if sizes else []), delay])
+    return ", ".join([full_point_text(result), instances, *([f"preferred {sizes}"] if sizes else []), delay])
 
 
 def lead_text(lead: schema.Estimate | None, other: str) -> str:

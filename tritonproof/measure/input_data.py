@@ -28,7 +28,7 @@ in every even batch."""
 
 
 @dataclass(frozen=True)
-class LoadData:
+class InputData:
     """The different samples from which requests under load are made, as many as fit a bound, in turn.
 
     perf_analyzer 2.51 walks the steps of its input data in this order: request k of a pass begins at step
@@ -46,10 +46,10 @@ class LoadData:
     """Triton's type of those inputs whose elements differ on the wire from those in memory."""
     shaped: Collection[str] = ()
     """The inputs with a variable dimension, whose shape is in every request."""
-    other_shapes: Sequence["LoadData"] = ()
+    other_shapes: Sequence["InputData"] = ()
     """Samples of other shapes, for requests of one sample: perf_analyzer makes no mixed batches."""
 
-    def below(self, scratch: Path | None) -> "LoadData":
+    def below(self, scratch: Path | None) -> "InputData":
         """The same with its files below a server's `scratch`, if that is on this machine."""
         if scratch is None or scratch in self.folder.parents:
             return self
@@ -66,7 +66,7 @@ class LoadData:
         limit = min(fitting, len(self.ids))
         return next((count for count in range(limit, 1, -1) if math.gcd(count, batch) == 1), limit)
 
-    def other_shapes_for(self, batch: int) -> Sequence["LoadData"]:
+    def other_shapes_for(self, batch: int) -> Sequence["InputData"]:
         """The samples of other shapes that requests of a batch size use too."""
         return self.other_shapes if batch == 1 else ()
 
@@ -107,7 +107,7 @@ class LoadData:
 
 
 @contextlib.contextmanager
-def input_data(model: Model, samples: Samples, scratch: Path | None) -> Iterator[LoadData]:
+def input_data(model: Model, samples: Samples, scratch: Path | None) -> Iterator[InputData]:
     """The first evaluation samples as load data, in a folder below `scratch` that lasts as long as the block.
     perf_analyzer's own floating-point data are random bits, some of them infinities."""
     with scratch_folder("input", scratch) as folder:
@@ -116,7 +116,7 @@ def input_data(model: Model, samples: Samples, scratch: Path | None) -> Iterator
         yield dataclasses.replace(first, other_shapes=rest)
 
 
-def remaining_data(model: Model, samples: Samples) -> Iterator[LoadData]:
+def remaining_data(model: Model, samples: Samples) -> Iterator[InputData]:
     """All evaluation samples beyond the rows of `input_data`, in parts as large as it, without files."""
     for group in (samples, *samples.other_shapes):
         step = _count(model, group)
@@ -129,10 +129,10 @@ def _count(model: Model, samples: Samples) -> int:
     return min(MAX_SAMPLES, len(samples), max(_MIN_SAMPLES, MAX_BYTES // row_bytes))
 
 
-def _data_of(model: Model, samples: Samples, indices: range, folder: Path) -> LoadData:
+def _data_of(model: Model, samples: Samples, indices: range, folder: Path) -> InputData:
     loaded = samples.read(indices)
     tensors = [tensor for tensor in model.inputs if tensor.name in loaded or not tensor.optional]
     rows = {tensor.name: np.ascontiguousarray(loaded[tensor.name]) for tensor in tensors}
     dtypes = {tensor.name: tensor.dtype for tensor in tensors if tensor.dtype in ("BYTES", "BF16")}
     shaped = [tensor.name for tensor in tensors if -1 in tensor.shape]
-    return LoadData(folder, [samples.ids[index] for index in indices], rows, dtypes, shaped)
+    return InputData(folder, [samples.ids[index] for index in indices], rows, dtypes, shaped)
