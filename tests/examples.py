@@ -73,7 +73,7 @@ def measured(scenario: str, size: int, throughput_per_s: float, **changes: Any) 
 
 def comparison(**changes: Any) -> schema.SpeedComparison:
     """A load point that is significantly slower than in another build, by a tenth."""
-    ratio, passes, p_value = Estimate(0.9, 0.88, 0.92), 8, 1e-6
+    ratio, passes, p_value = schema.Ratio(0.9, 0.88, 0.92), 8, 1e-6
     slower = schema.SpeedComparison("HEAD~1", "interleaved", ratio, 0.03, "failed", passes, None, p_value, 1)
     return structs.replace(slower, **changes)
 
@@ -89,7 +89,7 @@ def efficiency(scenario: str = "offline", size: int = 8, **changes: Any) -> sche
         "in_process_per_s": estimate(1748.4),
         "in_process_batch": 8,
         "threads": 2,
-        "ratio": Estimate(0.9, 0.876, 0.924),
+        "ratio": schema.Ratio(0.9, 0.876, 0.924),
         "pairs": 5,
     }
     return schema.Efficiency(**(fields | changes))
@@ -203,9 +203,9 @@ def complete(**changes: Any) -> Record:
         budget=schema.LatencyBudget("p99", 2.5, "agreed in May", "passed"),
         cpu=schema.CpuUse(16, 0.4, 12.5, 0.1, 0.0),
         gpu=schema.GpuUse(0.98, 4096.0, 240.0, 152.5, 1410.0),
-        comparison=comparison(p99_ratio=Estimate(1.2, 1.1, 1.3), p99_is_longer=True),
+        comparison=comparison(p99_ratio=schema.Ratio(1.2, 1.1, 1.3), p99_is_longer=True),
         marks=(schema.Mark("damaged-passes", "a pass was repeated: 1"),),
-        repeated_speed=estimate(1.01),
+        repeated_speed=schema.Ratio(1.01, 0.9898, 1.0302),
         composing=(schema.ComposingModel("tokens", 2.0, 0.5, 1.25),),
         certified={
             "p99": schema.CertifiedPercentile(2.1, 2.4, 1500, 0),
@@ -213,10 +213,12 @@ def complete(**changes: Any) -> Record:
         },
     )
     rated = measured("online", 0, 118.0, request_rate_per_s=120.0, arrivals="poisson", slip_ms=0.2)
-    leak = Estimate(1034.0, 1029.0, 1041.0, 0.99)
+    leak = schema.Slope(1034.0, 1029.0, 1041.0, 0.99)
     growth = (
         schema.Growth("memory of its stubs", "bytes", "request", leak, 6e7, 3.7e8, 150_000, "failed"),
-        schema.Growth("threads", "number", "loading", Estimate(0.0, -0.1, 0.1, 0.99), 9.0, 9.0, 24, "passed"),
+        schema.Growth(
+            "threads", "number", "loading", schema.Slope(0.0, -0.1, 0.1, 0.99), 9.0, 9.0, 24, "passed"
+        ),
     )
     assert plain.serving is not None
     fields: dict[str, Any] = {
@@ -230,7 +232,17 @@ def complete(**changes: Any) -> Record:
         ),
         "gates": (gate("transports"), gate()),
         "soak": schema.Soak(
-            "online", 1, 16, 600.0, 300_000, 119, growth, 24, ("a reason",), estimate(0.93), 500.0
+            "online",
+            1,
+            16,
+            600.0,
+            300_000,
+            119,
+            growth,
+            24,
+            ("a reason",),
+            schema.Ratio(0.93, 0.9114, 0.9486),
+            500.0,
         ),
         "price_per_hour": 3.6,
         "points": (whole, *others, rated),
@@ -241,12 +253,12 @@ def complete(**changes: Any) -> Record:
                 flops_per_inference=4.1e9,
                 peak_flops_per_s=estimate(2e13),
                 spinning=True,
-                beside=schema.ReferenceComparison("a40-resnet50-trt-fp16", Estimate(1.5, 1.4, 1.6)),
+                beside=schema.ReferenceComparison("a40-resnet50-trt-fp16", schema.Ratio(1.5, 1.4, 1.6)),
                 marks=(schema.Mark("damaged-passes", "a pass was repeated: 2"),),
             ),
             efficiency("online", 32),
         ),
-        "search": search(result=first, lead=estimate(1.2), accuracy=accuracy()),
+        "search": search(result=first, lead=schema.Ratio(1.2, 1.176, 1.224), accuracy=accuracy()),
     }
     return record(**(fields | changes))
 

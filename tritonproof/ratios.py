@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tritonproof.record.schema import CONFIDENCE, Estimate
+from tritonproof.record.schema import CONFIDENCE, Ratio
 
 Speeds = Sequence[float] | np.ndarray
 """The speed in each pass, in any unit, [passes]."""
@@ -23,7 +23,7 @@ def speed_of_pass(throughput_per_s: float, mean_latency: float, request_rate_per
     return throughput_per_s if request_rate_per_s is None else 1 / mean_latency
 
 
-def paired_ratio(speeds: Speeds, reference: Speeds, confidence: float = CONFIDENCE) -> Estimate:
+def paired_ratio(speeds: Speeds, reference: Speeds, confidence: float = CONFIDENCE) -> Ratio:
     """The ratio of speeds that were measured in pairs, with an interval that assumes no distribution.
     Chance decides which side of a pair comes first, so the differences of the logarithms are symmetric about
     the true ratio's logarithm, whatever the noise, and signed ranks apply: the Hodges-Lehmann estimate is the
@@ -81,7 +81,7 @@ def significant_by_holm(p_values: Sequence[float], level: float) -> list[bool]:
     return is_significant
 
 
-def unpaired_ratio(speeds: Speeds, reference: Speeds) -> Estimate:
+def unpaired_ratio(speeds: Speeds, reference: Speeds) -> Ratio:
     """The ratio of speeds at two times, with Welch's interval of their logarithms. It covers the variation of
     passes at either time, not changes of the machine in between. Needs MIN_PASSES of each."""
     from scipy import stats  # slow to import, and collecting tests imports this module
@@ -94,8 +94,8 @@ def unpaired_ratio(speeds: Speeds, reference: Speeds) -> Estimate:
     return _ratio(middle, float(interval.low), float(interval.high))
 
 
-def _ratio(middle: float, low: float, high: float, confidence: float = CONFIDENCE) -> Estimate:
-    return Estimate(float(np.exp(middle)), float(np.exp(low)), float(np.exp(high)), confidence)
+def _ratio(middle: float, low: float, high: float, confidence: float = CONFIDENCE) -> Ratio:
+    return Ratio(float(np.exp(middle)), float(np.exp(low)), float(np.exp(high)), confidence)
 
 
 MAX_LOADINGS = 5

@@ -15,7 +15,7 @@ from tritonproof.build.configuration import model_config
 from tritonproof.measure.cache_audit import fresh_inputs, marks_of_cache, with_cache_audit
 from tritonproof.measure.input_data import input_data
 from tritonproof.measure.job import Job
-from tritonproof.record.schema import Estimate, LoadPoint
+from tritonproof.record.schema import Estimate, LoadPoint, Ratio
 from tritonproof.serve import wheels
 from tritonproof.serve.launch import serve
 from tritonproof.serve.server import Server
@@ -73,13 +73,13 @@ def test_response_caching_is_marked(make_build: MakeBuild, server: tuple[Server,
 @pytest.mark.parametrize(
     ("half_width", "ratio", "found"),
     [
-        (200.0, Estimate(1.2, 1.15, 1.25), []),  # faster by less than the point's own interval
-        (10.0, Estimate(1.2, 1.15, 1.25), ["cached-answers"]),
+        (200.0, Ratio(1.2, 1.15, 1.25), []),  # faster by less than the point's own interval
+        (10.0, Ratio(1.2, 1.15, 1.25), ["cached-answers"]),
         (10.0, None, []),
     ],
 )
 def test_repeated_sample_may_be_faster_within_interval(
-    half_width: float, ratio: Estimate | None, found: list[str]
+    half_width: float, ratio: Ratio | None, found: list[str]
 ) -> None:
     rate = Estimate(1000.0, 1000.0 - half_width, 1000.0 + half_width)
     result = structs.replace(records.measured("online", 4, 1000.0), throughput_per_s=rate)

@@ -16,7 +16,7 @@ from tritonproof.measure.comparison import (
     with_verdicts,
 )
 from tritonproof.ratios import paired_ratio, unpaired_ratio
-from tritonproof.record.schema import Estimate, SpeedComparison
+from tritonproof.record.schema import Ratio, SpeedComparison
 
 TRIALS = 1000
 
@@ -137,13 +137,13 @@ def test_self_comparisons_rarely_call_a_point_slower() -> None:
     ],
 )
 def test_verdict_needs_whole_interval_on_one_side(low: float, high: float, expected: str) -> None:
-    assert verdict(Estimate((low + high) / 2, low, high), 0.03) == expected
+    assert verdict(Ratio((low + high) / 2, low, high), 0.03) == expected
 
 
 def test_seconds_to_settle_narrow_interval_enough() -> None:
     half = 2 * math.log(1 / 0.97)  # twice as far as the limit, so it needs four times the time
-    ratio = Estimate(1.0, math.exp(-half), math.exp(half))
+    ratio = Ratio(1.0, math.exp(-half), math.exp(half))
     assert seconds_to_settle(ratio, 0.03, 30.0) == pytest.approx(90.0)
-    assert seconds_to_settle(Estimate(0.97, 0.9, 1.0), 0.03, 30.0) == MAX_SECONDS_TO_SETTLE
-    assert seconds_to_settle(Estimate(0.9701, 0.9, 1.0), 0.03, 30.0) == MAX_SECONDS_TO_SETTLE
-    assert seconds_to_settle(Estimate(0.9, 0.89, 0.91), 0.03, 30.0) is None
+    assert seconds_to_settle(Ratio(0.97, 0.9, 1.0), 0.03, 30.0) == MAX_SECONDS_TO_SETTLE
+    assert seconds_to_settle(Ratio(0.9701, 0.9, 1.0), 0.03, 30.0) == MAX_SECONDS_TO_SETTLE
+    assert seconds_to_settle(Ratio(0.9, 0.89, 0.91), 0.03, 30.0) is None

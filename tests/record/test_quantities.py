@@ -3,12 +3,12 @@
 import pytest
 
 from tritonproof.record.quantities import ERROR, RATIO, SCORE
-from tritonproof.record.schema import Estimate
+from tritonproof.record.schema import Ratio
 
 
 def test_bounds_have_enough_digits_to_differ_from_limit() -> None:
-    assert RATIO.text_with_interval(Estimate(0.95, 0.93, 0.968), 0.97) == "0.950 (0.930 to 0.968)"
-    assert RATIO.text_with_interval(Estimate(1.0, 1.0, 1.0), 1.0) == "1.00 (1.00 to 1.00)"
+    assert RATIO.text_with_interval(Ratio(0.95, 0.93, 0.968), 0.97) == "0.950 (0.930 to 0.968)"
+    assert RATIO.text_with_interval(Ratio(1.0, 1.0, 1.0), 1.0) == "1.00 (1.00 to 1.00)"
 
 
 @pytest.mark.parametrize(("one", "other"), [(0.93999, 0.94), (0.5, 0.9), (0.9400000001, 0.94)])

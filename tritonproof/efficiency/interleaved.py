@@ -20,7 +20,7 @@ from tritonproof.measure.stopping import (
     is_spent,
 )
 from tritonproof.record.quantities import THROUGHPUT
-from tritonproof.record.schema import Efficiency, Estimate, PointResult, ReferenceComparison
+from tritonproof.record.schema import Efficiency, Estimate, PointResult, Ratio, ReferenceComparison
 
 TURNS_TO_BELIEVE_A_RATIO = 5
 """Turns before a ratio is believed. With three, the 95 % interval reaches more than four standard errors to
@@ -49,9 +49,10 @@ class Turns:
     as many GPUs as the server has; and perhaps "reference", the served reference format."""
     spent_s: float = 0.0
 
-    def ratio(self, to: str = "in_process") -> Estimate:
+    def ratio(self, to: str = "in_process") -> Ratio:
         """Served over another side, from two turns on."""
-        return estimates.geometric_mean(np.divide(self.per_s["served"], self.per_s[to]))
+        mean = estimates.geometric_mean(np.divide(self.per_s["served"], self.per_s[to]))
+        return Ratio(*structs.astuple(mean))
 
 
 def is_done(turns: Turns, plan: MeasuringPlan, *, slow: bool) -> bool:
@@ -143,7 +144,7 @@ def efficiency_entry(
         peak = structs.replace(peak, value=gpus * peak.value, low=gpus * peak.low, high=gpus * peak.high)
     ratio = turns.ratio()
     means = {name: estimates.geometric_mean(rates) for name, rates in turns.per_s.items()}
-    over_reference = turns.ratio("reference") if "reference" in turns.per_s else Estimate(1.0, 1.0, 1.0)
+    over_reference = turns.ratio("reference") if "reference" in turns.per_s else Ratio(1.0, 1.0, 1.0)
     first, repeated = result.throughput_per_s, means["served"]
     is_apart = abs(repeated.value / first.value - 1) > _REPEATED_WITHIN
     is_shown = repeated.low > first.high or repeated.high < first.low

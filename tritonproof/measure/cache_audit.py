@@ -17,7 +17,7 @@ from tritonproof.measure.marks import marks_where
 from tritonproof.measure.requests import closed_loop, in_messages
 from tritonproof.measure.stopping import is_slow
 from tritonproof.ratios import MIN_PAIRS, paired_ratio
-from tritonproof.record.schema import Estimate, Mark, PointResult
+from tritonproof.record.schema import Mark, PointResult, Ratio
 from tritonproof.serve.messages import infer_message
 from tritonproof.spec import Arrays
 
@@ -41,7 +41,7 @@ def with_cache_audit(job: Job, result: PointResult) -> PointResult:
     )
 
 
-def _repeated_speed(job: Job, result: PointResult) -> Estimate | None:
+def _repeated_speed(job: Job, result: PointResult) -> Ratio | None:
     """The speed of requests that repeat one sample over that of requests that were never sent before, at a
     measured point in a closed loop; None if requests are too slow, or there are too few different samples."""
     latency_s = result.latency_ms["avg"].value / 1e3
@@ -71,7 +71,7 @@ def _repeated_speed(job: Job, result: PointResult) -> Estimate | None:
     return paired_ratio(speeds[0], speeds[1])
 
 
-def marks_of_cache(result: PointResult, ratio: Estimate | None) -> list[Mark]:
+def marks_of_cache(result: PointResult, ratio: Ratio | None) -> list[Mark]:
     """Whether a repeated sample is faster by more than the point's own interval."""
     if ratio is None:
         return []

@@ -8,7 +8,7 @@ import numpy as np
 from msgspec import structs
 
 from tritonproof.ratios import FALSE_ALARM_RATE, Speeds, paired_p_value, paired_ratio, significant_by_holm
-from tritonproof.record.schema import Estimate, SpeedComparison, Verdict
+from tritonproof.record.schema import Ratio, SpeedComparison, Verdict
 
 FIRST_LOOK = 8
 """Pairs before the first look at whether it is settled: ranks of fewer give no 98 % interval."""
@@ -44,7 +44,7 @@ class ComparisonPlan:
         return FALSE_ALARM_RATE / self.compared_points
 
 
-def verdict(ratio: Estimate, allowed_slowdown: float) -> Verdict:
+def verdict(ratio: Ratio, allowed_slowdown: float) -> Verdict:
     """Whether a ratio of speeds, with its interval, shows a slow-down by more than the allowed fraction."""
     limit = 1 - allowed_slowdown
     if ratio.high < limit:
@@ -52,7 +52,7 @@ def verdict(ratio: Estimate, allowed_slowdown: float) -> Verdict:
     return "passed" if ratio.low > limit else "inconclusive"
 
 
-def seconds_to_settle(ratio: Estimate, allowed_slowdown: float, spent_s: float) -> float | None:
+def seconds_to_settle(ratio: Ratio, allowed_slowdown: float, spent_s: float) -> float | None:
     """How many more seconds would take the interval off the limit if the estimate stays, as it narrows with
     the root of the time; None if it is off. At most MAX_SECONDS_TO_SETTLE."""
     value, limit = np.log(ratio.value), np.log(1 - allowed_slowdown)

@@ -30,9 +30,10 @@ from tritonproof.measure.verifying import verifying
 from tritonproof.ratios import unpaired_ratio
 from tritonproof.record.schema import (
     RESOURCE_UNITS,
-    Estimate,
     Growth,
     LoadPoint,
+    Ratio,
+    Slope,
     Soak,
     Verdict,
     VerifiedAnswers,
@@ -152,7 +153,7 @@ def soak_entry(
     )
 
 
-def end_over_begin(speeds: Sequence[float]) -> Estimate | None:
+def end_over_begin(speeds: Sequence[float]) -> Ratio | None:
     """The speed of the last quarter of the passes over the second quarter's, as the first is the warm-up;
     None if there are too few. The interval shows how much stretches of a quarter differ; the ratio includes
     the machine's change in between."""
@@ -240,7 +241,7 @@ def _growth(name: str, per: Per, used: np.ndarray, times: np.ndarray, heaps: int
     return Growth(name, unit, per, slope, float(used[0]), float(used[-1]), counted, verdict)
 
 
-def _slope(used: np.ndarray, times: np.ndarray, steps: int) -> tuple[Estimate, float]:
+def _slope(used: np.ndarray, times: np.ndarray, steps: int) -> tuple[Slope, float]:
     """The growth each time with its interval, and the growth each time from the first third to the last."""
     from scipy import stats
 
@@ -253,5 +254,5 @@ def _slope(used: np.ndarray, times: np.ndarray, steps: int) -> tuple[Estimate, f
     third = len(blocks) // 3
     first, last = slice(None, third), slice(-third, None)
     lasting = (np.median(levels[last]) - np.median(levels[first])) / (when[last].mean() - when[first].mean())
-    slope = Estimate(float(np.median(grown)), float(grown[outside]), float(grown[-1 - outside]), _CONFIDENCE)
+    slope = Slope(float(np.median(grown)), float(grown[outside]), float(grown[-1 - outside]), _CONFIDENCE)
     return slope, float(lasting)

@@ -4,7 +4,6 @@ the names of machines. Other programs get their figures by name."""
 import hashlib
 import json
 import math
-import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,7 +15,7 @@ from tritonproof.base import disk
 from tritonproof.base.commands import with_fix
 from tritonproof.base.sanitize import cut, one_line, path_text, visible
 from tritonproof.record import schema
-from tritonproof.record.quantities import RATIO
+from tritonproof.record.quantities import is_shown
 from tritonproof.record.schema import MAX_TEXT_CHARS, CaseKey, Machine, Origin, Record, Struct, case_id
 
 SAMPLES_SUFFIX = ".samples.json"
@@ -228,14 +227,11 @@ def _estimate_problems(estimate: schema.Estimate, key: str) -> _Problems:
     slack = 1e-9 * abs(estimate.value)  # two ways of computing the same double differ by far less
     if not estimate.low - slack <= estimate.value <= estimate.high + slack:
         yield key, "the value is not in its interval"
-    if estimate.value <= 0 and not key.endswith(".slope"):  # memory may shrink
+    if estimate.value <= 0 and not isinstance(estimate, schema.Slope):
         yield key, "no speed, latency or ratio is zero or below"
 
 
 # --- all of a result by name, for CSV, JUnit's XML and pytest-benchmark ------------------------------------
-
-_HAS_UNIT = re.compile(r"_(per_s|ms)(_|$)")
-"""In the name of an estimate: what has no unit is a ratio."""
 
 
 def flat(name: str, value: Any) -> dict[str, float | int | str]:
@@ -243,7 +239,7 @@ def flat(name: str, value: Any) -> dict[str, float | int | str]:
     lead there: `load_gpu_power_w`. An estimate has its bounds beside it, `throughput_per_s_low`, and a ratio
     whose interval is too wide to be shown is left out. Passes are counted."""
     if isinstance(value, schema.Estimate):
-        if not _HAS_UNIT.search(name) and not RATIO.is_shown(value):
+        if not is_shown(value):
             return {}
         high = None if value.open_above else value.high
         return flat(name, value.value) | flat(f"{name}_low", value.low) | flat(f"{name}_high", high)

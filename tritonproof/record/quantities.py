@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
 
-from tritonproof.record.schema import Better, Estimate
+from tritonproof.record.schema import Better, Estimate, Ratio
 
 FormatSpec = Callable[[float, int], str]
 """Gives the Python format specification of a value, with so many extra digits."""
@@ -17,6 +17,16 @@ WIDEST_RATIO = 1.5
 not tell a gain of a tenth from a loss of a quarter: 1.10 within a factor of 1.5 is 0.90 to 1.35."""
 TOO_WIDE = f"{NOT_SHOWN} (its interval is wider than a factor of {WIDEST_RATIO:g})"
 """Stands for a ratio in a sentence, and NOT_SHOWN in a cell."""
+
+
+def is_narrow(estimate: Estimate) -> bool:
+    """Whether the interval is at most as wide as WIDEST_RATIO."""
+    return not estimate.open_above and estimate.high <= WIDEST_RATIO * estimate.low
+
+
+def is_shown(estimate: Estimate) -> bool:
+    """Whether readers see the figure: a ratio only if its interval is narrow."""
+    return is_narrow(estimate) or not isinstance(estimate, Ratio)
 
 
 @dataclass(frozen=True)
@@ -33,13 +43,6 @@ class Quantity:
     """From the value in a record to the unit: 100 for a fraction in percent."""
     signed: bool = False
     """Whether a positive figure has a plus."""
-    is_ratio: bool = False
-    """Whether it is a ratio of speeds, which is shown only if its interval is narrow: see WIDEST_RATIO."""
-
-    def is_shown(self, estimate: Estimate) -> bool:
-        """Whether the interval is narrow enough for the figure to be shown."""
-        is_narrow = not estimate.open_above and estimate.high <= WIDEST_RATIO * estimate.low
-        return is_narrow or not self.is_ratio
 
     def cell(self, value: float | None) -> str:
         """The figure for a column whose heading has the unit; `-` for None."""
@@ -52,7 +55,7 @@ class Quantity:
     def text_with_interval(self, estimate: Estimate, *apart_from: float, with_unit: bool = True) -> str:
         """`12.3 ms (11.9 to 12.8)`, `12.3 ms (11.9 or more)` or TOO_WIDE, with digits as `apart` has them and
         thousands separators; for a column whose heading has the unit without these, or NOT_SHOWN."""
-        if not self.is_shown(estimate):
+        if not is_shown(estimate):
             return TOO_WIDE if with_unit else NOT_SHOWN
         bounds = (estimate.value, estimate.low, estimate.high)
         different = {estimate.low, estimate.high, *apart_from} if apart_from else set()
@@ -128,9 +131,9 @@ LATENCY = Quantity("ms", fixed(3), "lower")
 """To the microsecond, the resolution of the load generator's clock."""
 LATENCY_BUDGET = Quantity("ms", _AS_GIVEN)
 REQUEST_RATE = Quantity("/s", _AS_GIVEN)
-RATIO = Quantity("", by_size((100, 0), (10, 1), (0.1, 2)), "higher", is_ratio=True)
+RATIO = Quantity("", by_size((100, 0), (10, 1), (0.1, 2)), "higher")
 """One speed over another, or one latency over another."""
-SHARE_OF_SPEED = Quantity("%", by_size((10, 0)), "higher", scale=100, is_ratio=True)
+SHARE_OF_SPEED = Quantity("%", by_size((10, 0)), "higher", scale=100)
 """One speed over a slightly higher one, such as that in process."""
 SHARE = Quantity("%", by_size((10, 0)), scale=100)
 """A measured fraction, for example of the peak or of the time."""

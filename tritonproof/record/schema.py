@@ -71,6 +71,14 @@ class Estimate(Struct, frozen=True):
     """Whether observations are too few for an upper end: `high` is the largest; the truth may be above."""
 
 
+class Ratio(Estimate, frozen=True):
+    """One speed, or one latency, over another. It is shown only if its interval is narrow: see `is_shown`."""
+
+
+class Slope(Estimate, frozen=True):
+    """A change each time, which may be negative, as no other estimate."""
+
+
 # --- what the figures depend on -----------------------------------------------------------------------------
 
 
@@ -605,7 +613,7 @@ class SpeedComparison(Struct, frozen=True):
     """What this build is compared with: a commit, a folder, or a Triton with its version."""
     method: Literal["interleaved", "records"]
     """interleaved: both were measured in turns; records: the other was measured at another time."""
-    ratio: Annotated[Estimate, SPEED]
+    ratio: Annotated[Ratio, SPEED]
     """Speed over the baseline's: throughput, or at a request rate the inverse of the mean latency."""
     allowed_slowdown: Share
     """The slow-down that passes: 0.03 lets the ratio be 0.97."""
@@ -620,7 +628,7 @@ class SpeedComparison(Struct, frozen=True):
     """The probability of a ratio this low for a build just as slow as allowed, over all looks here."""
     points: Counted
     """The load points that the run compared; any of them has `failed` by mistake in at most 1 of 100 runs."""
-    p99_ratio: Annotated[Estimate | None, SPEED] = None
+    p99_ratio: Annotated[Ratio | None, SPEED] = None
     """The p99 latency over the baseline's, of the same passes as the ratio."""
     p99_is_longer: Annotated[bool, SPEED] = False
     """Whether p99 is shown, among all points of the run, to be longer than the allowed slow-down makes it."""
@@ -668,7 +676,7 @@ class PointResult(Struct, frozen=True):
     comparison: SpeedComparison | None = None
     marks: Annotated[tuple[Mark, ...], SPEED] = ()
     answers: VerifiedAnswers | None = None
-    repeated_speed: Annotated[Estimate | None, SPEED] = None
+    repeated_speed: Annotated[Ratio | None, SPEED] = None
     """The speed of a repeated sample over that of new ones at the fastest point; None for long requests."""
     composing: Annotated[tuple[ComposingModel, ...], SPEED] = ()
     origin: Origin | None = None
@@ -693,7 +701,7 @@ class ReferenceComparison(Struct, frozen=True):
 
     reference: Text
     """The id of the reference's case, which may be this case."""
-    ratio: Estimate
+    ratio: Ratio
     """Throughput over the reference's, measured in turns; 1 for the reference itself."""
 
 
@@ -711,7 +719,7 @@ class Efficiency(Struct, frozen=True):
     in_process_batch: Counted
     threads: Count
     """CPU threads of either side; the server's of all instances."""
-    ratio: Estimate
+    ratio: Ratio
     pairs: Count
     flops_per_inference: Positive | None = None
     """Operations, two for a multiplication and an addition; None if the framework cannot count them."""
@@ -744,7 +752,7 @@ class Search(Struct, frozen=True):
     verdict: Verdict
     """passed: the percentile's whole interval keeps the budget; inconclusive: only its value does; failed: no
     configuration keeps it, and this one is nearest."""
-    lead: Annotated[Estimate | None, SPEED]
+    lead: Annotated[Ratio | None, SPEED]
     """The winner's throughput over the runner-up's; None without a runner-up."""
     configurations: Count
     passes: Count
@@ -776,7 +784,7 @@ class Growth(Struct, frozen=True):
     unit: Literal["bytes", "number"]
     per: Literal["request", "loading"]
     """loading: each unload and load of the model."""
-    slope: Estimate
+    slope: Slope
     """The growth each time, in the part of the soak that counts."""
     first: Number
     last: Number
@@ -803,7 +811,7 @@ class Soak(Struct, frozen=True):
     loadings: Count = 0
     """Reloads of the model after it was under load."""
     not_watched: tuple[Text, ...] = ()
-    end_over_begin: Annotated[Estimate | None, SPEED] = None
+    end_over_begin: Annotated[Ratio | None, SPEED] = None
     """Speed in the last quarter of the passes over the second; None for few passes or a hidden speed."""
     requests_per_s: Annotated[Positive | None, SPEED] = None
     """Requests per second over the whole time under load; None for a hidden speed."""

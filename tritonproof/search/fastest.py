@@ -21,7 +21,7 @@ from tritonproof.measure.job import Job, RunPass
 from tritonproof.measure.measurement import measurement_of
 from tritonproof.measure.point_state import PointState, Side
 from tritonproof.measure.stopping import WINDOWS, MeasuringPlan, warm_up_window_s
-from tritonproof.record.schema import Estimate, LoadPoint, Search, Verdict
+from tritonproof.record.schema import Estimate, LoadPoint, Ratio, Search, Verdict
 from tritonproof.search import candidates, trials
 from tritonproof.search.candidates import Candidate, Goal, Space, settling_s
 from tritonproof.search.trials import OperatingPoint, Probe, Trial
@@ -76,7 +76,7 @@ class Proof:
 @dataclass(frozen=True)
 class Result:
     winner: Proof
-    lead: Estimate | None
+    lead: Ratio | None
     """Throughput over the runner-up's; None if no other kept the budget."""
     configurations: int
     passes: int
@@ -209,7 +209,7 @@ def best_attempt(attempts: Sequence[Sequence[Proof]]) -> Sequence[Proof]:
     return min(ranked, key=lambda proofs: proofs[0].latency_ms.value)
 
 
-def _lead(proofs: Sequence[Proof]) -> Estimate | None:
+def _lead(proofs: Sequence[Proof]) -> Ratio | None:
     """The ratio of the first point's speed to the second's, if the second kept the budget too."""
     if len(proofs) < 2 or proofs[1].verdict == "failed":
         return None

@@ -2,7 +2,7 @@
 
 from tests import examples
 from tritonproof.record.files import flat
-from tritonproof.record.schema import Estimate, LoadPoint
+from tritonproof.record.schema import Estimate, LoadPoint, Ratio
 from tritonproof.reports.export import bencher
 
 ERROR = examples.score(metric="mel MSE", better="lower", framework=0.012, converted=0.012, served=6e-13)
@@ -37,10 +37,9 @@ def test_figures_are_named_by_the_fields_that_lead_to_them() -> None:
 
 
 def test_bounds_are_left_out_where_they_may_not_be_shown() -> None:
-    wide, open_above = Estimate(2.0, 1.0, 3.0), Estimate(2.0, 1.0, 3.0, open_above=True)
-    result = examples.measured(
-        "offline", 8, 9.0, repeated_speed=wide, latency_ms={"avg": wide, "p99": open_above}
-    )
+    bounds, open_above = (2.0, 1.0, 3.0), Estimate(2.0, 1.0, 3.0, open_above=True)
+    latencies = {"avg": Estimate(*bounds), "p99": open_above}
+    result = examples.measured("offline", 8, 9.0, repeated_speed=Ratio(*bounds), latency_ms=latencies)
     figures = flat("", result)
     assert not [name for name in figures if name.startswith("repeated_speed")]
     assert [figures[f"latency_ms_avg{end}"] for end in ("", "_low", "_high")] == [2.0, 1.0, 3.0]

@@ -17,7 +17,7 @@ from tests import examples
 from tests.helpers import ROOT
 from tritonproof.base.sanitize import bold
 from tritonproof.record.quantities import LATENCY, NOT_SHOWN, RATIO, SHARE, Quantity, fixed
-from tritonproof.record.schema import Estimate, Mark, PointResult
+from tritonproof.record.schema import Estimate, Mark, PointResult, Ratio
 from tritonproof.reports.tables import points, summary
 from tritonproof.reports.tables.case import case_section
 from tritonproof.reports.tables.rendering import as_csv, html, markdown, terminal_text
@@ -77,7 +77,7 @@ def test_new_column_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
 
 # --- cells -------------------------------------------------------------------------------------------------
 
-KNOWN, WIDE = Estimate(1.25, 1.2, 1.3), Estimate(2.1654, 0.753, 5.889)
+KNOWN, WIDE = Ratio(1.25, 1.2, 1.3), Ratio(2.1654, 0.753, 5.889)
 OPEN = Estimate(12.3456, 11.9, 12.8, open_above=True)
 
 
@@ -104,7 +104,7 @@ HOSTILE = "=<b>a|b</b> *c*"
 @dataclass(frozen=True)
 class Item:
     name: str
-    ratio: Estimate | None
+    ratio: Ratio | None
     marks: tuple[Mark, ...] = ()
 
 

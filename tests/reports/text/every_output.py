@@ -15,7 +15,7 @@ from tests import examples
 from tests.conftest import Reports
 from tests.helpers import PRINTING
 from tritonproof.record import files
-from tritonproof.record.schema import CertifiedPercentile, Estimate, LatencyBudget, Record, Soak, case_id
+from tritonproof.record.schema import CertifiedPercentile, LatencyBudget, Ratio, Record, Soak, case_id
 from tritonproof.reports import readme
 
 Output = Callable[[Path, Reports], str]
@@ -30,7 +30,7 @@ TRACE = re.compile(r"123[ ,]?45[67]|1\.23[45]?e|98[ ,]?765|9\.88e")
 def planted(**changes: object) -> Record:
     """A case whose only speeds are PER_S and MS."""
     latencies = {name: examples.estimate(MS) for name in ("avg", "p50", "p90", "p95", "p99")}
-    compared = examples.comparison(ratio=Estimate(PER_S, PER_S, PER_S))
+    compared = examples.comparison(ratio=Ratio(PER_S, PER_S, PER_S))
     points = [
         examples.measured(
             scenario,
@@ -45,11 +45,11 @@ def planted(**changes: object) -> Record:
         for scenario, size in (("offline", 1), ("offline", 8), ("online", 16), ("online", 32))
     ]
     speed = examples.estimate(PER_S)
-    cost = examples.efficiency(
-        served_per_s=speed, in_process_per_s=speed, ratio=Estimate(PER_S, PER_S, PER_S)
+    cost = examples.efficiency(served_per_s=speed, in_process_per_s=speed, ratio=Ratio(PER_S, PER_S, PER_S))
+    search = examples.search(
+        result=points[0], lead=Ratio(PER_S, PER_S, PER_S), accuracy=examples.failed_accuracy()
     )
-    search = examples.search(result=points[0], lead=speed, accuracy=examples.failed_accuracy())
-    soak = Soak("online", 1, 16, PER_S, 1000, 119, (), 0, (), Estimate(PER_S, PER_S, PER_S), PER_S)
+    soak = Soak("online", 1, 16, PER_S, 1000, 119, (), 0, (), Ratio(PER_S, PER_S, PER_S), PER_S)
     fields = {
         "points": tuple(points),
         "efficiency": (cost,),

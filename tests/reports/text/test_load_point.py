@@ -4,7 +4,7 @@ from typing import Any
 
 from tests import examples
 from tritonproof.record.quantities import TOO_WIDE
-from tritonproof.record.schema import Estimate, LatencyBudget, SpeedComparison
+from tritonproof.record.schema import LatencyBudget, Ratio, SpeedComparison
 from tritonproof.reports.text.load_point import comparison_text, comparison_verdict, speed_failures
 
 
@@ -14,7 +14,7 @@ def comparison(**changes: Any) -> SpeedComparison:
 
 
 def test_wide_ratio_is_omitted_but_verdict_is_shown() -> None:
-    wide = comparison(ratio=Estimate(0.5, 0.4, 0.7))
+    wide = comparison(ratio=Ratio(0.5, 0.4, 0.7))
 
     assert comparison_text(wide) == f"ratio {TOO_WIDE} to HEAD~1: {comparison_verdict(wide)}"
     assert "0.5" not in comparison_text(wide)
@@ -22,13 +22,13 @@ def test_wide_ratio_is_omitted_but_verdict_is_shown() -> None:
 
 
 def test_ratio_near_limit_has_more_digits() -> None:
-    near = comparison(verdict="passed", ratio=Estimate(0.9704, 0.9702, 0.9706))
+    near = comparison(verdict="passed", ratio=Ratio(0.9704, 0.9702, 0.9706))
 
     assert "0.9702" in comparison_text(near), "the limit is 0.97"
 
 
 def test_open_comparison_says_how_long_it_would_take() -> None:
-    unknown = comparison(verdict="inconclusive", ratio=Estimate(0.99, 0.95, 1.02), seconds_to_settle=600.0)
+    unknown = comparison(verdict="inconclusive", ratio=Ratio(0.99, 0.95, 1.02), seconds_to_settle=600.0)
 
     assert "about 10 min more would settle it" in comparison_verdict(unknown)
 
@@ -38,8 +38,8 @@ def budget(verdict: Any) -> LatencyBudget:
 
 
 def test_point_fails_for_each_shown_regression() -> None:
-    slower, fast = comparison(), comparison(verdict="passed", ratio=Estimate(1.0, 0.99, 1.01))
-    unknown = comparison(verdict="inconclusive", ratio=Estimate(0.99, 0.95, 1.02))
+    slower, fast = comparison(), comparison(verdict="passed", ratio=Ratio(1.0, 0.99, 1.01))
+    unknown = comparison(verdict="inconclusive", ratio=Ratio(0.99, 0.95, 1.02))
 
     def failures(compared: SpeedComparison | None, verdict: str | None) -> list[str]:
         limit = None if verdict is None else budget(verdict)

@@ -22,7 +22,7 @@ from tritonproof.record.files import flat
 from tritonproof.record.schema import (
     Conversation,
     Disagreement,
-    Estimate,
+    Ratio,
     Record,
     VerifiedAnswers,
     WrongAnswer,
@@ -91,7 +91,7 @@ RATIO_TRACE = re.compile(r"2\.1[67]|21[67]\b|11[67](\.\d+)? ?%")
 
 def with_ratios(low: float, high: float) -> Record:
     """A proven case with one ratio everywhere: to in process, to another build, to the runner-up."""
-    ratio = Estimate(2.1654, low, high)
+    ratio = Ratio(2.1654, low, high)
     compared = examples.comparison(ratio=ratio)
     record = planted()
     points = tuple(

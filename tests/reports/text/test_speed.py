@@ -7,7 +7,7 @@ import pytest
 from msgspec import structs
 
 from tests import examples
-from tritonproof.record.schema import Estimate, Record, ReferenceComparison, Serving, case_id
+from tritonproof.record.schema import Ratio, Record, ReferenceComparison, Serving, case_id
 from tritonproof.reports.text.publishable import publishable
 from tritonproof.reports.text.speed import (
     best_point,
@@ -23,7 +23,7 @@ ONE = examples.efficiency()
 
 def beside(format_: str, ratio: float, low: float, high: float, **changes: Any) -> Record:
     """A case whose best point took turns with the reference format's."""
-    compared = ReferenceComparison("a40-resnet50-onnx-fp32", Estimate(ratio, low, high))
+    compared = ReferenceComparison("a40-resnet50-onnx-fp32", Ratio(ratio, low, high))
     record = examples.record(efficiency=(structs.replace(ONE, beside=compared),))
     case = structs.replace(record.case, format=format_, accelerator=None, precision="fp32", **changes)
     return structs.replace(record, case=case)
@@ -130,5 +130,5 @@ def test_best_point_is_one_at_a_rate_only_if_no_other_was_measured() -> None:
 
 
 def test_slower_winner_of_a_search_says_why_it_won() -> None:
-    assert "not shown to keep the budget" in lead_text(Estimate(0.8, 0.76, 0.84), "the runner-up")
-    assert "not shown to keep the budget" not in lead_text(Estimate(1.03, 0.98, 1.08), "the runner-up")
+    assert "not shown to keep the budget" in lead_text(Ratio(0.8, 0.76, 0.84), "the runner-up")
+    assert "not shown to keep the budget" not in lead_text(Ratio(1.03, 0.98, 1.08), "the runner-up")

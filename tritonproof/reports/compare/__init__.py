@@ -64,7 +64,7 @@ class PointChange:
 
     before: PointResult
     after: PointResult
-    ratio: schema.Estimate | None
+    ratio: schema.Ratio | None
     """Speed after over speed before, at a request rate the inverse of the mean latency; None with too few
     passes."""
     verdict: Verdict = "inconclusive"

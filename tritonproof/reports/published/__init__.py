@@ -16,7 +16,7 @@ from msgspec import structs
 from tritonproof.base.disk import is_plain
 from tritonproof.base.sanitize import code
 from tritonproof.record.quantities import LATENCY, RATIO, SCORE, THROUGHPUT, WIDEST_RATIO
-from tritonproof.record.schema import COMPONENTS, Estimate, LoadPoint, PointResult, Record
+from tritonproof.record.schema import COMPONENTS, Estimate, LoadPoint, PointResult, Ratio, Record
 from tritonproof.reports.tables.table import Block, Bullets, Cell, Column, Heading, table
 from tritonproof.reports.text import phrases
 from tritonproof.reports.text.publishable import Publishable, name_of
@@ -150,7 +150,7 @@ def pairs(record: Publishable, rows: Sequence[PublishedRow]) -> list[Pair]:
     return [Pair(points[published_point(row)], row) for row in rows if published_point(row) in points]
 
 
-def published_ratio(record: Publishable, result: PointResult) -> Estimate | None:
+def published_ratio(record: Publishable, result: PointResult) -> Ratio | None:
     """The load's throughput over the one published for the same GPU, format, accelerator, precision and load
     point; None if there is none."""
     rows = match_published(record).rows
@@ -158,12 +158,12 @@ def published_ratio(record: Publishable, result: PointResult) -> Estimate | None
     return _ratio(result.throughput_per_s, row_of.get(result.point, {}).get("throughput_per_s"))
 
 
-def _ratio(measured: Estimate | None, published: float | None) -> Estimate | None:
+def _ratio(measured: Estimate | None, published: float | None) -> Ratio | None:
     """A measured figure over a published one. NVIDIA gives no interval: the ratio has the measured one."""
     if measured is None or not published:
         return None
     bounds = (measured.value / published, measured.low / published, measured.high / published)
-    return Estimate(*bounds, measured.confidence, open_above=measured.open_above)
+    return Ratio(*bounds, measured.confidence, open_above=measured.open_above)
 
 
 # --- records beside them -----------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from tritonproof.base.sanitize import Formatted, markdown_text
 from tritonproof.record import schema
 from tritonproof.record.quantities import COUNT, LATENCY, METRICS, RATIO, THROUGHPUT
-from tritonproof.record.schema import Estimate, Mark, Record, case_id
+from tritonproof.record.schema import Estimate, Mark, Ratio, Record, case_id
 from tritonproof.reports.published import published_ratio
 from tritonproof.reports.tables.points import cost_cell, price_sentence
 from tritonproof.reports.tables.table import Block, Bullets, Cell, Column, Table, cell_of, table
@@ -134,11 +134,11 @@ def _to_reference(row: SummaryRow) -> Cell | None:
     return Cell("reference", cell.value) if is_reference else cell
 
 
-def _to_published(row: SummaryRow) -> Estimate | None:
+def _to_published(row: SummaryRow) -> Ratio | None:
     return published_ratio(row.record, row.result) if row.result else None
 
 
-def _to_in_process(row: SummaryRow) -> Estimate | None:
+def _to_in_process(row: SummaryRow) -> Ratio | None:
     return measured.ratio if (measured := _in_process(row)) else None
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
-from tritonproof.record.quantities import NOT_SHOWN, NOTHING, WIDEST_RATIO, Quantity
+from tritonproof.record.quantities import NOT_SHOWN, NOTHING, WIDEST_RATIO, Quantity, is_shown
 from tritonproof.record.schema import MARKS, Estimate, Mark
 from tritonproof.reports.text.phrases import grouped, letter
 
@@ -42,7 +42,7 @@ def cell_of(
         return Cell(NOTHING)
     if not isinstance(taken, Estimate):
         return Cell(quantity.text(taken) if with_unit else quantity.cell(taken), _in_unit(quantity, taken))
-    if not quantity.is_shown(taken):
+    if not is_shown(taken):
         return Cell(NOT_SHOWN)
     if style == "interval":
         written = quantity.text_with_interval(taken, *apart_from, with_unit=with_unit)

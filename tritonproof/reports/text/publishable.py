@@ -9,12 +9,12 @@ import msgspec
 from msgspec import structs
 
 from tritonproof.record.quantities import LATENCY_BUDGET, NOT_SHOWN
-from tritonproof.record.schema import SPEED, Estimate, PointResult, Record, Search, Struct, case_id
+from tritonproof.record.schema import SPEED, Estimate, PointResult, Ratio, Record, Search, Struct, case_id
 from tritonproof.reports.text import correctness
 from tritonproof.reports.text.phrases import full_point_text
 
 _EMPTY: Mapping[type, Any] = {
-    Estimate: Estimate(float("nan"), float("nan"), float("nan")),
+    **{kind: kind(float("nan"), float("nan"), float("nan")) for kind in (Estimate, Ratio)},
     float: float("nan"),
     dict: {},
     str: NOT_SHOWN,

@@ -7,7 +7,15 @@ from typing import Literal, NamedTuple
 from msgspec import structs
 
 from tritonproof.record import quantities, schema
-from tritonproof.record.quantities import LATENCY, LATENCY_BUDGET, RATIO, SHARE_OF_SPEED, TOO_WIDE
+from tritonproof.record.quantities import (
+    LATENCY,
+    LATENCY_BUDGET,
+    RATIO,
+    SHARE_OF_SPEED,
+    TOO_WIDE,
+    is_narrow,
+    is_shown,
+)
 from tritonproof.reports.text.correctness import main_score
 from tritonproof.reports.text.load_point import BUDGET_WORDS, mark_codes
 from tritonproof.reports.text.phrases import counted, format_text, full_point_text, grouped, sentence
@@ -42,7 +50,7 @@ def ranks(records: Sequence[Publishable]) -> Mapping[str, int]:
     for group in grouped(records, rank_group).values():
         compared = {name_of(record): format_comparison(record) for record in group}
         all_ratios = {name: beside.ratio for name, beside in compared.items() if beside}
-        ratios = {name: ratio for name, ratio in all_ratios.items() if RATIO.is_shown(ratio)}
+        ratios = {name: ratio for name, ratio in all_ratios.items() if is_shown(ratio)}
         for name, ratio in ratios.items():
             rank_of[name] = 1 + sum(other.low > ratio.high for other in ratios.values())
     return rank_of
@@ -100,7 +108,7 @@ def fraction_of_peak(efficiency: schema.Efficiency) -> float | None:
     """Operations per second over those of the peak; None if unknown, or if an interval is too wide."""
     if efficiency.flops_per_inference is None or efficiency.peak_flops_per_s is None:
         return None
-    if not all(map(SHARE_OF_SPEED.is_shown, (efficiency.served_per_s, efficiency.peak_flops_per_s))):
+    if not all(map(is_narrow, (efficiency.served_per_s, efficiency.peak_flops_per_s))):
         return None
     return efficiency.served_per_s.value * efficiency.flops_per_inference / efficiency.peak_flops_per_s.value
 
@@ -210,11 +218,11 @@ def _configuration_text(search: schema.Search) -> str:
     return ", ".join([full_point_text(result), instances, *([f"preferred {sizes}"] if sizes else []), delay])
 
 
-def lead_text(lead: schema.Estimate | None, other: str) -> str:
+def lead_text(lead: schema.Ratio | None, other: str) -> str:
     """How much faster the winner is than the other proven configuration."""
     if lead is None:
         return "no other configuration kept the budget"
-    if not RATIO.is_shown(lead):
+    if not is_shown(lead):
         return f"its lead over {other} is {TOO_WIDE}"
     text = f"{RATIO.text_with_interval(lead, 1.0)} times as fast as {other}"
     return f"{text}, which is not shown to keep the budget" if lead.high < 1 else text
