@@ -26,7 +26,7 @@ def test_build(run: CaseRun) -> None:
 def test_conversion(run: CaseRun, recorder: Recorder) -> None:
     """The error and the share of equal decisions are within the tolerance and the cost of the precision."""
     case, conversion = run.case, run.correctness.conversion
-    recorder.keep(conversion=conversion)
+    recorder.record(conversion=conversion)
     texts = []
     if conversion.relative_error is not None:
         texts.append(f"relative error {RELATIVE_ERROR.text(conversion.relative_error)}")
@@ -50,9 +50,9 @@ def test_accuracy(run: CaseRun, recorder: Recorder) -> None:
     evaluation = prove_accuracy(run)
     ledger = evaluation.ledger
     assert ledger.same_answers is not None
-    recorder.keep(accuracy=ledger, accuracy_missing=evaluation.missing)
+    recorder.record(accuracy=ledger, accuracy_missing=evaluation.missing)
     if evaluation.samples is not None:
-        recorder.keep_samples(evaluation.samples)
+        recorder.record_samples(evaluation.samples)
     recorder.show("; ".join([*map(score_text, ledger.scores), same_answers_text(ledger.same_answers)]))
     if failures := ledger_failures(ledger):
         raise run.accuracy_error("; ".join(failures))

@@ -13,7 +13,7 @@ from tritonproof.run.proving import prove_conversation, reproduce, run_gate
 def prove_gate(run: CaseRun, recorder: Recorder, gate: str) -> None:
     """Record what a gate such as "batches" finds. Raises AccuracyError if something is wrong."""
     gate_result, wrong_answer = run_gate(run, gate)
-    recorder.keep(gates=(gate_result,))
+    recorder.record(gates=(gate_result,))
     recorder.show(gate_text(gate_result))
     shown = reproduce(run, gate_result, wrong_answer)
     if gate_result.fault:
@@ -72,7 +72,7 @@ def test_same_answer_after_a_reload(run: CaseRun, recorder: Recorder) -> None:
 def test_conversation(run: CaseRun, recorder: Recorder) -> None:
     """The same messages get the same answers again, also in turns with another sequence's messages."""
     conversation = prove_conversation(run)
-    recorder.keep(conversation=conversation)
+    recorder.record(conversation=conversation)
     recorder.show(conversation_text(conversation))
     if failure := conversation_failure(conversation):
         raise AccuracyError(failure)

@@ -12,7 +12,6 @@ from tritonproof.base.errors import SpeedError
 from tritonproof.record.schema import LoadPoint
 from tritonproof.reports.text.correctness import wrong_answers_text
 from tritonproof.reports.text.load_point import speed_failures
-from tritonproof.reports.text.publishable import publishable
 from tritonproof.reports.text.speed import efficiency_text, warm_up_text
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.efficiency import measure_efficiency
@@ -23,16 +22,16 @@ def measure_and_record(run: CaseRun, point: LoadPoint, recorder: Recorder, bench
     """Measure and record a load point, and show its speed if the case is proven right. Raises AccuracyError
     if an answer is wrong, SpeedError if it is shown to be slower than allowed or to exceed its latency
     budget."""
-    save = functools.partial(recorder.keep_points, point.scenario)
+    save = functools.partial(recorder.record_points, point.scenario)
     measured = measure(run, point, save)
     record = save([measured.result])
     if failure := wrong_answers_text(measured.result):
         raise run.accuracy_error(failure)
-    if no_speed := publishable(record).no_speed:
+    if no_speed := record.no_speed:
         recorder.show(no_speed)
         benchmark.skipped = True  # else pytest-benchmark warns that it has nothing of this test
     else:
-        recorder.enter_point(benchmark, measured)
+        recorder.report_point(benchmark, measured)
     if failures := speed_failures(measured.result):
         raise SpeedError("; ".join(failures))
 
@@ -57,8 +56,7 @@ def test_offline(run: CaseRun, point: LoadPoint, recorder: Recorder, benchmark: 
 def test_efficiency(run: CaseRun, recorder: Recorder) -> None:
     """Measures the ratio of served to in-process throughput, in turns, and the fraction of the peak."""
     efficiencies = measure_efficiency(run)
-    published = publishable(recorder.keep(efficiency=tuple(efficiencies)))
-    recorder.enter("efficiency", published.efficiency)
+    published = recorder.record(efficiency=tuple(efficiencies))
     recorder.show(published.no_speed or efficiency_text(efficiencies, run.case.precision))
 
 
@@ -67,7 +65,7 @@ def test_efficiency(run: CaseRun, recorder: Recorder) -> None:
 def test_warm_up(run: CaseRun, recorder: Recorder) -> None:
     """The first request after a load is not shown to be slower than later ones."""
     result = measure_warm_up(run)
-    recorder.keep(warm_up=result)
+    recorder.record(warm_up=result)
     recorder.show(warm_up_text(result))
     if not result.passed:
         raise SpeedError(f"its model_warmup does not warm it: {warm_up_text(result)}", where=run.case)

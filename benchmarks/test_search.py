@@ -6,7 +6,6 @@ from msgspec import structs
 from fixtures.recorder import Recorder
 from tritonproof.base.errors import AccuracyError, SpeedError
 from tritonproof.reports.text.correctness import conversion_failure, ledger_failures, wrong_answers_text
-from tritonproof.reports.text.publishable import publishable
 from tritonproof.reports.text.speed import no_winner_text, proposal_text, search_text
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.proving import evaluate
@@ -19,14 +18,12 @@ def test_search(run: CaseRun, recorder: Recorder) -> None:
     """The winning configuration keeps the budget, and passes the tests of conversion and accuracy."""
     is_converted = not run.case.model.as_is
     if is_converted:
-        recorder.keep(conversion=run.correctness.conversion)
+        recorder.record(conversion=run.correctness.conversion)
     missing = run.correctness.accuracy_missing if is_converted else None
     with search(run) as result:
         if run.source.evaluated is not None and result.verdict != "failed":
             result = structs.replace(result, accuracy=evaluate(run).ledger)
-        record = recorder.keep(search=result, accuracy_missing=missing)
-    published = publishable(record)
-    recorder.enter("search", published.search)
+        published = recorder.record(search=result, accuracy_missing=missing)
     if result.verdict == "failed":
         raise SpeedError(no_winner_text(result))
     recorder.show(published.no_winner or search_text(result))

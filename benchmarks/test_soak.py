@@ -6,7 +6,6 @@ from fixtures.recorder import Recorder
 from tritonproof.base.errors import AccuracyError, NotAvailableError, ProofError
 from tritonproof.reports.tables.soak import leaks, soak_text, unknown
 from tritonproof.reports.text.correctness import wrong_answers_text
-from tritonproof.reports.text.publishable import publishable
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.soaking import soak
 
@@ -16,7 +15,7 @@ from tritonproof.run.soaking import soak
 def test_soak(run: CaseRun, recorder: Recorder) -> None:
     """Nothing leaks, neither by request nor by loading of the model, and every verified answer is right."""
     result = soak(run)
-    published = publishable(recorder.keep(soak=result)).soak
+    published = recorder.record(soak=result).soak
     if wrong := wrong_answers_text(result):
         raise AccuracyError(wrong)
     if leaking := leaks(result):

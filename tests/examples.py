@@ -253,7 +253,7 @@ def complete(**changes: Any) -> Record:
                 flops_per_inference=4.1e9,
                 peak_flops_per_s=estimate(2e13),
                 spinning=True,
-                beside=schema.ReferenceComparison("a40-resnet50-trt-fp16", schema.Ratio(1.5, 1.4, 1.6)),
+                reference=schema.ReferenceComparison("a40-resnet50-trt-fp16", schema.Ratio(1.5, 1.4, 1.6)),
                 marks=(schema.Mark("damaged-passes", "a pass was repeated: 2"),),
             ),
             efficiency("online", 32),

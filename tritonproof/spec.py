@@ -134,7 +134,7 @@ class Metric:
     """Higher scores are fractions from 0 to 1, lower ones errors."""
     labelled: bool = True
     """Whether it needs labels; without, it compares with the framework's outputs and suits random weights."""
-    beside_framework: bool = True
+    keeps_framework_score: bool = True
     """Whether one with labels must also nearly keep the framework's score; not with a user's own limit."""
 
 

@@ -215,12 +215,12 @@ def test_unlabelled_data_is_judged_against_framework_alone(metrics: tuple[Any, .
 def test_requested_limit_replaces_model_limit(own: float, floor: float, passes: bool) -> None:
     case = toy.case(toy.model(metrics=(toy.metric(limits={"fp32": Limit(own, "the model's")}),)))
     result = ledger(case, toy.samples(100), stages(96, 96, 96), requested={"top-1": Limit(floor, "agreed")})
-    requested, _beside_framework = result.scores[0].limits
+    requested, _kept_score = result.scores[0].limits
     assert (result.passed, requested) == (passes, Limit(floor, "agreed"))
 
 
 def test_user_floor_replaces_framework_comparison() -> None:
-    metric = toy.metric(limits={"fp32": Limit(0.5, "given")}, beside_framework=False)
+    metric = toy.metric(limits={"fp32": Limit(0.5, "given")}, keeps_framework_score=False)
     (score,) = ledger(toy.case(toy.model(metrics=(metric,))), toy.samples(100), stages(100, 80, 80)).scores
     assert (score.passed, [limit.source for limit in score.limits]) == (True, ["given"])
 

@@ -48,11 +48,11 @@ def server():
 
 def test_conversion(recorder):
     for _ in range(2):
-        recorder.keep(conversion=examples.record().conversion)
+        recorder.record(conversion=examples.record().conversion)
     recorder.show("all agree")
 
 def test_accuracy(recorder):
-    recorder.keep(accuracy=examples.failed_accuracy())
+    recorder.record(accuracy=examples.failed_accuracy())
     raise AccuracyError("top-1 93.1 % is below 94 %", where="here, now")
 
 @pytest.mark.load

@@ -26,6 +26,7 @@ TEST = """
     from benchmarks.test_load import test_online
     from tritonproof.gates.served import ask_one_by_one
     from tests import examples
+    from tritonproof.reports.text.publishable import publishable
     from tests.plugin.test_gating import RUNS
 
     SEEN = RUNS[-1]
@@ -43,8 +44,8 @@ TEST = """
     def recorder(request):
         def keep(gates):
             SEEN.gates[request.node.originalname] = (SEEN.loaded[-1], *gates)
-        keep_points = lambda scenario, results: examples.record()
-        return SimpleNamespace(keep=keep, keep_points=keep_points, show=print, enter_point=print)
+        record_points = lambda scenario, results: publishable(examples.record())
+        return SimpleNamespace(record=keep, record_points=record_points, show=print, report_point=print)
 
     """
 GATE_OF = {

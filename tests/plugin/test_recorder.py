@@ -50,22 +50,22 @@ def steps():
 
 @pytest.mark.step("conversion")
 def test_conversion(recorder):
-    recorder.keep(conversion=examples.record().conversion)
+    recorder.record(conversion=examples.record().conversion)
 
 @pytest.mark.step("accuracy")
 def test_accuracy(steps, recorder):
     fail_in("test")
-    recorder.keep(accuracy=examples.accuracy())
+    recorder.record(accuracy=examples.accuracy())
     fail_in("end")
 
 @pytest.mark.step("answers")
 def test_same_answer_again(recorder):
     fail_in("answers")
-    recorder.keep(gates=(examples.gate(),))
+    recorder.record(gates=(examples.gate(),))
 
 @pytest.mark.step("offline")
 def test_offline(recorder):
-    recorder.keep_points("offline", [examples.measured("offline", 8, 200.0)])
+    recorder.record_points("offline", [examples.measured("offline", 8, 200.0)])
 """
 
 Run = Callable[..., Publishable]

@@ -211,7 +211,7 @@ def test_successive_malloc_heaps_are_no_leak() -> None:
 
     watched = growths(used, [*range(1, 25)], "loading", ARENAS_OF_A_CPU * 2)
 
-    by_name = {growth.what: growth.verdict for growth in watched}
+    by_name = {growth.resource: growth.verdict for growth in watched}
     assert by_name["memory of the server"] == "inconclusive"
     assert by_name["open files"] == "passed"
 
@@ -219,7 +219,9 @@ def test_successive_malloc_heaps_are_no_leak() -> None:
 def test_partly_watched_resource_is_left_out() -> None:
     used: list[dict[str, float]] = [{"threads": 4.0}] * 30 + [{"threads": 4.0, "open files": 9.0}] * 30
 
-    assert [growth.what for growth in growths(used, [float(n) for n in range(60)], "loading")] == ["threads"]
+    assert [growth.resource for growth in growths(used, [float(n) for n in range(60)], "loading")] == [
+        "threads"
+    ]
 
 
 @pytest.mark.parametrize(("released", "at", "is_leak"), [(6, 30, True), (8, 30, False), (10, 45, False)])

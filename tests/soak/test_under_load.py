@@ -67,7 +67,7 @@ class Machine:
 
 
 def verdicts(soak: Soak) -> set[tuple[str, str]]:
-    return {(growth.what, growth.per) for growth in soak.growth if growth.verdict == "failed"}
+    return {(growth.resource, growth.per) for growth in soak.growth if growth.verdict == "failed"}
 
 
 @pytest.mark.parametrize("duration_s", [60.0, 600.0])
@@ -157,7 +157,7 @@ def test_leak_per_request_is_found_with_its_size(leak: str, what: str, tmp_path:
 
     assert leaking(result) == {(what, "request")}, result.growth
     if leak == "1 KiB":
-        slope = next(growth.slope for growth in result.growth if growth.what == what)
+        slope = next(growth.slope for growth in result.growth if growth.resource == what)
         # Python and malloc add less than a tenth to 1,024 bytes.
         assert slope.low < 1.1 * 1024
         assert slope.high > 1024

@@ -186,7 +186,7 @@ def test_labels_add_a_metric_to_agreement(tmp_path: Path, floor: float | None) -
     assert metrics.keys() == {"top-1", "agreement"}
     assert set(model.precisions) == {"fp32", "fp16", "int8"}
     assert {limit.value for limit in metrics["top-1"].limits.values()} == ({floor} if floor else set())
-    assert metrics["top-1"].beside_framework == (floor is None), "what the user says is enough"
+    assert metrics["top-1"].keeps_framework_score == (floor is None), "what the user says is enough"
 
 
 def decided(path: Path) -> tuple[str, Any]:

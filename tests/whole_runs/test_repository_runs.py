@@ -229,5 +229,5 @@ def test_leaking_model_fails_with_recorded_size(tmp_path: Path) -> None:
     (record,) = records_in(tmp_path / "results")
     assert record.soak is not None
     (leak,) = [growth for growth in record.soak.growth if growth.verdict == "failed"]
-    assert leak.what == "memory of its stubs"
+    assert leak.resource == "memory of its stubs"
     assert leak.slope.high > 1024

@@ -118,7 +118,7 @@ def _score(
     framework, converted, last = (float(scores.mean()) for scores in per_sample)
     own_limit = requested or limit_in(precision, metric.limits)
     limits = [] if own_limit is None else [own_limit]
-    if metric.labelled and metric.beside_framework:
+    if metric.labelled and metric.keeps_framework_score:
         fraction, sign = PRECISIONS[precision].kept_score, 1
         if metric.better == "lower":
             fraction, sign = 1 / fraction, -1

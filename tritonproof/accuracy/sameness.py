@@ -176,8 +176,8 @@ def _is_tie_of_scores(
 ) -> np.ndarray:
     """Whether the scores beside classes show a tie, [rows]: the scores of the expected and of the given class
     are no further apart than twice what each may be off."""
-    beside = expected.scores[name]
-    spread, scores = expected.spreads[beside], expected.outputs[beside][answer.samples]
+    scores_name = expected.scores[name]
+    spread, scores = expected.spreads[scores_name], expected.outputs[scores_name][answer.samples]
     given_and_right = answer.outputs[name], expected.outputs[name][answer.samples]
     classes = [values.reshape(len(scores), -1).astype(np.int64) for values in given_and_right]
     is_known = [((values >= 0) & (values < scores.shape[1])).all(axis=1) for values in classes]
@@ -185,7 +185,8 @@ def _is_tie_of_scores(
         np.take_along_axis(scores, indices.clip(0, scores.shape[1] - 1), axis=1) for indices in classes
     )
     tolerance = (
-        limits.of_output(beside).element * float(np.max(spread.columns)) + limits.rounding * spread.magnitude
+        limits.of_output(scores_name).element * float(np.max(spread.columns))
+        + limits.rounding * spread.magnitude
     )
     return is_known[0] & is_known[1] & (np.abs(values - other_values) <= 2 * tolerance).all(axis=1)
 

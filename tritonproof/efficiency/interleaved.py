@@ -167,6 +167,6 @@ def efficiency_entry(
         flops_per_inference=flops,
         peak_flops_per_s=peak,
         spinning=spinning,
-        beside=None if reference is None else ReferenceComparison(reference, over_reference),
+        reference=None if reference is None else ReferenceComparison(reference, over_reference),
         marks=tuple(marks),
     )

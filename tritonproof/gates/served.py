@@ -73,8 +73,8 @@ class ServedModel:
         preferred sizes and the largest one, each with one more and one less."""
         largest = min(self.max_batch_size, 1024)  # a configuration may allow any number of rows
         chosen = {1, largest, *(2**power for power in range(largest.bit_length())), *self.preferred}
-        beside = {size + step for size in chosen for step in (-1, 0, 1)}
-        return sorted(size for size in beside if 1 <= size <= largest)
+        sizes = {size + step for size in chosen for step in (-1, 0, 1)}
+        return sorted(size for size in sizes if 1 <= size <= largest)
 
     @property
     def batch_sizes(self) -> list[int]:

@@ -261,5 +261,5 @@ def flat(name: str, value: Any) -> dict[str, float | int | str]:
 
 def _name_of(part: Struct, number: int) -> str:
     """What tells a part of a list from the others: its name, else its number."""
-    fields = ("scenario", "metric", "gate", "output", "model")
+    fields = ("scenario", "metric", "gate", "output", "model", "resource")
     return str(next((getattr(part, field) for field in fields if hasattr(part, field)), number))

@@ -247,7 +247,7 @@ class StepFailure(Struct, frozen=True):
     """The test's function, such as test_accuracy."""
     step: Name
     """A step that proves, such as accuracy: see `fixtures/steps.py`."""
-    what: Text
+    message: Text
     origin: Origin | None = None
 
 
@@ -699,7 +699,7 @@ def best_of(points: Sequence[PointResult]) -> PointResult | None:
 class ReferenceComparison(Struct, frozen=True):
     """The best load point of a case compared with the reference format of its model."""
 
-    reference: Text
+    case: Text
     """The id of the reference's case, which may be this case."""
     ratio: Ratio
     """Throughput over the reference's, measured in turns; 1 for the reference itself."""
@@ -727,7 +727,7 @@ class Efficiency(Struct, frozen=True):
     """The fastest large matrix product or convolution in this precision on these threads, in these turns."""
     spinning: bool = False
     """Whether idle ONNX Runtime threads spun in process, as in Triton's own backend."""
-    beside: ReferenceComparison | None = None
+    reference: ReferenceComparison | None = None
     """None if it is not the case's best point, or the reference format is not proven."""
     origin: Origin | None = None
     marks: tuple[Mark, ...] = ()
@@ -737,7 +737,7 @@ class Efficiency(Struct, frozen=True):
         return LoadPoint(self.scenario, self.batch, self.concurrency)
 
     @property
-    def serving_cost_ms(self) -> float:
+    def serving_overhead_ms(self) -> float:
         """Milliseconds that a request takes longer on the server than the same inferences in process."""
         return 1e3 * self.batch * (1 / self.served_per_s.value - 1 / self.in_process_per_s.value)
 
@@ -773,13 +773,13 @@ RESOURCE_UNITS: Mapping[str, Literal["bytes", "number"]] = {
     "open files": "number",
     "threads": "number",
 }
-"""The resources that a soak watches, by Growth.what, and their units."""
+"""The resources that a soak watches, by Growth.resource, and their units."""
 
 
 class Growth(Struct, frozen=True):
     """The growth of a server's use of a resource, per request under load or per loading of the model."""
 
-    what: Text
+    resource: Text
     """One of RESOURCE_UNITS."""
     unit: Literal["bytes", "number"]
     per: Literal["request", "loading"]

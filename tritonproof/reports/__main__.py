@@ -238,9 +238,9 @@ def _readme(options: argparse.Namespace) -> int:
         synced, names, pictures = readme.sync(text, [publishable(record) for record in records])
     except (UsageError, UnicodeDecodeError) as error:
         raise UsageError(f"{file}: {error}") from error
-    beside = Path(os.path.realpath(file)).parent
-    stale = [picture for picture in pictures if not picture.is_in_step(beside)]
-    differing = [*names, *(os.path.relpath(beside / picture.path) for picture in stale)]
+    folder = Path(os.path.realpath(file)).parent
+    stale = [picture for picture in pictures if not picture.is_in_step(folder)]
+    differing = [*names, *(os.path.relpath(folder / picture.path) for picture in stale)]
     if not differing:
         print(f"{file}: in step with the records")
         return 0
@@ -254,7 +254,7 @@ def _readme(options: argparse.Namespace) -> int:
         print(f"Write it: {commands.tool('report', command)}")
         return 1
     for picture in stale:
-        picture.write(beside)
+        picture.write(folder)
     if names:
         disk.write_user_file(file, synced.encode())
     print(f"{file}: wrote {', '.join(differing)}")

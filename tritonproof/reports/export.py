@@ -41,7 +41,7 @@ def _rows(record: Publishable) -> list[dict[str, Any]]:
         row = case | flat("", result)
         if (cost := cost_per_million(record, result)) is not None:
             row |= {"price_per_hour": record.price_per_hour, "cost_per_million": cost.amount}
-            row["cost_of"] = cost.of_what
+            row["cost_of"] = cost.unit
         for in_process in record.efficiency:
             if in_process.point == result.point:
                 row |= flat("efficiency", in_process) | {"fraction_of_peak": fraction_of_peak(in_process)}

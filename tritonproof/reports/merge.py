@@ -36,9 +36,9 @@ def merge(arguments: Sequence[Path], output: Path, *, anonymous: bool = False) -
         unfinished = TemporaryDirectory(dir=destination.parent, prefix=".merge-", ignore_cleanup_errors=True)
     with unfinished as folder:
         merged = Path(folder, "all")
-        beside = _files_beside(records)
+        files_of = _files_beside(records)
         for path, record in records.items():
-            _copy(path, record, beside[path], merged, anonymous)
+            _copy(path, record, files_of[path], merged, anonymous)
         with disk.errors_naming(destination):
             merged.replace(destination)
     return len(records)
@@ -70,13 +70,13 @@ def _differing_settings(first: Record, second: Record) -> str:
     return one_line(", ".join(settings), 300)
 
 
-def _copy(path: Path, record: Record, beside: Iterable[Path], merged: Path, anonymous: bool) -> None:
+def _copy(path: Path, record: Record, attached: Iterable[Path], merged: Path, anonymous: bool) -> None:
     """Copy a record and the files beside it."""
     destination = files.path_of(record.case, merged)
     destination.parent.mkdir(parents=True, exist_ok=True)
     content = files.encode(files.without_names(record)) if anonymous else disk.content(path)
     destination.write_bytes(content)
-    for file in beside:
+    for file in attached:
         ending = str(file.relative_to(path.parent)).removeprefix(path.stem)
         if ending.endswith(files.SAMPLES_SUFFIX):
             per_sample.read(file, path.parent)  # raises RecordError if it is damaged
@@ -91,11 +91,11 @@ def _copy(path: Path, record: Record, beside: Iterable[Path], merged: Path, anon
 def _files_beside(records: Iterable[Path]) -> dict[Path, list[Path]]:
     """The files that belong to each record: their names, or their folders' names, begin with the record's. A
     link counts as a file; hidden files in folders, such as locks, are left out."""
-    beside: dict[Path, list[Path]] = {record: [] for record in records}
-    for folder in dict.fromkeys(record.parent for record in beside):
+    files_of: dict[Path, list[Path]] = {record: [] for record in records}
+    for folder in dict.fromkeys(record.parent for record in files_of):
         for entry in disk.strict_glob(folder, "*.*"):
             owner = entry
-            while owner.suffix and owner.with_suffix(".json") not in beside:
+            while owner.suffix and owner.with_suffix(".json") not in files_of:
                 owner = owner.with_suffix("")
             if not owner.suffix or files.is_record(entry):
                 continue
@@ -104,5 +104,5 @@ def _files_beside(records: Iterable[Path]) -> dict[Path, list[Path]]:
                 inside = disk.strict_walk(entry, lambda entered: not entered.name.startswith("."))
                 seen = (file for file in inside if not file.name.startswith("."))
                 found = sorted(file for file in seen if file.is_symlink() or not file.is_dir())
-            beside[owner.with_suffix(".json")] += found
-    return beside
+            files_of[owner.with_suffix(".json")] += found
+    return files_of

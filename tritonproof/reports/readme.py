@@ -85,16 +85,16 @@ class PictureFile(NamedTuple):
     chart: plots.Chart
     theme: Theme
 
-    def is_in_step(self, beside: Path) -> bool:
+    def is_in_step(self, folder: Path) -> bool:
         """Whether the file is whole and shows what its records say."""
         try:
-            text = disk.content(beside / self.path).decode(errors="replace")
+            text = disk.content(folder / self.path).decode(errors="replace")
         except OSError:
             return False
         return plots.digest_of(text) == self.chart.digest(self.theme)
 
-    def write(self, beside: Path) -> None:
-        disk.replace(beside / self.path, plots.draw(self.chart, self.theme))
+    def write(self, folder: Path) -> None:
+        disk.replace(folder / self.path, plots.draw(self.chart, self.theme))
 
 
 def picture_name(plot: str, case: str, theme: Theme, ending: str = "svg") -> str:

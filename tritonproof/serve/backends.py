@@ -49,8 +49,8 @@ def local_backends(program: str, default: Path = Path("/opt/tritonserver/backend
     Source: `backend_dir_` in src/command_line_parser.h of triton-inference-server/server, r24.10."""
     path = shutil.which(program)
     assert path is not None
-    beside = Path(path).resolve().parents[1] / "backends"
-    return default if default.is_dir() and not beside.is_dir() else beside
+    own = Path(path).resolve().parents[1] / "backends"
+    return default if default.is_dir() and not own.is_dir() else own
 
 
 def backend_library(backends: Path, name: str) -> Path:

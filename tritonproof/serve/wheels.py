@@ -78,12 +78,12 @@ def backend_folder(parent: Path, python: str = PYTHON) -> Path:
 
 def perf_analyzer() -> Path:
     """perf_analyzer, beside the running Python or on PATH. Raises SetupError if it is in neither place."""
-    beside = Path(sys.executable).with_name("perf_analyzer")
-    program = beside if beside.is_file() else shutil.which("perf_analyzer")
+    own = Path(sys.executable).with_name("perf_analyzer")
+    program = own if own.is_file() else shutil.which("perf_analyzer")
     if program is None:
         installs = f"{commands.install('load')}, {WITH_PYTHON}"
         fix = f"{installs}; or put one on PATH; or leave the load tests out: -m 'not load'"
-        raise SetupError("the load tests need perf_analyzer", where=beside.parent, fix=fix)
+        raise SetupError("the load tests need perf_analyzer", where=own.parent, fix=fix)
     return Path(program)
 
 

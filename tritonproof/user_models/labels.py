@@ -240,7 +240,8 @@ def metric_of(text: str, floor: float | None, outputs: Sequence[Tensor]) -> Labe
     limit = None if floor is None else Limit(floor, "given by --floor")
     limits = {} if limit is None else dict.fromkeys(("fp32", "fp16", "int8"), limit)
     checked = functools.partial(_score, score, output.name, where)
-    return LabelMetric(Metric(name, checked, limits, better, beside_framework=floor is None), output.name)
+    metric = Metric(name, checked, limits, better, keeps_framework_score=floor is None)
+    return LabelMetric(metric, output.name)
 
 
 def _score(

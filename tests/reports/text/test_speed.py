@@ -24,7 +24,7 @@ ONE = examples.efficiency()
 def beside(format_: str, ratio: float, low: float, high: float, **changes: Any) -> Record:
     """A case whose best point took turns with the reference format's."""
     compared = ReferenceComparison("a40-resnet50-onnx-fp32", Ratio(ratio, low, high))
-    record = examples.record(efficiency=(structs.replace(ONE, beside=compared),))
+    record = examples.record(efficiency=(structs.replace(ONE, reference=compared),))
     case = structs.replace(record.case, format=format_, accelerator=None, precision="fp32", **changes)
     return structs.replace(record, case=case)
 
@@ -118,7 +118,7 @@ ERROR = examples.score(better="lower", served=0.012, limits=())
 def test_cost_is_per_correct_inference(record: Record, wanted: tuple[float, str] | None) -> None:
     cost = cost_per_million(publishable(record), POINT)
 
-    assert (cost and (pytest.approx(cost.amount), cost.of_what)) == wanted
+    assert (cost and (pytest.approx(cost.amount), cost.unit)) == wanted
 
 
 def test_best_point_is_one_at_a_rate_only_if_no_other_was_measured() -> None:

@@ -69,9 +69,9 @@ def section_of(record: Publishable, results: Path) -> dict[str, Any]:
     a configuration cannot be read."""
     build, published = record.build, match_published(record)
     samples = per_sample.samples_of(record, files.path_of(record.case, results))
-    beside: list[Block] = [published.missing]
+    comparison: list[Block] = [published.missing]
     if published.rows:
-        beside = [*published_section(published), published_legend([published])]
+        comparison = [*published_section(published), published_legend([published])]
     origin = (
         f"Built in {DURATION.text(build.build_time_s)}: {SIZE.text(build.size_mib)} of {build.weights}, "
         f"digest {build.digest}. The record was last changed at {record.updated or 'unknown'}."
@@ -85,7 +85,7 @@ def section_of(record: Publishable, results: Path) -> dict[str, Any]:
         "scenarios": [scenario_section(record, scenario) for scenario in ("offline", "online")],
         "curve": _curve(record),
         "beside_points": sections_beside_points(record),
-        "published": beside,
+        "published": comparison,
         "configs": _configs(record, results),
         "origin": [*machine_blocks([record]), *serving_blocks([record]), origin],
     }

@@ -31,7 +31,7 @@ def baseline_verdict(record: Publishable) -> tuple[Verdict, str]:
     if record.no_speed:
         differs = any(result.gate == "baseline" and result.fault for result in record.gates)
         return "failed", "answers differ" if differs else "answers are wrong"
-    comparisons, beside = _compared(record), record.against
+    comparisons, against = _compared(record), record.against
     verdicts = [result.verdict for result in comparisons]
 
     def points(what: str, number: int) -> list[str]:
@@ -40,15 +40,15 @@ def baseline_verdict(record: Publishable) -> tuple[Verdict, str]:
     failures = [
         *points("slower", verdicts.count("failed")),
         *points("p99 longer", sum(result.p99_is_longer for result in comparisons)),
-        *(footprint_failures(beside) if beside else ()),
+        *(footprint_failures(against) if against else ()),
     ]
     if failures:
         return "failed", "; ".join(failures)
     not_shown = points("speed not settled", verdicts.count("inconclusive"))
     if not comparisons:
         not_shown.append("its speed was not compared")
-    if beside and beside.warnings:
-        not_shown.append(f"its log has {counted(len(beside.warnings), 'new warning')}")
+    if against and against.warnings:
+        not_shown.append(f"its log has {counted(len(against.warnings), 'new warning')}")
     if not_shown:
         return "inconclusive", "; ".join(["the same answers", *not_shown])
     return "passed", "the same answers, and not slower"

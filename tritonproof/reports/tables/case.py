@@ -217,10 +217,10 @@ def _output(title: str, name: str) -> Column[OutputDifference]:
     return Column(title, take, is_right=True)
 
 
-def _outputs_table(beside: str, outputs: Sequence[OutputDifference]) -> Table:
+def _outputs_table(previous_stage: str, outputs: Sequence[OutputDifference]) -> Table:
     kinds = {"differing": "integers that differ", "error": "error"}
     columns: Sequence[Column[OutputDifference]] = (
-        Column(f"Output, beside {beside}", lambda output: f"{output.output}, {kinds[output.kind]}"),
+        Column(f"Output, beside {previous_stage}", lambda output: f"{output.output}, {kinds[output.kind]}"),
         _output("Mean", "mean"),
         _output("Limit", "mean_limit"),
         _output("Largest, of the spread", "largest"),

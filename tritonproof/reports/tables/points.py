@@ -81,7 +81,7 @@ def cost_cell(record: Publishable, result: schema.PointResult | None) -> Cell:
     """The cost of a million inferences at a load point; `-` without one or without a price."""
     cost = speed.cost_per_million(record, result) if result else None
     cell = cell_of(quantities.COST, cost.amount if cost else None)
-    if cost is None or cost.of_what == "correct inferences":
+    if cost is None or cost.unit == "correct inferences":
         return cell
     return cell._replace(text=f"{cell.text} (any)")
 
@@ -249,7 +249,7 @@ _EFFICIENCY: Sequence[Column[schema.Efficiency]] = (
     Column(
         "Served / in process", lambda row: row.ratio, quantities.SHARE_OF_SPEED, "interval", with_unit=True
     ),
-    Column("Cost of serving (ms per request)", lambda row: row.serving_cost_ms, LATENCY),
+    Column("Serving overhead (ms per request)", lambda row: row.serving_overhead_ms, LATENCY),
     Column("GFLOP per inference", lambda row: row.flops_per_inference, quantities.WORK),
     Column("Peak (GFLOP/s)", lambda row: row.peak_flops_per_s, quantities.WORK_RATE),
     Column("Of the peak", speed.fraction_of_peak, quantities.SHARE, with_unit=True),

@@ -14,19 +14,19 @@ _VERDICTS: Mapping[Verdict, str] = {"passed": "no leak", "failed": "leak", "inco
 
 def leaks(soak: Soak) -> list[str]:
     return [
-        f"{resource.what} grows by {_growth_text(resource)}"
-        + (f", 1 GiB in {time} at this rate" if (time := _time_until_text(resource, soak)) else "")
-        for resource in soak.growth
-        if resource.verdict == "failed"
+        f"{growth.resource} grows by {_growth_text(growth)}"
+        + (f", 1 GiB in {time} at this rate" if (time := _time_until_text(growth, soak)) else "")
+        for growth in soak.growth
+        if growth.verdict == "failed"
     ]
 
 
 def unknown(soak: Soak, per: str) -> list[str]:
     """A sentence for each resource whose leak per request, or per loading, is neither shown nor ruled out."""
     return [
-        f"{resource.what} is not shown to leak, nor not to: {_growth_text(resource)}"
-        for resource in soak.growth
-        if resource.verdict == "inconclusive" and resource.per == per
+        f"{growth.resource} is not shown to leak, nor not to: {_growth_text(growth)}"
+        for growth in soak.growth
+        if growth.verdict == "inconclusive" and growth.per == per
     ]
 
 
@@ -34,9 +34,9 @@ def soak_text(soak: Soak) -> str:
     """The result of a soak that found no leak, beside its test's outcome: `no leak in 312,000 requests in
     600 s, and 24 loadings; memory of the server 2.1 B a request (-0.6 to 4.8); ...`."""
     memory = [
-        f"{resource.what} {_growth_text(resource)}"
-        for resource in soak.growth
-        if resource.what.startswith("memory") and resource.verdict == "passed"
+        f"{growth.resource} {_growth_text(growth)}"
+        for growth in soak.growth
+        if growth.resource.startswith("memory") and growth.verdict == "passed"
     ]
     parts = [f"no leak in {_length_text(soak)}", *memory, *unknown(soak, "loading"), _speed_text(soak)]
     return "; ".join(filter(None, [*parts, *soak.not_watched]))
@@ -86,7 +86,7 @@ def _slope(row: _GrowthRow) -> Cell:
 
 _SOAK: Sequence[Column[_GrowthRow]] = (
     Column("Case", lambda row: f"`{name_of(row.record)}`"),
-    Column("What", lambda row: f"{row.growth.what}, by {row.growth.per}"),
+    Column("What", lambda row: f"{row.growth.resource}, by {row.growth.per}"),
     Column("At first", lambda row: _used(row.growth, row.growth.first), is_right=True),
     Column("At last", lambda row: _used(row.growth, row.growth.last), is_right=True),
     Column("Growth", _slope, is_right=True),

@@ -126,11 +126,11 @@ def _floor(row: SummaryRow) -> Cell | None:
 
 
 def _to_reference(row: SummaryRow) -> Cell | None:
-    beside = speed.format_comparison(row.record)
-    if beside is None:
+    compared = speed.format_comparison(row.record)
+    if compared is None:
         return None
-    cell = cell_of(RATIO, beside.ratio, "interval")
-    is_reference = beside.reference == case_id(row.record.case)
+    cell = cell_of(RATIO, compared.ratio, "interval")
+    is_reference = compared.case == case_id(row.record.case)
     return Cell("reference", cell.value) if is_reference else cell
 
 

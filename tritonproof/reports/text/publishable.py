@@ -75,7 +75,7 @@ def _speeds(part: type[Struct]) -> Mapping[str, Any]:
 
 
 def _why_no_speed(record: Record) -> str:
-    failures = [f"{failure.step} failed: {failure.what}" for failure in record.failures]
+    failures = [f"{failure.step} failed: {failure.message}" for failure in record.failures]
     failures = failures or _failures(record)
     return f"No throughput is shown: {', and '.join(failures)}." if failures else ""
 

@@ -29,7 +29,7 @@ def rank_group(record: Publishable) -> tuple[str, str, int]:
 
 def format_comparison(record: Publishable) -> schema.ReferenceComparison | None:
     """The best speed over that of the model's reference format, in turns; None if there is none."""
-    return next((entry.beside for entry in record.efficiency if entry.beside is not None), None)
+    return next((entry.reference for entry in record.efficiency if entry.reference is not None), None)
 
 
 def ranked(records: Sequence[Publishable]) -> list[Publishable]:
@@ -37,8 +37,8 @@ def ranked(records: Sequence[Publishable]) -> list[Publishable]:
     order = {group: place for place, group in enumerate(dict.fromkeys(map(rank_group, records)))}
 
     def place(record: Publishable) -> tuple[int, float]:
-        beside = format_comparison(record)
-        return order[rank_group(record)], -beside.ratio.value if beside else 0.0
+        compared = format_comparison(record)
+        return order[rank_group(record)], -compared.ratio.value if compared else 0.0
 
     return sorted(records, key=place)
 
@@ -49,7 +49,7 @@ def ranks(records: Sequence[Publishable]) -> Mapping[str, int]:
     rank_of = {}
     for group in grouped(records, rank_group).values():
         compared = {name_of(record): format_comparison(record) for record in group}
-        all_ratios = {name: beside.ratio for name, beside in compared.items() if beside}
+        all_ratios = {name: one.ratio for name, one in compared.items() if one}
         ratios = {name: ratio for name, ratio in all_ratios.items() if is_shown(ratio)}
         for name, ratio in ratios.items():
             rank_of[name] = 1 + sum(other.low > ratio.high for other in ratios.values())
@@ -69,7 +69,7 @@ def best_point(record: Publishable) -> schema.PointResult | None:
 def reference_names(records: Sequence[Publishable]) -> list[str]:
     """The cases' reference formats as a reader knows them, or the ids of those outside the records."""
     names = {name_of(record): f"{format_text(record)} {record.case.precision.upper()}" for record in records}
-    references = (beside.reference for record in records if (beside := format_comparison(record)))
+    references = (compared.case for record in records if (compared := format_comparison(record)))
     return list(dict.fromkeys(names.get(reference, reference) for reference in references))
 
 
@@ -88,9 +88,10 @@ def efficiency_text(measurements: Sequence[schema.Efficiency], precision: str) -
             rate = quantities.INTEGER_WORK_RATE if precision == "int8" else quantities.WORK_RATE
             peak = f"{precision.upper()} peak of {rate.text(efficiency.peak_flops_per_s.value)}"
             parts.append(f"{quantities.SHARE.text(fraction)} of the machine's {peak}")
-        beside = efficiency.beside
-        if beside is not None and beside.ratio.low < beside.ratio.high:  # it is not the reference itself
-            parts.append(f"ratio {RATIO.text_with_interval(beside.ratio)} to {beside.reference}")
+        reference = efficiency.reference
+        # That of the reference to itself has no interval.
+        if reference is not None and reference.ratio.low < reference.ratio.high:
+            parts.append(f"ratio {RATIO.text_with_interval(reference.ratio)} to {reference.case}")
         scenario = f"{efficiency.scenario} " if len(measurements) > 1 else ""
         texts.append(f"{scenario}{', '.join(parts)}{mark_codes(efficiency.marks)}")
     return "; ".join(texts)
@@ -146,7 +147,7 @@ class Cost(NamedTuple):
     """A million inferences in the currency of Record.price_per_hour."""
 
     amount: float
-    of_what: Literal["correct inferences", "inferences"]
+    unit: Literal["correct inferences", "inferences"]
     """correct inferences: they pay for the wrong ones; inferences: all."""
 
 
