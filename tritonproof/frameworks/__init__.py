@@ -1,5 +1,6 @@
 """What models and formats of a framework share: checkpoints, running, converting. Here is what all share: how
-exporters and ONNX Runtime are kept quiet, and which line of their errors matters."""
+exporters and ONNX Runtime are kept quiet, which line of their errors matters, and how operations are counted.
+"""
 
 import contextlib
 import io
@@ -7,6 +8,9 @@ import logging
 import os
 import warnings
 from collections.abc import Iterator
+from typing import Any
+
+from tritonproof.spec import Arrays, Model
 
 NO_TELEMETRY = {"ORT_DISABLE_TELEMETRY": "1"}
 """What each process is told that may import ONNX Runtime: this one, those it starts, and containers."""
@@ -36,3 +40,29 @@ def error_line(text: str) -> str:
     """The line of a long message that says what is wrong: a compiler's first error, else the first line."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return next((line for line in lines if " error: " in line), lines[0] if lines else "no reason was given")
+
+
+def count_operations(model: Model, network: Any, inputs: Arrays) -> float | None:
+    """Floating-point operations of one inference, a multiply-add as two; None if not counted.
+
+    `inputs` is one row, [1, ...] each. The count covers the framework's own matrix products and convolutions:
+    a converter may fold some, and a runtime may choose a method with fewer.
+    """
+    if model.framework == "pytorch":
+        from torch.nn.attention import SDPBackend, sdpa_kernel
+        from torch.utils.flop_counter import FlopCounterMode
+
+        # Attention as two matrix products: the counter does not know the fused kernel of CPUs.
+        with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):
+            model.infer(network, inputs)
+        return float(counter.get_total_flops()) or None
+    if model.framework == "tensorflow":
+        from tritonproof.frameworks.tensorflow import function_of, import_tensorflow
+
+        profiler = import_tensorflow().compat.v1.profiler
+        # TensorFlow counts by the shapes in the graph, so its batch is one row.
+        graph = function_of(network, frozen=False, batch=1).graph
+        options = profiler.ProfileOptionBuilder(profiler.ProfileOptionBuilder.float_operation())
+        options = options.with_accounted_types(["Conv2D", "MatMul"]).with_empty_output().build()
+        return float(profiler.profile(graph, cmd="op", options=options).total_float_ops) or None
+    return None  # ONNX Runtime counts none

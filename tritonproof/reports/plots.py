@@ -118,7 +118,7 @@ def accuracy_ledger(records: Sequence[Publishable]) -> Chart:
         if record.accuracy is not None and main_score(record) is not None:
             for score in record.accuracy.scores if len(records) == 1 else record.accuracy.scores[:1]:
                 key = (_model(record, records), score.metric)
-                by_panel.setdefault(key, []).append((_short_name(record), score))
+                by_panel.setdefault(key, []).append((phrases.short_name(record.case), score))
     if not by_panel:
         raise NothingToShowError("No accuracy has been measured.")
     panels, gists = [], []
@@ -150,7 +150,7 @@ def best_throughput(records: Sequence[Publishable]) -> Chart:
         rows = []
         for record in group:
             text = "no speed shown: not proven right" if record.hidden else "not measured"
-            row = PanelRow(_short_name(record), {}, text)
+            row = PanelRow(phrases.short_name(record.case), {}, text)
             if (best := best_point(record)) is not None:
                 marks = [code for code in _codes(best) if code != "few-requests"]  # that is of latencies
                 speed = best.throughput_per_s
@@ -174,7 +174,7 @@ def throughput_latency(records: Sequence[Publishable]) -> Chart:
     if len(points) < 2:
         raise NothingToShowError("Fewer than two online load points have been measured: no curve.")
     percentile = search.percentile if search else "p99"
-    lines = phrases.grouped(sorted(points, key=_load_level), _kind_of_point)
+    lines = phrases.grouped(sorted(points, key=phrases.load_level), phrases.swept_text)
     winner = search.result if search and search.verdict != "failed" and not record.no_winner else None
     first, *_, last = (result for line in lines.values() for result in line)
     gist = "; ".join(
@@ -254,20 +254,6 @@ def _gist(title: str, rows: Sequence[PanelRow], name: str, quantity: Quantity) -
     if ranked[0][0] == ranked[-1][0]:
         return f"{title}: {low}"
     return f"{title}: {low} ({ranked[0][1]}) to {high} ({ranked[-1][1]})"
-
-
-def _kind_of_point(result: PointResult) -> str:
-    swept = "concurrency" if result.request_rate_per_s is None else f"{result.arrivals} rate"
-    return swept if result.batch == 1 else f"{swept}, client batch {result.batch}"
-
-
-def _load_level(result: PointResult) -> float:
-    return result.request_rate_per_s if result.request_rate_per_s is not None else result.concurrency
-
-
-def _short_name(record: Publishable) -> str:
-    """Format, accelerator, precision and the number of GPUs; the panel's title has the rest."""
-    return name_of(record).removeprefix(f"{record.case.target}-{record.case.model}-")
 
 
 def _model(record: Publishable, records: Sequence[Publishable]) -> str:
@@ -400,7 +386,7 @@ def _draw_curve(axes: "Axes", curve: Curve) -> None:
             if latency.open_above:
                 axes.plot(position[0], latency.high, marker=CARETUPBASE, color=colour)
             if len(line) <= 12:  # more labels would overlap
-                size = f"{_load_level(result):g}"
+                size = f"{phrases.load_level(result):g}"
                 axes.annotate(size, position, (6, -10), textcoords="offset points", color=colour, size=7.5)
     if (winner := curve.winner) is not None:
         position = (winner.throughput_per_s.value, winner.latency_ms[curve.latency].value)

@@ -11,7 +11,7 @@ from tritonproof.accuracy.precision_cost import PrecisionCost, measure_cost
 from tritonproof.accuracy.stages import StageAnswers, evaluate_in_process, framework_model_on
 from tritonproof.base.errors import ProofError
 from tritonproof.efficiency import machine_peak
-from tritonproof.frameworks import flops
+from tritonproof.frameworks import count_operations
 from tritonproof.host import locks, machine
 from tritonproof.record import schema
 from tritonproof.record.schema import LoadPoint
@@ -91,7 +91,7 @@ class ModelRun(contextlib.ExitStack):
     @once
     def operations(self) -> float | None:
         """Floating-point operations of one inference; None if the framework cannot count."""
-        return flops.count(self.model, self.weights.network, self.samples.read([0]))
+        return count_operations(self.model, self.weights.network, self.samples.read([0]))
 
 
 @dataclass

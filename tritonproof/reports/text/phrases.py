@@ -7,7 +7,7 @@ from string import ascii_lowercase
 from typing import Any, TypeVar
 
 from tritonproof.record.quantities import GIVEN_SHARE, REQUEST_RATE
-from tritonproof.record.schema import REMOTE, CaseKey, Efficiency, MeasuredPoint, PointResult, Record
+from tritonproof.record.schema import REMOTE, CaseKey, Efficiency, MeasuredPoint, PointResult, Record, case_id
 
 # The names that a reader knows, by name. Any other name is shown as it is.
 _ACCELERATORS = {"trt": "TensorRT", "cuda": "CUDA"}
@@ -144,3 +144,19 @@ def grouped(values: Iterable[Value], key: Callable[[Value], Key]) -> dict[Key, l
     for value in values:
         groups.setdefault(key(value), []).append(value)
     return groups
+
+
+def swept_text(result: PointResult) -> str:
+    """What a sweep changes from the point to the next: `concurrency`, `poisson rate, client batch 8`."""
+    swept = "concurrency" if result.request_rate_per_s is None else f"{result.arrivals} rate"
+    return swept if result.batch == 1 else f"{swept}, client batch {result.batch}"
+
+
+def load_level(result: PointResult) -> float:
+    """The concurrency or the request rate."""
+    return result.concurrency if result.request_rate_per_s is None else result.request_rate_per_s
+
+
+def short_name(case: CaseKey) -> str:
+    """Format, accelerator, precision and the number of GPUs, where a title has the rest."""
+    return case_id(case).removeprefix(f"{case.target}-{case.model}-")

@@ -1,0 +1,299 @@
+"""What a record says of the answers: whether they are right, and how they compare with another server's."""
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, field
+
+from tritonproof.record.schema._setup import (
+    SPEED,
+    Better,
+    ByName,
+    Count,
+    Name,
+    NotNegative,
+    Number,
+    Origin,
+    Struct,
+    Text,
+)
+
+GATES = {
+    "repeated": "a request that is sent again, after others, gets the same answer",
+    "in-flight": "a request gets the same answer alone and with up to 64 in flight",
+    "batches": "a sample gets the same answer alone and in batches, at any place and beside any others",
+    "transports": "a request gets the same answer over gRPC and HTTP, with and without shared memory",
+    "declared": "answers have the outputs, types and shapes that are declared, and finite numbers",
+    "largest-batch": "batches of the declared sizes are answered, and one more row is refused",
+    "recorded": "answers are the recorded ones",
+    "reloaded": "a request gets the same answer after a reload",
+    "baseline": "answers are those of the other repository, or of the other Triton",
+}
+"""The gates that need no ground truth, by GateResult.gate, and their demands."""
+
+
+class OutputDifference(Struct, frozen=True):
+    """How far an output is from the previous stage's, on all samples: the converted model's from the
+    framework's, the served model's from that of the same file in process. If the integers of a row differ,
+    unless they are classes of scores beside them, its floating-point outputs are not compared: a duration
+    rounded up moves all that follows it."""
+
+    output: Text
+    kind: Literal["error", "differing"]
+    """The meaning of `largest` and `mean`. error: the largest absolute difference of a floating-point number
+    beyond rounding, as a share of the spread of its column over all samples, and the mean difference as a
+    share of the mean magnitude; differing: the share of unequal integers in the worst row and overall. A
+    wrong row counts as the worst."""
+    largest: Number
+    largest_limit: Number
+    mean: Number
+    mean_limit: Number
+    sample: Text
+    """The id of the row with the largest difference; empty if nothing differs."""
+    expected: Number
+    """The previous stage's value at the place of the largest difference; `given` is this stage's."""
+    given: Number
+    source: Text
+    compared: Number = 1.0
+    """The share of rows that were compared: for a floating-point output those whose integers agree."""
+    compared_limit: Number = 0.0
+
+
+def within_limits(difference: OutputDifference) -> bool:
+    """Whether the mean and the largest difference, and the share of compared rows, keep their limits."""
+    return (
+        difference.largest <= difference.largest_limit
+        and difference.mean <= difference.mean_limit
+        and difference.compared >= difference.compared_limit
+    )
+
+
+class Conversion(Struct, frozen=True):
+    """The converted model in process against the framework, on the same samples."""
+
+    samples: Count
+    relative_error: Number | None
+    """Of the floating-point output nearest to its limit: the largest absolute difference beyond rounding, as
+    a share of the spread of its column over all samples. None without such an output."""
+    relative_error_limit: Number
+    agreement: Number | None
+    """The mean fraction of equal decisions per sample; None for a model that decides nothing."""
+    agreement_limit: Number | None
+    """The least that passes; None without decisions, and for random weights, whose decisions are ties."""
+    passed: bool
+    origin: Origin | None = None
+    precision_cost: Number | None = None
+    """The cost of the precision to the output that suffers most: the mean absolute error of the framework's
+    network with values rounded to the precision, or for FP32 against the same network in FP64, over the mean
+    absolute value. None without floating-point outputs or without a known framework network."""
+    error_in_costs: Number | None = None
+    """The converted model's mean error of that output, in units of this cost; about 1 if correct."""
+    error_in_costs_limit: Number | None = None
+    outputs: tuple[OutputDifference, ...] = ()
+    same_file: bool = False
+    """Whether nothing was converted: it is the user's ONNX file, and optimisation makes the differences."""
+
+
+class Disagreement(Struct, frozen=True):
+    """Samples for which two neighbouring stages decide differently."""
+
+    between: tuple[Text, Text]
+    """The two stages: framework and converted, or converted and served."""
+    count: Count
+    """Samples with at least one decision that differs."""
+    lost: Count
+    """How many of them score worse in the second stage, by the ledger's first metric."""
+    gained: Count
+    samples: tuple[Text, ...]
+    """Their ids, at most the first hundred."""
+    agreement: Number
+    agreement_limit: Number | None
+
+
+def agrees(disagreement: Disagreement) -> bool:
+    return disagreement.agreement_limit is None or disagreement.agreement >= disagreement.agreement_limit
+
+
+class Limit(Struct, frozen=True):
+    """The worst score that passes, and where the figure comes from."""
+
+    value: Number
+    source: Text
+
+
+class Score(Struct, frozen=True):
+    """One metric after each stage."""
+
+    metric: Text
+    better: Better
+    """higher: a fraction from 0 to 1, shown in percent; lower: an error, shown as a number."""
+    framework: Number | None
+    """None, like `converted`, for a model that is served as it is."""
+    converted: Number | None
+    served: Number
+    limits: tuple[Limit, ...]
+    passed: bool
+
+
+def meets(better: str, score: float, limit: float) -> bool:
+    """Whether a score is no worse than a limit."""
+    return score >= limit if better == "higher" else score <= limit
+
+
+class SameAnswers(Struct, frozen=True):
+    """Whether a sample gets the same answer alone, in any batch, and with many requests in flight."""
+
+    samples: Count
+    answers: Count
+    """The compared answers, to all samples in all ways."""
+    relative_difference: Number | None
+    """The largest difference beyond rounding from the sample's first answer, as a share of the spread of its
+    column over all samples; None without floating-point outputs, or if an answer is not a number."""
+    agreement: Number
+    """The least share of elements of an integer or text output that equal the first answer to the sample."""
+    passed: bool
+    sample: Text = ""
+    """The sample whose answers differ most."""
+    limit: Number | None = None
+    """The largest `relative_difference` that passes; None without floating-point outputs."""
+    left_out: Count = 0
+    """Answers whose floating-point outputs were not compared, as some of their integers differ."""
+    tells_apart: bool = True
+    """Whether different samples get different answers; otherwise swapped answers cannot be seen."""
+
+
+class Accuracy(Struct, frozen=True):
+    """The ledger: the task's metrics after each stage, on the same samples."""
+
+    scores: tuple[Score, ...]
+    """Of every metric; tables show the first."""
+    samples: Count
+    disagreements: tuple[Disagreement, ...]
+    requests: Count
+    """Of mixed batch sizes and with many in flight."""
+    passed: bool
+    same_answers: SameAnswers | None = None
+    """None if no sample was sent in several ways."""
+    origin: Origin | None = None
+    outputs: tuple[OutputDifference, ...] = ()
+    """The differences from the converted model in process; empty for a model that is served as it is."""
+
+
+class GateResult(Struct, frozen=True):
+    """The result of a gate that needs no ground truth."""
+
+    gate: Name
+    """One of GATES."""
+    requests: Count
+    tried: Text
+    """The ways, batch sizes and faults that were tried, in words."""
+    fault: Text = field(default="", name="wrong")
+    """What is wrong, as a sentence about the first fault; empty if the gate passed."""
+    same: SameAnswers | None = None
+    """How far answers to one sample differ; None for a gate that compares none."""
+    origin: Origin | None = None
+
+
+class WrongAnswer(Struct, frozen=True):
+    """An answer that differs from the one that it is held to: see `VerifiedAnswers.held_to`."""
+
+    sample: Text
+    output: Text
+    """The output and the element that differs most: `OUTPUT__0[3]`."""
+    expected: Text
+    """That element of the expected answer, a text as it may not be finite; `given` is the server's."""
+    given: Text
+
+
+HeldTo = Literal["in process", "alone"]
+"""in process: compared with the converted model's answers; alone: with the server's to single requests."""
+
+
+class VerifiedAnswers(Struct, frozen=True):
+    """The check of a load point's answers: between its passes the same load is sent, and all are compared."""
+
+    verified: Count
+    """The compared answers; each row of a batch is one."""
+    wrong: Count
+    requests: Count
+    duration_s: Annotated[Number, SPEED]
+    """Seconds between the passes, which count in no throughput."""
+    first_wrong: WrongAnswer | None = None
+    held_to: HeldTo = "in process"
+    left_out: Count = 0
+
+
+class WarmUp(Struct, frozen=True):
+    """The first request after a loading compared with the next twenty, for a model with a model_warmup."""
+
+    batch: Count
+    first_ms: tuple[Number, ...]
+    """The first request after each loading; a slow one is followed by another loading."""
+    later_ms: tuple[Number, ...]
+    """The slowest of the next twenty after each loading."""
+    passed: bool
+    """Whether after some load the first took at most twice as long as the slowest of the others."""
+    origin: Origin | None = None
+
+
+class Conversation(Struct, frozen=True):
+    """Two rounds of the same messages to a model that does not answer each request with one answer."""
+
+    kind: Literal["decoupled", "sequence"]
+    """decoupled: any number of answers to a request; sequence: requests that belong together."""
+    requests: Count
+    """Of a round."""
+    answers: Count
+    """Of the first round."""
+    difference: Text
+    passed: bool
+    alone: bool = False
+    """Whether no other sequence's messages came between, because the model takes one at a time."""
+    origin: Origin | None = None
+
+
+class ServedSide(Struct, frozen=True):
+    """A model of a repository on one of two servers that are compared."""
+
+    triton: Text
+    precision: Text
+    """The precision of the floats in the answers; empty for FP32, and where the answers do not tell."""
+    noise: NotNegative | None
+    """The typical change of a repeated request's answer, as a share of the spread; None for conversations."""
+    loadings_s: tuple[NotNegative, ...]
+    """Seconds of each loading of the model with its first answer, in turns with the other's."""
+    used: ByName[NotNegative]
+    """What the server used of each visible resource of RESOURCE_UNITS, after answering each sample alone."""
+
+    @property
+    def ready_s(self) -> float | None:
+        """Seconds from loading the model to its first answer, the fastest of all loadings."""
+        return min(self.loadings_s, default=None)
+
+    @property
+    def memory_bytes(self) -> float | None:
+        used_bytes = [value for name, value in self.used.items() if name.startswith("memory of")]
+        return sum(used_bytes) if used_bytes else None
+
+
+class BaselineComparison(Struct, frozen=True):
+    """A model of a repository compared with the one that it is to replace, or with itself on another Triton:
+    the differences other than answers (the gate `baseline`) and speed (the load points' `comparison`)."""
+
+    baseline_name: Text
+    """The other repository, or the other Triton."""
+    current: ServedSide
+    baseline: ServedSide
+    warnings: Annotated[tuple[Text, ...], Meta(max_length=20)] = ()
+    """Warnings in this server's log that are not in the baseline's."""
+    origin: Origin | None = None
+
+
+class StepFailure(Struct, frozen=True):
+    """A correctness test that failed before it had a result, for example on an output that is no number."""
+
+    test: Name
+    """The test's function, such as test_accuracy."""
+    step: Name
+    """A step that proves, such as accuracy: see `fixtures/steps.py`."""
+    message: Text
+    origin: Origin | None = None

@@ -1,0 +1,204 @@
+"""What a record's figures depend on: the case, the machine, the server and the build. And what any field of a
+record may hold, an estimate with its interval among them."""
+
+from collections.abc import Mapping
+from typing import Annotated, Final, Literal, TypeVar
+
+import msgspec
+from msgspec import Meta, field
+
+SCHEMA: Final = 1
+
+# --- what fields may hold -----------------------------------------------------------------------------------
+
+
+class Struct(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
+    """A part of a record. It is immutable, and an unknown field in a file is an error."""
+
+
+_Value = TypeVar("_Value")
+_MAX_NUMBER = 1e30
+"""The largest value of any quantity, in any unit: far above any real one, and products do not overflow."""
+_MAX_WHOLE_NUMBER = 2**53
+"""A double represents every whole number up to here."""
+MAX_TEXT_CHARS = 20_000
+"""Characters; the longest texts are servers' errors."""
+
+Count = Annotated[int, Meta(ge=0, le=_MAX_WHOLE_NUMBER)]
+Counted = Annotated[int, Meta(ge=1, le=_MAX_WHOLE_NUMBER)]
+Axis = Annotated[int, Meta(ge=-1, le=_MAX_WHOLE_NUMBER)]
+"""The length of an axis; -1 if it is variable, as in Triton's `dims: [ -1 ]`."""
+Number = Annotated[float, Meta(ge=-_MAX_NUMBER, le=_MAX_NUMBER)]
+NotNegative = Annotated[float, Meta(ge=0, le=_MAX_NUMBER)]
+Positive = Annotated[float, Meta(ge=1 / _MAX_NUMBER, le=_MAX_NUMBER)]
+"""A quantity that is a divisor, such as a speed."""
+Share = Annotated[float, Meta(ge=0, le=1)]
+Confidence = Annotated[float, Meta(ge=0.01, le=0.999999)]
+Text = Annotated[str, Meta(max_length=MAX_TEXT_CHARS)]
+LongText = Annotated[str, Meta(max_length=2**25)]
+ByName = Annotated[Mapping[Annotated[str, Meta(max_length=200)], _Value], Meta(max_length=200)]
+"""An object whose keys are names, such as those of percentiles or libraries."""
+FilePart = Annotated[str, Meta(max_length=250, pattern=r"\A(?!\.\.?\Z)[A-Za-z0-9._-]+\Z")]
+"""A part of a file's name; it leads to no other folder."""
+Scenario = Literal["offline", "online"]
+"""offline: whole batches, no dynamic batching; online: dynamic batching."""
+Arrivals = Literal["constant", "poisson"]
+"""How requests at a rate are distributed in time."""
+Name = Annotated[str, Meta(max_length=100, pattern=r"\A[A-Za-z0-9._-]+\Z")]
+"""A word of the suite, such as the name of a percentile."""
+SPEED = Meta(extra={"is_speed": True})
+"""Marks a field with a speed, or what gives one: `publishable` empties it in a case not proven right."""
+MAX_ENTRIES = Meta(max_length=500)
+"""Several times the longest sweep; a page of thousands of load points would take minutes."""
+
+Better = Literal["higher", "lower"]
+Verdict = Literal["passed", "failed", "inconclusive"]
+"""Whether a measurement shows that a demand is met (passed) or missed (failed), or neither."""
+
+CONFIDENCE = 0.95
+"""The confidence of every interval that states no other."""
+CERTAINTY = 0.99
+"""The confidence of a certified bound: the default of MLPerf LoadGen, with a tolerance of zero."""
+
+
+class Estimate(Struct, frozen=True):
+    """A measured number, and the interval that contains the true one with this confidence."""
+
+    value: Number
+    low: Number
+    high: Number
+    confidence: Confidence = CONFIDENCE
+    open_above: bool = False
+    """Whether observations are too few for an upper end: `high` is the largest; the truth may be above."""
+
+
+class Ratio(Estimate, frozen=True):
+    """One speed, or one latency, over another. It is shown only if its interval is narrow: see `is_shown`."""
+
+
+class Slope(Estimate, frozen=True):
+    """A change each time, which may be negative, as no other estimate."""
+
+
+# --- what the figures depend on -----------------------------------------------------------------------------
+
+
+class CaseKey(Struct, frozen=True):
+    """What was measured: the parts of its name."""
+
+    target: FilePart
+    model: FilePart
+    format: FilePart
+    accelerator: FilePart | None
+    precision: Annotated[str, Meta(max_length=100, pattern=r"\A[A-Za-z0-9._-]*\Z")]
+    """Empty for a model that is served as it is: its own configuration decides."""
+    gpus: Counted = 1
+    """The number of GPUs, each with as many instances as the deployment says; 1 on a CPU."""
+
+
+def case_id(case: CaseKey) -> str:
+    """The case's name everywhere: test id, folder, record file and table row."""
+    several = f"{case.gpus}gpus" if case.gpus > 1 else None
+    parts = (case.target, case.model, case.format, case.accelerator, case.precision, several)
+    return "-".join(part for part in parts if part)
+
+
+REMOTE = "remote"
+"""The target of a case on somebody else's server, whose hardware nobody has named."""
+
+
+class Machine(Struct, frozen=True):
+    """Everything about the machine that a number depends on; two different stamps never share a record."""
+
+    cpu: Text
+    cores: Count
+    memory_gib: Count
+    gpu: Text | None
+    gpu_driver: Text | None
+    system: Text
+    versions: ByName[Text]
+    gpu_uuids: tuple[Text, ...] = ()
+    is_client: bool = False
+    """Whether it was only the client: the server is somebody else's, and its hardware is unknown."""
+
+
+class Origin(Struct, frozen=True):
+    """The run, the machine and the code that a measurement comes from. The recorder adds it."""
+
+    run: Text
+    """The id of the run; one for all machines of a fleet."""
+    host: Text
+    """The machine's network name; empty in an anonymous record."""
+    gpu_uuids: tuple[Text, ...]
+    commit: Text | None
+    """The commit of the suite's checkout, 40 hexadecimal digits; None outside a repository."""
+    clean: bool | None
+    """Whether the checkout had no changes on top of the commit."""
+    started: Text
+    """When the run began, in UTC, ISO 8601."""
+
+
+class Serving(Struct, frozen=True):
+    """Which server answered, and how the model was served."""
+
+    kind: Text
+    """embedded, local, docker or remote."""
+    triton: Text
+    """The version of Triton, as the server reports it."""
+    backend: Text
+    """onnxruntime, pytorch, tensorrt and so on; python for the runtimes of the suite."""
+    shared_memory: Text
+    """How tensors reach the server under load: system, cuda or none."""
+    image: Text | None = None
+    image_digest: Text | None = None
+    """The registry's digest of the image, sha256:...; None for an image that was never in a registry."""
+    versions: ByName[Text] = field(default_factory=dict)
+    """The versions, where known, of the native backends' libraries, by their distributions' names on PyPI."""
+
+
+class Deployment(Struct, frozen=True):
+    """The settings of the model on the server."""
+
+    max_batch_size: Count
+    instances: Count
+    preferred_batch_sizes: tuple[Count, ...]
+    max_queue_delay_us: Count
+    cuda_graphs: bool
+    warmup: bool
+    tf32: bool | None = None
+    """Whether FP32 products may use TF32, whose operands have 11 bits instead of 24. None where that means
+    nothing: on a CPU, on a GPU older than compute capability 8.0, in other precisions."""
+    prefer_nhwc: bool = False
+    """Whether ONNX Runtime puts the channels last in convolutions on a GPU."""
+
+
+class Build(Struct, frozen=True):
+    """The converted artifact: its sources, identified by `digest`, and what the conversion cost."""
+
+    digest: Text
+    weights: Text
+    """A checkpoint's name and SHA-256, `trained by recipe`, or `random, seed N`."""
+    build_time_s: NotNegative
+    size_mib: NotNegative
+    format: Text
+    """The format as a reader knows it: `TorchScript Trace`."""
+    library: Text
+    """The library that computes, as a reader knows it: `PyTorch`."""
+    inputs: ByName[tuple[Axis, ...]]
+    """The model's inputs and their shapes without the batch dimension."""
+    as_is: bool = False
+    """Whether it is served as it is: nothing was converted, and answers are compared with its own alone."""
+    requests_note: Text = msgspec.field(default="", name="requests")
+    """The content of the requests, if that is not the model's data set."""
+
+
+class Start(Struct, frozen=True):
+    """How long it takes to start the server, to load the model, and to answer the first request."""
+
+    scenario: Scenario
+    server_s: Number | None
+    """Until the server was ready, without a model; None for a server that ran already."""
+    load_s: Number
+    """Loading the model, with the server's own warm-up requests."""
+    first_request_ms: Number
+    origin: Origin | None = None
