@@ -65,7 +65,7 @@ def test_recorded_answers(run: CaseRun, recorder: Recorder) -> None:
 @pytest.mark.step("reload")
 def test_same_answer_after_a_reload(run: CaseRun, recorder: Recorder) -> None:
     """A request gets the same answer after the model was loaded again."""
-    prove_gate(run, recorder, "reloaded")
+    prove_gate(run, recorder, "reload")
 
 
 @pytest.mark.step("conversation")

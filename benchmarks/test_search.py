@@ -12,16 +12,16 @@ from tritonproof.run.proving import evaluate
 from tritonproof.run.searching import search
 
 
-@pytest.mark.load
+@pytest.mark.speed
 @pytest.mark.step("search")
 def test_search(run: CaseRun, recorder: Recorder) -> None:
     """The winning configuration keeps the budget, and passes the tests of conversion and accuracy."""
-    is_converted = not run.case.model.as_is
+    is_converted = not run.case.model.from_repository
     if is_converted:
         recorder.record(conversion=run.correctness.conversion)
     missing = run.correctness.accuracy_missing if is_converted else None
     with search(run) as result:
-        if run.source.evaluated is not None and result.verdict != "failed":
+        if run.prepared.evaluated is not None and result.verdict != "failed":
             result = structs.replace(result, accuracy=evaluate(run).ledger)
         published = recorder.record(search=result, accuracy_missing=missing)
     if result.verdict == "failed":

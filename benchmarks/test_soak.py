@@ -10,7 +10,7 @@ from tritonproof.run.case_run import CaseRun
 from tritonproof.run.soaking import soak
 
 
-@pytest.mark.load
+@pytest.mark.speed
 @pytest.mark.step("soak")
 def test_soak(run: CaseRun, recorder: Recorder) -> None:
     """Nothing leaks, neither by request nor by loading of the model, and every verified answer is right."""

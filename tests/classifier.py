@@ -27,7 +27,7 @@ def samples(_split: Split, _dataset: Path | None, _checkpoint: Path | None) -> S
     return Samples([f"row-{number}" for number in range(len(NUMBERS))], load, labels)  # type: ignore[arg-type]
 
 
-def load(checkpoint: Path | None) -> FrameworkModel:
+def load_weights(checkpoint: Path | None) -> FrameworkModel:
     path = checkpoint or Path(__file__).with_suffix(".onnx")
     digest = onnx_files.digest(path)
     return FrameworkModel(
@@ -68,7 +68,7 @@ MODELS = (
         name="classifier",
         inputs=(Tensor("NUMBERS", "FP32", (4,)),),
         outputs=(Tensor("SCORES", "FP32", (2,)),),
-        load=load,
+        load_weights=load_weights,
         infer=onnx_files.run,
         samples=samples,
         decide=decide,

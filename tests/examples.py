@@ -90,7 +90,7 @@ def efficiency(scenario: str = "offline", size: int = 8, **changes: Any) -> sche
         "in_process_batch": 8,
         "threads": 2,
         "ratio": schema.Ratio(0.9, 0.876, 0.924),
-        "pairs": 5,
+        "turns": 5,
     }
     return schema.Efficiency(**(fields | changes))
 
@@ -98,7 +98,7 @@ def efficiency(scenario: str = "offline", size: int = 8, **changes: Any) -> sche
 def search(**changes: Any) -> schema.Search:
     """A search that found a configuration of the sample case within 10 ms, not proven yet."""
     fields: dict[str, Any] = {
-        "budget_ms": 10.0,
+        "latency_budget_ms": 10.0,
         "percentile": "p99",
         "deployment": record().deployment,
         "result": measured("offline", 8, 1573.6),
@@ -200,7 +200,7 @@ def complete(**changes: Any) -> Record:
     whole = structs.replace(
         first,
         answers=schema.VerifiedAnswers(4100, 0, 4100, 0.5),
-        budget=schema.LatencyBudget("p99", 2.5, "agreed in May", "passed"),
+        latency_budget=schema.LatencyBudget("p99", 2.5, "agreed in May", "passed"),
         cpu=schema.CpuUse(16, 0.4, 12.5, 0.1, 0.0),
         gpu=schema.GpuUse(0.98, 4096.0, 240.0, 152.5, 1410.0),
         comparison=comparison(p99_ratio=schema.Ratio(1.2, 1.1, 1.3), p99_is_longer=True),

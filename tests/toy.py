@@ -77,7 +77,7 @@ def model(**changes: Any) -> Model:
         "name": "toy",
         "inputs": (Tensor(INPUT, "FP32", (CLASSES,)),),
         "outputs": (Tensor(OUTPUT, "FP32", (CLASSES,)),),
-        "load": lambda _checkpoint: weights(),
+        "load_weights": lambda _checkpoint: weights(),
         "infer": lambda framework, inputs: framework(inputs),
         "samples": evaluation,
         "keep": lambda outputs: {"classes": outputs[OUTPUT].argmax(axis=1)},

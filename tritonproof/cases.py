@@ -43,7 +43,7 @@ def cases_of(target: Target, gpus: int = 1, models: Iterable[Model] | None = Non
 def cases_of_model(model: Model, target: Target, gpus: int) -> Iterator[Case]:
     """Every case of one model on one target."""
     count = gpus if target.device == "cuda" else 1
-    if model.as_is:
+    if model.from_repository:
         # Its own configuration says on which devices and in which precision it computes.
         yield Case(target, model, AS_IS, None, "", count)
         return

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tritonproof.base import commands
 from tritonproof.base.commands import Parser
-from tritonproof.safe_io.files import shown
+from tritonproof.safe_io.files import escaped
 
 _EXAMPLE = Path(__file__).parent / "user_models" / "example.py"
 
@@ -26,7 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     file = options.to or Path(f"{options.name.replace('-', '_')}.py")
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*(-[A-Za-z0-9_]+)*", options.name):
         fix = "use letters, digits and _, in words joined by single hyphens"
-        parser.error(f"{shown(options.name)!r} cannot be a model's name: {fix}")
+        parser.error(f"{escaped(options.name)!r} cannot be a model's name: {fix}")
     if not file.stem.isidentifier() or keyword.iskeyword(file.stem) or file.suffix != ".py":
         parser.error(f"--to {file}: Python cannot import a file of this name: give a name such as model.py")
     try:
@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"{file} cannot be written: {error.strerror}: name a writable place with --to")
     known = file.resolve().is_relative_to(Path(__file__).parent / "models")  # a folder that needs no option
     selection = f"-k {options.name}" if known else f"--models {file.resolve()}"
-    print(f"wrote {file}\nprove it: {commands.run(selection)}")
+    print(f"wrote {file}\nprove it: {commands.run_command(selection)}")
     return 0
 
 

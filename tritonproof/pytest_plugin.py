@@ -51,13 +51,13 @@ class Repository(pytest.Collector):
         super().__init__(**names)  # type: ignore[arg-type]
         self.folder = folder
 
-    def collect(self) -> Iterator["Proof"]:
+    def collect(self) -> Iterator["ProofItem"]:
         done = self._run("--collect-only", "-qq", "--no-header")
         ids = [line for line in done.stdout.splitlines() if line.startswith("benchmarks/")]
         if not ids:
             raise self.CollectError(f"no tests\n{(done.stderr or done.stdout).strip()}")
         for name in ids:
-            yield Proof.from_parent(self, name=name.partition("::")[2], test=name)
+            yield ProofItem.from_parent(self, name=name.partition("::")[2], test=name)
 
     @functools.cached_property
     def outcomes(self) -> dict[str, ElementTree.Element]:
@@ -80,7 +80,7 @@ class Repository(pytest.Collector):
         return subprocess.run(command, capture_output=capture, text=True, check=False)
 
 
-class Proof(pytest.Item):
+class ProofItem(pytest.Item):
     """A test of a model, with its outcome in the suite's own process."""
 
     def __init__(self, test: str, **names: object) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from tritonproof.record import schema
-from tritonproof.record.per_sample import Part
+from tritonproof.record.sample_files import SamplePart
 from tritonproof.record.schema import Better, Deployment, Limit
 
 if TYPE_CHECKING:
@@ -172,7 +172,7 @@ class Model:
     """The tensors of a request, in the order in which the network takes them."""
     outputs: tuple[Tensor, ...]
     """The tensors of an answer, in the order in which the network gives them."""
-    load: Callable[[Path | None], FrameworkModel]
+    load_weights: Callable[[Path | None], FrameworkModel]
     """Loads a checkpoint, or the model's own weights for None. Raises InputError if it does not fit."""
     infer: Callable[[Any, Arrays], Arrays]
     """Runs the framework's network in this process: from its inputs to its outputs, by name."""
@@ -191,7 +191,7 @@ class Model:
     """Reduces a batch's outputs to what `decide` and the metrics need, which is kept of all samples."""
     profiles: Mapping[str, ServingProfile] = field(default_factory=lambda: DEFAULT_PROFILES)
     """The deployment and load points by a target's name; `cpu` and `gpu` are for all others of that kind."""
-    show: Callable[[Samples, int, Arrays, Arrays], Sequence[Part]] | None = None
+    show: Callable[[Samples, int, Arrays, Arrays], Sequence[SamplePart]] | None = None
     """Shows an item on the page, by its index and the kept outputs of the framework and of the server."""
     framework: Framework = "pytorch"
     """Decides which formats the model has. onnx: it is an ONNX file; triton: it is served as it is."""
@@ -216,7 +216,7 @@ class Model:
     """Whether the model is small enough to run everywhere without a selection by name."""
 
     @property
-    def as_is(self) -> bool:
+    def from_repository(self) -> bool:
         """Whether it is served as it is in a repository of the user's: nothing is converted, and answers are
         compared with the server's own answers to single requests only."""
         return self.framework == "triton"
@@ -333,7 +333,9 @@ class Case:
     @property
     def answers_on(self) -> Device:
         """The device whose precision and kernels its answers may show: a server elsewhere may have a GPU."""
-        return "cuda" if self.model.as_is and self.target.name == schema.REMOTE else self.target.device
+        return (
+            "cuda" if self.model.from_repository and self.target.name == schema.REMOTE else self.target.device
+        )
 
     @property
     def key(self) -> schema.CaseKey:

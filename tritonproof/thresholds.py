@@ -20,14 +20,14 @@ from msgspec import Meta, Struct, structs
 
 from tritonproof.base.errors import InputError
 from tritonproof.record.schema import LatencyBudget, Limit, LoadPoint, PointResult, Verdict
-from tritonproof.safe_io.files import existing, shown, toml_in
+from tritonproof.safe_io.files import escaped, existing, toml_in
 from tritonproof.spec import Case
 
 _Text = Annotated[str, Meta(min_length=1, max_length=500)]
 _Milliseconds = Annotated[float, Meta(gt=0, lt=86_400_000)]
 
 
-class Entry(Struct, frozen=True, forbid_unknown_fields=True):
+class ThresholdEntry(Struct, frozen=True, forbid_unknown_fields=True):
     """What one entry of the file asks of the cases that it matches."""
 
     match: _Text
@@ -51,23 +51,23 @@ class Entry(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class _File(Struct, frozen=True, forbid_unknown_fields=True):
-    cases: Annotated[list[Entry], Meta(min_length=1)]
+    cases: Annotated[list[ThresholdEntry], Meta(min_length=1)]
 
 
 @dataclass(frozen=True)
 class Thresholds:
     """All entries, in the file's order; of several that match a case, the last that sets a value counts."""
 
-    entries: Sequence[Entry] = ()
+    entries: Sequence[ThresholdEntry] = ()
     file: Path | None = None
     option: str = ""
 
-    def error(self, entry: Entry, key: str, what: str, fix: str) -> InputError:
+    def error(self, entry: ThresholdEntry, key: str, what: str, fix: str) -> InputError:
         """What is wrong with a key of an entry."""
         where = f"{self.option}: entry {self.entries.index(entry) + 1}: {key}"
         return InputError(what, where=where, fix=fix)
 
-    def of(self, case: Case) -> Iterable[Entry]:
+    def of(self, case: Case) -> Iterable[ThresholdEntry]:
         """The entries that match a case, the one that counts last."""
         return (entry for entry in self.entries if fnmatchcase(str(case), entry.match))
 
@@ -108,8 +108,8 @@ class Thresholds:
         budget_ms, source = budgets[-1]
         latency, certified = result.latency_ms["p99"], result.certified.get("p99")
         bound_ms = certified.bound_ms if certified else None
-        is_shown = not latency.open_above or (bound_ms is not None and bound_ms <= budget_ms)
-        verdict: Verdict = "passed" if latency.high <= budget_ms and is_shown else "inconclusive"
+        is_established = not latency.open_above or (bound_ms is not None and bound_ms <= budget_ms)
+        verdict: Verdict = "passed" if latency.high <= budget_ms and is_established else "inconclusive"
         return LatencyBudget("p99", budget_ms, source, "failed" if latency.low > budget_ms else verdict)
 
     def check_cases(self, cases: Callable[[], Sequence[Case]]) -> None:
@@ -118,12 +118,12 @@ class Thresholds:
         for entry in self.entries:
             matched = [case for case in known if fnmatchcase(str(case), entry.match)]
             if not matched:
-                what, fix = shown(repr(entry.match)), "match ids of cases, which --collect-only -q lists"
+                what, fix = escaped(repr(entry.match)), "match ids of cases, which --collect-only -q lists"
                 raise self.error(entry, "match", f"no case is matched by {what}", fix)
             metrics = sorted({metric.name for case in matched for metric in case.model.metrics})
             for name in entry.limits.keys() - metrics:
                 fix = f"use {', '.join(metrics)}, which the matched cases have"
-                raise self.error(entry, "limits", f"unknown metric {shown(name)!r}", fix)
+                raise self.error(entry, "limits", f"unknown metric {escaped(name)!r}", fix)
 
     def check_points(self, points: Iterable[tuple[Case, LoadPoint]]) -> None:
         """Raise InputError for a pattern that matches no load point, though its entry's cases have some."""
@@ -132,7 +132,7 @@ class Thresholds:
             ids = {str(point) for case, point in known if fnmatchcase(str(case), entry.match)}
             for pattern in entry.budgets_ms if ids else ():
                 if not any(fnmatchcase(point_id, pattern) for point_id in ids):
-                    what = f"no load point of these cases is matched by {shown(repr(pattern))}"
+                    what = f"no load point of these cases is matched by {escaped(repr(pattern))}"
                     fix = f"match one of {', '.join(sorted(ids)[:8])}, or choose others"
                     raise self.error(entry, "p99_ms", what, fix)
 
@@ -151,7 +151,9 @@ def read(option: str, text: str) -> Thresholds:
             'begin each entry with [[cases]] and match = "...", and ask for limits, allowed_slowdown_percent '
             "or p99_ms, in numbers without a unit or quotation marks"
         )
-        raise InputError(shown(message), where=where + shown(key.replace(".", ": ", 1)), fix=fix) from error
+        raise InputError(
+            escaped(message), where=where + escaped(key.replace(".", ": ", 1)), fix=fix
+        ) from error
     sourced = [
         entry if entry.source else structs.replace(entry, source=f"{text}: entry {number}")
         for number, entry in enumerate(entries, 1)

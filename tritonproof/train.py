@@ -27,7 +27,7 @@ def train(model: Model, output: Path) -> float:
     }
     save_file(state, output)
     samples = model.samples("evaluation", None, None)
-    infer = functools.partial(model.infer, model.load(output).network)
+    infer = functools.partial(model.infer, model.load_weights(output).network)
     answers = evaluate_in_process("framework", model, infer, samples, 8).kept
     return float(model.metrics[0].score(answers, samples.labels, answers).mean())
 

@@ -21,7 +21,7 @@ from tritonproof.accuracy.ledger import (
 )
 from tritonproof.accuracy.stages import StageAnswers, Stages
 from tritonproof.base.errors import ProofError
-from tritonproof.record import files, per_sample
+from tritonproof.record import files, sample_files
 from tritonproof.record.schema import Accuracy, Limit
 from tritonproof.spec import Arrays, Case, Samples
 
@@ -228,7 +228,7 @@ def test_user_floor_replaces_framework_comparison() -> None:
 # --- models served as it is ---------------------------------------------------------------------------------
 
 
-def as_is(right: int, requested: dict[str, Limit], *metrics: Any) -> Accuracy:
+def existing(right: int, requested: dict[str, Limit], *metrics: Any) -> Accuracy:
     """The ledger of a model served as it is that gets `right` of 100 samples right."""
     served = stage("served", right, requests=7)
     return served_ledger(toy.case(toy.model(metrics=metrics)), toy.samples(100), served, requested)
@@ -238,17 +238,17 @@ def test_served_model_without_reference_keeps_its_own_limits() -> None:
     """Requested limits replace them."""
     metric = toy.metric(limits={"fp32": Limit(0.9, "chosen")})
 
-    passing = as_is(95, {}, metric)
+    passing = existing(95, {}, metric)
     assert (passing.passed, passing.samples, passing.requests, passing.disagreements) == (True, 100, 7, ())
     (score,) = passing.scores
     assert (score.framework, score.converted, score.served) == (None, None, 0.95)
     assert (score.metric, score.limits) == ("top-1", (Limit(0.9, "chosen"),))
-    assert not as_is(85, {}, metric).passed
-    assert as_is(85, {"top-1": Limit(0.8, "asked")}, metric).passed
-    stricter = as_is(95, {"top-1": Limit(0.97, "asked")}, metric)
+    assert not existing(85, {}, metric).passed
+    assert existing(85, {"top-1": Limit(0.8, "asked")}, metric).passed
+    stricter = existing(95, {"top-1": Limit(0.97, "asked")}, metric)
     assert (stricter.passed, [entry.source for entry in stricter.scores[0].limits]) == (False, ["asked"])
-    assert as_is(1, {}, toy.metric(limits={})).passed
-    mixed = as_is(95, {}, metric, toy.metric(name="other", limits={"fp32": Limit(0.99, "chosen")}))
+    assert existing(1, {}, toy.metric(limits={})).passed
+    mixed = existing(95, {}, metric, toy.metric(name="other", limits={"fp32": Limit(0.99, "chosen")}))
     assert ([entry.passed for entry in mixed.scores], mixed.passed) == ([True, False], False)
 
 
@@ -346,23 +346,23 @@ def test_worst_samples_are_listed(one: Case, served: np.ndarray, labelled: bool,
     assert [item for item, _reason in listed] == items
 
 
-def sample_scores(count: int, stage: str = "served", scored: int = 500) -> per_sample.SampleScores:
+def sample_scores(count: int, stage: str = "served", scored: int = 500) -> sample_files.SampleScores:
     """Scores for a number of samples of the record of the examples, which has 500."""
     record, ids = records.record(), tuple(f"s{i}" for i in range(count))
     scores = {"top-1": {stage: (1.0,) * scored}}
-    return per_sample.SampleScores(record.case, record.build.digest, ids, scores, ())
+    return sample_files.SampleScores(record.case, record.build.digest, ids, scores, ())
 
 
 @pytest.mark.parametrize(("count", "stage"), [(499, "framework"), (500, "guessed")])
 def test_inconsistent_samples_file_names_the_key(tmp_path: Path, count: int, stage: str) -> None:
     path = tmp_path / "x.samples.json"
-    per_sample.write(sample_scores(count, stage), path)
+    sample_files.write(sample_scores(count, stage), path)
     with pytest.raises(files.RecordError, check=lambda error: f"scores.top-1.{stage}" in str(error)):
-        per_sample.read(path)
+        sample_files.read(path)
 
 
 @pytest.mark.parametrize(("count", "is_own"), [(499, False), (500, True)])
 def test_samples_of_another_dataset_are_ignored(tmp_path: Path, count: int, is_own: bool) -> None:
     record = records.record()
-    per_sample.write(sample_scores(count, scored=count), per_sample.path_of(record.case, tmp_path))
-    assert (per_sample.samples_of(record, files.path_of(record.case, tmp_path)) is not None) is is_own
+    sample_files.write(sample_scores(count, scored=count), sample_files.path_of(record.case, tmp_path))
+    assert (sample_files.samples_of(record, files.path_of(record.case, tmp_path)) is not None) is is_own

@@ -149,7 +149,7 @@ def findings_of(
     samples = model.samples("evaluation", None, None)
     count = min(rows, len(samples))
     few = dataclasses.replace(samples, ids=samples.ids[:count])
-    weights = model.load(None)
+    weights = model.load_weights(None)
     inputs = few.read(range(count))
     right = model.infer(weights.network, inputs)
     # Each fault asks for the framework's answers once, and always for the first rows.

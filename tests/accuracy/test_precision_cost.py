@@ -33,7 +33,7 @@ BERT, SPEECH = MODELS["bert-dist4l-micro"], MODELS["fastpitch-micro"]
 
 @functools.cache
 def _load(name: str) -> FrameworkModel:
-    return MODELS[name].load(None)
+    return MODELS[name].load_weights(None)
 
 
 def weights_of(model: Model) -> FrameworkModel:

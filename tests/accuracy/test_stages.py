@@ -74,7 +74,7 @@ def test_reference_runs_on_device_for_new_and_reused_builds(device: Any, is_buil
         return {str(tensor.device) for tensor in network.state_dict().values()}
 
     model = next(model for model in all_models() if model.name == "resnet50-micro")
-    weights = model.load(None)
+    weights = model.load_weights(None)
     if is_built_anew:
         job = ConversionJob(model, weights.network, "fp32", None, ELSEWHERE, 8, None, lambda _step: None)
         network_and_inputs(job)

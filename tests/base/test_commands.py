@@ -11,7 +11,11 @@ from tritonproof.reports.__main__ import main
 @pytest.mark.parametrize(
     ("call", "checkout", "installed"),
     [
-        (lambda: commands.run("-k x"), ".venv/bin/tox run -e benchmarks -- -k x", "tritonproof run -k x"),
+        (
+            lambda: commands.run_command("-k x"),
+            ".venv/bin/tox run -e benchmarks -- -k x",
+            "tritonproof run -k x",
+        ),
         (
             lambda: commands.tool("report", "html"),
             "python -m tritonproof report html",

@@ -18,7 +18,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     folder: Path = tmp_path_factory.mktemp("examples")
     for example in EXAMPLES:
         examples.write(folder / "models", example)
-    return verdicts.run(folder, ["--repository", str(folder / "models"), "-m", "not load"])
+    return verdicts.run(folder, ["--repository", str(folder / "models"), "-m", "not speed"])
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=[entry.name for entry in EXAMPLES])

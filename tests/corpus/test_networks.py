@@ -27,7 +27,7 @@ def of_packages(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
         of_precision = (network for network in networks if network.precision == precision)
         options = [word for network in of_precision for word in _options_of(network, unpacked, folder)]
         (folder / precision).mkdir()
-        selection = ("-k", f"onnx and {precision}", "-m", "not load")
+        selection = ("-k", f"onnx and {precision}", "-m", "not speed")
         findings |= verdicts.run(folder / precision, [*options, *selection], f"onnx-{precision}").models
     return findings
 

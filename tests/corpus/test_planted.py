@@ -18,7 +18,7 @@ def found(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     """The findings of one run of all selected models."""
     names = verdicts.selected(request)
     models = [model for model in (*FAULTS, *CONTROLS) if model.name in names]
-    return _found(tmp_path_factory.mktemp("planted"), models, "-m", "not load")
+    return _found(tmp_path_factory.mktemp("planted"), models, "-m", "not speed")
 
 
 @pytest.fixture(scope="module")

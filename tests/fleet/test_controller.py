@@ -22,8 +22,8 @@ from tritonproof.run import record_file
     [("passed", None), ("failed", "slower"), ("skipped", ("file", 3, "Skipped: needs an NVIDIA T4"))],
 )
 def test_report_survives_serialization(pytestconfig: pytest.Config, outcome: Any, longrepr: Any) -> None:
-    name = "benchmarks/test_load.py::test_online[a100-bert-onnx-fp16-b001-c008]"
-    location = ("benchmarks/test_load.py", 9, "test_online")
+    name = "benchmarks/test_speed.py::test_online[a100-bert-onnx-fp16-b001-c008]"
+    location = ("benchmarks/test_speed.py", 9, "test_online")
     properties: list[tuple[str, object]] = [("outcome_text", "100 infer/s"), ("failure", "speed")]
     original = pytest.TestReport(name, location, {}, outcome, longrepr, "call", user_properties=properties)
     sent = pytestconfig.hook.pytest_report_to_serializable(config=pytestconfig, report=original)

@@ -7,7 +7,7 @@ import pytest
 
 from fixtures.items import as_grouped
 from tests.helpers import Collect
-from tritonproof.fleet.groups import Group, groups_of, split
+from tritonproof.fleet.groups import CaseGroup, groups_of, split
 
 
 def test_groups_are_models_with_largest_first(collect: Collect) -> None:
@@ -22,12 +22,12 @@ def test_groups_are_models_with_largest_first(collect: Collect) -> None:
         assert all(f"[cpu-{group.model}-" in test for test in group.tests)
 
 
-def some_cases(seed: int, *, most: int = 60) -> list[Group]:
+def some_cases(seed: int, *, most: int = 60) -> list[CaseGroup]:
     """Cases of up to a dozen models, with one to forty tests; many of them equally many."""
     chance = random.Random(seed)
     models = chance.randint(1, 12)
     return [
-        Group(
+        CaseGroup(
             f"gpu{chance.randint(1, 3)}",
             f"model{chance.randrange(models)}",
             tuple(
@@ -38,7 +38,7 @@ def some_cases(seed: int, *, most: int = 60) -> list[Group]:
     ]
 
 
-def count_of(shard: list[Group]) -> int:
+def count_of(shard: list[CaseGroup]) -> int:
     return sum(len(case.tests) for case in shard)
 
 
@@ -64,7 +64,7 @@ def test_shards_are_complete_disjoint_and_balanced(seed: int) -> None:
 )
 def test_cases_of_a_model_stay_together(models: dict[str, int]) -> None:
     cases = [
-        Group("cpu", model, tuple(f"{model}{number}-{test}" for test in range(tests)))
+        CaseGroup("cpu", model, tuple(f"{model}{number}-{test}" for test in range(tests)))
         for model, tests in models.items()
         for number in range(3)
     ]

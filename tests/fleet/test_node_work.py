@@ -11,7 +11,7 @@ import pytest
 
 from tests.helpers import git
 from tritonproof.fleet import environment
-from tritonproof.fleet.node_work import Mailbox, NodeReport, Order, run_tests
+from tritonproof.fleet.node_work import Mailbox, NodeOrder, NodeReport, run_tests
 
 Run = Callable[..., tuple[str, list[NodeReport]]]
 
@@ -42,7 +42,9 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
             mailbox.close()
         handle = types.SimpleNamespace(post=types.SimpleNamespace(remote=mailbox.post))
         variables = {environment.PYTHON: str(python)}
-        why = run_tests(Order("cpu bert", ("a.py::test",), "cpu", (), variables, files or {}), packed, handle)
+        why = run_tests(
+            NodeOrder("cpu bert", ("a.py::test",), "cpu", (), variables, files or {}), packed, handle
+        )
         return why, mailbox.collect()
 
     return run

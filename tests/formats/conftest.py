@@ -52,7 +52,7 @@ def samples_of(
 def job_of(model: Model, network: Any = None, precision: str = "fp32", **changes: Any) -> ConversionJob:
     """A conversion on the CPU, for batches of up to eight, without reports of progress; of the model's own
     network unless another is given."""
-    network = model.load(None).network if network is None else network
+    network = model.load_weights(None).network if network is None else network
     job = ConversionJob(model, network, precision, None, "cpu", 8, None, lambda _step: None)
     return dataclasses.replace(job, **changes)
 

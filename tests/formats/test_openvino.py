@@ -33,7 +33,8 @@ def test_backend_gets_one_file_with_external_weights_merged(tmp_path: Path) -> N
     alone = model_of("alone", OnnxOptions(artifact))
     inputs = model.samples("evaluation", None, None).read([0, 1])
     expected, actual = (
-        each_model.infer(each_model.load(None).network, inputs)["scores"] for each_model in (model, alone)
+        each_model.infer(each_model.load_weights(None).network, inputs)["scores"]
+        for each_model in (model, alone)
     )
     np.testing.assert_array_equal(actual, expected)
 
@@ -67,6 +68,6 @@ def test_openvino_matches_framework(tmp_path: Path, write: Callable[[Path], Path
     case = convert(model, tmp_path / "model.onnx")
     run = open_in_process(case, tmp_path / "model.onnx", profile_of(model, CPU).deployment)
     inputs = model.samples("evaluation", None, None).read([0, 1, 2])
-    expected = model.infer(model.load(None).network, inputs)
+    expected = model.infer(model.load_weights(None).network, inputs)
     for name, values in run(inputs).items():
         np.testing.assert_allclose(values, expected[name], atol=1e-5 * np.abs(expected[name]).max())

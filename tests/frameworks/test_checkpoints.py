@@ -108,7 +108,7 @@ def test_impossible_weights_are_refused(model: Model, fault: str, tmp_path: Path
     path = spoilt(model, tmp_path, **{key: FAULTS[fault](load_file(model.weights)[key])})
 
     with pytest.raises(InputError, check=lambda error: error.where == str(path) and key in error.what):
-        model.load(path)
+        model.load_weights(path)
 
 
 def test_fresh_norms_and_zero_biases_are_accepted(tmp_path: Path) -> None:
@@ -118,4 +118,4 @@ def test_fresh_norms_and_zero_biases_are_accepted(tmp_path: Path) -> None:
     fresh = {key: np.zeros_like(values) for key, values in state.items() if key.endswith("bias")}
     fresh |= {key: np.ones_like(values) for key, values in state.items() if "bn" in key and "weight" in key}
 
-    assert model.load(spoilt(model, tmp_path, **fresh)).trained
+    assert model.load_weights(spoilt(model, tmp_path, **fresh)).trained

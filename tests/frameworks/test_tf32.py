@@ -44,16 +44,18 @@ def test_tf32_cost_applies_only_if_tf32_is_used() -> None:
     model = next(model for model in all_models() if model.name == "resnet50-micro")
     onnx = next(format_ for format_ in all_formats() if format_.name == "onnx")
     case = Case(recognise("NVIDIA A100"), model, onnx, None, "fp32")
-    weights, samples = model.load(None), model.samples("evaluation", None, None)
+    weights, samples = model.load_weights(None), model.samples("evaluation", None, None)
     samples = dataclasses.replace(samples, ids=samples.ids[:8])
     in_tf32, _calibrated = rounded_pytorch(weights.network, "tf32")
 
     def run(inputs: Arrays) -> Arrays:
         return model.infer(in_tf32, inputs)
 
-    held_to = {p: compare_conversion(case, weights, run, samples, 8, precision=p) for p in ("tf32", "fp32")}
-    assert held_to["tf32"].passed
-    assert not held_to["fp32"].passed
+    expected_from = {
+        p: compare_conversion(case, weights, run, samples, 8, precision=p) for p in ("tf32", "fp32")
+    }
+    assert expected_from["tf32"].passed
+    assert not expected_from["fp32"].passed
 
 
 def test_tf32_is_held_to_limits_of_fp16_unless_it_has_its_own() -> None:

@@ -11,7 +11,7 @@ from google.protobuf import text_format
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
 from tritonproof.base.errors import AccuracyError
-from tritonproof.gates.conversations import Answers, Message, compare_conversations
+from tritonproof.gates.conversations import Answers, ConversationMessage, compare_conversations
 from tritonproof.models import all_models
 from tritonproof.serve.server import Server
 from tritonproof.spec import Exchange, Model, Samples, Tensor
@@ -40,7 +40,7 @@ def test_concurrent_sequence_limit_follows_configuration(config: str, at_once: i
 def test_sequences_overlap_only_if_model_allows(at_once: int) -> None:
     most = 0
 
-    def send(_server: Server, _model: Model, messages: Sequence[Message]) -> list[Answers]:
+    def send(_server: Server, _model: Model, messages: Sequence[ConversationMessage]) -> list[Answers]:
         nonlocal most
         most = max(most, len({message.sequence for message in messages}))
         return [[{"OUT": message.rows["IN"]}] for message in messages]
@@ -54,7 +54,7 @@ def test_sequences_overlap_only_if_model_allows(at_once: int) -> None:
     "wrong", [np.zeros((1, 1)), np.zeros((1, 2), np.float32), np.full((1, 1), np.nan, np.float32)]
 )
 def test_undeclared_conversation_answer_is_an_error(wrong: np.ndarray) -> None:
-    def send(_server: Server, _model: Model, messages: Sequence[Message]) -> list[Answers]:
+    def send(_server: Server, _model: Model, messages: Sequence[ConversationMessage]) -> list[Answers]:
         return [[{"OUT": wrong}] for _message in messages]
 
     with pytest.raises(AccuracyError):
@@ -63,7 +63,7 @@ def test_undeclared_conversation_answer_is_an_error(wrong: np.ndarray) -> None:
 
 # --- simulated models ---------------------------------------------------------------------------------------
 
-Answering = Callable[[int, Message], Answers]
+Answering = Callable[[int, ConversationMessage], Answers]
 """The answers to a message, by its number since the start."""
 SIX = Samples(
     [f"sample-{number}" for number in range(6)],
@@ -71,7 +71,7 @@ SIX = Samples(
 )
 
 
-def parts(_number: int, message: Message) -> Answers:
+def parts(_number: int, message: ConversationMessage) -> Answers:
     """Each number of the message as a separate part."""
     return [{"OUT": np.array([value], np.float32)} for value in message.rows["IN"].reshape(-1)]
 
@@ -81,7 +81,7 @@ def of_parts(count: int) -> Answering:
     return lambda number, message: (2 * parts(number, message))[: count if number % 50 == 49 else 3]
 
 
-def off(number: int, message: Message) -> Answers:
+def off(number: int, message: ConversationMessage) -> Answers:
     """The answer is off by a thousandth in one of 30 requests."""
     factor = np.float32(1.001 if number % 30 == 29 else 1)
     return [{"OUT": factor * part["OUT"]} for part in parts(number, message)]
@@ -94,7 +94,7 @@ class Summing:
         self._share, self._of_any = share, of_any
         self._sums: dict[int, np.ndarray] = {}
 
-    def __call__(self, _number: int, message: Message) -> Answers:
+    def __call__(self, _number: int, message: ConversationMessage) -> Answers:
         key = 0 if self._of_any else message.sequence
         previous = self._sums.get(key, np.zeros((1, 3)))
         own = self._sums.get(message.sequence, previous)
@@ -123,7 +123,7 @@ def test_occasional_or_small_fault_of_a_conversation_is_found(
     def passes(answering: Answering) -> bool:
         numbers = itertools.count()
 
-        def send(_server: Server, _model: Model, messages: Sequence[Message]) -> list[Answers]:
+        def send(_server: Server, _model: Model, messages: Sequence[ConversationMessage]) -> list[Answers]:
             return [answering(next(numbers), message) for message in messages]
 
         return compare_conversations(cast(Any, None), model, SIX, send=send).passed

@@ -36,7 +36,7 @@ def load(artifact, settings):
     return predict
 """
 SOUND = "pass"
-TRIED = [name for name in GATE_CHECKS if name not in ("recorded", "reloaded")]
+TRIED = [name for name in GATE_CHECKS if name not in ("recorded", "reload")]
 """The gates that need neither a file nor a reload of the model."""
 _BEFORE = "kept['out'], out = out, (kept.get('out') if len(kept.get('out', [])) == len(x) else out)"
 FAULTS = {

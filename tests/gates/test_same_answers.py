@@ -17,7 +17,7 @@ from tritonproof.record.schema import GateResult
 from tritonproof.spec import Arrays, Tensor
 
 Gate = Callable[..., tuple[GateResult, Server]]
-GATES = ("repeated", "reloaded", "in-flight", "batches")
+GATES = ("repeated", "reload", "in-flight", "batches")
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def test_sound_model_passes_every_gate(gate: Gate, name: str) -> None:
     ("name", "asked"),
     [
         ("repeated", [([n], 1) for n in range(7, -1, -1)]),
-        ("reloaded", [([n], 1) for n in range(8)]),
+        ("reload", [([n], 1) for n in range(8)]),
         ("in-flight", [([n % 8], 64) for n in range(64)]),
     ],
 )
@@ -105,7 +105,7 @@ def test_first_answer_after_load_is_compared(gate: Gate) -> None:
     right = {"OUT": 2 * ROWS[:1]}
     wrong = {"OUT": 2 * ROWS[:1] * np.float32(1.001)}
 
-    for name in ("repeated", "reloaded"):
+    for name in ("repeated", "reload"):
         assert gate(name, first_answer=right)[0].fault == ""
         assert "row-0" in gate(name, first_answer=wrong, limits=WIDE)[0].fault
         assert gate(name, first_answer=wrong, limits=WIDE, kernels_may_change=True)[0].fault == ""
@@ -160,7 +160,7 @@ def test_model_without_readable_answers_fails(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(same_answers, "ask", Server().ask)
 
     nothing = GateContext(served_model(), single_request_answers(IDS, {}, LIMITS))
-    assert same_answers.reloaded_gate(nothing).result.fault
+    assert same_answers.reload_gate(nothing).result.fault
 
 
 # --- optional inputs ----------------------------------------------------------------------------------------

@@ -92,12 +92,14 @@ def _examples() -> list[Record]:
     there = structs.replace(here, triton="2.50.0")
     talking = case(
         "chat",
-        build=structs.replace(whole.build, as_is=True, requests_note="made up from the configuration"),
+        build=structs.replace(
+            whole.build, from_repository=True, requests_note="made up from the configuration"
+        ),
         conversion=None,
         accuracy=None,
         points=(),
         conversation=Conversation("sequence", 4, 12, "", passed=True, alone=True),
-        against=BaselineComparison("/srv/models", here, there, ("low on something",)),
+        baseline=BaselineComparison("/srv/models", here, there, ("low on something",)),
     )
     failed = structs.replace(examples.failed_accuracy(), same_answers=apart)
     return [

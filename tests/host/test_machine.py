@@ -65,8 +65,8 @@ def test_new_file_makes_checkout_dirty(tmp_path: Path) -> None:
 
 
 def test_environment_overrides_host_and_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(machine.COMMIT, "a" * 40 + "-dirty")
-    monkeypatch.setenv(machine.HOST, "node7")
+    monkeypatch.setenv(machine.COMMIT_VARIABLE, "a" * 40 + "-dirty")
+    monkeypatch.setenv(machine.HOST_VARIABLE, "node7")
     assert commit_of.__wrapped__(tmp_path) == ("a" * 40, False)
     assert machine.origin("cpu").host == "node7"
     assert machine.origin("cpu") == machine.origin("cpu"), "all measurements of a process are of one run"

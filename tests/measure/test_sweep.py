@@ -12,7 +12,7 @@ from tritonproof.base.errors import ProofError
 from tritonproof.host.activity import CpuTime
 from tritonproof.measure import estimates, stopping, sweep
 from tritonproof.measure.job import Job
-from tritonproof.measure.measurement import Measurement, Outcome, components, outcomes
+from tritonproof.measure.measurement import Measurement, MeasurementOrError, components, outcomes
 from tritonproof.measure.point_state import PointState, Side
 from tritonproof.measure.stopping import MeasuringPlan
 from tritonproof.record import schema
@@ -25,18 +25,18 @@ QUICK, PATIENT = MeasuringPlan(budget_s=0.001), MeasuringPlan(budget_s=60)
 
 def run(
     generator: LoadGenerator, *points: LoadPoint, plan: MeasuringPlan = QUICK, **options: Any
-) -> Mapping[LoadPoint, Outcome]:
+) -> Mapping[LoadPoint, MeasurementOrError]:
     """Measure points of a simulated server."""
     states = [PointState(Side(toy.job(point))) for point in points or (ONLINE,)]
     return outcomes(sweep.measure(states, plan, run_pass=generator.run_pass, **options), plan)
 
 
-def measured(outcome: Outcome) -> Measurement:
+def measured(outcome: MeasurementOrError) -> Measurement:
     assert isinstance(outcome, Measurement)
     return outcome
 
 
-def results(found: Mapping[LoadPoint, Outcome]) -> list[PointResult]:
+def results(found: Mapping[LoadPoint, MeasurementOrError]) -> list[PointResult]:
     return [measured(outcome).result for outcome in found.values()]
 
 

@@ -11,18 +11,18 @@ from PIL import Image
 
 from tritonproof.data import squad_v1
 from tritonproof.models import bert, fastpitch, nnunet, resnet50, resnet50_tf
-from tritonproof.record.per_sample import Part
+from tritonproof.record.sample_files import SamplePart
 from tritonproof.spec import Arrays, Model, Samples
 
 
-def picture(part: Part) -> np.ndarray:
+def picture(part: SamplePart) -> np.ndarray:
     """The pixels of a picture, [height, width, 3]."""
     assert part.kind == "image"
     with Image.open(io.BytesIO(base64.b64decode(part.content))) as image:
         return np.asarray(image.convert("RGB"))
 
 
-def texts(parts: Sequence[Part]) -> dict[str, str]:
+def texts(parts: Sequence[SamplePart]) -> dict[str, str]:
     return {part.title: part.content for part in parts if part.kind == "text"}
 
 
@@ -31,7 +31,7 @@ def micro(family: Any) -> tuple[Model, Samples]:
     return model, model.samples("evaluation", None, None)
 
 
-def shown(model: Model, of: Samples, framework: Arrays, served: Arrays) -> Sequence[Part]:
+def shown(model: Model, of: Samples, framework: Arrays, served: Arrays) -> Sequence[SamplePart]:
     """What the model shows of its first sample."""
     assert model.show is not None
     return model.show(of, 0, framework, served)

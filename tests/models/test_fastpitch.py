@@ -46,7 +46,7 @@ def test_published_layout_matches_recorded_outputs(heads: int, tmp_path: Path) -
 
 @pytest.fixture(scope="module")
 def committed() -> Any:
-    return MICRO.load(None).network
+    return MICRO.load_weights(None).network
 
 
 # --- lengths -----------------------------------------------------------------------------------------------
@@ -131,7 +131,7 @@ def test_impossible_mel_length_is_refused() -> None:
 
 def test_random_weights_speak_plausibly() -> None:
     inputs = FULL.samples("evaluation", None, None).read([0, 1])
-    outputs = FULL.infer(FULL.load(None).network, inputs)
+    outputs = FULL.infer(FULL.load_weights(None).network, inputs)
     spoken = outputs[DURATIONS][inputs[SYMBOLS] > 0]
     assert 2 <= np.quantile(spoken, 0.02) < np.quantile(spoken, 0.98) <= 8
     assert fastpitch.in_range(outputs, None, outputs).tolist() == [1, 1]

@@ -78,7 +78,7 @@ def test_nvidia_checkpoint_keys_are_loaded_or_listed(name: str, tmp_path: Path) 
     path = write(dict(state), tmp_path)
 
     full = next(candidate for candidate in all_models() if candidate.name == model)
-    network: Any = full.load(path).network
+    network: Any = full.load_weights(path).network
 
     loaded = {key_in_file(model, key): value for key, value in network.state_dict().items()}
     assert state.keys() - loaded.keys() == LEFT_OUT[model]

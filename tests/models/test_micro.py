@@ -41,7 +41,7 @@ class Run(NamedTuple):
 def committed(name: str) -> Run:
     model = MICRO[name]
     samples = model.samples("evaluation", None, None)
-    inputs, network = samples.read(range(ROWS.get(name, len(samples)))), model.load(None).network
+    inputs, network = samples.read(range(ROWS.get(name, len(samples)))), model.load_weights(None).network
     return Run(model, samples, inputs, network, model.infer(network, inputs))
 
 
@@ -73,7 +73,7 @@ def broken_limits(run: Run, outputs: Arrays, slack: float = 0.0) -> list[bool]:
 def test_committed_weights_keep_every_limit_and_declaration(name: str) -> None:
     run = committed(name)
     assert not any(broken_limits(run, run.outputs))
-    assert run.model.load(None).origin.startswith("trained by recipe, ")
+    assert run.model.load_weights(None).origin.startswith("trained by recipe, ")
     for rows in (1, 3):
         outputs = run.model.infer(run.network, {key: values[:rows] for key, values in run.inputs.items()})
         assert list(outputs) == [tensor.name for tensor in run.model.outputs]
@@ -136,7 +136,7 @@ def test_lost_mask_fails_parity_and_padding_is_ignored() -> None:
 
     case = Case(CPU, run.model, ONNX, None, "fp16")
     samples = dataclasses.replace(run.samples, ids=run.samples.ids[:16])
-    assert not compare_conversion(case, run.model.load(None), unmasked, samples, 16).passed
+    assert not compare_conversion(case, run.model.load_weights(None), unmasked, samples, 16).passed
     for name, values in run.model.infer(run.network, {**run.inputs, "input__0": padded}).items():
         np.testing.assert_allclose(values[mask == 1], run.outputs[name][mask == 1], atol=1e-4)
 
@@ -207,7 +207,7 @@ def test_cast_network_keeps_types(name: str, precision: str) -> None:
 )
 def test_checkpoint_rounded_to_half_precision_fails_fp32_parity(name: str) -> None:
     model = MICRO[name]
-    weights, samples = model.load(None), model.samples("evaluation", None, None)
+    weights, samples = model.load_weights(None), model.samples("evaluation", None, None)
     half = with_weights(weights.network, lambda w: w.astype(np.float16).astype(w.dtype))
     for network, is_right in ((weights.network, True), (half, False)):
         run = functools.partial(model.infer, network)

@@ -93,7 +93,7 @@ def test_published_checkpoint_matches_recorded_outputs(published_checkpoint: tup
     state, path = published_checkpoint
     assert (len(state), len(of_training(state))) == (267, 161 + 4)
     images = np.random.default_rng(1).uniform(0, 255, (1, 224, 224, 3)).astype(np.float32)
-    weights = FULL.load(path)
+    weights = FULL.load_weights(path)
     outputs = FULL.infer(weights.network, {"input": images})
     published.assert_recorded(np.log(outputs["probabilities"][:, ::50]), "resnet50_tf")
     assert outputs["classes"].tolist() == [[326]]
@@ -160,7 +160,7 @@ def with_another_index(folder: Path) -> Path:
 def test_incomplete_checkpoint_is_refused(spoil: Callable[[Path], Path], folder: Path) -> None:
     path = spoil(folder)
     with pytest.raises(InputError, check=lambda error: error.where == str(path)):
-        MICRO.load(path)
+        MICRO.load_weights(path)
 
 
 @pytest.mark.parametrize("key", ["resnet50/output/dense/bias", "resnet50/signal_handler_var"])
@@ -168,14 +168,14 @@ def test_variable_that_does_not_fit_is_named(key: str, small: State, tmp_path: P
     """The second is one of training's additions, which match by whole name only."""
     path = save(small | {key: np.zeros(5, np.float32)}, tmp_path / "model.ckpt")
     with pytest.raises(InputError, check=lambda error: error.where == str(path) and key in error.what):
-        MICRO.load(path)
+        MICRO.load_weights(path)
 
 
 # --- images -------------------------------------------------------------------------------------------------
 
 
 def test_random_weights_are_seeded_with_sane_outputs() -> None:
-    weights = FULL.load(None)
+    weights = FULL.load_weights(None)
     assert not weights.trained
     assert weights.origin == f"random, seed {resnet50_tf.SEED}"
     samples = FULL.samples("evaluation", None, None)

@@ -27,7 +27,7 @@ OF_ONE_FILE = [model for model in IN_PYTORCH if model.micro]
 def state_of(model: Model) -> State:
     """The committed weights under a checkpoint's keys."""
     within = "model." if model.name == "nnunet-micro" else ""
-    return {f"{within}{key}": value for key, value in model.load(None).network.state_dict().items()}
+    return {f"{within}{key}": value for key, value in model.load_weights(None).network.state_dict().items()}
 
 
 @pytest.mark.parametrize("model", FULL, ids=lambda model: model.name)
@@ -35,10 +35,10 @@ def test_random_weights_are_reproducible(model: Model) -> None:
     """The global generator stays as it was."""
     torch.manual_seed(5)
     before = torch.random.get_rng_state()
-    first = model.load(None)
+    first = model.load_weights(None)
     assert torch.equal(before, torch.random.get_rng_state())
     torch.manual_seed(6)
-    second = model.load(None)
+    second = model.load_weights(None)
     assert not first.trained
     for a, b in zip(first.network.state_dict().values(), second.network.state_dict().values(), strict=True):
         # All are drawn but BatchNorm's statistics, which the kernels compute and may round differently.
@@ -50,7 +50,7 @@ def test_record_names_checkpoint_with_digest(model: Model, tmp_path: Path) -> No
     state = state_of(model)
     # As from dict(network.named_parameters()); a state dictionary has no gradients.
     trained = {k: torch.nn.Parameter(v) if v.is_floating_point() else v for k, v in state.items()}
-    weights = model.load(saved(trained, tmp_path / "published.pt"))
+    weights = model.load_weights(saved(trained, tmp_path / "published.pt"))
     assert weights.trained
     assert weights.origin == f"published.pt, sha256 {weights.digest[:12]}"
     assert not weights.network.training
@@ -83,7 +83,7 @@ def test_key_that_does_not_fit_is_named(name: str, added: str | None, key: str, 
         state[added] = torch.zeros(1)
     path = saved(state, tmp_path / "x.pt")
     with pytest.raises(InputError, check=lambda error: error.where == str(path) and key in error.what):
-        model.load(path)
+        model.load_weights(path)
 
 
 @pytest.mark.parametrize("model", OF_A_FULL_SIZE, ids=lambda model: model.name)

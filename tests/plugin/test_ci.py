@@ -27,7 +27,7 @@ from tests import examples
 from tests.helpers import ROOT
 
 # By its path, as this file lies in another folder of that name.
-measure_and_record = runpy.run_path(str(ROOT / "benchmarks" / "test_load.py"))["measure_and_record"]
+measure_and_record = runpy.run_path(str(ROOT / "benchmarks" / "test_speed.py"))["measure_and_record"]
 RECORD = examples.record(conversion=None, accuracy=None, points=())
 PROVEN = examples.record(case=CaseKey("a40", "proven", "onnx", "trt", "fp16"), points=())
 
@@ -55,7 +55,7 @@ def test_accuracy(recorder):
     recorder.record(accuracy=examples.failed_accuracy())
     raise AccuracyError("top-1 93.1 % is below 94 %", where="here, now")
 
-@pytest.mark.load
+@pytest.mark.speed
 @pytest.mark.step("online")
 def test_online(case, point, recorder, benchmark):
     measure_and_record(measuring(examples.measured("online", point.concurrency, 200.0)), point, recorder, benchmark)
@@ -250,9 +250,9 @@ def test_failures_are_annotated_at_their_tests_worst_first(either: Run) -> None:
 
 
 def test_annotation_is_escaped_and_names_only_repository_files() -> None:
-    failure = Failure("speed", "test_online[a,b:c]", "50 %\r\n::stop", "benchmarks/test_load.py", 7)
+    failure = Failure("speed", "test_online[a,b:c]", "50 %\r\n::stop", "benchmarks/test_speed.py", 7)
     assert annotation(failure, Path("/repo/sub"), Path("/repo")) == (
-        "::error file=sub/benchmarks/test_load.py,line=7,title=speed%3A test_online[a%2Cb%3Ac]"
+        "::error file=sub/benchmarks/test_speed.py,line=7,title=speed%3A test_online[a%2Cb%3Ac]"
         "::50 %25%0A::stop"
     )
     assert "file=" not in annotation(failure, Path("/actions/suite"), Path("/checkouts/mine"))

@@ -22,8 +22,8 @@ TEST = """
     from types import SimpleNamespace
     import pytest
     from benchmarks.test_answers import *
-    from benchmarks import test_load
-    from benchmarks.test_load import test_online
+    from benchmarks import test_speed
+    from benchmarks.test_speed import test_online
     from tritonproof.gates.served import ask_one_by_one
     from tests import examples
     from tritonproof.reports.text.publishable import publishable
@@ -37,7 +37,7 @@ TEST = """
         seen = {"served_online": SEEN.model, "answers_alone": ask_one_by_one(SEEN.model)}
         vars(run.correctness).update(seen, served_model=lambda loaded: SEEN.model)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(test_load, "measure", lambda *_: SimpleNamespace(result=SEEN.result))
+            patch.setattr(test_speed, "measure", lambda *_: SimpleNamespace(result=SEEN.result))
             yield run
 
     @pytest.fixture
@@ -56,7 +56,7 @@ GATE_OF = {
     "test_declared_output": "declared",
     "test_largest_batch": "largest-batch",
     "test_recorded_answers": "recorded",
-    "test_same_answer_after_a_reload": "reloaded",
+    "test_same_answer_after_a_reload": "reload",
 }
 
 

@@ -57,7 +57,7 @@ def shards(collect: Collect, count: int, *arguments: str) -> list[Collected]:
     [
         (1, ON_CPU),
         (4, ON_CPU),
-        (2, (*ON_CPU, "-m", "not load")),
+        (2, (*ON_CPU, "-m", "not speed")),
         (3, ("--target", "cpu,t4", "-k", "resnet50 and not int8", "--batches", "1,2,4")),
     ],
     ids=["one", "all", "-m", "two targets"],

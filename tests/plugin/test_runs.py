@@ -35,7 +35,7 @@ machine_peak.peak_per_s = peak_per_s
 def run(run):
     client = SimpleNamespace(is_server_live=lambda **_limits: process.poll() is None)
     process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
-    vars(run.source)["server"] = Server(ServerSpec("embedded"), "127.0.0.1:1", "2.51.0", None, client, process=process)
+    vars(run.prepared)["server"] = Server(ServerSpec("embedded"), "127.0.0.1:1", "2.51.0", None, client, process=process)
     yield run
     process.kill()
     process.wait()
@@ -71,13 +71,13 @@ def test_needs_no_server(case):
     pass
 
 
-@pytest.mark.load
+@pytest.mark.speed
 @pytest.mark.step("online")
 def test_points(case, point, suite_run):
     assert suite_run.compared_points == 2 * 3, "two of each case, and none of the efficiency tests"
 
 
-@pytest.mark.load
+@pytest.mark.speed
 @pytest.mark.step("efficiency")
 def test_peaks(case, suite_run):
     assert {str(suite_run.measure_peak(kind, None)) for kind in PEAKS} == {"no memory"}, "each once"

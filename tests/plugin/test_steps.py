@@ -11,12 +11,12 @@ from tritonproof.models import all_models
 
 def test_model_that_a_repository_lacks_is_only_compared() -> None:
     model = dataclasses.replace(all_models()[0], framework="triton", is_missing=True)
-    assert [step for step in (*STEPS, None) if has_step(model, step)] == ["against"]
+    assert [step for step in (*STEPS, None) if has_step(model, step)] == ["baseline"]
 
 
 def test_failure_of_each_step_that_asserts_answers_is_recorded() -> None:
     proving = {name for name, step in STEPS.items() if step.proves}
-    assert proving == {"conversion", "accuracy", "answers", "recorded", "conversation", "reload", "against"}
+    assert proving == {"conversion", "accuracy", "answers", "recorded", "conversation", "reload", "baseline"}
 
 
 def test_model_of_sequences_has_no_step_of_single_requests() -> None:

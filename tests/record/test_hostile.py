@@ -61,7 +61,7 @@ HOSTILE: dict[str, tuple[Keys, str]] = {
     "no p99": (("points", 1, "latency_ms"), '{"avg": {"value": 1.0, "low": 1.0, "high": 1.0}}'),
     "a pass without its mean": (("points", 0, "passes", 0, "latency_ms"), '{"p99": 1.0}'),
     "one component alone": (("points", 0, "components_ms"), '{"server_queue": 1.0}'),
-    "a budget of no percentile": (("points", 0, "budget", "percentile"), '"p42"'),
+    "a budget of no percentile": (("points", 0, "latency_budget", "percentile"), '"p42"'),
     "a percentile that is none": (("search", "percentile"), '"p42"'),
     "a ledger of no sample": (("accuracy", "samples"), "0"),
     "a winner below its floor that passed": (("search", "accuracy", "scores", 0, "served"), "-1"),

@@ -48,7 +48,7 @@ def test_contributing_example_converts_serves_and_measures(
         assert baseline is not None
         config = (baseline.build.folder / "config.pbtxt").resolve()
         assert config == tmp_path / "repos" / "cpu" / str(case) / "config.pbtxt"
-        assert baseline.source.keeps_config  # type: ignore[attr-defined]
+        assert baseline.prepared.keeps_config  # type: ignore[attr-defined]
 
 
 class Found:
@@ -112,14 +112,14 @@ def test_loading_shares_the_machine_and_running_does_not(
     monkeypatch.setattr(in_process, "open_in_process", noting("oracle"))
     monkeypatch.setattr(context, "serve", serve)
     case = next(cases_of(CPU))
-    model = dataclasses.replace(case.model, load=noting("load"), samples=noting("samples"))
+    model = dataclasses.replace(case.model, load_weights=noting("load"), samples=noting("samples"))
     case, given = dataclasses.replace(case, model=model), settings(results=str(tmp_path))
     with ModelRun(model, CPU, given) as model_run, CaseRun(case, model_run) as run:
-        vars(run.source)["build"] = SimpleNamespace(
+        vars(run.prepared)["build"] = SimpleNamespace(
             case=case, digest="0", folder=tmp_path / "model", artifact=None
         )
         shared = model_run.weights, model_run.samples, model_run.framework_model
-        assert all((*shared, run.source.oracle.answer, run.server))
+        assert all((*shared, run.prepared.oracle.answer, run.server))
 
         assert held == dict.fromkeys(["load", "samples", "reference", "oracle", "server"], True)
         assert not is_held(), "nobody could measure beside what only runs"

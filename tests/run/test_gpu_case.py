@@ -22,7 +22,7 @@ from tritonproof.frameworks import tensorrt
 from tritonproof.frameworks.tensorrt import TensorRT
 from tritonproof.host import locks
 from tritonproof.host.targets import recognise
-from tritonproof.run import context, converted_source, efficiency
+from tritonproof.run import context, converted_case, efficiency
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.model_run import ModelRun
 from tritonproof.serve.backends import tensorrt_of
@@ -85,7 +85,7 @@ def two_a100s(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]
     (other_machine := tmp_path / "machine").mkdir()  # no test waits for measurements on this one
     monkeypatch.setattr(locks, "MACHINE", other_machine)
     monkeypatch.setattr(context, "serve", serve)
-    monkeypatch.setattr(converted_source, "timed_answer", lambda *_arguments: (0.001, {}))
+    monkeypatch.setattr(converted_case, "timed_answer", lambda *_arguments: (0.001, {}))
     monkeypatch.setattr(efficiency, "artifact_worker", worker_beside)
     monkeypatch.setattr(efficiency, "known_points", lambda _run: [examples.measured("online", 8, 100.0)])
     monkeypatch.setattr(best_points, "best_points", lambda _case, results: results)
@@ -110,7 +110,7 @@ def run_of(name: str, folder: Path, **options: str) -> Iterator[CaseRun]:
     case = next(case for case in cases_of(recognise("NVIDIA A100"), given.gpus) if str(case) == name)
     with ModelRun(case.model, case.target, given) as model_run, CaseRun(case, model_run) as run:
         build = SimpleNamespace(case=case, digest="0f3c", reused=True, folder=folder / name, artifact=None)
-        vars(run.source).update(build=build)
+        vars(run.prepared).update(build=build)
         vars(model_run).update(operations=None)
         yield run
 
@@ -145,7 +145,7 @@ def test_process_leaves_gpu_before_case_is_loaded(tmp_path: Path) -> None:
     """Its ONNX Runtime sessions take as much GPU memory as the server's."""
     with run_of(FP16, tmp_path) as run:
         SEEN["opened"] = [
-            weakref.ref(one) for one in (run.source.oracle.answer, run.model_run.framework_model)
+            weakref.ref(one) for one in (run.prepared.oracle.answer, run.model_run.framework_model)
         ]
         run.loader.load("online")
     assert len(SEEN["opened"]) == 2

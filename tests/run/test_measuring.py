@@ -10,7 +10,7 @@ import pytest
 from tests.conftest import DEPLOYMENT
 from tritonproof.record.schema import LoadPoint
 from tritonproof.run.loader import LoadedCase, Loader
-from tritonproof.run.measuring import compare_requests, ready
+from tritonproof.run.measuring import compare_requests, prepared_jobs
 
 LATER = [0.001] * 19 + [0.002]
 
@@ -19,21 +19,21 @@ def test_points_are_measured_with_the_machine_to_ourselves() -> None:
     held: Any = []
     run: Any = SimpleNamespace(
         server=SimpleNamespace(check_measurable=lambda _unreported: None),
-        source=SimpleNamespace(unreported=()),
+        prepared=SimpleNamespace(unreported=()),
         correctness=SimpleNamespace(answer_check=None),
         loader=SimpleNamespace(load=lambda _scenario: None),
         job=lambda point, *_more: point,
         hold_machine=lambda exclusive: contextlib.nullcontext(held.append(exclusive)),
     )
     point = LoadPoint("online", 1, 4)
-    with ready(run, {point: 0.001}) as jobs:
+    with prepared_jobs(run, {point: 0.001}) as jobs:
         assert (held, jobs) == ([True], [point])
 
 
 def test_reloaded_case_is_cold() -> None:
-    source: Any = SimpleNamespace(case="net", load=lambda *_: "python")
-    source.server = SimpleNamespace(unload=str, name_of=str)
-    loader = Loader(source, source, LoadedCase("offline", DEPLOYMENT, "onnx", {}), was_under_load=True)
+    prepared: Any = SimpleNamespace(case="net", load=lambda *_: "python")
+    prepared.server = SimpleNamespace(unload=str, name_of=str)
+    loader = Loader(prepared, prepared, LoadedCase("offline", DEPLOYMENT, "onnx", {}), was_under_load=True)
     loader.reload()
     assert (loader.loaded, loader.was_under_load) == (LoadedCase("offline", DEPLOYMENT, "python"), False)
 

@@ -15,12 +15,12 @@ from tritonproof.measure.point_state import PointState, Side
 from tritonproof.measure.stopping import MeasuringPlan
 from tritonproof.record.schema import Deployment, Estimate, LoadPoint, Verdict
 from tritonproof.search import candidates, fastest
-from tritonproof.search.candidates import Candidate, Goal, Space
-from tritonproof.search.fastest import Proof, Result, ServerBench
+from tritonproof.search.candidates import Candidate, Goal, SearchSpace
+from tritonproof.search.fastest import CandidateMeasurer, Proof, SearchOutcome
 from tritonproof.search.trials import OperatingPoint
 
 OWN = Deployment(32, 1, (16, 32), 1_000, cuda_graphs=False, warmup=True)
-SPACE = Space(OWN, "cpu", 2)
+SPACE = SearchSpace(OWN, "cpu", 2)
 ALONE = dataclasses.replace(
     SPACE, fixed=frozenset({"instances", "max_queue_delay_us", "preferred_batch_sizes"})
 )
@@ -72,10 +72,10 @@ class QueueingServer(toy.LoadGenerator):
         factor = self.factor_of_instances ** (candidate.deployment.instances - 1)
         return toy.job(point, request_s=self.service_s * factor)
 
-    def search(self, goal: Goal, budget_s: float = 3.0, space: Space = SPACE) -> Result:
+    def search(self, goal: Goal, budget_s: float = 3.0, space: SearchSpace = SPACE) -> SearchOutcome:
         """Search as a real run does, with this server in place of the load generator."""
         plan = MeasuringPlan(budget_s=budget_s)
-        bench = ServerBench(goal, self.job_of, contextlib.nullcontext, plan, run_pass=self.run_pass)
+        bench = CandidateMeasurer(goal, self.job_of, contextlib.nullcontext, plan, run_pass=self.run_pass)
         return fastest.search(space, goal, bench.probe, bench.prove)
 
 

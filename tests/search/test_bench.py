@@ -18,13 +18,13 @@ from tritonproof.measure.stopping import MeasuringPlan
 from tritonproof.record.schema import LoadPoint, Verdict
 from tritonproof.search import candidates, fastest
 from tritonproof.search.candidates import Candidate, Goal
-from tritonproof.search.fastest import Result, ServerBench, summarise
+from tritonproof.search.fastest import CandidateMeasurer, SearchOutcome, summarise
 from tritonproof.search.trials import OperatingPoint
 from tritonproof.serve.launch import serve
 from tritonproof.serve.server_spec import ServerSpec
 
 
-def bench_of(generator: toy.LoadGenerator, loaded: list[Candidate]) -> ServerBench:
+def bench_of(generator: toy.LoadGenerator, loaded: list[Candidate]) -> CandidateMeasurer:
     """A bench with a simulated server; it appends each loaded candidate to `loaded`."""
 
     def job_of(candidate: Candidate, point: LoadPoint) -> Job:
@@ -32,7 +32,7 @@ def bench_of(generator: toy.LoadGenerator, loaded: list[Candidate]) -> ServerBen
         return toy.job(point, request_s=0.002)
 
     plan = MeasuringPlan(budget_s=2.0)
-    return ServerBench(Goal(7, 99), job_of, contextlib.nullcontext, plan, run_pass=generator.run_pass)
+    return CandidateMeasurer(Goal(7, 99), job_of, contextlib.nullcontext, plan, run_pass=generator.run_pass)
 
 
 def test_answers_are_checked_only_in_proofs() -> None:
@@ -71,7 +71,9 @@ def test_search_result_is_summarized_for_the_record(verdict: Verdict) -> None:
     proof = proven(verdict, 100.0)
     warm = dataclasses.replace(proof.state.current, warm_up=proof.state.current.passes[:2])
     proof = dataclasses.replace(proof, state=PointState(warm))
-    summary = summarise(Result(proof, None, 9, 95), Goal(7, 99), MeasuringPlan(), 71.64, "config.pbtxt")
+    summary = summarise(
+        SearchOutcome(proof, None, 9, 95), Goal(7, 99), MeasuringPlan(), 71.64, "config.pbtxt"
+    )
     assert (summary.verdict, summary.passes, summary.duration_s) == (verdict, 95, 71.6)
     assert summary.result.throughput_per_s.value == pytest.approx(100, rel=0.01)
 
@@ -91,7 +93,7 @@ def test_highest_rate_of_live_server_matches_its_queue(tmp_path: Path) -> None:
         def job_of(_candidate: Candidate, point: LoadPoint) -> Job:
             return Job(server, name, model, point, "system", data.below(server.scratch), 0.005)
 
-        bench = ServerBench(goal, job_of, contextlib.nullcontext, plan)
+        bench = CandidateMeasurer(goal, job_of, contextlib.nullcontext, plan)
         result = fastest.search(ALONE, goal, bench.probe, bench.prove)
         bench.run_pass(job_of(result.winner.operating_point.candidate, LoadPoint("online", 1, 8)), 1.0)
 

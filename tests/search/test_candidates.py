@@ -15,7 +15,7 @@ from tests.search.queueing import OWN, SPACE
 from tritonproof.measure.estimates import SteadyPass
 from tritonproof.record.schema import Deployment, Estimate, Scenario
 from tritonproof.search import candidates, fastest
-from tritonproof.search.candidates import Candidate, Goal, Space
+from tritonproof.search.candidates import Candidate, Goal, SearchSpace
 
 
 @pytest.mark.parametrize("most", [1, 8, 32, 256])
@@ -32,7 +32,7 @@ def test_ladder_sizes_grow_by_at_most_an_eighth(most: int) -> None:
 def test_instances_are_limited_by_cores_and_device() -> None:
     for cores, counts in {1: [1], 2: [1, 2], 64: [1, 2, 4]}.items():
         assert candidates.instance_counts(dataclasses.replace(SPACE, cores=cores)) == counts
-    assert candidates.instance_counts(Space(OWN, "cuda", 1)) == [1, 2, 4]
+    assert candidates.instance_counts(SearchSpace(OWN, "cuda", 1)) == [1, 2, 4]
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_queue_delays_are_below_budget(budget_ms: float, delays_us: list[int]) -
 
 def test_user_settings_are_kept() -> None:
     fixed = frozenset({"instances", "max_queue_delay_us"})
-    space = Space(OWN, "cpu", 2, fixed, batches=(1,), concurrencies=(4, 8))
+    space = SearchSpace(OWN, "cpu", 2, fixed, batches=(1,), concurrencies=(4, 8))
     basic = candidates.basic_candidates(space, Goal(7, 99))
     proposals = [*basic, *candidates.variations(space, Goal(7, 99), 1)]
 

@@ -20,8 +20,8 @@ from tritonproof.measure.estimates import SteadyPass
 from tritonproof.measure.point_state import PointState, Side
 from tritonproof.record.schema import LoadPoint
 from tritonproof.search import candidates, fastest
-from tritonproof.search.candidates import Candidate, Goal, Space
-from tritonproof.search.fastest import Result
+from tritonproof.search.candidates import Candidate, Goal, SearchSpace
+from tritonproof.search.fastest import SearchOutcome
 from tritonproof.search.trials import OperatingPoint
 
 POISSON = Goal(10, 99, "poisson")
@@ -163,7 +163,7 @@ class SimulatedBench:
         results = tuple(toy.pass_of(toy.closed_loop(latencies_s, PASS_S)) for latencies_s in passes)
         return Side(toy.job(point), passes=results)
 
-    def search(self, goal: Goal, space: Space = SPACE) -> Result:
+    def search(self, goal: Goal, space: SearchSpace = SPACE) -> SearchOutcome:
         return fastest.search(space, goal, self.probe, self.prove)
 
     def throughput_per_s(self, choice: OperatingPoint) -> float:
@@ -187,7 +187,7 @@ TRIALS = 40
 
 
 @functools.cache
-def searched(goal: Goal) -> list[tuple[SimulatedBench, Result]]:
+def searched(goal: Goal) -> list[tuple[SimulatedBench, SearchOutcome]]:
     """Searches on usual servers with different seeds, each with its bench."""
     return [(bench := SimulatedBench(seed), bench.search(goal)) for seed in range(TRIALS)]
 

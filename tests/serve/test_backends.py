@@ -226,7 +226,7 @@ def test_native_backend_proves_a_micro_model(native: Case, tmp_path: Path) -> No
     if reason := native.format.missing("cpu", None, native.precision):
         pytest.skip(reason)
     folders = {"repos": tmp_path / "repos", "results": tmp_path / "results"}
-    run = suite("--triton", str(spec), "-m", "not load", "-k", str(native), **folders)
+    run = suite("--triton", str(spec), "-m", "not speed", "-k", str(native), **folders)
     assert run.status == 0, run.text
     serving = run.record(str(native)).serving
     assert serving is not None

@@ -26,7 +26,7 @@ from tests.toy import samples_of
 from tritonproof.accuracy.limits import AnswerLimits
 from tritonproof.base.errors import InputError, NotAvailableError, ProofError, SetupError
 from tritonproof.build.builds import BuiltModel
-from tritonproof.gates.conversations import Message, converse
+from tritonproof.gates.conversations import ConversationMessage, converse
 from tritonproof.gates.declared import send
 from tritonproof.gates.served import ServedModel
 from tritonproof.host.activity import CpuTime
@@ -36,16 +36,16 @@ from tritonproof.measure.job import Job
 from tritonproof.measure.requests import ask_samples
 from tritonproof.record.schema import LoadPoint
 from tritonproof.serve import connection
-from tritonproof.serve.as_is import list_models, load_model
 from tritonproof.serve.connection import (
-    Access,
     HangsError,
+    ServerAccess,
     Timeouts,
     grpc_client,
     headers_in,
     wait_while_busy,
 )
 from tritonproof.serve.launch import check_accepts_models, connect, serve
+from tritonproof.serve.repository_model import list_models, load_model
 from tritonproof.serve.server import Server
 from tritonproof.serve.server_spec import ServerSpec
 from tritonproof.serve.shared_memory import shared_region
@@ -339,7 +339,7 @@ def encrypting(
     file, key = certificate
     options = ["--grpc-use-ssl=1", f"--grpc-server-cert={file}", f"--grpc-server-key={key}"]
     options += [KEPT] if headers else []
-    access = Access(tls=True, ca=file, header_file=headers)
+    access = ServerAccess(tls=True, ca=file, header_file=headers)
     start = functools.partial(serve, ServerSpec("embedded"), models, log, device="cpu", key=None)
     with contextlib.ExitStack() as stack:
         with pytest.MonkeyPatch.context() as patch:
@@ -367,7 +367,7 @@ def test_all_requests_use_tls_and_headers(encrypted: Server, doubling: BuiltMode
         assert doubled_by(server, doubling)
         assert server.name_of(doubling.case) in {entry.name for entry in server.statistics()}
         model = dataclasses.replace(doubling.case.model, name=server.name_of(doubling.case))
-        ((answer,),) = converse(server, model, [Message({model.inputs[0].name: VALUES[:1]})])
+        ((answer,),) = converse(server, model, [ConversationMessage({model.inputs[0].name: VALUES[:1]})])
         assert (answer[model.outputs[0].name] == 2 * VALUES[:1]).all()
         with input_data(model, samples_of({model.inputs[0].name: VALUES}), None) as data:
             job = job_of(server, doubling, data)
@@ -392,7 +392,12 @@ def test_load_runs_over_tls(
 
 def test_access_without_certificate_or_header_is_refused(encrypted: Server, headers: Path) -> None:
     without_headers = dataclasses.replace(encrypted.spec.access, header_file=None)
-    for access in (Access(), Access(tls=True), Access(tls=True, header_file=headers), without_headers):
+    for access in (
+        ServerAccess(),
+        ServerAccess(tls=True),
+        ServerAccess(tls=True, header_file=headers),
+        without_headers,
+    ):
         with pytest.raises(SetupError, check=lambda error: error.where.endswith(encrypted.address)) as raised:
             connect(ServerSpec("remote", encrypted.address, access), answer_s=2.0)
         assert SECRET not in str(raised.value)
@@ -401,7 +406,7 @@ def test_access_without_certificate_or_header_is_refused(encrypted: Server, head
 def test_options_set_server_access(certificate: tuple[Path, Path], headers: Path) -> None:
     file, _ = certificate
     parsed = settings(triton="grpcs://host:443", triton_ca=str(file), triton_headers=str(headers))
-    assert parsed.triton.access == Access(tls=True, ca=file, header_file=headers)
+    assert parsed.triton.access == ServerAccess(tls=True, ca=file, header_file=headers)
     assert SECRET not in repr(parsed)
     assert SECRET not in " ".join(parsed.command_line())
     with pytest.raises(InputError, check=lambda error: str(headers) in str(error.where)):

@@ -96,7 +96,7 @@ def test_server_without_model_control_is_refused_before_building(models: Path, t
         with pytest.raises(SetupError, check=lambda error: error.where == f"--triton {server.address}"):
             check_accepts_models(ServerSpec("remote", server.address))
         places = {"repos": tmp_path / "repos", "results": tmp_path / "results"}
-        run = suite("-k", TRACE, "-m", "not load", "--triton", server.address, **places)
+        run = suite("-k", TRACE, "-m", "not speed", "--triton", server.address, **places)
         assert (run.status, server.address in run.text) == (pytest.ExitCode.USAGE_ERROR, True)
         assert not list(places["repos"].glob("cpu-*")), "nothing was built"
     check_accepts_models(ServerSpec("remote", server.address))  # unreachable now: not its error to report

@@ -9,7 +9,7 @@ from tritonclient.utils import triton_to_np_dtype
 
 from tests.user_models.repositories import COUNTING_DOWN, IN_PARTS, SUMMING, config, write_model
 from tritonproof.base.errors import ProofError
-from tritonproof.gates.conversations import Message, compare_conversations, converse
+from tritonproof.gates.conversations import ConversationMessage, compare_conversations, converse
 from tritonproof.run.first_request import send_first_request
 from tritonproof.serve.launch import serve
 from tritonproof.serve.messages import raw_content, values_of
@@ -80,7 +80,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Models]:
         ServerSpec("embedded"), linked, tmp_path_factory.mktemp("logs") / "log", device="cpu"
     ) as server:
         for model in found_models:
-            server.load_as_is(Path(model.name))
+            server.load_from_repository(Path(model.name))
         yield server, {model.name: as_model(model) for model in found_models}
 
 
@@ -106,4 +106,4 @@ def test_sequence_start_and_end_are_separate_requests_if_needed(models: Models) 
     for name in ("down", "picky"):
         assert send_first_request(server, by_name[name], None).samples
     with pytest.raises(ProofError, match="the first or the last"):
-        converse(server, by_name["picky"], [Message(SAMPLES.read([0]))])
+        converse(server, by_name["picky"], [ConversationMessage(SAMPLES.read([0]))])

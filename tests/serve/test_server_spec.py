@@ -9,7 +9,7 @@ from tritonproof.base.errors import InputError
 from tritonproof.serve import server_spec
 from tritonproof.serve.backends import local_backends
 from tritonproof.serve.command import Ports
-from tritonproof.serve.connection import Access
+from tritonproof.serve.connection import ServerAccess
 from tritonproof.serve.container import docker_command
 from tritonproof.serve.server_spec import RELEASES, ContainerImage, Release, ServerSpec, parse_server
 
@@ -25,7 +25,7 @@ PINNED = f"nvcr.io/nvidia/t@sha256:{'0' * 64}"
         (f"docker:{PINNED}", ServerSpec("docker", PINNED)),
         ("gpu-box_2.example.org:8001", ServerSpec("remote", "gpu-box_2.example.org:8001")),
         ("[::1]:8001", ServerSpec("remote", "[::1]:8001")),
-        ("grpcs://[::1]:443", ServerSpec("remote", "[::1]:443", Access(tls=True))),
+        ("grpcs://[::1]:443", ServerSpec("remote", "[::1]:443", ServerAccess(tls=True))),
     ],
 )
 def test_option_names_a_server(text: str, spec: ServerSpec) -> None:

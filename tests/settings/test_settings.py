@@ -213,16 +213,18 @@ def places(tmp_path: Path) -> dict[str, Path]:
 
 def test_unnamed_values_apply_to_all_networks(places: dict[str, Path]) -> None:
     net, rows, other = places.values()
-    by_name = settings(onnx=[f"a={net}", f"b={net}"], samples=[str(rows), f"a={other}"]).networks
+    by_name = settings(onnx=[f"a={net}", f"b={net}"], samples=[str(rows), f"a={other}"]).onnx_options
     assert (by_name["a"].samples, by_name["b"].samples) == (other, rows)
-    assert settings(onnx=[f"a={net}"], samples=[str(other)]).networks["a"].samples == other, "a folder k=v"
+    assert settings(onnx=[f"a={net}"], samples=[str(other)]).onnx_options["a"].samples == other, (
+        "a folder k=v"
+    )
 
 
 def test_repository_samples_belong_to_no_network(places: dict[str, Path], tmp_path: Path) -> None:
     model = tmp_path / "repository" / "one"
     model.mkdir(parents=True)
     (model / "config.pbtxt").write_text('backend: "python"')
-    assert settings(repository=str(model.parent), samples=[f"one={places['rows']}"]).networks == {}
+    assert settings(repository=str(model.parent), samples=[f"one={places['rows']}"]).onnx_options == {}
 
 
 BAD: dict[str, tuple[str, dict[str, list[str]]]] = {
@@ -253,7 +255,7 @@ def test_invalid_network_option_is_named(
 ) -> None:
     texts = {name: [value.format(**places) for value in values] for name, values in given.items()}
     with pytest.raises(InputError) as raised:
-        assert settings(**texts).networks is None
+        assert settings(**texts).onnx_options is None
     assert raised.value.where.startswith(where)
     assert raised.value.fix
 
@@ -296,9 +298,9 @@ def test_network_options_reach_nodes_and_builds(places: dict[str, Path], tmp_pat
     words += f"--labels a={tmp_path / 'labels.csv'} --metric a=dice:average=micro"
     options = parsed(words.split())
 
-    assert parsed(options.command_line("nodes")).networks == options.networks
-    assert parsed(options.command_line("builds", "b")).networks == {"b": options.networks["b"]}
-    assert parsed(options.command_line("builds", "resnet50")).networks == {}
+    assert parsed(options.command_line("nodes")).onnx_options == options.onnx_options
+    assert parsed(options.command_line("builds", "b")).onnx_options == {"b": options.onnx_options["b"]}
+    assert parsed(options.command_line("builds", "resnet50")).onnx_options == {}
 
 
 def test_other_checkout_gets_only_build_options(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from tests.soak.leaking import LEAKS, served
 from tritonproof.measure.job import Job, PassResult
 from tritonproof.measure.soak import (
     MIN_SAMPLES,
-    UnderLoad,
+    SoakedPoint,
     end_over_begin,
     keep_under_load,
     reload_repeatedly,
@@ -56,7 +56,7 @@ class Machine:
         self.now_s += self.load_s
         self.loadings += 1
 
-    def keep_under_load(self, duration_s: float) -> UnderLoad:
+    def keep_under_load(self, duration_s: float) -> SoakedPoint:
         own: dict[str, Any] = {"answered": lambda: self.answered, "clock": lambda: self.now_s}
         return keep_under_load(toy.job(POINT), duration_s, self.read, run_pass=self.run_pass, **own)
 

@@ -86,7 +86,7 @@ def test_point_verdict_follows_its_budget(
 
     assert budget is not None
     assert (budget.verdict, budget.source) == (verdict, "agreed")
-    assert bool(speed_failures(result(p99_ms, budget=budget))) is (verdict == "failed")
+    assert bool(speed_failures(result(p99_ms, latency_budget=budget))) is (verdict == "failed")
 
 
 def test_limit_of_unmeasurable_metric_is_refused(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ def layout(weights: Path) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
 def scores_of(model: Model, weights: Path) -> np.ndarray:
     """The first metric of each evaluation sample with the weights in a file."""
     samples = model.samples("evaluation", None, None)
-    run = functools.partial(model.infer, model.load(weights).network)
+    run = functools.partial(model.infer, model.load_weights(weights).network)
     kept = evaluate_in_process("framework", model, run, samples, 8).kept
     return model.metrics[0].score(kept, samples.labels, kept)
 

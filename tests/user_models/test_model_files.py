@@ -105,7 +105,7 @@ def test_neighbours_are_importable_after_loading(tmp_path: Path, add: Add) -> No
     text = file.read_text().replace("lambda _checkpoint: None", "lambda _checkpoint: late()")
     file.write_text(text.replace("Path(__file__)", "Path('nowhere.py')"))
 
-    assert add(file)["mine"].load(None) == "foundfound"
+    assert add(file)["mine"].load_weights(None) == "foundfound"
     assert add(file)["mine"].defined_in == file, "whatever it says of itself"
 
 

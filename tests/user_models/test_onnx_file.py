@@ -30,7 +30,7 @@ def case(model: Model, precision: str = "fp32") -> Case:
 def converted(model: Model, path: Path, precision: str = "fp32") -> Any:
     """The artifact of a precision in process: a function from inputs to outputs."""
     calibration = model.samples("training", None, None) if precision == "int8" else None
-    network = model.load(None).network
+    network = model.load_weights(None).network
     job = ConversionJob(model, network, precision, None, "cpu", 8, calibration, lambda _step: None)
     onnx.convert(job, path)
     return open_in_process(case(model, precision), path, profile_of(model, CPU).deployment)
@@ -41,7 +41,7 @@ def score(model: Model, run: Any) -> float:
     the mean error if it decides nothing."""
     samples = model.samples("evaluation", None, None)
     inputs = samples.read(range(len(samples)))
-    expected = model.keep(model.infer(model.load(None).network, inputs))
+    expected = model.keep(model.infer(model.load_weights(None).network, inputs))
     (metric,) = model.metrics
     return float(metric.score(model.keep(run(inputs)), None, expected).mean())
 
@@ -78,9 +78,11 @@ def test_invented_inputs_are_valid_and_announced(tmp_path: Path) -> None:
     inputs = samples.read(range(len(samples)))
     assert inputs["input_ids"].max() < networks.WORDS
     assert len(np.unique(inputs["input_ids"])) > networks.WORDS / 2
-    assert np.isfinite(model.infer(model.load(None).network, inputs)["states"]).all()
+    assert np.isfinite(model.infer(model.load_weights(None).network, inputs)["states"]).all()
     assert samples.are_made_up
-    assert all("made up" in text for text in (description(model, given_network), model.load(None).origin))
+    assert all(
+        "made up" in text for text in (description(model, given_network), model.load_weights(None).origin)
+    )
     assert model.excluded["onnx-int8"] in description(model, given_network)
 
 
@@ -123,13 +125,13 @@ def test_digest_covers_file_and_calibration_samples(tmp_path: Path) -> None:
     path = networks.apart(tmp_path / "net.onnx")
     samples = networks.rows(tmp_path / "samples", 9)
     model = model_of("mine", OnnxOptions(path, samples))
-    before = model.load(None).digest
-    assert model.load(None).digest == before
+    before = model.load_weights(None).digest
+    assert model.load_weights(None).digest == before
     np.save(samples / "00.npy", np.full(4, 100, np.float32))
-    after = model.load(None).digest
+    after = model.load_weights(None).digest
     data = path.parent / "weights.data"
     data.write_bytes(bytes(reversed(data.read_bytes())))
-    assert len({before, after, model.load(None).digest}) == 3
+    assert len({before, after, model.load_weights(None).digest}) == 3
 
 
 @pytest.mark.parametrize(("batch", "dims"), [(1, [[1, 4], [1, 3]]), ("batch", [[4], [3]])])
@@ -173,8 +175,8 @@ def test_given_tolerance_limits_conversion_and_answers(tmp_path: Path) -> None:
 
 def test_unlabelled_accuracy_is_agreement(tmp_path: Path) -> None:
     model = linear(tmp_path)
-    network = model.load(None).network
-    assert missing_options(model, model.load(None), model.samples("evaluation", None, None)) is None
+    network = model.load_weights(None).network
+    assert missing_options(model, model.load_weights(None), model.samples("evaluation", None, None)) is None
     assert score(model, lambda inputs: {"scores": -model.infer(network, inputs)["scores"]}) < 0.5
 
 
@@ -193,7 +195,9 @@ def decided(path: Path) -> tuple[str, Any]:
     """The name of the network's one metric, and its decisions for two samples."""
     model = model_of("mine", OnnxOptions(path))
     inputs = model.samples("evaluation", None, None).read([0, 1])
-    return model.metrics[0].name, model.decide(model.keep(model.infer(model.load(None).network, inputs)))
+    return model.metrics[0].name, model.decide(
+        model.keep(model.infer(model.load_weights(None).network, inputs))
+    )
 
 
 def test_decisions_come_from_classes_signs_or_halves(tmp_path: Path) -> None:
@@ -212,7 +216,7 @@ def test_decisions_come_from_classes_signs_or_halves(tmp_path: Path) -> None:
 
 def test_undecided_output_is_scored_by_relative_error(tmp_path: Path) -> None:
     model = model_of("mine", OnnxOptions(networks.through(tmp_path / "n.onnx", "Neg", 6, 20)))
-    network = model.load(None).network
+    network = model.load_weights(None).network
     assert score(model, lambda inputs: model.infer(network, inputs)) == 0
     off = score(model, lambda inputs: {"y": model.infer(network, inputs)["y"] * np.float32(1.1)})
     assert 0.01 < off < 0.1
@@ -223,7 +227,7 @@ def test_undecided_output_is_scored_by_relative_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("precision", "same_file"), [("fp32", True), ("int8", False)])
 def test_unconverted_file_is_marked_as_same_file(tmp_path: Path, precision: str, same_file: bool) -> None:
     model = linear(tmp_path)
-    weights, samples = model.load(None), model.samples("evaluation", None, None)
+    weights, samples = model.load_weights(None), model.samples("evaluation", None, None)
 
     def tenfold(inputs: Any) -> Any:
         return {"scores": 10 * model.infer(weights.network, inputs)["scores"]}
@@ -316,4 +320,6 @@ def test_invalid_model_is_refused_by_its_file(
 def test_options_of_other_models_are_refused(tmp_path: Path, option: str) -> None:
     model = linear(tmp_path)
     with pytest.raises(InputError, check=lambda error: error.where.startswith(f"--{option}")):
-        model.load(tmp_path) if option == "checkpoint" else model.samples("evaluation", tmp_path, None)
+        model.load_weights(tmp_path) if option == "checkpoint" else model.samples(
+            "evaluation", tmp_path, None
+        )

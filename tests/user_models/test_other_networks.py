@@ -34,7 +34,7 @@ def of_texts(folder: Path) -> Model:
 
 def built(model: Model, folder: Path) -> BuiltModel:
     deployment, calibration = profile_of(model, CPU).deployment, lambda: model.samples("training", None, None)
-    weights = model.load(None)
+    weights = model.load_weights(None)
     return builds.build(case(model), weights, deployment, folder, native=False, calibration=calibration)
 
 
@@ -53,7 +53,7 @@ def test_unbatched_network_matches_converted_quantized_and_served(tmp_path: Path
     model = without_batches(tmp_path)
     assert "TensorRT" in model.excluded["trt"]
     inputs = model.samples("evaluation", None, None).read([0, 1, 2])
-    expected = model.infer(model.load(None).network, inputs)["scores"]
+    expected = model.infer(model.load_weights(None).network, inputs)["scores"]
     assert expected.shape == (3, 3, 2)
     assert score(model, converted(model, tmp_path / "exact.onnx")) < 1e-6
     assert score(model, converted(model, tmp_path / "small.onnx", "int8")) < 0.1
@@ -66,7 +66,7 @@ def test_strings_reach_the_network_and_return(tmp_path: Path) -> None:
     inputs = model.samples("evaluation", None, None).read(range(len(TEXTS)))
     texts = [[text.encode()] for (text,) in TEXTS.tolist()]
     for answers in (
-        model.infer(model.load(None).network, inputs),
+        model.infer(model.load_weights(None).network, inputs),
         converted(model, tmp_path / "exact.onnx")(inputs),
         served(model, tmp_path, inputs),
     ):
@@ -84,7 +84,7 @@ def test_scalar_row_is_served_with_an_axis(tmp_path: Path) -> None:
     path = networks.classifier(tmp_path / "net.onnx")
     model = model_of("mine", OnnxOptions(path))
     inputs = model.samples("evaluation", None, None).read([0, 1, 2])
-    expected = model.infer(model.load(None).network, inputs)
+    expected = model.infer(model.load_weights(None).network, inputs)
     assert expected["label"].shape == (3, 1)
     assert score(model, converted(model, tmp_path / "exact.onnx")) == 1.0
     assert (tmp_path / "exact.onnx").read_bytes() == path.read_bytes()

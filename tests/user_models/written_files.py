@@ -14,7 +14,7 @@ MODELS = (
         name="{name}",
         inputs=(Tensor("x", "FP32", (4,)),),
         outputs=(Tensor("y", "FP32", (4,)),),
-        load=lambda _checkpoint: None,
+        load_weights=lambda _checkpoint: None,
         infer=lambda network, inputs: inputs,
         samples=lambda split, dataset, checkpoint: None,
         decide=lambda kept: kept["y"].argmax(axis=1),

@@ -90,7 +90,7 @@ def test_help_names_installed_command(call: Call, arguments: tuple[str, ...]) ->
 
 
 def test_test_id_runs_a_single_test(call: Call) -> None:
-    name = "benchmarks/test_load.py::test_online[cpu-resnet50-micro-onnx-fp32-b001-c032]"
+    name = "benchmarks/test_speed.py::test_online[cpu-resnet50-micro-onnx-fp32-b001-c032]"
     result = call("tritonproof", "run", name, "--collect-only", "-qq", "--no-header")
     assert [line for line in result.stdout.splitlines() if line.startswith("benchmarks/")] == [name]
 

@@ -57,7 +57,7 @@ def repositories(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 def run(repositories: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Run:
     """A run that compares the answers of all models, and the speed of one."""
     new, old = map(str, repositories)
-    chosen = ("-k", "against or (slower and offline)")
+    chosen = ("-k", "baseline or (slower and offline)")
     results = tmp_path_factory.mktemp("results")
     return suite("--repository", new, "--against", old, *chosen, *FAST, results=results)
 
@@ -80,7 +80,7 @@ def test_small_change_in_some_rows_fails_run_with_a_reproducer(
     for repository in repositories:
         log = tmp_path / "log"
         with serve(ServerSpec("embedded"), repository, log, device="cpu", key=None) as server:
-            server.load_as_is(repository / "moved")
+            server.load_from_repository(repository / "moved")
             command = [sys.executable, str(folder / "show.py"), server.address]
             outputs.append(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
@@ -97,7 +97,7 @@ def test_unchanged_answers_pass(run: Run, name: str) -> None:
 
 
 def test_costs_are_recorded_and_fail_a_costlier_model(run: Run) -> None:
-    alike, dear = (run.record(f"cpu-{name}-asis").against for name in ("slower", "dear"))
+    alike, dear = (run.record(f"cpu-{name}-asis").baseline for name in ("slower", "dear"))
 
     assert alike is not None
     assert dear is not None
@@ -109,7 +109,7 @@ def test_costs_are_recorded_and_fail_a_costlier_model(run: Run) -> None:
     assert (alike.warnings, dear.warnings) == ((), ("this is dear",))
     assert footprint_failures(alike) == []
     assert len(footprint_failures(dear)) == 2, "start-up and memory"
-    assert "FAILED benchmarks/test_against.py::test_footprint_near_baseline[cpu-dear-asis]" in run.text
+    assert "FAILED benchmarks/test_baseline.py::test_footprint_near_baseline[cpu-dear-asis]" in run.text
     assert "test_footprint_near_baseline[cpu-slower-asis] PASSED" in run.text
     assert "Not safe to upgrade" in run.text
 
@@ -126,7 +126,7 @@ def test_speed_is_compared_where_both_take_the_batch(run: Run) -> None:
 def test_missing_model_fails_and_new_model_skips(
     run: Run, repositories: tuple[Path, Path], collect: Collect
 ) -> None:
-    assert "ERROR benchmarks/test_against.py::test_same_answer_as_baseline[cpu-gone-asis]" in run.text
+    assert "ERROR benchmarks/test_baseline.py::test_same_answer_as_baseline[cpu-gone-asis]" in run.text
     assert "SKIPPED [2] benchmarks:1: fresh is new" in run.text
     assert {path.stem for path in (run.results / "cpu").glob("*.json")} == {
         f"cpu-{name}-asis" for name in ("moved", "slower", "dear")

@@ -100,7 +100,7 @@ def test_models_are_independent_and_served_ones_recorded(run: Run, repository: P
     records = {record.case.model: record for record in records_in(run.results)}
     assert records.keys() == {"chain", "cold", "doubler", "five", "leaking", "warm", "wrong"}
     assert records["five"].build.inputs == {"IN": (-1, -1, -1, -1, -1)}
-    assert records["chain"].build.as_is
+    assert records["chain"].build.from_repository
     assert records["chain"].build.requests_note.startswith("made up")
     assert records["chain"].conversion is None
     assert not list(run.results.rglob("*huge*.json"))
@@ -203,7 +203,7 @@ def test_labels_give_scores_and_fail_a_wrong_model(tmp_path_factory: pytest.Temp
 def test_foreign_server_is_left_unchanged(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     log = tmp_path_factory.mktemp("logs") / "log"
     with serve(ServerSpec("embedded"), repository, log, device="cpu", key=None) as server:
-        server.load_as_is(repository / "doubler")
+        server.load_from_repository(repository / "doubler")
         results = tmp_path_factory.mktemp("results")
         options = ("--repository", "remote", "--triton", server.address, "--batches", "1", "-v")
         finished = suite(*options, "--point-budget-s", "0.5", "-k", "offline or reload", results=results)

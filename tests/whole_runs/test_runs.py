@@ -43,7 +43,7 @@ def test_best_point_is_measured_in_process(first: Run) -> None:
     point = best.scenario, best.batch, best.concurrency
     assert (efficiency.scenario, efficiency.batch, efficiency.concurrency) == point
     assert efficiency.flops_per_inference == pytest.approx(2 * (30 * 64 + 64 * 2), rel=0.01)
-    assert efficiency.pairs >= 5
+    assert efficiency.turns >= 5
 
 
 def test_workers_share_cases_without_loss(tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ def test_winner_configuration_loads_elsewhere(given: tuple[str, ...], slowed: Sl
     assert done.status == 0, done.text
     search = done.record(GIVEN).search
     assert search is not None
-    assert (search.budget_ms, search.percentile, search.verdict) == (10_000, "p99", "passed")
+    assert (search.latency_budget_ms, search.percentile, search.verdict) == (10_000, "p99", "passed")
     assert search.configurations == 2
     assert search.passes >= 8 + 6
     assert search.accuracy is not None

@@ -46,10 +46,10 @@ def test_repository_is_compared_on_another_triton(tritonserver: Path, tmp_path: 
 
     alike = run.record("cpu-alike-asis")
     assert [(entry.gate, entry.fault) for entry in alike.gates] == [("baseline", "")], run.text
-    assert alike.against is not None
-    assert alike.against.current.triton == alike.against.baseline.triton != ""
-    assert alike.against.baseline.used["memory of its stubs"] > 0
-    assert footprint_failures(alike.against) == []
+    assert alike.baseline is not None
+    assert alike.baseline.current.triton == alike.baseline.baseline.triton != ""
+    assert alike.baseline.baseline.used["memory of its stubs"] > 0
+    assert footprint_failures(alike.baseline) == []
     assert [entry.comparison is not None for entry in alike.points] == [True]
     logs = [run.results / f"cpu/cpu-alike-asis{other}.server.log" for other in ("", ".against")]
     assert len({log.read_text().count("Started GRPCInferenceService") for log in logs}) == 1
@@ -69,13 +69,13 @@ def test_two_running_servers_are_compared_and_left_unchanged(tmp_path: Path) -> 
             started = serve(ServerSpec("embedded"), repository, log, device="cpu", key=None)
             server = stack.enter_context(started)
             for name in formulas:
-                server.load_as_is(repository / name)
+                server.load_from_repository(repository / name)
             addresses.append(server.address)
         servers = ("--triton", addresses[0], "--against-triton", addresses[1])
-        run = suite("--repository", "remote", *servers, "-k", "against", results=tmp_path / "results")
+        run = suite("--repository", "remote", *servers, "-k", "baseline", results=tmp_path / "results")
         points = [log.read_text().count('"loading: alike:1"') for log in logs]
 
-    against = run.record("remote-alike-asis").against
+    against = run.record("remote-alike-asis").baseline
     assert against is not None, run.text
     assert run.record("remote-alike-asis").gates[0].fault == ""
     assert run.record("remote-apart-asis").gates[0].fault

@@ -11,7 +11,7 @@ from tritonproof.accuracy.outputs import equal_fraction
 from tritonproof.accuracy.precisions import PRECISIONS, limit_in, tolerance_of
 from tritonproof.accuracy.stages import StageAnswers, Stages
 from tritonproof.base.errors import ProofError
-from tritonproof.record import per_sample as sample_files
+from tritonproof.record import sample_files
 from tritonproof.record.schema import Accuracy, Disagreement, Limit, Score, agrees, meets, within_limits
 from tritonproof.spec import Case, FrameworkModel, Metric, Model, Samples
 

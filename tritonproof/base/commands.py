@@ -14,7 +14,7 @@ from tritonproof.base.paths import IS_INSTALLED
 from tritonproof.base.sanitize import one_line, path_text, quoted, visible
 
 
-def run(options: str = "") -> str:
+def run_command(options: str = "") -> str:
     """The command that runs the benchmarks."""
     if IS_INSTALLED:
         return f"tritonproof run {options}".rstrip()

@@ -70,8 +70,8 @@ def _commit_of(ref: str, root: Path) -> str:
         return output_of(command, limit_s=30).decode().strip()
     except ProgramError as error:
         raise InputError(
-            f"there is no folder {files.shown(ref)!r}, and git gives no commit of {root}: {error}",
-            where=f"--against {files.shown(ref)}",
+            f"there is no folder {files.escaped(ref)!r}, and git gives no commit of {root}: {error}",
+            where=f"--against {files.escaped(ref)}",
             fix="check the path, or give a ref that `git log` knows, such as HEAD~1; that needs git, a clone "
             "of this project that git may read, and its history (git fetch --unshallow, or fetch-depth: 0 "
             "for actions/checkout)",
@@ -93,9 +93,9 @@ def find_build(baseline: BaselineSpec, case: Case) -> Path:
     for build in builds:
         if build.name == str(case):
             return build
-    names = files.shown(", ".join(build.name for build in builds), 500)
+    names = files.escaped(", ".join(build.name for build in builds), 500)
     fix = "select what is there by -k, or build it: "
-    fix += commands.run(f"-k {case} --model-repos {baseline.folder}")
+    fix += commands.run_command(f"-k {case} --model-repos {baseline.folder}")
     what = f"there is no build of {case}; there is {names}"
     raise InputError(what, where=f"--against {baseline.name}", fix=fix)
 

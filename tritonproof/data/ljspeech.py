@@ -13,7 +13,7 @@ from tritonproof.base.errors import InputError
 from tritonproof.data import spectrogram
 from tritonproof.data.symbols import encode
 from tritonproof.safe_io import files
-from tritonproof.safe_io.files import shown
+from tritonproof.safe_io.files import escaped
 from tritonproof.spec import Split
 
 _RESTORE = "unpack LJSpeech-1.1.tar.bz2, and give its folder, which holds metadata.csv and wavs/"
@@ -95,7 +95,7 @@ def _metadata(path: Path) -> dict[str, str]:
         fields = line.split("|")
         if len(fields) != 3 or not re.fullmatch(r"LJ\d{3}-\d{4}", fields[0]) or not fields[2].strip():
             raise InputError(
-                f"a line is not `LJ...|text|text with numbers in words`: {shown(line)}",
+                f"a line is not `LJ...|text|text with numbers in words`: {escaped(line)}",
                 where=f"{path}, line {number}",
                 fix=_RESTORE,
             )

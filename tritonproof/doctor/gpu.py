@@ -51,7 +51,7 @@ def _faults(driver_cuda: int | None, torch_cuda: str, installs: str) -> Iterator
     cuda = int(torch_cuda.split(".")[0]) if torch_cuda else None
     if cuda is None:
         fix = f"{installs}, without an index of CPU packages; or hide the GPU: CUDA_VISIBLE_DEVICES= "
-        yield "PyTorch is missing or a build for CPUs", fix + commands.run()
+        yield "PyTorch is missing or a build for CPUs", fix + commands.run_command()
     elif driver_cuda is not None and driver_cuda < cuda:
         fix = f"install a driver for CUDA {torch_cuda}; or for one of CUDA 12 {installs}"
         yield f"PyTorch is for CUDA {torch_cuda}", fix

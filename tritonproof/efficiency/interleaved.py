@@ -147,11 +147,11 @@ def efficiency_entry(
     over_reference = turns.ratio("reference") if "reference" in turns.per_s else Ratio(1.0, 1.0, 1.0)
     first, repeated = result.throughput_per_s, means["served"]
     is_apart = abs(repeated.value / first.value - 1) > _REPEATED_WITHIN
-    is_shown = repeated.low > first.high or repeated.high < first.low
+    is_significant = repeated.low > first.high or repeated.high < first.low
     change = f"{THROUGHPUT.text(repeated.value)} in place of {THROUGHPUT.text(first.value)}"
     causes = "answers from a cache, fewer threads or another batch in process, or other programs at work"
     marks = marks_where(
-        ("not-repeated", is_apart and is_shown, change),
+        ("not-repeated", is_apart and is_significant, change),
         ("faster-than-in-process", ratio.value > _MAX_RATIO, f"look for {causes}"),
     )
     return Efficiency(
@@ -163,7 +163,7 @@ def efficiency_entry(
         in_process_batch=batch,
         threads=threads,
         ratio=ratio,
-        pairs=len(turns.per_s["served"]),
+        turns=len(turns.per_s["served"]),
         flops_per_inference=flops,
         peak_flops_per_s=peak,
         spinning=spinning,

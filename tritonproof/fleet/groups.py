@@ -9,7 +9,7 @@ from tritonproof.spec import Case
 
 
 @dataclass(frozen=True)
-class Group:
+class CaseGroup:
     """Tests that share weights, builds or servers, so that they run on one machine."""
 
     target: str
@@ -23,7 +23,7 @@ class Group:
         return f"{self.target} {self.model}"
 
 
-def groups_of(cases: Mapping[str, Case | None], *, by: Literal["model", "case"]) -> list[Group]:
+def groups_of(cases: Mapping[str, Case | None], *, by: Literal["model", "case"]) -> list[CaseGroup]:
     """The tests of `cases`, which has the case of each by its id, by hardware and model, whose weights and
     samples are loaded once, or by case, which is built and served once; the largest group first."""
     tests: dict[tuple[str, ...], list[str]] = {}
@@ -32,7 +32,7 @@ def groups_of(cases: Mapping[str, Case | None], *, by: Literal["model", "case"])
         if case is not None:
             key = (case.target.name, case.model.name, *([str(case)] if by == "case" else []))
         tests.setdefault(key, []).append(test)
-    groups = [Group(target, model, tuple(ids)) for (target, model, *_), ids in tests.items()]
+    groups = [CaseGroup(target, model, tuple(ids)) for (target, model, *_), ids in tests.items()]
     return sorted(groups, key=lambda group: (-len(group.tests), group.target, group.model, group.tests))
 
 
@@ -48,14 +48,14 @@ class Shard:
         return f"{self.number} of {self.count}"
 
 
-def split(cases: Sequence[Group], count: int) -> list[list[Group]]:
+def split(cases: Sequence[CaseGroup], count: int) -> list[list[CaseGroup]]:
     """`count` shards of the cases, each case in exactly one; with fewer cases, some are empty.
 
     They are parts of one list, cut where the tests so far come nearest to a shard's share. So they differ by
     no more tests than a case has, and few models are divided, whose weights and samples each of their shards
     loads again.
     """
-    shards: list[list[Group]] = [[] for _ in range(count)]
+    shards: list[list[CaseGroup]] = [[] for _ in range(count)]
     total, before = sum(len(case.tests) for case in cases), 0
     for case in sorted(cases, key=lambda case: (case.target, case.model, case.tests)):
         middle = before + len(case.tests) / 2

@@ -32,7 +32,7 @@ _GRACE_S = 60.0
 
 
 @dataclass(frozen=True)
-class Order:
+class NodeOrder:
     """The work of a node."""
 
     group: str
@@ -88,13 +88,13 @@ def run_variables() -> dict[str, str]:
     """The variables that make every node's run part of this one, and name the commit of its files."""
     run, started = machine.own_run()
     commit, is_clean = machine.commit_of(SUITE)
-    variables = {machine.RUN: run, machine.STARTED: started}
+    variables = {machine.RUN_VARIABLE: run, machine.STARTED_VARIABLE: started}
     if commit is not None:
-        variables[machine.COMMIT] = commit + ("" if is_clean else machine.DIRTY)
+        variables[machine.COMMIT_VARIABLE] = commit + ("" if is_clean else machine.DIRTY)
     return variables
 
 
-def run_tests(order: Order, packed: bytes, mailbox: Any) -> str:
+def run_tests(order: NodeOrder, packed: bytes, mailbox: Any) -> str:
     """Run the tests of an order on this node, in a checkout of its own; returns why the run ended.
 
     `packed` is the checkout, and `mailbox` Ray's handle of the actor `Mailbox`.

@@ -13,7 +13,7 @@ from tritonproof.base.errors import InputError, ProofError
 from tritonproof.base.sanitize import is_printable
 from tritonproof.frameworks import error_line
 from tritonproof.host import machine
-from tritonproof.safe_io.files import MAX_DIMENSIONS, check_regular, content, file_digest, readable, shown
+from tritonproof.safe_io.files import MAX_DIMENSIONS, check_regular, content, escaped, file_digest, readable
 from tritonproof.spec import Arrays, Tensor
 
 GRAPH = "model.onnx"
@@ -104,7 +104,7 @@ def _tensor(value: Any, path: Path) -> Tensor:
     kind, dimensions = names.get(declared.elem_type, "UNDEFINED"), declared.shape.dim
     if kind not in _DTYPES or not declared.HasField("shape") or len(dimensions) > MAX_DIMENSIONS:
         raise InputError(
-            f"no client sends the input {shown(value.name)}: {kind} of {len(dimensions):,} dimensions",
+            f"no client sends the input {escaped(value.name)}: {kind} of {len(dimensions):,} dimensions",
             where=path,
             fix=f"export the network with tensors as inputs, of known shapes of up to {MAX_DIMENSIONS} "
             f"dimensions, and of one of the types {', '.join(_DTYPES)}",
@@ -132,13 +132,13 @@ def data_files(path: Path) -> list[str]:
         place = PurePosixPath(location)
         if place.is_absolute() or ".." in place.parts or not (place.parts and is_printable(location)):
             raise InputError(
-                f"the graph has weights outside of its folder: {shown(location)!r}",
+                f"the graph has weights outside of its folder: {escaped(location)!r}",
                 where=path,
                 fix="save it with its weights beside it: onnx.save_model(..., save_as_external_data=True)",
             )
         check_regular(
             path.parent / place,
-            f"the file of weights {shown(location)}",
+            f"the file of weights {escaped(location)}",
             "put it beside the graph, under that name; an export with weights apart is two files or more",
         )
         names.append(str(place))

@@ -33,7 +33,7 @@ Answers = list[dict[str, np.ndarray]]
 
 
 @dataclass(frozen=True)
-class Message:
+class ConversationMessage:
     rows: Arrays
     """The inputs, [1, ...] each."""
     sequence: int = 1
@@ -42,12 +42,12 @@ class Message:
     is_last: bool = True
 
 
-def sequence_of(steps: Sequence[Arrays], number: int) -> list[Message]:
+def sequence_of(steps: Sequence[Arrays], number: int) -> list[ConversationMessage]:
     last = len(steps) - 1
-    return [Message(rows, number, place == 0, place == last) for place, rows in enumerate(steps)]
+    return [ConversationMessage(rows, number, place == 0, place == last) for place, rows in enumerate(steps)]
 
 
-def converse(server: Server, model: Model, messages: Sequence[Message]) -> list[Answers]:
+def converse(server: Server, model: Model, messages: Sequence[ConversationMessage]) -> list[Answers]:
     """All answers to each request, sent once the last is answered. Raises ProofError without all of them."""
     client = grpc_client(server.address, server.spec.access)
     received: queue.SimpleQueue[tuple[Any, Exception | None]] = queue.SimpleQueue()
@@ -100,7 +100,7 @@ def compare_conversations(
     model: Model,
     samples: Samples,
     at_once: int = 2,
-    send: Callable[[Server, Model, Sequence[Message]], Sequence[Answers]] = converse,
+    send: Callable[[Server, Model, Sequence[ConversationMessage]], Sequence[Answers]] = converse,
 ) -> Conversation:
     """Send the same messages three times, and those of a sequence a fourth time in turns with another
     sequence's, unless the model takes one alone `at_once`. Every output must repeat within the third time's
@@ -139,7 +139,7 @@ def compare_server_conversations(
     )
 
 
-def _messages(model: Model, samples: Samples) -> list[Message]:
+def _messages(model: Model, samples: Samples) -> list[ConversationMessage]:
     """The messages to send again and again: one sequence, or requests one after the other."""
     steps = [samples.read([number % len(samples)]) for number in range(_STEPS[model.exchange])]
     return sequence_of(steps, 7)  # always the same number, as a model may answer with it

@@ -49,13 +49,13 @@ def repeated_gate(context: GateContext) -> GateOutcome:
     return gate_outcome("repeated", alone, whole, whole.compared, text)
 
 
-def reloaded_gate(context: GateContext) -> GateOutcome:
+def reload_gate(context: GateContext) -> GateOutcome:
     """Send samples alone once more, to a model that was loaded again after it gave the single answers."""
     served, alone = context.served, context.answers_alone
     answers = [*_first_answer(served), *ask(served, [[sample] for sample in sorted(alone.rows)])]
     text = "each sample again alone, after the model was loaded again"
     comparison = compare_to_single(alone, answers, _limits_after_load(served, alone))
-    return gate_outcome("reloaded", alone, comparison, len(answers), text)
+    return gate_outcome("reload", alone, comparison, len(answers), text)
 
 
 def in_flight_gate(context: GateContext) -> GateOutcome:

@@ -164,13 +164,13 @@ def free_memory_gib(meminfo: Path = Path("/proc/meminfo"), root: Path = Path("/s
     return max(0, free) / 2**30
 
 
-RUN = "TRITONPROOF_RUN"
+RUN_VARIABLE = "TRITONPROOF_RUN"
 """The variable with the id of a run of several processes or machines; without it, this process makes one."""
-STARTED = "TRITONPROOF_RUN_STARTED"
+STARTED_VARIABLE = "TRITONPROOF_RUN_STARTED"
 """The variable that says when such a run began, in UTC, ISO 8601."""
-HOST = "TRITONPROOF_HOST"
+HOST_VARIABLE = "TRITONPROOF_HOST"
 """The variable that names the machine if its network name does not, as in a container."""
-COMMIT = "TRITONPROOF_COMMIT"
+COMMIT_VARIABLE = "TRITONPROOF_COMMIT"
 """The variable with the commit of a copy without git's folder; `-dirty` at its end if the copy differs."""
 DIRTY = "-dirty"
 
@@ -180,20 +180,20 @@ def origin(device: str, run: tuple[str, str] | None = None) -> Origin:
     id_of_run, started = run or own_run()
     commit, clean = commit_of(SUITE)
     uuids = () if device == "cpu" else tuple(gpu.uuid for gpu in gpus())
-    return Origin(id_of_run, os.environ.get(HOST) or platform.node(), uuids, commit, clean, started)
+    return Origin(id_of_run, os.environ.get(HOST_VARIABLE) or platform.node(), uuids, commit, clean, started)
 
 
 @functools.cache
 def own_run() -> tuple[str, str]:
     """The id and the start of this process's run, or of the run that the environment says it is part of."""
-    started = os.environ.get(STARTED) or datetime.now(timezone.utc).isoformat(timespec="seconds")
-    return os.environ.get(RUN) or uuid.uuid4().hex, started
+    started = os.environ.get(STARTED_VARIABLE) or datetime.now(timezone.utc).isoformat(timespec="seconds")
+    return os.environ.get(RUN_VARIABLE) or uuid.uuid4().hex, started
 
 
 @functools.cache
 def commit_of(root: Path) -> tuple[str | None, bool | None]:
     """A checkout's commit, and whether its files are unchanged; None for both if unknown."""
-    if named := os.environ.get(COMMIT):
+    if named := os.environ.get(COMMIT_VARIABLE):
         return named.removesuffix(DIRTY), not named.endswith(DIRTY)
     command = ["git", "--no-optional-locks", "-C", str(root), "status", "--porcelain=v2", "--branch"]
     with contextlib.suppress(ProgramError):  # git is not installed

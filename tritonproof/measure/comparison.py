@@ -80,7 +80,7 @@ def compare_pairs(current: Speeds, baseline: Speeds, plan: ComparisonPlan, spent
         passes=len(current),
         seconds_to_settle=seconds_to_settle(ratio, allowed, spent_s) if outcome == "inconclusive" else None,
         p_value=p_value,
-        points=plan.compared_points,
+        compared_points=plan.compared_points,
     )
 
 
@@ -92,7 +92,7 @@ def with_verdicts(comparisons: Sequence[SpeedComparison]) -> list[SpeedCompariso
     """
     if not comparisons:
         return []
-    share = FALSE_ALARM_RATE * len(comparisons) / max(comparison.points for comparison in comparisons)
+    share = FALSE_ALARM_RATE * len(comparisons) / max(each.compared_points for each in comparisons)
     slower = significant_by_holm(
         [comparison.p_value for comparison in comparisons], min(share, FALSE_ALARM_RATE)
     )
@@ -108,7 +108,7 @@ def with_p99(comparison: SpeedComparison, current_ms: Speeds, baseline_ms: Speed
     look, see `is_settled`."""
     limit = 1 - comparison.allowed_slowdown
     p_value = paired_p_value(1 / np.array(current_ms), 1 / np.array(baseline_ms), limit)
-    longer = p_value <= FALSE_ALARM_RATE / comparison.points
+    longer = p_value <= FALSE_ALARM_RATE / comparison.compared_points
     return structs.replace(comparison, p99_ratio=paired_ratio(current_ms, baseline_ms), p99_is_longer=longer)
 
 

@@ -16,7 +16,7 @@ from tritonproof.accuracy.limits import AnswerLimits
 from tritonproof.host.activity import CpuTime, GpuTime
 from tritonproof.measure.estimates import SteadyPass, Timeline, steady_pass
 from tritonproof.measure.input_data import InputData
-from tritonproof.record.schema import HeldTo, LoadPoint, VerifiedAnswers
+from tritonproof.record.schema import ExpectedFrom, LoadPoint, VerifiedAnswers
 from tritonproof.serve.server import Server
 from tritonproof.spec import Arrays, Model
 
@@ -29,7 +29,7 @@ class Oracle:
 
     answer: Callable[[Arrays], Arrays]
     """Takes inputs by name, [rows, ...] each, and returns the outputs."""
-    held_to: HeldTo = "in process"
+    expected_from: ExpectedFrom = "in process"
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class AnswerCheck:
 
     expected: ExpectedOutputs
     limits: AnswerLimits
-    held_to: HeldTo = "in process"
+    expected_from: ExpectedFrom = "in process"
 
 
 @dataclass(frozen=True)

@@ -28,13 +28,13 @@ class Measurement:
     """Seconds of every request that counts, [requests]."""
 
 
-Outcome = Measurement | ProofError
+MeasurementOrError = Measurement | ProofError
 """A point's measurement, or why there is none."""
 
 
-def outcomes(states: Sequence[PointState], plan: MeasuringPlan) -> Mapping[LoadPoint, Outcome]:
+def outcomes(states: Sequence[PointState], plan: MeasuringPlan) -> Mapping[LoadPoint, MeasurementOrError]:
     """The result of each point. Points that are compared with a baseline are judged together."""
-    found: dict[LoadPoint, Outcome] = {
+    found: dict[LoadPoint, MeasurementOrError] = {
         state.point: state.error or measurement_of(state, plan) for state in states
     }
     measured = [outcome for outcome in found.values() if isinstance(outcome, Measurement)]
@@ -97,7 +97,7 @@ def summed(results: Sequence[VerifiedAnswers]) -> VerifiedAnswers | None:
         requests=sum(result.requests for result in results),
         duration_s=round(sum(result.duration_s for result in results), 3),
         first_wrong=next((result.first_wrong for result in results if result.first_wrong is not None), None),
-        held_to=results[0].held_to,
+        expected_from=results[0].expected_from,
         left_out=sum(result.left_out for result in results),
     )
 

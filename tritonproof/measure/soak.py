@@ -53,7 +53,7 @@ Read = Callable[[], Usage]
 
 
 @dataclass(frozen=True)
-class UnderLoad:
+class SoakedPoint:
     """A load point that was under load for a long time."""
 
     used: Sequence[Usage]
@@ -76,7 +76,7 @@ def keep_under_load(
     answered: Callable[[], int] | None = None,
     clock: Callable[[], float] = time.monotonic,
     on_progress: Callable[[float, float, Usage, Usage], None] = lambda *_now: None,
-) -> UnderLoad:
+) -> SoakedPoint:
     """Keep a load point under load for so many seconds, in passes, and read the server's use and verify
     answers between them; at least as many passes as growth needs, however long they take.
 
@@ -98,7 +98,7 @@ def keep_under_load(
         verified.append(result.verified)
         times.append(float(count() - before))
         used.append(read())
-    return UnderLoad(used, times, speeds, [*filter(None, verified)], clock() - started)
+    return SoakedPoint(used, times, speeds, [*filter(None, verified)], clock() - started)
 
 
 def reload_repeatedly(
@@ -126,7 +126,7 @@ def reload_repeatedly(
 
 def soak_entry(
     point: LoadPoint,
-    under_load: UnderLoad,
+    under_load: SoakedPoint,
     loadings: Sequence[Usage],
     not_watched: Sequence[str] = (),
     heaps: int = 0,

@@ -45,7 +45,7 @@ def make_answer_check(
     }
     if not case.precision:
         limits = inferred_limits(limits, [outputs], case.answers_on)
-    return AnswerCheck(expect(data.ids, outputs), limits, oracle.held_to)
+    return AnswerCheck(expect(data.ids, outputs), limits, oracle.expected_from)
 
 
 def verify(check: AnswerCheck, answers: Sequence[Answer], duration_s: float) -> VerifiedAnswers:
@@ -57,7 +57,7 @@ def verify(check: AnswerCheck, answers: Sequence[Answer], duration_s: float) -> 
         len(answers),
         round(duration_s, 3),
         comparison.first_wrong,
-        check.held_to,
+        check.expected_from,
         comparison.left_out,
     )
 

@@ -19,7 +19,7 @@ import msgspec
 
 from tritonproof.base import commands
 from tritonproof.base.errors import InputError
-from tritonproof.safe_io.files import shown
+from tritonproof.safe_io.files import escaped
 from tritonproof.spec import Format, Model
 
 
@@ -76,14 +76,14 @@ def listed_models(module: ModuleType, where: str) -> tuple[Model, ...]:
         )
     for model in models:
         if not isinstance(model.name, str) or not NAME.fullmatch(model.name):
-            name = shown(str(model.name))
+            name = escaped(str(model.name))
             raise InputError(f"{name!r} cannot be a model's name", where=where, fix=f"use {NAMES_IN_WORDS}")
         for field, hint in _hints().items():
             try:
                 msgspec.convert(getattr(model, field), hint)
             except msgspec.ValidationError as error:
                 raise InputError(
-                    f"{field} of the model {model.name} is not what a Model has there: {shown(str(error))}",
+                    f"{field} of the model {model.name} is not what a Model has there: {escaped(str(error))}",
                     where=where,
                     fix=f"see {field} in tritonproof/spec.py, and mind the comma of a tuple of one: (VALUE,)",
                 ) from error
@@ -93,7 +93,9 @@ def listed_models(module: ModuleType, where: str) -> tuple[Model, ...]:
 @functools.cache
 def _hints() -> Mapping[str, Any]:
     """The type of each field of Model, with Any for what msgspec cannot convert: NumPy's arrays, Metric."""
-    hints = get_type_hints(Model, localns={"np": SimpleNamespace(ndarray=Any), "Part": Any, "Format": Format})
+    hints = get_type_hints(
+        Model, localns={"np": SimpleNamespace(ndarray=Any), "SamplePart": Any, "Format": Format}
+    )
     hints |= {"metrics": tuple[Any, ...], "defined_in": Any}
     some = msgspec.Meta(min_length=1)
     return {**hints, **{name: Annotated[hints[name], some] for name in ("inputs", "outputs", "metrics")}}
@@ -110,7 +112,7 @@ def import_error(error: BaseException, source: Path, own: Iterable[Path], before
     # TracebackException gives a text even if str() of the file's own error fails.
     message = str(traceback.TracebackException.from_exception(error))
     return InputError(
-        f"the file cannot be imported: {type(error).__name__}: {shown(' '.join(message.split()), 500)}",
+        f"the file cannot be imported: {type(error).__name__}: {escaped(' '.join(message.split()), 500)}",
         where=f"{before}{place}",
         fix="correct that line; import a package that is not installed here inside a function, or install it",
     )

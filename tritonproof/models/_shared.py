@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tritonproof.base.errors import InputError
-from tritonproof.record.per_sample import Part
+from tritonproof.record.sample_files import SamplePart
 from tritonproof.record.schema import Deployment
 from tritonproof.spec import Arrays, FrameworkModel, Model, Samples, ServingProfile, Split
 
@@ -29,7 +29,7 @@ def micro_size(
     else `weights`, the committed one that `train` made."""
     name = f"{full.name}-micro"
 
-    def load(checkpoint: Path | None) -> FrameworkModel:
+    def load_weights(checkpoint: Path | None) -> FrameworkModel:
         if checkpoint is not None:
             return read(checkpoint)
         committed = read(weights)
@@ -45,7 +45,14 @@ def micro_size(
         return samples(split)
 
     return dataclasses.replace(
-        full, name=name, load=load, train=train, weights=weights, samples=own_samples, micro=True, **changes
+        full,
+        name=name,
+        load_weights=load_weights,
+        train=train,
+        weights=weights,
+        samples=own_samples,
+        micro=True,
+        **changes,
     )
 
 
@@ -92,7 +99,7 @@ _LARGE = 3 * 128 * 128
 """Pictures of this many values and more are reduced to 256 colours."""
 
 
-def picture(title: str, pixels: np.ndarray) -> Part:
+def picture(title: str, pixels: np.ndarray) -> SamplePart:
     """A picture of [height, width] greys or [height, width, 3] colours, 0 to 255, as PNG."""
     from PIL import Image
 
@@ -103,7 +110,7 @@ def picture(title: str, pixels: np.ndarray) -> Part:
     image = image.resize((factor * image.width, factor * image.height), Image.Resampling.NEAREST)
     file = io.BytesIO()
     image.save(file, "PNG", optimize=True)
-    return Part("image", title, base64.b64encode(file.getvalue()).decode())
+    return SamplePart("image", title, base64.b64encode(file.getvalue()).decode())
 
 
 def rows_of(kept: Arrays, rows: np.ndarray) -> Arrays:

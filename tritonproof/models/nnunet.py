@@ -19,7 +19,7 @@ from tritonproof.data import brats
 from tritonproof.data.brats import CLASSES, MODALITIES
 from tritonproof.frameworks import pytorch
 from tritonproof.models import _shared
-from tritonproof.record.per_sample import Part
+from tritonproof.record.sample_files import SamplePart
 from tritonproof.record.schema import Deployment, Limit
 from tritonproof.spec import (
     Arrays,
@@ -242,7 +242,7 @@ _DIFFERENCE_COLOURS = np.array([[0, 0, 0], [255, 0, 60]], np.float64)
 _OPACITY = 0.55
 
 
-def _show(samples: Samples, item: int, framework: Arrays, served: Arrays) -> list[Part]:
+def _show(samples: Samples, item: int, framework: Arrays, served: Arrays) -> list[SamplePart]:
     """The slice of the first modality, FLAIR, where the served mask differs most from the reference's (or the
     framework's), or with most of the tumour if they are equal: with each mask, and with the difference."""
     volume, answer = samples.read([item])[INPUT][0, 0], served["classes"][item]
@@ -260,7 +260,7 @@ def _show(samples: Samples, item: int, framework: Arrays, served: Arrays) -> lis
         _shared.picture(f"{name}, {which_slice}", _coloured(grey, reference[index], _CLASS_COLOURS)),
         _shared.picture(f"Served, {which_slice}", _coloured(grey, answer[index], _CLASS_COLOURS)),
         _shared.picture(f"{wrong[index]} pixels differ", _coloured(grey, differing, _DIFFERENCE_COLOURS)),
-        Part("text", "Colours", "green oedema, blue core, orange enhancing tumour"),
+        SamplePart("text", "Colours", "green oedema, blue core, orange enhancing tumour"),
     ]
 
 
@@ -285,7 +285,7 @@ _FULL_SIZE = Model(
     name="nnunet",
     inputs=(Tensor(INPUT, "FP32", (MODALITIES, *3 * (brats.SIZE,))),),
     outputs=(Tensor(OUTPUT, "INT64", 3 * (brats.SIZE,)),),
-    load=load_full,
+    load_weights=load_full,
     infer=_run,
     samples=tumours,
     keep=_keep,

@@ -16,7 +16,7 @@ import numpy as np
 from tritonproof.base.errors import NotAvailableError
 from tritonproof.frameworks import pytorch
 from tritonproof.models import _shared
-from tritonproof.record.per_sample import Part
+from tritonproof.record.sample_files import SamplePart
 from tritonproof.record.schema import Deployment, Limit
 from tritonproof.safe_io.arrays import opened_picture
 from tritonproof.safe_io.files import readable
@@ -266,7 +266,7 @@ def classes(kept: Arrays) -> np.ndarray:
     return kept["classes"]
 
 
-def _show(samples: Samples, item: int, framework: Arrays, served: Arrays) -> list[Part]:
+def _show(samples: Samples, item: int, framework: Arrays, served: Arrays) -> list[SamplePart]:
     image = samples.read([item])[INPUT][0].transpose(1, 2, 0)
     # Digits in ink are in -1 to 1, photographs normalised by ImageNet's mean and deviation.
     pixels = 127.5 * (image + 1) if image.shape[0] == MICRO_SIDE else 255 * (image * STD + MEAN)
@@ -275,12 +275,12 @@ def _show(samples: Samples, item: int, framework: Arrays, served: Arrays) -> lis
 
 def shown_classes(
     samples: Samples, item: int, pixels: np.ndarray, framework: Arrays, served: Arrays
-) -> list[Part]:
+) -> list[SamplePart]:
     """An image, [height, width, 3] from 0 to 255, with its class, if known, and the predicted classes."""
     answers = {"Framework": classes(framework)[item], "Served": classes(served)[item]}
     if samples.labels is not None:
         answers = {"Label": samples.labels[item], **answers}
-    texts = [Part("text", title, f"class {int(answer)}") for title, answer in answers.items()]
+    texts = [SamplePart("text", title, f"class {int(answer)}") for title, answer in answers.items()]
     return [_shared.picture("Image", pixels), *texts]
 
 
@@ -317,7 +317,7 @@ _FULL_SIZE = Model(
     name="resnet50",
     inputs=(Tensor(INPUT, "FP32", (3, 224, 224)),),
     outputs=(Tensor(OUTPUT, "FP32", (1000,)),),
-    load=load_full,
+    load_weights=load_full,
     infer=pytorch.runner(OUTPUT),
     samples=imagenet,
     keep=lambda outputs: {"classes": outputs[OUTPUT].argmax(axis=1)},

@@ -15,7 +15,7 @@ import numpy as np
 
 from tritonproof.frameworks.tensorflow import function_of, import_tensorflow, load_strictly, read_checkpoint
 from tritonproof.models import _shared, resnet50
-from tritonproof.record.per_sample import Part
+from tritonproof.record.sample_files import SamplePart
 from tritonproof.record.schema import Limit
 from tritonproof.spec import Arrays, FrameworkModel, Model, Samples, ServingProfile, Split, Tensor
 
@@ -201,7 +201,7 @@ def _channels_last(images: np.ndarray) -> np.ndarray:
 # --- the two sizes -----------------------------------------------------------------------------------------
 
 
-def _show(samples: Samples, item: int, framework: Arrays, served: Arrays) -> list[Part]:
+def _show(samples: Samples, item: int, framework: Arrays, served: Arrays) -> list[SamplePart]:
     return resnet50.shown_classes(samples, item, samples.read([item])[INPUT][0], framework, served)
 
 
@@ -221,7 +221,7 @@ _FULL_SIZE = Model(
     name="resnet50-tf",
     inputs=(Tensor(INPUT, "FP32", (224, 224, 3)),),
     outputs=_outputs(1001),
-    load=load_full,
+    load_weights=load_full,
     infer=_run,
     samples=imagenet,
     keep=lambda outputs: {"classes": outputs[CLASSES][:, 0]},

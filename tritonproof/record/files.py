@@ -166,7 +166,7 @@ def _problems(record: Record) -> _Problems:
     """The keys of what contradicts itself, so that no run writes it, and the reasons."""
     if len(case_id(record.case)) > 250:  # with `.json` it is a file's, of at most 255 (NAME_MAX in limits.h)
         yield "case", "its name is longer than a file's may be"
-    if record.case.precision == "" and not record.build.as_is:
+    if record.case.precision == "" and not record.build.from_repository:
         yield "case.precision", "it is empty, although the model was converted"
     if len({result.point for result in record.points}) < len(record.points):
         yield "points", "a load point is there twice"
@@ -217,8 +217,8 @@ def _point_problems(result: schema.PointResult, key: str) -> _Problems:
         yield f"{key}.passes", "a latency_ms has no avg"
     if result.components_ms and not result.components_ms.keys() >= {*schema.COMPONENTS}:
         yield f"{key}.components_ms", "one is missing"
-    if result.budget is not None and result.budget.percentile not in result.latency_ms:
-        yield f"{key}.budget.percentile", "the load point has no latency of that name"
+    if result.latency_budget is not None and result.latency_budget.percentile not in result.latency_ms:
+        yield f"{key}.latency_budget.percentile", "the load point has no latency of that name"
     if len({result.concurrency == 0, result.request_rate_per_s is not None, result.arrivals is not None}) > 1:
         yield f"{key}.arrivals", "a load point has either requests in flight, or a rate and its arrivals"
 

@@ -69,7 +69,9 @@ def _chosen(options: argparse.Namespace) -> list[Publishable]:
     if there is no record to show."""
     records = [publishable(record) for record in files.read_folder(options.results).values()]
     if not records:
-        raise UsageError(f"{options.results}: no records (TARGET/CASE.json). Measure some: {commands.run()}")
+        raise UsageError(
+            f"{options.results}: no records (TARGET/CASE.json). Measure some: {commands.run_command()}"
+        )
     chosen = [record for record in records if options.k in name_of(record)]
     if not chosen:
         raise no_case(options.results, options.k, map(name_of, records))
@@ -299,7 +301,7 @@ def _parser() -> Parser:
     parser = Parser(
         prog=commands.tool("report"),
         description="Turn the records of measured cases into tables, plots and pages.",
-        epilog=f"Records come from the benchmarks: {commands.run()}",
+        epilog=f"Records come from the benchmarks: {commands.run_command()}",
     )
     subparsers = parser.add_subparsers(dest="command", title="commands", metavar="COMMAND")
 

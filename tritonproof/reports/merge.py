@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 
 from tritonproof.base import commands, disk
 from tritonproof.base.sanitize import one_line
-from tritonproof.record import files, per_sample
+from tritonproof.record import files, sample_files
 from tritonproof.record.schema import Record, case_id
 from tritonproof.reports.compare import differing
 from tritonproof.reports.text.phrases import grouped
@@ -79,7 +79,7 @@ def _copy(path: Path, record: Record, attached: Iterable[Path], merged: Path, an
     for file in attached:
         ending = str(file.relative_to(path.parent)).removeprefix(path.stem)
         if ending.endswith(files.SAMPLES_SUFFIX):
-            per_sample.read(file, path.parent)  # raises RecordError if it is damaged
+            sample_files.read(file, path.parent)  # raises RecordError if it is damaged
         if anonymous and ending.endswith(".server.log"):  # a log may name the machine
             continue
         copied = destination.parent / f"{destination.stem}{ending}"

@@ -185,7 +185,7 @@ def throughput_latency(records: Sequence[Publishable]) -> Chart:
     notes = _notes(records, [code for result in points for code in _codes(result)])
     if any(result.latency_ms[percentile].open_above for result in points):
         notes.append("Arrow: open above, the requests are too few for an upper end.")
-    curve = Curve(percentile, lines, search.budget_ms if search else None, winner)
+    curve = Curve(percentile, lines, search.latency_budget_ms if search else None, winner)
     return _chart("Latency over throughput, online", records, gist, curve, notes)
 
 

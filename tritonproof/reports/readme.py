@@ -23,7 +23,7 @@ from tritonproof.reports.tables.table import Block
 from tritonproof.reports.text.publishable import Publishable, name_of
 
 
-class Kind(NamedTuple):
+class MarkerKind(NamedTuple):
     """What a marker may ask for."""
 
     shows: str
@@ -35,13 +35,15 @@ def _points(scenario: str) -> Callable[[Sequence[Publishable]], Sequence[Block]]
     return lambda records: [points_table(records[0], scenario)]
 
 
-KINDS: Mapping[str, Kind] = {
-    "machine": Kind("what the records were measured on", "several", machine_blocks),
-    "summary": Kind("a row per case: is it right, and how fast at its best", "several", summary),
-    "case": Kind("all of a case, under headings", "one", lambda records: case_section(records[0])),
-    "offline": Kind("throughput and latency by batch", "one", _points("offline")),
-    "online": Kind("throughput and latency with its components by concurrency", "one", _points("online")),
-    **{f"plot {name}": Kind(plot.shows, plot.of, plot.chart) for name, plot in plots.PLOTS.items()},
+KINDS: Mapping[str, MarkerKind] = {
+    "machine": MarkerKind("what the records were measured on", "several", machine_blocks),
+    "summary": MarkerKind("a row per case: is it right, and how fast at its best", "several", summary),
+    "case": MarkerKind("all of a case, under headings", "one", lambda records: case_section(records[0])),
+    "offline": MarkerKind("throughput and latency by batch", "one", _points("offline")),
+    "online": MarkerKind(
+        "throughput and latency with its components by concurrency", "one", _points("online")
+    ),
+    **{f"plot {name}": MarkerKind(plot.shows, plot.of, plot.chart) for name, plot in plots.PLOTS.items()},
 }
 """By what a marker says, before the case if it names one."""
 _FORMS = {
@@ -195,7 +197,7 @@ def _filling(marker: str, before: str, records: Sequence[Publishable]) -> tuple[
     if not chosen:
         case = _quoted(case)
         problem = f"there is no record of {case}" if case else "there are no records"
-        command = commands.run(f"-k {case}" if case else "")
+        command = commands.run_command(f"-k {case}" if case else "")
         raise UsageError(f"{problem}. Measure: {command}, or name another folder: --results DIR")
     try:
         made = KINDS[name].make(chosen)

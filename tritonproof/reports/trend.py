@@ -56,7 +56,7 @@ _TRACKED = {
 _run_of = attrgetter("started", "run", "host")  # sorts the runs, and tells them apart
 
 
-class Step(NamedTuple):
+class LevelShift(NamedTuple):
     """A lasting change of the level between two neighbouring runs of a series."""
 
     before: HistoryRow
@@ -75,7 +75,7 @@ class Series(NamedTuple):
     at: str
     tracked: TrackedQuantity
     rows: Sequence[HistoryRow]
-    steps: Sequence[Step]
+    steps: Sequence[LevelShift]
 
 
 def all_series(rows: Iterable[HistoryRow], *, join_hosts: bool = False) -> list[Series]:
@@ -103,7 +103,7 @@ def all_series(rows: Iterable[HistoryRow], *, join_hosts: bool = False) -> list[
                 bounds = (change, change - 1.96 * error, change + 1.96 * error)
                 size = Estimate(*(bounds if is_score else map(math.expm1, bounds)))
                 is_worse = (change < 0) == (tracked.quantity.better == "higher")
-                case_steps.append(Step(case_rows[first - 1], case_rows[first], size, is_worse))
+                case_steps.append(LevelShift(case_rows[first - 1], case_rows[first], size, is_worse))
             series.append(Series(f"{host} {stamp}".strip(), case, figure, at, tracked, case_rows, case_steps))
     return sorted(series, key=attrgetter("machine", "case", "figure", "at"))
 
@@ -204,7 +204,7 @@ def worse_steps(series: Sequence[Series], within: int, known: str | None) -> lis
     ]
 
 
-def step_text(series: Series, step: Step) -> str:
+def step_text(series: Series, step: LevelShift) -> str:
     """`between a1b2c3d4e and b2c3d4e5f: -3.1 % (-3.9 to -2.2)`, and what else changed, if anything."""
     before, after = step.before, step.after
     between = f"between {_commit(before)} and {_commit(after)}"

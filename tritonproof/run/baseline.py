@@ -8,7 +8,7 @@ from tritonproof.build import baselines
 from tritonproof.build.baselines import BaselineSpec
 from tritonproof.build.builds import BuiltModel, snapshot
 from tritonproof.run.context import CaseContext
-from tritonproof.run.converted_source import ConvertedSource
+from tritonproof.run.converted_case import ConvertedCase
 from tritonproof.settings.available_models import AvailableModels
 from tritonproof.settings.settings import Settings
 from tritonproof.spec import Case
@@ -38,12 +38,12 @@ def as_baseline(
     return case, settings, models
 
 
-def baseline_source(build_here: Callable[[], BuiltModel], context: CaseContext) -> ConvertedSource:
+def prepare_baseline(build_here: Callable[[], BuiltModel], context: CaseContext) -> ConvertedCase:
     """The source of the run of a converted case's baseline: the build of --against, or on another Triton the
     build of the case that is compared with it."""
     against = context.settings.against
     building = contextlib.nullcontext(build_here()) if against is None else _build(context, against)
-    return ConvertedSource(context, context.requested, building, keeps_config=against is not None)
+    return ConvertedCase(context, context.requested, building, keeps_config=against is not None)
 
 
 @contextlib.contextmanager

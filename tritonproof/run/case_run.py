@@ -1,37 +1,38 @@
 """A run of a case: each value that proving and measuring it needs, made when first asked for and kept for the
 length of a block. Other modules of this folder have the functions that take a run, such as `measure`."""
 
+import contextlib
 import functools
-import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from tritonproof.base.errors import AccuracyError
 from tritonproof.build.builds import BuiltModel
 from tritonproof.gates.served import GateOutcome
 from tritonproof.host import machine
 from tritonproof.measure.job import AnswerCheck, Job
-from tritonproof.measure.measurement import Outcome
+from tritonproof.measure.measurement import MeasurementOrError
 from tritonproof.record import schema
 from tritonproof.record.schema import Deployment, LoadPoint, Scenario
-from tritonproof.run.as_is_source import serve_as_is
-from tritonproof.run.baseline import as_baseline, baseline_source
-from tritonproof.run.context import CaseContext, Role, Source
-from tritonproof.run.converted_source import ConvertedSource, convert
+from tritonproof.run.baseline import as_baseline, prepare_baseline
+from tritonproof.run.context import OWN_RUN, CaseContext, PreparedCase, Role
+from tritonproof.run.converted_case import ConvertedCase, convert
 from tritonproof.run.correctness import Correctness
 from tritonproof.run.loader import Loader
-from tritonproof.run.model_run import ModelRun
+from tritonproof.run.model_run import ModelRun, SuiteRun
 from tritonproof.run.once import is_made, once
+from tritonproof.run.repository_case import serve_repository_case
 from tritonproof.serve.server import Server
 from tritonproof.settings.case_settings import load_points
 from tritonproof.spec import Case, Samples
 
 
-def own_source(context: CaseContext) -> Source:
-    """The source of a case's own run."""
-    if context.requested.model.as_is:
-        return context.enter_context(serve_as_is(context))
-    return ConvertedSource(context, context.requested, convert(context))
+def prepare(context: CaseContext) -> PreparedCase:
+    """The prepared of a case's own run."""
+    if context.requested.model.from_repository:
+        return context.stack.enter_context(serve_repository_case(context))
+    return ConvertedCase(context, context.requested, convert(context))
 
 
 @dataclass
@@ -39,32 +40,41 @@ class StepResults:
     """What the steps of a run have found, for the steps after them and for those who ask again."""
 
     gates: dict[str, GateOutcome] = field(default_factory=dict)
-    sweeps: dict[Scenario, Mapping[LoadPoint, Outcome]] = field(default_factory=dict)
+    sweeps: dict[Scenario, Mapping[LoadPoint, MeasurementOrError]] = field(default_factory=dict)
     """The outcome of each load point of a scenario."""
     comparison: tuple[GateOutcome, schema.BaselineComparison] | None = None
     """Whether the answers are the baseline's, and what else differs."""
 
 
 @dataclass(eq=False)
-class CaseRun(CaseContext):
-    """A case for the duration of a block, `with CaseRun(case, model_run) as run`."""
+class CaseRun(contextlib.AbstractContextManager["CaseRun"]):
+    """A case for the duration of a block, `with CaseRun(case, model_run) as run`. Its parts share its
+    context, and none holds the run itself: the weights are freed with its last reference."""
 
+    requested: Case
+    """The case as requested; `case` is the case as its server reports it."""
+    model_run: ModelRun
+    suite_run: SuiteRun = field(default_factory=SuiteRun)
+    role: Role = OWN_RUN
     results: StepResults = field(default_factory=StepResults, init=False)
 
-    @property
-    def context(self) -> CaseContext:
-        """This run for its parts, which do not keep it: the weights would stay until a garbage collection."""
-        return weakref.proxy(self)
+    def __post_init__(self) -> None:
+        self.context = CaseContext(self.requested, self.model_run, self.suite_run, self.role)
+        self.say, self.hold_machine = self.context.say, self.context.hold_machine
+        self.settings, self.progress = self.context.settings, self.context.progress
+
+    def __exit__(self, *error: Any) -> None:
+        self.context.stack.__exit__(*error)
 
     @once
-    def source(self) -> Source:
-        """Where the case, its build, its server and its expected answers come from."""
-        return (self.role.make_source or own_source)(self.context)
+    def prepared(self) -> PreparedCase:
+        """The case with its build, its server and its expected answers."""
+        return (self.role.prepare or prepare)(self.context)
 
     @once
     def loader(self) -> Loader:
         """What loads the case on its server."""
-        return Loader(self.context, self.source)
+        return Loader(self.context, self.prepared)
 
     @once
     def correctness(self) -> Correctness:
@@ -74,23 +84,23 @@ class CaseRun(CaseContext):
     @property
     def case(self) -> Case:
         """The case; for --repository with the inputs, outputs and batches that only the server knows."""
-        return self.source.case
+        return self.prepared.case
 
     @property
     def samples(self) -> Samples:
-        return self.source.samples
+        return self.prepared.samples
 
     @property
     def build(self) -> BuiltModel:
-        return self.source.build
+        return self.prepared.build
 
     @property
     def server(self) -> Server:
-        return self.source.server
+        return self.prepared.server
 
     @property
     def deployment(self) -> Deployment:
-        return self.source.deployment
+        return self.prepared.deployment
 
     @property
     def stamp(self) -> schema.Machine:
@@ -99,7 +109,7 @@ class CaseRun(CaseContext):
     def check_running(self) -> None:
         """Raise ProofError if the case's server has ended by itself."""
         # One that has not been started is not started for this.
-        if is_made(self, "source") and is_made(self.source, "server"):
+        if is_made(self, "prepared") and is_made(self.prepared, "server"):
             self.server.check_running()
 
     def accuracy_error(self, what: str, *, where: object = None) -> AccuracyError:
@@ -132,10 +142,12 @@ class CaseRun(CaseContext):
         found = as_baseline(self.requested, self.settings, self.model_run.models)
         if found is None:
             return None
-        (case, settings, models), run = found, weakref.proxy(self)
+        (case, settings, models), prepared = found, self.prepared
         label = f"{case} against {self.settings.baseline_name}"
-        role = Role("against", label, make_source=functools.partial(baseline_source, lambda: run.build))
+        role = Role("against", label, prepare=functools.partial(prepare_baseline, lambda: prepared.build))
         if self.settings.compares_repositories:
-            role = Role("against", label, shared_samples=lambda: run.samples)
-        model_run = self.enter_context(ModelRun(case.model, case.target, settings, models, self.progress))
-        return self.enter_context(CaseRun(case, model_run, self.suite_run, role))
+            role = Role("against", label, shared_samples=lambda: prepared.samples)
+        model_run = self.context.stack.enter_context(
+            ModelRun(case.model, case.target, settings, models, self.progress)
+        )
+        return self.context.stack.enter_context(CaseRun(case, model_run, self.suite_run, role))

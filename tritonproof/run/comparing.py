@@ -21,7 +21,7 @@ from tritonproof.measure.usage import Usage, read_usage, watch
 from tritonproof.ratios import MAX_LOADINGS, loading_is_slower
 from tritonproof.record.schema import BaselineComparison, GateResult, ServedSide
 from tritonproof.run.case_run import CaseRun
-from tritonproof.run.converted_source import ConvertedSource
+from tritonproof.run.converted_case import ConvertedCase
 from tritonproof.run.loader import timed_answer
 from tritonproof.serve.server import warnings_in
 
@@ -29,8 +29,8 @@ from tritonproof.serve.server import warnings_in
 def with_baselines(run: CaseRun, baseline: CaseRun, jobs: Sequence[Job]) -> Sequence[point_state.PointState]:
     """The load points of one scenario before measurement, each with its comparison, if the baseline takes its
     batch. Raises InputError if the baseline is a build that does not take the largest batch."""
-    scenario, source = jobs[0].point.scenario, baseline.source
-    if isinstance(source, ConvertedSource) and source.keeps_config:
+    scenario, prepared = jobs[0].point.scenario, baseline.prepared
+    if isinstance(prepared, ConvertedCase) and prepared.keeps_config:
         needed = max(job.point.batch for job in jobs)
         largest_there = baselines.config_of(baseline.build.folder).max_batch_size
         if needed > largest_there:
@@ -58,14 +58,14 @@ def reloader(run: CaseRun, baseline: CaseRun) -> Callable[[], None] | None:
     """A function that loads the case and its baseline again, in random order. None on a server with a
     repository that others may use."""
     sides = (run, baseline)
-    if any(side.requested.model.as_is and side.settings.triton.is_remote for side in sides):
+    if any(side.requested.model.from_repository and side.settings.triton.is_remote for side in sides):
         return None
 
     def load() -> None:
         run.say("load both builds anew")
         for side in random.sample(sides, len(sides)):
             side.loader.reload()
-            timed_answer(side.source, 1)
+            timed_answer(side.prepared, 1)
 
     return load
 
@@ -155,6 +155,6 @@ def _loads_in_turns(run: CaseRun, baseline: CaseRun) -> tuple[list[float], list[
     while len(current_s) < most and (not current_s or loading_is_slower(current_s, baseline_s)):
         for side, loadings_s in ((run, current_s), (baseline, baseline_s)):
             load_s = side.loader.reload()
-            answer_s = timed_answer(side.source, 1)[0] if side.case.model.exchange == "single" else 0.0
+            answer_s = timed_answer(side.prepared, 1)[0] if side.case.model.exchange == "single" else 0.0
             loadings_s.append(round(load_s + answer_s, 3))
     return current_s, baseline_s

@@ -1,4 +1,4 @@
-"""What the parts of a case's run share, and what they ask of the source of its case."""
+"""What the parts of a case's run share, and what they ask of its prepared case."""
 
 import contextlib
 import dataclasses
@@ -17,9 +17,9 @@ from tritonproof.serve.server import Server
 from tritonproof.spec import Arrays, Case, Samples
 
 
-class Source(Protocol):
-    """Where a run's case comes from, and what differs between a model that the suite converts
-    (`ConvertedSource`) and one of --repository (`AsIsSource`). What it starts ends with the run's block."""
+class PreparedCase(Protocol):
+    """A case that can be served: all that differs between a model that the suite converts (`ConvertedCase`)
+    and one of --repository (`RepositoryCase`). What it starts ends with the run's block."""
 
     @property
     def case(self) -> Case: ...
@@ -88,23 +88,27 @@ class Role:
     """The run's name in progress and errors; empty for the case's."""
     shared_samples: Callable[[], Samples] | None = None
     """Gives the samples of the run that it is compared with, if it uses those."""
-    make_source: "Callable[[CaseContext], Source] | None" = None
-    """Where its case comes from, if not from the model as it is."""
+    prepare: "Callable[[CaseContext], PreparedCase] | None" = None
+    """Prepares its case, if not as a case's own run does."""
+
+
+OWN_RUN = Role()
 
 
 @dataclass(eq=False)
-class CaseContext(contextlib.ExitStack):
-    """A case as requested, and whatever lasts as long as its run."""
+class CaseContext:
+    """A case as requested, and what all parts of its run share."""
 
     requested: Case
-    """The case as requested; `case` is the case as its server reports it."""
+    """The case as requested; the prepared case has it as its server reports it."""
     model_run: ModelRun
     suite_run: SuiteRun = field(default_factory=SuiteRun)
-    role: Role = Role()
+    role: Role = OWN_RUN
     """Whether it is the case's own run, or one that is measured beside it."""
+    stack: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
+    """What ends with the run."""
 
     def __post_init__(self) -> None:
-        super().__init__()
         self.settings, self.progress = self.model_run.settings, self.model_run.progress
         self.hold_machine = self.model_run.hold_machine
 

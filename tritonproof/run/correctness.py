@@ -17,7 +17,7 @@ from tritonproof.measure.verifying import make_answer_check
 from tritonproof.record import schema
 from tritonproof.run.context import CaseContext
 from tritonproof.run.loader import LoadedCase, Loader
-from tritonproof.run.once import once, shared_once
+from tritonproof.run.once import once, once_while_unmeasured
 from tritonproof.settings.case_settings import evaluation_batch
 
 
@@ -29,53 +29,55 @@ class Correctness:
     loader: Loader
 
     def __post_init__(self) -> None:
-        self.source, self.deployment = self.loader.source, self.loader.source.deployment
+        self.prepared, self.deployment = self.loader.prepared, self.loader.prepared.deployment
         self.hold_machine = self.context.hold_machine
 
     @property
     def compute_precision(self) -> str:
         """The case's precision; tf32 for FP32 whose products a GPU computes in TF32."""
-        return "tf32" if self.deployment.tf32 else self.source.case.precision
+        return "tf32" if self.deployment.tf32 else self.prepared.case.precision
 
-    @shared_once
+    @once_while_unmeasured
     def precision_cost(self) -> PrecisionCost | None:
         """The cost of the case's precision, which limits all answers; None without a framework."""
-        is_known = not self.source.case.model.as_is
+        is_known = not self.prepared.case.model.from_repository
         return self.context.model_run.precision_cost(self.compute_precision) if is_known else None
 
-    @shared_once
+    @once_while_unmeasured
     def converted_answers(self) -> StageAnswers:
         """The converted model's answers to the whole evaluation set, in process."""
-        source, say = self.source, functools.partial(self.context.say, "evaluate in process")
-        model, oracle, batch = source.case.model, source.oracle.answer, evaluation_batch(self.deployment)
-        return evaluate_in_process("converted", model, oracle, source.samples, batch, say, with_outputs=True)
+        prepared, say = self.prepared, functools.partial(self.context.say, "evaluate in process")
+        model, oracle, batch = prepared.case.model, prepared.oracle.answer, evaluation_batch(self.deployment)
+        return evaluate_in_process(
+            "converted", model, oracle, prepared.samples, batch, say, with_outputs=True
+        )
 
-    @shared_once
+    @once_while_unmeasured
     def conversion(self) -> schema.Conversion:
         """The converted model in process against the framework."""
         context, say = self.context, functools.partial(self.context.say, "compare with the framework")
         stages, cost = (context.model_run.framework_answers, self.converted_answers), self.precision_cost
-        trained, ids = context.model_run.framework_model.trained, self.source.samples.ids
+        trained, ids = context.model_run.framework_model.trained, self.prepared.samples.ids
         return compare_conversion(
-            self.source.case, self.compute_precision, *stages, ids, cost, trained=trained, on_progress=say
+            self.prepared.case, self.compute_precision, *stages, ids, cost, trained=trained, on_progress=say
         )
 
     @once
     def accuracy_missing(self) -> str | None:
         """Why the model's task metric cannot be computed, in a sentence; None if it can. Raises InputError if
         an option sets a limit for a metric that cannot be computed."""
-        context, model = self.context, self.source.case.model
-        has_dataset, samples = model.name in context.settings.dataset, self.source.samples
+        context, model = self.context, self.prepared.case.model
+        has_dataset, samples = model.name in context.settings.dataset, self.prepared.samples
         missing = missing_options(model, context.model_run.weights, samples, has_dataset=has_dataset)
-        context.settings.thresholds.check_measured(self.source.case, missing)
+        context.settings.thresholds.check_measured(self.prepared.case, missing)
         return missing
 
     @once
     def answer_limits(self) -> AnswerLimits:
         """How far answers to one sample may differ if different kernels may compute them."""
-        outputs, count = self.source.case.model.outputs, len(self.source.samples)
+        outputs, count = self.prepared.case.model.outputs, len(self.prepared.samples)
         elements = {tensor.name: count * math.prod(map(abs, tensor.shape)) for tensor in outputs}
-        return limits_per_answer(self.source.case, self.compute_precision, self.precision_cost, elements)
+        return limits_per_answer(self.prepared.case, self.compute_precision, self.precision_cost, elements)
 
     @once
     def served_online(self) -> ServedModel:
@@ -90,7 +92,7 @@ class Correctness:
 
     def served_model(self, loaded: LoadedCase) -> ServedModel:
         """The case for the gates, as it is loaded now."""
-        server, case, deployment = self.source.server, self.source.case, loaded.deployment
+        server, case, deployment = self.prepared.server, self.prepared.case, loaded.deployment
         tolerance = tolerance_of(case, self.compute_precision)
         return ServedModel(
             server=server,
@@ -100,19 +102,19 @@ class Correctness:
             max_batch_size=deployment.max_batch_size,
             limits=self.answer_limits,
             preferred=deployment.preferred_batch_sizes,
-            batches_dynamically=self.source.batches_dynamically(loaded.scenario),
+            batches_dynamically=self.prepared.batches_dynamically(loaded.scenario),
             first_answer=loaded.first_answer,
             least_noise=max(MIN_NOISE, tolerance.relative_error if tolerance.is_given else 0.0),
             infers_precision_on="" if case.precision else case.answers_on,
             kernels_may_change=case.answers_on == "cuda",
         )
 
-    @shared_once
+    @once_while_unmeasured
     def answer_check(self) -> AnswerCheck:
         """How the case's answers under load are checked."""
-        case, data = self.source.case, self.loader.input_data
-        limits, oracle = self.answer_limits, self.source.oracle
-        samples = f"{len(data.ids)} samples {oracle.held_to}"
+        case, data = self.prepared.case, self.loader.input_data
+        limits, oracle = self.answer_limits, self.prepared.oracle
+        samples = f"{len(data.ids)} samples {oracle.expected_from}"
         self.context.say("compute the answers to expect under load", samples)
         size = min(self.deployment.max_batch_size, len(data.ids))
         return make_answer_check(case, data, oracle, size, limits)

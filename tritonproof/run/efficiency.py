@@ -18,8 +18,8 @@ from tritonproof.record.schema import Efficiency, LoadPoint, PointResult, best_o
 from tritonproof.run import record_file
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.context import Role
-from tritonproof.run.converted_source import ConvertedSource
-from tritonproof.run.measuring import ready
+from tritonproof.run.converted_case import ConvertedCase
+from tritonproof.run.measuring import prepared_jobs
 from tritonproof.settings.case_settings import deployment_of
 from tritonproof.spec import Case
 
@@ -90,7 +90,7 @@ def _measure(
     if isinstance(peak_per_s, ProofError):
         raise peak_per_s
     batch, point = best_points.batch_in_process(best, run.deployment), best.point
-    with ready(run, {point: best.latency_ms["avg"].value / 1e3}) as (job,):
+    with prepared_jobs(run, {point: best.latency_ms["avg"].value / 1e3}) as (job,):
         cold = [] if run.loader.was_under_load else [job]
         reference_job = None
         if reference is not None and reference.run is not run:
@@ -146,7 +146,7 @@ def _served_reference(run: CaseRun, case: Case, keeper: contextlib.ExitStack) ->
 
     used = builds.in_use(build, on_progress=lambda step: run.progress.say(f"{case}: {step}"))
     label = f"the reference {case}"
-    role = Role("reference", label, make_source=lambda owner: ConvertedSource(owner, case, used))
+    role = Role("reference", label, prepare=lambda owner: ConvertedCase(owner, case, used))
     reference_run = keeper.enter_context(CaseRun(case, run.model_run, run.suite_run, role))
     reference_run.loader.load(best.scenario)
     return ServedReference(reference_run, best.point, best.latency_ms["avg"].value / 1e3)

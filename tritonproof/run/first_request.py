@@ -5,7 +5,7 @@ import time
 from dataclasses import dataclass
 
 from tritonproof.base.errors import InputError, NotAvailableError, ProofError
-from tritonproof.gates.conversations import Message, converse, sequence_of
+from tritonproof.gates.conversations import ConversationMessage, converse, sequence_of
 from tritonproof.serve.server import Server
 from tritonproof.spec import Arrays, Model, Samples
 from tritonproof.user_models.network_samples import VARIABLE_LENGTHS, synthetic_samples
@@ -75,5 +75,5 @@ def _ask(server: Server, model: Model, samples: Samples) -> tuple[float, Arrays 
     else:
         # Two requests, since code that tells the first from the last often expects none to be both.
         is_sequence = model.exchange == "sequence"
-        converse(server, model, sequence_of([row, row], 1) if is_sequence else [Message(row)])
+        converse(server, model, sequence_of([row, row], 1) if is_sequence else [ConversationMessage(row)])
     return time.monotonic() - started, answer

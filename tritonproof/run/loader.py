@@ -8,7 +8,7 @@ from tritonproof.frameworks import pytorch
 from tritonproof.measure.input_data import InputData, input_data
 from tritonproof.record import schema
 from tritonproof.record.schema import Deployment, Scenario
-from tritonproof.run.context import CaseContext, Source
+from tritonproof.run.context import CaseContext, PreparedCase
 from tritonproof.run.once import forget, once
 from tritonproof.serve.server import check_supported, serving_of
 from tritonproof.spec import Arrays
@@ -30,7 +30,7 @@ class Loader:
     """Loads the case of a run, and knows how it is loaded now."""
 
     context: CaseContext
-    source: Source
+    prepared: PreparedCase
     loaded: LoadedCase | None = None
     was_under_load: bool = False
     """Whether the case has been under load since it was loaded."""
@@ -40,35 +40,35 @@ class Loader:
     @property
     def serving(self) -> schema.Serving | None:
         """The record's entry of the server, with the case's backend; None before the case is loaded."""
-        backend = self.source.backend if self.loaded is None else self.loaded.backend
+        backend = self.prepared.backend if self.loaded is None else self.loaded.backend
         shared_memory = self.context.settings.shared_memory
-        return serving_of(self.source.server, backend, shared_memory) if backend else None
+        return serving_of(self.prepared.server, backend, shared_memory) if backend else None
 
     @once
     def input_data(self) -> InputData:
-        source = self.source
-        data = input_data(source.case.model, source.samples, source.server.scratch)
-        return self.context.enter_context(data)
+        prepared = self.prepared
+        data = input_data(prepared.case.model, prepared.samples, prepared.server.scratch)
+        return self.context.stack.enter_context(data)
 
     def leave_gpu(self) -> None:
         """Free this process's models from the GPU's memory, which servers need; they reopen on use."""
         if self.context.requested.target.device == "cuda":
-            forget(self.source, "oracle")
+            forget(self.prepared, "oracle")
             forget(self.context.model_run, "framework_model")
             pytorch.release_gpu_memory()
 
     def load(self, scenario: Scenario, deployment: Deployment | None = None) -> LoadedCase:
         """Load the case for a scenario, with its own settings or others, unless it is loaded like that. A
         model of --repository is loaded in one way for both scenarios."""
-        source, new_deployment = self.source, deployment or self.source.deployment
+        prepared, new_deployment = self.prepared, deployment or self.prepared.deployment
         self.leave_gpu()
-        source.server.check_running()
+        prepared.server.check_running()
         loaded = self.loaded
         if loaded is not None and (loaded.scenario, loaded.deployment) == (scenario, new_deployment):
             return loaded
         self.loaded, self.was_under_load = None, False  # nothing is loaded if the next steps fail
-        check_supported(source.server, source.case)
-        backend, self.starts[scenario], first_answer = source.load_and_ask(scenario, new_deployment)
+        check_supported(prepared.server, prepared.case)
+        backend, self.starts[scenario], first_answer = prepared.load_and_ask(scenario, new_deployment)
         self.loaded = LoadedCase(scenario, new_deployment, backend, first_answer)
         return self.loaded
 
@@ -76,26 +76,26 @@ class Loader:
         """Raise NotAvailableError if the case's server is not to load models again."""
         if self.context.settings.triton.is_remote:
             what = "models are not reloaded on a server that others may use"
-            raise NotAvailableError(what, where=self.source.case)
+            raise NotAvailableError(what, where=self.prepared.case)
 
     def reload(self) -> float:
         """Unload the case and load it again in the same way; returns the seconds of loading."""
-        source, loaded = self.source, self.loaded
+        prepared, loaded = self.prepared, self.loaded
         self.loaded, self.was_under_load = None, False
-        source.server.unload(source.server.name_of(source.case))
+        prepared.server.unload(prepared.server.name_of(prepared.case))
         started = time.monotonic()
         if loaded is None:  # by its server's start
-            source.load("online", source.deployment)
+            prepared.load("online", prepared.deployment)
         else:
-            backend = source.load(loaded.scenario, loaded.deployment)
+            backend = prepared.load(loaded.scenario, loaded.deployment)
             self.loaded = LoadedCase(loaded.scenario, loaded.deployment, backend)
         return time.monotonic() - started
 
 
-def timed_answer(source: Source, batch: int) -> tuple[float, Arrays]:
+def timed_answer(prepared: PreparedCase, batch: int) -> tuple[float, Arrays]:
     """Send a request of `batch` copies of the first sample; returns its seconds and its answer."""
-    rows = {name: values[[0] * batch] for name, values in source.samples.read([0]).items()}
+    rows = {name: values[[0] * batch] for name, values in prepared.samples.read([0]).items()}
     started = time.monotonic()
-    outputs = source.server.infer(source.server.name_of(source.case), source.case.model, rows)
+    outputs = prepared.server.infer(prepared.server.name_of(prepared.case), prepared.case.model, rows)
     elapsed_s = time.monotonic() - started
     return elapsed_s, {output: values for output, values in outputs.items() if values is not None}

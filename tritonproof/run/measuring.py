@@ -11,14 +11,14 @@ from tritonproof.measure import perf_analyzer, sweep
 from tritonproof.measure.cache_audit import with_cache_audit
 from tritonproof.measure.composing import ComposingTimes
 from tritonproof.measure.job import Job
-from tritonproof.measure.measurement import Measurement, Outcome, outcomes
+from tritonproof.measure.measurement import Measurement, MeasurementOrError, outcomes
 from tritonproof.measure.point_state import PointState, Side
 from tritonproof.measure.verifying import verifying
 from tritonproof.record.schema import LoadPoint, PointResult, WarmUp, best_of
 from tritonproof.run import comparing
-from tritonproof.run.as_is_source import AsIsSource
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.loader import timed_answer
+from tritonproof.run.repository_case import RepositoryCase
 from tritonproof.user_models.model_from_config import warmup_batch
 
 Save = Callable[[Sequence[PointResult]], object]
@@ -29,16 +29,18 @@ _LOADINGS = 3
 
 
 @contextlib.contextmanager
-def ready(run: CaseRun, points: Mapping[LoadPoint, float] | Sequence[LoadPoint]) -> Iterator[list[Job]]:
+def prepared_jobs(
+    run: CaseRun, points: Mapping[LoadPoint, float] | Sequence[LoadPoint]
+) -> Iterator[list[Job]]:
     """A job for each point of one scenario, with the machine to ourselves for the block. Points may come with
     the seconds of one request each; otherwise one is timed."""
-    run.server.check_measurable(run.source.unreported)
+    run.server.check_measurable(run.prepared.unreported)
     check, scenario = run.correctness.answer_check, next(iter(points)).scenario
     run.loader.load(scenario)
     with run.hold_machine(exclusive=True):
         if not isinstance(points, Mapping):
             run.say(f"measure {scenario}", "first request of each batch size")
-            points = {point: timed_answer(run.source, point.batch)[0] for point in points}
+            points = {point: timed_answer(run.prepared, point.batch)[0] for point in points}
         yield [run.job(point, points[point], check) for point in points]
 
 
@@ -54,15 +56,19 @@ def measure(run: CaseRun, point: LoadPoint, save: Save = lambda _results: None) 
     if isinstance(outcome, ProofError):
         raise outcome
     budget = run.settings.thresholds.latency_budget(run.case, outcome.result)
-    return dataclasses.replace(outcome, result=structs.replace(outcome.result, budget=budget))
+    return dataclasses.replace(outcome, result=structs.replace(outcome.result, latency_budget=budget))
 
 
-def _sweep(run: CaseRun, points: Sequence[LoadPoint], save: Save) -> Mapping[LoadPoint, Outcome]:
+def _sweep(run: CaseRun, points: Sequence[LoadPoint], save: Save) -> Mapping[LoadPoint, MeasurementOrError]:
     """Measure the points; `save` gets those known so far. Raises ProofError if the server has ended."""
     if (baseline := run.baseline) is not None:
         baseline.server.check_running()  # started before the machine is ours
-    composing, scenario, plan = ComposingTimes(run.source.called_names), points[0].scenario, run.settings.plan
-    with ready(run, points) as jobs:
+    composing, scenario, plan = (
+        ComposingTimes(run.prepared.called_names),
+        points[0].scenario,
+        run.settings.plan,
+    )
+    with prepared_jobs(run, points) as jobs:
         states = sweep.measure(
             [PointState(Side(job)) for job in jobs]
             if baseline is None
@@ -83,8 +89,8 @@ def _sweep(run: CaseRun, points: Sequence[LoadPoint], save: Save) -> Mapping[Loa
 
 
 def _audited(
-    jobs: Sequence[Job], found: Mapping[LoadPoint, Outcome], composing: ComposingTimes
-) -> Mapping[LoadPoint, Outcome]:
+    jobs: Sequence[Job], found: Mapping[LoadPoint, MeasurementOrError], composing: ComposingTimes
+) -> Mapping[LoadPoint, MeasurementOrError]:
     """The outcomes with the times of the called models, and the best point audited for a cache."""
     best = best_of([outcome.result for outcome in found.values() if isinstance(outcome, Measurement)])
     audited = dict(found)
@@ -99,16 +105,16 @@ def _audited(
 
 def measure_warm_up(run: CaseRun) -> WarmUp:
     """Compare the first request after a loading with those after it, for a model of --repository."""
-    assert isinstance(run.source, AsIsSource)
+    assert isinstance(run.prepared, RepositoryCase)
     run.loader.check_may_reload()
-    batch = warmup_batch(run.source.loaded.config, run.samples.read([0]))
+    batch = warmup_batch(run.prepared.loaded.config, run.samples.read([0]))
     if batch is None:
         what = f"the model_warmup of {run.case.model.name} is of another shape than the requests"
         raise NotAvailableError(what, where=run.case, fix="give samples of that shape: --samples")
     run.loader.load("online")
     run.say("load the model again", "time its first request")
     with run.hold_machine(exclusive=True):
-        return compare_requests(run.loader.reload, lambda: timed_answer(run.source, batch)[0], batch)
+        return compare_requests(run.loader.reload, lambda: timed_answer(run.prepared, batch)[0], batch)
 
 
 def compare_requests(load: Callable[[], object], ask: Callable[[], float], batch: int) -> WarmUp:

@@ -15,7 +15,7 @@ from tritonproof.frameworks import count_operations
 from tritonproof.host import locks, machine
 from tritonproof.record import schema
 from tritonproof.record.schema import LoadPoint
-from tritonproof.run.once import once, shared_once
+from tritonproof.run.once import once, once_while_unmeasured
 from tritonproof.run.progress import Progress, lines_to
 from tritonproof.settings.available_models import AvailableModels
 from tritonproof.settings.case_settings import evaluation_batch, model_deployment, samples_of
@@ -47,19 +47,19 @@ class ModelRun(contextlib.ExitStack):
     def say(self, step: str, detail: str = "") -> None:
         self.progress.say(f"{self.model.name}: {step}", detail)
 
-    @shared_once
+    @once_while_unmeasured
     def weights(self) -> FrameworkModel:
         """The framework model: from --checkpoint, the repository's own, or seeded random ones."""
-        if not self.model.as_is:
+        if not self.model.from_repository:
             self.say("load weights")
-        return self.model.load(self.settings.checkpoint.get(self.model.name))
+        return self.model.load_weights(self.settings.checkpoint.get(self.model.name))
 
-    @shared_once
+    @once_while_unmeasured
     def framework_model(self) -> FrameworkModel:
         """The framework model to compare converted models with, whether those are new or reused."""
         return framework_model_on(self.target.device, self.model, self.weights)
 
-    @shared_once
+    @once_while_unmeasured
     def samples(self) -> Samples:
         """The evaluation split: from --dataset, or the model's own."""
         return samples_of(self.model, "evaluation", self.settings)
@@ -69,7 +69,7 @@ class ModelRun(contextlib.ExitStack):
         """Rows of a batch that the framework computes."""
         return evaluation_batch(model_deployment(self.model, self.target, self.settings))
 
-    @shared_once
+    @once_while_unmeasured
     def framework_answers(self) -> StageAnswers:
         """The framework's answers to the whole evaluation set."""
         infer: Callable[[Any], Any] = functools.partial(self.model.infer, self.framework_model.network)

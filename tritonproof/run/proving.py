@@ -16,10 +16,10 @@ from tritonproof.gates import GATE_CHECKS, Gate
 from tritonproof.gates.conversations import compare_conversations
 from tritonproof.gates.reproducer import write_reproducer
 from tritonproof.gates.served import AnswersFolder, GateContext, GateOutcome, ServedModel, with_same_answers
-from tritonproof.record import per_sample as sample_files
+from tritonproof.record import sample_files
 from tritonproof.record.schema import Accuracy, Conversation, GateResult
-from tritonproof.run.as_is_source import AsIsSource
 from tritonproof.run.case_run import CaseRun
+from tritonproof.run.repository_case import RepositoryCase
 from tritonproof.spec import Samples
 from tritonproof.user_models.model_from_config import sequences_at_once
 
@@ -50,10 +50,10 @@ def evaluate(run: CaseRun) -> Evaluation:
     """Evaluate the case by the framework, in process, and through the server as it is loaded now; a model of
     --repository, which has no source to compare with, through the server on all its labelled samples."""
     requested = run.settings.thresholds.limits(run.case)
-    if run.case.model.as_is:
-        assert run.source.evaluated is not None
-        served_stage = _through_server(run, run.source.evaluated, run.deployment.max_batch_size)
-        ledger = served_ledger(run.case, run.source.evaluated, served_stage, requested)
+    if run.case.model.from_repository:
+        assert run.prepared.evaluated is not None
+        served_stage = _through_server(run, run.prepared.evaluated, run.deployment.max_batch_size)
+        ledger = served_ledger(run.case, run.prepared.evaluated, served_stage, requested)
         return Evaluation(ledger, None, None)
     case, correctness = run.case, run.correctness
     precision, missing = correctness.compute_precision, correctness.accuracy_missing
@@ -83,12 +83,12 @@ def _through_server(
 
 def prove_conversation(run: CaseRun) -> Conversation:
     """Whether a model that takes no single requests gives the same answers again."""
-    source = run.source
-    if not isinstance(source, AsIsSource) or run.case.model.exchange == "single":
+    prepared = run.prepared
+    if not isinstance(prepared, RepositoryCase) or run.case.model.exchange == "single":
         raise NotAvailableError(f"{run.case.model.name} is asked by single requests, each with one answer")
     run.say("send the same messages again")
     with run.hold_machine(exclusive=False):
-        at_once = sequences_at_once(source.loaded.config)
+        at_once = sequences_at_once(prepared.loaded.config)
         return compare_conversations(run.server, run.case.model, run.samples, at_once)
 
 
@@ -107,9 +107,9 @@ def _check_gate(run: CaseRun, gate: Gate) -> GateOutcome:
         served = _reload(run)
     else:
         run.loader.load("online")
-    if gate.needs_configuration and "configuration" in run.source.unreported:
+    if gate.needs_configuration and "configuration" in run.prepared.unreported:
         raise NotAvailableError("the server does not give the configuration, which has the largest batch")
-    remaining = run.source.remaining_data()
+    remaining = run.prepared.remaining_data()
     shared_memory = run.settings.shared_memory == "system"
     return gate.check(GateContext(served, alone, remaining, shared_memory, _answers_folder(run)))
 
@@ -127,7 +127,7 @@ def _reload(run: CaseRun) -> ServedModel:
     """Load the case again: a converted one for offline, after online."""
     run.loader.check_may_reload()
     loaded = run.loader.load("offline")
-    if run.case.model.as_is:  # both scenarios load it in the same way
+    if run.case.model.from_repository:  # both scenarios load it in the same way
         run.loader.reload()
         loaded = dataclasses.replace(loaded, first_answer=None)  # that is from the loading before
     return run.correctness.served_model(loaded)

@@ -13,7 +13,7 @@ from msgspec import structs
 
 from tritonproof.base.errors import AccuracyError, NotAvailableError, ProofError
 from tritonproof.build.configuration import config_text, model_config
-from tritonproof.gates.same_answers import in_flight_gate, reloaded_gate
+from tritonproof.gates.same_answers import in_flight_gate, reload_gate
 from tritonproof.gates.served import GateContext
 from tritonproof.host import machine
 from tritonproof.measure import perf_analyzer
@@ -22,14 +22,14 @@ from tritonproof.measure.verifying import verifying
 from tritonproof.record import files
 from tritonproof.record.schema import LoadPoint, Search
 from tritonproof.run import record_file
-from tritonproof.run.as_is_source import AsIsSource
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.loader import timed_answer
+from tritonproof.run.repository_case import RepositoryCase
 from tritonproof.safe_io.files import MAX_SETTINGS_BYTES
 from tritonproof.safe_io.files import text as text_of
 from tritonproof.search import candidates, fastest
-from tritonproof.search.candidates import Candidate, Goal, Space
-from tritonproof.search.fastest import ServerBench, summarise
+from tritonproof.search.candidates import Candidate, Goal, SearchSpace
+from tritonproof.search.fastest import CandidateMeasurer, summarise
 from tritonproof.user_models import model_from_config
 from tritonproof.user_models.model_repository import CONFIG
 
@@ -40,8 +40,10 @@ def search(run: CaseRun) -> Iterator[Search]:
     the differences from a user's own, lie in `<case>.search` beside the record."""
     goal, plan = run.settings.goal, run.settings.plan
     assert goal is not None
-    source = run.source
-    searched = AsIsSearch(run, source) if isinstance(source, AsIsSource) else ConvertedSearch(run)
+    prepared = run.prepared
+    searched = (
+        RepositorySearch(run, prepared) if isinstance(prepared, RepositoryCase) else ConvertedSearch(run)
+    )
     space = searched.space(goal)
     request_s: dict[tuple[Candidate, int], float] = {}
 
@@ -49,13 +51,13 @@ def search(run: CaseRun) -> Iterator[Search]:
         searched.load(candidate)
         key = candidate, point.batch
         if key not in request_s:
-            request_s[key] = timed_answer(run.source, point.batch)[0]
+            request_s[key] = timed_answer(run.prepared, point.batch)[0]
         return run.job(point, request_s[key], run.correctness.answer_check)
 
     def say(step: str, detail: str = "") -> None:
         run.say(f"search within {goal.latency_budget_ms:g} ms: {step}", detail)
 
-    bench = ServerBench(
+    bench = CandidateMeasurer(
         goal,
         load,
         functools.partial(run.hold_machine, exclusive=True),
@@ -81,9 +83,9 @@ def search(run: CaseRun) -> Iterator[Search]:
 class ConvertedSearch:
     run: CaseRun
 
-    def space(self, goal: Goal) -> Space:
+    def space(self, goal: Goal) -> SearchSpace:
         settings = self.run.settings
-        return Space(
+        return SearchSpace(
             own=self.run.deployment,
             device=self.run.case.target.device,
             cores=machine.cores(),
@@ -106,24 +108,24 @@ class ConvertedSearch:
         """The next step loads its own settings."""
 
 
-class AsIsSearch:
+class RepositorySearch:
     """A model of --repository, whose configuration varies. The expected answers come from its own, before any
     other is loaded. Raises NotAvailableError for an ensemble, which has nothing to vary."""
 
-    def __init__(self, run: CaseRun, source: AsIsSource) -> None:
-        self.run, self.model = run, source.loaded.found
+    def __init__(self, run: CaseRun, prepared: RepositoryCase) -> None:
+        self.run, self.model = run, prepared.loaded.found
         if self.model.is_ensemble:
             what = f"the ensemble {self.model.name} has no instances and no batcher of its own to vary"
             fix = "search the models that it calls, by their names: -k NAME"
             raise NotAvailableError(what, where=run.case, fix=fix)
         assert self.model.folder is not None
-        self.folder, self.completed = self.model.folder, source.loaded.config
+        self.folder, self.completed = self.model.folder, prepared.loaded.config
         self.own = type(self.completed)() if self.model.config is None else self.model.config
         self.served, self.answers_alone = run.correctness.served_online, run.correctness.answers_alone
         _ = run.correctness.answer_check  # made now, of its own configuration
         self.loaded: object = None  # the loaded settings; None for the model's own
 
-    def space(self, goal: Goal) -> Space:
+    def space(self, goal: Goal) -> SearchSpace:
         groups, largest = self.completed.instance_group, self.completed.max_batch_size
         fixed = frozenset({"instances"} if len(groups) != 1 or len(self.own.instance_group) > 1 else ())
         if fixed and largest <= 1:
@@ -131,7 +133,7 @@ class AsIsSearch:
             raise NotAvailableError(f"{self.model.name} {what}")
         own_deployment = model_from_config.deployment_of(self.completed)
         is_batched = self.completed.HasField("dynamic_batching") or largest <= 1
-        return Space(
+        return SearchSpace(
             own=own_deployment,
             device=self.run.case.target.device,
             cores=machine.cores(),
@@ -156,11 +158,11 @@ class AsIsSearch:
 
     def _load(self, candidate: Candidate) -> None:
         config = candidates.varied(self.completed, self.completed, candidate)
-        self.run.server.load_as_is(self.folder, config)
+        self.run.server.load_from_repository(self.folder, config)
         # If the batcher joins requests, other kernels may compute them, whatever the model's own settings.
         batches = self.served.batches_dynamically or candidate.scenario == "online"
         served = dataclasses.replace(self.served, first_answer=None, batches_dynamically=batches)
-        for check in (reloaded_gate, in_flight_gate):
+        for check in (reload_gate, in_flight_gate):
             if wrong := check(GateContext(served, self.answers_alone)).result.fault:
                 raise AccuracyError(f"answers change: {wrong}", where=self.run.case)
 
@@ -177,4 +179,4 @@ class AsIsSearch:
     def restore(self) -> None:
         """Load the model with its own configuration again."""
         with self.run.hold_machine(exclusive=False):
-            self.run.server.load_as_is(self.folder)
+            self.run.server.load_from_repository(self.folder)

@@ -23,7 +23,7 @@ _MAX_PATH_CHARS = 4095
 """Bytes of a path on Linux. Source: PATH_MAX in linux/limits.h, with the final zero."""
 
 
-def shown(text: str, longest: int = 100) -> str:
+def escaped(text: str, longest: int = 100) -> str:
     """A user's text as an error repeats it: cut, and without anything that a terminal would act on."""
     return one_line(text, longest)
 
@@ -42,7 +42,7 @@ def path_of(where: str, text: str) -> Path:
             return Path(text).expanduser().absolute()
         except (RuntimeError, OSError) as error:  # there is no such user, or no current folder
             what, fix = f"the path cannot be found: {str(error)[:200]}", "write it out, from / on"
-    raise InputError(what, where=f"{where} {shown(text)}", fix=fix)
+    raise InputError(what, where=f"{where} {escaped(text)}", fix=fix)
 
 
 def folder_of(where: str, text: str) -> Path:
@@ -54,7 +54,7 @@ def folder_of(where: str, text: str) -> Path:
         return path
     except OSError as error:
         what, fix = f"it cannot be looked up: {error.strerror}", "give a folder that this user may list"
-        raise InputError(what, where=f"{where} {shown(text, _MAX_PATH_CHARS)}", fix=fix) from error
+        raise InputError(what, where=f"{where} {escaped(text, _MAX_PATH_CHARS)}", fix=fix) from error
     return path
 
 
@@ -69,7 +69,7 @@ def existing(where: str, text: str) -> Path:
         what = "there is no such file or folder" + (" behind this link" if path.is_symlink() else "")
     except OSError as error:
         what = f"it cannot be looked up: {error.strerror}"
-    raise InputError(what, where=f"{where} {shown(text, _MAX_PATH_CHARS)}", fix="name a file or a folder")
+    raise InputError(what, where=f"{where} {escaped(text, _MAX_PATH_CHARS)}", fix="name a file or a folder")
 
 
 MAX_REQUEST_BYTES = 2**31 - 1
@@ -124,7 +124,7 @@ def readable(what: str, where: object, fix: str) -> Iterator[None]:
 
 def refused(what: str, where: object) -> InputError:
     """The error for a file or folder that its own mode, or a parent's, keeps this user from opening."""
-    path = shown(str(where), _MAX_PATH_CHARS)
+    path = escaped(str(where), _MAX_PATH_CHARS)
     fix = f"let this user read it, and enter its folders, whose modes are in: namei -l {shlex.quote(path)}"
     return InputError(f"{what} cannot be read: permission denied", where=path, fix=fix)
 
@@ -137,7 +137,7 @@ def reason(error: BaseException) -> str:
         return "it is nested too deeply"
     message = (error.strerror if isinstance(error, OSError) else None) or str(error)
     lines = [line.strip() for line in message.splitlines() if line.strip()]
-    summary = shown(lines[0]) if lines else type(error).__name__
+    summary = escaped(lines[0]) if lines else type(error).__name__
     return next((f"{words}{summary}" for kind, words in _SAID.items() if isinstance(error, kind)), summary)
 
 
@@ -156,7 +156,7 @@ def is_folder(path: Path, what: str, fix: str) -> bool:
 def check_regular(path: Path, what: str, fix: str) -> None:
     """Raise InputError unless `path` is a regular file or a link to one, for a library that opens it by name.
     Opening a pipe may wait for ever, and a device may have no end."""
-    where = shown(str(path), _MAX_PATH_CHARS)  # the rest of it may be a name in a file
+    where = escaped(str(path), _MAX_PATH_CHARS)  # the rest of it may be a name in a file
     with readable(what, where, fix):
         mode = path.stat().st_mode
         if not stat.S_ISREG(mode):
@@ -201,7 +201,7 @@ def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     by_key = dict(pairs)
     if len(by_key) < len(pairs):
         names = [name for name, _ in pairs]
-        raise ValueError(f"it has the key {shown(max(names, key=names.count))} twice")
+        raise ValueError(f"it has the key {escaped(max(names, key=names.count))} twice")
     return by_key
 
 
@@ -223,7 +223,7 @@ def toml_in(path: Path, what: str, fix: str) -> dict[str, Any]:
 def _finite(digits: str) -> float:
     value = float(digits)
     if not math.isfinite(value):
-        raise ValueError(f"{shown(digits)} is no finite number")
+        raise ValueError(f"{escaped(digits)} is no finite number")
     return value
 
 

@@ -52,7 +52,7 @@ class Goal:
 
 
 @dataclass(frozen=True)
-class Space:
+class SearchSpace:
     """The configurations that a search may choose from."""
 
     own: Deployment
@@ -129,7 +129,7 @@ def settling_s(candidate: Candidate, goal: Goal) -> float:
     return _RELAXATIONS * request_s / idle**2
 
 
-def instance_counts(space: Space) -> list[int]:
+def instance_counts(space: SearchSpace) -> list[int]:
     """The numbers of instances to try: powers of two within the device's limit, and the model's own."""
     if "instances" in space.fixed:
         return [space.own.instances]
@@ -137,7 +137,7 @@ def instance_counts(space: Space) -> list[int]:
     return sorted({space.own.instances, *(count for count in (1, 2, 4) if count <= limit)})
 
 
-def basic_candidates(space: Space, goal: Goal) -> list[Candidate]:
+def basic_candidates(space: SearchSpace, goal: Goal) -> list[Candidate]:
     """The candidates of the first round: for each number of instances, static batching and a dynamic batcher
     that never waits; and the model's own settings. Batches come from as many clients as there are instances,
     and from twice as many, so that the next batch is ready when one ends. At a request rate each request has
@@ -158,7 +158,7 @@ def basic_candidates(space: Space, goal: Goal) -> list[Candidate]:
     return list(dict.fromkeys(candidates))
 
 
-def variations(space: Space, goal: Goal, instances: int) -> list[Candidate]:
+def variations(space: SearchSpace, goal: Goal, instances: int) -> list[Candidate]:
     """Candidates with this number of instances whose dynamic batcher waits, for a usual delay or a quarter of
     the budget. Without preferred sizes Triton prefers the largest batch, so to prefer only that size is not
     another configuration."""
@@ -172,7 +172,9 @@ def variations(space: Space, goal: Goal, instances: int) -> list[Candidate]:
     return list(dict.fromkeys(_online(space, deployment, sizes, delay_us) for delay_us, sizes in waits))
 
 
-def _online(space: Space, deployment: Deployment, preferred: tuple[int, ...], delay_us: int) -> Candidate:
+def _online(
+    space: SearchSpace, deployment: Deployment, preferred: tuple[int, ...], delay_us: int
+) -> Candidate:
     waiting = {"preferred_batch_sizes": preferred, "max_queue_delay_us": delay_us}
     changes = {name: value for name, value in waiting.items() if name not in space.fixed}
     largest = min(MAX_IN_FLIGHT, _BATCHES_IN_FLIGHT * deployment.max_batch_size * deployment.instances)

@@ -23,7 +23,7 @@ from tritonproof.measure.point_state import PointState, Side
 from tritonproof.measure.stopping import WINDOWS, MeasuringPlan, warm_up_window_s
 from tritonproof.record.schema import Estimate, LoadPoint, Ratio, Search, Verdict
 from tritonproof.search import candidates, trials
-from tritonproof.search.candidates import Candidate, Goal, Space, settling_s
+from tritonproof.search.candidates import Candidate, Goal, SearchSpace, settling_s
 from tritonproof.search.trials import OperatingPoint, Probe, Trial
 from tritonproof.spec import OnProgress
 
@@ -74,7 +74,7 @@ class Proof:
 
 
 @dataclass(frozen=True)
-class Result:
+class SearchOutcome:
     winner: Proof
     lead: Ratio | None
     """Throughput over the runner-up's; None if no other kept the budget."""
@@ -83,8 +83,8 @@ class Result:
 
 
 def search(
-    space: Space, goal: Goal, probe: Probe, prove: Prove, on_progress: OnProgress = lambda _step: None
-) -> Result:
+    space: SearchSpace, goal: Goal, probe: Probe, prove: Prove, on_progress: OnProgress = lambda _step: None
+) -> SearchOutcome:
     """The configuration and load of the highest throughput whose percentile is shown to keep the budget; if
     the goal has arrivals, the highest request rate.
 
@@ -109,7 +109,7 @@ def search(
     best_proofs = best_attempt(attempts)
     probes = sum(len(trial.probes) + len(trial.capacity_probes) for trial in tried.values())
     proofs = [proof for attempt in attempts for proof in attempt]
-    return Result(
+    return SearchOutcome(
         best_proofs[0],
         _lead(best_proofs),
         len({trial.candidate.configuration for trial in tried.values() if not trial.error}),
@@ -117,7 +117,7 @@ def search(
     )
 
 
-def _first_round(space: Space, goal: Goal, probe: Probe, on_progress: OnProgress) -> list[Trial]:
+def _first_round(space: SearchSpace, goal: Goal, probe: Probe, on_progress: OnProgress) -> list[Trial]:
     """A few passes of every configuration: first for the number of instances, then for their batching."""
     first: list[Trial] = []
     seen: set[object] = set()
@@ -265,7 +265,7 @@ _CERTIFYING = 2
 
 
 @dataclass(frozen=True)
-class ServerBench:
+class CandidateMeasurer:
     """Measures the candidates of a search on a real server."""
 
     goal: Goal
@@ -337,10 +337,12 @@ def _is_proven(plan: MeasuringPlan, goal: Goal, choice: OperatingPoint, share: f
     return is_done
 
 
-def summarise(result: Result, goal: Goal, plan: MeasuringPlan, duration_s: float, config: str) -> Search:
+def summarise(
+    result: SearchOutcome, goal: Goal, plan: MeasuringPlan, duration_s: float, config: str
+) -> Search:
     """The record's entry of a search; `config` is the winner's configuration file, if it kept the budget."""
     return Search(
-        budget_ms=goal.latency_budget_ms,
+        latency_budget_ms=goal.latency_budget_ms,
         percentile=f"p{goal.percent}",
         deployment=result.winner.operating_point.candidate.deployment,
         result=measurement_of(result.winner.state, plan).result,

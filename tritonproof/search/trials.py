@@ -48,7 +48,7 @@ class OperatingPoint:
 
 
 @dataclass(frozen=True)
-class Reading:
+class LevelReading:
     """The joint result of all passes at one load."""
 
     level: int
@@ -95,7 +95,7 @@ def next_level(trial: Trial, goal: Goal) -> int:
     return min(max(level_at(sizes, aim), below + 1), above - 1)
 
 
-def _level_to_repeat(readings: Sequence[Reading], goal: Goal) -> int:
+def _level_to_repeat(readings: Sequence[LevelReading], goal: Goal) -> int:
     """The edge of the bracket with fewer passes, or a level near the peak if the latency is no limit."""
     low, high = _bracket(readings, goal)
     edges = [reading for reading in (low, high) if reading]
@@ -108,7 +108,7 @@ def _level_to_repeat(readings: Sequence[Reading], goal: Goal) -> int:
     return int(min(edges, key=attrgetter("passes")).level)
 
 
-def _bracket(readings: Sequence[Reading], goal: Goal) -> tuple[Reading | None, Reading | None]:
+def _bracket(readings: Sequence[LevelReading], goal: Goal) -> tuple[LevelReading | None, LevelReading | None]:
     """The heaviest load that keeps the budget, and the lightest above it, which does not; readings are in the
     order of their levels."""
     kept = [place for place, reading in enumerate(readings) if reading.latency_ms <= goal.latency_budget_ms]
@@ -121,18 +121,18 @@ def level_at(sizes: Sequence[float], wanted: float) -> int:
     return max(0, int(np.searchsorted(sizes, wanted, side="right")) - 1)
 
 
-def readings_of(trial: Trial, goal: Goal) -> list[Reading]:
+def readings_of(trial: Trial, goal: Goal) -> list[LevelReading]:
     """The joint reading of all passes at each level, by level."""
     readings = []
     for level in sorted({level for level, _ in trial.probes}):
         passes = [steady for pass_level, steady in trial.probes if pass_level == level]
         per_s = estimates.throughput(passes) * trial.candidate.ladder[level].batch
         latency_ms = estimates.percentile_latency(passes, goal.percent)
-        readings.append(Reading(level, len(passes), per_s, latency_ms))
+        readings.append(LevelReading(level, len(passes), per_s, latency_ms))
     return readings
 
 
-def best_reading(trial: Trial, goal: Goal) -> Reading:
+def best_reading(trial: Trial, goal: Goal) -> LevelReading:
     """The reading of the highest throughput within the budget, else the one nearest to it."""
     readings = readings_of(trial, goal)
     within = [reading for reading in readings if reading.latency_ms <= goal.latency_budget_ms]

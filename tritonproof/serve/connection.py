@@ -26,7 +26,7 @@ _HEADER = re.compile(r"(?!grpc-)([a-z0-9_.-]+)(?<!-bin):[ \t]*([ -~]*)", re.IGNO
 
 
 @dataclass(frozen=True)
-class Access:
+class ServerAccess:
     """How to reach a server's gRPC endpoint. Headers may be secret: they stay in their file until sent."""
 
     tls: bool = False
@@ -53,7 +53,7 @@ class Access:
         return f"grpcs://{address}" if self.tls else address
 
 
-PLAIN = Access()
+PLAIN = ServerAccess()
 
 
 def headers_in(file: Path) -> tuple[tuple[str, str], ...]:
@@ -79,7 +79,7 @@ def check_certificates(file: Path) -> None:
         ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cafile=file)
 
 
-def grpc_client(address: str, access: Access = PLAIN) -> Any:
+def grpc_client(address: str, access: ServerAccess = PLAIN) -> Any:
     """A tritonclient.grpc.InferenceServerClient of the server at `address`, for tensors of any size and other
     answers of up to MAX_REPORT_BYTES. It never reaches a server on this host through a proxy."""
     from tritonclient.grpc import InferenceServerClient
@@ -101,7 +101,7 @@ def add_headers(client: Any, headers: dict[str, str]) -> None:
     client.register_plugin(add)
 
 
-def grpc_channel(address: str, access: Access = PLAIN) -> Any:
+def grpc_channel(address: str, access: ServerAccess = PLAIN) -> Any:
     """A grpc.Channel to the server at `address` with the same limits and the headers of `access`."""
     import grpc
 

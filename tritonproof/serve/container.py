@@ -75,7 +75,7 @@ def docker_command(
     ]
 
 
-class Engine(msgspec.Struct):
+class ContainerEngine(msgspec.Struct):
     """What a container engine says about itself to `docker info`."""
 
     runtimes: dict[str, Any] | None = msgspec.field(default=None, name="Runtimes")
@@ -143,15 +143,15 @@ def container_process(name: str) -> int | None:
     return int(pid) if is_here else None
 
 
-def check_docker() -> Engine:
+def check_docker() -> ContainerEngine:
     """The container engine's description of itself. Raises SetupError with the engine's reason."""
     ended = _docker("info", "--format", "{{json .}}")
     if ended.status:
         lines = ended.error_text.strip().splitlines() or [f"docker info ended with status {ended.status}"]
         raise _no_engine(lines[-1])
     with contextlib.suppress(msgspec.MsgspecError):
-        return msgspec.json.decode(ended.output, type=Engine)
-    return Engine()
+        return msgspec.json.decode(ended.output, type=ContainerEngine)
+    return ContainerEngine()
 
 
 def _docker(*words: str) -> ProgramResult:

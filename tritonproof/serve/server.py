@@ -86,7 +86,7 @@ class Server:
 
     def name_of(self, case: Case) -> str:
         """The name of a case's model there; a user's model keeps its own."""
-        return case.model.name if case.model.as_is else f"{case}{self.suffix}"
+        return case.model.name if case.model.from_repository else f"{case}{self.suffix}"
 
     def load(self, built: BuiltModel, deployment: Deployment, scenario: Scenario) -> str:
         """Load a model under its case's name, in place of any of that name; returns the backend that serves
@@ -115,7 +115,7 @@ class Server:
                     raise self._refusal(str(case), error, built.taken_from or built.folder) from error
         raise NotAvailableError(f"{self.label} {self.version} has no {case.format.backend} backend")
 
-    def load_as_is(self, folder: Path, config: "ModelConfig | None" = None) -> None:
+    def load_from_repository(self, folder: Path, config: "ModelConfig | None" = None) -> None:
         """Load the model in `folder` of the server's repository with its own settings, or as `config` says.
         Raises NotAvailableError if the server lacks its own backend, else what `load` raises."""
         name = folder.name if config is None else str(config.name)

@@ -10,8 +10,8 @@ from typing import Literal
 from tritonproof.base.errors import InputError
 from tritonproof.host import machine
 from tritonproof.host.machine import version_of
-from tritonproof.safe_io.files import shown
-from tritonproof.serve.connection import PLAIN, Access
+from tritonproof.safe_io.files import escaped
+from tritonproof.serve.connection import PLAIN, ServerAccess
 
 REPOSITORY = "nvcr.io/nvidia/tritonserver"
 
@@ -169,7 +169,7 @@ class ServerSpec:
     kind: ServerKind
     location: str = ""
     """A local program, a container's image (empty for the default), or HOST:PORT of a remote server."""
-    access: Access = PLAIN
+    access: ServerAccess = PLAIN
 
     @property
     def is_remote(self) -> bool:
@@ -202,17 +202,17 @@ def parse_server(text: str | None, option: str = "--triton") -> ServerSpec:
         program = detail or "tritonserver"
         if shutil.which(program) is None:
             fix = "give its path, such as /opt/tritonserver/bin/tritonserver"
-            raise InputError(f"there is no program {shown(program)!r}", where=shown(where), fix=fix)
+            raise InputError(f"there is no program {escaped(program)!r}", where=escaped(where), fix=fix)
         return ServerSpec("local", program)
     if kind == "docker" and (_IMAGE.fullmatch(detail) or not colon):
         return ServerSpec("docker", detail)
     scheme, _, rest = text.rpartition("://")
     match = _ADDRESS.fullmatch(rest)
     if match and 0 < int(match[1]) < 65536 and scheme in ("", "grpc", "grpcs") and kind != "embedded":
-        return ServerSpec("remote", rest, Access(tls=scheme == "grpcs"))
+        return ServerSpec("remote", rest, ServerAccess(tls=scheme == "grpcs"))
     address = "HOST:PORT, or with TLS grpcs://HOST:PORT, of its gRPC endpoint (port 8001 by default)"
     fix = f"use embedded, local[:PATH], docker[:IMAGE], or for a server that runs {address}"
-    raise InputError(f"unknown server {shown(text)!r}", where=option, fix=fix)
+    raise InputError(f"unknown server {escaped(text)!r}", where=option, fix=fix)
 
 
 def image_of(spec: ServerSpec) -> str:

@@ -82,7 +82,7 @@ def perf_analyzer() -> Path:
     program = own if own.is_file() else shutil.which("perf_analyzer")
     if program is None:
         installs = f"{commands.install('load')}, {WITH_PYTHON}"
-        fix = f"{installs}; or put one on PATH; or leave the load tests out: -m 'not load'"
+        fix = f"{installs}; or put one on PATH; or leave the load tests out: -m 'not speed'"
         raise SetupError("the load tests need perf_analyzer", where=own.parent, fix=fix)
     return Path(program)
 

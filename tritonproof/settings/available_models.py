@@ -11,9 +11,9 @@ from tritonproof.base.errors import InputError
 from tritonproof.cases import cases_of
 from tritonproof.host.targets import EVERY_TARGET
 from tritonproof.models import NAME, NAMES_IN_WORDS, all_models, joined
-from tritonproof.safe_io.files import shown
-from tritonproof.serve.as_is import list_models
+from tritonproof.safe_io.files import escaped
 from tritonproof.serve.launch import connect
+from tritonproof.serve.repository_model import list_models
 from tritonproof.settings.settings import Settings
 from tritonproof.spec import Case, Model, Samples
 from tritonproof.user_models import model_from_config
@@ -57,17 +57,17 @@ def models_of(settings: Settings) -> Iterator[AvailableModels]:
 
 def _with_networks(settings: Settings, models: tuple[Model, ...]) -> AvailableModels:
     """The models of the suite and of --models, with those of --onnx."""
-    for name, network in settings.networks.items():
-        where = f"--onnx {shown(name)}={network.file}"
+    for name, network in settings.onnx_options.items():
+        where = f"--onnx {escaped(name)}={network.file}"
         if not NAME.fullmatch(name):
             fix = f"name it with {NAMES_IN_WORDS}"
-            raise InputError(f"{shown(name)} cannot be a model's name", where=where, fix=fix)
+            raise InputError(f"{escaped(name)} cannot be a model's name", where=where, fix=fix)
         models = joined(models, [model_of(name, network)], where)
     names = {model.name for model in models}
     for option, named in (("--checkpoint", settings.checkpoint), ("--dataset", settings.dataset)):
         for name in sorted(named.keys() - names):
             fix = f"use one of {', '.join(sorted(names))}"
-            raise InputError(f"unknown model {shown(name)!r}", where=f"{option} {shown(name)}=", fix=fix)
+            raise InputError(f"unknown model {escaped(name)!r}", where=f"{option} {escaped(name)}=", fix=fix)
     return AvailableModels(models, frozenset(names - {model.name for model in all_models()}))
 
 

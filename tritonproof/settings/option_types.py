@@ -20,7 +20,7 @@ from tritonproof.base.errors import InputError
 from tritonproof.fleet.groups import Shard
 from tritonproof.host.machine import TF32_OFF, TF32_OVERRIDE
 from tritonproof.host.targets import EVERY_TARGET
-from tritonproof.safe_io.files import existing, path_of, shown
+from tritonproof.safe_io.files import escaped, existing, path_of
 from tritonproof.spec import Target
 from tritonproof.user_models.model_repository import check_name
 
@@ -105,7 +105,7 @@ def add_options(parser: Any, of: type) -> None:
 
 
 def _refused(flag: str, text: str, problem: str, fix: str) -> InputError:
-    return InputError(problem, where=f"{flag} {shown(text)}", fix=fix)
+    return InputError(problem, where=f"{flag} {escaped(text)}", fix=fix)
 
 
 def _reader(convert: Callable[[str], Any], expected: str, example: str) -> Read:
@@ -200,7 +200,7 @@ def file(check: Callable[[Path], object]) -> Read:
 
 
 @dataclasses.dataclass(frozen=True)
-class Remote:
+class RemoteModels:
     """The models that are loaded on a server which somebody else runs."""
 
     names: tuple[str, ...] = ()
@@ -210,15 +210,15 @@ class Remote:
         return f"remote:{','.join(self.names)}" if self.names else "remote"
 
 
-def repository(flag: str, text: str) -> Path | Remote:
+def repository(flag: str, text: str) -> Path | RemoteModels:
     """A folder of models, or `remote[:NAME,...]` for models loaded on a server that somebody else runs."""
     word, colon, names = text.partition(":")
     if word != "remote":
         return path_of(flag, text)
     model_names = tuple(dict.fromkeys(map(str.strip, names.split(",")))) if colon else ()
     for name in model_names:
-        check_name(name, f"{flag} {shown(text)}")
-    return Remote(model_names)
+        check_name(name, f"{flag} {escaped(text)}")
+    return RemoteModels(model_names)
 
 
 def targets(flag: str, texts: Sequence[str]) -> tuple[Target, ...]:
@@ -248,8 +248,10 @@ class PerModel(Generic[Value]):
         for name in self.values:
             if not models or name not in ("", *models):
                 given = ", ".join(models) or "none: give --onnx NAME=FILE or --repository DIR"
-                what = f"there is no model {shown(name)}" if name else "there is no model for this option"
-                raise InputError(what, where=f"{self.flag} {shown(name)}", fix=f"name one of these: {given}")
+                what = f"there is no model {escaped(name)}" if name else "there is no model for this option"
+                raise InputError(
+                    what, where=f"{self.flag} {escaped(name)}", fix=f"name one of these: {given}"
+                )
         for_all = dict.fromkeys(models, self.values[""]) if "" in self.values else {}
         return for_all | {name: value for name, value in self.values.items() if name}
 
@@ -265,8 +267,8 @@ def _by_name(flag: str, texts: Sequence[str], read: Read, *, may_be_for_all: boo
         elif not (name and equals):
             raise _refused(flag, text, "not a name and a path", f"write {flag} NAME=PATH")
         if name in values:
-            raise _refused(flag, text, f"a second value for {shown(name) or 'all models'}", "name others")
-        values[name] = read(f"{flag} {shown(name)}".rstrip(), value)
+            raise _refused(flag, text, f"a second value for {escaped(name) or 'all models'}", "name others")
+        values[name] = read(f"{flag} {escaped(name)}".rstrip(), value)
     return values
 
 
@@ -304,7 +306,7 @@ def deployment(flag: str, text: str) -> Mapping[str, Any]:
         key, _, value = part.strip().partition("=")
         if key not in _Changes.__annotations__ or key in texts:
             fix = f"use KEY=VALUE of {', '.join(_Changes.__annotations__)}, each once"
-            raise _refused(flag, text, f"unknown or repeated setting {shown(key)!r}", fix)
+            raise _refused(flag, text, f"unknown or repeated setting {escaped(key)!r}", fix)
         texts[key] = value.split("+") if key == "preferred_batch_sizes" else value
     try:
         return msgspec.convert(texts, _Changes, strict=False)

@@ -19,12 +19,12 @@ from tritonproof.measure.estimates import CERTIFIABLE
 from tritonproof.measure.job import SharedMemory
 from tritonproof.measure.stopping import MeasuringPlan
 from tritonproof.record.schema import Arrivals
-from tritonproof.safe_io.files import existing, folder_of, path_of, shown
+from tritonproof.safe_io.files import escaped, existing, folder_of, path_of
 from tritonproof.search.candidates import Goal
 from tritonproof.serve.connection import check_certificates, headers_in
 from tritonproof.serve.server_spec import ServerSpec, parse_server, with_access
 from tritonproof.settings import option_types as readers
-from tritonproof.settings.option_types import Option, PerModel, Remote, flag, option, options
+from tritonproof.settings.option_types import Option, PerModel, RemoteModels, flag, option, options
 from tritonproof.spec import Target
 from tritonproof.thresholds import Thresholds
 from tritonproof.user_models.labels import LabelOptions
@@ -102,7 +102,7 @@ class Settings:
     public authorities."""
     triton_headers: Path | None = option("deployment", "FILE", readers.file(headers_in))
     """A file with the headers of requests to --triton HOST:PORT, one a line: Authorization: Bearer TOKEN."""
-    repository: Path | Remote | None = option("deployment", "DIR", readers.repository)
+    repository: Path | RemoteModels | None = option("deployment", "DIR", readers.repository)
     """Prove the models of a Triton model repository as they are, in place of the suite's own. Nothing is
     converted, and nothing written into DIR. With --triton HOST:PORT, DIR is the word remote for the models
     that are loaded there, or remote:NAME,... for these alone. See docs/model-repository.md."""
@@ -291,7 +291,7 @@ class Settings:
         return self.allow_slowdown / 100
 
     @property
-    def networks(self) -> dict[str, OnnxOptions]:
+    def onnx_options(self) -> dict[str, OnnxOptions]:
         """The options of each ONNX file, by its model's name; raises InputError."""
         if self.repository is not None:
             return {}  # these options are for its models then
@@ -313,7 +313,7 @@ class Settings:
         ):
             for name in sorted(values.of(models).keys() - needed.of(models).keys()):
                 what = f"{values.flag} for model {name} also needs {needed.flag}"
-                where = f"{values.flag} {shown(str(values.of(models)[name]))}"
+                where = f"{values.flag} {escaped(str(values.of(models)[name]))}"
                 fix = f"add {needed.flag}, as in --samples DIR --labels FILE --metric top-1 --floor 0.75"
                 raise InputError(what, where=where, fix=fix)
         return {name: LabelOptions(file, metrics[name], floors.get(name)) for name, file in labels.items()}
@@ -347,7 +347,7 @@ def _check_together(settings: Settings) -> None:
     given, triton, against = settings.given, f"--triton {settings.triton}", settings.against
     is_remote, has_repository = settings.triton.is_remote, settings.repository is not None
     memory, other = settings.shared_memory, settings.against_triton
-    if has_repository and is_remote != isinstance(settings.repository, Remote):
+    if has_repository and is_remote != isinstance(settings.repository, RemoteModels):
         what = "a folder needs a server that the run starts, and a server at HOST:PORT has its own models"
         fix = "use --repository remote with --triton HOST:PORT, a folder with any other server"
         raise InputError(what, where=f"--repository {settings.repository} {triton}", fix=fix)

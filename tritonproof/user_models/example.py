@@ -54,7 +54,7 @@ def samples(split: Split, _dataset: Path | None, _checkpoint: Path | None) -> Sa
     return Samples(ids, lambda indices: {INPUT: rows[list(indices)]}, labels)
 
 
-def load(checkpoint: Path | None) -> FrameworkModel:
+def load_weights(checkpoint: Path | None) -> FrameworkModel:
     """The weights of `--checkpoint NAME=FILE`, or those of the recipe below, which takes a second."""
     if checkpoint is not None:
         return pytorch.from_checkpoint(network(), checkpoint)
@@ -88,7 +88,7 @@ MODELS = (
         name="biopsy",
         inputs=(Tensor(INPUT, "FP32", (30,)),),
         outputs=(Tensor(OUTPUT, "FP32", (2,)),),
-        load=load,
+        load_weights=load_weights,
         infer=pytorch.runner(OUTPUT),
         samples=samples,
         decide=decide,

@@ -48,7 +48,7 @@ def as_model(found: RepositoryModel) -> Model:
         name=found.name,
         inputs=(),
         outputs=(),
-        load=lambda _checkpoint: FrameworkModel(None, "as it is in the repository", "", trained=True),
+        load_weights=lambda _checkpoint: FrameworkModel(None, "as it is in the repository", "", trained=True),
         infer=lambda _network, inputs: inputs,
         samples=_no_samples,
         decide=_unknown,

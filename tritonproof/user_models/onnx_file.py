@@ -143,7 +143,7 @@ def _model_of(name: str, given: OnnxOptions, path: Path, interface: Interface, b
         name=name,
         inputs=inputs,
         outputs=outputs,
-        load=functools.partial(_load, path, given.samples, batched),
+        load_weights=functools.partial(_load_weights, path, given.samples, batched),
         infer=onnx_files.run,
         samples=functools.partial(_samples, name, evaluation, calibration),
         decide=lambda kept: kept[_DECISIONS],
@@ -192,7 +192,7 @@ def _graph_in(place: Path) -> Path:
     return graphs[0]
 
 
-def _load(path: Path, samples: Path | None, batched: bool, checkpoint: Path | None) -> FrameworkModel:
+def _load_weights(path: Path, samples: Path | None, batched: bool, checkpoint: Path | None) -> FrameworkModel:
     """The network. Its digest includes the sample files, since some of them calibrate INT8."""
     if checkpoint is not None:
         what = "the weights of a network that --onnx gives are in its file"

@@ -11,7 +11,7 @@ from tritonproof.base.disk import strict_walk
 from tritonproof.base.errors import InputError
 from tritonproof.base.sanitize import is_printable
 from tritonproof.safe_io.arrays import check_row
-from tritonproof.safe_io.files import readable, shown
+from tritonproof.safe_io.files import escaped, readable
 from tritonproof.spec import Arrays, Samples, Tensor, fits
 from tritonproof.user_models.media_files import FILE, SUFFIXES, read_pictures, read_settings, read_texts
 from tritonproof.user_models.value_files import UserSample, read_numpy_files, read_request_files, shape_text
@@ -130,9 +130,9 @@ def _check(samples: Sequence[UserSample], inputs: Sequence[Tensor]) -> None:
         places[sample.id] = sample.where
         if not is_printable(sample.id):
             what = (
-                f"the sample's name has control characters, or bytes that are not UTF-8: {shown(sample.id)}"
+                f"the sample's name has control characters, or bytes that are not UTF-8: {escaped(sample.id)}"
             )
-            raise InputError(what, where=shown(sample.where), fix="rename the file, which names the sample")
+            raise InputError(what, where=escaped(sample.where), fix="rename the file, which names the sample")
         for tensor in inputs:
             _check_shape(sample, tensor)
 

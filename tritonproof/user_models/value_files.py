@@ -15,7 +15,7 @@ import numpy as np
 
 from tritonproof.base.errors import InputError
 from tritonproof.safe_io import arrays
-from tritonproof.safe_io.files import MAX_REQUEST_BYTES, check_count, json_in, readable, shown
+from tritonproof.safe_io.files import MAX_REQUEST_BYTES, check_count, escaped, json_in, readable
 from tritonproof.spec import ANY, Tensor, fits
 
 
@@ -40,7 +40,9 @@ def in_memory(sample_id: str, where: str, row: Mapping[str, np.ndarray]) -> User
 
 def shape_text(shape: Sequence[int]) -> str:
     """A shape as errors show it: 3 x any x 224."""
-    return shown(" x ".join("any" if length == ANY else str(length) for length in shape)) or "a single value"
+    return (
+        escaped(" x ".join("any" if length == ANY else str(length) for length in shape)) or "a single value"
+    )
 
 
 def read_numpy_files(folder: Path, files: Sequence[Path], inputs: Sequence[Tensor]) -> list[UserSample]:
@@ -163,7 +165,7 @@ def _in_requests(path: Path, folder: Path, inputs: Sequence[Tensor]) -> Iterator
         row = {
             tensor.name: _values(request[tensor.name], tensor, f"{where}.{tensor.name}") for tensor in given
         }
-        unknown = [shown(name) for name in request if name not in row]
+        unknown = [escaped(name) for name in request if name not in row]
         if unknown and len(row) < len(inputs):
             what = f"a request has {', '.join(unknown[:5])}, which is no input of the model"
             raise InputError(what, where=where, fix=_FIX)

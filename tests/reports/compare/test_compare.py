@@ -10,7 +10,7 @@ from msgspec import structs
 from scipy import stats
 
 from tests import examples as sample
-from tritonproof.record import files, per_sample, schema
+from tritonproof.record import files, sample_files, schema
 from tritonproof.record.schema import CaseKey, PointResult, Record, Serving
 from tritonproof.reports.__main__ import main
 from tritonproof.reports.compare import CaseChange, compare, pair_scores, sign_flips, sources
@@ -35,9 +35,9 @@ def with_machine(one: Record, **changes: Any) -> Record:
 def store_samples(
     folder: Path, one: Record, served: Sequence[float], ids: Sequence[str] = IDS, **changes: Any
 ) -> None:
-    scores = {"top-1": dict.fromkeys(per_sample.STAGES, tuple(served))}
-    sample_scores = per_sample.SampleScores(one.case, one.build.digest, tuple(ids), scores, ())
-    per_sample.write(structs.replace(sample_scores, **changes), per_sample.path_of(one.case, folder))
+    scores = {"top-1": dict.fromkeys(sample_files.STAGES, tuple(served))}
+    sample_scores = sample_files.SampleScores(one.case, one.build.digest, tuple(ids), scores, ())
+    sample_files.write(structs.replace(sample_scores, **changes), sample_files.path_of(one.case, folder))
 
 
 @pytest.fixture
@@ -252,7 +252,7 @@ def test_damaged_samples_are_named(folders: tuple[Path, Path], refused: Callable
     for folder in folders:
         sample.store(folder, sample.record())
         store_samples(folder, sample.record(), [1.0] * 500)
-    damaged = per_sample.path_of(sample.record().case, folders[1])
+    damaged = sample_files.path_of(sample.record().case, folders[1])
     damaged.write_text(damaged.read_text()[:100])
     assert refused("compare", *folders).startswith(f"error: {damaged}: ")
 

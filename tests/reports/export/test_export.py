@@ -19,7 +19,7 @@ def test_figures_are_named_by_the_fields_that_lead_to_them() -> None:
         result=examples.complete().points[0], accuracy=examples.accuracy(examples.score(), ERROR)
     )
     wanted = {
-        "search_budget_ms": 10.0,
+        "search_latency_budget_ms": 10.0,
         "search_deployment_preferred_batch_sizes": "64 128",
         "search_result_passes": 3,
         "search_result_marks": "damaged-passes",

@@ -8,13 +8,13 @@ from msgspec import structs
 from tests import examples
 from tests.conftest import Reports
 from tests.reports.page.pages import page_of, unmeasured, words
-from tritonproof.record import files, per_sample
-from tritonproof.record.per_sample import Part, Sample, SampleScores
+from tritonproof.record import files, sample_files
+from tritonproof.record.sample_files import Sample, SamplePart, SampleScores
 from tritonproof.record.schema import Record
 from tritonproof.run import record_file
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg=="
-PARTS = (Part("image", "Image", PIXEL), Part("text", "Label", "class 3"))
+PARTS = (SamplePart("image", "Image", PIXEL), SamplePart("text", "Label", "class 3"))
 
 
 def with_samples(record: Record, results: Path) -> None:
@@ -26,7 +26,7 @@ def with_samples(record: Record, results: Path) -> None:
     ids = tuple(f"digit-{i:04d}" for i in range(count))
     worst = Sample("digit-0000", "lost", PARTS)
     sample_scores = SampleScores(record.case, record.build.digest, ids, scores, (worst,))
-    per_sample.write(sample_scores, per_sample.path_of(record.case, results))
+    sample_files.write(sample_scores, sample_files.path_of(record.case, results))
 
 
 def test_worst_samples_are_shown_only_for_the_same_build(tmp_path: Path) -> None:

@@ -14,8 +14,8 @@ from tests import examples
 from tests.conftest import Reports
 from tests.reports.page.pages import page_of, unmeasured, words
 from tests.reports.text.test_speed import AS_FAST, FAST, ONNX, SLOW
-from tritonproof.record import files, per_sample
-from tritonproof.record.per_sample import Part, Sample, SampleScores
+from tritonproof.record import files, sample_files
+from tritonproof.record.sample_files import Sample, SamplePart, SampleScores
 from tritonproof.record.schema import CaseKey, Mark, Record, case_id
 from tritonproof.reports.page import fastest
 from tritonproof.run import record_file
@@ -46,9 +46,9 @@ def test_text_from_files_is_escaped(tmp_path: Path) -> None:
         accuracy=examples.accuracy(examples.score(metric=EVIL), samples=2),
         points=(result,),
     )
-    sample = Sample(EVIL, EVIL, (Part("text", EVIL, EVIL), Part("image", EVIL, f'"{EVIL}')))
+    sample = Sample(EVIL, EVIL, (SamplePart("text", EVIL, EVIL), SamplePart("image", EVIL, f'"{EVIL}')))
     sample_scores = SampleScores(record.case, record.build.digest, (EVIL, "b"), {}, (sample,))
-    per_sample.write(sample_scores, per_sample.path_of(record.case, tmp_path))
+    sample_files.write(sample_scores, sample_files.path_of(record.case, tmp_path))
     record_file.write_beside(
         files.path_of(record.case, tmp_path).with_suffix(files.CONFIG_SUFFIX), EVIL.encode()
     )

@@ -17,7 +17,7 @@ CURVE = "throughput-latency"
 
 def searched(**changes: object) -> Record:
     """A swept case with a search that found a point within its budget."""
-    fields = {"budget_ms": 25.0, "percentile": "p95", "accuracy": examples.accuracy()}
+    fields = {"latency_budget_ms": 25.0, "percentile": "p95", "accuracy": examples.accuracy()}
     result = examples.measured("online", 48, 2750.0)
     return examples.swept(search=examples.search(result=result, **(fields | changes)))
 

@@ -25,8 +25,8 @@ OPEN: dict[str, Any] = FAST | {"verdict": "inconclusive"}
 
 def beside(wrong: str = "", *compared: dict[str, Any]) -> Record:
     """A model measured against another, with a load point for each comparison."""
-    build = Build("0", "as it is", 0.0, 1.0, "As it is", "python", inputs={}, as_is=True)
-    right = VerifiedAnswers(9, 0, 9, 0.1, held_to="alone")
+    build = Build("0", "as it is", 0.0, 1.0, "As it is", "python", inputs={}, from_repository=True)
+    right = VerifiedAnswers(9, 0, 9, 0.1, expected_from="alone")
     points = [
         examples.measured("offline", batch, 100.0, comparison=examples.comparison(**changes), answers=right)
         for batch, changes in enumerate(compared, 1)
@@ -37,14 +37,14 @@ def beside(wrong: str = "", *compared: dict[str, Any]) -> Record:
         accuracy=None,
         gates=(examples.gate("baseline", wrong),),
         points=tuple(points),
-        against=BaselineComparison("/srv/models", SIDE, SIDE),
+        baseline=BaselineComparison("/srv/models", SIDE, SIDE),
     )
 
 
 def costing(warnings: tuple[str, ...] = (), there: ServedSide = SIDE, **here: Any) -> Record:
     """A model as fast as the other, with these costs."""
     other = BaselineComparison("/srv/models", structs.replace(SIDE, **here), there, warnings)
-    return structs.replace(beside("", FAST), against=other)
+    return structs.replace(beside("", FAST), baseline=other)
 
 
 def using(mib: float, there_mib: float) -> Record:

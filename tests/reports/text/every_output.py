@@ -39,7 +39,7 @@ def planted(**changes: object) -> Record:
             latency_ms=latencies,
             components_ms={},
             comparison=compared,
-            budget=LatencyBudget("p99", 1.0, "agreed", "failed"),
+            latency_budget=LatencyBudget("p99", 1.0, "agreed", "failed"),
             certified={"p99": CertifiedPercentile(MS, MS, 1500, 0)},
         )
         for scenario, size in (("offline", 1), ("offline", 8), ("online", 16), ("online", 32))

@@ -43,7 +43,9 @@ def test_point_fails_for_each_shown_regression() -> None:
 
     def failures(compared: SpeedComparison | None, verdict: str | None) -> list[str]:
         limit = None if verdict is None else budget(verdict)
-        return speed_failures(examples.measured("online", 16, 1000.0, comparison=compared, budget=limit))
+        return speed_failures(
+            examples.measured("online", 16, 1000.0, comparison=compared, latency_budget=limit)
+        )
 
     assert failures(None, None) == failures(fast, "passed") == failures(unknown, "inconclusive") == []
     assert failures(slower, "passed") == failures(slower, None) == [comparison_text(slower)]

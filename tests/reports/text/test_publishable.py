@@ -206,14 +206,14 @@ def test_missing_or_damaged_record_is_named_in_summary(
     assert str(path) in run_summary.job_summary(Outcomes(passed=1, unreadable=wrong), [])
 
 
-ALONE = VerifiedAnswers(300, 0, 300, 0.5, held_to="alone")
+ALONE = VerifiedAnswers(300, 0, 300, 0.5, expected_from="alone")
 
 
-def as_is(answers: VerifiedAnswers | None = ALONE, **changes: Any) -> Record:
+def of_repository(answers: VerifiedAnswers | None = ALONE, **changes: Any) -> Record:
     """A record of a model served as it is, with one load point."""
     result = examples.measured("online", 16, 900.0, answers=answers)
     plain = examples.record(points=(result,), conversion=None, accuracy=None)
-    build = structs.replace(plain.build, as_is=True, requests_note="made up from the configuration")
+    build = structs.replace(plain.build, from_repository=True, requests_note="made up from the configuration")
     case = structs.replace(plain.case, format="asis", precision="", accelerator=None)
     return structs.replace(plain, build=build, case=case, **changes)
 
@@ -231,7 +231,7 @@ FIRST = WrongAnswer("sample-3", "OUT[0]", "6", "7")
     ids=["as alone", "wrong under load", "not compared"],
 )
 def test_speed_needs_load_answers_equal_to_lone_answers(answers: VerifiedAnswers | None, why: str) -> None:
-    record = publishable(as_is(answers))
+    record = publishable(of_repository(answers))
 
     assert (record.no_speed == "") == (why == "")
     assert why in record.no_speed
@@ -242,7 +242,7 @@ def test_speed_needs_load_answers_equal_to_lone_answers(answers: VerifiedAnswers
 @pytest.mark.parametrize("difference", ["", "request 2 got 3 answers, and 2 when it was asked again"])
 def test_differing_conversation_is_a_failure(difference: str) -> None:
     conversation = Conversation("decoupled", 4, 12, difference, not difference)
-    record = publishable(structs.replace(as_is(conversation=conversation), points=()))
+    record = publishable(structs.replace(of_repository(conversation=conversation), points=()))
 
     assert difference in as_markdown(case_section(record))
     assert "12 answers" in as_markdown(accuracy_blocks(record))

@@ -18,7 +18,7 @@ from tritonproof.frameworks import pytorch
 from tritonproof.models import _shared
 from tritonproof.models.bert import network
 from tritonproof.models.bert.network import FULL_SIZES, MICRO_SIZES, checkpoint_files
-from tritonproof.record.per_sample import Part
+from tritonproof.record.sample_files import SamplePart
 from tritonproof.record.schema import Deployment, Limit
 from tritonproof.safe_io.files import is_folder
 from tritonproof.spec import Arrays, Metric, Model, Samples, ServingProfile, Split, Tensor, Tolerance
@@ -87,7 +87,7 @@ def _score(
 _F1, _EXACT = (functools.partial(_score, measure) for measure in (squad_v1.f1, squad_v1.exact))
 
 
-def _show(samples: Samples, item: int, framework: Arrays, served: Arrays) -> list[Part]:
+def _show(samples: Samples, item: int, framework: Arrays, served: Arrays) -> list[SamplePart]:
     """The question, its accepted answers, both stages' answers, and the paragraph; nothing without labels."""
     question_windows = samples.labels
     if not isinstance(question_windows, QuestionWindows):
@@ -106,7 +106,7 @@ def _show(samples: Samples, item: int, framework: Arrays, served: Arrays) -> lis
         "Served": served_answer,
         "Paragraph": " ".join(question.words),
     }
-    return [Part("text", title, text) for title, text in texts.items()]
+    return [SamplePart("text", title, text) for title, text in texts.items()]
 
 
 # --- the two sizes -----------------------------------------------------------------------------------------
@@ -129,7 +129,7 @@ _FULL_SIZE = Model(
     name="bert-dist4l",
     inputs=_tensors(INPUTS, "INT32", FULL_SIZES.sequence),
     outputs=_tensors(OUTPUTS, "FP32", FULL_SIZES.sequence),
-    load=network.load_full,
+    load_weights=network.load_full,
     infer=pytorch.runner(*OUTPUTS),
     samples=squad,
     keep=lambda outputs: squad_v1.best_positions(*(outputs[name] for name in OUTPUTS)),

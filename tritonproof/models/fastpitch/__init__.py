@@ -29,7 +29,7 @@ from tritonproof.models.fastpitch.network import (
     read_micro,
     train_micro,
 )
-from tritonproof.record.per_sample import Part
+from tritonproof.record.sample_files import SamplePart
 from tritonproof.record.schema import Deployment, Limit
 from tritonproof.spec import Arrays, Metric, Model, Samples, ServingProfile, Split, Tensor
 
@@ -189,7 +189,7 @@ def _outputs(frames: int, symbols: int) -> tuple[Tensor, ...]:
     )
 
 
-def _show(samples: Samples, item: int, framework: Arrays, served: Arrays) -> list[Part]:
+def _show(samples: Samples, item: int, framework: Arrays, served: Arrays) -> list[SamplePart]:
     """The text, the reference's mel or else the framework's, and the served one, in one range of colours."""
     from matplotlib import colormaps
 
@@ -203,7 +203,7 @@ def _show(samples: Samples, item: int, framework: Arrays, served: Arrays) -> lis
     low = min(mel.min(initial=0) for mel in shown.values())
     high = max(mel.max(initial=-99) for mel in shown.values())
     longest = max(mel.shape[1] for mel in shown.values())
-    parts = [Part("text", "Text", "".join(symbols.SYMBOLS[number] for number in spoken))]
+    parts = [SamplePart("text", "Text", "".join(symbols.SYMBOLS[number] for number in spoken))]
     for name, mel in shown.items():
         padded = np.full((len(mel), longest, 3), 128.0)
         share = (mel[::-1] - low) / max(high - low, 1e-6)
@@ -216,7 +216,7 @@ _FULL_SIZE = Model(
     name="fastpitch",
     inputs=(Tensor(SYMBOLS, "INT64", (FULL.symbols,)), Tensor(SYMBOL_COUNT, "INT64", (1,))),
     outputs=_outputs(FULL.frames, FULL.symbols),
-    load=load_full,
+    load_weights=load_full,
     infer=pytorch.runner(MEL, FRAME_COUNT, DURATIONS, PITCH),
     samples=speech,
     keep=keep,

@@ -32,7 +32,7 @@ class Record(Struct, frozen=True):
     conversation: Conversation | None = None
     warm_up: Annotated[WarmUp | None, SPEED] = None
     soak: Soak | None = None
-    against: BaselineComparison | None = None
+    baseline: BaselineComparison | None = None
     failures: tuple[StepFailure, ...] = ()
     """Tests that failed before they had a result; a run that gets through the test removes its entry."""
     price_per_hour: Number | None = None

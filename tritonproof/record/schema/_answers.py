@@ -25,7 +25,7 @@ GATES = {
     "declared": "answers have the outputs, types and shapes that are declared, and finite numbers",
     "largest-batch": "batches of the declared sizes are answered, and one more row is refused",
     "recorded": "answers are the recorded ones",
-    "reloaded": "a request gets the same answer after a reload",
+    "reload": "a request gets the same answer after a reload",
     "baseline": "answers are those of the other repository, or of the other Triton",
 }
 """The gates that need no ground truth, by GateResult.gate, and their demands."""
@@ -194,7 +194,7 @@ class GateResult(Struct, frozen=True):
 
 
 class WrongAnswer(Struct, frozen=True):
-    """An answer that differs from the one that it is held to: see `VerifiedAnswers.held_to`."""
+    """An answer that differs from the one that it is held to: see `VerifiedAnswers.expected_from`."""
 
     sample: Text
     output: Text
@@ -204,7 +204,7 @@ class WrongAnswer(Struct, frozen=True):
     given: Text
 
 
-HeldTo = Literal["in process", "alone"]
+ExpectedFrom = Literal["in process", "alone"]
 """in process: compared with the converted model's answers; alone: with the server's to single requests."""
 
 
@@ -218,7 +218,7 @@ class VerifiedAnswers(Struct, frozen=True):
     duration_s: Annotated[Number, SPEED]
     """Seconds between the passes, which count in no throughput."""
     first_wrong: WrongAnswer | None = None
-    held_to: HeldTo = "in process"
+    expected_from: ExpectedFrom = "in process"
     left_out: Count = 0
 
 

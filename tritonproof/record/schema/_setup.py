@@ -186,7 +186,7 @@ class Build(Struct, frozen=True):
     """The library that computes, as a reader knows it: `PyTorch`."""
     inputs: ByName[tuple[Axis, ...]]
     """The model's inputs and their shapes without the batch dimension."""
-    as_is: bool = False
+    from_repository: bool = False
     """Whether it is served as it is: nothing was converted, and answers are compared with its own alone."""
     requests_note: Text = msgspec.field(default="", name="requests")
     """The content of the requests, if that is not the model's data set."""
@@ -198,7 +198,7 @@ class Start(Struct, frozen=True):
     scenario: Scenario
     server_s: Number | None
     """Until the server was ready, without a model; None for a server that ran already."""
-    load_s: Number
+    loading_s: Number
     """Loading the model, with the server's own warm-up requests."""
     first_request_ms: Number
     origin: Origin | None = None

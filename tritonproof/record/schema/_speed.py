@@ -169,7 +169,7 @@ class SpeedComparison(Struct, frozen=True):
     """Estimated further measuring time until the interval is off the limit; None if it is."""
     p_value: Annotated[Share, SPEED]
     """The probability of a ratio this low for a build just as slow as allowed, over all looks here."""
-    points: Counted
+    compared_points: Counted
     """The load points that the run compared; any of them has `failed` by mistake in at most 1 of 100 runs."""
     p99_ratio: Annotated[Ratio | None, SPEED] = None
     """The p99 latency over the baseline's, of the same passes as the ratio."""
@@ -223,7 +223,7 @@ class PointResult(Struct, frozen=True):
     """The speed of a repeated sample over that of new ones at the fastest point; None for long requests."""
     composing: Annotated[tuple[ComposingModel, ...], SPEED] = ()
     origin: Origin | None = None
-    budget: Annotated[LatencyBudget | None, SPEED] = None
+    latency_budget: Annotated[LatencyBudget | None, SPEED] = None
 
     @property
     def point(self) -> LoadPoint:
@@ -260,7 +260,7 @@ class Efficiency(Struct, frozen=True):
     threads: Count
     """CPU threads of either side; the server's of all instances."""
     ratio: Ratio
-    pairs: Count
+    turns: Count
     flops_per_inference: Positive | None = None
     """Operations, two for a multiplication and an addition; None if the framework cannot count them."""
     peak_flops_per_s: Estimate | None = None
@@ -285,7 +285,7 @@ class Efficiency(Struct, frozen=True):
 class Search(Struct, frozen=True):
     """The highest throughput or request rate within a latency budget, and its configuration."""
 
-    budget_ms: Positive
+    latency_budget_ms: Positive
     percentile: Name
     deployment: Deployment
     result: PointResult

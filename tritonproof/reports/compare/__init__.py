@@ -11,9 +11,9 @@ from msgspec import structs
 
 from tritonproof import ratios
 from tritonproof.base.commands import EXIT_ACCURACY, EXIT_SPEED, UsageError, no_case
-from tritonproof.record import files, per_sample, schema
+from tritonproof.record import files, sample_files, schema
 from tritonproof.record.files import RecordError
-from tritonproof.record.per_sample import SampleScores
+from tritonproof.record.sample_files import SampleScores
 from tritonproof.record.schema import CONFIDENCE, PointResult, Record, Score, Verdict
 from tritonproof.reports.text.phrases import first_of, setting_text
 from tritonproof.reports.text.publishable import Publishable, name_of, publishable
@@ -26,7 +26,7 @@ class StoredRecord(NamedTuple):
     path: Path
 
 
-class Source(NamedTuple):
+class ComparedRecords(NamedTuple):
     """One of the two sides that are compared, A and B."""
 
     argument: Path
@@ -35,7 +35,7 @@ class Source(NamedTuple):
     """By case, sorted."""
 
 
-def sources(arguments: Sequence[Path], substring: str = "") -> list[Source]:
+def sources(arguments: Sequence[Path], substring: str = "") -> list[ComparedRecords]:
     """The records of each argument, for cases whose name contains `substring`. Raises RecordError if any is
     unreadable or an argument has none, UsageError if no case has such a name."""
     found = []
@@ -46,11 +46,11 @@ def sources(arguments: Sequence[Path], substring: str = "") -> list[Source]:
         chosen = {name: one for name, one in by_name.items() if substring in name}
         if not chosen:
             raise no_case(argument, substring, by_name)
-        found.append(Source(argument, chosen))
+        found.append(ComparedRecords(argument, chosen))
     return found
 
 
-class Setting(NamedTuple):
+class SettingChange(NamedTuple):
     """A setting that differs, such as `versions.torch`."""
 
     name: str
@@ -106,7 +106,7 @@ class CaseChange:
 
     before: StoredRecord
     after: StoredRecord
-    setup: Sequence[Setting]
+    setup: Sequence[SettingChange]
     scores: Sequence[ScoreChange]
     points: Sequence[PointChange]
     """The load points that both measured; empty if either may show no speed."""
@@ -118,8 +118,8 @@ class CaseChange:
 class Changes:
     """The comparison of two sources, with the names of cases that only one of them has."""
 
-    before: Source
-    after: Source
+    before: ComparedRecords
+    after: ComparedRecords
     cases: Sequence[CaseChange]
     only_before: Sequence[str]
     only_after: Sequence[str]
@@ -128,7 +128,7 @@ class Changes:
 # --- how they are found ------------------------------------------------------------------------------------
 
 
-def compare(before: Source, after: Source, allowed_slowdown: float = 0.0) -> Changes:
+def compare(before: ComparedRecords, after: ComparedRecords, allowed_slowdown: float = 0.0) -> Changes:
     """Compare every case that both have, or two single records of one model. A point counts as slower if it
     is shown to be slower by more than the fraction `allowed_slowdown`. Raises RecordError if there is nothing
     to compare, or a file of samples is damaged."""
@@ -167,11 +167,11 @@ def _case_change(before: StoredRecord, after: StoredRecord) -> CaseChange:
     )
 
 
-def differing(before: Record, after: Record) -> list[Setting]:
+def differing(before: Record, after: Record) -> list[SettingChange]:
     """The settings of machine, server, deployment and build that are not the same."""
     first, second = _setup(before), _setup(after)
     return [
-        Setting(name, first.get(name, "none"), second.get(name, "none"))
+        SettingChange(name, first.get(name, "none"), second.get(name, "none"))
         for name in dict.fromkeys([*first, *second])
         if first.get(name) != second.get(name)
     ]
@@ -241,7 +241,7 @@ def _score_changes(before: StoredRecord, after: StoredRecord) -> list[ScoreChang
         {score.metric: score for score in side.record.accuracy.scores} if side.record.accuracy else {}
         for side in sides
     )
-    samples = [per_sample.samples_of(side.record, side.path) for side in sides]
+    samples = [sample_files.samples_of(side.record, side.path) for side in sides]
     changes = []
     for metric in dict.fromkeys((*first, *second)):
         better = (first.get(metric) or second[metric]).better

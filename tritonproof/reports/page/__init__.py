@@ -14,9 +14,9 @@ from markupsafe import Markup
 
 from tritonproof.base import disk
 from tritonproof.base.sanitize import visible
-from tritonproof.record import files, per_sample
-from tritonproof.record.per_sample import Sample, SampleScores
+from tritonproof.record import files, sample_files
 from tritonproof.record.quantities import DURATION, SIZE
+from tritonproof.record.sample_files import Sample, SampleScores
 from tritonproof.record.schema import Accuracy
 from tritonproof.reports import plots
 from tritonproof.reports.published import match_published, published_legend, published_section
@@ -46,7 +46,7 @@ def status_of(record: Publishable) -> Status:
         return Status("bad", "not proven", record.no_speed)
     if main_score(record) is not None:
         return Status("good", "passed")
-    if record.build.as_is:
+    if record.build.from_repository:
         return Status("good", "same answers", "No labels say what the answers should be.")
     return Status("care", "accuracy not measured", f"{missing_score_reason(record)}. The conversion holds.")
 
@@ -68,7 +68,7 @@ def section_of(record: Publishable, results: Path) -> dict[str, Any]:
     """The template's variables for a case. Raises RecordError if its file of samples is damaged, OSError if
     a configuration cannot be read."""
     build, published = record.build, match_published(record)
-    samples = per_sample.samples_of(record, files.path_of(record.case, results))
+    samples = sample_files.samples_of(record, files.path_of(record.case, results))
     comparison: list[Block] = [published.missing]
     if published.rows:
         comparison = [*published_section(published), published_legend([published])]

@@ -67,7 +67,7 @@ _PRINTED = {
 
 
 @dataclass(frozen=True)
-class Names:
+class TableNames:
     """The names in the tables of one model and scenario, as printed and in their order."""
 
     parameters: tuple[str, ...]
@@ -78,7 +78,7 @@ class Names:
 
 
 @functools.cache
-def names_of(model: str, scenario: str) -> Names:
+def names_of(model: str, scenario: str) -> TableNames:
     """The published names for a model's tables. A micro model uses those of its full size, an unpublished
     model ResNet50's, and an unpublished scenario those of the model's other scenario."""
     path = FOLDER / "names" / f"{model.removesuffix('-micro')}.csv"
@@ -88,7 +88,7 @@ def names_of(model: str, scenario: str) -> Names:
         entries = list(csv.DictReader(file))
     chosen = [entry for entry in entries if entry["scenario"] == scenario] or entries
     parts = ("parameters", "configuration", "columns")
-    return Names(*(tuple(entry["name"] for entry in chosen if entry["part"] == part) for part in parts))
+    return TableNames(*(tuple(entry["name"] for entry in chosen if entry["part"] == part) for part in parts))
 
 
 def column_of(name: str) -> str:
@@ -103,7 +103,7 @@ _IMPLIED = {"ts-trace": "cuda", "ts-script": "cuda", "tf-trt": "trt"}
 
 
 @dataclass(frozen=True)
-class Match:
+class PublishedMatch:
     """A record and the published rows that it may be compared with."""
 
     record: Publishable
@@ -113,18 +113,18 @@ class Match:
     """A sentence on why there are no rows; empty if there are some."""
 
 
-def match_published(record: Publishable) -> Match:
+def match_published(record: Publishable) -> PublishedMatch:
     """A record with the published rows of its model, format, accelerator and precision. All published figures
     are of one whole GPU; a slice may have its GPU's target, so the driver's name for it counts too."""
     case, missing = record.case, ""
     if case.gpus > 1 or case.target == "mig" or re.search(r"\bMIG\b", record.machine.gpu or ""):
         missing = f"It was measured on {phrases.device_text(record)}; NVIDIA's figures are of one whole GPU."
-        return Match(record, (), missing)
+        return PublishedMatch(record, (), missing)
     served = served_as(structs.asdict(case))
     alike = [row for row in rows() if row["model"] == case.model and served_as(row) == served]
     if not alike:
         missing = f"NVIDIA published no figures of {case.model} as {' '.join(filter(None, served))}."
-    return Match(record, [row for row in alike if row["gpu"] == case.target] or alike, missing)
+    return PublishedMatch(record, [row for row in alike if row["gpu"] == case.target] or alike, missing)
 
 
 def served_as(case: Mapping[str, Any]) -> tuple[str | None, ...]:
@@ -137,17 +137,19 @@ def published_point(row: PublishedRow) -> LoadPoint:
     return LoadPoint(row["scenario"], row["batch"], row["concurrency"])
 
 
-class Pair(NamedTuple):
+class PublishedPair(NamedTuple):
     """A measured load point, and the published row of the same point."""
 
     result: PointResult
     row: PublishedRow
 
 
-def pairs(record: Publishable, rows: Sequence[PublishedRow]) -> list[Pair]:
+def pairs(record: Publishable, rows: Sequence[PublishedRow]) -> list[PublishedPair]:
     """Each published load point that was measured too, in the order of the source."""
     points = {result.point: result for result in record.points}
-    return [Pair(points[published_point(row)], row) for row in rows if published_point(row) in points]
+    return [
+        PublishedPair(points[published_point(row)], row) for row in rows if published_point(row) in points
+    ]
 
 
 def published_ratio(record: Publishable, result: PointResult) -> Ratio | None:
@@ -169,7 +171,7 @@ def _ratio(measured: Estimate | None, published: float | None) -> Ratio | None:
 # --- records beside them -----------------------------------------------------------------------------------
 
 
-def published_blocks(matches: Sequence[Match]) -> list[Block]:
+def published_blocks(matches: Sequence[PublishedMatch]) -> list[Block]:
     """A section per case, with a table per published GPU, and the cases without a published counterpart."""
     blocks: list[Block] = [Heading("Measured beside published", 1)]
     compared = [match for match in matches if match.rows]
@@ -184,7 +186,7 @@ def published_blocks(matches: Sequence[Match]) -> list[Block]:
     return [*blocks, Heading("Not compared", 2), Bullets(lines)] if lines else blocks
 
 
-def published_legend(matches: Sequence[Match]) -> str:
+def published_legend(matches: Sequence[PublishedMatch]) -> str:
     levels = phrases.confidence_levels([result for match in matches for result in match.record.points])
     interval = f"{levels} interval" if levels else "interval"
     return (
@@ -195,7 +197,7 @@ def published_legend(matches: Sequence[Match]) -> str:
     )
 
 
-def published_section(match: Match) -> list[Block]:
+def published_section(match: PublishedMatch) -> list[Block]:
     record, rows = match.record, match.rows
     if record.no_speed:
         return [record.no_speed]
@@ -212,10 +214,10 @@ def _as_published(value: float | None) -> Cell | None:
     return None if value is None else Cell(f"{value:g}", value)
 
 
-def _latency_columns(name: str) -> list[Column[Pair]]:
+def _latency_columns(name: str) -> list[Column[PublishedPair]]:
     title, published = name.capitalize(), f"latency_{name}_ms"
 
-    def measured(pair: Pair) -> Estimate | None:
+    def measured(pair: PublishedPair) -> Estimate | None:
         return pair.result.latency_ms.get(name)
 
     return [
@@ -225,7 +227,7 @@ def _latency_columns(name: str) -> list[Column[Pair]]:
     ]
 
 
-_COLUMNS: Sequence[Column[Pair]] = (
+_COLUMNS: Sequence[Column[PublishedPair]] = (
     Column("Load point", lambda pair: phrases.full_point_text(pair.result)),
     Column("Inferences/second", lambda pair: pair.result.throughput_per_s, THROUGHPUT),
     Column("Published", lambda pair: _as_published(pair.row["throughput_per_s"]), THROUGHPUT),

@@ -31,7 +31,7 @@ def baseline_verdict(record: Publishable) -> tuple[Verdict, str]:
     if record.no_speed:
         differs = any(result.gate == "baseline" and result.fault for result in record.gates)
         return "failed", "answers differ" if differs else "answers are wrong"
-    comparisons, against = _compared(record), record.against
+    comparisons, against = _compared(record), record.baseline
     verdicts = [result.verdict for result in comparisons]
 
     def points(what: str, number: int) -> list[str]:
@@ -56,7 +56,9 @@ def baseline_verdict(record: Publishable) -> tuple[Verdict, str]:
 
 def baseline_sentence(records: Sequence[Publishable], failed: Sequence[str], skipped: int) -> str:
     """Whether an upgrade is safe, judged by the records and the failed tests of a run."""
-    verdicts = {name_of(record): baseline_verdict(record) for record in records if record.against is not None}
+    verdicts = {
+        name_of(record): baseline_verdict(record) for record in records if record.baseline is not None
+    }
     unsafe = {name: reason for name, (verdict, reason) in verdicts.items() if verdict == "failed"}
     not_shown = {name: reason for name, (verdict, reason) in verdicts.items() if verdict == "inconclusive"}
     for test in failed:
@@ -126,7 +128,7 @@ _COLUMNS: Sequence[Column[_Row]] = (
 
 def baseline_table(records: Sequence[Publishable]) -> Table:
     """A row for each model compared with the one it is to replace, and the new warnings below the table."""
-    rows = [_Row(record, record.against) for record in records if record.against is not None]
+    rows = [_Row(record, record.baseline) for record in records if record.baseline is not None]
     warnings = [(name_of(row.record), warning) for row in rows for warning in row.against.warnings]
     note = (
         "Ready: from the loading of the model to its first answer. Memory: what the server's processes keep. "

@@ -36,8 +36,8 @@ def case_section(record: Publishable) -> list[Block]:
 def sections_beside_points(record: Publishable) -> list[Block]:
     """What was measured beside the load points."""
     blocks = points.efficiency_section(record)
-    if record.against is not None:
-        blocks += [Heading(f"Beside {record.against.baseline_name}", 4), baseline_table([record])]
+    if record.baseline is not None:
+        blocks += [Heading(f"Beside {record.baseline.baseline_name}", 4), baseline_table([record])]
     if paragraph := search_paragraph(record):
         blocks += [Heading("Within a latency budget", 4), paragraph]
     return [*blocks, *soak_section(record)]
@@ -72,7 +72,7 @@ def scenario_section(record: Publishable, scenario: str) -> list[Block]:
 
 def _batching(record: Publishable, scenario: str) -> str:
     if scenario == "offline":
-        if record.build.as_is:
+        if record.build.from_repository:
             return "Whole batches, one request in flight, by the model's own settings."
         return (
             "Static batching, one request in flight. The dynamic batcher is off, so queue delay and "
@@ -80,7 +80,7 @@ def _batching(record: Publishable, scenario: str) -> str:
         )
     points = (*record.points, *record.hidden)
     sizes = sorted({result.batch for result in points if result.scenario == "online"}) or [1]
-    how = "By the model's own settings" if record.build.as_is else "Dynamic batching"
+    how = "By the model's own settings" if record.build.from_repository else "Dynamic batching"
     return f"{how}; client batch size {', '.join(map(str, sizes))}."
 
 
@@ -180,7 +180,7 @@ def _start(record: Publishable, scenario: str) -> str:
     warm_ups = [result.warm_up_s for result in record.points if result.scenario == scenario]
     longest = f", warm-up under load {DURATION.text(max(warm_ups))} at most" if warm_ups else ""
     first = LATENCY.text(start.first_request_ms)
-    return f"{server}model load {DURATION.text(start.load_s)}, first request {first}{longest}"
+    return f"{server}model load {DURATION.text(start.loading_s)}, first request {first}{longest}"
 
 
 def _stage(name: str) -> Column[Score]:
@@ -248,7 +248,7 @@ def accuracy_blocks(record: Record) -> list[Block]:
     """Whether the case is right: the conversion, the ledger stage by stage, and the gates."""
     conversion, accuracy = record.conversion, record.accuracy
     blocks: list[Block] = []
-    if record.build.as_is:
+    if record.build.from_repository:
         blocks.append(
             "Served as it is: nothing was converted, and answers under load are held to the server's "
             "own to the same samples, one request at a time."

@@ -196,10 +196,10 @@ _BUDGETS: Sequence[Column[Point]] = (
 
 def budget_table(records: Sequence[Publishable], scenario: str | None = None) -> Table:
     rows = [
-        Point(record, result, result.budget)
+        Point(record, result, result.latency_budget)
         for record in records
         for result in record.points
-        if result.budget and scenario in (None, result.scenario)
+        if result.latency_budget and scenario in (None, result.scenario)
     ]
     return table(_BUDGETS, rows)
 

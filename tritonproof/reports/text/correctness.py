@@ -59,7 +59,7 @@ def accuracy_sentence(record: schema.Record) -> str:
         for pair in accuracy.disagreements
     ]
     text = f"on {accuracy.samples} samples, {scores}"
-    if record.build.as_is:
+    if record.build.from_repository:
         return text  # there is no earlier stage that could decide differently
     return f"{text}; decisions that differ: {', '.join(pairs) or 'not counted'}"
 
@@ -86,7 +86,7 @@ def missing_score(record: schema.Record) -> str:
     """The words in place of a missing score."""
     if any(failure.step == "accuracy" for failure in record.failures):
         return "failed"
-    if record.build.as_is:
+    if record.build.from_repository:
         return "no labels"
     return "random weights" if has_random_weights(record) else "not measured"
 
@@ -165,7 +165,7 @@ def wrong_answers_text(result: schema.MeasuredPoint) -> str:
     text = f"{COUNT.text(answers.wrong)} of {COUNT.text(answers.verified)} answers under load are wrong"
     if (first := answers.first_wrong) is None:
         return text
-    wrong = f"{first.output} is {first.given}, and {first.expected} {answers.held_to}"
+    wrong = f"{first.output} is {first.given}, and {first.expected} {answers.expected_from}"
     return f"{text}, the first to sample {first.sample}: {wrong}"
 
 
@@ -175,7 +175,7 @@ def verified_answers_text(points: Sequence[schema.PointResult]) -> str:
     verified, wrong = sum(check.verified for check in checks), sum(check.wrong for check in checks)
     if not verified:
         return ""
-    is_alone = checks[0].held_to == "alone"
+    is_alone = checks[0].expected_from == "alone"
     basis = "the server's own to the same samples, one request at a time" if is_alone else "those in process"
     text = f"{COUNT.text(verified)} answers under load were compared with {basis}"
     if left_out := sum(check.left_out for check in checks):

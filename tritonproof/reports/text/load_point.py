@@ -17,7 +17,9 @@ def comparison_text(comparison: schema.SpeedComparison) -> str:
 
 def comparison_verdict(comparison: schema.SpeedComparison) -> str:
     """The verdict, or the time that one would take."""
-    among = f" among the {comparison.points} points compared" if comparison.points > 1 else ""
+    among = (
+        f" among the {comparison.compared_points} points compared" if comparison.compared_points > 1 else ""
+    )
     text = "not slower"
     if comparison.verdict == "failed":
         shown = f"shown at {GIVEN_SHARE.text(1 - FALSE_ALARM_RATE)}{among}"
@@ -64,7 +66,7 @@ BUDGET_WORDS = {"passed": "within", "failed": "beyond", "inconclusive": "not sho
 def speed_failures(result: schema.PointResult) -> list[str]:
     """Why a load point is too slow: against another build, in its p99, beyond its budget,
     `p99 6.2 ms (6.1 to 6.3) beyond 5 ms (thresholds.toml, entry 1)`; may be empty."""
-    compared, budget, failures = result.comparison, result.budget, []
+    compared, budget, failures = result.comparison, result.latency_budget, []
     if compared is not None and compared.verdict == "failed":
         failures.append(comparison_text(compared))
     if compared is not None and compared.p99_is_longer and compared.p99_ratio is not None:

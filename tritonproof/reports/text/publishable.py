@@ -83,7 +83,7 @@ def _why_no_speed(record: Record) -> str:
 def _failures(record: Record) -> list[str]:
     """What was measured that hides the record's speed, as parts of a sentence."""
     failures: list[str] = []
-    if not record.build.as_is:
+    if not record.build.from_repository:
         failures += filter(None, [correctness.conversion_failure(record.conversion)])
         if not correctness.has_random_weights(record) and correctness.main_score(record) is None:
             failures.append(f"accuracy was {correctness.missing_score_reason(record)}")
@@ -96,7 +96,7 @@ def _failures(record: Record) -> list[str]:
     failures += [f"{gate.fault} (gate {gate.gate})" for gate in gates if gate.fault]
     failures += filter(None, [correctness.conversation_failure(record.conversation)])
     unverified = [full_point_text(result) for result in record.points if result.answers is None]
-    if record.build.as_is and unverified:
+    if record.build.from_repository and unverified:
         failures.append(f"answers under load were not compared ({unverified[0]})")
     return failures
 
@@ -118,5 +118,5 @@ def _publishable_search(record: Record) -> tuple[Search | None, str]:
         return search, ""
     # The rate that a search finds is a speed.
     result = structs.replace(hidden.result, request_rate_per_s=None, arrivals=None)
-    reason = f"The winner within {LATENCY_BUDGET.text(search.budget_ms)} is not proven. {reason}"
+    reason = f"The winner within {LATENCY_BUDGET.text(search.latency_budget_ms)} is not proven. {reason}"
     return structs.replace(hidden, result=result), reason

@@ -172,7 +172,9 @@ def search_paragraph(record: Publishable) -> str:
     if record.no_winner:
         return record.no_winner
     proven = (
-        "with which no answer changes" if record.build.as_is else "for which conversion and accuracy hold"
+        "with which no answer changes"
+        if record.build.from_repository
+        else "for which conversion and accuracy hold"
     )
     configurations = counted(search.configurations, "configuration")
     tried = f"{search.passes} passes of {configurations}, {quantities.DURATION.text(search.duration_s)}"
@@ -194,8 +196,10 @@ def search_text(search: schema.Search) -> str:
     if result.request_rate_per_s is not None:
         rate = quantities.REQUEST_RATE.cell(result.request_rate_per_s)
         reached, due = f"{rate} requests/s", " from when each was due"
-    budget = f"{BUDGET_WORDS[search.verdict]} {LATENCY_BUDGET.text(search.budget_ms)}"
-    kept = f"{search.percentile} {LATENCY.text_with_interval(latency, search.budget_ms)} {budget}{due}"
+    budget = f"{BUDGET_WORDS[search.verdict]} {LATENCY_BUDGET.text(search.latency_budget_ms)}"
+    kept = (
+        f"{search.percentile} {LATENCY.text_with_interval(latency, search.latency_budget_ms)} {budget}{due}"
+    )
     lead = lead_text(search.lead, "its own settings" if search.diff else "the runner-up")
     return f"{reached} with {kept}: {_configuration_text(search)}; {lead}"
 
@@ -203,7 +207,7 @@ def search_text(search: schema.Search) -> str:
 def no_winner_text(search: schema.Search) -> str:
     """Why there is no winner: the lowest latency that any configuration reached."""
     latency = LATENCY.text_with_interval(search.result.latency_ms[search.percentile])
-    budget = f"{search.percentile} within {LATENCY_BUDGET.text(search.budget_ms)}"
+    budget = f"{search.percentile} within {LATENCY_BUDGET.text(search.latency_budget_ms)}"
     lowest = f"the lowest reached is {latency}: {_configuration_text(search)}"
     return f"none of {counted(search.configurations, 'configuration')} keeps {budget}; {lowest}"
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 from tritonproof.base.disk import strict_glob
 from tritonproof.base.errors import InputError, NotAvailableError, ProofError, SetupError
 from tritonproof.base.sanitize import one_line
-from tritonproof.safe_io.files import shown
+from tritonproof.safe_io.files import escaped
 from tritonproof.serve.connection import MAX_VERSION_CHARS
 from tritonproof.serve.server import Server
 from tritonproof.spec import ANY
@@ -76,10 +76,10 @@ def load_model(server: Server, found: RepositoryModel, models: Mapping[str, Repo
         name = (model.config and model.config.default_model_filename) or "model.py"
         if model.backend == "python" and not strict_glob(model.folder, f"*/{name}"):
             # The backend would wait for its code for ever.
-            fix = f"put it into the folder of a version: {model.folder / '1' / shown(name)}"
+            fix = f"put it into the folder of a version: {model.folder / '1' / escaped(name)}"
             what = f"{model.name} is of the Python backend, without {name!a}"
             raise ProofError(what, where=model.folder, fix=fix)
-        server.load_as_is(model.folder)
+        server.load_from_repository(model.folder)
     load_s = 0.0 if server.spec.is_remote else round(time.monotonic() - started, 3)
     versions = _versions(server, found)
     config, is_reported = model_config_of(server, found.name)

@@ -36,7 +36,7 @@ def measure_and_record(run: CaseRun, point: LoadPoint, recorder: Recorder, bench
         raise SpeedError("; ".join(failures))
 
 
-@pytest.mark.load
+@pytest.mark.speed
 @pytest.mark.step("online")
 def test_online(run: CaseRun, point: LoadPoint, recorder: Recorder, benchmark: Any) -> None:
     """Measures throughput and latency at a concurrency or a request rate; fails if it is shown to be slower
@@ -44,14 +44,14 @@ def test_online(run: CaseRun, point: LoadPoint, recorder: Recorder, benchmark: A
     measure_and_record(run, point, recorder, benchmark)
 
 
-@pytest.mark.load
+@pytest.mark.speed
 @pytest.mark.step("offline")
 def test_offline(run: CaseRun, point: LoadPoint, recorder: Recorder, benchmark: Any) -> None:
     """Measures throughput and latency at a batch size; fails if it is shown to be slower than allowed."""
     measure_and_record(run, point, recorder, benchmark)
 
 
-@pytest.mark.load
+@pytest.mark.speed
 @pytest.mark.step("efficiency")
 def test_efficiency(run: CaseRun, recorder: Recorder) -> None:
     """Measures the ratio of served to in-process throughput, in turns, and the fraction of the peak."""
@@ -60,7 +60,7 @@ def test_efficiency(run: CaseRun, recorder: Recorder) -> None:
     recorder.show(published.no_speed or efficiency_text(efficiencies, run.case.precision))
 
 
-@pytest.mark.load
+@pytest.mark.speed
 @pytest.mark.step("warm-up")
 def test_warm_up(run: CaseRun, recorder: Recorder) -> None:
     """The first request after a load is not shown to be slower than later ones."""

@@ -20,8 +20,8 @@ from tritonproof.record.schema import Deployment, Scenario, Start
 from tritonproof.run.context import CaseContext
 from tritonproof.run.first_request import FirstRequest, send_first_request
 from tritonproof.safe_io.files import file_digest, files_in, size_bytes
-from tritonproof.serve.as_is import LoadedModel, load_model
 from tritonproof.serve.messages import undeclared
+from tritonproof.serve.repository_model import LoadedModel, load_model
 from tritonproof.serve.server import Server
 from tritonproof.settings.available_models import AvailableModels, labelled_samples, samples_in_folder
 from tritonproof.settings.case_settings import deployment_of
@@ -31,7 +31,7 @@ from tritonproof.user_models.model_repository import link_repository
 
 
 @dataclass(frozen=True)
-class AsIsSource:
+class RepositoryCase:
     """The source of a run whose case is a model of --repository, on its server after its first answer."""
 
     case: Case
@@ -78,7 +78,7 @@ class AsIsSource:
 
     def load(self, *_scenario_and_deployment: object) -> str:
         assert self.loaded.found.folder is not None
-        self.server.load_as_is(self.loaded.found.folder)
+        self.server.load_from_repository(self.loaded.found.folder)
         return self.backend
 
     def batches_dynamically(self, _scenario: Scenario) -> bool:
@@ -113,12 +113,12 @@ class AsIsSource:
         model = self.case.model
         if model.exchange != "single":
             how = "keeps state" if model.exchange == "sequence" else "may answer a request more than once"
-            result = "test_conversation proves it, load on it is not measured"
-            raise NotAvailableError(f"{model.name} {how}: {result}")
+            outlook = "test_conversation proves it, load on it is not measured"
+            raise NotAvailableError(f"{model.name} {how}: {outlook}")
 
 
 @contextlib.contextmanager
-def serve_as_is(context: CaseContext) -> Iterator[AsIsSource]:
+def serve_repository_case(context: CaseContext) -> Iterator[RepositoryCase]:
     """The case of --repository with its model loaded and its first request answered."""
     case, settings, available = context.requested, context.settings, context.model_run.models
     name, models = case.model.name, available.repository_models
@@ -149,7 +149,7 @@ def serve_as_is(context: CaseContext) -> Iterator[AsIsSource]:
             labelled = labelled_samples(model, available.samples[name], available.labels[name])
         build = as_build(case, loaded, as_served)
         deployment = deployment_of(case, settings)
-        yield AsIsSource(case, deployment, server, loaded, build, first_request, labelled)
+        yield RepositoryCase(case, deployment, server, loaded, build, first_request, labelled)
 
 
 def _load_and_ask(

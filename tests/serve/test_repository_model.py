@@ -18,11 +18,11 @@ from tritonproof.measure.job import AnswerCheck, Job, SharedMemory
 from tritonproof.measure.requests import ask_samples
 from tritonproof.measure.verifying import verify
 from tritonproof.record.schema import LoadPoint
-from tritonproof.run.as_is_source import as_build
 from tritonproof.run.first_request import send_first_request
-from tritonproof.serve.as_is import LoadedModel, load_model
+from tritonproof.run.repository_case import as_build
 from tritonproof.serve.connection import grpc_client
 from tritonproof.serve.launch import serve
+from tritonproof.serve.repository_model import LoadedModel, load_model
 from tritonproof.serve.server import Server
 from tritonproof.serve.server_spec import ServerSpec
 from tritonproof.spec import Model, Tensor
@@ -129,7 +129,9 @@ def test_backend_that_another_model_lacked_excuses_no_failure(tmp_path: Path) ->
     """Its line still stands at the end of the log."""
     (tmp_path / "log").write_text("unable to find backend library for backend 'unheard_of'\n")
     with grpc_client("127.0.0.1:1") as client, pytest.raises(ProofError, match="unheard_of") as refused:
-        Server(ServerSpec("local"), "127.0.0.1:1", "2.51.0", tmp_path / "log", client).load_as_is(tmp_path)
+        Server(ServerSpec("local"), "127.0.0.1:1", "2.51.0", tmp_path / "log", client).load_from_repository(
+            tmp_path
+        )
     assert type(refused.value) is ProofError
 
 
@@ -176,7 +178,7 @@ def refusing(refused: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 @pytest.mark.parametrize(("name", "reason"), [("shapeless", "dims"), ("renamed", "former")])
 def test_first_line_states_reason(refusing: Server, refused: Path, name: str, reason: str) -> None:
     with pytest.raises(ProofError) as caught:
-        refusing.load_as_is(refused / name)
+        refusing.load_from_repository(refused / name)
     first_line = caught.value.what.splitlines()[0]
     assert reason in first_line
     assert "failed to poll" not in first_line

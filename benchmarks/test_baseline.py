@@ -11,11 +11,11 @@ from tritonproof.run.comparing import compare_with_baseline
 from tritonproof.run.proving import reproduce
 
 
-@pytest.mark.step("against")
+@pytest.mark.step("baseline")
 def test_same_answer_as_baseline(run: CaseRun, recorder: Recorder) -> None:
     """Every sample gets the same answer from both, within the noise of a request that is sent again."""
     (gate, wrong_answer), comparison = compare_with_baseline(run)
-    recorder.record(gates=(gate,), against=comparison)
+    recorder.record(gates=(gate,), baseline=comparison)
     recorder.show(gate_text(gate))
     shown = reproduce(run, gate, wrong_answer)
     if gate.fault:
@@ -27,7 +27,7 @@ def test_same_answer_as_baseline(run: CaseRun, recorder: Recorder) -> None:
 def test_footprint_near_baseline(run: CaseRun, recorder: Recorder) -> None:
     """The model is loaded about as fast as the other, and its server keeps about as much memory."""
     _gate, comparison = compare_with_baseline(run)
-    recorder.record(against=comparison)
+    recorder.record(baseline=comparison)
     recorder.show("; ".join(text for text, _ in footprint_changes(comparison)))
     if excesses := footprint_failures(comparison):
         raise SpeedError("; ".join(excesses), where=run.case)

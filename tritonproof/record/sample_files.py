@@ -14,7 +14,7 @@ from tritonproof.record.schema import ByName, CaseKey, LongText, Number, Record,
 STAGES = ("framework", "converted", "served")
 
 
-class Part(Struct, frozen=True):
+class SamplePart(Struct, frozen=True):
     """A part of a sample's picture or text."""
 
     kind: Literal["image", "text"]
@@ -29,7 +29,7 @@ class Sample(Struct, frozen=True):
     id: Text
     why: Text
     """The fault, in a few words."""
-    parts: tuple[Part, ...]
+    parts: tuple[SamplePart, ...]
 
 
 class SampleScores(Struct, frozen=True):

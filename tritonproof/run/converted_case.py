@@ -24,7 +24,7 @@ from tritonproof.spec import Arrays, Case, Device, Samples
 
 
 @dataclass(frozen=True)
-class ConvertedSource:
+class ConvertedCase:
     """The source of a run whose case the suite converts."""
 
     context: CaseContext
@@ -51,7 +51,7 @@ class ConvertedSource:
 
     @once
     def build(self) -> BuiltModel:
-        return self.context.enter_context(self.building)
+        return self.context.stack.enter_context(self.building)
 
     @once
     def server(self) -> Server:
@@ -63,7 +63,7 @@ class ConvertedSource:
             options=pool_options(self.case, deployment, self.case.gpus),
         )
         with context.hold_machine(exclusive=False):
-            return context.enter_context(triton)
+            return context.stack.enter_context(triton)
 
     @once
     def oracle(self) -> Oracle:
@@ -86,7 +86,9 @@ class ConvertedSource:
         if not self.keeps_config:
             return self.server.load(self.build, deployment, scenario)
         config = baselines.config_of(self.build.folder)
-        self.server.load_as_is(self.build.folder, baselines.for_scenario(config, self.case, scenario))
+        self.server.load_from_repository(
+            self.build.folder, baselines.for_scenario(config, self.case, scenario)
+        )
         return str(config.backend or config.platform)
 
     def batches_dynamically(self, scenario: Scenario) -> bool:
