@@ -81,22 +81,22 @@ def test_only_differing_settings_are_listed(changed: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("speed", "spread", "verdict"),
+    ("speed", "spread", "direction"),
     [
-        (900, 0.01, "failed"),
-        (1100, 0.01, "passed"),
-        (1000, 0.01, "inconclusive"),
-        (900, 0.12, "inconclusive"),
-        (1100, 0.12, "inconclusive"),
+        (900, 0.01, "worse"),
+        (1100, 0.01, "better"),
+        (1000, 0.01, "unclear"),
+        (900, 0.12, "unclear"),
+        (1100, 0.12, "unclear"),
     ],
 )
 def test_speed_difference_needs_interval_excluding_one(
-    speed: float, spread: float, verdict: str, changed: Any
+    speed: float, spread: float, direction: str, changed: Any
 ) -> None:
     after = sample.record(points=(point(speed=speed, passes=passes(speed, spread=spread)),))
     (point_change,) = changed(sample.record(points=(point(),)), after).points
     assert point_change.ratio.value == pytest.approx(speed / 1000, abs=0.02)
-    assert point_change.verdict == verdict
+    assert point_change.direction == direction
 
 
 def test_marginal_slowdown_is_inconclusive_among_forty_points(changed: Any) -> None:
@@ -107,9 +107,9 @@ def test_marginal_slowdown_is_inconclusive_among_forty_points(changed: Any) -> N
     among, *others = changed(
         sample.record(points=(point(), *alike)), sample.record(points=(slow, *alike))
     ).points
-    assert (alone.verdict, among.verdict) == ("failed", "inconclusive")
+    assert (alone.direction, among.direction) == ("worse", "unclear")
     assert alone.ratio == among.ratio
-    assert {other.verdict for other in others} == {"inconclusive"}
+    assert {other.direction for other in others} == {"unclear"}
 
 
 def test_speed_at_a_rate_is_inverse_latency(changed: Any) -> None:
@@ -124,13 +124,13 @@ def test_speed_at_a_rate_is_inverse_latency(changed: Any) -> None:
         return sample.record(points=(sample.measured("online", 0, 50, passes=tuple(parts), **at_rate),))
 
     (measured,) = changed(rated(2.0), rated(4.0)).points
-    assert (measured.ratio.value, measured.verdict) == (pytest.approx(0.5), "failed")
+    assert (measured.ratio.value, measured.direction) == (pytest.approx(0.5), "worse")
 
 
 def test_single_pass_has_no_interval_or_verdict(changed: Any) -> None:
     single = point(passes=(sample.one_pass(500),))
     (point_change,) = changed(sample.record(points=(point(),)), sample.record(points=(single,))).points
-    assert (point_change.ratio, point_change.verdict) == (None, "inconclusive")
+    assert (point_change.ratio, point_change.direction) == (None, "unclear")
 
 
 # Accuracy.
@@ -142,7 +142,7 @@ def test_sample_scores_are_compared_in_pairs(changed: Any, folders: tuple[Path, 
     store_samples(folders[1], record, [0.0] * 15 + [1.0] * 476 + [0.0] * 9)
     (score,) = changed(record, record).scores
     pairs = score.pairs
-    assert (pairs.verdict, pairs.samples) == ("failed", 500)
+    assert (pairs.direction, pairs.samples) == ("worse", 500)
     assert pairs.lost == IDS[:15]
     assert pairs.gained == (IDS[490],)
     assert pairs.difference == pytest.approx(-14 / 500)
@@ -191,17 +191,17 @@ def test_sign_flips_agree_with_t_test_on_normal_noise() -> None:
     ids=["one score", "one right or wrong", "five lost of many"],
 )
 def test_difference_is_not_shown_by_too_little(before: list[float], after: list[float]) -> None:
-    assert pair_scores(scored(*before), scored(*after), "higher").verdict == "inconclusive"
+    assert pair_scores(scored(*before), scored(*after), "higher").direction == "unclear"
 
 
 @pytest.mark.parametrize(
-    ("better", "verdict", "lost", "gained"), [("higher", "failed", 10, 1), ("lower", "passed", 1, 10)]
+    ("better", "direction", "lost", "gained"), [("higher", "worse", 10, 1), ("lower", "better", 1, 10)]
 )
-def test_metric_direction_decides_what_is_better(better: str, verdict: str, lost: int, gained: int) -> None:
+def test_metric_direction_decides_what_is_better(better: str, direction: str, lost: int, gained: int) -> None:
     before = scored(*[0.8] * 40)
     after = scored(*[0.7] * 10, 0.85, *[0.8] * 29)
     comparison = pair_scores(before, after, better)
-    assert (comparison.verdict, len(comparison.lost), len(comparison.gained)) == (verdict, lost, gained)
+    assert (comparison.direction, len(comparison.lost), len(comparison.gained)) == (direction, lost, gained)
     assert comparison.difference == pytest.approx(-0.95 / 40)
 
 

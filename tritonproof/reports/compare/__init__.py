@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from msgspec import structs
@@ -14,7 +14,7 @@ from tritonproof.base.commands import EXIT_ACCURACY, EXIT_SPEED, UsageError, no_
 from tritonproof.record import files, sample_files, schema
 from tritonproof.record.files import RecordError
 from tritonproof.record.sample_files import SampleScores
-from tritonproof.record.schema import CONFIDENCE, PointResult, Record, Score, Verdict
+from tritonproof.record.schema import CONFIDENCE, PointResult, Record, Score
 from tritonproof.reports.text.phrases import first_of, setting_text
 from tritonproof.reports.text.publishable import Publishable, name_of, publishable
 
@@ -50,6 +50,10 @@ def sources(arguments: Sequence[Path], substring: str = "") -> list[ComparedReco
     return found
 
 
+Direction = Literal["better", "worse", "unclear"]
+"""What the second run is shown to be, if anything."""
+
+
 class SettingChange(NamedTuple):
     """A setting that differs, such as `versions.torch`."""
 
@@ -67,8 +71,8 @@ class PointChange:
     ratio: schema.Ratio | None
     """Speed after over speed before, at a request rate the inverse of the mean latency; None with too few
     passes."""
-    verdict: Verdict = "inconclusive"
-    """Whether the point, among all points of both, is shown to be faster (passed) or slower (failed)."""
+    direction: Direction = "unclear"
+    """better: among all points of both it is shown to be faster; worse: slower."""
 
 
 @dataclass(frozen=True)
@@ -85,8 +89,7 @@ class PairedScores:
     lost: Sequence[str]
     """Ids of samples that the second run scored worse, the largest changes first."""
     gained: Sequence[str]
-    verdict: Verdict
-    """Whether the second run is shown to be better (passed) or worse (failed)."""
+    direction: Direction
 
 
 class ScoreChange(NamedTuple):
@@ -146,7 +149,7 @@ def compare(before: ComparedRecords, after: ComparedRecords, allowed_slowdown: f
     cases = [_case_change(first, second) for first, second in pairs]
     paired_names = {name_of(stored.record) for pair in pairs for stored in pair}
     only_before, only_after = (sorted(source.records.keys() - paired_names) for source in (before, after))
-    return Changes(before, after, _with_verdicts(cases, 1 - allowed_slowdown), only_before, only_after)
+    return Changes(before, after, _with_directions(cases, 1 - allowed_slowdown), only_before, only_after)
 
 
 def _case_change(before: StoredRecord, after: StoredRecord) -> CaseChange:
@@ -211,24 +214,24 @@ def _speeds(result: PointResult) -> list[float]:
     ]
 
 
-def _with_verdicts(cases: Sequence[CaseChange], limit: float) -> list[CaseChange]:
-    """The cases with the verdict on each point among all points: chance alone calls any point slower, or any
-    point faster, in at most ratios.FALSE_ALARM_RATE of all comparisons."""
+def _with_directions(cases: Sequence[CaseChange], limit: float) -> list[CaseChange]:
+    """The cases with the direction of each point among all: chance alone calls any point slower, or any point
+    faster, in at most ratios.FALSE_ALARM_RATE of all comparisons."""
     measured = [point for case in cases for point in case.points if point.ratio is not None]
     faster = [ratios.unpaired_p_value(_speeds(point.before), _speeds(point.after), 1.0) for point in measured]
     slower = [
         ratios.unpaired_p_value(_speeds(point.after), _speeds(point.before), limit) for point in measured
     ]
-    verdicts: dict[int, Verdict] = {}
-    shown: Sequence[tuple[Verdict, Sequence[float]]] = (("passed", faster), ("failed", slower))
-    for verdict, p_values in shown:
+    directions: dict[int, Direction] = {}
+    tested: Sequence[tuple[Direction, Sequence[float]]] = (("better", faster), ("worse", slower))
+    for direction, p_values in tested:
         for point in itertools.compress(
             measured, ratios.significant_by_holm(p_values, ratios.FALSE_ALARM_RATE)
         ):
-            verdicts[id(point)] = verdict
+            directions[id(point)] = direction
     judged = []
     for case in cases:
-        points = [replace(point, verdict=verdicts.get(id(point), "inconclusive")) for point in case.points]
+        points = [replace(point, direction=directions.get(id(point), "unclear")) for point in case.points]
         judged.append(replace(case, points=points))
     return judged
 
@@ -269,7 +272,7 @@ def pair_scores(before: Mapping[str, float], after: Mapping[str, float], better:
     p_value = sign_flips(change)
     gain = change if better == "higher" else -change
     order = np.argsort(-np.abs(gain), kind="stable")
-    verdict: Verdict = "passed" if gain.mean() > 0 else "failed"
+    direction: Direction = "better" if gain.mean() > 0 else "worse"
     return PairedScores(
         samples=len(ids),
         only_before=len(before) - len(ids),
@@ -278,7 +281,7 @@ def pair_scores(before: Mapping[str, float], after: Mapping[str, float], better:
         p_value=p_value,
         lost=tuple(ids[i] for i in order if gain[i] < 0),
         gained=tuple(ids[i] for i in order if gain[i] > 0),
-        verdict=verdict if p_value < 1 - CONFIDENCE else "inconclusive",
+        direction=direction if p_value < 1 - CONFIDENCE else "unclear",
     )
 
 
@@ -318,8 +321,8 @@ def exit_status(changes: Changes) -> int:
     all_pairs = [score.pairs for case in changes.cases for score in case.scores]
     pairs = [paired for paired in all_pairs if isinstance(paired, PairedScores)]
     fails_now = any(case.after.record.no_speed and not case.before.record.no_speed for case in changes.cases)
-    if fails_now or any(pair.verdict == "failed" for pair in pairs):
+    if fails_now or any(pair.direction == "worse" for pair in pairs):
         return EXIT_ACCURACY
     if not points and not pairs:
         raise UsageError(f"compare: {names} have no load point and no sample in common to compare")
-    return EXIT_SPEED if any(point.verdict == "failed" for point in points) else 0
+    return EXIT_SPEED if any(point.direction == "worse" for point in points) else 0

@@ -19,8 +19,8 @@ from tritonproof.reports.text.correctness import metric_text, missing_score_reas
 from tritonproof.reports.text.phrases import counted, days_text, first_of, full_point_text
 from tritonproof.reports.text.publishable import name_of
 
-_SPEED = {"failed": bold("slower"), "passed": italic("faster"), "inconclusive": "no difference shown"}
-_ACCURACY = {"failed": bold("worse"), "passed": italic("better"), "inconclusive": "no difference shown"}
+_SPEED = {"worse": bold("slower"), "better": italic("faster"), "unclear": "no difference shown"}
+_ACCURACY = {"worse": bold("worse"), "better": italic("better"), "unclear": "no difference shown"}
 _SPEEDS = (bold("slower"), italic("faster"), "too few passes")
 """The words that a case's cell counts among its load points, in this order."""
 _SCORES = (bold("worse"), italic("better"), "not paired", "no difference shown", "no sample changed")
@@ -87,7 +87,7 @@ def _accuracy_cell(case: CaseChange) -> str:
         if isinstance(pairs, str):
             words.add("not paired")
         else:
-            words.add(_ACCURACY[pairs.verdict] if pairs.lost or pairs.gained else "no sample changed")
+            words.add(_ACCURACY[pairs.direction] if pairs.lost or pairs.gained else "no sample changed")
     worst = next((word for word in _SCORES if word in words), "not measured")
     passes = [not stored.record.no_speed for stored in (case.before, case.after)]
     if passes == [True, False]:
@@ -106,7 +106,7 @@ def _speed_cell(case: CaseChange) -> str:
 
 
 def _speed_word(point: PointChange) -> str:
-    return "too few passes" if point.ratio is None else _SPEED[point.verdict]
+    return "too few passes" if point.ratio is None else _SPEED[point.direction]
 
 
 def _legend(changes: Changes) -> list[str]:
@@ -169,7 +169,7 @@ def _score_text(change: ScoreChange, case: CaseChange) -> str:
         difference = METRIC_CHANGES[change.better].text(pairs.difference)
         p_value = "p < 0.001" if pairs.p_value < 0.001 else f"p = {P_VALUE.text(pairs.p_value)}"
         counts = f"of {pairs.samples} samples in both {len(pairs.lost)} lost and {len(pairs.gained)} gained"
-        parts = [f"{line}; {counts}, difference {difference}, {p_value}:", _ACCURACY[pairs.verdict]]
+        parts = [f"{line}; {counts}, difference {difference}, {p_value}:", _ACCURACY[pairs.direction]]
     else:
         parts = [f"{line}; the same on each of {pairs.samples} samples in both"]
     ids = {"lost": list(map(code, pairs.lost)), "gained": list(map(code, pairs.gained))}
