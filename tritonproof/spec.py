@@ -281,11 +281,11 @@ class Format:
     """The accelerators that the backend has on each kind of device; every case also runs without one."""
     native_parameters: Callable[[Mapping[str, str]], Mapping[str, str]] = lambda _settings: {}
     """The native backend's parameters in config.pbtxt, by `runtime_settings` of `build/in_process.py`."""
-    missing: Callable[[Device, str | None, str], str | None] = lambda *_: None
+    why_missing: Callable[[Device, str | None, str], str | None] = lambda *_: None
     """Why this machine cannot build or run it with an accelerator in a precision, with the fix, or None."""
     built_on_gpu: str = ""
     """Why a conversion needs the GPU itself: "TensorRT builds engines on the GPU". Empty if it does not."""
-    left_out: Callable[[str | None, tuple[int, int] | None], str | None] = lambda *_: None
+    why_left_out: Callable[[str | None, tuple[int, int] | None], str | None] = lambda *_: None
     """Why no environment of the suite runs it with an accelerator on a compute capability, or None."""
     gpu_arrays: Literal["numpy", "torch"] = "numpy"
     """The runtime's inputs and outputs on a GPU: arrays in the host's memory, or tensors in the GPU's."""

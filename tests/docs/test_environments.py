@@ -65,7 +65,7 @@ def test_row_matches_libraries_tensorrt_and_containers(
         assert row[environment].startswith("no" if lack else "yes"), lack
     for version in ("10.16.1.11", "11.4.0.106"):
         monkeypatch.setattr(machine, "version_of", {"tensorrt-cu12": version}.get)
-        assert (tensorrt.missing(capability) is not None) == (row["TensorRT"] == "before 10.5")
+        assert (tensorrt.why_missing(capability) is not None) == (row["TensorRT"] == "before 10.5")
     supported = [
         one.name for one in server_spec.RELEASES if not server_spec.why_unsupported(one.name, capability)
     ]

@@ -63,7 +63,7 @@ EMBEDDED = ServerSpec("embedded")
 @pytest.fixture
 def every_package(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every format has all that an environment can provide."""
-    formats = [dataclasses.replace(format_, missing=lambda *_: None) for format_ in all_formats()]
+    formats = [dataclasses.replace(format_, why_missing=lambda *_: None) for format_ in all_formats()]
     monkeypatch.setattr("tritonproof.formats.all_formats", lambda: formats)
 
 

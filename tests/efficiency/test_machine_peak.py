@@ -34,7 +34,7 @@ def fp32_per_s() -> float:
 @pytest.mark.parametrize("precision", sorted({case.precision for case in cases_of(CPU)}))
 def test_every_cpu_precision_has_a_peak(precision: str, fp32_per_s: float) -> None:
     cases = [case for case in cases_of(CPU) if case.precision == precision]
-    missing = [case.format.missing("cpu", case.accelerator, precision) for case in cases]
+    missing = [case.format.why_missing("cpu", case.accelerator, precision) for case in cases]
     if all(missing):
         pytest.skip(str(missing[0]))  # emulated, it takes minutes, and no run needs it
     rate_per_s = fp32_per_s if precision == "fp32" else peak_per_s(precision)

@@ -85,8 +85,8 @@ def test_bf16_needs_a_capable_processor(
 ) -> None:
     monkeypatch.setattr(pytorch, "cpu_flags", lambda: frozenset(flags))
     monkeypatch.setenv("CXX", str(shutil.which("env")))
-    assert (FORMATS[name].missing("cpu", None, "bf16") is None) == available
-    assert FORMATS[name].missing("cpu", None, "fp32") is None
+    assert (FORMATS[name].why_missing("cpu", None, "bf16") is None) == available
+    assert FORMATS[name].why_missing("cpu", None, "fp32") is None
 
 
 class Refused(nn.Module):
@@ -134,7 +134,7 @@ def test_missing_gpu_package_names_its_environment(
 ) -> None:
     monkeypatch.setenv("CXX", str(shutil.which("env")))
     install(monkeypatch, **installed)
-    missing = FORMATS[name].missing("cuda", accelerator, "fp16")
+    missing = FORMATS[name].why_missing("cuda", accelerator, "fp16")
     assert missing is None if environment is None else f"tox run -e {environment} " in str(missing)
 
 

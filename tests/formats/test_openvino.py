@@ -57,12 +57,12 @@ def test_instances_share_threads_by_streams(
 
 def test_missing_openvino_skips_its_cases(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "version_of", lambda _name: None)
-    assert OPENVINO.missing("cpu", None, "fp32")
+    assert OPENVINO.why_missing("cpu", None, "fp32")
 
 
 @pytest.mark.parametrize("write", [networks.linear, networks.apart, networks.without_batch, networks.tokens])
 def test_openvino_matches_framework(tmp_path: Path, write: Callable[[Path], Path]) -> None:
-    if (reason := OPENVINO.missing("cpu", None, "fp32")) is not None:
+    if (reason := OPENVINO.why_missing("cpu", None, "fp32")) is not None:
         pytest.skip(reason)
     model = model_of("mine", OnnxOptions(write(tmp_path / "net.onnx")))
     case = convert(model, tmp_path / "model.onnx")

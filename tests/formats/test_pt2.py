@@ -166,12 +166,12 @@ def test_package_opens_without_compiler_and_temporary_files(
 def test_format_is_missing_without_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CXX", raising=False)
     monkeypatch.setenv("PATH", "")
-    assert "g++" in str(pt2.FORMAT.missing("cpu", None, "fp32"))
+    assert "g++" in str(pt2.FORMAT.why_missing("cpu", None, "fp32"))
     monkeypatch.undo()
     monkeypatch.setenv("CXX", "no-such-compiler")
-    assert "no-such-compiler" in str(pt2.FORMAT.missing("cpu", None, "fp32"))
+    assert "no-such-compiler" in str(pt2.FORMAT.why_missing("cpu", None, "fp32"))
     monkeypatch.setenv("CXX", str(shutil.which("env")))
-    assert pt2.FORMAT.missing("cpu", None, "fp32") is None
+    assert pt2.FORMAT.why_missing("cpu", None, "fp32") is None
 
 
 # --- failures ----------------------------------------------------------------------------------------------

@@ -189,7 +189,7 @@ def test_either_tensorflow_package_suffices_on_cpu(monkeypatch: pytest.MonkeyPat
         ({}, True),
     ):
         monkeypatch.setattr(machine, "version_of", versions.get)
-        assert bool(tf.missing("cpu", None, "fp32")) == is_missing
+        assert bool(tf.why_missing("cpu", None, "fp32")) == is_missing
 
 
 @pytest.mark.usefixtures("no_memory")
@@ -215,8 +215,8 @@ def test_gpu_needs_a_build_for_it_and_libraries(
     play_build(monkeypatch, tmp_path, is_cuda_build=is_cuda_build, is_tensorrt_build=is_tensorrt_build)
     monkeypatch.setattr(ctypes.util, "find_library", lambda name: f"lib{name}.so" if has_libraries else None)
     monkeypatch.setattr(machine, "version_of", lambda _name: "2.19.0")
-    assert bool(format_.missing("cuda", None, "fp16")) is is_missing
-    assert tf.missing("cpu", None, "fp32") is None
+    assert bool(format_.why_missing("cuda", None, "fp16")) is is_missing
+    assert tf.why_missing("cpu", None, "fp32") is None
 
 
 def test_tf_trt_builds_engines_for_smallest_and_largest_batch(

@@ -34,7 +34,7 @@ def test_tensorrt_is_found_under_each_package_name(
 ) -> None:
     install(monkeypatch, **versions)
     assert getattr(tensorrt.installed(), "cuda", None) == cuda
-    assert (tensorrt.missing(A100) is None) == fits
+    assert (tensorrt.why_missing(A100) is None) == fits
     assert (tensorrt.missing_for_onnx_runtime(A100) is None) == fits_onnx_runtime
 
 
@@ -42,7 +42,7 @@ def test_tensorrt_is_found_under_each_package_name(
 def test_volta_needs_tensorrt_before_10_5(version: str, runs: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     install(monkeypatch, tensorrt_cu12=version)
 
-    assert (tensorrt.missing(V100) is None) == runs
+    assert (tensorrt.why_missing(V100) is None) == runs
     assert tensorrt.missing_for_onnx_runtime(V100) is not None
 
 

@@ -93,7 +93,7 @@ def test_samples_are_sent_alone_and_in_a_pair(gate: Gate) -> None:
 
     assert (result.fault, result.requests) == ("", 5)
     assert [list(request.inputs[0].shape) for request in sent] == [[1, 4]] * 4 + [[2, 4]]
-    rows = model().data.rows["IN"]
+    rows = model().data.arrays["IN"]
     assert sent[4].raw_input_contents[0] == rows[[0, 7]].tobytes(), "the first and the last sample"
     for served, requests in ((model(largest=1), 4), (model(batched=False), 4), (model(count=2), 3)):
         result, sent = gate(served=served)

@@ -42,7 +42,7 @@ def test_shared_memory_and_message_answers_are_equal(batched: bool, more: dict[s
     """Each input has its own place in the region."""
     memory = Memory()
     with with_memory(memory, batched=batched) as model:
-        data = dataclasses.replace(model.data, rows={**model.data.rows, **more})
+        data = dataclasses.replace(model.data, arrays={**model.data.arrays, **more})
         with_data = dataclasses.replace(model, data=data)
         result = transports_gate(GateContext(with_data, IN_MEMORY, shared_memory=True)).result
 

@@ -223,7 +223,7 @@ def test_native_backend_proves_a_micro_model(native: Case, tmp_path: Path) -> No
     spec = parse_server(f"local:{NATIVE_PROGRAM}")
     if not backend_library(local_backends(spec.location), native.format.backend).is_file():
         pytest.skip(f"{spec.location} has no {native.format.backend} backend")
-    if reason := native.format.missing("cpu", None, native.precision):
+    if reason := native.format.why_missing("cpu", None, native.precision):
         pytest.skip(reason)
     folders = {"repos": tmp_path / "repos", "results": tmp_path / "results"}
     run = suite("--triton", str(spec), "-m", "not speed", "-k", str(native), **folders)

@@ -100,7 +100,7 @@ def test_load_generator_sends_strings_and_variable_lengths(
     with input_data(model, samples, server.scratch) as data:
         point = LoadPoint("offline", 1, 1)
         check = AnswerCheck(
-            expect(data.ids, {"OUT": data.rows["IN"][:, ::-1]}), AnswerLimits(1e-4, 1e-4, 1.0)
+            expect(data.ids, {"OUT": data.arrays["IN"][:, ::-1]}), AnswerLimits(1e-4, 1e-4, 1.0)
         )
         job = Job(server, "texts", model, point, shared_memory, data, 0.01, check)
         # Other tests' load generators use the same names in shared memory.

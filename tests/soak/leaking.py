@@ -46,7 +46,7 @@ def served(folder: Path, *, request: str = "pass", loading: str = "pass") -> Ite
         input_data(model, samples, server.scratch) as data,
     ):
         check = AnswerCheck(
-            expect(data.ids, {f"{name}_OUT": data.rows[f"{name}_IN"]}), AnswerLimits(1e-6, 1e-6, 1.0)
+            expect(data.ids, {f"{name}_OUT": data.arrays[f"{name}_IN"]}), AnswerLimits(1e-6, 1e-6, 1.0)
         )
         sample = {f"{name}_IN": np.ones((1, 4), np.float32)}
 

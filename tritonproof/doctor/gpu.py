@@ -88,10 +88,10 @@ def formats(spec: ServerSpec, device: Device) -> Finding:
         if format_.frameworks == ("onnx",):
             continue  # only a user's network has it, and the run reports what it lacks
         name = variant_name(format_, accelerator, precision)
-        if device == "cuda" and (reason := format_.left_out(accelerator, capability)):
+        if device == "cuda" and (reason := format_.why_left_out(accelerator, capability)):
             out_of_reach.setdefault(reason, []).append(name)
             continue
-        reason = format_.missing(device, accelerator, precision)
+        reason = format_.why_missing(device, accelerator, precision)
         if reason := reason or _why_unserved(spec, format_, tensorrt_read):
             lacking.setdefault(reason, []).append(name)
         else:

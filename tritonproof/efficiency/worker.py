@@ -51,19 +51,19 @@ class Worker:
     answers: IO[bytes]
     """The pipe of the answers, a line of JSON each."""
 
-    def batches_per_s(self, batch: int, least_s: float, least: int) -> float:
+    def batches_per_s(self, batch: int, min_s: float, min_batches: int) -> float:
         """Run at least so many batches, and seconds. Raises ProofError."""
-        answer = self._run(batch, least_s, least)
+        answer = self._run(batch, min_s, min_batches)
         return float(answer["batches"] / answer["seconds"])
 
-    def most_per_s(self, least_s: float) -> float:
+    def most_per_s(self, min_s: float) -> float:
         """The rate of the fastest single batch of 1 within so many seconds. Raises ProofError."""
-        return float(1 / self._run(1, least_s, 1)["shortest"])
+        return float(1 / self._run(1, min_s, 1)["shortest"])
 
-    def _run(self, batch: int, least_s: float, least: int) -> dict[str, Any]:
-        request = {"batch": batch, "seconds": least_s, "least": least}
+    def _run(self, batch: int, min_s: float, min_batches: int) -> dict[str, Any]:
+        request = {"batch": batch, "seconds": min_s, "min_batches": min_batches}
         self.requests.write(json.dumps(request).encode() + b"\n")
-        return self._answer(_ANSWER_LIMIT_S + least_s)
+        return self._answer(_ANSWER_LIMIT_S + min_s)
 
     def wait_ready(self) -> None:
         """Wait until the runtime is loaded. Raises ProofError with the end of the log if that fails."""

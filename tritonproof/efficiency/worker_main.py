@@ -4,9 +4,9 @@
 
 FOLDER/job.json names the runtime, its artifact and settings, a file for each input, whether these lie in the
 GPU's memory, and the sizes of batches to run first of all. FOLDER/requests and FOLDER/answers are named pipes
-that the caller holds open. For each line of JSON on the first, {batch, seconds, least}, it writes one to the
-second, {batches, seconds, shortest}, with the seconds of the shortest batch; an empty first answer says that
-the runtime is loaded. It imports only NumPy and the runtime's own packages, so that nothing else shares the
+that the caller holds open. For each line of JSON on the first, {batch, seconds, min_batches}, it writes one
+to the second, {batches, seconds, shortest}, with the seconds of the shortest batch; an empty first answer says
+that the runtime is loaded. It imports only NumPy and the runtime's own packages, so that nothing else shares the
 process.
 """
 
@@ -33,16 +33,16 @@ def main(folder: Path) -> None:
             is_resident = job["settings"]["device"] == "cpu" or job["resident"]
             predict, batch_of = on_tensors(predict, job["settings"]["device"], is_resident=is_resident)
 
-        def run_batches(size: int, least_s: float, least: int) -> list[float]:
+        def run_batches(size: int, min_s: float, min_batches: int) -> list[float]:
             batch = batch_of(row[np.arange(size) % len(row)] for row in rows)
-            return run(predict, batch, least_s, least)
+            return run(predict, batch, min_s, min_batches)
 
         for size in job["first"]:
             run_batches(size, 0, 1)
         print("{}", file=answers, flush=True)
         for line in requests:
             request = json.loads(line)
-            seconds = run_batches(request["batch"], request["seconds"], request["least"])
+            seconds = run_batches(request["batch"], request["seconds"], request["min_batches"])
             answer = {"batches": len(seconds), "seconds": sum(seconds), "shortest": min(seconds)}
             print(json.dumps(answer), file=answers, flush=True)
 
@@ -101,10 +101,10 @@ def _overlapped(predict: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return run
 
 
-def run(predict: Callable[[Any], Any], batch: Any, least_s: float, least: int) -> list[float]:
-    """The seconds of each batch, one after the other, for at least `least_s` seconds and `least` batches."""
+def run(predict: Callable[[Any], Any], batch: Any, min_s: float, min_batches: int) -> list[float]:
+    """The seconds of each batch, one after the other: at least `min_batches`, for at least `min_s` seconds."""
     times = [time.perf_counter()]
-    while len(times) <= least or times[-1] - times[0] < least_s:
+    while len(times) <= min_batches or times[-1] - times[0] < min_s:
         predict(batch)
         times.append(time.perf_counter())
     return [after - before for before, after in itertools.pairwise(times)]

@@ -153,7 +153,7 @@ def _calibration_batches(job: ConversionJob) -> Iterator[Any]:
         yield from onnx_files.feeds(rows, batched=job.model.batched, scalars=scalars)
 
 
-def missing(device: Device, accelerator: str | None, precision: str) -> str | None:
+def why_missing(device: Device, accelerator: str | None, precision: str) -> str | None:
     """Why ONNX Runtime cannot run with an accelerator on a device of this machine, or None. GPUs need a
     distribution of their own, and PyTorch to convert and to compare; the TensorRT accelerator needs the
     TensorRT that ONNX Runtime links to."""
@@ -164,7 +164,7 @@ def missing(device: Device, accelerator: str | None, precision: str) -> str | No
     reason = tensorrt.missing_for_onnx_runtime(machine.compute_capability()) if accelerator == "trt" else None
     if reason is None and gpu is None:
         reason = f"needs onnxruntime-gpu, and the ONNX Runtime here is the build for CPUs: {GPU_PACKAGES}"
-    return reason or pytorch.missing(device, accelerator, precision)
+    return reason or pytorch.why_missing(device, accelerator, precision)
 
 
 def native_parameters(settings: Mapping[str, str]) -> dict[str, str]:
@@ -204,10 +204,10 @@ ONNX = Format(
     ),
     native_parameters=native_parameters,
     frameworks=("pytorch", "tensorflow", "onnx"),
-    left_out=lambda accelerator, capability: (
+    why_left_out=lambda accelerator, capability: (
         tensorrt.left_out_for_onnx_runtime(capability) if accelerator == "trt" else None
     ),
-    missing=missing,
+    why_missing=why_missing,
     calibrated=frozenset({"int8"}),
 )
 
@@ -257,6 +257,6 @@ OPENVINO = Format(
     packages=("onnx", "openvino"),
     native_parameters=openvino_parameters,
     frameworks=("onnx",),
-    missing=missing_openvino,
+    why_missing=missing_openvino,
     needs="OpenVINO",
 )

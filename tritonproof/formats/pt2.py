@@ -89,12 +89,12 @@ def _explain(error: Exception, job: ConversionJob) -> Exception:
     )
 
 
-def missing(device: Device, accelerator: str | None, precision: str) -> str | None:
+def why_missing(device: Device, accelerator: str | None, precision: str) -> str | None:
     """Why a precision cannot be compiled here, or None. As in torch the compiler is $CXX, else g++."""
     compiler = os.environ.get("CXX", "g++")
     if shutil.which(compiler) is None:
         return f"needs a C++ compiler: install g++ ({compiler} is not on PATH)"
-    return pytorch.missing(device, accelerator, precision)
+    return pytorch.why_missing(device, accelerator, precision)
 
 
 FORMAT = Format(
@@ -111,7 +111,7 @@ FORMAT = Format(
     precisions=pytorch.PRECISIONS,
     tolerances=pytorch.TOLERANCES,
     packages=("torch", "triton"),
-    missing=missing,
+    why_missing=why_missing,
     needs="a C++ compiler",
     compiles=True,
 )

@@ -89,7 +89,7 @@ def missing_on_gpu() -> str | None:
     )
 
 
-def missing(device: Device, _accelerator: str | None, _precision: str) -> str | None:
+def why_missing(device: Device, _accelerator: str | None, _precision: str) -> str | None:
     """Why there is no TensorFlow for this device, or None; it comes as one of two distributions."""
     if not any(map(machine.version_of, _DISTRIBUTIONS)):
         return f"needs TensorFlow: {commands.packages('benchmarks' if device == 'cpu' else 'benchmarks-gpu')}"
@@ -116,7 +116,7 @@ SAVED_MODEL = Format(
     platform="tensorflow_savedmodel",
     runtime="tf_savedmodel.py",
     convert=save_model,
-    left_out=lambda _accelerator, _capability: missing_on_gpu(),
+    why_left_out=lambda _accelerator, _capability: missing_on_gpu(),
     precisions={"cpu": ("fp32",), "cuda": ("fp32",)},
     tolerances={
         **pytorch.TOLERANCES,
@@ -128,7 +128,7 @@ SAVED_MODEL = Format(
         "TF_NUM_INTRA_THREADS": settings["threads"],
         "TF_NUM_INTER_THREADS": "1",
     },
-    missing=missing,
+    why_missing=why_missing,
 )
 TRT = dataclasses.replace(
     SAVED_MODEL,
@@ -137,9 +137,9 @@ TRT = dataclasses.replace(
     library="TensorFlow with TensorRT",
     convert=build_engines,
     built_on_gpu="TensorRT builds engines on the GPU",
-    left_out=lambda _accelerator, _capability: without_tensorrt(),
+    why_left_out=lambda _accelerator, _capability: without_tensorrt(),
     precisions={"cuda": ("fp32", "fp16")},
     packages=(*SAVED_MODEL.packages, *tensorrt.DISTRIBUTIONS),
-    missing=lambda *where: without_tensorrt() or missing(*where),
+    why_missing=lambda *where: without_tensorrt() or why_missing(*where),
     needs="a TensorFlow built with TensorRT",
 )

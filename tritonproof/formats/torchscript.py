@@ -95,7 +95,7 @@ def _format(name: str, label: str, script_of: Callable[[ConversionJob, Any, tupl
         precisions=pytorch.PRECISIONS,
         tolerances=pytorch.TOLERANCES,
         packages=("torch",),
-        missing=pytorch.missing,
+        why_missing=pytorch.why_missing,
         # Not INTER_OP_THREAD_COUNT: PyTorch takes it once in a process, and up to release 25.10 the next load
         # of a model with it ends the server (src/libtorch.cc of pytorch_backend).
         native_parameters=lambda settings: {"INTRA_OP_THREAD_COUNT": settings["threads"]},

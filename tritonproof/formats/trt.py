@@ -50,10 +50,10 @@ def convert(job: ConversionJob, path: Path) -> None:
         path.write_bytes(bytes(engine))
 
 
-def missing(device: Device, accelerator: str | None, precision: str) -> str | None:
+def why_missing(device: Device, accelerator: str | None, precision: str) -> str | None:
     """Why there is no TensorRT here, or None; PyTorch's export and buffers are on the GPU too."""
-    reason = tensorrt.missing(machine.compute_capability())
-    return reason or pytorch.missing(device, accelerator, precision)
+    reason = tensorrt.why_missing(machine.compute_capability())
+    return reason or pytorch.why_missing(device, accelerator, precision)
 
 
 FORMAT = Format(
@@ -70,6 +70,6 @@ FORMAT = Format(
     tolerances=pytorch.TOLERANCES,
     packages=(*onnx.ONNX.packages, *tensorrt.DISTRIBUTIONS),
     frameworks=("pytorch", "tensorflow", "onnx"),
-    missing=missing,
+    why_missing=why_missing,
     needs="TensorRT",
 )

@@ -248,7 +248,7 @@ _BF16_FLAGS = {"avx512_bf16", "amx_bf16"}
 three quarters; without, BF16 is emulated."""
 
 
-def missing(device: Device, _accelerator: str | None, precision: str) -> str | None:
+def why_missing(device: Device, _accelerator: str | None, precision: str) -> str | None:
     """Why PyTorch cannot compute in a precision on a device of this machine, or None."""
     if version_of("torch") is None:
         return f"needs PyTorch: {commands.packages('benchmarks' if device == 'cpu' else 'benchmarks-gpu')}"

@@ -52,7 +52,7 @@ def is_same_version(one: str, other: str) -> bool:
     return all(left == right for left, right in zip(numbers_of(one), numbers_of(other), strict=False))
 
 
-def missing(capability: tuple[int, int] | None) -> str | None:
+def why_missing(capability: tuple[int, int] | None) -> str | None:
     """Why there is no TensorRT here for a GPU of a compute capability (None where unknown), or None."""
     tensorrt = installed()
     if tensorrt is None:
@@ -88,4 +88,4 @@ def missing_for_onnx_runtime(capability: tuple[int, int] | None) -> str | None:
             f"needs TensorRT {needed}, which ONNX Runtime {machine.version_of('onnxruntime-gpu')} is linked "
             f"to, and TensorRT {tensorrt.version} is installed: {PACKAGES}"
         )
-    return missing(capability)
+    return why_missing(capability)

@@ -144,12 +144,12 @@ def _compare_places(
 def _without_optional(served: ServedModel, alone: AnswersAlone) -> AnswerComparison | None:
     """Four requests without the optional inputs, each after one of another sample that has them: all must get
     the same answer. None if there are no such inputs, or no others."""
-    optional = {tensor.name for tensor in served.model.inputs if tensor.optional} & served.data.rows.keys()
-    if not optional or optional == served.data.rows.keys() or served.model.exchange != "single":
+    optional = {tensor.name for tensor in served.model.inputs if tensor.optional} & served.data.arrays.keys()
+    if not optional or optional == served.data.arrays.keys() or served.model.exchange != "single":
         return None
     name = f"{served.data.ids[0]} without {', '.join(sorted(optional))}"
-    rows = {key: values[:1] for key, values in served.data.rows.items() if key not in optional}
-    lacking = dataclasses.replace(served, data=dataclasses.replace(served.data, ids=[name], rows=rows))
+    rows = {key: values[:1] for key, values in served.data.arrays.items() if key not in optional}
+    lacking = dataclasses.replace(served, data=dataclasses.replace(served.data, ids=[name], arrays=rows))
     answers: list[Answer] = []
     for sample in range(min(4, served.sample_count)):
         ask(served, [[sample]])

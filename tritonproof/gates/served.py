@@ -84,7 +84,7 @@ class ServedModel:
     def in_flight(self, rows: int) -> int:
         """How many requests of so many rows may be in flight, by their tensors' bytes; two at least."""
         tensors = (*self.model.inputs, *self.model.outputs)
-        sent = {name: values[:1].nbytes for name, values in self.data.rows.items()}
+        sent = {name: values[:1].nbytes for name, values in self.data.arrays.items()}
         row_bytes = sum(max(tensor.row_bytes, sent.get(tensor.name, 0)) for tensor in tensors)
         return max(2, min(IN_FLIGHT, IN_FLIGHT_BYTES // max(1, rows * row_bytes)))
 

@@ -45,7 +45,7 @@ def _repeated_speed(job: Job, result: PointResult) -> Ratio | None:
     """The speed of requests that repeat one sample over that of requests that were never sent before, at a
     measured point in a closed loop; None if requests are too slow, or there are too few different samples."""
     latency_s = result.latency_ms["avg"].value / 1e3
-    fresh = fresh_inputs(job.data.rows, job.point.batch)
+    fresh = fresh_inputs(job.data.arrays, job.point.batch)
     if next(fresh, None) is None or is_slow(latency_s):
         return None
     repeated = job.data.inputs([0] * job.point.batch)

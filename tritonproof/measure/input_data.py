@@ -40,7 +40,7 @@ class InputData:
 
     folder: Path
     ids: Sequence[str]
-    rows: Arrays
+    arrays: Arrays
     """The model's inputs, [samples, ...] each, in the model's order."""
     dtypes: Mapping[str, str] = field(default_factory=dict)
     """Triton's type of those inputs whose elements differ on the wire from those in memory."""
@@ -57,7 +57,7 @@ class InputData:
 
     @property
     def row_bytes(self) -> int:
-        return sum(values[0].nbytes for values in self.rows.values())
+        return sum(values[0].nbytes for values in self.arrays.values())
 
     def count(self, batch: int) -> int:
         """How many different samples the requests of a batch size use: if possible coprime to the batch size,
@@ -77,7 +77,7 @@ class InputData:
 
     def inputs(self, samples: Sequence[int] | np.ndarray) -> Arrays:
         """The model's inputs of a request that holds these samples, by their indices, [batch, ...] each."""
-        return {name: values[np.asarray(samples)] for name, values in self.rows.items()}
+        return {name: values[np.asarray(samples)] for name, values in self.arrays.items()}
 
     def path(self, batch: int) -> Path:
         """Where `file` is for a batch size; it may not exist yet."""
@@ -91,7 +91,7 @@ class InputData:
             other_shapes = self.other_shapes_for(batch)
             parts = [(self, self.count(batch)), *((data, len(data.ids)) for data in other_shapes)]
             steps = [
-                {name: self._content(name, values[sample]) for name, values in data.rows.items()}
+                {name: self._content(name, values[sample]) for name, values in data.arrays.items()}
                 for data, count in parts
                 for sample in range(count)
             ]

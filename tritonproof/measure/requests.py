@@ -93,7 +93,7 @@ def prepared_requests(job: Job, batches: Sequence[np.ndarray], in_flight: int) -
     # Only such tensors are bytes of NumPy arrays, which have no BF16, and of a known number.
     has_fixed_sizes = (
         job.model.batched
-        and all(tensor.name in job.data.rows for tensor in job.model.inputs)
+        and all(tensor.name in job.data.arrays for tensor in job.model.inputs)
         and all(tensor.has_fixed_size and tensor.dtype != "BF16" for tensor in tensors)
     )
     if job.shared_memory != "none" and has_fixed_sizes:
@@ -128,7 +128,7 @@ def _in_shared_memory(job: Job, batches: Sequence[np.ndarray], slots: int) -> It
     from tritonclient.utils import triton_to_np_dtype
 
     batch = len(batches[0])
-    input_sizes = {name: values[0].nbytes * batch for name, values in job.data.rows.items()}
+    input_sizes = {name: values[0].nbytes * batch for name, values in job.data.arrays.items()}
     output_sizes = {tensor.name: tensor.row_bytes * batch for tensor in job.model.outputs}
     (_, request_bytes), (outputs, slot_bytes) = tensor_places(input_sizes), tensor_places(output_sizes)
     first_slot = request_bytes * len(batches)
@@ -150,7 +150,7 @@ def _in_shared_memory(job: Job, batches: Sequence[np.ndarray], slots: int) -> It
             request = service_pb2.ModelInferRequest(model_name=job.name)
             places, _ = tensor_places(input_sizes, request_bytes * number)
             for tensor in job.model.inputs:
-                values = np.ascontiguousarray(job.data.rows[tensor.name][samples])
+                values = np.ascontiguousarray(job.data.arrays[tensor.name][samples])
                 memory[places[tensor.name]] = values.reshape(-1).view(np.uint8).data
                 entry = request.inputs.add(name=tensor.name, datatype=tensor.dtype, shape=values.shape)
                 _point_to(entry, region, places[tensor.name])

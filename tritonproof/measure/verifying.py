@@ -36,7 +36,7 @@ def make_answer_check(
     row_bytes = sum(tensor.row_bytes for tensor in (*case.model.inputs, *case.model.outputs))
     size = max(1, min(batch, _MAX_BYTES // row_bytes))
     parts = [
-        oracle.answer({name: values[start : start + size] for name, values in data.rows.items()})
+        oracle.answer({name: values[start : start + size] for name, values in data.arrays.items()})
         for start in range(0, len(data.ids), size)
     ]
     outputs = {

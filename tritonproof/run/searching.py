@@ -151,7 +151,7 @@ class RepositorySearch:
                 with self.run.hold_machine(exclusive=False):
                     self._load(candidate)
             except ProofError as error:
-                self.run.progress.note(f"{self.run.case}: left out: {candidate.settings}: {error.what}")
+                self.run.progress.note(f"{self.run.case}: left out: {candidate.label}: {error.what}")
                 raise
             self.loaded = candidate.configuration
         self.run.loader.load("online")

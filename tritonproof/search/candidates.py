@@ -85,7 +85,7 @@ class Candidate:
         return self.scenario, self.deployment
 
     @property
-    def settings(self) -> str:
+    def label(self) -> str:
         text = f"{self.scenario}, instances {self.deployment.instances}"
         if self.scenario == "offline":
             return text

@@ -98,7 +98,7 @@ def search(
     tried = {trial.candidate: trial for trial in _first_round(space, goal, probe, on_progress)}
     count = max(_KEPT, math.ceil(len(tried) / _KEPT))
     for number, trial in enumerate(trials.most_promising(tried.values(), goal)[:count], 1):
-        on_progress(f"round 2, {number} of {count}, {trial.candidate.settings}")
+        on_progress(f"round 2, {number} of {count}, {trial.candidate.label}")
         tried[trial.candidate] = trials.screen(trial, _PROBES[1], goal, probe)
     best = trials.finalists(list(tried.values()), goal, _FINALISTS)
     measured = [trial for trial in tried.values() if not trial.error]
@@ -125,7 +125,7 @@ def _first_round(space: SearchSpace, goal: Goal, probe: Probe, on_progress: OnPr
     def try_all(proposals: Iterable[Candidate]) -> None:
         for candidate in proposals:
             seen.add(candidate.configuration)
-            on_progress(f"configuration {len(seen)}, {candidate.settings}")
+            on_progress(f"configuration {len(seen)}, {candidate.label}")
             trial = Trial(candidate) if goal.arrivals is None else with_rates(candidate, goal, probe)
             first.append(trials.screen(trial, _PROBES[0], goal, probe))
 
