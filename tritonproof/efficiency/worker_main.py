@@ -5,9 +5,9 @@
 FOLDER/job.json names the runtime, its artifact and settings, a file for each input, whether these lie in the
 GPU's memory, and the sizes of batches to run first of all. FOLDER/requests and FOLDER/answers are named pipes
 that the caller holds open. For each line of JSON on the first, {batch, seconds, min_batches}, it writes one
-to the second, {batches, seconds, shortest}, with the seconds of the shortest batch; an empty first answer says
-that the runtime is loaded. It imports only NumPy and the runtime's own packages, so that nothing else shares the
-process.
+to the second, {batches, seconds, shortest}, with the seconds of the shortest batch; an empty first answer
+says that the runtime is loaded. It imports only NumPy and the runtime's own packages, so that nothing else
+shares the process.
 """
 
 import itertools
@@ -102,7 +102,7 @@ def _overlapped(predict: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def run(predict: Callable[[Any], Any], batch: Any, min_s: float, min_batches: int) -> list[float]:
-    """The seconds of each batch, one after the other: at least `min_batches`, for at least `min_s` seconds."""
+    """Seconds of each batch, one after the other: `min_batches` at least, for `min_s` seconds at least."""
     times = [time.perf_counter()]
     while len(times) <= min_batches or times[-1] - times[0] < min_s:
         predict(batch)
