@@ -151,9 +151,8 @@ def read(option: str, text: str) -> Thresholds:
             'begin each entry with [[cases]] and match = "...", and ask for limits, allowed_slowdown_percent '
             "or p99_ms, in numbers without a unit or quotation marks"
         )
-        raise InputError(
-            escaped(message), where=where + escaped(key.replace(".", ": ", 1)), fix=fix
-        ) from error
+        where += escaped(key.replace(".", ": ", 1))
+        raise InputError(escaped(message), where=where, fix=fix) from error
     sourced = [
         entry if entry.source else structs.replace(entry, source=f"{text}: entry {number}")
         for number, entry in enumerate(entries, 1)

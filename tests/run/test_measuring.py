@@ -10,7 +10,7 @@ import pytest
 from tests.conftest import DEPLOYMENT
 from tritonproof.record.schema import LoadPoint
 from tritonproof.run.loader import LoadedCase, Loader
-from tritonproof.run.measuring import compare_requests, prepared_jobs
+from tritonproof.run.measuring import compare_requests, held_jobs
 
 LATER = [0.001] * 19 + [0.002]
 
@@ -26,7 +26,7 @@ def test_points_are_measured_with_the_machine_to_ourselves() -> None:
         hold_machine=lambda exclusive: contextlib.nullcontext(held.append(exclusive)),
     )
     point = LoadPoint("online", 1, 4)
-    with prepared_jobs(run, {point: 0.001}) as jobs:
+    with held_jobs(run, {point: 0.001}) as jobs:
         assert (held, jobs) == ([True], [point])
 
 

@@ -44,16 +44,8 @@ def micro_size(
             )
         return samples(split)
 
-    return dataclasses.replace(
-        full,
-        name=name,
-        load_weights=load_weights,
-        train=train,
-        weights=weights,
-        samples=own_samples,
-        micro=True,
-        **changes,
-    )
+    changes |= {"name": name, "load_weights": load_weights, "train": train, "weights": weights}
+    return dataclasses.replace(full, samples=own_samples, micro=True, **changes)
 
 
 def training_step(

@@ -69,9 +69,8 @@ def _chosen(options: argparse.Namespace) -> list[Publishable]:
     if there is no record to show."""
     records = [publishable(record) for record in files.read_folder(options.results).values()]
     if not records:
-        raise UsageError(
-            f"{options.results}: no records (TARGET/CASE.json). Measure some: {commands.run_command()}"
-        )
+        fix = f"Measure some: {commands.run_command()}"
+        raise UsageError(f"{options.results}: no records (TARGET/CASE.json). {fix}")
     chosen = [record for record in records if options.k in name_of(record)]
     if not chosen:
         raise no_case(options.results, options.k, map(name_of, records))

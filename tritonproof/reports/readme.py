@@ -40,9 +40,7 @@ KINDS: Mapping[str, MarkerKind] = {
     "summary": MarkerKind("a row per case: is it right, and how fast at its best", "several", summary),
     "case": MarkerKind("all of a case, under headings", "one", lambda records: case_section(records[0])),
     "offline": MarkerKind("throughput and latency by batch", "one", _points("offline")),
-    "online": MarkerKind(
-        "throughput and latency with its components by concurrency", "one", _points("online")
-    ),
+    "online": MarkerKind("throughput and latency by concurrency or rate", "one", _points("online")),
     **{f"plot {name}": MarkerKind(plot.shows, plot.of, plot.chart) for name, plot in plots.PLOTS.items()},
 }
 """By what a marker says, before the case if it names one."""

@@ -19,7 +19,7 @@ from tritonproof.run import record_file
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.context import Role
 from tritonproof.run.converted_case import ConvertedCase
-from tritonproof.run.measuring import prepared_jobs
+from tritonproof.run.measuring import held_jobs
 from tritonproof.settings.case_settings import deployment_of
 from tritonproof.spec import Case
 
@@ -90,7 +90,7 @@ def _measure(
     if isinstance(peak_per_s, ProofError):
         raise peak_per_s
     batch, point = best_points.batch_in_process(best, run.deployment), best.point
-    with prepared_jobs(run, {point: best.latency_ms["avg"].value / 1e3}) as (job,):
+    with held_jobs(run, {point: best.latency_ms["avg"].value / 1e3}) as (job,):
         cold = [] if run.loader.was_under_load else [job]
         reference_job = None
         if reference is not None and reference.run is not run:

@@ -29,9 +29,7 @@ _LOADINGS = 3
 
 
 @contextlib.contextmanager
-def prepared_jobs(
-    run: CaseRun, points: Mapping[LoadPoint, float] | Sequence[LoadPoint]
-) -> Iterator[list[Job]]:
+def held_jobs(run: CaseRun, points: Mapping[LoadPoint, float] | Sequence[LoadPoint]) -> Iterator[list[Job]]:
     """A job for each point of one scenario, with the machine to ourselves for the block. Points may come with
     the seconds of one request each; otherwise one is timed."""
     run.server.check_measurable(run.prepared.unreported)
@@ -63,12 +61,9 @@ def _sweep(run: CaseRun, points: Sequence[LoadPoint], save: Save) -> Mapping[Loa
     """Measure the points; `save` gets those known so far. Raises ProofError if the server has ended."""
     if (baseline := run.baseline) is not None:
         baseline.server.check_running()  # started before the machine is ours
-    composing, scenario, plan = (
-        ComposingTimes(run.prepared.called_names),
-        points[0].scenario,
-        run.settings.plan,
-    )
-    with prepared_jobs(run, points) as jobs:
+    composing = ComposingTimes(run.prepared.called_names)
+    scenario, plan = points[0].scenario, run.settings.plan
+    with held_jobs(run, points) as jobs:
         states = sweep.measure(
             [PointState(Side(job)) for job in jobs]
             if baseline is None

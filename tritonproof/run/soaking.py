@@ -9,7 +9,7 @@ from tritonproof.record.quantities import DURATION
 from tritonproof.record.schema import LoadPoint, Soak
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.loader import timed_answer
-from tritonproof.run.measuring import prepared_jobs
+from tritonproof.run.measuring import held_jobs
 from tritonproof.settings.case_settings import load_points
 
 
@@ -24,7 +24,7 @@ def soak(run: CaseRun) -> Soak:
     def on_progress(spent_s: float, requests: float, *_used: Usage) -> None:
         run.say("soak", f"{DURATION.text(spent_s)} of {DURATION.text(duration_s)}, {requests:,.0f} requests")
 
-    with prepared_jobs(run, [point]) as (job,):
+    with held_jobs(run, [point]) as (job,):
         watched = watch(job.server)
         read = functools.partial(read_usage, watched)
         under_load = keep_under_load(job, duration_s, read, on_progress=on_progress)

@@ -172,14 +172,12 @@ def variations(space: SearchSpace, goal: Goal, instances: int) -> list[Candidate
     return list(dict.fromkeys(_online(space, deployment, sizes, delay_us) for delay_us, sizes in waits))
 
 
-def _online(
-    space: SearchSpace, deployment: Deployment, preferred: tuple[int, ...], delay_us: int
-) -> Candidate:
+def _online(space: SearchSpace, own: Deployment, preferred: tuple[int, ...], delay_us: int) -> Candidate:
     waiting = {"preferred_batch_sizes": preferred, "max_queue_delay_us": delay_us}
     changes = {name: value for name, value in waiting.items() if name not in space.fixed}
-    largest = min(MAX_IN_FLIGHT, _BATCHES_IN_FLIGHT * deployment.max_batch_size * deployment.instances)
+    largest = min(MAX_IN_FLIGHT, _BATCHES_IN_FLIGHT * own.max_batch_size * own.instances)
     levels = space.concurrencies or ladder_sizes(largest)
-    changed = structs.replace(deployment, **changes)
+    changed = structs.replace(own, **changes)
     return Candidate("online", changed, tuple(LoadPoint("online", 1, level) for level in levels))
 
 

@@ -337,9 +337,7 @@ def _is_proven(plan: MeasuringPlan, goal: Goal, choice: OperatingPoint, share: f
     return is_done
 
 
-def summarise(
-    result: SearchOutcome, goal: Goal, plan: MeasuringPlan, duration_s: float, config: str
-) -> Search:
+def summarise(result: SearchOutcome, goal: Goal, plan: MeasuringPlan, took_s: float, config: str) -> Search:
     """The record's entry of a search; `config` is the winner's configuration file, if it kept the budget."""
     return Search(
         latency_budget_ms=goal.latency_budget_ms,
@@ -350,6 +348,6 @@ def summarise(
         lead=result.lead,
         configurations=result.configurations,
         passes=result.passes,
-        duration_s=round(duration_s, 1),
+        duration_s=round(took_s, 1),
         config=config,
     )

@@ -249,9 +249,8 @@ class PerModel(Generic[Value]):
             if not models or name not in ("", *models):
                 given = ", ".join(models) or "none: give --onnx NAME=FILE or --repository DIR"
                 what = f"there is no model {escaped(name)}" if name else "there is no model for this option"
-                raise InputError(
-                    what, where=f"{self.flag} {escaped(name)}", fix=f"name one of these: {given}"
-                )
+                where = f"{self.flag} {escaped(name)}"
+                raise InputError(what, where=where, fix=f"name one of these: {given}")
         for_all = dict.fromkeys(models, self.values[""]) if "" in self.values else {}
         return for_all | {name: value for name, value in self.values.items() if name}
 

@@ -40,9 +40,8 @@ def in_memory(sample_id: str, where: str, row: Mapping[str, np.ndarray]) -> User
 
 def shape_text(shape: Sequence[int]) -> str:
     """A shape as errors show it: 3 x any x 224."""
-    return (
-        escaped(" x ".join("any" if length == ANY else str(length) for length in shape)) or "a single value"
-    )
+    lengths = ("any" if length == ANY else str(length) for length in shape)
+    return escaped(" x ".join(lengths)) or "a single value"
 
 
 def read_numpy_files(folder: Path, files: Sequence[Path], inputs: Sequence[Tensor]) -> list[UserSample]:

@@ -2,7 +2,7 @@
 
 All of the schema is imported from here; its parts have a file each."""
 
-# ruff: noqa: F403, F405 - that is what the stars are for
+# ruff: noqa: F403, F405 - the parts of the schema share their types
 
 from typing import Annotated, Literal
 

@@ -6,14 +6,8 @@ from tritonproof.base.sanitize import bold, code, italic, join_markdown
 from tritonproof.ratios import FALSE_ALARM_RATE
 from tritonproof.record.quantities import GIVEN_SHARE, LATENCY, METRIC_CHANGES, P_VALUE, RATIO, THROUGHPUT
 from tritonproof.record.schema import Mark
-from tritonproof.reports.compare import (
-    CaseChange,
-    Changes,
-    PairedScores,
-    PointChange,
-    ScoreChange,
-    SettingChange,
-)
+from tritonproof.reports import compare
+from tritonproof.reports.compare import CaseChange, Changes, PairedScores, PointChange, ScoreChange
 from tritonproof.reports.tables.table import Block, Bullets, Column, Heading, cell_of, table
 from tritonproof.reports.text.correctness import metric_text, missing_score_reason
 from tritonproof.reports.text.phrases import counted, days_text, first_of, full_point_text
@@ -35,7 +29,7 @@ def comparison_blocks(changes: Changes) -> list[Block]:
     return [*_overview(changes, common), *sections]
 
 
-def _overview(changes: Changes, common: Sequence[SettingChange]) -> list[Block]:
+def _overview(changes: Changes, common: Sequence[compare.SettingChange]) -> list[Block]:
     """The sources, the settings that all cases share, a row for each case, and the meanings of the words."""
     cases = changes.cases
     origins = []
@@ -75,7 +69,7 @@ def _one_sided(between: str, only_before: Iterable[str], only_after: Iterable[st
     return [f"Only in {letter}: {names}." for letter, names in listed if names]
 
 
-def _settings_text(settings: Iterable[SettingChange]) -> str:
+def _settings_text(settings: Iterable[compare.SettingChange]) -> str:
     """Each setting with its value before and after: `versions.torch 2.12.0 → 2.13.0; ...`."""
     return "; ".join(f"{setting.name} {setting.before} → {setting.after}" for setting in settings)
 
@@ -130,7 +124,7 @@ def _legend(changes: Changes) -> list[str]:
     return sentences
 
 
-def _case_section(case: CaseChange, common: Sequence[SettingChange]) -> list[Block]:
+def _case_section(case: CaseChange, common: Sequence[compare.SettingChange]) -> list[Block]:
     specific = [setting for setting in case.setup if setting not in common]
     missing = [missing_score_reason(stored.record) for stored in (case.before, case.after)]
     scores = [_score_text(score, case) for score in case.scores]

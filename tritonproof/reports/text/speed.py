@@ -7,15 +7,7 @@ from typing import Literal, NamedTuple
 from msgspec import structs
 
 from tritonproof.record import quantities, schema
-from tritonproof.record.quantities import (
-    LATENCY,
-    LATENCY_BUDGET,
-    RATIO,
-    SHARE_OF_SPEED,
-    TOO_WIDE,
-    is_narrow,
-    is_shown,
-)
+from tritonproof.record.quantities import LATENCY, LATENCY_BUDGET, RATIO, TOO_WIDE, is_narrow, is_shown
 from tritonproof.reports.text.correctness import main_score
 from tritonproof.reports.text.load_point import BUDGET_WORDS, mark_codes
 from tritonproof.reports.text.phrases import counted, format_text, full_point_text, grouped, sentence
@@ -81,7 +73,7 @@ def efficiency_text(measurements: Sequence[schema.Efficiency], precision: str) -
     (1.36 to 1.47) to cpu-resnet50-onnx-fp32`, after the scenario if there are several."""
     texts = []
     for efficiency in measurements:
-        parts = [f"{SHARE_OF_SPEED.text_with_interval(efficiency.ratio)} of in-process throughput"]
+        parts = [f"{quantities.SHARE_OF_SPEED.text_with_interval(efficiency.ratio)} of in-process throughput"]
         fraction = fraction_of_peak(efficiency)
         if fraction is not None and efficiency.peak_flops_per_s is not None:
             # INT8 has no floating point.
@@ -172,9 +164,9 @@ def search_paragraph(record: Publishable) -> str:
     if record.no_winner:
         return record.no_winner
     proven = (
-        "with which no answer changes"
-        if record.build.from_repository
-        else "for which conversion and accuracy hold"
+        "for which conversion and accuracy hold"
+        if not record.build.from_repository
+        else "with which no answer changes"
     )
     configurations = counted(search.configurations, "configuration")
     tried = f"{search.passes} passes of {configurations}, {quantities.DURATION.text(search.duration_s)}"
@@ -197,9 +189,8 @@ def search_text(search: schema.Search) -> str:
         rate = quantities.REQUEST_RATE.cell(result.request_rate_per_s)
         reached, due = f"{rate} requests/s", " from when each was due"
     budget = f"{BUDGET_WORDS[search.verdict]} {LATENCY_BUDGET.text(search.latency_budget_ms)}"
-    kept = (
-        f"{search.percentile} {LATENCY.text_with_interval(latency, search.latency_budget_ms)} {budget}{due}"
-    )
+    latency_text = LATENCY.text_with_interval(latency, search.latency_budget_ms)
+    kept = f"{search.percentile} {latency_text} {budget}{due}"
     lead = lead_text(search.lead, "its own settings" if search.diff else "the runner-up")
     return f"{reached} with {kept}: {_configuration_text(search)}; {lead}"
 
