@@ -152,7 +152,8 @@ class ServingProfile:
 
 
 DEFAULT_PROFILES: Mapping[str, ServingProfile] = dict.fromkeys(
-    ("cpu", "gpu"), ServingProfile(Deployment(32, 1, (16, 32), 1_000, False, True), (1, 32), (16,))
+    ("cpu", "gpu"),
+    ServingProfile(Deployment(32, 1, (16, 32), 1_000, cuda_graphs=False, warmup=True), (1, 32), (16,)),
 )
 """For a model that names none: dynamic batching to 32 within a millisecond, and a few load points."""
 

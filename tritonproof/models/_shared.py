@@ -68,13 +68,15 @@ def training_step(
     return step
 
 
-MICRO_ON_CPU = ServingProfile(Deployment(8, 1, (8,), 1_000, False, True), (1, 8), (8,))
+MICRO_ON_CPU = ServingProfile(Deployment(8, 1, (8,), 1_000, cuda_graphs=False, warmup=True), (1, 8), (8,))
 """The load points of most micro sizes on CPUs."""
 
 
 def published_deployment(max_batch_size: int, instances: int = 1) -> Deployment:
     """The settings of a published deployment, which prefers the largest batch and half of it."""
-    return Deployment(max_batch_size, instances, (max_batch_size // 2, max_batch_size), 1, False, True)
+    return Deployment(
+        max_batch_size, instances, (max_batch_size // 2, max_batch_size), 1, cuda_graphs=False, warmup=True
+    )
 
 
 def full_size_matrices(

@@ -297,7 +297,7 @@ _FULL_SIZE = Model(
     profiles=_shared.full_size_matrices(
         ServingProfile(_PUBLISHED, _BATCHES, tuple(range(1, 9)), ("ts-script-fp16", "ts-script-fp32")),
         # A case keeps a CPU busy for seconds, and each further case in a batch takes 1.4 to 2.5 GiB.
-        cpu=ServingProfile(Deployment(4, 1, (2, 4), 1_000, False, True), (1, 4), (2,)),
+        cpu=ServingProfile(Deployment(4, 1, (2, 4), 1_000, cuda_graphs=False, warmup=True), (1, 4), (2,)),
     ),
     show=_show,
     defined_in=Path(__file__),

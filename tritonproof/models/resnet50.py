@@ -302,7 +302,9 @@ def profiles(deployment: Deployment, published: str) -> Mapping[str, ServingProf
     return _shared.full_size_matrices(
         ServingProfile(deployment, batches, concurrencies, (published,)),
         # Few cores saturate at batch 8; a longer delay lets the batcher fill it.
-        cpu=ServingProfile(Deployment(8, 1, (8,), 20_000, False, True), (1, 4, 8), (4, 16)),
+        cpu=ServingProfile(
+            Deployment(8, 1, (8,), 20_000, cuda_graphs=False, warmup=True), (1, 4, 8), (4, 16)
+        ),
     )
 
 
@@ -340,7 +342,9 @@ MODELS = (
         metrics=(top_1(_MICRO_FLOOR, _MICRO_PRECISIONS),),
         profiles={
             "gpu": ServingProfile(_PUBLISHED, (1, 8, 32, 128), (16, 64, 128, 256)),
-            "cpu": ServingProfile(Deployment(32, 1, (16, 32), 1_000, False, True), (1, 32), (32,)),
+            "cpu": ServingProfile(
+                Deployment(32, 1, (16, 32), 1_000, cuda_graphs=False, warmup=True), (1, 32), (32,)
+            ),
         },
     ),
 )

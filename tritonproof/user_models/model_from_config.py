@@ -54,7 +54,9 @@ def as_model(found: RepositoryModel) -> Model:
         decide=_unknown,
         metrics=(),
         defined_in=Path(__file__),
-        profiles=_profiles(Deployment(_UNKNOWN, 1, (), 0, False, False), (1, _COMPLETED_BATCH)),
+        profiles=_profiles(
+            Deployment(_UNKNOWN, 1, (), 0, cuda_graphs=False, warmup=False), (1, _COMPLETED_BATCH)
+        ),
         framework="triton",
         micro=True,
     )

@@ -130,7 +130,7 @@ def _model_of(name: str, given: OnnxOptions, path: Path, interface: Interface, b
     profile = (
         DEFAULT_PROFILES["cpu"]
         if batch == "open"
-        else ServingProfile(Deployment(1, 1, (), 0, False, True), (1,), (16,))
+        else ServingProfile(Deployment(1, 1, (), 0, cuda_graphs=False, warmup=True), (1,), (16,))
     )
     warmup = network_samples.computes_zeros(network, evaluation)
     profile = dataclasses.replace(profile, deployment=structs.replace(profile.deployment, warmup=warmup))

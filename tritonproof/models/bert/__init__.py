@@ -145,7 +145,7 @@ _FULL_SIZE = Model(
             ("onnx-fp16", "onnx-trt-fp16", "trt-fp16", "ts-trace-fp16"),
         ),
         # A batch of 8 takes some tenths of a second on a few cores; the delay lets the batcher fill it.
-        cpu=ServingProfile(Deployment(8, 1, (4, 8), 20_000, False, True), (1, 8), (4, 16)),
+        cpu=ServingProfile(Deployment(8, 1, (4, 8), 20_000, cuda_graphs=False, warmup=True), (1, 8), (4, 16)),
         gpus=("a30", "a100", "v100", "t4"),
     ),
     show=_show,

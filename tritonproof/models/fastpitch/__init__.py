@@ -227,7 +227,9 @@ _FULL_SIZE = Model(
     profiles=_shared.full_size_matrices(
         ServingProfile(_PUBLISHED, (1, 2, 4, 8), tuple(range(1, 17)), ("ts-trace-fp16", "ts-trace-fp32")),
         # An utterance takes most of a second; a longer delay lets the batcher find another.
-        cpu=ServingProfile(Deployment(4, 1, (2, 4), 20_000, False, True), (1, 2, 4), (2, 4)),
+        cpu=ServingProfile(
+            Deployment(4, 1, (2, 4), 20_000, cuda_graphs=False, warmup=True), (1, 2, 4), (2, 4)
+        ),
     ),
     defined_in=Path(__file__),
 )
