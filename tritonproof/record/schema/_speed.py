@@ -43,7 +43,7 @@ COMPONENTS = (
 MARKS = {
     "unfinished": "the run ended before all passes were measured",
     "few-requests": "fewer than 100 requests: p99 is the largest latency",
-    "wide-interval": "the budget was spent before the interval was as narrow as asked",
+    "wide-interval": "the time was spent before the interval was as narrow as asked",
     "not-warm": "latencies were not shown to be stationary before the measurement",
     "damaged-passes": "passes repeated because the load generator left nothing usable",
     "client-bound": "the load generator, not the server, limits the throughput",
