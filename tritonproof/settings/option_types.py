@@ -277,7 +277,7 @@ def per_model(metavar: str, read: Read = lambda _flag, text: text) -> Any:
     def read_all(flag: str, texts: Sequence[str]) -> PerModel[Any]:
         return PerModel(flag, _by_name(flag, texts, read, may_be_for_all=True))
 
-    return option("networks", metavar, read_all, repeat=True, passed_to="nodes builds")
+    return option("own models", metavar, read_all, repeat=True, passed_to="nodes builds")
 
 
 def path_by_name(group: str, metavar: str) -> Any:

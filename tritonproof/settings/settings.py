@@ -69,7 +69,7 @@ class Settings:
     """Only convert the models of the selected cases, for a later run with the same --model-repos and options.
     If --target names a GPU that is not here, try only the conversions that need no GPU."""
 
-    onnx: Mapping[str, Path] = readers.path_by_name("networks", "NAME=FILE")
+    onnx: Mapping[str, Path] = readers.path_by_name("own models", "NAME=FILE")
     """Run an ONNX file as a model of this name, or a folder that holds one, such as Hugging Face's exports.
     Repeatable. Only these models run, unless -k or a test's id names another. See docs/onnx-file.md."""
     samples: PerModel[Path] = readers.per_model("[NAME=]DIR", existing)
@@ -137,18 +137,18 @@ class Settings:
     model_repos: Path = option("deployment", "DIR", folder_of, MODEL_REPOS)
     """The folder in which converted models are built and kept. Default: model_repos."""
 
-    batches: tuple[int, ...] | None = option("load", "N,...", readers.batches, passed_to="nodes")
+    batches: tuple[int, ...] | None = option("speed", "N,...", readers.batches, passed_to="nodes")
     """The batch sizes of the offline scenario, such as 1,8,32. Default: those of the model for the target."""
-    concurrencies: tuple[int, ...] | None = option("load", "N,...", readers.concurrencies, passed_to="nodes")
+    concurrencies: tuple[int, ...] | None = option("speed", "N,...", readers.concurrencies, passed_to="nodes")
     """The requests in flight of the online scenario, such as 8,16. Default: the model's for the target."""
-    request_rates: tuple[float, ...] | None = option("load", "N,...", readers.rates, passed_to="nodes")
+    request_rates: tuple[float, ...] | None = option("speed", "N,...", readers.rates, passed_to="nodes")
     """Requests per second of the online scenario, in place of the model's own concurrencies. They are sent by
     a schedule, and a latency counts from the time at which its request was due. Default: none."""
-    arrivals: Arrivals = option("load", "KIND", readers.choice(Arrivals), "poisson", passed_to="nodes")
+    arrivals: Arrivals = option("speed", "KIND", readers.choice(Arrivals), "poisson", passed_to="nodes")
     """How the requests of a rate follow each other: poisson or constant. Default: poisson. With
     --latency-budget-ms it makes the search look for the highest request rate that keeps the budget."""
     shared_memory: SharedMemory = option(
-        "load",
+        "speed",
         "KIND",
         readers.choice(SharedMemory),
         lambda before: "none" if before["triton"].is_remote else "system",
@@ -157,18 +157,18 @@ class Settings:
     """How the tensors of the load tests get to the server: system or cuda shared memory, or none (in
     messages). Default: system, and none with HOST:PORT."""
     precision_target: float = option(
-        "load", "PERCENT", readers.percent, 100 * MeasuringPlan.half_width_target, passed_to="nodes"
+        "speed", "PERCENT", readers.percent, 100 * MeasuringPlan.half_width_target, passed_to="nodes"
     )
     """Stop measuring a load point when the 95 % confidence interval of its throughput is as narrow as ±
     PERCENT. At a request rate, the mean latency takes the place of the throughput. Default: 5."""
-    point_budget_s: float | None = option("load", "SECONDS", readers.seconds, passed_to="nodes")
+    point_budget_s: float | None = option("speed", "SECONDS", readers.seconds, passed_to="nodes")
     """Stop measuring a load point after SECONDS, not counting the warm-up, even if its interval is wider than
     --precision-target. Default: 3; with --against and --against-triton 120, for both sides."""
-    certify: float | None = option("load", "PERCENT", readers.percentile(*CERTIFIABLE), passed_to="nodes")
+    certify: float | None = option("speed", "PERCENT", readers.percentile(*CERTIFIABLE), passed_to="nodes")
     """Measure each load point, however long that takes, until MLPerf LoadGen's early stopping gives an upper
     bound of its p99 (99) or p99.9 (99.9) with 99 % confidence. See docs/how-it-measures.md."""
     soak: float | None = option(
-        "load", "TIME", readers.duration, text=lambda seconds: f"{seconds}s", passed_to="nodes"
+        "speed", "TIME", readers.duration, text=lambda seconds: f"{seconds}s", passed_to="nodes"
     )
     """Add test_soak, which keeps each case under load for TIME, such as 10m, loads the model again and again,
     and fails if what the server uses grows without end. See docs/soak.md."""
