@@ -62,6 +62,7 @@ def test_online(case, point, recorder, benchmark):
 
 def test_unproven(recorder, benchmark):
     measure_and_record(measuring(examples.measured("online", 32, 200.0)), LoadPoint("online", 1, 32), recorder, benchmark)
+    recorder.record(efficiency=(examples.efficiency("online", 32, served_per_s=examples.estimate(200.0)),))
 
 def test_slower():
     raise SpeedError("ratio 0.90")
