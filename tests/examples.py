@@ -119,7 +119,6 @@ def wrong_under_load(one: PointResult) -> PointResult:
 
 
 def one_pass(throughput_per_s: float) -> schema.Pass:
-    """A pass of 500 requests."""
     return schema.Pass(500, 3.17, throughput_per_s, LATENCIES_MS)
 
 

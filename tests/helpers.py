@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypeVar
 
 import psutil
 import pytest
@@ -30,6 +30,7 @@ from tritonproof.settings.option_types import add_options
 from tritonproof.settings.settings import Settings
 
 ROOT = Path(__file__).parents[1]
+Value = TypeVar("Value")
 
 
 def project_file() -> dict[str, Any]:
@@ -37,7 +38,7 @@ def project_file() -> dict[str, Any]:
     return toml_in(ROOT / "pyproject.toml", "pyproject.toml", "")
 
 
-# --- processes that tests start
+# --- processes and servers that tests start
 
 
 def wait_until(
@@ -103,18 +104,11 @@ class Household:
 
     def processes(self) -> list[psutil.Process]:
         """All living processes with the mark, including grandchildren and orphans."""
-        mark = f"TRITONPROOF_MARK={self.environment['TRITONPROOF_MARK']}".encode()
-        marked = []
-        for file in Path("/proc").glob("[0-9]*/environ"):
-            try:
-                if mark in file.read_bytes().split(b"\0"):
-                    marked.append(psutil.Process(int(file.parent.name)))
-            except (OSError, psutil.NoSuchProcess):
-                continue
-        return marked
+        mark = ("TRITONPROOF_MARK", self.environment["TRITONPROOF_MARK"])
+        living = psutil.process_iter(["environ"])
+        return [process for process in living if mark in (process.info["environ"] or {}).items()]
 
     def names(self) -> list[str]:
-        """The program names of those processes."""
         return [program_name(process) for process in self.processes()]
 
     def left(self, seconds: float) -> list[str]:
@@ -140,29 +134,43 @@ def end(caller: "subprocess.Popen[bytes]", how: str) -> None:
     assert caller.wait(ENDED_S) != 0
 
 
-def start_caller(household: Household, source: str, expected: bytes) -> "subprocess.Popen[bytes]":
-    """Run a calling program until it prints the expected line."""
-    caller = subprocess.Popen(
-        [sys.executable, "-c", source],
-        env=household.environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    household.callers.append(caller)
-    assert caller.stdout is not None
-    with caller.stdout as lines:
-        for line in lines:
-            if line.strip() == expected:
-                return caller
-    raise AssertionError(f"the caller ended with {caller.wait()} before it said {expected!r}")
-
-
 def git(folder: Path, *arguments: str) -> str:
     """Call git in a folder, with a user name and email; returns its output."""
     identity = ("-c", "user.name=tester", "-c", "user.email=tester@example.org")
     command = ["git", "-C", str(folder), *identity, *arguments]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+@contextlib.contextmanager
+def grpc_server(
+    answers: Mapping[str, Callable[[Any, Any], Any]], threads: int = 4
+) -> Iterator[tuple[str, Any]]:
+    """The HOST:PORT of a server of Triton's protocol in this process, and its client. Each of the `answers`,
+    by the name of its call, takes a request and gRPC's context, and returns a response, or bytes to
+    send."""
+    import grpc
+    from tritonclient.grpc import service_pb2
+
+    from tritonproof.serve.connection import grpc_client
+
+    handlers = {
+        name: grpc.unary_unary_rpc_method_handler(
+            answer,
+            getattr(service_pb2, f"{name}Request").FromString,
+            lambda response: response if isinstance(response, bytes) else response.SerializeToString(),
+        )
+        for name, answer in answers.items()
+    }
+    server = grpc.server(ThreadPoolExecutor(threads))
+    service = grpc.method_handlers_generic_handler("inference.GRPCInferenceService", handlers)
+    server.add_generic_rpc_handlers([service])
+    address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+    server.start()
+    try:
+        with contextlib.closing(grpc_client(address)) as client:
+            yield address, client
+    finally:
+        server.stop(0).wait()
 
 
 # --- collecting and running the benchmarks
@@ -218,7 +226,6 @@ Collect = Callable[..., Collected]
 
 
 def help_text(capsys: pytest.CaptureFixture[str]) -> str:
-    """The help on the benchmarks' options."""
     capsys.readouterr()
     pytest.main(["benchmarks", "--help", *WITHOUT])
     return capsys.readouterr().out
@@ -227,7 +234,6 @@ def help_text(capsys: pytest.CaptureFixture[str]) -> str:
 def collect(
     capsys: pytest.CaptureFixture[str], *arguments: str, paths: tuple[str, ...] = ("benchmarks",)
 ) -> Collected:
-    """Collect the benchmarks with these options."""
     collected = Collected()
     capsys.readouterr()
     collected.status = pytest.main(
@@ -238,7 +244,6 @@ def collect(
 
 
 def pytest_command(*arguments: str) -> list[str]:
-    """The command line of pytest with these arguments."""
     return [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments]
 
 
@@ -267,20 +272,10 @@ def write_benchmarks(folder: Path, text: str) -> list[str]:
     return ["benchmarks", *places, "--results", str(folder / "results")]
 
 
-def run_pytest_here(*arguments: str) -> int:
-    """Run a test's own benchmarks in this process, which has imported the suite already: a separate process
-    takes 1.5 s. Meanwhile their modules `benchmarks` and `conftest` replace the suite's."""
-
-    def named_alike() -> list[str]:
-        return [name for name in sys.modules if name.partition(".")[0] in ("benchmarks", "conftest")]
-
-    saved = {name: sys.modules.pop(name) for name in named_alike()}
-    try:
-        return int(pytest.main([*arguments, *WITHOUT]))
-    finally:
-        for name in named_alike():
-            del sys.modules[name]
-        sys.modules.update(saved)
+def present(value: Value | None) -> Value:
+    """A value that may be missing elsewhere; fails the test if it is."""
+    assert value is not None, "there is no value"
+    return value
 
 
 def settings(**given: Any) -> Settings:
@@ -334,9 +329,8 @@ def closed(path: Path, mode: int = 0) -> Iterator[None]:
 @contextlib.contextmanager
 def _held_to_modes() -> Iterator[None]:
     library = ctypes.CDLL(None, use_errno=True)
-    rights = (
-        ctypes.c_uint32 * 6
-    )()  # effective, permitted and inheritable ones, of the lower 32 and of others
+    # Effective, permitted and inheritable ones, of the lower 32 and of others.
+    rights = (ctypes.c_uint32 * 6)()
     assert library.capget(_CAPABILITIES, rights) == 0, os.strerror(ctypes.get_errno())
     before = rights[0]
     try:
@@ -348,13 +342,11 @@ def _held_to_modes() -> Iterator[None]:
         assert library.capset(_CAPABILITIES, rights) == 0, os.strerror(ctypes.get_errno())
 
 
-# --- JUnit's XML
+# --- outputs
 
 
 @dataclass(frozen=True)
 class JunitTest:
-    """A test in JUnit's XML."""
-
     outcome: str
     """passed, skipped, failure or error."""
     message: str
@@ -374,8 +366,6 @@ def junit(path: Path) -> dict[str, JunitTest]:
     return tests
 
 
-# --- the commands of the reports
-
 PRINTING: Mapping[str, tuple[str, ...]] = {
     "tables.md": ("tables",),
     "published.md": ("published",),
@@ -386,25 +376,6 @@ PRINTING: Mapping[str, tuple[str, ...]] = {
     "smaller.json": ("export", "--format", "customSmallerIsBetter"),
 }
 """The commands that print what they show of the records of a folder, by a name of a file for it."""
-READING: Mapping[str, tuple[str, ...]] = {
-    **{name: (*words, "--results", "{results}") for name, words in PRINTING.items()},
-    "html": ("html", "--results", "{results}", "--output", "{out}/page.html"),
-    "plots": ("plots", "--results", "{results}", "--output", "{out}/plots"),
-    "readme": ("readme", "{out}/page.md", "--results", "{results}"),
-    "compare": ("compare", "{results}", "{results}"),
-    "merge": ("merge", "{results}", "--output", "{out}/merged"),
-    "trend": ("trend", "--add", "{results}", "--history", "{out}/history"),
-}
-"""Every command that reads records."""
-
-
-def words_of(command: str, results: Path, out: Path) -> list[str]:
-    """The words of one of READING, which writes into the folder `out`."""
-    (out / "page.md").write_text("<!-- tritonproof:summary -->\n<!-- /tritonproof:summary -->\n")
-    return [word.format(results=results, out=out) for word in READING[command]]
-
-
-# --- printed output
 
 
 def records_in(results: Path) -> list[Record]:
@@ -422,34 +393,3 @@ def cells(text: str) -> list[list[str]]:
     rows = [re.split(r"(?<!\\)\|", line)[1:-1] for line in text.splitlines() if line.startswith("|")]
     stripped = [[cell.strip() for cell in row] for row in rows]
     return [row for row in stripped if set("".join(row)) - set("-:")]
-
-
-@contextlib.contextmanager
-def grpc_server(
-    answers: Mapping[str, Callable[[Any, Any], Any]], threads: int = 4
-) -> Iterator[tuple[str, Any]]:
-    """The HOST:PORT of a server of Triton's protocol in this process, and its client. Each of the `answers`,
-    by the name of its call, takes a request and gRPC's context, and returns a response."""
-    import grpc
-    from tritonclient.grpc import service_pb2
-
-    from tritonproof.serve.connection import grpc_client
-
-    handlers = {
-        name: grpc.unary_unary_rpc_method_handler(
-            answer,
-            getattr(service_pb2, f"{name}Request").FromString,
-            getattr(service_pb2, f"{name}Response").SerializeToString,
-        )
-        for name, answer in answers.items()
-    }
-    server = grpc.server(ThreadPoolExecutor(threads))
-    service = grpc.method_handlers_generic_handler("inference.GRPCInferenceService", handlers)
-    server.add_generic_rpc_handlers([service])
-    address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
-    server.start()
-    try:
-        with contextlib.closing(grpc_client(address)) as client:
-            yield address, client
-    finally:
-        server.stop(0).wait()

@@ -34,9 +34,6 @@ def test_invalid_other_build_is_an_error_naming_its_option(option: str, value: s
     assert raised.value.fix
 
 
-# --- folders of builds -------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def built(make_build: MakeBuild, tmp_path: Path) -> BuiltModel:
     """A build of the case `cpu-toy-raw-fp32` in models/cpu/."""
@@ -78,8 +75,6 @@ def test_each_build_keeps_own_settings(built: BuiltModel) -> None:
     assert baselines.for_scenario(other, built.case, "online").instance_group[0].count == 2
     assert not baselines.for_scenario(other, built.case, "offline").HasField("dynamic_batching")
 
-
-# --- commits and checkouts ---------------------------------------------------------------------------------
 
 BUILDER = """\
 import os

@@ -11,7 +11,8 @@ import pytest
 
 from tests import examples
 from tests.conftest import Reports
-from tests.helpers import ROOT, words_of
+from tests.helpers import ROOT
+from tests.record.test_hostile import words_of
 from tritonproof.base import disk
 from tritonproof.base.commands import EXIT_INPUT
 from tritonproof.record import files
@@ -38,9 +39,6 @@ def test_every_damaged_record_is_named(command: str, results: Path, refused: Cal
     text = refused(*words_of(command, results, results.parent))
 
     assert all(f"{path}: " in text for path in damaged)
-
-
-# --- folders -----------------------------------------------------------------------------------------------
 
 
 def test_link_given_directly_is_read(results: Path, printed: Callable[..., str]) -> None:
@@ -83,7 +81,6 @@ def test_unknown_option_ends_every_command_with_status_4(command: tuple[str, ...
 
 @pytest.fixture
 def one_record(tmp_path: Path) -> Path:
-    """A folder of one record."""
     return examples.store(tmp_path / "results", examples.record(points=()))
 
 

@@ -119,8 +119,6 @@ def test_metric_matches_values_by_hand(prediction: str, truths: list[str], f1: f
     assert evaluate({"1": truths}, {"1": prediction}) == pytest.approx((f1, exact))
 
 
-# --- windows and answers -----------------------------------------------------------------------------------
-
 RECORDED: dict[str, Any] = json.loads(Path(__file__).with_name("hard_paragraphs.json").read_text())
 """Six paragraphs of hard words, the vocabulary, and what the other implementation gave for them: the windows of
 each size (sequence, stride, query), and the answers to the windows of SMALL by `logits`. A window is its

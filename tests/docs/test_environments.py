@@ -11,7 +11,7 @@ import pytest
 
 from tests.docs.test_docs import environments
 from tests.frameworks.gpu_packages import SETS, admitted, requirements, runs_on
-from tests.helpers import project_file
+from tests.helpers import present, project_file
 from tritonproof.frameworks import tensorrt
 from tritonproof.host import machine
 from tritonproof.host.targets import TARGETS
@@ -84,8 +84,7 @@ def test_environments_match_tox_and_extras() -> None:
         assert requirements(extra_of_tensorrt), "the extra is there"
         if name.endswith("-trt"):
             continue
-        match = re.search(r"ONNX Runtime (\d\.\d+)(?: to (\d\.\d+))?", row["Brings"])
-        assert match is not None
+        match = present(re.search(r"ONNX Runtime (\d\.\d+)(?: to (\d\.\d+))?", row["Brings"]))
         versions = sorted(tuple(map(int, text.split(".")[:2])) for text in admitted(extra, "onnxruntime-gpu"))
         first, last = (".".join(map(str, version)) for version in (versions[0], versions[-1]))
         assert (match[1], match[2] or match[1]) == (first, last)

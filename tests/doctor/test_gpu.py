@@ -55,8 +55,6 @@ def test_packages_for_cpus_are_a_problem_beside_a_gpu(a100: Nvml) -> None:
     assert finding.text.startswith("NVIDIA A100-SXM4-80GB; driver for CUDA 12")
 
 
-# --- which cases run ---------------------------------------------------------------------------------------
-
 EMBEDDED = ServerSpec("embedded")
 
 

@@ -94,8 +94,6 @@ def test_broken_load_generator_is_a_problem(
     assert named in finding.text
 
 
-# --- the server --------------------------------------------------------------------------------------------
-
 IMAGE = ServerSpec("docker", "nvcr.io/nvidia/tritonserver:24.10-py3")
 
 

@@ -96,7 +96,6 @@ class Place:
         return matching()[0]
 
     def record(self, case: str) -> Record:
-        """The record of a case."""
         return files.read(self.results / "cpu" / f"{case}.json")
 
 

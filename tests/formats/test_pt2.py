@@ -88,9 +88,6 @@ def assert_equal_to_framework(network: Small, inputs: Arrays, found: Sequence[np
     assert error_of(network, inputs, found) <= pt2.FORMAT.tolerances["fp32"].relative_error
 
 
-# --- outputs -----------------------------------------------------------------------------------------------
-
-
 def test_package_matches_framework_at_every_batch(package: Path, network: Small) -> None:
     predict = open_package(package)
     for batch in range(1, MAX_BATCH + 1):
@@ -140,9 +137,6 @@ def test_batch_normalization_is_folded_into_convolution_weights(package: Path) -
     assert not [name for name in constants if name.startswith(("conv.", "norm."))]
 
 
-# --- files, compiler and messages --------------------------------------------------------------------------
-
-
 def test_conversion_leaves_a_single_file(built: Built) -> None:
     assert built.steps
     assert (built.environment, built.files) == ({}, [built.path])
@@ -172,9 +166,6 @@ def test_format_is_missing_without_compiler(monkeypatch: pytest.MonkeyPatch) -> 
     assert "no-such-compiler" in str(pt2.FORMAT.why_missing("cpu", None, "fp32"))
     monkeypatch.setenv("CXX", str(shutil.which("env")))
     assert pt2.FORMAT.why_missing("cpu", None, "fp32") is None
-
-
-# --- failures ----------------------------------------------------------------------------------------------
 
 
 class Branching(nn.Module):

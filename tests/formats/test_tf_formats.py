@@ -157,9 +157,6 @@ def test_pytorch_and_tensorflow_import_together_silently(order: tuple[str, str])
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-# --- installed packages ------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def no_memory() -> Iterator[None]:
     """Clears the caches about the installed TensorFlow, before and after the test."""

@@ -9,6 +9,7 @@ import pytest
 import torch
 from safetensors.numpy import load_file, save_file
 
+from tests.helpers import present
 from tritonproof.base.errors import InputError
 from tritonproof.frameworks.pytorch import read_checkpoint
 from tritonproof.models import all_models
@@ -67,8 +68,6 @@ def test_non_checkpoint_is_refused(put: Callable[[Path], object], tmp_path: Path
     refused(tmp_path / "x.pt")
 
 
-# --- weights ------------------------------------------------------------------------------------------------
-
 KERNEL = {
     "resnet50-micro": "layer1.0.conv2.weight",
     "resnet50-tf-micro": "resnet50/btlnck_block_0_0/bottleneck_2/conv2d/kernel",
@@ -79,9 +78,8 @@ MODELS = {model.name: model for model in all_models() if model.name in KERNEL}
 
 def spoilt(model: Model, folder: Path, **changes: np.ndarray) -> Path:
     """A file of the committed weights, with some replaced."""
-    assert model.weights is not None
     path = folder / "spoilt.safetensors"
-    save_file({**load_file(model.weights), **changes}, path)
+    save_file({**load_file(present(model.weights)), **changes}, path)
     return path
 
 
@@ -103,9 +101,8 @@ FAULTS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
 def test_impossible_weights_are_refused(model: Model, fault: str, tmp_path: Path) -> None:
-    assert model.weights is not None
     key = KERNEL[model.name]
-    path = spoilt(model, tmp_path, **{key: FAULTS[fault](load_file(model.weights)[key])})
+    path = spoilt(model, tmp_path, **{key: FAULTS[fault](load_file(present(model.weights))[key])})
 
     with pytest.raises(InputError, check=lambda error: error.where == str(path) and key in error.what):
         model.load_weights(path)
@@ -113,8 +110,7 @@ def test_impossible_weights_are_refused(model: Model, fault: str, tmp_path: Path
 
 def test_fresh_norms_and_zero_biases_are_accepted(tmp_path: Path) -> None:
     model = MODELS["resnet50-micro"]
-    assert model.weights is not None
-    state = load_file(model.weights)
+    state = load_file(present(model.weights))
     fresh = {key: np.zeros_like(values) for key, values in state.items() if key.endswith("bias")}
     fresh |= {key: np.ones_like(values) for key, values in state.items() if "bn" in key and "weight" in key}
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers import ROOT
+from tests.helpers import ROOT, present
 
 Beside = Callable[..., "subprocess.Popen[str]"]
 """`beside(code, *arguments, **variables)`: another Python of this checkout, which has a pipe on both sides."""
@@ -58,8 +58,7 @@ def other(place: Path, beside: Beside) -> Callable[[str], "subprocess.Popen[str]
 
     def hold(mode: str) -> "subprocess.Popen[str]":
         process = beside(HOLDER, place, mode)
-        assert process.stdout is not None
-        assert process.stdout.readline() == "held\n"
+        assert present(process.stdout).readline() == "held\n"
         return process
 
     return hold

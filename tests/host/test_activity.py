@@ -11,7 +11,7 @@ from pathlib import Path
 import pynvml as NVML  # noqa: N812 - not the stand-in
 import pytest
 
-from tests.helpers import wait_until
+from tests.helpers import present, wait_until
 from tests.host.fake_nvml import Clock, Nvml, S, between, watched
 from tritonproof.host import activity, machine
 from tritonproof.host.activity import GpuTime
@@ -32,8 +32,7 @@ def test_cpu_clock_attributes_busy_time(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(os, "getpriority", lambda *which: nice[which])
     usage = read()
     assert usage.nice == 3
-    assert usage.server_s is not None
-    assert 0.25 < usage.server_s <= usage.elapsed_s * len(os.sched_getaffinity(0)) + 0.1
+    assert 0.25 < present(usage.server_s) <= usage.elapsed_s * len(os.sched_getaffinity(0)) + 0.1
     assert usage.busy_s >= 0.25
     assert usage.children_s == pytest.approx(0, abs=0.05)
     assert activity.start_cpu_clock(None)().server_s is None
@@ -62,9 +61,6 @@ def stretch(nvml: Nvml, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Stretc
     return take
 
 
-# --- foreign processes on GPUs -----------------------------------------------------------------------------
-
-
 def test_foreign_programs_on_gpu_are_counted(
     nvml: Nvml, clock: Clock, stretch: Stretch, server_process: int
 ) -> None:
@@ -90,9 +86,6 @@ def test_unknown_own_process_reports_no_strangers(nvml: Nvml, stretch: Stretch) 
     nvml.pids = lambda _handle: [1]
     assert marks_of_gpu([stretch(roots=(os.getpid(),))]) == []
     assert not stretch(roots=()).readings[0].strangers
-
-
-# --- watched GPUs ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -144,8 +137,7 @@ def test_mig_instance_has_clocks_but_no_energy(nvml: Nvml, stretch: Stretch, vis
     assert visible_gpus(visible) == (GpuHandle("MIG-1", "GPU-aaaa"),)
     visible_gpus.cache_clear()
     one = stretch()
-    use = gpu_use([one], 100)
-    assert use is not None
+    use = present(gpu_use([one], 100))
     assert (use.energy_j_per_1000, use.power_w) == (None, None)
     assert use.sm_clock_mhz == 1410
     assert [mark.code for mark in marks_of_gpu([one])] == ["gpu-throttled"]
@@ -169,9 +161,6 @@ def test_nvml_package_has_every_name_used() -> None:
     used = set(re.findall(r"""(?:pynvml\.|ask\(")(\w+)""", source))
     assert {"nvmlDeviceGetUUID", "nvmlDeviceGetMigMode"} <= used
     assert {name for name in used if not hasattr(NVML, name)} == set()
-
-
-# --- energy of GPUs ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,11 @@ import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.helpers import ENDED_S, ROOT, Household, command_line, end, start_caller, theirs, wait_until
+from tests.helpers import ENDED_S, ROOT, Household, command_line, end, present, theirs, wait_until
 from tritonproof.host import guard
 from tritonproof.host.process import guarded
 
@@ -68,21 +69,11 @@ def python(source: str, *arguments: str) -> list[str]:
 
 
 @contextlib.contextmanager
-def running(
-    household: Household, command: list[str], *, grace_s: float = 0.2, **options: object
-) -> Iterator["subprocess.Popen[bytes]"]:
+def running(household: Household, command: list[str], **options: Any) -> Iterator["subprocess.Popen[bytes]"]:
     """The command under the guard, once it has printed that it is up."""
     log = household.temporary / "output"
-    with (
-        log.open("wb") as output,
-        guarded(
-            command,
-            environment=household.environment,
-            output=output,
-            grace_s=grace_s,
-            **options,  # type: ignore[arg-type]
-        ) as process,
-    ):
+    options = {"environment": household.environment, "grace_s": 0.2, **options}
+    with log.open("wb") as output, guarded(command, output=output, **options) as process:
         wait_until(lambda: b"up" in log.read_bytes(), ENDED_S, log.read_text)
         yield process
 
@@ -93,9 +84,6 @@ def segment() -> Iterator[Path]:
     path = SHM / f"test-{uuid.uuid4().hex}"
     yield path
     path.unlink(missing_ok=True)
-
-
-# --- the end of the block ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -153,9 +141,6 @@ def test_folder_is_removed_and_cleanup_runs_after_an_error(household: Household,
     assert household.left(0) == []
 
 
-# --- shared memory -----------------------------------------------------------------------------------------
-
-
 def test_segments_with_given_names_or_used_by_command_are_removed(
     household: Household, segment: Path
 ) -> None:
@@ -189,7 +174,21 @@ def test_segment_of_another_user_stays(segment: Path) -> None:
     assert segment.exists()
 
 
-# --- the end of the caller ---------------------------------------------------------------------------------
+def start_caller(household: Household, source: str, expected: bytes) -> "subprocess.Popen[bytes]":
+    """Run a calling program until it prints the expected line."""
+    caller = subprocess.Popen(
+        [sys.executable, "-c", source],
+        env=household.environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    household.callers.append(caller)
+    with present(caller.stdout) as lines:
+        for line in lines:
+            if line.strip() == expected:
+                return caller
+    raise AssertionError(f"the caller ended with {caller.wait()} before it said {expected!r}")
 
 
 def calling(household: Household, source: str, then: str) -> str:

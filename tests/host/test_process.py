@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from tests.conftest import DEPLOYMENT, DOUBLING, MakeBuild
-from tests.helpers import ENDED_S, ROOT, Household
+from tests.helpers import ENDED_S, ROOT, Household, present
 from tests.serve.programs import script
 from tritonproof.base.errors import ProofError
 from tritonproof.efficiency.worker import artifact_worker
@@ -77,8 +77,7 @@ def test_models_served_and_in_process_get_speed_variables_but_no_secrets(
     built = make_build(tmp_path / "models", "doubling", "import scipy\n" + DOUBLING)
     with serve(ServerSpec("embedded"), tmp_path / "models", tmp_path / "log", device="cpu") as server:
         assert server.load(built, DEPLOYMENT, "online") == "python"
-        assert server.pid is not None
-        served = environments(server.pid)
+        served = environments(present(server.pid))
     assert len(served) == 3, "the guard, the server and the model's process"
     assert_handed_on(served)
     sample = {built.case.model.inputs[0].name: np.ones((1, 4), np.float32)}

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from tests import toy
-from tests.helpers import theirs
+from tests.helpers import present, theirs
 from tests.host.conftest import Beside
 from tritonproof.accuracy.stages import temporary_arrays
 from tritonproof.base.errors import ProofError, SetupError
@@ -35,8 +35,7 @@ with scratch_folder("test") as folder:
 def test_only_folders_of_killed_runs_are_removed(beside: Beside, temporary: Path) -> None:
     def run() -> "tuple[subprocess.Popen[str], Path]":
         process = beside(HOLDING, TMPDIR=str(temporary))
-        assert process.stdout is not None
-        return process, Path(process.stdout.readline().strip())
+        return process, Path(present(process.stdout).readline().strip())
 
     (killed, leftover), (ending, ended), (_, alive) = run(), run(), run()
     assert len({leftover, ended, alive}) == 3
@@ -121,8 +120,6 @@ def test_temporary_folder_with_special_characters_is_avoided(
         assert letter not in str(folder)
 
 
-# --- a full disk -------------------------------------------------------------------------------------------
-
 FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
@@ -160,9 +157,6 @@ def test_only_old_empty_folders_of_backends_are_removed(tmp_path: Path) -> None:
         os.utime(tmp_path / name, (time.time() - age * 86_400,) * 2)
     scratch.remove_backend_folders(tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {*days} - {"python_env_aB3xYz"}
-
-
-# --- shared memory -----------------------------------------------------------------------------------------
 
 
 def test_only_own_segments_become_private(tmp_path: Path) -> None:

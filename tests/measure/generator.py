@@ -99,7 +99,6 @@ class Generator:
 
 
 def option(call: dict[str, Any], name: str) -> str:
-    """The value of an option in a call."""
     arguments: list[str] = call["arguments"]
     return arguments[arguments.index(name) + 1]
 

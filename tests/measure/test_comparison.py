@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tests import examples, toy
+from tests.helpers import present
 from tests.toy import LoadGenerator
 from tritonproof.base.errors import ProofError
 from tritonproof.measure import point_state, sweep
@@ -21,8 +22,6 @@ from tritonproof.record.schema import LoadPoint, SpeedComparison, VerifiedAnswer
 from tritonproof.reports.text.load_point import speed_failures
 
 OTHER = ComparisonPlan("HEAD~1", 0.03)
-
-# --- taking pairs ------------------------------------------------------------------------------------------
 
 
 def measured(load: LoadGenerator, budget_s: float = 60.0, **options: Any) -> Measurement:
@@ -47,8 +46,7 @@ def in_pairs(
         return usual_ms * math.exp(noises[job.name].normal(0, 0.01))
 
     load = LoadGenerator(mean_ms, changes=lambda _job, _number: {"elapsed_s": elapsed_s})
-    comparison = measured(load, budget_s).result.comparison
-    assert comparison is not None
+    comparison = present(measured(load, budget_s).result.comparison)
     return comparison, load
 
 
@@ -77,8 +75,7 @@ def test_both_builds_of_a_pair_share_windows() -> None:
 def test_spent_budget_reports_remaining_seconds() -> None:
     one, _ = in_pairs(20 * 0.97, budget_s=7.0)
     assert (one.verdict, one.passes) == ("inconclusive", 12), "of 0.6 s each"
-    assert one.seconds_to_settle is not None
-    assert one.seconds_to_settle > 0
+    assert present(one.seconds_to_settle) > 0
     assert in_pairs(budget_s=1.0, elapsed_s=100.0)[0].passes == 6, "six pairs at least"
 
 
@@ -98,8 +95,7 @@ def by_loading(pairs_per_loading: int, monkeypatch: pytest.MonkeyPatch) -> tuple
         return 20.0 * math.exp(noise.normal(0, 0.005)) * (effect if job.name == "current" else 1.0)
 
     outcome = measured(LoadGenerator(mean_ms), 600, reload=reload, clock=lambda: 0.0)
-    assert outcome.result.comparison is not None
-    return outcome.result.comparison, calls
+    return present(outcome.result.comparison), calls
 
 
 def test_speed_of_one_loading_is_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,9 +119,6 @@ def test_wrong_answer_of_an_earlier_loading_stays_on_record() -> None:
         clock=lambda: 0.0,
     )
     assert outcome.result.answers == wrong
-
-
-# --- few pairs at many points ------------------------------------------------------------------------------
 
 
 def compared(speed: float, pairs: int, points: int) -> SpeedComparison:

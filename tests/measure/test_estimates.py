@@ -84,9 +84,6 @@ def requests(*times_ms: tuple[float, float], closed_ms: float, concurrency: int 
     return Timeline(starts, ends, 0, round(closed_ms * 1e6), concurrency)
 
 
-# --- throughput --------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("truth_per_s", "service", "length_s", "server"),
     [
@@ -127,9 +124,6 @@ def test_long_requests_keep_their_share_in_passes(server: dict[str, float]) -> N
         assert estimates.throughput(passes) == pytest.approx(4 / mean_s, rel=0.01)
 
 
-# --- the warm-up -------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("warm_up", [0, 30, 100])
 def test_warm_up_is_found(warm_up: int) -> None:
     """Latencies fall from five times their final level, then stay. None means that more are needed."""
@@ -153,9 +147,6 @@ def test_warm_up_is_found(warm_up: int) -> None:
 def test_warm_up_in_first_half_is_cut(count: int, slow: int, cut: int | None) -> None:
     """Latencies in up to forty batches, at least six; those in the warm-up are five times as long."""
     assert estimates.warm_up_end(np.where(np.arange(count) < slow, 5.0, 1.0)) == cut
-
-
-# --- estimates ---------------------------------------------------------------------------------------------
 
 
 # By shape, a function that draws latencies in milliseconds, [passes, requests].
@@ -223,9 +214,6 @@ def test_interval_scales_with_value_and_stays_nonnegative() -> None:
     assert estimates.estimate(far_apart, estimates.mean_latency).low == 0.0
     with pytest.raises(ValueError, match="two passes"):
         estimates.estimate(far_apart[:1], estimates.mean_latency)
-
-
-# --- beside textbooks and SciPy -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("passes", [2, 3, 6])
@@ -354,9 +342,6 @@ def test_overload_shows_in_completed_requests() -> None:
 
     assert steady.completed / steady.duration_s == pytest.approx(50, rel=0.02)
     assert steady.due == pytest.approx(2 * steady.completed, rel=0.06)
-
-
-# --- certified percentiles ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import pynvml as NVML  # noqa: N812 - not the fake
 import pytest
 from msgspec import structs
 
+from tests.helpers import present
 from tests.host.fake_nvml import Clock, Nvml, between, watched
 from tests.measure import timed_server
 from tritonproof.host import activity
@@ -38,9 +39,7 @@ def stretch(nvml: Nvml, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Stretc
 
 
 def use_of(*times: GpuTime, throughput_per_s: float = 400) -> GpuUse:
-    use = gpu_use(times, throughput_per_s)
-    assert use is not None
-    return use
+    return present(gpu_use(times, throughput_per_s))
 
 
 @pytest.mark.parametrize("gpus", [1, 3])
@@ -115,7 +114,6 @@ def test_windows_of_a_real_run_match_watch_clock(nvml: Nvml, tmp_path: Path) -> 
     result = measurement_of(state, plan).result
     assert result.gpu is not None
     assert result.gpu.power_w == pytest.approx(100, rel=0.1)
-    assert result.gpu.power_w is not None
-    energy_j = 1000 * result.gpu.power_w / result.throughput_per_s.value
+    energy_j = 1000 * present(result.gpu.power_w) / result.throughput_per_s.value
     assert result.gpu.energy_j_per_1000 == pytest.approx(energy_j)
     assert "gpu-throttled" in [mark.code for mark in result.marks]

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from tests import toy
-from tests.helpers import theirs
+from tests.helpers import present, theirs
 from tests.measure.generator import Generator, server_of
 from tests.measure.memory_server import INPUTS, OUTPUTS, Fault, StandIn, answers, memory_server
 from tritonproof.accuracy.expected import expect
@@ -54,8 +54,7 @@ def job_of(
 
 
 def look(job: Job) -> VerifiedAnswers:
-    assert job.check is not None
-    return verify(job.check, ask_server(job, 0.05), 0.05)
+    return verify(present(job.check), ask_server(job, 0.05), 0.05)
 
 
 @pytest.fixture(autouse=True)
@@ -96,12 +95,10 @@ def test_stale_answer_in_shared_memory_is_detected() -> None:
     """A single sample: the answer that the server wrote once would stay right if it were not erased."""
     with memory_server("writes once") as (server, _seen):
         job = job_of(server, LoadPoint("online", 1, 1), samples=1)
-        assert job.check is not None
-        checked = verify(job.check, ask_samples(job, [np.array([0])] * 20), 0.0)
+        checked = verify(present(job.check), ask_samples(job, [np.array([0])] * 20), 0.0)
 
     assert (checked.verified, checked.wrong) == (20, 19)
-    assert checked.first_wrong is not None
-    assert checked.first_wrong.given in ("nan", "-1")
+    assert present(checked.first_wrong).given in ("nan", "-1")
 
 
 def test_region_is_private_and_never_stays_registered_or_on_disk() -> None:
@@ -201,8 +198,7 @@ def test_left_segments_are_removed_unless_another_process_uses_them() -> None:
         path.write_bytes(b"\0" * mmap.PAGESIZE)
     command = [sys.executable, "-c", USING, str(used)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
-        assert other.stdout is not None
-        assert other.stdout.readline() == b"mapped\n"
+        assert present(other.stdout).readline() == b"mapped\n"
         with pytest.raises(ProofError, check=lambda error: str(error.where).startswith(str(used))):
             perf_analyzer.remove_stale_regions(job)
         assert used.stat().st_size == mmap.PAGESIZE

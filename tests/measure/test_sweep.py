@@ -54,9 +54,6 @@ def every_second(job: Job, number: int) -> float:
     return LATENCY_MS * (2 if number > 1 and number % 2 else 1)
 
 
-# --- what a point yields -----------------------------------------------------------------------------------
-
-
 def test_point_speed_comes_from_timestamps() -> None:
     outcome = measured(run(LoadGenerator(), plan=PATIENT)[ONLINE])
     result = outcome.result
@@ -86,9 +83,6 @@ def test_components_are_shares_of_average_latency() -> None:
     assert tuple(shares) == schema.COMPONENTS
     assert sum(shares.values()) == pytest.approx(7.0)
     assert shares["server_compute_infer"] == pytest.approx(7.0 * 8000 / 8600)
-
-
-# --- in turns ----------------------------------------------------------------------------------------------
 
 
 def test_points_are_interleaved_in_random_order() -> None:
@@ -143,9 +137,6 @@ def test_continued_point_keeps_earlier_passes() -> None:
     assert len(second.current.warm_up) == 2, "of the model that was loaded again"
 
 
-# --- warm-up -----------------------------------------------------------------------------------------------
-
-
 def test_unsettled_latencies_are_marked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(estimates, "warm_up_end", lambda _latencies: None)
     generator = LoadGenerator()
@@ -162,9 +153,6 @@ def test_warm_up_continues_while_server_gets_faster() -> None:
     assert len(generator.calls) == 4 + len(result.passes)
     assert result.latency_ms["p99"].value == LATENCY_MS
     assert 0 == one(LoadGenerator()).warm_up_s < result.warm_up_s < 3 * sum(generator.windows_s()[:4])
-
-
-# --- what goes wrong ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -215,9 +203,6 @@ def test_progress_shows_step_and_estimate() -> None:
     steps = [text.partition(",")[0] for text in reports]
     assert steps == ["warm up", "warm up", "pass 1", "pass 2", "pass 3"]
     assert "400" in reports[-1]
-
-
-# --- certifying a percentile -------------------------------------------------------------------------------
 
 
 def certifying(plan: MeasuringPlan) -> tuple[PointResult, str]:

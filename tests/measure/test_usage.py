@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.helpers import present
 from tests.host.fake_nvml import Nvml
 from tritonproof.base.errors import NotAvailableError
 from tritonproof.host.scratch import MEMORY
@@ -54,10 +55,8 @@ class Program:
         return self.process.pid
 
     def use(self, what: str) -> None:
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        print(what, file=self.process.stdin, flush=True)
-        assert self.process.stdout.readline() == "done\n"
+        print(what, file=present(self.process.stdin), flush=True)
+        assert present(self.process.stdout).readline() == "done\n"
 
 
 Start = Callable[..., Program]

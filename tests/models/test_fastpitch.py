@@ -49,9 +49,6 @@ def committed() -> Any:
     return MICRO.load_weights(None).network
 
 
-# --- lengths -----------------------------------------------------------------------------------------------
-
-
 def one_text(text: str, repeat: int = 1) -> dict[str, np.ndarray]:
     return dict(fastpitch.inputs([symbols.numbers_of(text)] * repeat, synthesiser.MAX_SYMBOLS))
 

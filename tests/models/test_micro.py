@@ -94,9 +94,6 @@ def test_training_and_evaluation_samples_are_disjoint(name: str) -> None:
     assert not rows(training) & rows(evaluation)
 
 
-# --- faults -------------------------------------------------------------------------------------------------
-
-
 def of(name: str, change: Callable[[np.ndarray], np.ndarray]) -> Callable[[Arrays], Arrays]:
     """Changes one of the tensors."""
     return lambda arrays: {**arrays, name: change(arrays[name])}
@@ -213,9 +210,6 @@ def test_checkpoint_rounded_to_half_precision_fails_fp32_parity(name: str) -> No
         run = functools.partial(model.infer, network)
         parity = compare_conversion(Case(CPU, model, ONNX, None, "fp32"), weights, run, samples, 16)
         assert (conversion_failure(parity) is None) is is_right
-
-
-# --- data of the micro models -------------------------------------------------------------------------------
 
 
 def test_every_phantom_has_every_class() -> None:

@@ -57,9 +57,6 @@ def test_voxel_outside_of_all_classes_is_an_error(wrong: int) -> None:
         FULL.keep({nnunet.OUTPUT: classes})
 
 
-# --- the data set -------------------------------------------------------------------------------------------
-
-
 def volume(seed: int, shape: tuple[int, int, int]) -> tuple[np.ndarray, np.ndarray]:
     """An image with axes x, y, z, modality and a label, within a margin of one voxel of air."""
     random = np.random.default_rng(seed)
@@ -170,9 +167,6 @@ def test_invalid_dataset_is_refused(problem: str, decathlon: Path) -> None:
 
     with pytest.raises(InputError, check=lambda error: error.where.startswith(str(decathlon / place))):
         use()
-
-
-# --- preparation --------------------------------------------------------------------------------------------
 
 
 def prepared(root: Path, image: np.ndarray, label: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:

@@ -22,9 +22,6 @@ def test_network_matches_recorded_outputs(tmp_path: Path) -> None:
         published.assert_recorded(network(x)[:, ::50], "resnet50")
 
 
-# --- ImageNet -----------------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def imagenet(tmp_path: Path) -> Path:
     """A folder in ImageNet's layout: 1000 synsets, five images in two of them."""

@@ -101,9 +101,6 @@ def test_published_checkpoint_matches_recorded_outputs(published_checkpoint: tup
     assert weights.origin == f"model.ckpt-112590, sha256 {weights.digest[:12]}"
 
 
-# --- checkpoints, at micro size ----------------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def small() -> State:
     return variables_of(8, 11, 3)
@@ -169,9 +166,6 @@ def test_variable_that_does_not_fit_is_named(key: str, small: State, tmp_path: P
     path = save(small | {key: np.zeros(5, np.float32)}, tmp_path / "model.ckpt")
     with pytest.raises(InputError, check=lambda error: error.where == str(path) and key in error.what):
         MICRO.load_weights(path)
-
-
-# --- images -------------------------------------------------------------------------------------------------
 
 
 def test_random_weights_are_seeded_with_sane_outputs() -> None:

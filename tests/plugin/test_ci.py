@@ -195,9 +195,6 @@ def test_status_sentence_is_omitted_if_pytest_says_enough(outcomes: Outcomes, is
     assert bool(status_sentence(outcomes)) is is_said
 
 
-# --- JUnit's XML -------------------------------------------------------------------------------------------
-
-
 def test_junit_has_figures_with_units(either: Run) -> None:
     converted = either.tests["test_conversion"].properties
     error, limit = (float(converted[f"conversion_relative_error{end}"]) for end in ("", "_limit"))
@@ -227,9 +224,6 @@ def test_junit_names_files_relative_to_repository(either: Run) -> None:
     assert (either.folder / "results" / record).is_file()
     values = [value for test in either.tests.values() for value in test.properties.values()]
     assert not [value for value in values if str(either.folder) in value]
-
-
-# --- the job summary and annotations -----------------------------------------------------------------------
 
 
 def test_job_summary_lists_failures_then_tables_then_skips(either: Run) -> None:
@@ -265,6 +259,7 @@ def test_oversized_summary_is_cut_between_lines() -> None:
     short = fit_summary(content, 300)
     assert len(short.encode()) <= 300
     assert content.startswith(short.partition("\nCut here")[0])
+    assert "\nline 9 µ\n" in short
 
 
 def test_summary_goes_to_named_file_alone(tmp_path: Path) -> None:
@@ -283,9 +278,6 @@ def test_unwritable_summary_is_reported(tmp_path: Path) -> None:
     assert "1 passed" in done.text
 
 
-# --- pytest-benchmark's JSON -------------------------------------------------------------------------------
-
-
 def test_benchmark_json_has_fields_that_other_tools_read(whole: Run) -> None:
     (entry,) = json.loads((whole.folder / "new" / "benchmark.json").read_text())["benchmarks"]
     assert entry["fullname"] == f"benchmarks/test_all.py::{LOAD}"
@@ -295,11 +287,3 @@ def test_benchmark_json_has_fields_that_other_tools_read(whole: Run) -> None:
     assert all(stats[name] > 0 for name in ("stddev", "iqr", "min", "max"))
     assert entry["extra_info"]["throughput_per_s"] == 200.0
     assert entry["params"] == {"case": "cpu-resnet50-micro-onnx-fp32", "point": "b001-c032"}
-
-
-def test_job_summary_is_cut_at_the_end_of_a_line() -> None:
-    text = "a line\n" * 50
-    cut = fit_summary(text, 200)
-    assert cut.startswith("a line\n" * 10)
-    assert len(cut.encode()) <= 200
-    assert fit_summary(text, 350) == text

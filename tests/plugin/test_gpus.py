@@ -101,9 +101,6 @@ def test_hidden_gpu_skips_naming_cuda_visible_devices(
     assert all(shows in str(reason) for reason in reasons.values())
 
 
-# --- several GPUs, and slices of one ------------------------------------------------------------------------
-
-
 def test_case_on_several_gpus_has_own_name(nvml: Nvml, collect: Collect) -> None:
     single, several = (
         collect("--target", "a100,cpu", "--gpus", count).cases("test_conversion") for count in ("1", "2")

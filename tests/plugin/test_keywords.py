@@ -20,9 +20,6 @@ def test_invalid_expression_selects_no_hardware(wrong: str, collect: Collect) ->
     assert collected.targets == {present_targets()[0].name}
 
 
-# --- hardware ----------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("keywords", "named"),
     [
@@ -69,9 +66,6 @@ def test_test_id_selects_hardware_but_folder_brackets_do_not() -> None:
     )
 
     assert [target.name for target in select_targets(words, (), (CPU,))] == ["a30"]
-
-
-# --- whole command lines -----------------------------------------------------------------------------------
 
 
 def test_empty_selection_states_the_reason(collect: Collect) -> None:

@@ -1,12 +1,13 @@
 """A test that fails without a result is recorded as failed, which hides later speeds."""
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests import examples
-from tests.helpers import run_pytest_here, write_benchmarks
+from tests.helpers import WITHOUT, write_benchmarks
 from tritonproof.host.machine import own_run
 from tritonproof.record import files
 from tritonproof.reports.text.publishable import Publishable, publishable
@@ -70,6 +71,22 @@ def test_offline(recorder):
 
 Run = Callable[..., Publishable]
 """`run("-k", "offline", fails="test nan")` runs such benchmarks and returns the publishable record."""
+
+
+def run_pytest_here(*arguments: str) -> int:
+    """Run a test's own benchmarks in this process, which has imported the suite already: a separate process
+    takes 1.5 s. Meanwhile their modules `benchmarks` and `conftest` replace the suite's."""
+
+    def named_alike() -> list[str]:
+        return [name for name in sys.modules if name.partition(".")[0] in ("benchmarks", "conftest")]
+
+    saved = {name: sys.modules.pop(name) for name in named_alike()}
+    try:
+        return int(pytest.main([*arguments, *WITHOUT]))
+    finally:
+        for name in named_alike():
+            del sys.modules[name]
+        sys.modules.update(saved)
 
 
 @pytest.fixture

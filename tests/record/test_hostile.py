@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +12,29 @@ from msgspec import structs
 
 from tests import examples
 from tests.conftest import Reports
-from tests.helpers import PRINTING, READING, words_of
+from tests.helpers import PRINTING
 from tests.record.test_record import complete
 from tritonproof.base import disk
 from tritonproof.record import files
 from tritonproof.record.schema import GateResult, OutputDifference, Record, SameAnswers
+
+READING: Mapping[str, tuple[str, ...]] = {
+    **{name: (*words, "--results", "{results}") for name, words in PRINTING.items()},
+    "html": ("html", "--results", "{results}", "--output", "{out}/page.html"),
+    "plots": ("plots", "--results", "{results}", "--output", "{out}/plots"),
+    "readme": ("readme", "{out}/page.md", "--results", "{results}"),
+    "compare": ("compare", "{results}", "{results}"),
+    "merge": ("merge", "{results}", "--output", "{out}/merged"),
+    "trend": ("trend", "--add", "{results}", "--history", "{out}/history"),
+}
+"""Every command that reads records."""
+
+
+def words_of(command: str, results: Path, out: Path) -> list[str]:
+    """The words of one of READING, which writes into the folder `out`."""
+    (out / "page.md").write_text("<!-- tritonproof:summary -->\n<!-- /tritonproof:summary -->\n")
+    return [word.format(results=results, out=out) for word in READING[command]]
+
 
 Keys = tuple[str | int, ...]
 

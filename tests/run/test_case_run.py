@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.helpers import ROOT, settings
+from tests.helpers import ROOT, present, settings
 from tritonproof.build import baselines, in_process
 from tritonproof.cases import cases_of
 from tritonproof.host import locks
@@ -44,8 +44,7 @@ def test_contributing_example_converts_serves_and_measures(
     earlier = dataclasses.replace(namespace["settings"], against=baselines.parse(f"{tmp_path}/repos"))
     case = namespace["case"]
     with ModelRun(case.model, case.target, earlier) as model_run, CaseRun(case, model_run) as run:
-        baseline = run.baseline
-        assert baseline is not None
+        baseline = present(run.baseline)
         config = (baseline.build.folder / "config.pbtxt").resolve()
         assert config == tmp_path / "repos" / "cpu" / str(case) / "config.pbtxt"
         assert baseline.prepared.keeps_config  # type: ignore[attr-defined]

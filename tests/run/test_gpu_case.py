@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests import examples
-from tests.helpers import settings
+from tests.helpers import present, settings
 from tests.host.fake_nvml import Nvml, in_place_of_nvml
 from tritonproof.base.errors import NotAvailableError
 from tritonproof.build import builds, in_process
@@ -187,8 +187,7 @@ def test_record_names_image_and_native_libraries(
     SEEN.update(kind=kind, backend=backend)
     with run_of(FP32, tmp_path) as run:
         run.loader.load("online")
-        serving = run.loader.serving
-    assert serving is not None
+        serving = present(run.loader.serving)
     assert (serving.image, serving.versions.get("tensorrt")) == (image, tensorrt)
 
 

@@ -18,6 +18,7 @@ import pytest
 import torch
 from msgspec import structs
 
+from tests.helpers import present
 from tests.user_models import networks
 from tritonproof.build import in_process
 from tritonproof.build.configuration import model_config
@@ -316,11 +317,9 @@ def test_onnx_runtime_waits_for_inputs_and_outputs(monkeypatch: pytest.MonkeyPat
 @pytest.mark.contract
 @pytest.mark.parametrize("provider", ["CUDA", "Tensorrt"])
 def test_option_list_matches_installed_onnxruntime_gpu(provider: str) -> None:
-    spec = importlib.util.find_spec("onnxruntime")
-    assert spec is not None
-    assert spec.origin is not None
+    spec = present(importlib.util.find_spec("onnxruntime"))
     name = f"libonnxruntime_providers_{provider.lower()}.so"
-    library = Path(spec.origin).parent / "capi" / name
+    library = Path(present(spec.origin)).parent / "capi" / name
     if not library.is_file():
         pytest.skip(f"needs onnxruntime-gpu, which has {name}: install the extra `gpu`")
     content = library.read_bytes()

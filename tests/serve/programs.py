@@ -76,7 +76,6 @@ esac'''
 
     @property
     def calls(self) -> list[list[str]]:
-        """The arguments of each call."""
         return [call.splitlines() for call in (self.folder / "calls").read_text().split("END\n")[:-1]]
 
     def start(self, image: str = IMAGE, device: Device = "cpu", **options: Any) -> None:

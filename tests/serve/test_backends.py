@@ -75,9 +75,6 @@ def test_backends_are_next_to_program_or_in_default_folder(tmp_path: Path) -> No
     assert local_backends(spec.location, default=tmp_path) == tmp_path / "moved" / "backends"
 
 
-# --- variables and options of a server ----------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("model", "format_", "target", "kept"),
     [
@@ -148,9 +145,6 @@ def test_engine_cache_folder_depends_on_server_kind(
     expected = [here if kind == "embedded" else there] if accelerator else []
     assert [folder for folder in (here, there) if folder in json.dumps(config)] == expected
     assert (tmp_path / "tritonproof").exists() == (here in expected)
-
-
-# --- cases that a server's own backends cannot serve --------------------------------------------------------
 
 
 @pytest.fixture

@@ -1,5 +1,5 @@
-"""Answers are limited and checked, busy servers waited for, and every request ended; and all connections of the
-suite reach a real Triton that needs TLS or a header."""
+"""Answers are limited and checked, busy servers waited for, and every request ended; and all connections of
+the suite reach a real Triton that needs TLS or a header."""
 
 import contextlib
 import dataclasses
@@ -8,7 +8,6 @@ import itertools
 import subprocess
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from tritonclient.grpc import service_pb2 as pb
 from tritonclient.utils import InferenceServerException
 
 from tests.conftest import DEPLOYMENT
-from tests.helpers import settings
+from tests.helpers import grpc_server, settings
 from tests.serve.programs import HANG_S, VALUES, doubled_by
 from tests.toy import samples_of
 from tritonproof.accuracy.limits import AnswerLimits
@@ -36,14 +35,7 @@ from tritonproof.measure.job import Job
 from tritonproof.measure.requests import ask_samples
 from tritonproof.record.schema import LoadPoint
 from tritonproof.serve import connection
-from tritonproof.serve.connection import (
-    HangsError,
-    ServerAccess,
-    Timeouts,
-    grpc_client,
-    headers_in,
-    wait_while_busy,
-)
+from tritonproof.serve.connection import ServerAccess, Timeouts, grpc_client, wait_while_busy
 from tritonproof.serve.launch import check_accepts_models, connect, serve
 from tritonproof.serve.repository_model import list_models, load_model
 from tritonproof.serve.server import Server
@@ -54,6 +46,7 @@ from tritonproof.user_models.model_from_config import as_model
 from tritonproof.user_models.model_repository import RepositoryModel
 
 FOUND = RepositoryModel("m", None, None)
+IDLE_S = 0.05
 
 
 def config(*, dtype: int = mc.TYPE_FP32, length: int = 4, dimensions: int = 1) -> Any:
@@ -79,8 +72,7 @@ HONEST: Mapping[str, Any] = {
     "ModelConfig": config(),
 }
 """A server's answer to each call, by its name in the protocol; bytes are sent unchanged."""
-LACKS = grpc.StatusCode.UNIMPLEMENTED
-"""The answer of a server without this call."""
+UNKNOWN_CALL = grpc.StatusCode.UNIMPLEMENTED
 
 
 def metadata(*, datatype: str = "FP32", input_shape: Sequence[int] = (-1, 4), outputs: int = 1) -> Any:
@@ -91,44 +83,28 @@ def metadata(*, datatype: str = "FP32", input_shape: Sequence[int] = (-1, 4), ou
     return answer
 
 
+def reply(result: Any, _request: Any, context: grpc.ServicerContext) -> Any:
+    result = result() if callable(result) else result
+    if isinstance(result, grpc.StatusCode):
+        context.abort(result, "no such call")
+    if result is None:
+        context.abort(grpc.StatusCode.INTERNAL, "\x1b[31mno\nway" * 5000)
+    return result
+
+
 @pytest.fixture
 def answering() -> Iterator[Callable[..., Server]]:
     """`answering(ModelConfig=...)`: a connection to a server with these answers; None is a refusal."""
-    started: list[Any] = []
+    with contextlib.ExitStack() as stack:
 
-    def start(**lies: Any) -> Server:
-        answers = {**HONEST, **lies}
+        def start(**lies: Any) -> Server:
+            answers = {name: functools.partial(reply, result) for name, result in {**HONEST, **lies}.items()}
+            address, _ = stack.enter_context(grpc_server(answers))
+            server = connect(ServerSpec("remote", address))
+            stack.enter_context(contextlib.closing(server.client))
+            return server
 
-        def answer(name: str, context: Any) -> bytes:
-            result = answers.get(name)
-            result = result() if callable(result) else result
-            if isinstance(result, grpc.StatusCode):
-                context.abort(result, "no such call")
-            if isinstance(result, bytes):
-                return result
-            if result is None:
-                context.abort(grpc.StatusCode.INTERNAL, "\x1b[31mno\nway" * 5000)
-            assert result is not None
-            return bytes(result.SerializeToString())
-
-        class Handler(grpc.GenericRpcHandler):
-            def service(self, details: Any) -> Any:
-                name = details.method.rpartition("/")[2]
-                return grpc.unary_unary_rpc_method_handler(lambda _request, context: answer(name, context))
-
-        unlimited = [("grpc.max_send_message_length", -1)]
-        server = grpc.server(ThreadPoolExecutor(2), options=unlimited)
-        server.add_generic_rpc_handlers((Handler(),))
-        port = server.add_insecure_port("127.0.0.1:0")
-        server.start()
-        started.append(server)
-        result = connect(ServerSpec("remote", f"127.0.0.1:{port}"))
-        started.append(result.client)
-        return result
-
-    yield start
-    for resource in reversed(started):
-        resource.stop(None) if hasattr(resource, "stop") else resource.close()
+        yield start
 
 
 @pytest.mark.parametrize(
@@ -175,16 +151,15 @@ def test_models_of_server_are_listed_and_its_version_is_cleaned(answering: Calla
 def other(answering: Callable[..., Server]) -> Callable[..., Server]:
     """A server with only the mandatory part of the protocol."""
     server_metadata = pb.ServerMetadataResponse(name="mlserver", version="1.7.1")
-    names = ["ModelConfig", "ModelStatistics", "RepositoryIndex", "RepositoryModelUnload"]
+    lacking = ["ModelConfig", "ModelStatistics", "RepositoryIndex", "RepositoryModelUnload"]
     own = {"ServerMetadata": server_metadata, "ModelMetadata": metadata()}
-    return functools.partial(answering, **dict.fromkeys(names, LACKS), **own)
+    return functools.partial(answering, **dict.fromkeys(lacking, UNKNOWN_CALL), **own)
 
 
 def test_other_server_is_described_by_its_metadata(other: Callable[..., Server]) -> None:
     server = other()
     assert server.version == "mlserver 1.7.1"
-    (found_model,) = list_models(server, ["m"])
-    model = as_model(found_model)
+    (model,) = map(as_model, list_models(server, ["m"]))
     assert model.inputs == (Tensor("X", "FP32", (4,)),)
     assert model.outputs == (Tensor("Y", "BYTES", ()),)
     assert model.batched
@@ -193,15 +168,14 @@ def test_other_server_is_described_by_its_metadata(other: Callable[..., Server])
     with pytest.raises(NotAvailableError):
         server.check_measurable(loaded.unreported)
     # Without a leading dynamic axis it has no batches.
-    (found_model,) = list_models(other(ModelMetadata=metadata(input_shape=(1, -1))), ["m"])
-    model = as_model(found_model)
+    (model,) = map(as_model, list_models(other(ModelMetadata=metadata(input_shape=(1, -1))), ["m"]))
     assert (model.batched, model.inputs[0].shape, model.outputs[0].shape) == (False, (1, -1), (-1,))
 
 
 @pytest.mark.parametrize(
     "lie",
     [
-        {"ModelMetadata": LACKS},
+        {"ModelMetadata": UNKNOWN_CALL},
         {"ModelMetadata": metadata(datatype="FP8")},
         {"ModelMetadata": metadata(outputs=0)},
         {"ModelMetadata": None},
@@ -266,9 +240,8 @@ def test_unresponsive_server_is_given_up(question: str, answering: Callable[...,
         reached.set()
         ended.wait(HANG_S)
 
-    server = dataclasses.replace(
-        answering(**{question: stall}), timeouts=Timeouts(answer_s=0.2, unload_s=0.2)
-    )
+    timeouts = Timeouts(answer_s=0.2, unload_s=0.2)
+    server = dataclasses.replace(answering(**{question: stall}), timeouts=timeouts)
 
     def ask() -> None:
         with contextlib.suppress(ProofError, InferenceServerException):
@@ -281,9 +254,6 @@ def test_unresponsive_server_is_given_up(question: str, answering: Callable[...,
         assert reached.is_set()
     finally:
         ended.set()
-
-
-IDLE_S = 0.05
 
 
 def clock_of(cores: Iterator[float]) -> Callable[[int | None], Callable[[], CpuTime]]:
@@ -300,7 +270,7 @@ def test_busy_server_is_waited_for_and_idle_one_given_up() -> None:
         yield from itertools.repeat(1.0)
 
     assert wait_while_busy(lambda: answered.wait(HANG_S), 1, IDLE_S, clock_of(cores()))
-    with pytest.raises(HangsError):
+    with pytest.raises(connection.HangsError):
         wait_while_busy(lambda: never.wait(HANG_S), 1, IDLE_S, clock_of(itertools.repeat(0.001)))
     assert not wait_while_busy(lambda: never.wait(5 * IDLE_S), None, IDLE_S), "its processes are not visible"
     never.set()
@@ -340,24 +310,24 @@ def encrypting(
     options = ["--grpc-use-ssl=1", f"--grpc-server-cert={file}", f"--grpc-server-key={key}"]
     options += [KEPT] if headers else []
     access = ServerAccess(tls=True, ca=file, header_file=headers)
-    start = functools.partial(serve, ServerSpec("embedded"), models, log, device="cpu", key=None)
-    with contextlib.ExitStack() as stack:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(connection, "grpc_client", functools.partial(grpc_client, access=access))
-            server = stack.enter_context(start(options=options))
-        yield dataclasses.replace(server, spec=dataclasses.replace(server.spec, access=access))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(connection, "grpc_client", functools.partial(grpc_client, access=access))
+        with serve(ServerSpec("embedded"), models, log, device="cpu", key=None, options=options) as server:
+            patch.undo()
+            yield dataclasses.replace(server, spec=dataclasses.replace(server.spec, access=access))
 
 
 @pytest.fixture(scope="module")
 def encrypted(models: Path, certificate: tuple[Path, Path], headers: Path) -> Iterator[Server]:
-    """A Triton that needs TLS and the header."""
     with encrypting(models, certificate, headers.with_name("log"), headers) as server:
         yield server
 
 
-def job_of(server: Server, built: BuiltModel, data: object) -> Job:
-    point = LoadPoint("online", 1, 2)
-    return Job(server, server.name_of(built.case), built.case.model, point, "none", data)  # type: ignore[arg-type]
+@contextlib.contextmanager
+def job_of(server: Server, built: BuiltModel) -> Iterator[Job]:
+    model, point = built.case.model, LoadPoint("online", 1, 2)
+    with input_data(model, samples_of({model.inputs[0].name: VALUES}), None) as data:
+        yield Job(server, server.name_of(built.case), model, point, "none", data)
 
 
 def test_all_requests_use_tls_and_headers(encrypted: Server, doubling: BuiltModel, tmp_path: Path) -> None:
@@ -369,9 +339,8 @@ def test_all_requests_use_tls_and_headers(encrypted: Server, doubling: BuiltMode
         model = dataclasses.replace(doubling.case.model, name=server.name_of(doubling.case))
         ((answer,),) = converse(server, model, [ConversationMessage({model.inputs[0].name: VALUES[:1]})])
         assert (answer[model.outputs[0].name] == 2 * VALUES[:1]).all()
-        with input_data(model, samples_of({model.inputs[0].name: VALUES}), None) as data:
-            job = job_of(server, doubling, data)
-            served = ServedModel(server, job.name, job.model, data, 1, AnswerLimits(0.0, 0.0, 1.0))
+        with job_of(server, doubling) as job:
+            served = ServedModel(server, job.name, job.model, job.data, 1, AnswerLimits(0.0, 0.0, 1.0))
             assert send(served, [[0]])[0].response is not None
             assert len(ask_samples(job, [np.array([0]), np.array([1])])) == 2
             with pytest.raises(NotAvailableError):
@@ -381,23 +350,18 @@ def test_all_requests_use_tls_and_headers(encrypted: Server, doubling: BuiltMode
 def test_load_runs_over_tls(
     models: Path, certificate: tuple[Path, Path], doubling: BuiltModel, tmp_path: Path
 ) -> None:
-    model = doubling.case.model
     with encrypting(models, certificate, tmp_path / "log") as server:
         server.load(doubling, DEPLOYMENT, "online")
         server.check_measurable()
-        with input_data(model, samples_of({model.inputs[0].name: VALUES}), None) as data:
-            run = perf_analyzer.run_pass(job_of(server, doubling, data), 0.1)
+        with job_of(server, doubling) as job:
+            run = perf_analyzer.run_pass(job, 0.1)
         assert len(run.latencies_s) > 10
 
 
 def test_access_without_certificate_or_header_is_refused(encrypted: Server, headers: Path) -> None:
-    without_headers = dataclasses.replace(encrypted.spec.access, header_file=None)
-    for access in (
-        ServerAccess(),
-        ServerAccess(tls=True),
-        ServerAccess(tls=True, header_file=headers),
-        without_headers,
-    ):
+    without_certificate = ServerAccess(tls=True, header_file=headers)
+    without_header = dataclasses.replace(encrypted.spec.access, header_file=None)
+    for access in (ServerAccess(), ServerAccess(tls=True), without_certificate, without_header):
         with pytest.raises(SetupError, check=lambda error: error.where.endswith(encrypted.address)) as raised:
             connect(ServerSpec("remote", encrypted.address, access), answer_s=2.0)
         assert SECRET not in str(raised.value)
@@ -420,16 +384,14 @@ def test_invalid_header_line_is_named_but_not_shown(line: str, tmp_path: Path) -
     file = tmp_path / "headers"
     file.write_text(f"authorization: Bearer {SECRET}\n{line} {SECRET}\n")
     with pytest.raises(InputError, check=lambda error: error.where == f"{file}, line 2") as raised:
-        headers_in(file)
+        connection.headers_in(file)
     assert SECRET not in str(raised.value)
 
 
 def test_access_option_needs_a_matching_server(certificate: tuple[Path, Path], headers: Path) -> None:
-    def refused(triton: str, **given: Path) -> str:
+    files = {"triton_ca": str(certificate[0]), "triton_headers": str(headers)}
+    pairs = (("host:443", "triton_ca"), ("embedded", "triton_ca"), ("embedded", "triton_headers"))
+    for triton, option in pairs:
         with pytest.raises(InputError) as raised:
-            settings(triton=triton, **{name: str(file) for name, file in given.items()})
-        return str(raised.value.where)
-
-    assert refused("host:443", triton_ca=certificate[0]) == "--triton-ca --triton host:443"
-    assert refused("embedded", triton_ca=certificate[0]) == "--triton-ca --triton embedded"
-    assert refused("embedded", triton_headers=headers) == "--triton-headers --triton embedded"
+            settings(triton=triton, **{option: files[option]})
+        assert raised.value.where == f"--{option.replace('_', '-')} --triton {triton}"

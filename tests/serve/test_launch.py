@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from tests.conftest import DEPLOYMENT, DOUBLING, MakeBuild
-from tests.helpers import command_line
+from tests.helpers import command_line, present
 from tests.serve.programs import doubled_by, port_of, process_of, script
 from tests.whole_runs.suite import TRACE, suite
 from tritonproof.base.errors import ProofError, SetupError
@@ -62,8 +62,7 @@ def test_model_in_any_path_starts_once_if_its_configuration_is_complete(
     with serve(EMBEDDED, root / "models", root / "log", device="cpu", auto_complete=auto_complete) as server:
         server.load(built, DEPLOYMENT, "online")
         assert doubled_by(server, built)
-    assert server.scratch is not None
-    assert not server.scratch.exists()
+    assert not present(server.scratch).exists()
     assert len(started.read_text().splitlines()) == (2 if auto_complete else 1)
 
 
@@ -111,9 +110,6 @@ def test_unwritable_log_is_an_error_naming_its_place(models: Path, tmp_path: Pat
             pass
         assert refused.value.where == str(log)
         assert "--results" in refused.value.fix
-
-
-# --- servers that do not start -----------------------------------------------------------------------------
 
 
 def start(program: Path, tmp_path: Path, **options: Any) -> None:

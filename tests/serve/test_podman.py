@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 from tests.conftest import DOUBLING, MakeBuild
-from tests.helpers import ROOT, wait_until
+from tests.helpers import ROOT, present, wait_until
 from tests.serve.programs import doubled_by, script
 from tritonproof.serve import command, wheels
 from tritonproof.serve.command import Ports, free_ports
@@ -119,8 +119,7 @@ def test_container_serves_a_model_and_is_removed(
         assert (server.version, server.image.release, server.image.in_podman) == ("2.51.0", "24.10", True)
         server.client.load_model(name, client_timeout=60)
         assert doubled_by(server, build)
-        assert server.scratch is not None
-        assert container_process(server.scratch.name) is not None
+        assert container_process(present(server.scratch).name) is not None
         program, libraries = load_generator
         command = [program, "-m", name, "-u", server.address, "-i", "grpc", "--request-count=20"]
         if shared_memory == "system":
@@ -156,11 +155,9 @@ with serve(ServerSpec("docker", {image!r}), folder, folder / "log", device="cpu"
 
 @pytest.mark.parametrize("client_dies", [False, True])
 def test_no_container_survives_its_killed_caller(client_dies: bool, tmp_path: Path) -> None:
-    """A container outlives a client that is killed."""
     source = SERVING.format(root=str(ROOT), folder=str(tmp_path), image=SPEC.location)
     with subprocess.Popen([sys.executable, "-c", source], stdout=subprocess.PIPE) as caller:
-        assert caller.stdout is not None
-        assert caller.stdout.readline() == b"ready\n"
+        assert present(caller.stdout).readline() == b"ready\n"
         assert len(containers()) == 1
         if client_dies:
             (client,) = [

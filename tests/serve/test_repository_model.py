@@ -146,8 +146,6 @@ def test_rejected_invented_inputs_may_ask_for_samples(
     assert (f"--samples {name}=DIR" in str(refused.value)) == (kind is NotAvailableError)
 
 
-# --- models that do not load unchanged ----------------------------------------------------------------------
-
 WITHOUT_DIMS = """
 backend: "python"
 input { name: "IN" data_type: TYPE_FP32 dims: 4 }
@@ -192,9 +190,6 @@ def test_unloadable_model_is_not_waited_for(refusing: Server, refused: Path) -> 
     with pytest.raises(ProofError, match=r"model\.py"):
         load_model(refusing, models["empty"], {})
     assert refusing.is_live()
-
-
-# --- invented samples for an invented model -----------------------------------------------------------------
 
 
 def test_file_that_moves_between_folders_of_a_model_is_another_build(tmp_path: Path) -> None:

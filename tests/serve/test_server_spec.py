@@ -83,7 +83,6 @@ OPTIONS = Path(__file__).with_name("server_options.txt")
 
 
 def known_options(release: str) -> set[str]:
-    """The server options of a release."""
     lines = [line.split() for line in OPTIONS.read_text().splitlines() if not line.startswith("#")]
     return {f"--{name}" for name, since in lines if since <= release}
 

@@ -43,9 +43,6 @@ def test_broken_model_file_is_a_usage_error(tmp_path: Path, collect: Collect) ->
     assert f"{tmp_path / 'mine.py'}:3" in collected.text
 
 
-# --- networks ------------------------------------------------------------------------------------------------
-
-
 def test_onnx_option_runs_only_its_networks_in_every_format(tmp_path: Path, collect: Collect) -> None:
     path, samples = networks.linear(tmp_path / "net.onnx"), networks.rows(tmp_path / "samples", 12)
 
@@ -83,9 +80,6 @@ def test_invalid_network_name_is_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(InputError) as raised, models_of(run_settings):
         pass
     assert raised.value.where.startswith(f"--onnx {name}")
-
-
-# --- a repository --------------------------------------------------------------------------------------------
 
 
 @pytest.fixture

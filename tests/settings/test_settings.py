@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.helpers import Collect, parsed, parser, settings
+from tests.helpers import Collect, parsed, parser, present, settings
 from tests.user_models import networks
 from tritonproof.base.errors import InputError
 from tritonproof.measure.stopping import MeasuringPlan
@@ -182,8 +182,7 @@ def test_both_remote_servers_share_access_settings(tmp_path: Path) -> None:
     headers.write_text("authorization: x\n")
     options = settings(triton="127.0.0.1:1", against_triton="127.0.0.1:2", triton_headers=str(headers))
 
-    assert options.against_triton is not None
-    assert options.against_triton.access == options.triton.access
+    assert present(options.against_triton).access == options.triton.access
     assert options.triton.access.metadata
 
 

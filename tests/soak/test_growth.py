@@ -66,8 +66,6 @@ def test_random_walk_is_rarely_a_leak() -> None:
     assert sum(found(walk, REQUESTS, "request").verdict == "failed" for walk in walks) <= 10
 
 
-# --- the limits ---------------------------------------------------------------------------------------------
-
 STRETCHES = 21
 """Number of stretches in the part that counts."""
 COUNTED: dict[Per, Sequence[int]] = {"request": (126, 63), "loading": (189, 126)}
@@ -145,9 +143,6 @@ def test_eight_large_pieces_are_a_leak(pieces: int, is_leak: bool) -> None:
 
     assert (growth.verdict == "failed") == is_leak
     assert (growth.slope.low > 0) == is_leak, "the interval is of the steps that show it"
-
-
-# --- the heaps of malloc ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,6 @@ POINT = LoadPoint("online", 1, 16)
 
 
 def thresholds(folder: Path, text: str, *cases: Case) -> Thresholds:
-    """The thresholds of a file with this text."""
     (folder / "asked.toml").write_text(text)
     result = read("--thresholds", str(folder / "asked.toml"))
     result.check_cases(lambda: cases or (CASE, INT8))

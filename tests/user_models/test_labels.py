@@ -136,9 +136,6 @@ def test_served_model_is_judged_by_labels_and_given_floor(tmp_path: Path) -> Non
     assert [entry.name for entry in before.metrics] == ["top-1"]
 
 
-# --- files --------------------------------------------------------------------------------------------------
-
-
 def test_each_file_kind_labels_the_right_samples(tmp_path: Path) -> None:
     (tmp_path / "l.csv").write_text("name,label\nmore/dog.jpg,2\ncat.jpg,1\n")
     (tmp_path / "l.json").write_text('{"more/dog": 2, "cat": 1}')
@@ -186,9 +183,6 @@ def test_file_that_does_not_label_the_samples_is_refused(
     assert named in str(raised.value)
     assert str(tmp_path / name) in raised.value.where
     assert raised.value.fix
-
-
-# --- refusals -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

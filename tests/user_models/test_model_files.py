@@ -117,9 +117,6 @@ def test_neighbours_with_equal_names_are_imported_relatively(tmp_path: Path, add
     assert set(add(tmp_path / "a", tmp_path / "b")) == {"a", "b"}
 
 
-# --- refusals -----------------------------------------------------------------------------------------------
-
-
 def refusal(*paths: Path) -> InputError:
     with pytest.raises(InputError) as raised, loaded_models(paths, all_models()):
         pass

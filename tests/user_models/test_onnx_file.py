@@ -86,9 +86,6 @@ def test_invented_inputs_are_valid_and_announced(tmp_path: Path) -> None:
     assert model.excluded["onnx-int8"] in description(model, given_network)
 
 
-# --- INT8 ---------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("has_folder", [False, True])
 def test_calibration_samples_are_not_evaluated(tmp_path: Path, has_folder: bool) -> None:
     if has_folder:
@@ -106,9 +103,6 @@ def test_too_few_samples_or_no_weights_exclude_int8(tmp_path: Path) -> None:
     model = model_of("mine", OnnxOptions(path, networks.rows(tmp_path / "more", 12)))
     assert "onnx-int8" in model.excluded
     assert len(model.samples("evaluation", None, None)) == 12, "none is held back"
-
-
-# --- builds -------------------------------------------------------------------------------------------------
 
 
 def test_external_weights_are_served_with_graph(tmp_path: Path) -> None:
@@ -152,9 +146,6 @@ def test_triton_warms_up_only_if_zeros_are_valid(
     model = model_of("mine", OnnxOptions(network(tmp_path / "model.onnx"), None))
     config = model_config(case(model), profile_of(model, CPU).deployment, native=False)
     assert bool(config.model_warmup) is is_warmed_up
-
-
-# --- limits -------------------------------------------------------------------------------------------------
 
 
 def test_given_tolerance_limits_conversion_and_answers(tmp_path: Path) -> None:
@@ -234,9 +225,6 @@ def test_unconverted_file_is_marked_as_same_file(tmp_path: Path, precision: str,
 
     parity = toy.compare_conversion(case(model, precision), weights, tenfold, samples, 32)
     assert (parity.passed, parity.same_file) == (False, same_file)
-
-
-# --- refusals -----------------------------------------------------------------------------------------------
 
 
 def no_onnx(folder: Path) -> OnnxOptions:

@@ -20,8 +20,6 @@ FAST = ("--point-budget-s", "0.5", "--batches", "1,8", "--concurrencies", "4")
 
 @dataclass(frozen=True)
 class Run:
-    """A finished run."""
-
     status: int
     text: str
     """Its output, errors included."""
@@ -29,7 +27,6 @@ class Run:
     """The folder of its records."""
 
     def record(self, case: str) -> Record:
-        """The record of a case."""
         return files.read(self.results / case.partition("-")[0] / f"{case}.json")
 
 

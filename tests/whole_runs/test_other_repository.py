@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fixtures.failures import STATUS
-from tests.helpers import Collect
+from tests.helpers import Collect, present
 from tests.user_models.repositories import code, config, write_model
 from tests.whole_runs.suite import Run, suite
 from tritonproof.reports.text.load_point import footprint_failures
@@ -68,8 +68,7 @@ def test_small_change_in_some_rows_fails_run_with_a_reproducer(
     """The script finds the difference on the server that has it, and none on the other."""
     (gate,) = run.record("cpu-moved-asis").gates
     assert gate.fault
-    assert gate.same is not None
-    assert not gate.same.passed
+    assert not present(gate.same).passed
     assert run.status == STATUS["accuracy"]
     folder = run.results / "cpu/cpu-moved-asis.reproducer/baseline"
     assert {path.name for path in folder.iterdir()} == {
@@ -92,8 +91,7 @@ def test_unchanged_answers_pass(run: Run, name: str) -> None:
     (gate,) = run.record(f"cpu-{name}-asis").gates
 
     assert (gate.gate, gate.fault) == ("baseline", ""), run.text
-    assert gate.same is not None
-    assert gate.same.samples == 64
+    assert present(gate.same).samples == 64
 
 
 def test_costs_are_recorded_and_fail_a_costlier_model(run: Run) -> None:
@@ -118,8 +116,7 @@ def test_speed_is_compared_where_both_take_the_batch(run: Run) -> None:
     """The budget holds the fewest pairs, which are too few for a verdict."""
     single, batched = run.record("cpu-slower-asis").points
 
-    assert single.comparison is not None
-    assert single.comparison.ratio.high < 0.6, "one takes 20 ms, the other 5 ms"
+    assert present(single.comparison).ratio.high < 0.6, "one takes 20 ms, the other 5 ms"
     assert batched.comparison is None, "the other takes batches up to 2"
 
 

@@ -8,7 +8,7 @@ import pytest
 from google.protobuf import text_format
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
-from tests.helpers import as_markdown, records_in
+from tests.helpers import as_markdown, present, records_in
 from tests.measure.timed_server import write_echoing
 from tests.soak.leaking import LEAKS
 from tests.user_models.repositories import ENSEMBLE, code, config, contents, write_model
@@ -139,8 +139,7 @@ def test_ineffective_warm_up_is_found(run: Run) -> None:
 
 
 def found_of(run: Run, model: str) -> Search:
-    search = publishable(run.record(f"cpu-{model}-asis")).search
-    assert search is not None
+    search = present(publishable(run.record(f"cpu-{model}-asis")).search)
     assert search.verdict == "passed"
     return search
 
@@ -149,8 +148,7 @@ def test_proposal_is_a_diff_of_the_models_configuration(run: Run) -> None:
     search = found_of(run, "doubler")
 
     assert search.deployment.instances == 2
-    assert search.lead is not None
-    assert search.lead.value > 1.3, "than by its own settings"
+    assert present(search.lead).value > 1.3, "than by its own settings"
     assert search.result.answers is not None
     assert search.result.answers.wrong == 0 < search.result.answers.verified
     config_file = run.results / "cpu" / search.config
@@ -227,7 +225,6 @@ def test_leaking_model_fails_with_recorded_size(tmp_path: Path) -> None:
 
     assert done.status == 11, done.text
     (record,) = records_in(tmp_path / "results")
-    assert record.soak is not None
-    (leak,) = [growth for growth in record.soak.growth if growth.verdict == "failed"]
+    (leak,) = [growth for growth in present(record.soak).growth if growth.verdict == "failed"]
     assert leak.resource == "memory of its stubs"
     assert leak.slope.high > 1024

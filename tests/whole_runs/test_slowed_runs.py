@@ -9,7 +9,7 @@ from google.protobuf import text_format
 from tritonclient.grpc import model_config_pb2
 
 from fixtures.failures import STATUS
-from tests.helpers import ROOT, git
+from tests.helpers import ROOT, git, present
 from tests.whole_runs.suite import GIVEN, suite
 from tritonproof.build.in_process import RUNTIMES
 from tritonproof.record.schema import Deployment
@@ -58,8 +58,7 @@ def test_winner_configuration_loads_elsewhere(given: tuple[str, ...], slowed: Sl
     )
 
     assert done.status == 0, done.text
-    search = done.record(GIVEN).search
-    assert search is not None
+    search = present(done.record(GIVEN).search)
     assert (search.latency_budget_ms, search.percentile, search.verdict) == (10_000, "p99", "passed")
     assert search.configurations == 2
     assert search.passes >= 8 + 6
@@ -67,8 +66,7 @@ def test_winner_configuration_loads_elsewhere(given: tuple[str, ...], slowed: Sl
     assert search.accuracy.passed
     assert search.accuracy.samples == 64
     assert search.result.throughput_per_s.value > 0
-    assert search.result.answers is not None
-    assert search.result.answers.verified > 0
+    assert present(search.result.answers).verified > 0
     assert search.deployment == Deployment(32, 1, (4, 8), 100, cuda_graphs=False, warmup=True)
     assert search_text(search) in done.text
     assert f"`{search.config}`" in done.text, "the summary says where the configuration is"
@@ -101,8 +99,7 @@ def test_impossible_budget_fails_with_lowest_latency(
     )
 
     assert done.status == STATUS["speed"]
-    search = done.record(GIVEN).search
-    assert search is not None
+    search = present(done.record(GIVEN).search)
     assert (search.verdict, search.accuracy, search.config) == ("failed", None, "")
     assert not stale.exists()
 
@@ -121,8 +118,7 @@ def test_slower_runtime_than_a_commits_fails_the_run(
     commit = git(ROOT, "rev-parse", "HEAD")
     folder = tmp_path / "repos" / ".against" / commit / "model_repos" / "cpu" / GIVEN
     assert (folder / "config.pbtxt").is_file()
-    comparison = done.record(GIVEN).points[0].comparison
-    assert comparison is not None
+    comparison = present(done.record(GIVEN).points[0].comparison)
     assert (comparison.verdict, comparison.baseline_name) == ("failed", f"HEAD ({commit[:7]})")
     assert comparison_text(comparison) in done.text
     assert "Verdict" in done.text

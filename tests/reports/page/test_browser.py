@@ -104,9 +104,6 @@ def choose(browser: webdriver.Chrome, name: str, value: str) -> None:
     Select(browser.find_element(By.NAME, name)).select_by_visible_text(value)
 
 
-# --- self-contained ----------------------------------------------------------------------------------------
-
-
 def test_page_makes_no_requests_or_errors(browser: webdriver.Chrome, address: str) -> None:
     browser.get("about:blank")  # the browser's start page makes many requests
     browser.get_log("performance")
@@ -128,9 +125,6 @@ def test_page_makes_no_requests_or_errors(browser: webdriver.Chrome, address: st
     assert browser.execute_script(
         "return [...document.images].every(image => image.complete && image.naturalWidth > 0)"
     )
-
-
-# --- filter and order --------------------------------------------------------------------------------------
 
 
 def test_text_and_choice_filters_combine_and_reset_together(opened: webdriver.Chrome) -> None:
@@ -175,9 +169,6 @@ def test_link_reaches_a_filtered_case(opened: webdriver.Chrome, address: str) ->
     top = f"return document.getElementById('{SLOW}').getBoundingClientRect().top"
     wait_until(lambda: seen(opened) == ALL)
     wait_until(lambda: abs(opened.execute_script(top)) < 40)
-
-
-# --- screens and paper -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("width", [320, 768])

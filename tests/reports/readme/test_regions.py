@@ -179,9 +179,6 @@ def test_marker_in_record_text_is_escaped(said: str) -> None:
         assert readme.sync(synced, [record]).text == synced
 
 
-# --- pictures and the command
-
-
 def test_plot_has_both_themes_and_alternative_text() -> None:
     chart = plots.throughput_latency([publishable(SWEPT)])
     text = body(f"plot throughput-latency {CASE}")

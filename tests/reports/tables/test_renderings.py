@@ -33,9 +33,6 @@ RENDERINGS: dict[str, Callable[[Sequence[Block]], str]] = {
 }
 
 
-# --- what a newcomer adds ----------------------------------------------------------------------------------
-
-
 class ResultWithCache(PointResult, frozen=True):
     """A load point with a new figure: a field ..."""
 
@@ -75,8 +72,6 @@ def test_new_column_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "checkpoint nvidia_resnet50.pth" in text.replace("\\_", "_")
 
 
-# --- cells -------------------------------------------------------------------------------------------------
-
 KNOWN, WIDE = Ratio(1.25, 1.2, 1.3), Ratio(2.1654, 0.753, 5.889)
 OPEN = Estimate(12.3456, 11.9, 12.8, open_above=True)
 
@@ -95,8 +90,6 @@ OPEN = Estimate(12.3456, 11.9, 12.8, open_above=True)
 def test_figure_has_text_and_values_or_neither(cell: Cell, wanted: Cell) -> None:
     assert cell == wanted
 
-
-# --- tables ------------------------------------------------------------------------------------------------
 
 HOSTILE = "=<b>a|b</b> *c*"
 

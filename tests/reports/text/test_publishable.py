@@ -15,7 +15,7 @@ from fixtures import summary as run_summary
 from fixtures.summary import Outcomes
 from tests import examples
 from tests.conftest import Reports
-from tests.helpers import as_markdown
+from tests.helpers import as_markdown, present
 from tests.reports.text.every_output import ALL_SAYING_WHY, OUTPUTS, SAYING_WHY, TRACE, Reporter, planted
 from tritonproof.record import files
 from tritonproof.record.files import flat
@@ -141,8 +141,7 @@ def test_right_case_is_shown_unchanged(one: Record) -> None:
 
 
 def test_search_winner_is_judged_by_its_own_ledger() -> None:
-    search = planted().search
-    assert search is not None
+    search = present(planted().search)
     seen = publishable(planted())
     assert not seen.no_speed
     assert seen.no_winner.startswith("The winner within 10 ms is not proven. No throughput is shown: served")
@@ -168,8 +167,7 @@ def test_unproven_rate_of_a_search_is_in_no_figure() -> None:
     assert "118" not in search_paragraph(unproven)
     assert not [name for name in flat("search", unproven.search) if name.endswith(("_per_s", "_ms_p99"))]
     proven = publishable(examples.record(search=examples.search(result=result, accuracy=examples.accuracy())))
-    assert proven.search is not None
-    assert flat("search", proven.search)["search_result_request_rate_per_s"] == 118.0
+    assert flat("search", present(proven.search))["search_result_request_rate_per_s"] == 118.0
 
 
 def test_winner_with_random_weights_relies_on_conversion() -> None:
