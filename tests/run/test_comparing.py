@@ -1,0 +1,55 @@
+"""A case beside its baseline: what is lost, what is new, and how both are loaded and measured in turns."""
+
+import contextlib
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests import toy
+from tests.helpers import settings
+from tritonproof.ratios import MAX_LOADINGS
+from tritonproof.record.schema import LoadPoint
+from tritonproof.run import comparing
+from tritonproof.serve.server import Server
+from tritonproof.spec import Tensor
+
+
+def side(log: Path, *warnings: str, loadings_s: Any = (1.0,), batch: int = 4, **model: Any) -> Any:
+    """A run of a model that takes no single requests, on a server with these warnings in its log."""
+    log.write_text("".join(f'W1124 03:18:53.9 12 model.cc:1] "{warning}"\n' for warning in warnings))
+    case, seconds = toy.case(toy.model(**{"exchange": "decoupled", **model})), iter(loadings_s)
+    run: Any = SimpleNamespace(case=case, settings=settings(against="."), samples=None, prepared=None)
+    run.server = Server(run.settings.triton, "", "2.51.0", log, None)
+    run.loader = SimpleNamespace(reload=lambda: next(seconds), load=lambda _: SimpleNamespace(backend=""))
+    run.results, run.deployment = SimpleNamespace(comparison=None), SimpleNamespace(max_batch_size=batch)
+    run.hold_machine, run.say = lambda **_how: contextlib.nullcontext(), lambda *_step: None
+    run.suite_run = SimpleNamespace(compared_points=3)
+    return run
+
+
+def test_losses_of_clients_and_new_warnings_are_told_once(tmp_path: Path) -> None:
+    run, more = side(tmp_path / "log", "known, 12 ms", "fresh"), (Tensor("MORE", "FP32", (1,)),)
+    other = {"exchange": "sequence", "outputs": (*more, *toy.model().outputs)}
+    run.baseline = side(tmp_path / "other", "known, 7 ms", "gone", batch=8, **other)
+    outcome, baseline = comparing.compare_with_baseline(run)
+    lost = "it lacks outputs that the other has: MORE (FP32); batches up to 4 are taken, and up to 8 there; "
+    assert outcome.result.fault.startswith(f"{lost}its requests are decoupled, and sequence there")
+    assert baseline.warnings == ("fresh",)
+    assert comparing.compare_with_baseline(run) == (outcome, baseline), "no server loads it again"
+
+
+@pytest.mark.parametrize(("loadings_s", "count"), [((1.2,), 1), ((9, 9, 1.2), 3), ((9,) * 9, MAX_LOADINGS)])
+def test_slow_loading_is_repeated_in_turns(loadings_s: Any, count: int, tmp_path: Path) -> None:
+    run = side(tmp_path / "log", loadings_s=loadings_s)
+    run.baseline = side(tmp_path / "other", loadings_s=(1.0,) * 9, exchange="sequence")
+    _, baseline = comparing.compare_with_baseline(run)
+    assert baseline.current.loadings_s == loadings_s[:count]
+    assert baseline.baseline.loadings_s == (1.0,) * count
+
+
+def test_batch_that_the_baseline_does_not_take_is_measured_alone(tmp_path: Path) -> None:
+    jobs = [toy.job(LoadPoint("offline", batch, 1)) for batch in (1, 2, 4)]
+    states = comparing.with_baselines(side(tmp_path / "log"), side(tmp_path / "other", batch=2), jobs)
+    assert [state.baseline is not None for state in states] == [True, True, False]
