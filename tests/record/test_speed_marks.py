@@ -1,0 +1,40 @@
+"""Whoever adds a number to the record decides whether it tells a speed, which a case not proven right hides."""
+
+from collections.abc import Set
+from typing import Any, get_args, get_type_hints
+
+import pytest
+
+from tritonproof.record.schema import SPEED, Efficiency, Estimate, PointResult, Record, Search, Soak
+
+POINT = {"batch", "concurrency", "request_rate_per_s"}
+"""The settings of a load point; if a search has found the rate, `publishable` empties it there."""
+NO_SPEED: dict[type, Set[str]] = {
+    PointResult: POINT | {"requests", "warm_up_s", "samples"},
+    Search: {"latency_budget_ms", "configurations", "passes", "duration_s"},
+    Soak: POINT | {"requests", "passes", "loadings"},
+    Efficiency: set(),
+}
+"""The numbers that tell no speed: settings, how much was measured, and times that include more than requests."""
+
+
+def is_number(hint: Any) -> bool:
+    """Whether a field holds a number or an estimate, alone or in a mapping or tuple."""
+    if parts := get_args(hint):
+        return any(map(is_number, parts))
+    return isinstance(hint, type) and issubclass(hint, int | float | Estimate) and hint is not bool
+
+
+def is_marked(hint: Any) -> bool:
+    return SPEED in getattr(hint, "__metadata__", ())
+
+
+@pytest.mark.parametrize("part", NO_SPEED)
+def test_unmarked_numbers_tell_no_speed(part: type) -> None:
+    """An efficiency is hidden as a whole, by the mark of its field in the record."""
+    hints = get_type_hints(part, include_extras=True)
+    is_hidden = part is Efficiency and is_marked(get_type_hints(Record, include_extras=True)["efficiency"])
+    unmarked = {
+        name for name, hint in hints.items() if is_number(hint) and not (is_hidden or is_marked(hint))
+    }
+    assert unmarked == NO_SPEED[part]
