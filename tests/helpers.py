@@ -146,8 +146,7 @@ def grpc_server(
     answers: Mapping[str, Callable[[Any, Any], Any]], threads: int = 4
 ) -> Iterator[tuple[str, Any]]:
     """The HOST:PORT of a server of Triton's protocol in this process, and its client. Each of the `answers`,
-    by the name of its call, takes a request and gRPC's context, and returns a response, or bytes to
-    send."""
+    by the name of its call, takes a request and gRPC's context, and returns a response or its bytes."""
     import grpc
     from tritonclient.grpc import service_pb2
 
