@@ -45,7 +45,7 @@ def test_settings_that_change_answers_are_left_out(monkeypatch: pytest.MonkeyPat
     search, candidate = search_of(instance_group=[{}]), Candidate("online", DEPLOYMENT, ())
     with pytest.raises(AccuracyError, match="row 3 differs"):
         search.load(candidate)
-    assert f"left out: {candidate.settings}" in search.run.notes[0]
+    assert f"left out: {candidate.label}" in search.run.notes[0]
     for _once_and_again in range(2):
         search.load(candidate)
     assert len(search.run.loads) == 2, "once after it was left out"

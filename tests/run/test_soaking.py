@@ -15,7 +15,7 @@ from tritonproof.run import soaking
 from tritonproof.spec import DEFAULT_PROFILES
 
 STAND_INS: dict[str, Any] = {
-    "prepared_jobs": lambda _run, points: contextlib.nullcontext([toy.job(*points)]),
+    "held_jobs": lambda _run, points: contextlib.nullcontext([toy.job(*points)]),
     "watch": lambda _server: SimpleNamespace(not_watched=("open files",)),
     "keep_under_load": lambda _job, seconds, _read, **_more: SoakedPoint([{}], [9.0], [], [], seconds),
     "reload_repeatedly": lambda _reload, _seconds, _read, most, **_more: [{}] * most,
