@@ -162,9 +162,7 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 @pytest.fixture(scope="session")
 def make_build() -> MakeBuild:
     """Put a model into a repository without converting anything: `make_build(root, "doubling", DOUBLING)`.
-
-    Its runtime is the given source; input `<name>_IN` and output `<name>_OUT` are four numbers.
-    """
+    Its runtime is the given source; input `<name>_IN` and output `<name>_OUT` are four numbers."""
 
     def make(root: Path, name: str, runtime: str) -> BuiltModel:
         model = dataclasses.replace(

@@ -189,9 +189,7 @@ def pass_of(timeline: Timeline, **changes: Any) -> PassResult:
 
 def closed_loop(latencies_s: np.ndarray, length_s: float) -> Timeline:
     """Clients that each send a request once the previous one is answered; latencies are [clients, requests].
-
-    Requests still running at the end are not recorded.
-    """
+    Requests still running at the end are not recorded."""
     latencies = np.round(latencies_s * 1e9).astype(np.int64)
     ends, close = np.cumsum(latencies, axis=1), _OPENED + round(length_s * 1e9)
     ended = ends <= length_s * 1e9

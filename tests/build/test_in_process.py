@@ -61,10 +61,8 @@ ONES = {"INPUT__0": np.ones((1, *MICRO.inputs[0].shape), np.float32)}
 
 
 def test_serving_leaves_build_unchanged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither Python writes bytecode, nor the stub, which no environment variable keeps from doing so.
-
-    The server ignores a version that somebody adds meanwhile.
-    """
+    """Neither Python writes bytecode, nor the stub, which no environment variable keeps from doing so. The
+    server ignores a version that somebody adds meanwhile."""
     own_runtimes = tmp_path / "runtimes"
     own_runtimes.mkdir()
     shutil.copyfile(in_process.RUNTIMES / "model.py", own_runtimes / "model.py")

@@ -41,8 +41,6 @@ from tritonproof.spec import Tensor
 from tritonproof.user_models import model_from_config, model_repository
 from tritonproof.user_models.samples import read_samples, sized_inputs
 
-# --- damage ------------------------------------------------------------------------------------------------
-
 _TEXTS = (
     *("", "\0", "\x1b[31mred", "a\nb", "a\r\n::error::b", "\u202ereversed", "\ud800", "\udcff", "=1+1"),
     *("<script>", "![](http://x)", "../../etc/passwd", "/dev/zero", "x" * 100_000, "%s%n{0}"),
@@ -85,9 +83,6 @@ def text_of(content: bytes) -> st.SearchStrategy[bytes]:
         return "".join((*parts[:place], token, *parts[place + 1 :])).encode(errors="surrogatepass")
 
     return st.tuples(places, TOKENS).map(replaced) | bytes_of(content)
-
-
-# --- parsers -----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -21,10 +21,8 @@ class NVMLError(Exception):
 
 
 class Nvml:
-    """A machine's GPUs; `refused` names the calls that this driver does not support.
-
-    A handle is a GPU's UUID. Figures are functions of the seconds that `clock` gives.
-    """
+    """A machine's GPUs; `refused` names the calls that this driver does not support. A handle is a GPU's
+    UUID. Figures are functions of the seconds that `clock` gives."""
 
     NVMLError = NVMLError
     NVML_CLOCK_SM = 1

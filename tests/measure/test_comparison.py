@@ -159,8 +159,6 @@ def test_proven_points_leave_their_share_to_the_others() -> None:
     assert {one.verdict for one in with_verdicts([slow, *[very_slow] * 11])} == {"failed"}
 
 
-# --- the p99 -----------------------------------------------------------------------------------------------
-
 REQUESTS, PAIRS = 150, 100
 OF_FOUR = ComparisonPlan("itself", 0.03, compared_points=4)
 

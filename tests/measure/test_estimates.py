@@ -35,11 +35,9 @@ def simulate(
     start_up: float = 1.0,
     seed: int = 0,
 ) -> Timeline:
-    """A closed loop: each client sends its next request when it has its answer.
-
-    Each instance of the server takes whole groups of waiting requests, in order, and ends them at once.
-    The first group takes `start_up` times as long. Requests in flight at the close are not recorded.
-    """
+    """A closed loop: each client sends its next request when it has its answer. Each instance of the server
+    takes whole groups of waiting requests, in order, and ends them at once. The first group takes `start_up`
+    times as long. Requests in flight at the close are not recorded."""
     generator = np.random.default_rng(seed)
     numbers = itertools.count()
     arrivals = [(client * 1e-6, next(numbers)) for client in range(concurrency)]

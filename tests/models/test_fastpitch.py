@@ -84,9 +84,6 @@ def test_durations_are_rounded_before_summing(committed: Any, duration: float, f
     assert outputs[FRAME_COUNT].tolist() == [[5 * frames]]
 
 
-# --- metrics, random weights and invented texts --------------------------------------------------------------
-
-
 def kept(mels: list[np.ndarray], frames: int = 6) -> dict[str, np.ndarray]:
     padded = [np.pad(mel, ((0, 0), (0, frames - mel.shape[1]))) for mel in mels]
     counts = np.array([[mel.shape[1]] for mel in mels])

@@ -18,12 +18,10 @@ State = dict[str, np.ndarray]
 
 
 def variables_of(width: int, classes: int, stem: int) -> State:
-    """Every variable of NVIDIA's network in its shape, with random values: 267, and 161 of them trained.
-
-    From the scopes and layers of DeepLearningExamples 169b0818, TensorFlow/Classification/ConvNets:
+    """Every variable of NVIDIA's network in its shape, with random values: 267, and 161 of them trained. From
+    the scopes and layers of DeepLearningExamples 169b0818, TensorFlow/Classification/ConvNets:
     model/resnet.py and model/blocks/; tf.layers names a convolution conv2d, tf.contrib.layers a normalisation
-    BatchNorm.
-    """
+    BatchNorm."""
     generator = np.random.default_rng(0)
     variables: State = {}
 
@@ -54,10 +52,8 @@ def variables_of(width: int, classes: int, stem: int) -> State:
 
 def of_training(state: Mapping[str, np.ndarray]) -> State:
     """What training adds: Momentum's slot of each trained variable, the step, and a flag with several GPUs.
-
     From model/resnet.py and runtime/runner.py of the same commit; TensorFlow's automatic mixed precision adds
-    the loss scale and the steps since its change.
-    """
+    the loss scale and the steps since its change."""
     slots = {f"{name}/Momentum": values for name, values in state.items() if "/moving_" not in name}
     return slots | {
         "global_step": np.asarray(np.int64(112590)),

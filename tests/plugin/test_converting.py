@@ -142,12 +142,8 @@ def test_run_converts_its_cases_at_once_and_reuses_them(
 ) -> None:
     (tmp_path / "large.py").write_text(LARGE_MACHINE)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    given = (
-        "--onnx",
-        f"one={linear(tmp_path / 'one.onnx')}",
-        "--samples",
-        str(rows(tmp_path / "samples", 64)),
-    )
+    network, samples = linear(tmp_path / "one.onnx"), rows(tmp_path / "samples", 64)
+    given = ("--onnx", f"one={network}", "--samples", str(samples))
     selected = ("--target", "cpu", "-k", "onnx and (fp32 or int8)", f"--model-repos={tmp_path / 'models'}")
 
     first, second = (

@@ -1,4 +1,4 @@
-"""Whoever adds a number to the record decides whether it tells a speed, which a case not proven right hides."""
+"""Who adds a number to the record decides whether it tells a speed, which a case not proven right hides."""
 
 from collections.abc import Set
 from typing import Any, get_args, get_type_hints
@@ -15,7 +15,7 @@ NO_SPEED: dict[type, Set[str]] = {
     Soak: POINT | {"requests", "passes", "loadings"},
     Efficiency: set(),
 }
-"""The numbers that tell no speed: settings, how much was measured, and times that include more than requests."""
+"""The numbers that tell no speed: settings, how much was measured, and times of more than requests."""
 
 
 def is_number(hint: Any) -> bool:

@@ -1,4 +1,4 @@
-"""A search over the configurations of a repository's model: what may vary, and which settings are left out."""
+"""A search over configurations of a repository's model: what may vary, and which settings are left out."""
 
 import contextlib
 from pathlib import Path

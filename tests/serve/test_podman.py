@@ -1,7 +1,5 @@
-"""Container commands on a real engine: podman runs the wheel's Triton in an image that these tests make.
-
-They need Debian's packages podman, runc, catatonit and netavark.
-"""
+"""Container commands on a real engine: podman runs the wheel's Triton in an image that these tests make. They
+need Debian's packages podman, runc, catatonit and netavark."""
 
 import os
 import shutil

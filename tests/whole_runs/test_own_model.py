@@ -60,12 +60,8 @@ def test_own_network_passes_when_edited_as_documented(
     text = "\n\n\n".join(replacements.pop(part.partition("(")[0], part) for part in text.split("\n\n\n"))
     assert not replacements
     (tmp_path / "digits.py").write_text(text)
-    selected = (
-        "--models",
-        str(tmp_path / "digits.py"),
-        "-k",
-        "(onnx or ts-trace or pt2) and fp32 and not efficiency",
-    )
+    keywords = "(onnx or ts-trace or pt2) and fp32 and not efficiency"
+    selected = ("--models", str(tmp_path / "digits.py"), "-k", keywords)
 
     done = suite(*selected, *FAST, repos=tmp_path / "repos", results=tmp_path / "results")
 
