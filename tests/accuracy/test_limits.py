@@ -7,10 +7,11 @@ import torch
 from tests import toy
 from tritonproof.accuracy.limits import (
     AnswerLimits,
+    NumberLimits,
     inferred_limits,
     inferred_precision,
-    least_agreement,
     limits_per_answer,
+    min_agreement_for,
 )
 from tritonproof.accuracy.precision_cost import PrecisionCost
 from tritonproof.accuracy.precisions import PRECISIONS
@@ -21,13 +22,13 @@ from tritonproof.accuracy.precisions import PRECISIONS
 )
 def test_half_precision_outputs_are_recognized_by_last_bits(dtype: torch.dtype, shown: str) -> None:
     values = torch.randn(64, 8, generator=torch.Generator().manual_seed(0)).to(dtype).float().numpy()
-    requested = AnswerLimits(2e-3, 1e-4, 1.0)
+    requested = AnswerLimits(NumberLimits(2e-3, 1e-4))
 
     limits = inferred_limits(requested, [{"y": values}], "cpu")
 
     assert inferred_precision([{"y": values}]) == shown
     assert (limits == requested) is (shown == "")
-    assert limits.element == max(requested.element, 10 * PRECISIONS[shown or "fp32"].unknown_mean)
+    assert limits.default.max_element == max(2e-3, 10 * PRECISIONS[shown or "fp32"].unknown_mean)
 
 
 def test_whole_numbers_show_no_precision() -> None:
@@ -37,9 +38,9 @@ def test_whole_numbers_show_no_precision() -> None:
 
 
 def test_count_of_changed_decisions_may_be_two_deviations_and_three_more() -> None:
-    assert least_agreement(0.96, 600) == pytest.approx(1 - (36 + 2 * 6 + 3) / 600)
+    assert min_agreement_for(0.96, 600) == pytest.approx(1 - (36 + 2 * 6 + 3) / 600)
 
 
 def test_limit_of_an_element_has_a_floor() -> None:
     cost = PrecisionCost({toy.OUTPUT: 1e-9}, {toy.OUTPUT: 1e-6}, 1.0, 1.0)
-    assert limits_per_answer(toy.case(), "fp32", cost, {toy.OUTPUT: 40}).element == 1e-4
+    assert limits_per_answer(toy.case(), "fp32", cost, {toy.OUTPUT: 40}).default.max_element == 1e-4

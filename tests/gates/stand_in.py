@@ -10,7 +10,7 @@ import numpy as np
 
 from tests import toy
 from tritonproof.accuracy.expected import Answer
-from tritonproof.accuracy.limits import AnswerLimits
+from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
 from tritonproof.gates.served import AnswersAlone, ServedModel, single_request_answers
 from tritonproof.measure.input_data import InputData
 from tritonproof.record.schema import LoadPoint
@@ -18,7 +18,7 @@ from tritonproof.spec import Arrays, Tensor
 
 ROWS = np.random.default_rng(0).standard_normal((8, 4)).astype(np.float32)
 
-LIMITS = AnswerLimits(1e-4, 1e-4, 1.0)
+LIMITS = AnswerLimits(NumberLimits(1e-4, 1e-4))
 IDS = [f"row-{n}" for n in range(len(ROWS))]
 Model = Callable[[np.ndarray, int], np.ndarray | Arrays]
 """Takes a request's sample indices and the number of requests in flight, and returns the rows of its answer,
@@ -66,7 +66,7 @@ def alone(count: int = 8) -> AnswersAlone:
 
 
 COUNT = 12
-WIDE = AnswerLimits(0.02, 0.1, 0.98)
+WIDE = AnswerLimits(NumberLimits(0.02, 0.1), min_agreement=0.98)
 """The widest limits of a model served as it is, with integers that a few ties may change."""
 Fault = Callable[[Arrays], Arrays]
 """Turns the right rows of a batch into wrong ones."""

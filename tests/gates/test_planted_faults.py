@@ -11,7 +11,7 @@ from msgspec import structs
 
 from tests.conftest import DEPLOYMENT, MakeBuild
 from tests.toy import samples_of
-from tritonproof.accuracy.limits import AnswerLimits
+from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
 from tritonproof.gates import GATE_CHECKS
 from tritonproof.gates.served import GateContext, ServedModel, ask_one_by_one
 from tritonproof.measure.input_data import input_data
@@ -20,7 +20,7 @@ from tritonproof.serve.server import Server
 
 Loader = Callable[..., ServedModel]
 """`load(fault)`, or `load(fault, "online")` with a batcher that waits for others."""
-LIMITS = AnswerLimits(1e-4, 5e-4, 1.0)
+LIMITS = AnswerLimits(NumberLimits(1e-4, 5e-4))
 _RUNTIME = """
 import numpy as np
 

@@ -9,7 +9,6 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from msgspec import structs
 
 from tests.gates import stand_in
 from tests.gates.stand_in import ROWS
@@ -24,8 +23,8 @@ from tritonproof.serve.server_spec import ServerSpec
 from tritonproof.spec import Tensor
 
 TEXTS = np.array([[f"text {n}".encode()] for n in range(8)], object)
-LIMITS = AnswerLimits(0.01, 0.01, 1.0)
-FINE = AnswerLimits(0.5, 0.1, 0.98, by_output={"OUT": NumberLimits(0.01, 0.01)})
+LIMITS = AnswerLimits(NumberLimits(0.01, 0.01))
+FINE = AnswerLimits(NumberLimits(0.5, 0.1), min_agreement=0.98, by_output={"OUT": NumberLimits(0.01, 0.01)})
 
 
 def served_model(inputs: np.ndarray = ROWS, **changes: Any) -> ServedModel:
@@ -46,8 +45,13 @@ def alone(outputs: np.ndarray = ROWS, texts: np.ndarray = TEXTS) -> AnswersBySam
 def kept(tmp_path: Path) -> tuple[Path, RecordedAnswers]:
     """A file of recorded answers."""
     path = recorded.path_of(tmp_path, "toy")
-    path.write_bytes(recorded.encoded(recorded.record(served_model(), alone(), "cpu-toy-onnx-fp32", "run-1")))
+    write(path)
     return path, recorded.read(path)
+
+
+def write(path: Path, limits: AnswerLimits = LIMITS) -> None:
+    served = dataclasses.replace(served_model(), limits=limits)
+    path.write_bytes(recorded.encoded(recorded.record(served, alone(), "cpu-toy-onnx-fp32", "run-1")))
 
 
 def answering(monkeypatch: pytest.MonkeyPatch, outputs: np.ndarray = ROWS, texts: np.ndarray = TEXTS) -> None:
@@ -64,6 +68,8 @@ def test_recorded_answers_round_trip(
 
     gate, _ = recorded.compare_with_recorded(served_model(), answers, path)
 
+    near = msgspec.msgpack.decode(zlib.decompress(path.read_bytes()))["near"]
+    assert list(near) == ["element", "mean", "agreement", "rounding", "least_compared_share", "by_output"]
     assert answers.rows.keys() == {f"row-{n}" for n in range(8)}
     assert len(set(answers.digests.values())) == 8
     assert (gate.gate, gate.requests, gate.fault) == ("recorded", 8, "")
@@ -88,9 +94,9 @@ def test_looser_of_two_tolerances_applies_to_recorded_answers(
 ) -> None:
     """FINE has one of its own for the output."""
     answering(monkeypatch, outputs=ROWS * np.float32(1.05))
-    path, answers = kept
+    path, _ = kept
     wide, wide_for_output = (
-        AnswerLimits(0.5, 0.1, 0.98),
+        AnswerLimits(NumberLimits(0.5, 0.1), min_agreement=0.98),
         dataclasses.replace(FINE, by_output={"OUT": NumberLimits(0.5, 0.1)}),
     )
     for limits, of_file, passes in (
@@ -99,7 +105,7 @@ def test_looser_of_two_tolerances_applies_to_recorded_answers(
         (FINE, FINE, False),
         (wide_for_output, FINE, True),
     ):
-        path.write_bytes(recorded.encoded(structs.replace(answers, limits=of_file)))
+        write(path, of_file)
         gate, _ = recorded.compare_with_recorded(
             dataclasses.replace(served_model(), limits=limits), recorded.read(path), path
         )

@@ -10,7 +10,7 @@ import pytest
 
 from tests import examples, toy
 from tritonproof.accuracy.expected import Answer, expect
-from tritonproof.accuracy.limits import AnswerLimits
+from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
 from tritonproof.accuracy.sameness import Mismatch, compare
 from tritonproof.gates.reproducer import write_reproducer
 from tritonproof.run.proving import reproduce
@@ -66,7 +66,7 @@ def test_first_wrong_answer_is_kept_with_its_request() -> None:
     given = expected.outputs["OUT"][[2, 0]] + np.array([[0], [1]], np.float32)
 
     mismatch = compare(
-        expected, [Answer(np.array([2, 0]), {"OUT": given})], AnswerLimits(1e-5, np.inf, 1.0)
+        expected, [Answer(np.array([2, 0]), {"OUT": given})], AnswerLimits(NumberLimits(1e-5, np.inf))
     ).mismatch
 
     assert mismatch is not None

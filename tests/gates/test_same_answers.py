@@ -9,7 +9,7 @@ import pytest
 
 from tests.gates.stand_in import IDS, LIMITS, ROWS, WIDE, Model, Server, alone, served_model, sound
 from tritonproof.accuracy.expected import Answer
-from tritonproof.accuracy.limits import AnswerLimits
+from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
 from tritonproof.gates import GATE_CHECKS, same_answers, served
 from tritonproof.gates.served import GateContext, ServedModel, single_request_answers
 from tritonproof.measure.input_data import InputData
@@ -143,7 +143,8 @@ def test_batch_size_kernels_may_round_differently(gate: Gate) -> None:
 
     for name in ("batches", "in-flight"):
         assert gate(name, by_size, largest=16)[0].fault == ""
-        assert gate(name, in_half_precision, limits=AnswerLimits(0.05, 0.025, 1.0, 1e-3))[0].fault == ""
+        limits = AnswerLimits(NumberLimits(0.05, 0.025), rounding=1e-3)
+        assert gate(name, in_half_precision, limits=limits)[0].fault == ""
 
 
 @pytest.mark.parametrize("name", GATES)

@@ -16,8 +16,8 @@ from tests.gates.answering_servers import ROWS as SENT
 from tests.gates.answering_servers import careful, right, served_by
 from tests.gates.stand_in import CLASSES, FAULTS, WIDE, Fault
 from tritonproof.accuracy.expected import Answer
-from tritonproof.accuracy.limits import AnswerLimits
-from tritonproof.accuracy.sameness import MIN_NOISE, AnswerComparison
+from tritonproof.accuracy.limits import MIN_NOISE, AnswerLimits, NumberLimits
+from tritonproof.accuracy.sameness import AnswerComparison
 from tritonproof.gates import declared, served
 from tritonproof.gates.served import compare_to_single, single_request_answers, with_same_answers
 from tritonproof.record.schema import SameAnswers
@@ -81,7 +81,7 @@ IDS = [f"row-{n}" for n in range(COUNT)]
 ROWS = np.random.default_rng(0).standard_normal((COUNT, 4)).astype(np.float32)
 NANS = np.where(np.arange(4) == 1, np.float32(np.nan), ROWS)
 TEXTS = np.array([[f"text {n}".encode(), b"\xff"] for n in range(COUNT)], object)
-EXACT = AnswerLimits(1e-4, 1e-4, 1.0)
+EXACT = AnswerLimits(NumberLimits(1e-4, 1e-4))
 
 
 def compared(
@@ -155,7 +155,7 @@ def test_faults_within_2_percent_of_magnitude_are_found(fault: tuple[Arrays, Fau
 
 def test_row_that_is_off_on_the_mean_or_lacks_an_output_is_wrong() -> None:
     off = ROWS[:1] + np.float32(0.03)
-    assert compared({"OUT": ROWS}, {"OUT": off}, [0], AnswerLimits(0.5, 0.01, 1.0)).wrong_count == 1
+    assert compared({"OUT": ROWS}, {"OUT": off}, [0], ON_THE_MEAN).wrong_count == 1
     assert compared({"OUT": ROWS, "MORE": ROWS}, {"OUT": ROWS[:1]}, [0]).wrong_count == 1
     assert compared({"OUT": ROWS}, {"OUT": np.array(0.5)}, [0]).wrong_count == 1, (
         "one number for a whole batch"
@@ -186,13 +186,10 @@ SMALL = np.random.default_rng(2).uniform(0, 8e-4, (20, 4)).astype(np.float32)
 SATURATED = np.concatenate([1 - SMALL[:, :1], SMALL], axis=1)
 """Probabilities that differ between samples by less than a unit in the last place of FP16."""
 SAME = np.tile(ROWS[:1], (20, 1))
-HALF = AnswerLimits(0.05, 0.025, 1.0, 1e-3)
+ON_THE_MEAN = AnswerLimits(NumberLimits(0.5, 0.01))
+HALF = AnswerLimits(NumberLimits(0.05, 0.025), rounding=1e-3)
 ROUNDED: dict[str, tuple[np.ndarray, np.ndarray, AnswerLimits]] = {
-    "one element of a mean": (
-        ROWS,
-        ROWS + np.array([0, 0.03, 0, 0], np.float32),
-        AnswerLimits(0.5, 0.01, 1.0),
-    ),
+    "one element of a mean": (ROWS, ROWS + np.array([0, 0.03, 0, 0], np.float32), ON_THE_MEAN),
     "kernels in FP32": (ROWS, noisy(ROWS, 5e-7), EXACT),
     "far from 0": (1000 + 10 * ROWS, noisy(1000 + 10 * ROWS, 1e-7), EXACT),
     "the same for all samples": (SAME, noisy(SAME, 5e-7), EXACT),
@@ -241,7 +238,7 @@ def test_few_integers_of_a_long_output_may_differ() -> None:
     """The comparison then leaves out the row's other outputs."""
     masks = np.arange(2000).reshape(20, 100)
     right = {"MASK": masks, "OUT": ROWS}
-    limits = AnswerLimits(0.01, 0.01, 0.99)
+    limits = AnswerLimits(NumberLimits(0.01, 0.01), min_agreement=0.99)
 
     def of(differing: int, change: float) -> AnswerComparison:
         mask = masks[[7]] + (np.arange(100) < differing)
@@ -256,7 +253,7 @@ def test_few_integers_of_a_long_output_may_differ() -> None:
 
 def test_differing_integers_are_bounded_over_all_rows() -> None:
     masks = np.arange(2000).reshape(20, 100)
-    limits = AnswerLimits(0.01, 0.01, 0.99)
+    limits = AnswerLimits(NumberLimits(0.01, 0.01), min_agreement=0.99)
 
     def wrong(rows: int) -> int:
         given = masks + (np.arange(20) < rows)[:, None] * (np.arange(100) < 3)
@@ -267,7 +264,7 @@ def test_differing_integers_are_bounded_over_all_rows() -> None:
 
 @pytest.mark.parametrize("offset", [0, 1000])
 def test_swapped_rows_fail_under_any_limit(offset: float) -> None:
-    wide, right = AnswerLimits(4.0, np.inf, 1.0), ROWS + np.float32(offset)
+    wide, right = AnswerLimits(NumberLimits(4.0, np.inf)), ROWS + np.float32(offset)
     given = right.copy()
     given[[3, 7]] = right[[7, 3]]
 
@@ -283,16 +280,16 @@ FEW_WRONG = ROWS + (np.arange(20) < 5)[:, None].astype(np.float32)
 
 @pytest.mark.parametrize(
     ("repeated", "allowed"),
-    [(ROWS, MIN_NOISE), (FEW_WRONG, MIN_NOISE), (noisy(ROWS, 1e-3), 0.05), (noisy(ROWS, 0.5), WIDE.element)],
+    [(ROWS, MIN_NOISE), (FEW_WRONG, MIN_NOISE), (noisy(ROWS, 1e-3), 0.05), (noisy(ROWS, 0.5), 0.02)],
     ids=["none", "a few wrong answers are none", "some", "a fault, and no noise"],
 )
 def test_repeated_request_sets_noise_limit(repeated: np.ndarray, allowed: float) -> None:
     repeats = [Answer(np.array([n]), {"OUT": repeated[[n]]}) for n in range(20)]
     alone = single_request_answers(IDS, {n: {"OUT": ROWS[n]} for n in range(20)}, WIDE, repeats)
 
-    assert MIN_NOISE <= alone.noise_limits.element <= allowed
-    assert (alone.noise_limits.element > MIN_NOISE) == (allowed > MIN_NOISE)
-    assert alone.limits.element >= alone.noise_limits.element
+    noise = alone.noise_limits.default.max_element
+    assert MIN_NOISE <= noise <= min(allowed, alone.limits.default.max_element)
+    assert (noise > MIN_NOISE) == (allowed > MIN_NOISE)
 
 
 def test_equal_answers_for_all_samples_are_reported() -> None:

@@ -13,7 +13,7 @@ from msgspec import structs
 from tests.conftest import DEPLOYMENT, MakeBuild
 from tests.toy import samples_of
 from tritonproof.accuracy.expected import expect
-from tritonproof.accuracy.limits import AnswerLimits
+from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
 from tritonproof.measure.input_data import input_data
 from tritonproof.measure.job import AnswerCheck, Job
 from tritonproof.measure.measurement import summed
@@ -83,9 +83,8 @@ def job_of(
             instances = 2 if "is_first" in fault else 1
             triton.load(built, structs.replace(DEPLOYMENT, instances=instances), point.scenario)
             stack.callback(triton.unload, name)
-            check = AnswerCheck(
-                expect(data.ids, {model.outputs[0].name: 3 * rows + 1}), AnswerLimits(1e-4, 5e-4, 1.0)
-            )
+            expected = expect(data.ids, {model.outputs[0].name: 3 * rows + 1})
+            check = AnswerCheck(expected, AnswerLimits(NumberLimits(1e-4, 5e-4)))
             return Job(triton, name, model, point, "system", data, check=check)
 
         yield load

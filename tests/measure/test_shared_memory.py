@@ -20,7 +20,7 @@ from tests.helpers import present, theirs
 from tests.measure.generator import Generator, server_of
 from tests.measure.memory_server import INPUTS, OUTPUTS, Fault, StandIn, answers, memory_server
 from tritonproof.accuracy.expected import expect
-from tritonproof.accuracy.limits import AnswerLimits
+from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
 from tritonproof.base.errors import ProofError
 from tritonproof.host import machine, scratch
 from tritonproof.measure import perf_analyzer
@@ -48,7 +48,8 @@ def job_of(
         "COUNT": generator.integers(100, 1000, (samples, 1)),
     }
     ids = [f"row-{number}" for number in range(samples)]
-    check = AnswerCheck(expect(ids, answers(rows["VALUES"], rows["COUNT"])), AnswerLimits(1e-4, 5e-4, 1.0))
+    expected = expect(ids, answers(rows["VALUES"], rows["COUNT"]))
+    check = AnswerCheck(expected, AnswerLimits(NumberLimits(1e-4, 5e-4)))
     model = dataclasses.replace(toy.model(), inputs=INPUTS, outputs=OUTPUTS)
     return Job(server, "m", model, point, through, InputData(Path(), ids, rows), check=check)
 

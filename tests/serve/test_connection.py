@@ -22,7 +22,7 @@ from tests.conftest import DEPLOYMENT
 from tests.helpers import grpc_server, settings
 from tests.serve.programs import HANG_S, VALUES, doubled_by
 from tests.toy import samples_of
-from tritonproof.accuracy.limits import AnswerLimits
+from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
 from tritonproof.base.errors import InputError, NotAvailableError, ProofError, SetupError
 from tritonproof.build.builds import BuiltModel
 from tritonproof.gates.conversations import ConversationMessage, converse
@@ -340,7 +340,7 @@ def test_all_requests_use_tls_and_headers(encrypted: Server, doubling: BuiltMode
         ((answer,),) = converse(server, model, [ConversationMessage({model.inputs[0].name: VALUES[:1]})])
         assert (answer[model.outputs[0].name] == 2 * VALUES[:1]).all()
         with job_of(server, doubling) as job:
-            served = ServedModel(server, job.name, job.model, job.data, 1, AnswerLimits(0.0, 0.0, 1.0))
+            served = ServedModel(server, job.name, job.model, job.data, 1, AnswerLimits(NumberLimits(0.0, 0.0)))
             assert send(served, [[0]])[0].response is not None
             assert len(ask_samples(job, [np.array([0]), np.array([1])])) == 2
             with pytest.raises(NotAvailableError):

@@ -9,7 +9,7 @@ from tritonclient.grpc.model_config_pb2 import ModelConfig
 from tests import toy
 from tests.user_models.repositories import CALLING, COMPLETING, ENSEMBLE, code, config, contents, write_model
 from tritonproof.accuracy.expected import expect
-from tritonproof.accuracy.limits import AnswerLimits
+from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
 from tritonproof.base.errors import NotAvailableError, ProofError
 from tritonproof.host import locks
 from tritonproof.measure import perf_analyzer
@@ -99,9 +99,8 @@ def test_load_generator_sends_strings_and_variable_lengths(
     samples = send_first_request(server, model, None).samples
     with input_data(model, samples, server.scratch) as data:
         point = LoadPoint("offline", 1, 1)
-        check = AnswerCheck(
-            expect(data.ids, {"OUT": data.arrays["IN"][:, ::-1]}), AnswerLimits(1e-4, 1e-4, 1.0)
-        )
+        expected = expect(data.ids, {"OUT": data.arrays["IN"][:, ::-1]})
+        check = AnswerCheck(expected, AnswerLimits(NumberLimits(1e-4, 1e-4)))
         job = Job(server, "texts", model, point, shared_memory, data, 0.01, check)
         # Other tests' load generators use the same names in shared memory.
         with locks.hold_machine(exclusive=True):

@@ -10,7 +10,7 @@ import numpy as np
 
 from tests.measure.timed_server import write_echoing
 from tritonproof.accuracy.expected import expect
-from tritonproof.accuracy.limits import AnswerLimits
+from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
 from tritonproof.measure.input_data import input_data
 from tritonproof.measure.job import AnswerCheck, Job
 from tritonproof.record.schema import LoadPoint
@@ -45,9 +45,8 @@ def served(folder: Path, *, request: str = "pass", loading: str = "pass") -> Ite
         serve(ServerSpec("embedded"), folder / "models", folder / "server.log", device="cpu") as server,
         input_data(model, samples, server.scratch) as data,
     ):
-        check = AnswerCheck(
-            expect(data.ids, {f"{name}_OUT": data.arrays[f"{name}_IN"]}), AnswerLimits(1e-6, 1e-6, 1.0)
-        )
+        expected = expect(data.ids, {f"{name}_OUT": data.arrays[f"{name}_IN"]})
+        check = AnswerCheck(expected, AnswerLimits(NumberLimits(1e-6, 1e-6)))
         sample = {f"{name}_IN": np.ones((1, 4), np.float32)}
 
         def load() -> None:

@@ -155,11 +155,11 @@ def test_given_tolerance_limits_conversion_and_answers(tmp_path: Path) -> None:
             stage_limits(case(each_model), "fp32", None, {"scores": 10}, 10, same_file=same_file)
             for each_model in (usual, wide)
         )
-        assert (limits.per_answer.element, limits.all_rows["scores"]) == (0.25, 0.25)
+        assert (limits.per_answer.default.max_element, limits.max_mean_by_output["scores"]) == (0.25, 0.25)
         assert "--tolerance" in limits.source
-        assert of_usual.per_answer.element < 0.25
+        assert of_usual.per_answer.default.max_element < 0.25
     of_answers = limits_per_answer(case(wide), "fp32", None, {"scores": 10})
-    assert of_answers.element == 0.25
+    assert of_answers.default.max_element == 0.25
     path = networks.through(tmp_path / "n.onnx", "Neg", 6, 20)
     assert model_of("mine", OnnxOptions(path, tolerance=0.25)).metrics[0].limits["fp32"].value == 0.25
 

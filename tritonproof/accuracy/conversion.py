@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from tritonproof.accuracy.expected import expect
-from tritonproof.accuracy.limits import least_agreement, stage_limits
+from tritonproof.accuracy.limits import min_agreement_for, stage_limits
 from tritonproof.accuracy.outputs import CHUNK_BYTES, equal_fraction
 from tritonproof.accuracy.precision_cost import PrecisionCost
 from tritonproof.accuracy.precisions import PRECISIONS, tolerance_of
@@ -46,7 +46,7 @@ def compare_conversion(
     tolerance = tolerance_of(case, precision)
     limit = tolerance.agreement if decided and (trained or not floating) else None
     if limit is not None and cost is not None:
-        limit = max(limit, least_agreement(cost.agreement, framework.decisions.size))
+        limit = max(limit, min_agreement_for(cost.agreement, framework.decisions.size))
     # The output that is worst by this measure.
     costs = {name: cost.mean[name] for name in comparison.expected.spreads} if cost is not None else {}
     ratios = {name: comparison.by_output[name].mean / costs[name] for name in costs}

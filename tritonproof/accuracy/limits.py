@@ -1,5 +1,6 @@
 """How far answers may differ: multiples of what the precision costs the model, else of its rounding."""
 
+import functools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -29,60 +30,63 @@ _TIE_MARGIN = 0.1
 _MIN_LARGEST = 1e-4
 """The least that an element may differ beyond rounding, as a share of the spread. Measured in FP32: 6e-5."""
 
+NOISE_FACTOR = 10.0
+"""The largest unexplained difference, as a multiple of a repeated request's typical noise. Of 10,000 normally
+distributed differences the largest is 6 times the median of each row's largest."""
+MIN_NOISE = 1e-5
+"""The least noise allowed, as a share of the spread. Right models on a CPU repeat every bit."""
+
 _MIN_NUMBERS = 32
 """Different numbers with a fraction from which on their last bits show a precision."""
 
 
 class NumberLimits(NamedTuple):
-    """How far floating-point numbers may differ: see the fields of AnswerLimits."""
+    """How far the numbers of a floating-point output may differ."""
 
-    element: float
-    mean: float
+    max_element: float
+    """The most that an element may differ, over its scale (`compare_rows`)."""
+    max_mean: float
+    """The most that a row may differ on the mean, as a share of the output's mean magnitude."""
 
     def or_wider(self, other: "NumberLimits") -> "NumberLimits":
-        return NumberLimits(max(self.element, other.element), max(self.mean, other.mean))
+        return NumberLimits(*map(max, self, other))
 
 
 @dataclass(frozen=True)
 class AnswerLimits:
     """How far two answers to the same sample may differ."""
 
-    element: float
-    """The most that an element of a floating-point output may differ, over its scale (`compare_rows`)."""
-    mean: float
-    """The most that a row of it may differ on the mean, as a share of the output's mean magnitude."""
-    agreement: float
+    default: NumberLimits
+    """Of each floating-point output without limits in `by_output`."""
+    min_agreement: float = 1.0
     """The least share of equal elements of an integer output over all rows, from 0 to 1."""
     rounding: float = PRECISIONS["fp32"].rounding
     """What rounding may do to an element, as a share of the output's largest magnitude."""
-    least_compared_share: float = 0.5
+    min_compared_share: float = 0.5
     """The least share of rows with compared floating-point outputs: a tie of integers leaves a row out."""
     by_output: Mapping[str, NumberLimits] = field(default_factory=dict)
-    """`element` and `mean` of single outputs that need less than the rest."""
+    """Of single outputs that need less than the rest."""
 
     def of_output(self, output: str) -> NumberLimits:
-        return self.by_output.get(output, NumberLimits(self.element, self.mean))
+        return self.by_output.get(output, self.default)
 
     def or_wider(self, other: "AnswerLimits") -> "AnswerLimits":
         """The limits that allow whatever either allows."""
         names = self.by_output.keys() | other.by_output.keys()
         return AnswerLimits(
-            element=max(self.element, other.element),
-            mean=max(self.mean, other.mean),
-            agreement=min(self.agreement, other.agreement),
+            default=self.default.or_wider(other.default),
+            min_agreement=min(self.min_agreement, other.min_agreement),
             rounding=max(self.rounding, other.rounding),
-            least_compared_share=min(self.least_compared_share, other.least_compared_share),
+            min_compared_share=min(self.min_compared_share, other.min_compared_share),
             by_output={name: self.of_output(name).or_wider(other.of_output(name)) for name in names},
         )
 
-    def at_least(self, element: float) -> "AnswerLimits":
-        """The same, with at least this `element` for every output."""
-        least = NumberLimits(element, 0.0)
-        by_output = {name: limits.or_wider(least) for name, limits in self.by_output.items()}
-        return replace(self, element=max(self.element, element), by_output=by_output)
+    def at_least(self, max_element: float) -> "AnswerLimits":
+        """The same, with at least this `max_element` for every output."""
+        return self.or_wider(replace(self, default=NumberLimits(max_element, 0.0), by_output={}))
 
 
-def least_agreement(agreement: float, decisions: int) -> float:
+def min_agreement_for(agreement: float, decisions: int) -> float:
     """The least share of equal decisions that passes, if the precision itself leaves `agreement` of so many.
     DECISIONS_LIMIT times its share may differ, plus two standard deviations of such a count (Poisson, by the
     square root of the count), and three, for when none differed."""
@@ -96,11 +100,11 @@ class StageLimits:
 
     per_answer: AnswerLimits
     """How far the answers to one sample may differ."""
-    all_rows: Mapping[str, float]
+    max_mean_by_output: Mapping[str, float]
     """How far all rows of an output may differ on the mean, as a share of the mean magnitude, or the largest
     share of differing integers."""
     mean_rounding: float
-    """What FP32's rounding adds to that mean, over the largest magnitude; 0 if `all_rows` was measured."""
+    """What FP32's rounding adds to that mean, over the largest magnitude; 0 if the cost was measured."""
     source: str
     """Where these limits come from, in words."""
 
@@ -111,7 +115,7 @@ Sizes = Mapping[str, int]
 
 def limits_per_answer(case: Case, precision: str, cost: PrecisionCost | None, sizes: Sizes) -> AnswerLimits:
     """How far answers to one sample by the same file may differ if other kernels may compute them."""
-    share = AnswerLimits.least_compared_share if cost is None else max(0.0, cost.comparable - _TIE_MARGIN)
+    share = AnswerLimits.min_compared_share if cost is None else max(0.0, cost.comparable - _TIE_MARGIN)
     return _limits(case, precision, cost, sizes, share, same_file=True).per_answer
 
 
@@ -121,7 +125,7 @@ def stage_limits(
     """How far outputs of so many `rows` may be from those of the stage before, of the `same_file` or before
     its conversion."""
     comparable = tolerance_of(case, precision).agreement if cost is None else cost.comparable
-    return _limits(case, precision, cost, sizes, least_agreement(comparable, rows), same_file=same_file)
+    return _limits(case, precision, cost, sizes, min_agreement_for(comparable, rows), same_file=same_file)
 
 
 def _limits(
@@ -133,19 +137,19 @@ def _limits(
     largest, mean, source = _floating_limits(case, precision, cost, floating, same_file=same_file)
     tolerated = tolerance_of(case, precision).agreement
     unequal = {
-        name: 1 - (tolerated if cost is None else least_agreement(1 - cost.mean[name], count))
+        name: 1 - (tolerated if cost is None else min_agreement_for(1 - cost.mean[name], count))
         for name, count in sizes.items()
         if name not in floating
     }
     rounding = rounding_of(case.model, precision)
     measured = _DEEP_ROUNDING if cost is None else LARGEST_LIMIT * min(rounding, cost.rounding)
     by_output = {name: NumberLimits(largest[name], _ROW_MEAN_FACTOR * mean[name]) for name in floating}
+    of_none = NumberLimits(_MIN_LARGEST, 0.0)
     per_answer = AnswerLimits(
-        element=max(largest.values(), default=_MIN_LARGEST),
-        mean=_ROW_MEAN_FACTOR * max(mean.values(), default=0.0),
-        agreement=1 - max(unequal.values(), default=0.0),
+        default=functools.reduce(NumberLimits.or_wider, by_output.values() or [of_none]),
+        min_agreement=1 - max(unequal.values(), default=0.0),
         rounding=max(rounding, measured),
-        least_compared_share=share,
+        min_compared_share=share,
         by_output={} if cost is None else by_output,
     )
     mean_rounding = PRECISIONS["fp32"].rounding if cost is None else 0.0
@@ -182,12 +186,9 @@ def inferred_limits(limits: AnswerLimits, answers: Iterable[Arrays], device: str
     """How far two answers of a model of unknown precision may differ: `limits`, FP32's, or those of FP16
     or BF16 if every number of the `answers` fits it. On the device cuda products may be in TF32."""
     rule = PRECISIONS[inferred_precision(answers) or ("tf32" if device == "cuda" else "fp32")]
-    return replace(
-        limits,
-        element=max(limits.element, rule.unknown_largest),
-        mean=max(limits.mean, _ROW_MEAN_FACTOR * rule.unknown_mean),
-        rounding=max(limits.rounding, rule.rounding),
-    )
+    unknown = NumberLimits(rule.unknown_largest, _ROW_MEAN_FACTOR * rule.unknown_mean)
+    rounding = max(limits.rounding, rule.rounding)
+    return replace(limits, default=limits.default.or_wider(unknown), rounding=rounding)
 
 
 def inferred_precision(answers: Iterable[Arrays]) -> str:

@@ -25,11 +25,6 @@ from tritonproof.accuracy.precisions import PRECISIONS
 from tritonproof.record.schema import WrongAnswer
 from tritonproof.spec import Arrays
 
-NOISE_FACTOR = 10.0
-"""The largest unexplained difference, as a multiple of a repeated request's typical noise. Of 10,000 normally
-distributed differences the largest is 6 times the median of each row's largest."""
-MIN_NOISE = 1e-5
-"""The least noise allowed, as a share of the spread. Right models on a CPU repeat every bit."""
 _TIED_ELEMENTS = 2
 """Elements of an integer output that may differ even if no share may: near ties, as of a rounded duration."""
 _ROW_SHARE_FACTOR = 3
@@ -123,16 +118,16 @@ def compare_rows(
         if np.array_equal(given, right):
             continue
         errors = differences(given, right)
-        element, mean = limits.of_output(name)
-        # A share within `element` of this scale is within `element` of the spread, rounding aside.
-        scale = np.asarray(spread.columns + limits.rounding * spread.magnitude / element)
+        bounds = limits.of_output(name)
+        # A share within `max_element` of this scale is within that of the spread, rounding aside.
+        scale = np.asarray(spread.columns + limits.rounding * spread.magnitude / bounds.max_element)
         shares = np.divide(errors, scale, out=errors.copy(), where=scale > 0).reshape(count, -1)
         result.shares[name], result.means[name] = shares, errors.reshape(count, -1).mean(axis=1)
         is_finite = np.isfinite(shares)
         if finite:
             is_finite &= np.isfinite(given).reshape(count, -1)
-        is_far = shares.max(axis=1, initial=0.0) > element
-        is_far |= result.means[name] > mean * spread.mean + limits.rounding * spread.magnitude
+        is_far = shares.max(axis=1, initial=0.0) > bounds.max_element
+        is_far |= result.means[name] > bounds.max_mean * spread.mean + limits.rounding * spread.magnitude
         result.wrong_rows[name] = ~is_finite.all(axis=1) | (is_far & ~result.left_out)
     has_all = all(name in result.shares or name not in result.wrong_rows for name in expected.spreads)
     if identity and result.shares and has_all:
@@ -168,7 +163,7 @@ def _compare_discrete(
     if not is_text and name in expected.scores:
         is_tied = result.left_out | _is_tie_of_scores(expected, answer, name, limits)
     elif not is_text:
-        is_tied = differing <= allowed_in_a_row(unequal.shape[1], limits.agreement)
+        is_tied = differing <= allowed_in_a_row(unequal.shape[1], limits.min_agreement)
         result.left_out |= is_tied & (differing > 0)
     result.wrong_rows[name] = (differing > 0) & ~is_tied
 
@@ -187,7 +182,7 @@ def _is_tie_of_scores(
         np.take_along_axis(scores, indices.clip(0, scores.shape[1] - 1), axis=1) for indices in classes
     )
     tolerance = (
-        limits.of_output(scores_name).element * float(np.max(spread.columns))
+        limits.of_output(scores_name).max_element * float(np.max(spread.columns))
         + limits.rounding * spread.magnitude
     )
     return is_known[0] & is_known[1] & (np.abs(values - other_values) <= 2 * tolerance).all(axis=1)
@@ -201,17 +196,17 @@ def compare(
     results = [compare_rows(expected, answer, limits, finite=finite) for answer in given]
     rows = sum(len(result.left_out) for result in results)
     left_out = sum(int(result.left_out.sum()) for result in results)
-    too_many = left_out > max(_TIED_ELEMENTS, (1 - limits.least_compared_share) * rows)
+    too_many = left_out > max(_TIED_ELEMENTS, (1 - limits.min_compared_share) * rows)
     for name in expected.discrete_outputs:
         unequal = [result.unequal[name] for result in results if name in result.unequal]
         differing = sum(int(mask.sum()) for mask in unequal)
         # If all must be equal, those that differ are wrong already unless their scores show a tie.
-        elements = rows * expected.outputs[name][:1].size
-        allowed = max(_TIED_ELEMENTS, (1 - limits.agreement) * elements) if limits.agreement < 1 else np.inf
+        share, elements = 1 - limits.min_agreement, rows * expected.outputs[name][:1].size
+        allowed = max(_TIED_ELEMENTS, share * elements) if share > 0 else np.inf
         for result in results if too_many or differing > allowed else ():
             if name in result.unequal:
                 result.wrong_rows[name] |= result.unequal[name].any(axis=1)
-    limit = limits.element if expected.spreads else None
+    limit = limits.default.max_element if expected.spreads else None
     return merge_comparisons([_summary(expected, result, limit) for result in results])
 
 
@@ -332,6 +327,6 @@ def _are_distinct(expected: ExpectedOutputs, sample: int, other: int, limits: An
     for name, spread in expected.spreads.items():
         apart = differences(expected.outputs[name][sample], expected.outputs[name][other])
         beyond = beyond_rounding(apart, spread, limits.rounding)
-        if beyond.max(initial=0.0) > _DISTINCT_SHARE * limits.of_output(name).element:
+        if beyond.max(initial=0.0) > _DISTINCT_SHARE * limits.of_output(name).max_element:
             return True
     return False

@@ -108,10 +108,11 @@ class StageComparison:
         spread, besides = self.expected.spreads.get(name), 0.0
         if spread is None:
             size = self.expected.outputs[name][:1].size
-            allowed = 0.0 if name in self.expected.scores else allowed_in_a_row(size, per_answer.agreement)
+            has_scores = name in self.expected.scores
+            allowed = 0.0 if has_scores else allowed_in_a_row(size, per_answer.min_agreement)
             largest_limit = allowed / size if totals.is_wrong else 1.0
         else:
-            largest_limit = per_answer.of_output(name).element
+            largest_limit = per_answer.of_output(name).max_element
             besides = limits.mean_rounding * spread.magnitude / (spread.mean or 1.0)
         return OutputDifference(
             output=name,
@@ -119,13 +120,13 @@ class StageComparison:
             largest=totals.largest,
             largest_limit=largest_limit,
             mean=totals.mean,
-            mean_limit=limits.all_rows[name] + besides,
+            mean_limit=limits.max_mean_by_output[name] + besides,
             sample=totals.sample,
             expected=totals.expected,
             given=totals.given,
             source=limits.source,
             compared=1.0 if spread is None else 1 - self.left_out / max(self.rows, 1),
-            compared_limit=1.0 if spread is None else per_answer.least_compared_share,
+            compared_limit=1.0 if spread is None else per_answer.min_compared_share,
         )
 
 

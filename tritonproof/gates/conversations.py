@@ -10,8 +10,8 @@ from typing import Any, Literal
 import numpy as np
 
 from tritonproof.accuracy.expected import Answer, expect_by_signature, single_answer
-from tritonproof.accuracy.limits import AnswerLimits
-from tritonproof.accuracy.sameness import MIN_NOISE, NOISE_FACTOR, compare, typical_difference
+from tritonproof.accuracy.limits import MIN_NOISE, NOISE_FACTOR, AnswerLimits, NumberLimits
+from tritonproof.accuracy.sameness import compare, typical_difference
 from tritonproof.base.errors import AccuracyError, ProofError
 from tritonproof.gates.declared import fault_in
 from tritonproof.record.schema import Conversation, GateResult
@@ -167,7 +167,7 @@ def _difference(first: _Replies, again: _Replies, noise: Mapping[object, float],
         return f"request {min(unpaired)[0] + 1} got another number of answers {when}"
     for key, (places, expected) in expect_by_signature(first, _answer_name).items():
         allowed = min(NOISE_FACTOR * noise.get(key, 0.0), _MAX_NOISE)
-        limits = AnswerLimits(max(MIN_NOISE, allowed), np.inf, 1.0)
+        limits = AnswerLimits(NumberLimits(max(MIN_NOISE, allowed), np.inf))
         wrong = compare(expected, _answers_at(again, places), limits).first_wrong
         if wrong is not None:
             change = f"{wrong.output} is {wrong.given}, and was {wrong.expected}"

@@ -8,8 +8,9 @@ from typing import Any, Literal
 
 import msgspec
 import numpy as np
+from msgspec import structs
 
-from tritonproof.accuracy.limits import AnswerLimits
+from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
 from tritonproof.base import disk
 from tritonproof.base.errors import InputError, NotAvailableError
 from tritonproof.gates.same_answers import gate_outcome
@@ -34,6 +35,17 @@ _MAX_FILE_BYTES = 4 * _MAX_BYTES
 """The most bytes of a readable file, compressed or not."""
 
 
+class _LimitsInFile(msgspec.Struct, frozen=True):
+    """The limits as the file has them: the default's two numbers beside the others."""
+
+    element: float
+    mean: float
+    agreement: float
+    rounding: float
+    least_compared_share: float
+    by_output: Mapping[str, NumberLimits]
+
+
 class RecordedAnswers(msgspec.Struct, frozen=True):
     """What a model answered to some samples, each sent alone."""
 
@@ -44,13 +56,18 @@ class RecordedAnswers(msgspec.Struct, frozen=True):
     """The version of the Triton that served it."""
     run_id: str
     """The id of the run that recorded it."""
-    limits: AnswerLimits = msgspec.field(name="near")
+    near: _LimitsInFile
     """How far other answers of that case may differ."""
     digests: Mapping[str, str]
     """A digest of each sample's inputs, by the sample's id."""
     rows: Mapping[str, Mapping[str, np.ndarray]]
     """The outputs of each sample by name, without the batch axis, by the sample's id."""
     version: Literal[4] = 4
+
+    @property
+    def limits(self) -> AnswerLimits:
+        max_element, max_mean, *others = structs.astuple(self.near)
+        return AnswerLimits(NumberLimits(max_element, max_mean), *others)
 
 
 def path_of(folder: Path, model: str) -> Path:
@@ -73,7 +90,9 @@ def record(served: ServedModel, alone: AnswersBySample, case: str, run_id: str) 
     digests = {str(served.data.ids[sample]): _digest(served, sample) for sample in kept}
     rows = dict(zip(digests, kept.values(), strict=True))
     limits = limits_for(served, kept)
-    return RecordedAnswers(served.model.name, case, served.server.version, run_id, limits, digests, rows)
+    agreement, share = limits.min_agreement, limits.min_compared_share
+    near = _LimitsInFile(*limits.default, agreement, limits.rounding, share, limits.by_output)
+    return RecordedAnswers(served.model.name, case, served.server.version, run_id, near, digests, rows)
 
 
 def recorded_gate(context: GateContext) -> GateOutcome:

@@ -9,10 +9,10 @@ import numpy as np
 from msgspec import structs
 
 from tritonproof.accuracy.expected import Answer, ExpectedOutputs, expect, signature, single_answer
-from tritonproof.accuracy.limits import AnswerLimits, inferred_precision
+from tritonproof.accuracy.limits import NOISE_FACTOR, AnswerLimits, inferred_precision
 from tritonproof.accuracy.outputs import Spread
 from tritonproof.accuracy.precisions import PRECISIONS
-from tritonproof.accuracy.sameness import NOISE_FACTOR, AnswerComparison, compare, merge_comparisons
+from tritonproof.accuracy.sameness import AnswerComparison, compare, merge_comparisons
 from tritonproof.gates.served import (
     AnswersAlone,
     GateContext,

@@ -10,10 +10,8 @@ import numpy as np
 from msgspec import structs
 
 from tritonproof.accuracy.expected import Answer, ExpectedOutputs, expect_by_signature
-from tritonproof.accuracy.limits import AnswerLimits, inferred_limits
+from tritonproof.accuracy.limits import MIN_NOISE, NOISE_FACTOR, AnswerLimits, NumberLimits, inferred_limits
 from tritonproof.accuracy.sameness import (
-    MIN_NOISE,
-    NOISE_FACTOR,
     AnswerComparison,
     Mismatch,
     compare,
@@ -197,10 +195,10 @@ def single_request_answers(
     groups = expect_by_signature(rows, lambda sample: str(ids[sample]))
     noises = [typical_difference(right, _answers_to(keys, repeats)) for keys, right in groups.values()]
     noise = max(noises, default=0.0)
-    element = max(least_noise, min(NOISE_FACTOR * noise, limits.element))
+    largest = max(least_noise, min(NOISE_FACTOR * noise, limits.default.max_element))
     # Where numbers are noisy, classes may be tied; without noise every integer is equal.
-    noise_limits = AnswerLimits(element, np.inf, limits.agreement if noise else 1.0)
-    return AnswersAlone(rows, groups, limits.at_least(element), noise_limits, noise, repeats)
+    noise_limits = AnswerLimits(NumberLimits(largest, np.inf), limits.min_agreement if noise else 1.0)
+    return AnswersAlone(rows, groups, limits.at_least(largest), noise_limits, noise, repeats)
 
 
 def compare_to_single(

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 
 from tritonproof.accuracy.conversion import compare_conversion
 from tritonproof.accuracy.ledger import missing_options
-from tritonproof.accuracy.limits import AnswerLimits, limits_per_answer
+from tritonproof.accuracy.limits import MIN_NOISE, AnswerLimits, limits_per_answer
 from tritonproof.accuracy.precision_cost import PrecisionCost
 from tritonproof.accuracy.precisions import tolerance_of
-from tritonproof.accuracy.sameness import MIN_NOISE
 from tritonproof.accuracy.stages import StageAnswers, evaluate_in_process
 from tritonproof.gates.served import AnswersAlone, ServedModel, ask_one_by_one
 from tritonproof.measure.job import AnswerCheck
