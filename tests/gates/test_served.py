@@ -72,7 +72,7 @@ def test_requested_number_of_requests_is_in_flight() -> None:
         assert now.most == 1
         served.ask(model, [[0], [1], [2], [0], [1], [2]], 3)
         assert now.most in (2, 3), "a busy machine may not get to the third in time"
-    assert [answer.samples.tolist() for answer in answers] == [[0], [1], [2]]
+    assert [answer.sample_indices.tolist() for answer in answers] == [[0], [1], [2]]
     np.testing.assert_array_equal(answers[2].outputs["OUT"], 2 * SENT[[2]])
 
 

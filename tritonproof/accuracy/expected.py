@@ -24,13 +24,13 @@ _CLIP = 10.0
 class Answer:
     """The server's answer to one request."""
 
-    samples: np.ndarray
+    sample_indices: np.ndarray
     """The indices of the samples that the request held, [batch]."""
     outputs: Arrays
     """The outputs, [batch, ...] each. One with another number of rows counts as missing."""
 
     def __post_init__(self) -> None:
-        arrays, count = self.outputs.items(), len(self.samples)
+        arrays, count = self.outputs.items(), len(self.sample_indices)
         self.outputs = {name: array for name, array in arrays if array.ndim and len(array) == count}
 
 
@@ -62,8 +62,8 @@ class ExpectedOutputs:
         return sorted(names, key=lambda name: (-self.outputs[name][:1].size, name))
 
     @functools.cached_property
-    def scores(self) -> Mapping[str, str]:
-        """The scores beside each output of classes, which are the places of a row's largest scores."""
+    def score_output_of(self) -> Mapping[str, str]:
+        """The output of scores to each output of classes, which are the places of a row's largest scores."""
         all_scores = {name: self.outputs[name] for name in self.spreads if self.outputs[name].ndim == 2}
         score_names: dict[str, str] = {}
         for name in self.discrete_outputs:
@@ -89,7 +89,7 @@ def standardize(expected: ExpectedOutputs, outputs: Arrays) -> np.ndarray:
     for name, spread in expected.spreads.items():
         right, given = (arrays[name].reshape(len(arrays[name]), -1) for arrays in (expected.outputs, outputs))
         places = np.linspace(0, right.shape[1] - 1, min(right.shape[1], _MAX_COMPARED)).astype(int)
-        scale = np.broadcast_to(spread.columns, expected.outputs[name].shape[1:]).reshape(-1)[places]
+        scale = np.broadcast_to(spread.column_scales, expected.outputs[name].shape[1:]).reshape(-1)[places]
         with np.errstate(invalid="ignore"):
             apart = given[:, places].astype(np.float64) - right[0, places]
         parts.append(np.divide(apart, scale, out=apart, where=scale > 0))

@@ -52,13 +52,12 @@ def floating_outputs(outputs: Arrays) -> list[str]:
 class Spread:
     """What tells the samples of one floating-point output apart."""
 
-    columns: np.ndarray
+    column_scales: np.ndarray
     """The standard deviation of each column over all samples, [columns]: a column is a place of the last
     axis. If all samples are the same, their magnitude. A single number if rows have no axis."""
-    magnitude: float
+    max_magnitude: float
     """The largest magnitude of the output; 1 at least where all values are from 0 to 1."""
-    mean: float
-    """The mean of its magnitudes."""
+    mean_magnitude: float
     tells_apart: bool
     """Whether any column differs between samples."""
 
@@ -84,10 +83,13 @@ def spread_of(values: np.ndarray) -> Spread:
         squares += np.square(np.where(known, chunk - centre, 0.0)).sum(axis=0)
     deviation = np.sqrt(squares / np.maximum(count, 1))
     is_same = deviation <= PRECISIONS["fp32"].rounding * largest
-    magnitude = 1.0 if are_shares else float(largest.max(initial=0.0))
-    columns = np.where(is_same, largest, deviation)
-    mean, tells_apart = float(sizes.sum() / max(count.sum(), 1)), bool((~is_same).any())
-    return Spread(columns if values.ndim > 1 else columns[0], magnitude, mean, tells_apart)
+    scales = np.where(is_same, largest, deviation)
+    return Spread(
+        column_scales=scales if values.ndim > 1 else scales[0],
+        max_magnitude=1.0 if are_shares else float(largest.max(initial=0.0)),
+        mean_magnitude=float(sizes.sum() / max(count.sum(), 1)),
+        tells_apart=not is_same.all(),
+    )
 
 
 def _known(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -107,5 +109,5 @@ def differences(given: np.ndarray, wanted: np.ndarray) -> np.ndarray:
 
 def beyond_rounding(apart: np.ndarray, spread: Spread, rounding: float) -> np.ndarray:
     """Absolute differences, less what rounding may do to any element, as shares of their columns' spread."""
-    beyond = np.asarray(np.maximum(apart - rounding * spread.magnitude, 0.0))
-    return np.asarray(np.divide(beyond, spread.columns, out=beyond.copy(), where=spread.columns > 0))
+    beyond, scales = np.maximum(apart - rounding * spread.max_magnitude, 0.0), spread.column_scales
+    return np.asarray(np.divide(beyond, scales, out=np.array(beyond), where=scales > 0))

@@ -83,7 +83,7 @@ def measure_cost(
     is_comparable = np.ones(len(ids), bool)
     for name in expected.discrete_outputs:
         mean[name] = float((right[name] != emulated_outputs[name]).mean())
-        if name not in expected.scores:
+        if name not in expected.score_output_of:
             is_comparable &= equal_fraction(right[name], emulated_outputs[name]) == 1
     for name, spread in expected.spreads.items():
         values = right[name][is_comparable]
@@ -91,7 +91,7 @@ def measure_cost(
         largest[name] = float(beyond_rounding(errors, spread, rounding_of(model, precision)).max(initial=0.0))
         cost = float(errors.sum() / (np.abs(values.astype(np.float64)).sum() or errors.size or 1))
         mean[name] = max(cost, MIN_COST)
-        rounding = max(rounding, float(errors.max(initial=0.0)) / (spread.magnitude or 1.0))
+        rounding = max(rounding, float(errors.max(initial=0.0)) / (spread.max_magnitude or 1.0))
     decisions = (model.decide(model.keep(arrays)) for arrays in (emulated_outputs, right))
     agreement = float(equal_fraction(*decisions).mean())
     return PrecisionCost(largest, mean, float(is_comparable.mean()), agreement, rounding)

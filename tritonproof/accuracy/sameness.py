@@ -85,7 +85,7 @@ class RowDifferences:
     @property
     def largest(self) -> np.ndarray:
         """The largest difference of each compared row as a share of its scale, or infinity, [rows]."""
-        largest = np.zeros(len(self.answer.samples))
+        largest = np.zeros(len(self.answer.sample_indices))
         for name, rows in self.wrong_rows.items():
             if name in self.shares:
                 compared = np.where(self.left_out & ~rows, 0.0, self.shares[name].max(axis=1, initial=0.0))
@@ -106,28 +106,28 @@ def compare_rows(
     """Hold every output of every row of an answer to the expected one, by the rule above except for its
     bounds on all rows together. With `finite`, numbers must be finite, even if others are expected. Without
     `identity`, a row may be nearer to the answer of another sample."""
-    count = len(answer.samples)
+    count = len(answer.sample_indices)
     result = RowDifferences(answer, np.zeros(count, bool))
     for name in expected.discrete_outputs:
         _compare_discrete(expected, result, name, limits)
     for name, spread in expected.spreads.items():
-        right, given = expected.outputs[name][answer.samples], answer.outputs.get(name)
+        right, given = expected.outputs[name][answer.sample_indices], answer.outputs.get(name)
         if given is None or given.shape != right.shape or given.dtype.kind != "f":
             result.wrong_rows[name] = np.ones(count, bool)
             continue
         if np.array_equal(given, right):
             continue
         errors = differences(given, right)
-        bounds = limits.of_output(name)
+        bounds, rounding = limits.of_output(name), limits.rounding * spread.max_magnitude
         # A share within `max_element` of this scale is within that of the spread, rounding aside.
-        scale = np.asarray(spread.columns + limits.rounding * spread.magnitude / bounds.max_element)
+        scale = np.asarray(spread.column_scales + rounding / bounds.max_element)
         shares = np.divide(errors, scale, out=errors.copy(), where=scale > 0).reshape(count, -1)
         result.shares[name], result.means[name] = shares, errors.reshape(count, -1).mean(axis=1)
         is_finite = np.isfinite(shares)
         if finite:
             is_finite &= np.isfinite(given).reshape(count, -1)
         is_far = shares.max(axis=1, initial=0.0) > bounds.max_element
-        is_far |= result.means[name] > bounds.max_mean * spread.mean + limits.rounding * spread.magnitude
+        is_far |= result.means[name] > bounds.max_mean * spread.mean_magnitude + rounding
         result.wrong_rows[name] = ~is_finite.all(axis=1) | (is_far & ~result.left_out)
     has_all = all(name in result.shares or name not in result.wrong_rows for name in expected.spreads)
     if identity and result.shares and has_all:
@@ -147,8 +147,8 @@ def _compare_discrete(
 ) -> None:
     """Texts, integers and truth values of one output: which rows are wrong, and which differ as ties do."""
     answer = result.answer
-    count = len(answer.samples)
-    right, given = expected.outputs[name][answer.samples], answer.outputs.get(name)
+    count = len(answer.sample_indices)
+    right, given = expected.outputs[name][answer.sample_indices], answer.outputs.get(name)
     is_text = right.dtype == object
     if given is None or given.shape != right.shape or (given.dtype == object) != is_text:
         result.wrong_rows[name] = np.ones(count, bool)
@@ -160,7 +160,7 @@ def _compare_discrete(
         return
     result.unequal[name] = unequal
     is_tied = np.zeros(count, bool)
-    if not is_text and name in expected.scores:
+    if not is_text and name in expected.score_output_of:
         is_tied = result.left_out | _is_tie_of_scores(expected, answer, name, limits)
     elif not is_text:
         is_tied = differing <= allowed_in_a_row(unequal.shape[1], limits.min_agreement)
@@ -173,18 +173,16 @@ def _is_tie_of_scores(
 ) -> np.ndarray:
     """Whether the scores beside classes show a tie, [rows]: the scores of the expected and of the given class
     are no further apart than twice what each may be off."""
-    scores_name = expected.scores[name]
-    spread, scores = expected.spreads[scores_name], expected.outputs[scores_name][answer.samples]
-    given_and_right = answer.outputs[name], expected.outputs[name][answer.samples]
+    scores_name = expected.score_output_of[name]
+    spread, scores = expected.spreads[scores_name], expected.outputs[scores_name][answer.sample_indices]
+    given_and_right = answer.outputs[name], expected.outputs[name][answer.sample_indices]
     classes = [values.reshape(len(scores), -1).astype(np.int64) for values in given_and_right]
     is_known = [((values >= 0) & (values < scores.shape[1])).all(axis=1) for values in classes]
     values, other_values = (
         np.take_along_axis(scores, indices.clip(0, scores.shape[1] - 1), axis=1) for indices in classes
     )
-    tolerance = (
-        limits.of_output(scores_name).max_element * float(np.max(spread.columns))
-        + limits.rounding * spread.magnitude
-    )
+    max_share, rounding = limits.of_output(scores_name).max_element, limits.rounding * spread.max_magnitude
+    tolerance = max_share * float(np.max(spread.column_scales)) + rounding
     return is_known[0] & is_known[1] & (np.abs(values - other_values) <= 2 * tolerance).all(axis=1)
 
 
@@ -192,7 +190,7 @@ def compare(
     expected: ExpectedOutputs, answers: Sequence[Answer], limits: AnswerLimits, *, finite: bool = False
 ) -> AnswerComparison:
     """Hold some answers to the expected ones, row by row and together; see `compare_rows`."""
-    given = [answer for answer in answers if len(answer.samples)]
+    given = [answer for answer in answers if len(answer.sample_indices)]
     results = [compare_rows(expected, answer, limits, finite=finite) for answer in given]
     rows = sum(len(result.left_out) for result in results)
     left_out = sum(int(result.left_out.sum()) for result in results)
@@ -219,13 +217,15 @@ def _summary(expected: ExpectedOutputs, result: RowDifferences, limit: float | N
     worst = int(np.lexsort((-largest, agreement, ~wrong))[0])
     sample, first_wrong, mismatch = "", None, None
     if wrong[worst] or largest[worst] > 0 or agreement[worst] < 1:
-        sample = str(expected.ids[answer.samples[worst]])
+        sample = str(expected.ids[answer.sample_indices[worst]])
     if wrong[worst]:
         name = next(name for name, rows in result.wrong_rows.items() if rows[worst])
         first_wrong = _describe(expected, answer, name, worst)
-        right = {name: values[answer.samples[worst]] for name, values in expected.outputs.items()}
+        right = {name: values[answer.sample_indices[worst]] for name, values in expected.outputs.items()}
         given = {name: values[worst] for name, values in answer.outputs.items()}
-        mismatch = Mismatch([str(expected.ids[place]) for place in answer.samples], worst, right, given)
+        mismatch = Mismatch(
+            [str(expected.ids[place]) for place in answer.sample_indices], worst, right, given
+        )
     return AnswerComparison(
         compared=len(wrong),
         wrong_count=int(wrong.sum()),
@@ -260,9 +260,9 @@ def typical_difference(expected: ExpectedOutputs, answers: Sequence[Answer]) -> 
     median of each row's largest, so that a few wrong answers are no noise."""
     parts = []
     for answer in answers:
-        largest = np.zeros(len(answer.samples))
+        largest = np.zeros(len(answer.sample_indices))
         for name, spread in expected.spreads.items():
-            right, given = expected.outputs[name][answer.samples], answer.outputs.get(name)
+            right, given = expected.outputs[name][answer.sample_indices], answer.outputs.get(name)
             if given is not None and given.shape == right.shape and given.dtype.kind == "f":
                 beyond = beyond_rounding(differences(given, right), spread, PRECISIONS["fp32"].rounding)
                 largest = np.maximum(largest, beyond.reshape(len(largest), -1).max(axis=1, initial=0.0))
@@ -272,7 +272,7 @@ def typical_difference(expected: ExpectedOutputs, answers: Sequence[Answer]) -> 
 
 def _describe(expected: ExpectedOutputs, answer: Answer, name: str, row: int) -> WrongAnswer:
     """The element of a wrong row that differs most."""
-    sample = int(answer.samples[row])
+    sample = int(answer.sample_indices[row])
     right, values = expected.outputs[name][sample], answer.outputs.get(name)
     if values is None or np.shape(values[row]) != np.shape(right):
         shape = "no row of this sample" if values is None else str(np.shape(values[row]))
@@ -308,11 +308,11 @@ def _nearer_to_another(
     """Which of some `rows` of an answer that has every output are nearer to the answer of another sample than
     to that of their own, as a mask of all its rows. However much a precision may cost, it does not make one
     sample's answer another's."""
-    mistaken = np.zeros(len(answer.samples), bool)
+    mistaken = np.zeros(len(answer.sample_indices), bool)
     total = sum(np.prod(expected.outputs[name].shape[1:], dtype=int) for name in expected.spreads)
     if not rows.size or total < _MIN_COLUMNS:
         return mistaken
-    own, right = answer.samples[rows], expected.standardized
+    own, right = answer.sample_indices[rows], expected.standardized
     here = standardize(expected, {name: answer.outputs[name][rows] for name in expected.spreads})
     # The square of the distance, but for the row's own square.
     nearest = (np.square(right).sum(axis=1) - 2 * here @ right.T).argmin(axis=1)

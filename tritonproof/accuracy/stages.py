@@ -108,12 +108,12 @@ class StageComparison:
         spread, besides = self.expected.spreads.get(name), 0.0
         if spread is None:
             size = self.expected.outputs[name][:1].size
-            has_scores = name in self.expected.scores
+            has_scores = name in self.expected.score_output_of
             allowed = 0.0 if has_scores else allowed_in_a_row(size, per_answer.min_agreement)
             largest_limit = allowed / size if totals.is_wrong else 1.0
         else:
             largest_limit = per_answer.of_output(name).max_element
-            besides = limits.mean_rounding * spread.magnitude / (spread.mean or 1.0)
+            besides = limits.mean_rounding * spread.max_magnitude / (spread.mean_magnitude or 1.0)
         return OutputDifference(
             output=name,
             kind="differing" if spread is None else "error",

@@ -97,11 +97,11 @@ def batches_gate(context: GateContext) -> GateOutcome:
     requests = [  # so many at once that each instance computes some of them
         (shift + np.arange(largest)) % count for shift in range(min(8, served.in_flight(largest), count))
     ]
-    before = {tuple(answer.samples): answer for answer in ask(served, requests)}
+    before = {tuple(answer.sample_indices): answer for answer in ask(served, requests)}
     at_once = ask(served, requests, len(requests))
     answers += [*before.values(), *at_once]
     if not served.batches_dynamically or 2 * largest > served.max_batch_size:
-        pairs = ((before[tuple(answer.samples)], answer) for answer in at_once)
+        pairs = ((before[tuple(answer.sample_indices)], answer) for answer in at_once)
         comparisons += [_compare_places(served, alone, *pair) for pair in pairs]
     compare_kept()
     text = (
@@ -134,8 +134,8 @@ def _compare_places(
     spreads = _spreads_like(alone, before.outputs)
     if spreads is None:  # the comparison with the answers alone finds those of another signature
         return AnswerComparison()
-    rows = np.flatnonzero(before.samples == after.samples)
-    ids = [str(served.data.ids[sample]) for sample in before.samples[rows]]
+    rows = np.flatnonzero(before.sample_indices == after.sample_indices)
+    ids = [str(served.data.ids[sample]) for sample in before.sample_indices[rows]]
     right, given = ({name: values[rows] for name, values in one.outputs.items()} for one in (before, after))
     answer = Answer(np.arange(len(rows)), given)
     return compare(ExpectedOutputs(ids, right, spreads), [answer], alone.noise_limits)

@@ -178,7 +178,7 @@ def rows_of(answers: Iterable[Answer]) -> dict[int, Arrays]:
     """The first answer to each sample, of outputs that have as many rows as the request had."""
     rows: dict[int, Arrays] = {}
     for answer in answers:
-        for row, sample in enumerate(map(int, answer.samples)):
+        for row, sample in enumerate(map(int, answer.sample_indices)):
             rows.setdefault(sample, {name: values[row] for name, values in answer.outputs.items()})
     return rows
 
@@ -214,9 +214,9 @@ def _answers_to(samples: Sequence[int], answers: Sequence[Answer]) -> list[Answe
     places = {sample: place for place, sample in enumerate(samples)}
     matching = []
     for answer in answers:
-        is_wanted = np.array([int(sample) in places for sample in answer.samples], bool)
+        is_wanted = np.array([int(sample) in places for sample in answer.sample_indices], bool)
         if is_wanted.any():
-            rows = np.array([places[int(sample)] for sample in answer.samples[is_wanted]], int)
+            rows = np.array([places[int(sample)] for sample in answer.sample_indices[is_wanted]], int)
             outputs = {name: values[is_wanted] for name, values in answer.outputs.items()}
             matching.append(Answer(rows, outputs))
     return matching
