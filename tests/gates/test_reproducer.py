@@ -24,7 +24,8 @@ MODEL = dataclasses.replace(
     toy.model(),
     inputs=(Tensor("IN", "FP32", (4,)), Tensor("TEXT", "BYTES", (1,)), Tensor("MORE", "FP32", (1,))),
 )
-FOUND = Mismatch(["a", "b"], 1, {"OUT": ROWS["IN"][1]}, {"OUT": 2 * ROWS["IN"][1]})
+RIGHT = ROWS["IN"][1]
+FOUND = Mismatch(batch=["a", "b"], row=1, expected={"OUT": RIGHT}, given={"OUT": 2 * RIGHT}, output="OUT")
 
 
 @pytest.fixture
@@ -53,7 +54,7 @@ def test_reproducer_round_trips_without_pickle(config: Path, tmp_path: Path) -> 
 
 def test_reproducer_respects_missing_batch_axis(config: Path, tmp_path: Path) -> None:
     rows = {name: values[:1] for name, values in ROWS.items()}
-    mismatch = Mismatch(["a"], 0, FOUND.expected, FOUND.given)
+    mismatch = dataclasses.replace(FOUND, batch=["a"], row=0)
     unbatched = dataclasses.replace(MODEL, batched=False)
     write_reproducer(tmp_path / "found", "toy", config, unbatched, rows, mismatch)
 

@@ -17,7 +17,7 @@ from tests.gates.answering_servers import careful, right, served_by
 from tests.gates.stand_in import CLASSES, FAULTS, WIDE, Fault
 from tritonproof.accuracy.expected import Answer
 from tritonproof.accuracy.limits import MIN_NOISE, AnswerLimits, NumberLimits
-from tritonproof.accuracy.sameness import AnswerComparison
+from tritonproof.accuracy.sameness import AnswerComparison, wrong_answer_of
 from tritonproof.gates import declared, served
 from tritonproof.gates.served import compare_to_single, single_request_answers, with_same_answers
 from tritonproof.record.schema import SameAnswers
@@ -135,9 +135,10 @@ def test_differing_answer_is_counted_and_its_sample_named(
     comparison = compared({"OUT": right}, {"OUT": change(right[[4, 9]])}, [4, 9])
 
     assert comparison.wrong_count >= 1
-    assert comparison.first_wrong is not None
-    assert comparison.sample == comparison.first_wrong.sample in ("row-4", "row-9")
-    assert comparison.first_wrong.expected != comparison.first_wrong.given
+    assert comparison.mismatch is not None
+    wrong = wrong_answer_of(comparison.mismatch)
+    assert comparison.sample == wrong.sample in ("row-4", "row-9")
+    assert wrong.expected != wrong.given
 
 
 def test_one_wrong_text_is_one_wrong_answer() -> None:

@@ -20,7 +20,7 @@ import numpy as np
 
 from tritonproof.accuracy.expected import Answer, ExpectedOutputs, standardize
 from tritonproof.accuracy.limits import AnswerLimits
-from tritonproof.accuracy.outputs import beyond_rounding, differences
+from tritonproof.accuracy.outputs import Spread, beyond_rounding, differences
 from tritonproof.accuracy.precisions import PRECISIONS
 from tritonproof.record.schema import WrongAnswer
 from tritonproof.spec import Arrays
@@ -32,16 +32,21 @@ _ROW_SHARE_FACTOR = 3
 a count. In BF16 nnU-Net's micro size differs in 73 voxels of 24 masks, 7 in one, where 28 may."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Mismatch:
-    """A whole wrong answer, to reproduce it."""
+    """A whole wrong answer, to describe and to reproduce it."""
 
     batch: Sequence[str]
     """The samples of the request, by their ids."""
     row: int
     """Which of them got the wrong answer."""
     expected: Arrays
+    """The outputs that it should have had, without the batch axis, as those `given`."""
     given: Arrays
+    output: str
+    """The first wrong output."""
+    spread: Spread | None = None
+    """Of that output; None if it holds no floating-point numbers."""
 
 
 @dataclass(frozen=True)
@@ -59,9 +64,8 @@ class AnswerComparison:
     """The least share of equal elements of an integer or text output in any row."""
     sample: str = ""
     """The sample whose answers differ most, if any do."""
-    first_wrong: WrongAnswer | None = None
     mismatch: Mismatch | None = None
-    """The first wrong answer with its request and all outputs."""
+    """The first wrong answer."""
     limit: float | None = None
     """The most that `largest` may be; None without floating-point outputs."""
 
@@ -215,17 +219,15 @@ def _summary(expected: ExpectedOutputs, result: RowDifferences, limit: float | N
     equal = [1 - differs.mean(axis=1) for differs in result.unequal.values()]
     agreement = np.min([np.ones(len(wrong)), *equal], axis=0)
     worst = int(np.lexsort((-largest, agreement, ~wrong))[0])
-    sample, first_wrong, mismatch = "", None, None
+    sample, mismatch = "", None
     if wrong[worst] or largest[worst] > 0 or agreement[worst] < 1:
         sample = str(expected.ids[answer.sample_indices[worst]])
     if wrong[worst]:
         name = next(name for name, rows in result.wrong_rows.items() if rows[worst])
-        first_wrong = _describe(expected, answer, name, worst)
-        right = {name: values[answer.sample_indices[worst]] for name, values in expected.outputs.items()}
-        given = {name: values[worst] for name, values in answer.outputs.items()}
-        mismatch = Mismatch(
-            [str(expected.ids[place]) for place in answer.sample_indices], worst, right, given
-        )
+        batch, spread = [str(expected.ids[i]) for i in answer.sample_indices], expected.spreads.get(name)
+        right = {key: values[answer.sample_indices[worst]] for key, values in expected.outputs.items()}
+        given = {key: values[worst] for key, values in answer.outputs.items()}
+        mismatch = Mismatch(batch=batch, row=worst, expected=right, given=given, output=name, spread=spread)
     return AnswerComparison(
         compared=len(wrong),
         wrong_count=int(wrong.sum()),
@@ -233,7 +235,6 @@ def _summary(expected: ExpectedOutputs, result: RowDifferences, limit: float | N
         largest=None if limit is None else float(largest.max()),
         agreement=float(agreement.min()),
         sample=sample,
-        first_wrong=first_wrong,
         mismatch=mismatch,
         limit=limit,
     )
@@ -242,7 +243,7 @@ def _summary(expected: ExpectedOutputs, result: RowDifferences, limit: float | N
 def merge_comparisons(comparisons: Sequence[AnswerComparison]) -> AnswerComparison:
     comparisons = comparisons or [AnswerComparison()]
     worst = min(comparisons, key=lambda part: (part.wrong_count == 0, part.agreement, -(part.largest or 0.0)))
-    first = next((part for part in comparisons if part.first_wrong is not None), worst)
+    first = next((part for part in comparisons if part.mismatch is not None), worst)
     return replace(
         first,
         compared=sum(part.compared for part in comparisons),
@@ -270,17 +271,15 @@ def typical_difference(expected: ExpectedOutputs, answers: Sequence[Answer]) -> 
     return float(np.median(np.concatenate(parts))) if parts else 0.0
 
 
-def _describe(expected: ExpectedOutputs, answer: Answer, name: str, row: int) -> WrongAnswer:
-    """The element of a wrong row that differs most."""
-    sample = int(answer.sample_indices[row])
-    right, values = expected.outputs[name][sample], answer.outputs.get(name)
-    if values is None or np.shape(values[row]) != np.shape(right):
-        shape = "no row of this sample" if values is None else str(np.shape(values[row]))
-        return WrongAnswer(str(expected.ids[sample]), name, str(np.shape(right)), shape)
-    given = values[row]
-    if name in expected.spreads and given.dtype.kind == "f":
-        spread = expected.spreads[name]
-        errors = beyond_rounding(differences(given, right), spread, 0.0)
+def wrong_answer_of(mismatch: Mismatch) -> WrongAnswer:
+    """The element of a wrong answer that differs most."""
+    sample, name = mismatch.batch[mismatch.row], mismatch.output
+    right, given = mismatch.expected[name], mismatch.given.get(name)
+    if given is None or np.shape(given) != np.shape(right):
+        shape = "no row of this sample" if given is None else str(np.shape(given))
+        return WrongAnswer(sample, name, str(np.shape(right)), shape)
+    if mismatch.spread is not None and given.dtype.kind == "f":
+        errors = beyond_rounding(differences(given, right), mismatch.spread, 0.0)
         errors = errors if errors.any() else ~np.isfinite(given)
     else:
         errors = np.asarray(given != right, np.float64)
@@ -290,7 +289,7 @@ def _describe(expected: ExpectedOutputs, answer: Answer, name: str, row: int) ->
     for value in (np.asarray(array)[place] for array in (right, given)):
         plain = value.item() if isinstance(value, np.generic) else value
         shown.append(f"{plain:.6g}" if isinstance(plain, float) else ascii(plain)[:60])
-    return WrongAnswer(str(expected.ids[sample]), f"{name}[{where}]" if where else name, *shown)
+    return WrongAnswer(sample, f"{name}[{where}]" if where else name, *shown)
 
 
 # --- whose answer is it? ------------------------------------------------------------------------------------

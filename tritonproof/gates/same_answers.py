@@ -12,7 +12,7 @@ from tritonproof.accuracy.expected import Answer, ExpectedOutputs, expect, signa
 from tritonproof.accuracy.limits import NOISE_FACTOR, AnswerLimits, inferred_precision
 from tritonproof.accuracy.outputs import Spread
 from tritonproof.accuracy.precisions import PRECISIONS
-from tritonproof.accuracy.sameness import AnswerComparison, compare, merge_comparisons
+from tritonproof.accuracy.sameness import AnswerComparison, compare, merge_comparisons, wrong_answer_of
 from tritonproof.gates.served import (
     AnswersAlone,
     GateContext,
@@ -182,8 +182,9 @@ def gate_outcome(
 
 def wrong_text(comparison: AnswerComparison, expected_from: str) -> str:
     """How many answers are wrong, and the first of them, in words; empty if none are."""
-    if (first := comparison.first_wrong) is None:
+    if comparison.mismatch is None:
         return ""
+    first = wrong_answer_of(comparison.mismatch)
     return (
         f"{comparison.wrong_count} of {comparison.compared} answers differ, the first to sample "
         f"{first.sample}: {first.output} is {first.given}, and {first.expected} {expected_from}"

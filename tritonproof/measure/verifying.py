@@ -14,7 +14,7 @@ import numpy as np
 
 from tritonproof.accuracy.expected import Answer, expect
 from tritonproof.accuracy.limits import AnswerLimits, inferred_limits
-from tritonproof.accuracy.sameness import compare
+from tritonproof.accuracy.sameness import compare, wrong_answer_of
 from tritonproof.measure.input_data import InputData
 from tritonproof.measure.job import AnswerCheck, Job, Oracle, PassResult, RunPass
 from tritonproof.measure.requests import ask_samples
@@ -51,14 +51,15 @@ def make_answer_check(
 def verify(check: AnswerCheck, answers: Sequence[Answer], duration_s: float) -> VerifiedAnswers:
     """Compare every row of the answers, collected in `duration_s` seconds; a value must be finite."""
     comparison = compare(check.expected, answers, check.limits, finite=True)
+    mismatch = comparison.mismatch
     return VerifiedAnswers(
-        comparison.compared,
-        comparison.wrong_count,
-        len(answers),
-        round(duration_s, 3),
-        comparison.first_wrong,
-        check.expected_from,
-        comparison.left_out,
+        verified=comparison.compared,
+        wrong=comparison.wrong_count,
+        requests=len(answers),
+        duration_s=round(duration_s, 3),
+        first_wrong=None if mismatch is None else wrong_answer_of(mismatch),
+        expected_from=check.expected_from,
+        left_out=comparison.left_out,
     )
 
 
