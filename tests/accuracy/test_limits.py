@@ -42,5 +42,5 @@ def test_count_of_changed_decisions_may_be_two_deviations_and_three_more() -> No
 
 
 def test_limit_of_an_element_has_a_floor() -> None:
-    cost = PrecisionCost({toy.OUTPUT: 1e-9}, {toy.OUTPUT: 1e-6}, 1.0, 1.0)
+    cost = PrecisionCost(largest={toy.OUTPUT: 1e-9}, mean={toy.OUTPUT: 1e-6}, comparable=1.0, agreement=1.0)
     assert limits_per_answer(toy.case(), "fp32", cost, {toy.OUTPUT: 40}).default.max_element == 1e-4

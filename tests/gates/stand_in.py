@@ -40,7 +40,7 @@ def served_model(count: int = 8, largest: int = 4, *, batched: bool = True, **ch
         batched=batched,
     )
     data = InputData(Path(), IDS[:count], {"IN": ROWS[:count]})
-    served = ServedModel(job.server, job.name, model, data, largest, LIMITS)
+    served = ServedModel(job.server, job.name, model, data, max_batch_size=largest, limits=LIMITS)
     return dataclasses.replace(served, **changes)
 
 

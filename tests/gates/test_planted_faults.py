@@ -68,7 +68,9 @@ def served_with(make_build: MakeBuild, server_of_models: tuple[Server, Path]) ->
             samples = samples_of({model.inputs[0].name: rows})
             data = stack.enter_context(input_data(model, samples, triton.scratch))
             triton.load(built, structs.replace(DEPLOYMENT, max_queue_delay_us=20_000), scenario)
-            return ServedModel(triton, name, model, data, DEPLOYMENT.max_batch_size, LIMITS)
+            return ServedModel(
+                triton, name, model, data, max_batch_size=DEPLOYMENT.max_batch_size, limits=LIMITS
+            )
 
         yield load
 

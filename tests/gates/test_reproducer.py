@@ -66,9 +66,8 @@ def test_first_wrong_answer_is_kept_with_its_request() -> None:
     expected = expect(["a", "b", "c"], {"OUT": np.arange(12, dtype=np.float32).reshape(3, 4)})
     given = expected.outputs["OUT"][[2, 0]] + np.array([[0], [1]], np.float32)
 
-    mismatch = compare(
-        expected, [Answer(np.array([2, 0]), {"OUT": given})], AnswerLimits(NumberLimits(1e-5, np.inf))
-    ).mismatch
+    limits = AnswerLimits(NumberLimits(1e-5, np.inf))
+    mismatch = compare(expected, [Answer(np.array([2, 0]), {"OUT": given})], limits).mismatch
 
     assert mismatch is not None
     assert (list(mismatch.batch), mismatch.row) == (["c", "a"], 1)

@@ -90,9 +90,8 @@ def compared(
     """Compare one answer to these samples with `right`, which holds each sample's row when sent alone."""
     count = len(next(iter(right.values())))
     rows = {n: {name: values[n] for name, values in right.items()} for n in range(count)}
-    return compare_to_single(
-        single_request_answers(IDS, rows, limits), [Answer(np.asarray(which), given)], limits
-    )
+    alone = single_request_answers(IDS, rows, limits)
+    return compare_to_single(alone, [Answer(np.asarray(which), given)], limits)
 
 
 # --- answers that differ ------------------------------------------------------------------------------------
@@ -158,9 +157,8 @@ def test_row_that_is_off_on_the_mean_or_lacks_an_output_is_wrong() -> None:
     off = ROWS[:1] + np.float32(0.03)
     assert compared({"OUT": ROWS}, {"OUT": off}, [0], ON_THE_MEAN).wrong_count == 1
     assert compared({"OUT": ROWS, "MORE": ROWS}, {"OUT": ROWS[:1]}, [0]).wrong_count == 1
-    assert compared({"OUT": ROWS}, {"OUT": np.array(0.5)}, [0]).wrong_count == 1, (
-        "one number for a whole batch"
-    )
+    one_for_all = {"OUT": np.array(0.5)}
+    assert compared({"OUT": ROWS}, one_for_all, [0]).wrong_count == 1
 
 
 def test_answers_of_several_shapes_are_compared_separately() -> None:
@@ -213,14 +211,12 @@ def test_class_may_differ_only_if_scores_tie() -> None:
     scores[3, second] = scores[3].max() - 1e-4
     tied = classes.copy()
     tied[3] = second
-    right = {"SCORES": scores, "CLASS": classes}
+    right, given = ({"SCORES": scores, "CLASS": values} for values in (classes, tied))
 
-    assert compared(right, {"SCORES": scores, "CLASS": tied}, range(12), WIDE).wrong_count == 0
-    assert compared(right, {"SCORES": scores, "CLASS": tied}, range(12)).wrong_count == 1, (
-        "in FP32 none may differ"
-    )
+    assert compared(right, given, range(12), WIDE).wrong_count == 0
+    assert compared(right, given, range(12)).wrong_count == 1, "in FP32 none may differ"
     tied[3] = scores[3].argmin()
-    assert compared(right, {"SCORES": scores, "CLASS": tied}, range(12), WIDE).wrong_count == 1
+    assert compared(right, given, range(12), WIDE).wrong_count == 1
 
 
 def test_class_chosen_by_rounding_may_differ_in_every_row() -> None:

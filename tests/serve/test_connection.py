@@ -340,7 +340,8 @@ def test_all_requests_use_tls_and_headers(encrypted: Server, doubling: BuiltMode
         ((answer,),) = converse(server, model, [ConversationMessage({model.inputs[0].name: VALUES[:1]})])
         assert (answer[model.outputs[0].name] == 2 * VALUES[:1]).all()
         with job_of(server, doubling) as job:
-            served = ServedModel(server, job.name, job.model, job.data, 1, AnswerLimits(NumberLimits(0.0, 0.0)))
+            limits = AnswerLimits(NumberLimits(0.0, 0.0))
+            served = ServedModel(server, job.name, job.model, job.data, max_batch_size=1, limits=limits)
             assert send(served, [[0]])[0].response is not None
             assert len(ask_samples(job, [np.array([0]), np.array([1])])) == 2
             with pytest.raises(NotAvailableError):

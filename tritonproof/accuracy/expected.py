@@ -98,9 +98,8 @@ def standardize(expected: ExpectedOutputs, outputs: Arrays) -> np.ndarray:
 
 def expect(ids: Sequence[str], outputs: Arrays) -> ExpectedOutputs:
     """The right answers, with their spread."""
-    return ExpectedOutputs(
-        ids, outputs, {name: spread_of(outputs[name]) for name in floating_outputs(outputs)}
-    )
+    spreads = {name: spread_of(outputs[name]) for name in floating_outputs(outputs)}
+    return ExpectedOutputs(ids, outputs, spreads)
 
 
 def signature(row: Arrays) -> object:

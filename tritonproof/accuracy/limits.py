@@ -15,10 +15,10 @@ from tritonproof.spec import Arrays, Case
 _DEEP_ROUNDING = 1e-5
 """What FP32's rounding may do to an element through many layers, as a share of its output's magnitude, if its
 cost is unknown: a public detector's map (PP-OCR) is off by 4e-6 with ONNX Runtime's optimisations."""
-LARGEST_LIMIT = 8.0
+LARGEST_FACTOR = 8.0
 """The largest error over the precision's largest, at most. One of thousands of values, it swings: 0.4 to 3.8
 times (AOTInductor, BERT in FP16), and in that one build 2.1 times on a CPU without AVX-512."""
-DECISIONS_LIMIT = 1.5
+DECISIONS_FACTOR = 1.5
 """How many times as many decisions may differ as by the precision itself, chance aside. On nnU-Net's micro
 size, whose only output they are, right builds change 0.8 (FP16) to 1.2 times (BF16) as many, half of them the
 same voxels; a fault that alone changes twice as many makes 2.1 to 3.4 times with the precision's own."""
@@ -29,13 +29,11 @@ _TIE_MARGIN = 0.1
 """The share of rows that integers' ties may leave out, beyond those of the precision itself."""
 _MIN_LARGEST = 1e-4
 """The least that an element may differ beyond rounding, as a share of the spread. Measured in FP32: 6e-5."""
-
 NOISE_FACTOR = 10.0
 """The largest unexplained difference, as a multiple of a repeated request's typical noise. Of 10,000 normally
 distributed differences the largest is 6 times the median of each row's largest."""
 MIN_NOISE = 1e-5
 """The least noise allowed, as a share of the spread. Right models on a CPU repeat every bit."""
-
 _MIN_NUMBERS = 32
 """Different numbers with a fraction from which on their last bits show a precision."""
 
@@ -88,9 +86,9 @@ class AnswerLimits:
 
 def min_agreement_for(agreement: float, decisions: int) -> float:
     """The least share of equal decisions that passes, if the precision itself leaves `agreement` of so many.
-    DECISIONS_LIMIT times its share may differ, plus two standard deviations of such a count (Poisson, by the
+    DECISIONS_FACTOR times its share may differ, plus two standard deviations of such a count (Poisson, by the
     square root of the count), and three, for when none differed."""
-    expected = DECISIONS_LIMIT * (1 - agreement) * decisions
+    expected = DECISIONS_FACTOR * (1 - agreement) * decisions
     return max(0.0, 1 - (expected + 2 * expected**0.5 + 3) / decisions)
 
 
@@ -115,8 +113,9 @@ Sizes = Mapping[str, int]
 
 def limits_per_answer(case: Case, precision: str, cost: PrecisionCost | None, sizes: Sizes) -> AnswerLimits:
     """How far answers to one sample by the same file may differ if other kernels may compute them."""
+    limits = stage_limits(case, precision, cost, sizes, rows=1, same_file=True).per_answer
     share = AnswerLimits.min_compared_share if cost is None else max(0.0, cost.comparable - _TIE_MARGIN)
-    return _limits(case, precision, cost, sizes, share, same_file=True).per_answer
+    return replace(limits, min_compared_share=share)
 
 
 def stage_limits(
@@ -124,14 +123,6 @@ def stage_limits(
 ) -> StageLimits:
     """How far outputs of so many `rows` may be from those of the stage before, of the `same_file` or before
     its conversion."""
-    comparable = tolerance_of(case, precision).agreement if cost is None else cost.comparable
-    return _limits(case, precision, cost, sizes, min_agreement_for(comparable, rows), same_file=same_file)
-
-
-def _limits(
-    case: Case, precision: str, cost: PrecisionCost | None, sizes: Sizes, share: float, *, same_file: bool
-) -> StageLimits:
-    """The limits if at least this `share` of the rows has compared floating-point outputs."""
     numbers = [tensor.name for tensor in case.model.outputs if tensor.dtype.startswith(("FP", "BF"))]
     floating = [name for name in numbers if name in sizes]
     largest, mean, source = _floating_limits(case, precision, cost, floating, same_file=same_file)
@@ -142,14 +133,14 @@ def _limits(
         if name not in floating
     }
     rounding = rounding_of(case.model, precision)
-    measured = _DEEP_ROUNDING if cost is None else LARGEST_LIMIT * min(rounding, cost.rounding)
+    measured = _DEEP_ROUNDING if cost is None else LARGEST_FACTOR * min(rounding, cost.rounding)
     by_output = {name: NumberLimits(largest[name], _ROW_MEAN_FACTOR * mean[name]) for name in floating}
     of_none = NumberLimits(_MIN_LARGEST, 0.0)
     per_answer = AnswerLimits(
         default=functools.reduce(NumberLimits.or_wider, by_output.values() or [of_none]),
         min_agreement=1 - max(unequal.values(), default=0.0),
         rounding=max(rounding, measured),
-        min_compared_share=share,
+        min_compared_share=min_agreement_for(tolerated if cost is None else cost.comparable, rows),
         by_output={} if cost is None else by_output,
     )
     mean_rounding = PRECISIONS["fp32"].rounding if cost is None else 0.0
@@ -163,18 +154,16 @@ def _floating_limits(
     from: a multiple of what the precision costs for a conversion, and another for the `same_file` by other
     kernels. If the cost is unknown, the case's tolerance counts for a conversion, and the precision's
     `unknown_mean` for the same file."""
-    tolerance = tolerance_of(case, precision)
-    if cost is not None:
-        rule = PRECISIONS[precision]
+    tolerance, rule = tolerance_of(case, precision), PRECISIONS.get(precision)
+    if cost is not None and rule is not None:
         factor = rule.kernel_factor if same_file else rule.conversion_factor
-        largest = {name: max(LARGEST_LIMIT * cost.largest[name], _MIN_LARGEST) for name in names}
+        largest = {name: max(LARGEST_FACTOR * cost.largest[name], _MIN_LARGEST) for name in names}
         mean = {name: factor * cost.mean[name] for name in names}
-        most = f"{LARGEST_LIMIT:g} times at most"
+        most = f"{LARGEST_FACTOR:g} times at most"
         source = f"{factor:g} times what {precision.upper()} itself costs this model on the mean, {most}"
         return largest, mean, source
-    if same_file and precision in PRECISIONS and not tolerance.is_given:
+    if same_file and rule is not None and not tolerance.is_given:
         source = f"the same file by other kernels in {precision.upper()}"
-        rule = PRECISIONS[precision]
         largest_error, mean_error = rule.unknown_largest, rule.unknown_mean
     else:
         source, largest_error = tolerance.source, tolerance.relative_error
@@ -184,7 +173,10 @@ def _floating_limits(
 
 def inferred_limits(limits: AnswerLimits, answers: Iterable[Arrays], device: str) -> AnswerLimits:
     """How far two answers of a model of unknown precision may differ: `limits`, FP32's, or those of FP16
-    or BF16 if every number of the `answers` fits it. On the device cuda products may be in TF32."""
+    or BF16 if every number of the `answers` fits it. On the device cuda products may be in TF32. Without
+    a device the precision is known, and the `limits` hold."""
+    if not device:
+        return limits
     rule = PRECISIONS[inferred_precision(answers) or ("tf32" if device == "cuda" else "fp32")]
     unknown = NumberLimits(rule.unknown_largest, _ROW_MEAN_FACTOR * rule.unknown_mean)
     rounding = max(limits.rounding, rule.rounding)

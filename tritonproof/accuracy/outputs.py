@@ -48,7 +48,7 @@ def floating_outputs(outputs: Arrays) -> list[str]:
     return [name for name, values in outputs.items() if np.issubdtype(values.dtype, np.floating)]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Spread:
     """What tells the samples of one floating-point output apart."""
 
@@ -99,15 +99,15 @@ def _known(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.where(known, wide, 0.0), known
 
 
-def differences(given: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+def differences(given: np.ndarray, expected: np.ndarray) -> np.ndarray:
     """The absolute difference of each element: 0 if both are the same, and infinite if one is no number."""
     with np.errstate(invalid="ignore"):
-        errors = np.abs(given.astype(np.float64) - wanted)
-        is_same = (given == wanted) | (np.isnan(given) & np.isnan(wanted))
+        errors = np.abs(given.astype(np.float64) - expected)
+        is_same = (given == expected) | (np.isnan(given) & np.isnan(expected))
     return np.where(is_same, 0.0, np.nan_to_num(errors, nan=np.inf, posinf=np.inf))
 
 
-def beyond_rounding(apart: np.ndarray, spread: Spread, rounding: float) -> np.ndarray:
+def beyond_rounding(errors: np.ndarray, spread: Spread, rounding: float) -> np.ndarray:
     """Absolute differences, less what rounding may do to any element, as shares of their columns' spread."""
-    beyond, scales = np.maximum(apart - rounding * spread.max_magnitude, 0.0), spread.column_scales
+    beyond, scales = np.maximum(errors - rounding * spread.max_magnitude, 0.0), spread.column_scales
     return np.asarray(np.divide(beyond, scales, out=np.array(beyond), where=scales > 0))

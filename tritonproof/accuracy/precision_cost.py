@@ -32,7 +32,7 @@ MIN_COST = 4e-7
 """The least mean cost: FP32's own sums in another order, measured 0.8e-7 to 3.6e-7 of the mean magnitude."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PrecisionCost:
     """What a precision costs a model, on its first evaluation samples."""
 
@@ -93,8 +93,10 @@ def measure_cost(
         mean[name] = max(cost, MIN_COST)
         rounding = max(rounding, float(errors.max(initial=0.0)) / (spread.max_magnitude or 1.0))
     decisions = (model.decide(model.keep(arrays)) for arrays in (emulated_outputs, right))
-    agreement = float(equal_fraction(*decisions).mean())
-    return PrecisionCost(largest, mean, float(is_comparable.mean()), agreement, rounding)
+    comparable, agreement = float(is_comparable.mean()), float(equal_fraction(*decisions).mean())
+    return PrecisionCost(
+        largest=largest, mean=mean, comparable=comparable, agreement=agreement, rounding=rounding
+    )
 
 
 def emulated_precision(

@@ -78,7 +78,6 @@ PRECISIONS: Mapping[str, PrecisionRule] = {
 }
 """By the name of the precision."""
 
-
 _FALLBACKS: Mapping[str, Sequence[str]] = {"tf32": ("fp16", "fp32")}
 """The precisions whose limits hold where there are none of its own: TF32 has FP16's 11 bits."""
 

@@ -49,7 +49,7 @@ class Mismatch:
     """Of that output; None if it holds no floating-point numbers."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class AnswerComparison:
     """The result of comparing answers with the expected ones."""
 
@@ -200,8 +200,7 @@ def compare(
     left_out = sum(int(result.left_out.sum()) for result in results)
     too_many = left_out > max(_TIED_ELEMENTS, (1 - limits.min_compared_share) * rows)
     for name in expected.discrete_outputs:
-        unequal = [result.unequal[name] for result in results if name in result.unequal]
-        differing = sum(int(mask.sum()) for mask in unequal)
+        differing = sum(int(result.unequal[name].sum()) for result in results if name in result.unequal)
         # If all must be equal, those that differ are wrong already unless their scores show a tie.
         share, elements = 1 - limits.min_agreement, rows * expected.outputs[name][:1].size
         allowed = max(_TIED_ELEMENTS, share * elements) if share > 0 else np.inf
@@ -277,7 +276,7 @@ def wrong_answer_of(mismatch: Mismatch) -> WrongAnswer:
     right, given = mismatch.expected[name], mismatch.given.get(name)
     if given is None or np.shape(given) != np.shape(right):
         shape = "no row of this sample" if given is None else str(np.shape(given))
-        return WrongAnswer(sample, name, str(np.shape(right)), shape)
+        return WrongAnswer(sample, name, expected=str(np.shape(right)), given=shape)
     if mismatch.spread is not None and given.dtype.kind == "f":
         errors = beyond_rounding(differences(given, right), mismatch.spread, 0.0)
         errors = errors if errors.any() else ~np.isfinite(given)
@@ -312,10 +311,10 @@ def _nearer_to_another(
     if not rows.size or total < _MIN_COLUMNS:
         return mistaken
     own, right = answer.sample_indices[rows], expected.standardized
-    here = standardize(expected, {name: answer.outputs[name][rows] for name in expected.spreads})
+    standardized = standardize(expected, {name: answer.outputs[name][rows] for name in expected.spreads})
     # The square of the distance, but for the row's own square.
-    nearest = (np.square(right).sum(axis=1) - 2 * here @ right.T).argmin(axis=1)
-    to_own, to_nearest = (np.linalg.norm(here - right[targets], axis=1) for targets in (own, nearest))
+    nearest = (np.square(right).sum(axis=1) - 2 * standardized @ right.T).argmin(axis=1)
+    to_own, to_nearest = (np.linalg.norm(standardized - right[targets], axis=1) for targets in (own, nearest))
     for place in np.flatnonzero((nearest != own) & (2 * to_nearest < to_own)):
         mistaken[rows[place]] = _are_distinct(expected, int(own[place]), int(nearest[place]), limits)
     return mistaken
@@ -324,8 +323,8 @@ def _nearer_to_another(
 def _are_distinct(expected: ExpectedOutputs, sample: int, other: int, limits: AnswerLimits) -> bool:
     """Whether the right answers to two samples differ by more than kernels may change."""
     for name, spread in expected.spreads.items():
-        apart = differences(expected.outputs[name][sample], expected.outputs[name][other])
-        beyond = beyond_rounding(apart, spread, limits.rounding)
+        errors = differences(expected.outputs[name][sample], expected.outputs[name][other])
+        beyond = beyond_rounding(errors, spread, limits.rounding)
         if beyond.max(initial=0.0) > _DISTINCT_SHARE * limits.of_output(name).max_element:
             return True
     return False

@@ -105,22 +105,21 @@ class StageComparison:
 
     def _difference(self, name: str, totals: OutputTotals) -> OutputDifference:
         limits, per_answer = self.limits, self.limits.per_answer
-        spread, besides = self.expected.spreads.get(name), 0.0
+        spread, rounding = self.expected.spreads.get(name), 0.0
         if spread is None:
             size = self.expected.outputs[name][:1].size
-            has_scores = name in self.expected.score_output_of
-            allowed = 0.0 if has_scores else allowed_in_a_row(size, per_answer.min_agreement)
-            largest_limit = allowed / size if totals.is_wrong else 1.0
+            agreement = 1.0 if name in self.expected.score_output_of else per_answer.min_agreement
+            largest_limit = allowed_in_a_row(size, agreement) / size if totals.is_wrong else 1.0
         else:
             largest_limit = per_answer.of_output(name).max_element
-            besides = limits.mean_rounding * spread.max_magnitude / (spread.mean_magnitude or 1.0)
+            rounding = limits.mean_rounding * spread.max_magnitude / (spread.mean_magnitude or 1.0)
         return OutputDifference(
             output=name,
             kind="differing" if spread is None else "error",
             largest=totals.largest,
             largest_limit=largest_limit,
             mean=totals.mean,
-            mean_limit=limits.max_mean_by_output[name] + besides,
+            mean_limit=limits.max_mean_by_output[name] + rounding,
             sample=totals.sample,
             expected=totals.expected,
             given=totals.given,

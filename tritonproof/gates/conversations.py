@@ -122,7 +122,7 @@ def compare_conversations(
     if not first:
         difference = "no request got any answer"
     kind: Literal["sequence", "decoupled"] = "sequence" if is_sequence else "decoupled"
-    return Conversation(kind, len(messages), len(first), difference, not difference, alone)
+    return Conversation(kind, len(messages), len(first), difference, passed=not difference, alone=alone)
 
 
 def compare_server_conversations(
@@ -131,12 +131,11 @@ def compare_server_conversations(
     """Send the same messages to both servers, and hold answers to the other's within its noise. What the
     first time leaves in a model is no noise, so this compares the second times."""
     messages = _messages(model, samples)
-    _, here = [_replies(converse(server, model, messages)) for _time in range(2)]
+    _, current = [_replies(converse(server, model, messages)) for _time in range(2)]
     _, second, third = [_replies(converse(other, model, messages)) for _time in range(3)]
-    difference = _difference(second, here, _noise(second, third), "here")
-    return GateResult(
-        "baseline", 5 * len(messages), f"{len(second)} answers beside {baseline_name}", difference
-    )
+    difference = _difference(second, current, _noise(second, third), "here")
+    tried = f"{len(second)} answers beside {baseline_name}"
+    return GateResult("baseline", 5 * len(messages), tried=tried, fault=difference)
 
 
 def _messages(model: Model, samples: Samples) -> list[ConversationMessage]:

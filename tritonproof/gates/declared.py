@@ -69,8 +69,8 @@ def declared_gate(context: GateContext) -> GateOutcome:
         remaining_count += len(answers)
     names = ", ".join(f"{tensor.name} ({tensor.dtype})" for tensor in served.model.outputs)
     tried = f"outputs as declared: {names}; finite for {len(alone) + remaining_count} samples"
-    wrong = next(filter(None, problems), "")
-    return GateOutcome(GateResult("declared", len(batches) + remaining_count, tried, wrong))
+    fault = next(filter(None, problems), "")
+    return GateOutcome(GateResult("declared", len(batches) + remaining_count, tried=tried, fault=fault))
 
 
 def _all_as_declared(served: ServedModel, rows: AnswersBySample) -> Iterator[str]:
@@ -128,4 +128,4 @@ def largest_batch_gate(context: GateContext) -> GateOutcome:
     if replies[-1].response is not None:
         problems.append(f"a batch of {largest + 1} was answered, and {largest} is declared")
     text = f"{len(sizes)} of the {largest} batch sizes, and a batch of {largest + 1}, which has to be refused"
-    return GateOutcome(GateResult("largest-batch", len(replies), text, next(iter(problems), "")))
+    return GateOutcome(GateResult("largest-batch", len(replies), text, fault=next(iter(problems), "")))

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 from msgspec import structs
 
-from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
+from tritonproof.accuracy.limits import AnswerLimits, NumberLimits, inferred_limits
 from tritonproof.base import disk
 from tritonproof.base.errors import InputError, NotAvailableError
 from tritonproof.gates.same_answers import gate_outcome
@@ -21,7 +21,6 @@ from tritonproof.gates.served import (
     ServedModel,
     ask,
     compare_to_single,
-    limits_for,
     single_request_answers,
 )
 from tritonproof.host import locks
@@ -64,11 +63,6 @@ class RecordedAnswers(msgspec.Struct, frozen=True):
     """The outputs of each sample by name, without the batch axis, by the sample's id."""
     version: Literal[4] = 4
 
-    @property
-    def limits(self) -> AnswerLimits:
-        max_element, max_mean, *others = structs.astuple(self.near)
-        return AnswerLimits(NumberLimits(max_element, max_mean), *others)
-
 
 def path_of(folder: Path, model: str) -> Path:
     return folder / f"{model}.answers"
@@ -88,11 +82,14 @@ def record(served: ServedModel, alone: AnswersBySample, case: str, run_id: str) 
         what = f"an answer of {served.model.name} takes more than the {_MAX_BYTES >> 20} MiB of a file"
         raise NotAvailableError(what, where=case)
     digests = {str(served.data.ids[sample]): _digest(served, sample) for sample in kept}
-    rows = dict(zip(digests, kept.values(), strict=True))
-    limits = limits_for(served, kept)
+    limits = inferred_limits(served.limits, kept.values(), served.infers_precision_on)
     agreement, share = limits.min_agreement, limits.min_compared_share
     near = _LimitsInFile(*limits.default, agreement, limits.rounding, share, limits.by_output)
-    return RecordedAnswers(served.model.name, case, served.server.version, run_id, near, digests, rows)
+    model, triton = served.model.name, served.server.version
+    rows = dict(zip(digests, kept.values(), strict=True))
+    return RecordedAnswers(
+        model=model, case=case, triton=triton, run_id=run_id, near=near, digests=digests, rows=rows
+    )
 
 
 def recorded_gate(context: GateContext) -> GateOutcome:
@@ -129,7 +126,10 @@ def compare_with_recorded(served: ServedModel, earlier: RecordedAnswers, where: 
             fix = "give the samples that they were recorded with, or record anew with --record-answers"
             raise InputError(what, where=where, fix=fix)
     expected = {places[name]: row for name, row in earlier.rows.items()}
-    limits = limits_for(served, expected).or_wider(earlier.limits).at_least(served.least_noise)
+    own_limits = inferred_limits(served.limits, expected.values(), served.infers_precision_on)
+    max_element, max_mean, *others = structs.astuple(earlier.near)
+    recorded_limits = AnswerLimits(NumberLimits(max_element, max_mean), *others)
+    limits = own_limits.or_wider(recorded_limits).at_least(served.min_noise)
     answers = ask(served, [[sample] for sample in sorted(expected)])
     recorded = single_request_answers(served.data.ids, expected, limits)
     comparison = compare_to_single(recorded, answers, limits)

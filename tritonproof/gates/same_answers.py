@@ -175,9 +175,9 @@ def gate_outcome(
     expected_from: str = "alone",
 ) -> GateOutcome:
     """The result of a gate that compares answers with those alone, or those that `expected_from` names."""
-    wrong = wrong_text(comparison, expected_from) if alone.rows else "no answer could be read"
-    result = GateResult(gate, requests, tried, wrong, same_answers_entry(alone, comparison))
-    return GateOutcome(result, comparison.mismatch)
+    fault = wrong_text(comparison, expected_from) if alone.rows else "no answer could be read"
+    same = same_answers_entry(alone, comparison)
+    return GateOutcome(GateResult(gate, requests, tried=tried, fault=fault, same=same), comparison.mismatch)
 
 
 def wrong_text(comparison: AnswerComparison, expected_from: str) -> str:
@@ -225,6 +225,5 @@ def _limits_between(current: AnswersAlone, baseline: AnswersAlone) -> AnswerLimi
     noise = NOISE_FACTOR * min(current.noise, baseline.noise)
     limits = current.noise_limits.or_wider(baseline.noise_limits).at_least(noise)
     precisions = {inferred_precision(side.rows.values()) for side in (current, baseline)}
-    precision = precisions.pop() if len(precisions) == 1 else ""
-    rule = PRECISIONS[precision or "fp32"]
+    rule = PRECISIONS[(precisions.pop() if len(precisions) == 1 else "") or "fp32"]
     return dataclasses.replace(limits, rounding=max(limits.rounding, rule.rounding))

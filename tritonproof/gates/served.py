@@ -2,7 +2,7 @@
 how others are held to them, and what else gates get."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -38,6 +38,7 @@ class ServedModel:
     model: Model
     data: InputData
     """The samples that gates send."""
+    _: KW_ONLY
     max_batch_size: int
     """The most rows of a request by the model's configuration; 1 if its tensors have no batch axis."""
     limits: AnswerLimits
@@ -50,7 +51,7 @@ class ServedModel:
     """The first sample's answer, [1, ...] each, to the first request after the model was loaded, if known."""
     kernels_may_change: bool = False
     """Whether a loading may change kernels: on a GPU libraries choose them by trying some."""
-    least_noise: float = MIN_NOISE
+    min_noise: float = MIN_NOISE
     """How far answers may be apart in any case, as a share of the spread; the user may ask for more."""
     infers_precision_on: str = ""
     """The device, cpu or cuda, of a model whose precision only its answers show; empty if that is known."""
@@ -94,14 +95,15 @@ def ask(
     arrival. Raises ProofError if one fails."""
     requests = [np.asarray(samples, int) for samples in sample_indices]
     point = LoadPoint("online", max(map(len, requests), default=1), in_flight)
-    return ask_samples(Job(served.server, served.name, served.model, point, "none", served.data), requests)
+    job = Job(served.server, served.name, served.model, point, shared_memory="none", data=served.data)
+    return ask_samples(job, requests)
 
 
 AnswersBySample = Mapping[int, Arrays]
 """One answer to each sample, by the sample's index: its outputs without the batch axis."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class AnswersAlone:
     """The answers to samples that were each sent alone: gates hold all other answers to them."""
 
@@ -163,15 +165,8 @@ def ask_one_by_one(served: ServedModel) -> AnswersAlone:
     """The answers to all samples, each sent alone, one after the other, and to the same requests again."""
     requests = [[sample] for sample in range(served.sample_count)]
     rows, repeats = rows_of(ask(served, requests)), ask(served, requests)
-    limits = limits_for(served, rows)
-    return single_request_answers(served.data.ids, rows, limits, repeats, served.least_noise)
-
-
-def limits_for(served: ServedModel, rows: AnswersBySample) -> AnswerLimits:
-    """How far answers to one sample may differ if other kernels may compute them, as `rows` show it."""
-    if not served.infers_precision_on:
-        return served.limits
-    return inferred_limits(served.limits, rows.values(), served.infers_precision_on)
+    limits = inferred_limits(served.limits, rows.values(), served.infers_precision_on)
+    return single_request_answers(served.data.ids, rows, limits, repeats, served.min_noise)
 
 
 def rows_of(answers: Iterable[Answer]) -> dict[int, Arrays]:
@@ -188,17 +183,20 @@ def single_request_answers(
     rows: AnswersBySample,
     limits: AnswerLimits,
     repeats: Sequence[Answer] = (),
-    least_noise: float = MIN_NOISE,
+    min_noise: float = MIN_NOISE,
 ) -> AnswersAlone:
-    """The answers `rows`, with the noise that `repeats` show; at least `least_noise` of the spread is
+    """The answers `rows`, with the noise that `repeats` show; at least `min_noise` of the spread is
     allowed. More noise than other kernels may cause is a fault, and allows nothing more."""
     groups = expect_by_signature(rows, lambda sample: str(ids[sample]))
     noises = [typical_difference(right, _answers_to(keys, repeats)) for keys, right in groups.values()]
     noise = max(noises, default=0.0)
-    largest = max(least_noise, min(NOISE_FACTOR * noise, limits.default.max_element))
+    largest = max(min_noise, min(NOISE_FACTOR * noise, limits.default.max_element))
     # Where numbers are noisy, classes may be tied; without noise every integer is equal.
     noise_limits = AnswerLimits(NumberLimits(largest, np.inf), limits.min_agreement if noise else 1.0)
-    return AnswersAlone(rows, groups, limits.at_least(largest), noise_limits, noise, repeats)
+    limits = limits.at_least(largest)
+    return AnswersAlone(
+        rows=rows, groups=groups, limits=limits, noise_limits=noise_limits, noise=noise, repeats=repeats
+    )
 
 
 def compare_to_single(
@@ -214,11 +212,10 @@ def _answers_to(samples: Sequence[int], answers: Sequence[Answer]) -> list[Answe
     places = {sample: place for place, sample in enumerate(samples)}
     matching = []
     for answer in answers:
-        is_wanted = np.array([int(sample) in places for sample in answer.sample_indices], bool)
-        if is_wanted.any():
-            rows = np.array([places[int(sample)] for sample in answer.sample_indices[is_wanted]], int)
+        rows = np.array([places.get(int(sample), -1) for sample in answer.sample_indices], int)
+        if (is_wanted := rows >= 0).any():
             outputs = {name: values[is_wanted] for name, values in answer.outputs.items()}
-            matching.append(Answer(rows, outputs))
+            matching.append(Answer(rows[is_wanted], outputs))
     return matching
 
 

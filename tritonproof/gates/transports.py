@@ -66,8 +66,9 @@ def transports_gate(context: GateContext) -> GateOutcome:
             if problem := wrong_text(comparisons[-1], "over gRPC before"):
                 problems.append(f"over {transport.name} {problem}")
     same = same_answers_entry(alone, merge_comparisons(comparisons)) if comparisons else None
-    wrong = next(iter(problems), "")
-    return GateOutcome(GateResult("transports", len(samples) * len(names), ", ".join(names), wrong, same))
+    tried, fault = ", ".join(names), next(iter(problems), "")
+    result = GateResult("transports", len(samples) * len(names), tried=tried, fault=fault, same=same)
+    return GateOutcome(result)
 
 
 @contextlib.contextmanager

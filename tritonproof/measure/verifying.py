@@ -43,21 +43,19 @@ def make_answer_check(
         tensor.name: np.concatenate([np.asarray(part[tensor.name]) for part in parts])
         for tensor in case.model.outputs
     }
-    if not case.precision:
-        limits = inferred_limits(limits, [outputs], case.answers_on)
+    limits = inferred_limits(limits, [outputs], "" if case.precision else case.answers_on)
     return AnswerCheck(expect(data.ids, outputs), limits, oracle.expected_from)
 
 
 def verify(check: AnswerCheck, answers: Sequence[Answer], duration_s: float) -> VerifiedAnswers:
     """Compare every row of the answers, collected in `duration_s` seconds; a value must be finite."""
     comparison = compare(check.expected, answers, check.limits, finite=True)
-    mismatch = comparison.mismatch
     return VerifiedAnswers(
         verified=comparison.compared,
         wrong=comparison.wrong_count,
         requests=len(answers),
         duration_s=round(duration_s, 3),
-        first_wrong=None if mismatch is None else wrong_answer_of(mismatch),
+        first_wrong=None if comparison.mismatch is None else wrong_answer_of(comparison.mismatch),
         expected_from=check.expected_from,
         left_out=comparison.left_out,
     )

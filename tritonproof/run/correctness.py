@@ -103,7 +103,7 @@ class Correctness:
             preferred=deployment.preferred_batch_sizes,
             batches_dynamically=self.prepared.batches_dynamically(loaded.scenario),
             first_answer=loaded.first_answer,
-            least_noise=max(MIN_NOISE, tolerance.relative_error if tolerance.is_given else 0.0),
+            min_noise=max(MIN_NOISE, tolerance.relative_error if tolerance.is_given else 0.0),
             infers_precision_on="" if case.precision else case.answers_on,
             kernels_may_change=case.answers_on == "cuda",
         )
