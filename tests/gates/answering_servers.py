@@ -18,7 +18,7 @@ from tritonclient.utils import triton_to_np_dtype
 from tests.gates import stand_in
 from tests.gates.stand_in import LIMITS
 from tests.helpers import grpc_server
-from tritonproof.gates.served import AnswersAlone, ServedModel, single_request_answers
+from tritonproof.gates.served import ServedModel, SingleAnswers, make_single_answers
 from tritonproof.measure.input_data import InputData
 from tritonproof.serve.messages import raw_content
 from tritonproof.serve.server import Server
@@ -27,7 +27,7 @@ from tritonproof.spec import Tensor
 
 ROWS = np.arange(12, dtype=np.float32).reshape(3, 4)
 IDS = ["a", "b", "c"]
-ALONE: AnswersAlone = single_request_answers(IDS, {n: {"OUT": 2 * ROWS[n]} for n in range(3)}, LIMITS)
+SINGLES: SingleAnswers = make_single_answers(IDS, {n: {"OUT": 2 * ROWS[n]} for n in range(3)}, LIMITS)
 Answer = Callable[[Any, grpc.ServicerContext], Any]
 
 
@@ -148,7 +148,7 @@ class Memory:
 BIASES = np.array([[3], [5], [8]])
 _OUT = (2 * ROWS + BIASES).astype(np.float32)
 _TEXT = np.array([[b"text of 3"], [b"text of 5"], [b"text of 8"]], object)
-IN_MEMORY = single_request_answers(
+IN_MEMORY = make_single_answers(
     IDS, {n: {"OUT": _OUT[n], "TEXT": _TEXT[n], "SAME": _OUT[n]} for n in range(3)}, LIMITS
 )
 

@@ -11,7 +11,7 @@ import numpy as np
 from tests import toy
 from tritonproof.accuracy.expected import Answer
 from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
-from tritonproof.gates.served import AnswersAlone, ServedModel, single_request_answers
+from tritonproof.gates.served import ServedModel, SingleAnswers, make_single_answers
 from tritonproof.measure.input_data import InputData
 from tritonproof.record.schema import LoadPoint
 from tritonproof.spec import Arrays, Tensor
@@ -60,9 +60,9 @@ class Server:
         return [Answer(*item) for item in zip(requests, outputs, strict=True)]
 
 
-def alone(count: int = 8) -> AnswersAlone:
+def singles(count: int = 8) -> SingleAnswers:
     """The sound model's answer to each sample alone."""
-    return single_request_answers(IDS, {n: {"OUT": 2 * ROWS[n]} for n in range(count)}, LIMITS)
+    return make_single_answers(IDS, {n: {"OUT": 2 * ROWS[n]} for n in range(count)}, LIMITS)
 
 
 COUNT = 12

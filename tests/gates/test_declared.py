@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from tritonclient.grpc import service_pb2
 
-from tests.gates.stand_in import LIMITS, ROWS, alone, served_model
+from tests.gates.stand_in import LIMITS, ROWS, served_model, singles
 from tritonproof.accuracy.expected import Answer
 from tritonproof.gates import declared
 from tritonproof.gates.declared import Reply
-from tritonproof.gates.served import AnswersBySample, GateContext, ServedModel, single_request_answers
+from tritonproof.gates.served import AnswersBySample, GateContext, ServedModel, make_single_answers
 from tritonproof.measure.input_data import InputData
 from tritonproof.record.schema import GateResult
 from tritonproof.serve.messages import infer_message
@@ -48,14 +48,14 @@ def requests_for(served: ServedModel, sample_indices: Iterable[Any]) -> list[Any
 
 def given_alone(count: int = 8) -> dict[int, Arrays]:
     """The right answers to `count` samples, each sent alone."""
-    return {n: {**outputs, "COUNT": np.array([4])} for n, outputs in alone(count).rows.items()}
+    return {n: {**outputs, "COUNT": np.array([4])} for n, outputs in singles(count).rows.items()}
 
 
 def context_of(
     served: ServedModel, rows: AnswersBySample, remaining: Iterable[InputData] = ()
 ) -> GateContext:
     """What the gate gets if `rows` were given alone."""
-    return GateContext(served, single_request_answers(served.data.ids, rows, LIMITS), remaining)
+    return GateContext(served, make_single_answers(served.data.ids, rows, LIMITS), remaining)
 
 
 def model(shape: tuple[int, ...] = (4,), **changes: Any) -> ServedModel:
@@ -196,7 +196,7 @@ def serve(monkeypatch: pytest.MonkeyPatch, *sizes: int) -> list[Any]:
 
 def test_batches_of_every_size_and_one_more_are_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     received = serve(monkeypatch, 1, 2, 3, 4)
-    result, _ = declared.largest_batch_gate(GateContext(served_model(count=3), alone()))
+    result, _ = declared.largest_batch_gate(GateContext(served_model(count=3), singles()))
 
     assert (result.fault, result.requests) == ("", 5)
     contents = {request.inputs[0].shape[0]: request.raw_input_contents[0] for request in received}
@@ -223,13 +223,13 @@ def test_undeclared_batch_sizes_fail(
     monkeypatch: pytest.MonkeyPatch, largest: int, sizes: tuple[int, ...], wrong: int | None
 ) -> None:
     serve(monkeypatch, *sizes)
-    text = declared.largest_batch_gate(GateContext(served_model(largest=largest), alone())).result.fault
+    text = declared.largest_batch_gate(GateContext(served_model(largest=largest), singles())).result.fault
 
     assert (f"a batch of {wrong}" in text, bool(text)) == (wrong is not None, wrong is not None)
 
 
 def test_model_without_batching_has_no_largest_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     received = serve(monkeypatch)
-    result, _ = declared.largest_batch_gate(GateContext(served_model(batched=False), alone()))
+    result, _ = declared.largest_batch_gate(GateContext(served_model(batched=False), singles()))
 
     assert (result.fault, result.requests, received) == ("", 0, [])

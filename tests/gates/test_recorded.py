@@ -37,7 +37,7 @@ def served_model(inputs: np.ndarray = ROWS, **changes: Any) -> ServedModel:
     return dataclasses.replace(served, model=model, limits=LIMITS)
 
 
-def alone(outputs: np.ndarray = ROWS, texts: np.ndarray = TEXTS) -> AnswersBySample:
+def single_rows(outputs: np.ndarray = ROWS, texts: np.ndarray = TEXTS) -> AnswersBySample:
     return {n: {"OUT": outputs[n], "TEXT": texts[n]} for n in range(8)}
 
 
@@ -51,7 +51,7 @@ def kept(tmp_path: Path) -> tuple[Path, RecordedAnswers]:
 
 def write(path: Path, limits: AnswerLimits = LIMITS) -> None:
     served = dataclasses.replace(served_model(), limits=limits)
-    path.write_bytes(recorded.encoded(recorded.record(served, alone(), "cpu-toy-onnx-fp32", "run-1")))
+    path.write_bytes(recorded.encoded(recorded.record(served, single_rows(), "cpu-toy-onnx-fp32", "run-1")))
 
 
 def answering(monkeypatch: pytest.MonkeyPatch, outputs: np.ndarray = ROWS, texts: np.ndarray = TEXTS) -> None:

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.gates.stand_in import IDS, LIMITS, ROWS, WIDE, Model, Server, alone, served_model, sound
+from tests.gates.stand_in import IDS, LIMITS, ROWS, WIDE, Model, Server, served_model, singles, sound
 from tritonproof.accuracy.expected import Answer
 from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
 from tritonproof.gates import GATE_CHECKS, same_answers, served
-from tritonproof.gates.served import GateContext, ServedModel, single_request_answers
+from tritonproof.gates.served import GateContext, ServedModel, make_single_answers
 from tritonproof.measure.input_data import InputData
 from tritonproof.record.schema import GateResult
 from tritonproof.spec import Arrays, Tensor
@@ -31,9 +31,9 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
         for module in (same_answers, served):
             monkeypatch.setattr(module, "ask", server.ask)
         toy = served_model(count, limits=limits, **changes)
-        alone = served.ask_one_by_one(toy)
+        singles = served.ask_one_by_one(toy)
         server.asked.clear()
-        return GATE_CHECKS[name].check(GateContext(toy, alone)).result, server
+        return GATE_CHECKS[name].check(GateContext(toy, singles)).result, server
 
     return run
 
@@ -92,7 +92,7 @@ def test_answer_unlike_the_lone_one_is_named(monkeypatch: pytest.MonkeyPatch, na
 
     monkeypatch.setattr(same_answers, "ask", Server(wrong_for_row_5).ask)
 
-    result, mismatch = GATE_CHECKS[name].check(GateContext(served_model(), alone()))
+    result, mismatch = GATE_CHECKS[name].check(GateContext(served_model(), singles()))
 
     assert mismatch is not None
     assert mismatch.batch[mismatch.row] == "row-5"
@@ -160,7 +160,7 @@ def test_noisy_model_is_judged_by_its_noise(gate: Gate, name: str) -> None:
 def test_model_without_readable_answers_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(same_answers, "ask", Server().ask)
 
-    nothing = GateContext(served_model(), single_request_answers(IDS, {}, LIMITS))
+    nothing = GateContext(served_model(), make_single_answers(IDS, {}, LIMITS))
     assert same_answers.reload_gate(nothing).result.fault
 
 

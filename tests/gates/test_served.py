@@ -19,7 +19,7 @@ from tritonproof.accuracy.expected import Answer
 from tritonproof.accuracy.limits import MIN_NOISE, AnswerLimits, NumberLimits
 from tritonproof.accuracy.sameness import AnswerComparison, wrong_answer_of
 from tritonproof.gates import declared, served
-from tritonproof.gates.served import compare_to_single, single_request_answers, with_same_answers
+from tritonproof.gates.served import compare_to_singles, make_single_answers, with_same_answers
 from tritonproof.record.schema import SameAnswers
 from tritonproof.spec import Arrays
 
@@ -90,8 +90,8 @@ def compared(
     """Compare one answer to these samples with `right`, which holds each sample's row when sent alone."""
     count = len(next(iter(right.values())))
     rows = {n: {name: values[n] for name, values in right.items()} for n in range(count)}
-    alone = single_request_answers(IDS, rows, limits)
-    return compare_to_single(alone, [Answer(np.asarray(which), given)], limits)
+    singles = make_single_answers(IDS, rows, limits)
+    return compare_to_singles(singles, [Answer(np.asarray(which), given)], limits)
 
 
 # --- answers that differ ------------------------------------------------------------------------------------
@@ -164,12 +164,12 @@ def test_row_that_is_off_on_the_mean_or_lacks_an_output_is_wrong() -> None:
 def test_answers_of_several_shapes_are_compared_separately() -> None:
     rows = {n: {"OUT": ROWS[n, : 1 + n % 3]} for n in range(6)}
     again = [Answer(np.array([n]), {"OUT": row["OUT"][None]}) for n, row in rows.items()]
-    alone = single_request_answers(IDS, rows, EXACT)
+    singles = make_single_answers(IDS, rows, EXACT)
 
-    comparison = compare_to_single(alone, again, EXACT)
+    comparison = compare_to_singles(singles, again, EXACT)
     assert (comparison.compared, comparison.wrong_count) == (6, 0)
     again[4] = Answer(np.array([4]), {"OUT": rows[5]["OUT"][None]})
-    assert compare_to_single(alone, again, EXACT).wrong_count == 1
+    assert compare_to_singles(singles, again, EXACT).wrong_count == 1
 
 
 # --- answers that match -------------------------------------------------------------------------------------
@@ -186,6 +186,7 @@ SATURATED = np.concatenate([1 - SMALL[:, :1], SMALL], axis=1)
 """Probabilities that differ between samples by less than a unit in the last place of FP16."""
 SAME = np.tile(ROWS[:1], (20, 1))
 ON_THE_MEAN = AnswerLimits(NumberLimits(0.5, 0.01))
+TIES = AnswerLimits(NumberLimits(0.01, 0.01), min_agreement=0.99)
 HALF = AnswerLimits(NumberLimits(0.05, 0.025), rounding=1e-3)
 ROUNDED: dict[str, tuple[np.ndarray, np.ndarray, AnswerLimits]] = {
     "one element of a mean": (ROWS, ROWS + np.array([0, 0.03, 0, 0], np.float32), ON_THE_MEAN),
@@ -235,11 +236,10 @@ def test_few_integers_of_a_long_output_may_differ() -> None:
     """The comparison then leaves out the row's other outputs."""
     masks = np.arange(2000).reshape(20, 100)
     right = {"MASK": masks, "OUT": ROWS}
-    limits = AnswerLimits(NumberLimits(0.01, 0.01), min_agreement=0.99)
 
     def of(differing: int, change: float) -> AnswerComparison:
         mask = masks[[7]] + (np.arange(100) < differing)
-        return compared(right, {"MASK": mask, "OUT": ROWS[[7]] + np.float32(change)}, [7], limits)
+        return compared(right, {"MASK": mask, "OUT": ROWS[[7]] + np.float32(change)}, [7], TIES)
 
     assert (of(2, 1.0).wrong_count, of(2, 1.0).left_out) == (0, 1)
     assert of(2, 1.0).agreement == pytest.approx(0.98)
@@ -250,11 +250,10 @@ def test_few_integers_of_a_long_output_may_differ() -> None:
 
 def test_differing_integers_are_bounded_over_all_rows() -> None:
     masks = np.arange(2000).reshape(20, 100)
-    limits = AnswerLimits(NumberLimits(0.01, 0.01), min_agreement=0.99)
 
     def wrong(rows: int) -> int:
         given = masks + (np.arange(20) < rows)[:, None] * (np.arange(100) < 3)
-        return compared({"MASK": masks}, {"MASK": given}, range(20), limits).wrong_count
+        return compared({"MASK": masks}, {"MASK": given}, range(20), TIES).wrong_count
 
     assert [wrong(rows) for rows in (6, 7, 20)] == [0, 7, 20]
 
@@ -282,16 +281,16 @@ FEW_WRONG = ROWS + (np.arange(20) < 5)[:, None].astype(np.float32)
 )
 def test_repeated_request_sets_noise_limit(repeated: np.ndarray, allowed: float) -> None:
     repeats = [Answer(np.array([n]), {"OUT": repeated[[n]]}) for n in range(20)]
-    alone = single_request_answers(IDS, {n: {"OUT": ROWS[n]} for n in range(20)}, WIDE, repeats)
+    singles = make_single_answers(IDS, {n: {"OUT": ROWS[n]} for n in range(20)}, WIDE, repeats)
 
-    noise = alone.noise_limits.default.max_element
-    assert MIN_NOISE <= noise <= min(allowed, alone.limits.default.max_element)
+    noise = singles.noise_limits.default.max_element
+    assert MIN_NOISE <= noise <= min(allowed, singles.limits.default.max_element)
     assert (noise > MIN_NOISE) == (allowed > MIN_NOISE)
 
 
 def test_equal_answers_for_all_samples_are_reported() -> None:
     def tells_apart(rows: np.ndarray) -> bool:
-        return single_request_answers(IDS, {n: {"OUT": rows[n]} for n in range(20)}, EXACT).tells_apart
+        return make_single_answers(IDS, {n: {"OUT": rows[n]} for n in range(20)}, EXACT).tells_apart
 
     assert tells_apart(ROWS)
     assert tells_apart(TEXTS)

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from tests.gates.answering_servers import (
-    ALONE,
     IN_MEMORY,
     ROWS,
+    SINGLES,
     Memory,
     careful,
     served_by,
@@ -24,7 +24,7 @@ from tritonproof.gates.transports import transports_gate
 @pytest.mark.parametrize("factor", [2.0, 2.5])
 def test_transport_with_different_answers_is_named(factor: float) -> None:
     with web_server(factor) as address, served_by(careful, address) as model:
-        result = transports_gate(GateContext(model, ALONE)).result
+        result = transports_gate(GateContext(model, SINGLES)).result
 
     assert result.tried == "gRPC, HTTP"
     assert ("HTTP" in result.fault, "gRPC " in result.fault.partition(":")[0]) == (factor != 2, False)
@@ -32,7 +32,7 @@ def test_transport_with_different_answers_is_named(factor: float) -> None:
 
 def test_refusing_transport_is_named() -> None:
     with served_by(careful) as model:
-        result = transports_gate(GateContext(model, ALONE, shared_memory=True)).result
+        result = transports_gate(GateContext(model, SINGLES, shared_memory=True)).result
 
     assert "gRPC with shared memory" in result.fault
 

@@ -103,8 +103,7 @@ def test_rows_left_out_for_ties_are_bounded(compared: float, expected: tuple[int
     ties = (np.arange(40) == 3) & (indices[:, None] < 6)
     outputs = {"DURATIONS": durations + ties, "MEL": mel + 5 * ties.any(axis=1)[:, None]}
 
-    numbers = LIMITS.default
-    limits = AnswerLimits(numbers, min_agreement=0.95, rounding=1e-3, min_compared_share=compared)
+    limits = dataclasses.replace(LIMITS, min_agreement=0.95, rounding=1e-3, min_compared_share=compared)
     result = verify(answers_of(limits, DURATIONS=durations, MEL=mel), [Answer(indices, outputs)], 0)
     assert (result.wrong, result.left_out) == expected
 

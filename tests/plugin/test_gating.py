@@ -34,7 +34,7 @@ TEST = """
     @pytest.fixture(scope="session")
     def run(run):
         vars(run.loader).update(load=SEEN.loaded.append, check_may_reload=list)
-        seen = {"served_online": SEEN.model, "answers_alone": ask_one_by_one(SEEN.model)}
+        seen = {"served_online": SEEN.model, "single_answers": ask_one_by_one(SEEN.model)}
         vars(run.correctness).update(seen, served_model=lambda loaded: SEEN.model)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(test_speed, "measure", lambda *_: SimpleNamespace(result=SEEN.result))

@@ -178,9 +178,9 @@ def inferred_limits(limits: AnswerLimits, answers: Iterable[Arrays], device: str
     if not device:
         return limits
     rule = PRECISIONS[inferred_precision(answers) or ("tf32" if device == "cuda" else "fp32")]
-    unknown = NumberLimits(rule.unknown_largest, _ROW_MEAN_FACTOR * rule.unknown_mean)
-    rounding = max(limits.rounding, rule.rounding)
-    return replace(limits, default=limits.default.or_wider(unknown), rounding=rounding)
+    inferred = NumberLimits(rule.unknown_largest, _ROW_MEAN_FACTOR * rule.unknown_mean)
+    default, rounding = limits.default.or_wider(inferred), max(limits.rounding, rule.rounding)
+    return replace(limits, default=default, rounding=rounding)
 
 
 def inferred_precision(answers: Iterable[Arrays]) -> str:

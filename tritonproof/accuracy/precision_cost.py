@@ -93,10 +93,8 @@ def measure_cost(
         mean[name] = max(cost, MIN_COST)
         rounding = max(rounding, float(errors.max(initial=0.0)) / (spread.max_magnitude or 1.0))
     decisions = (model.decide(model.keep(arrays)) for arrays in (emulated_outputs, right))
-    comparable, agreement = float(is_comparable.mean()), float(equal_fraction(*decisions).mean())
-    return PrecisionCost(
-        largest=largest, mean=mean, comparable=comparable, agreement=agreement, rounding=rounding
-    )
+    share, agreement = float(is_comparable.mean()), float(equal_fraction(*decisions).mean())
+    return PrecisionCost(largest=largest, mean=mean, comparable=share, agreement=agreement, rounding=rounding)
 
 
 def emulated_precision(

@@ -104,12 +104,12 @@ def compare_rows(
     answer: Answer,
     limits: AnswerLimits,
     *,
-    finite: bool = False,
-    identity: bool = True,
+    only_finite: bool = False,
+    checks_identity: bool = True,
 ) -> RowDifferences:
     """Hold every output of every row of an answer to the expected one, by the rule above except for its
-    bounds on all rows together. With `finite`, numbers must be finite, even if others are expected. Without
-    `identity`, a row may be nearer to the answer of another sample."""
+    bounds on all rows together. With `only_finite`, numbers must be finite, even if others are
+    expected. Without `checks_identity`, a row may be nearer to the answer of another sample."""
     count = len(answer.sample_indices)
     result = RowDifferences(answer, np.zeros(count, bool))
     for name in expected.discrete_outputs:
@@ -128,13 +128,13 @@ def compare_rows(
         shares = np.divide(errors, scale, out=errors.copy(), where=scale > 0).reshape(count, -1)
         result.shares[name], result.means[name] = shares, errors.reshape(count, -1).mean(axis=1)
         is_finite = np.isfinite(shares)
-        if finite:
+        if only_finite:
             is_finite &= np.isfinite(given).reshape(count, -1)
         is_far = shares.max(axis=1, initial=0.0) > bounds.max_element
         is_far |= result.means[name] > bounds.max_mean * spread.mean_magnitude + rounding
         result.wrong_rows[name] = ~is_finite.all(axis=1) | (is_far & ~result.left_out)
     has_all = all(name in result.shares or name not in result.wrong_rows for name in expected.spreads)
-    if identity and result.shares and has_all:
+    if checks_identity and result.shares and has_all:
         is_nearer = _nearer_to_another(expected, answer, np.flatnonzero(result.largest > 0), limits)
         result.wrong_rows[next(iter(result.shares))] |= is_nearer & ~result.left_out
     return result
@@ -150,8 +150,7 @@ def _compare_discrete(
     expected: ExpectedOutputs, result: RowDifferences, name: str, limits: AnswerLimits
 ) -> None:
     """Texts, integers and truth values of one output: which rows are wrong, and which differ as ties do."""
-    answer = result.answer
-    count = len(answer.sample_indices)
+    answer, count = result.answer, len(result.left_out)
     right, given = expected.outputs[name][answer.sample_indices], answer.outputs.get(name)
     is_text = right.dtype == object
     if given is None or given.shape != right.shape or (given.dtype == object) != is_text:
@@ -191,11 +190,11 @@ def _is_tie_of_scores(
 
 
 def compare(
-    expected: ExpectedOutputs, answers: Sequence[Answer], limits: AnswerLimits, *, finite: bool = False
+    expected: ExpectedOutputs, answers: Sequence[Answer], limits: AnswerLimits, *, only_finite: bool = False
 ) -> AnswerComparison:
     """Hold some answers to the expected ones, row by row and together; see `compare_rows`."""
     given = [answer for answer in answers if len(answer.sample_indices)]
-    results = [compare_rows(expected, answer, limits, finite=finite) for answer in given]
+    results = [compare_rows(expected, answer, limits, only_finite=only_finite) for answer in given]
     rows = sum(len(result.left_out) for result in results)
     left_out = sum(int(result.left_out.sum()) for result in results)
     too_many = left_out > max(_TIED_ELEMENTS, (1 - limits.min_compared_share) * rows)

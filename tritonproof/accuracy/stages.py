@@ -68,7 +68,7 @@ class StageComparison:
         expected_outputs = {name: values[chosen] for name, values in self.expected.outputs.items()}
         check_shapes(expected_outputs, outputs, self.stage, self.expected_from)
         compared = compare_rows(
-            self.expected, Answer(chosen, outputs), self.limits.per_answer, identity=False
+            self.expected, Answer(chosen, outputs), self.limits.per_answer, checks_identity=False
         )
         is_kept = ~compared.left_out
         self.rows += len(chosen)

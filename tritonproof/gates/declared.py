@@ -54,13 +54,13 @@ def declared_gate(context: GateContext) -> GateOutcome:
     """Send four samples alone, and two in one batch if the model takes batches. Every output must be there,
     finite, with the declared type and shape. The answers given alone before, and those to the remaining
     data, must have every output and be finite: some input may give NaN."""
-    served, alone = context.served, context.answers_alone.rows
+    served, single_rows = context.served, context.single_answers.rows
     batches = [[sample] for sample in range(served.sample_count)][:4]
     if served.takes_batches:
         batches.append([0, served.sample_count - 1])
     replies = send(served, batches)
     problems = [_violation(served, *pair) for pair in zip(batches, replies, strict=True)]
-    problems += _all_as_declared(served, alone)
+    problems += _all_as_declared(served, single_rows)
     remaining_count = 0
     for data in context.remaining_data:
         model = replace(served, data=data)
@@ -68,7 +68,7 @@ def declared_gate(context: GateContext) -> GateOutcome:
         problems += _all_as_declared(model, rows_of(answers))
         remaining_count += len(answers)
     names = ", ".join(f"{tensor.name} ({tensor.dtype})" for tensor in served.model.outputs)
-    tried = f"outputs as declared: {names}; finite for {len(alone) + remaining_count} samples"
+    tried = f"outputs as declared: {names}; finite for {len(single_rows) + remaining_count} samples"
     fault = next(filter(None, problems), "")
     return GateOutcome(GateResult("declared", len(batches) + remaining_count, tried=tried, fault=fault))
 

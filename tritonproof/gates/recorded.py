@@ -20,8 +20,8 @@ from tritonproof.gates.served import (
     GateOutcome,
     ServedModel,
     ask,
-    compare_to_single,
-    single_request_answers,
+    compare_to_singles,
+    make_single_answers,
 )
 from tritonproof.host import locks
 from tritonproof.safe_io.files import content, readable
@@ -68,16 +68,16 @@ def path_of(folder: Path, model: str) -> Path:
     return folder / f"{model}.answers"
 
 
-def record(served: ServedModel, alone: AnswersBySample, case: str, run_id: str) -> RecordedAnswers:
+def record(served: ServedModel, single_rows: AnswersBySample, case: str, run_id: str) -> RecordedAnswers:
     """Choose the answers to record from those given alone: as many samples as fit into the largest file.
     Raises NotAvailableError if a single answer does not fit."""
     kept = dict[int, Arrays]()
     left_bytes = _MAX_BYTES
-    for sample in sorted(alone):
-        left_bytes -= sum(np.asarray(output).nbytes for output in alone[sample].values())
+    for sample in sorted(single_rows):
+        left_bytes -= sum(np.asarray(output).nbytes for output in single_rows[sample].values())
         if left_bytes < 0:
             break
-        kept[sample] = alone[sample]
+        kept[sample] = single_rows[sample]
     if not kept:
         what = f"an answer of {served.model.name} takes more than the {_MAX_BYTES >> 20} MiB of a file"
         raise NotAvailableError(what, where=case)
@@ -95,14 +95,14 @@ def record(served: ServedModel, alone: AnswersBySample, case: str, run_id: str) 
 def recorded_gate(context: GateContext) -> GateOutcome:
     """Hold answers to the recorded ones. In a run that records them, the first case of a model records its
     own, and the others are held to these. Raises NotAvailableError where there are none."""
-    folder, served, alone = context.answers_folder, context.served, context.answers_alone
+    folder, served, singles = context.answers_folder, context.served, context.single_answers
     assert folder is not None
     path = path_of(folder.path, served.model.name)
     if folder.run_id is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
         with locks.hold_path(path, on_wait=folder.on_wait):
             if not path.is_file() or read(path).run_id != folder.run_id:
-                disk.replace(path, encoded(record(served, alone.rows, folder.case, folder.run_id)))
+                disk.replace(path, encoded(record(served, singles.rows, folder.case, folder.run_id)))
     elif not path.is_file():
         what = f"no answers of {served.model.name} were recorded"
         raise NotAvailableError(what, where=path, fix="record them: --record-answers")
@@ -131,8 +131,8 @@ def compare_with_recorded(served: ServedModel, earlier: RecordedAnswers, where: 
     recorded_limits = AnswerLimits(NumberLimits(max_element, max_mean), *others)
     limits = own_limits.or_wider(recorded_limits).at_least(served.min_noise)
     answers = ask(served, [[sample] for sample in sorted(expected)])
-    recorded = single_request_answers(served.data.ids, expected, limits)
-    comparison = compare_to_single(recorded, answers, limits)
+    recorded = make_single_answers(served.data.ids, expected, limits)
+    comparison = compare_to_singles(recorded, answers, limits)
     tried = f"{len(expected)} answers recorded of {earlier.case} on Triton {earlier.triton}"
     return gate_outcome("recorded", recorded, comparison, len(answers), tried, "recorded")
 

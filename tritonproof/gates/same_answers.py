@@ -14,13 +14,13 @@ from tritonproof.accuracy.outputs import Spread
 from tritonproof.accuracy.precisions import PRECISIONS
 from tritonproof.accuracy.sameness import AnswerComparison, compare, merge_comparisons, wrong_answer_of
 from tritonproof.gates.served import (
-    AnswersAlone,
     GateContext,
     GateOutcome,
     ServedModel,
+    SingleAnswers,
     ask,
     ask_one_by_one,
-    compare_to_single,
+    compare_to_singles,
     same_answers_entry,
 )
 from tritonproof.measure.input_data import InputData
@@ -35,62 +35,63 @@ def repeated_gate(context: GateContext) -> GateOutcome:
     """Send samples once more, alone, in the same and in the reverse order, so that each request follows
     a different one than before. The next answer shows what a request leaves in the model; so do the first
     answer after a loading, and one to a request without optional inputs."""
-    served, alone = context.served, context.answers_alone
-    backwards = ask(served, [[sample] for sample in sorted(alone.rows, reverse=True)])
-    comparisons = [compare_to_single(alone, [*alone.repeats, *backwards], alone.noise_limits)]
+    served, singles = context.served, context.single_answers
+    backwards = ask(served, [[sample] for sample in sorted(singles.rows, reverse=True)])
+    comparisons = [compare_to_singles(singles, [*singles.repeats, *backwards], singles.noise_limits)]
     text = "each sample again alone, in the same and in reverse order"
     if served.first_answer is not None:
-        comparisons.append(compare_to_single(alone, _first_answer(served), _limits_after_load(served, alone)))
+        limits = _limits_after_load(served, singles)
+        comparisons.append(compare_to_singles(singles, _first_answer(served), limits))
         text += ", the first request after the model was loaded"
-    if (lacking := _without_optional(served, alone)) is not None:
+    if (lacking := _without_optional(served, singles)) is not None:
         comparisons.append(lacking)
         text += ", and requests without the optional inputs"
     whole = merge_comparisons(comparisons)
-    return gate_outcome("repeated", alone, whole, whole.compared, text)
+    return gate_outcome("repeated", singles, whole, whole.compared, text)
 
 
 def reload_gate(context: GateContext) -> GateOutcome:
     """Send samples alone once more, to a model that was loaded again after it gave the single answers."""
-    served, alone = context.served, context.answers_alone
-    answers = [*_first_answer(served), *ask(served, [[sample] for sample in sorted(alone.rows)])]
+    served, singles = context.served, context.single_answers
+    answers = [*_first_answer(served), *ask(served, [[sample] for sample in sorted(singles.rows)])]
     text = "each sample again alone, after the model was loaded again"
-    comparison = compare_to_single(alone, answers, _limits_after_load(served, alone))
-    return gate_outcome("reload", alone, comparison, len(answers), text)
+    comparison = compare_to_singles(singles, answers, _limits_after_load(served, singles))
+    return gate_outcome("reload", singles, comparison, len(answers), text)
 
 
 def in_flight_gate(context: GateContext) -> GateOutcome:
     """Send samples in requests of one row, up to 64 in flight, for the server to join and to spread."""
-    served, alone = context.served, context.answers_alone
+    served, singles = context.served, context.single_answers
     at_once = served.in_flight(1)
-    count = max(len(alone.rows), at_once)
-    limits = alone.limits if served.batches_dynamically and served.takes_batches else alone.noise_limits
-    answers = ask(served, [[sample] for sample in np.resize(sorted(alone.rows), count)], at_once)
+    count = max(len(singles.rows), at_once)
+    limits = singles.limits if served.batches_dynamically and served.takes_batches else singles.noise_limits
+    answers = ask(served, [[sample] for sample in np.resize(sorted(singles.rows), count)], at_once)
     text = f"{count} requests of one sample each, {at_once} in flight"
-    return gate_outcome("in-flight", alone, compare_to_single(alone, answers, limits), count, text)
+    return gate_outcome("in-flight", singles, compare_to_singles(singles, answers, limits), count, text)
 
 
 def batches_gate(context: GateContext) -> GateOutcome:
     """Send samples in batches of every size up to 64, and of larger ones that decide which kernels run.
     Another size may round otherwise. In batches of one size an answer at the same place may depend neither
     on its neighbours nor, in the largest, on the instance that computes it."""
-    served, alone = context.served, context.answers_alone
+    served, singles = context.served, context.single_answers
     answers: list[Answer] = []
     comparisons: list[AnswerComparison] = []
     sent = 0
 
     def compare_kept() -> None:
         nonlocal sent
-        comparisons.append(compare_to_single(alone, answers, alone.limits))
+        comparisons.append(compare_to_singles(singles, answers, singles.limits))
         sent += len(answers)
         answers.clear()
 
-    count, chosen = len(alone.rows), set(served.kernel_sizes)
+    count, chosen = len(singles.rows), set(served.kernel_sizes)
     for size in served.batch_sizes:
         base = (size + np.arange(size)) % count
         with_others = _neighbour_variants(base, count) if size in chosen else []
         first, *others = ask(served, [base, *with_others])
         answers += [first, *others]
-        comparisons += [_compare_places(served, alone, first, answer) for answer in others]
+        comparisons += [_compare_places(served, singles, first, answer) for answer in others]
         if sum(values.nbytes for answer in answers for values in answer.outputs.values()) > _KEPT_BYTES:
             compare_kept()
     largest = served.batch_sizes[-1]
@@ -102,13 +103,13 @@ def batches_gate(context: GateContext) -> GateOutcome:
     answers += [*before.values(), *at_once]
     if not served.batches_dynamically or 2 * largest > served.max_batch_size:
         pairs = ((before[tuple(answer.sample_indices)], answer) for answer in at_once)
-        comparisons += [_compare_places(served, alone, *pair) for pair in pairs]
+        comparisons += [_compare_places(served, singles, *pair) for pair in pairs]
     compare_kept()
     text = (
         f"{len(served.batch_sizes)} of {served.max_batch_size} batch sizes, {served.batch_sizes[0]} to "
         f"{largest}, {len(chosen)} of them beside other neighbours, {len(requests)} of {largest} in flight"
     )
-    return gate_outcome("batches", alone, merge_comparisons(comparisons), sent, text)
+    return gate_outcome("batches", singles, merge_comparisons(comparisons), sent, text)
 
 
 def _first_answer(served: ServedModel) -> list[Answer]:
@@ -116,8 +117,8 @@ def _first_answer(served: ServedModel) -> list[Answer]:
     return [] if served.first_answer is None else [Answer(np.array([0]), served.first_answer)]
 
 
-def _limits_after_load(served: ServedModel, alone: AnswersAlone) -> AnswerLimits:
-    return alone.limits if served.kernels_may_change else alone.noise_limits
+def _limits_after_load(served: ServedModel, singles: SingleAnswers) -> AnswerLimits:
+    return singles.limits if served.kernels_may_change else singles.noise_limits
 
 
 def _neighbour_variants(base: np.ndarray, count: int) -> list[np.ndarray]:
@@ -128,20 +129,20 @@ def _neighbour_variants(base: np.ndarray, count: int) -> list[np.ndarray]:
 
 
 def _compare_places(
-    served: ServedModel, alone: AnswersAlone, before: Answer, after: Answer
+    served: ServedModel, singles: SingleAnswers, before: Answer, after: Answer
 ) -> AnswerComparison:
     """Rows of two batches of one size with the same sample at the same place: nothing may tell them apart."""
-    spreads = _spreads_like(alone, before.outputs)
+    spreads = _spreads_like(singles, before.outputs)
     if spreads is None:  # the comparison with the answers alone finds those of another signature
         return AnswerComparison()
     rows = np.flatnonzero(before.sample_indices == after.sample_indices)
     ids = [str(served.data.ids[sample]) for sample in before.sample_indices[rows]]
     right, given = ({name: values[rows] for name, values in one.outputs.items()} for one in (before, after))
     answer = Answer(np.arange(len(rows)), given)
-    return compare(ExpectedOutputs(ids, right, spreads), [answer], alone.noise_limits)
+    return compare(ExpectedOutputs(ids, right, spreads), [answer], singles.noise_limits)
 
 
-def _without_optional(served: ServedModel, alone: AnswersAlone) -> AnswerComparison | None:
+def _without_optional(served: ServedModel, singles: SingleAnswers) -> AnswerComparison | None:
     """Four requests without the optional inputs, each after one of another sample that has them: all must get
     the same answer. None if there are no such inputs, or no others."""
     optional = {tensor.name for tensor in served.model.inputs if tensor.optional} & served.data.arrays.keys()
@@ -156,27 +157,27 @@ def _without_optional(served: ServedModel, alone: AnswersAlone) -> AnswerCompari
         answers += ask(lacking, [[0]])
     # An answer that lacks an output says nothing of it.
     expected = expect([name], max((answer.outputs for answer in answers), key=len))
-    spreads = _spreads_like(alone, expected.outputs) or expected.spreads
-    return compare(dataclasses.replace(expected, spreads=spreads), answers, alone.noise_limits)
+    spreads = _spreads_like(singles, expected.outputs) or expected.spreads
+    return compare(dataclasses.replace(expected, spreads=spreads), answers, singles.noise_limits)
 
 
-def _spreads_like(alone: AnswersAlone, outputs: Arrays) -> Mapping[str, Spread] | None:
+def _spreads_like(singles: SingleAnswers, outputs: Arrays) -> Mapping[str, Spread] | None:
     """The spreads of those answers alone that have the signature of these `outputs`, [rows, ...] each."""
-    group = alone.groups.get(signature({name: values[0] for name, values in outputs.items()}))
+    group = singles.groups.get(signature({name: values[0] for name, values in outputs.items()}))
     return None if group is None else group[1].spreads
 
 
 def gate_outcome(
     gate: str,
-    alone: AnswersAlone,
+    singles: SingleAnswers,
     comparison: AnswerComparison,
     requests: int,
     tried: str,
     expected_from: str = "alone",
 ) -> GateOutcome:
     """The result of a gate that compares answers with those alone, or those that `expected_from` names."""
-    fault = wrong_text(comparison, expected_from) if alone.rows else "no answer could be read"
-    same = same_answers_entry(alone, comparison)
+    fault = wrong_text(comparison, expected_from) if singles.rows else "no answer could be read"
+    same = same_answers_entry(singles, comparison)
     return GateOutcome(GateResult(gate, requests, tried=tried, fault=fault, same=same), comparison.mismatch)
 
 
@@ -192,8 +193,8 @@ def wrong_text(comparison: AnswerComparison, expected_from: str) -> str:
 
 
 def compare_servers(
-    current: tuple[ServedModel, AnswersAlone],
-    baseline: tuple[ServedModel, AnswersAlone],
+    current: tuple[ServedModel, SingleAnswers],
+    baseline: tuple[ServedModel, SingleAnswers],
     others: Iterator[InputData],
     baseline_name: str,
 ) -> GateOutcome:
@@ -206,7 +207,7 @@ def compare_servers(
     )
     for ours, expected in itertools.chain([(current[1], baseline[1])], of_others):
         both_answers = [*(single_answer(sample, row) for sample, row in ours.rows.items()), *ours.repeats]
-        comparisons.append(compare_to_single(expected, both_answers, _limits_between(ours, expected)))
+        comparisons.append(compare_to_singles(expected, both_answers, _limits_between(ours, expected)))
         samples += len(expected.rows)
     whole = merge_comparisons(comparisons)
     tried = f"{samples} samples, each twice alone, beside {baseline_name}"
@@ -218,7 +219,7 @@ def compare_servers(
     return gate
 
 
-def _limits_between(current: AnswersAlone, baseline: AnswersAlone) -> AnswerLimits:
+def _limits_between(current: SingleAnswers, baseline: SingleAnswers) -> AnswerLimits:
     """How far answers of two servers may differ: within the noise of either, mostly none. If only one is
     noisier than other kernels, that is a difference in itself; if both are, the model is noisy. If both show
     FP16 or BF16, its last places may differ, as they do if sums are added up in another order."""

@@ -104,7 +104,7 @@ AnswersBySample = Mapping[int, Arrays]
 
 
 @dataclass(frozen=True, kw_only=True)
-class AnswersAlone:
+class SingleAnswers:
     """The answers to samples that were each sent alone: gates hold all other answers to them."""
 
     rows: AnswersBySample
@@ -144,7 +144,7 @@ class GateContext:
     """What a gate gets: the model as it is loaded, its answers before, and what single gates need."""
 
     served: ServedModel
-    answers_alone: AnswersAlone
+    single_answers: SingleAnswers
     remaining_data: Iterable[InputData] = ()
     """Samples that no other check sends."""
     shared_memory: bool = False
@@ -161,12 +161,12 @@ class GateOutcome(NamedTuple):
     """The whole first wrong answer, if a single one is wrong."""
 
 
-def ask_one_by_one(served: ServedModel) -> AnswersAlone:
+def ask_one_by_one(served: ServedModel) -> SingleAnswers:
     """The answers to all samples, each sent alone, one after the other, and to the same requests again."""
     requests = [[sample] for sample in range(served.sample_count)]
     rows, repeats = rows_of(ask(served, requests)), ask(served, requests)
     limits = inferred_limits(served.limits, rows.values(), served.infers_precision_on)
-    return single_request_answers(served.data.ids, rows, limits, repeats, served.min_noise)
+    return make_single_answers(served.data.ids, rows, limits, repeats, served.min_noise)
 
 
 def rows_of(answers: Iterable[Answer]) -> dict[int, Arrays]:
@@ -178,13 +178,13 @@ def rows_of(answers: Iterable[Answer]) -> dict[int, Arrays]:
     return rows
 
 
-def single_request_answers(
+def make_single_answers(
     ids: Sequence[str],
     rows: AnswersBySample,
     limits: AnswerLimits,
     repeats: Sequence[Answer] = (),
     min_noise: float = MIN_NOISE,
-) -> AnswersAlone:
+) -> SingleAnswers:
     """The answers `rows`, with the noise that `repeats` show; at least `min_noise` of the spread is
     allowed. More noise than other kernels may cause is a fault, and allows nothing more."""
     groups = expect_by_signature(rows, lambda sample: str(ids[sample]))
@@ -194,16 +194,16 @@ def single_request_answers(
     # Where numbers are noisy, classes may be tied; without noise every integer is equal.
     noise_limits = AnswerLimits(NumberLimits(largest, np.inf), limits.min_agreement if noise else 1.0)
     limits = limits.at_least(largest)
-    return AnswersAlone(
+    return SingleAnswers(
         rows=rows, groups=groups, limits=limits, noise_limits=noise_limits, noise=noise, repeats=repeats
     )
 
 
-def compare_to_single(
-    alone: AnswersAlone, answers: Sequence[Answer], limits: AnswerLimits
+def compare_to_singles(
+    singles: SingleAnswers, answers: Sequence[Answer], limits: AnswerLimits
 ) -> AnswerComparison:
     """Compare answers with those to the same samples alone."""
-    groups = alone.groups.values()
+    groups = singles.groups.values()
     return merge_comparisons([compare(right, _answers_to(keys, answers), limits) for keys, right in groups])
 
 
@@ -219,11 +219,11 @@ def _answers_to(samples: Sequence[int], answers: Sequence[Answer]) -> list[Answe
     return matching
 
 
-def same_answers_entry(alone: AnswersAlone, comparison: AnswerComparison) -> SameAnswers:
+def same_answers_entry(singles: SingleAnswers, comparison: AnswerComparison) -> SameAnswers:
     """The record's entry for a comparison with answers that were given alone."""
     largest = comparison.largest
     return SameAnswers(
-        samples=len(alone.rows),
+        samples=len(singles.rows),
         answers=comparison.compared,
         relative_difference=largest if largest is not None and np.isfinite(largest) else None,
         agreement=comparison.agreement,
@@ -231,7 +231,7 @@ def same_answers_entry(alone: AnswersAlone, comparison: AnswerComparison) -> Sam
         sample=comparison.sample,
         limit=comparison.limit,
         left_out=comparison.left_out,
-        tells_apart=alone.tells_apart,
+        tells_apart=singles.tells_apart,
     )
 
 

@@ -18,7 +18,7 @@ from tritonproof.gates.served import (
     GateContext,
     GateOutcome,
     ServedModel,
-    compare_to_single,
+    compare_to_singles,
     same_answers_entry,
 )
 from tritonproof.record.schema import GateResult
@@ -46,8 +46,8 @@ class Transport:
 def transports_gate(context: GateContext) -> GateOutcome:
     """Send four samples over each possible transport, also through shared memory if the context has it, and
     compare the answers with those to the samples alone over gRPC. Raises ProofError if the server is gone."""
-    served, alone = context.served, context.answers_alone
-    samples = sorted(alone.rows)[:4]
+    served, singles = context.served, context.single_answers
+    samples = sorted(singles.rows)[:4]
     comparisons: list[AnswerComparison] = []
     names, problems = [], []
     with _available(served.server, context.shared_memory) as available:
@@ -62,13 +62,12 @@ def transports_gate(context: GateContext) -> GateOutcome:
                 refusal = str(error)[:MAX_REFUSAL_CHARS]
                 problems.append(f"over {transport.name} a request was refused: {refusal}")
                 continue
-            comparisons.append(compare_to_single(alone, answers, alone.noise_limits))
+            comparisons.append(compare_to_singles(singles, answers, singles.noise_limits))
             if problem := wrong_text(comparisons[-1], "over gRPC before"):
                 problems.append(f"over {transport.name} {problem}")
-    same = same_answers_entry(alone, merge_comparisons(comparisons)) if comparisons else None
+    same = same_answers_entry(singles, merge_comparisons(comparisons)) if comparisons else None
     tried, fault = ", ".join(names), next(iter(problems), "")
-    result = GateResult("transports", len(samples) * len(names), tried=tried, fault=fault, same=same)
-    return GateOutcome(result)
+    return GateOutcome(GateResult("transports", len(samples) * len(names), tried, fault=fault, same=same))
 
 
 @contextlib.contextmanager

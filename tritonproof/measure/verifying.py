@@ -49,7 +49,7 @@ def make_answer_check(
 
 def verify(check: AnswerCheck, answers: Sequence[Answer], duration_s: float) -> VerifiedAnswers:
     """Compare every row of the answers, collected in `duration_s` seconds; a value must be finite."""
-    comparison = compare(check.expected, answers, check.limits, finite=True)
+    comparison = compare(check.expected, answers, check.limits, only_finite=True)
     return VerifiedAnswers(
         verified=comparison.compared,
         wrong=comparison.wrong_count,

@@ -102,7 +102,7 @@ def run_gate(run: CaseRun, gate: str) -> GateOutcome:
 
 
 def _check_gate(run: CaseRun, gate: Gate) -> GateOutcome:
-    served, alone = run.correctness.served_online, run.correctness.answers_alone
+    served, alone = run.correctness.served_online, run.correctness.single_answers
     if gate.after_reload:
         served = _reload(run)
     else:

@@ -121,7 +121,7 @@ class RepositorySearch:
         assert self.model.folder is not None
         self.folder, self.completed = self.model.folder, prepared.loaded.config
         self.own = type(self.completed)() if self.model.config is None else self.model.config
-        self.served, self.answers_alone = run.correctness.served_online, run.correctness.answers_alone
+        self.served, self.single_answers = run.correctness.served_online, run.correctness.single_answers
         _ = run.correctness.answer_check  # made now, of its own configuration
         self.loaded: object = None  # the loaded settings; None for the model's own
 
@@ -163,7 +163,7 @@ class RepositorySearch:
         batches = self.served.batches_dynamically or candidate.scenario == "online"
         served = dataclasses.replace(self.served, first_answer=None, batches_dynamically=batches)
         for check in (reload_gate, in_flight_gate):
-            if wrong := check(GateContext(served, self.answers_alone)).result.fault:
+            if wrong := check(GateContext(served, self.single_answers)).result.fault:
                 raise AccuracyError(f"answers change: {wrong}", where=self.run.case)
 
     def proposal(self, winner: Candidate) -> tuple[str, str]:
