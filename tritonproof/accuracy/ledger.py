@@ -115,7 +115,7 @@ def _scores(metric: Metric, samples: Samples, stages: Sequence[StageAnswers]) ->
 def _score(
     metric: Metric, precision: str, per_sample: Sequence[np.ndarray], requested: Limit | None
 ) -> Score:
-    framework, converted, last = (float(scores.mean()) for scores in per_sample)
+    framework, converted, served = (float(scores.mean()) for scores in per_sample)
     own_limit = requested or limit_in(precision, metric.limits)
     limits = [] if own_limit is None else [own_limit]
     if metric.labelled and metric.keeps_framework_score:
@@ -129,8 +129,10 @@ def _score(
             worst = framework - sign * critical
             source += ", or what chance makes of those that differ: paired test, 95 %"
         limits.append(Limit(worst, source))
-    passed = all(meets(metric.better, last, limit.value) for limit in limits)
-    return Score(metric.name, metric.better, framework, converted, last, tuple(limits), passed)
+    passed = all(meets(metric.better, served, limit.value) for limit in limits)
+    return Score(
+        metric.name, metric.better, framework, converted, served=served, limits=tuple(limits), passed=passed
+    )
 
 
 def critical_change(before: np.ndarray, after: np.ndarray) -> float:
