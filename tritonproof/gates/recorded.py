@@ -8,9 +8,8 @@ from typing import Any, Literal
 
 import msgspec
 import numpy as np
-from msgspec import structs
 
-from tritonproof.accuracy.limits import AnswerLimits, NumberLimits, inferred_limits
+from tritonproof.accuracy.limits import AnswerLimits, inferred_limits
 from tritonproof.base import disk
 from tritonproof.base.errors import InputError, NotAvailableError
 from tritonproof.gates.same_answers import gate_outcome
@@ -34,17 +33,6 @@ _MAX_FILE_BYTES = 4 * _MAX_BYTES
 """The most bytes of a readable file, compressed or not."""
 
 
-class _LimitsInFile(msgspec.Struct, frozen=True):
-    """The limits as the file has them: the default's two numbers beside the others."""
-
-    element: float
-    mean: float
-    agreement: float
-    rounding: float
-    least_compared_share: float
-    by_output: Mapping[str, NumberLimits]
-
-
 class RecordedAnswers(msgspec.Struct, frozen=True):
     """What a model answered to some samples, each sent alone."""
 
@@ -55,13 +43,13 @@ class RecordedAnswers(msgspec.Struct, frozen=True):
     """The version of the Triton that served it."""
     run_id: str
     """The id of the run that recorded it."""
-    near: _LimitsInFile
+    limits: AnswerLimits
     """How far other answers of that case may differ."""
     digests: Mapping[str, str]
     """A digest of each sample's inputs, by the sample's id."""
     rows: Mapping[str, Mapping[str, np.ndarray]]
     """The outputs of each sample by name, without the batch axis, by the sample's id."""
-    version: Literal[4] = 4
+    version: Literal[5] = 5
 
 
 def path_of(folder: Path, model: str) -> Path:
@@ -83,12 +71,10 @@ def record(served: ServedModel, single_rows: AnswersBySample, case: str, run_id:
         raise NotAvailableError(what, where=case)
     digests = {str(served.data.ids[sample]): _digest(served, sample) for sample in kept}
     limits = inferred_limits(served.limits, kept.values(), served.infers_precision_on)
-    agreement, share = limits.min_agreement, limits.min_compared_share
-    near = _LimitsInFile(*limits.default, agreement, limits.rounding, share, limits.by_output)
     model, triton = served.model.name, served.server.version
     rows = dict(zip(digests, kept.values(), strict=True))
     return RecordedAnswers(
-        model=model, case=case, triton=triton, run_id=run_id, near=near, digests=digests, rows=rows
+        model=model, case=case, triton=triton, run_id=run_id, limits=limits, digests=digests, rows=rows
     )
 
 
@@ -127,9 +113,7 @@ def compare_with_recorded(served: ServedModel, earlier: RecordedAnswers, where: 
             raise InputError(what, where=where, fix=fix)
     expected = {places[name]: row for name, row in earlier.rows.items()}
     own_limits = inferred_limits(served.limits, expected.values(), served.infers_precision_on)
-    max_element, max_mean, *others = structs.astuple(earlier.near)
-    recorded_limits = AnswerLimits(NumberLimits(max_element, max_mean), *others)
-    limits = own_limits.or_wider(recorded_limits).at_least(served.min_noise)
+    limits = own_limits.or_wider(earlier.limits).at_least(served.min_noise)
     answers = ask(served, [[sample] for sample in sorted(expected)])
     recorded = make_single_answers(served.data.ids, expected, limits)
     comparison = compare_to_singles(recorded, answers, limits)
