@@ -12,10 +12,10 @@ from tritonproof.base.errors import SpeedError
 from tritonproof.record.schema import LoadPoint
 from tritonproof.reports.text.correctness import wrong_answers_text
 from tritonproof.reports.text.load_point import speed_failures
-from tritonproof.reports.text.speed import efficiency_text, warm_up_text
+from tritonproof.reports.text.speed import efficiency_text, model_warmup_text
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.efficiency import measure_efficiency
-from tritonproof.run.measuring import measure, measure_warm_up
+from tritonproof.run.measuring import measure, measure_model_warmup
 
 
 def measure_and_record(run: CaseRun, point: LoadPoint, recorder: Recorder, benchmark: Any) -> None:
@@ -61,11 +61,11 @@ def test_efficiency(run: CaseRun, recorder: Recorder) -> None:
 
 
 @pytest.mark.speed
-@pytest.mark.step("warm-up")
-def test_warm_up(run: CaseRun, recorder: Recorder) -> None:
+@pytest.mark.step("model-warmup")
+def test_model_warmup(run: CaseRun, recorder: Recorder) -> None:
     """The first request after a load is not shown to be slower than later ones."""
-    result = measure_warm_up(run)
-    recorder.record(warm_up=result)
-    recorder.show(warm_up_text(result))
+    result = measure_model_warmup(run)
+    recorder.record(model_warmup=result)
+    recorder.show(model_warmup_text(result))
     if not result.passed:
-        raise SpeedError(f"its model_warmup does not warm it: {warm_up_text(result)}", where=run.case)
+        raise SpeedError(f"its model_warmup does not warm it: {model_warmup_text(result)}", where=run.case)

@@ -246,7 +246,7 @@ def complete(**changes: Any) -> Record:
         "price_per_hour": 3.6,
         "points": (whole, *others, rated),
         "starts": (schema.Start("offline", 0.4, 2.5, 12.5), schema.Start("online", None, 1.0, 8.0)),
-        "warm_up": schema.WarmUp(8, (2.0,), (3.0,), passed=True),
+        "model_warmup": schema.ModelWarmup(8, (2.0,), (3.0,), passed=True),
         "efficiency": (
             efficiency(
                 flops_per_inference=4.1e9,

@@ -12,7 +12,7 @@ from msgspec import structs
 from tests.conftest import DEPLOYMENT, MakeBuild
 from tests.toy import samples_of
 from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
-from tritonproof.gates import GATE_CHECKS
+from tritonproof.gates import GATES
 from tritonproof.gates.served import GateContext, ServedModel, ask_one_by_one
 from tritonproof.measure.input_data import input_data
 from tritonproof.record.schema import GateResult, Scenario
@@ -36,7 +36,7 @@ def load(artifact, settings):
     return predict
 """
 SOUND = "pass"
-TRIED = [name for name in GATE_CHECKS if name not in ("recorded", "reload")]
+TRIED = [name for name in GATES if name not in ("recorded", "reload")]
 """The gates that need neither a file nor a reload of the model."""
 _BEFORE = "kept['out'], out = out, (kept.get('out') if len(kept.get('out', [])) == len(x) else out)"
 FAULTS = {
@@ -78,7 +78,7 @@ def served_with(make_build: MakeBuild, server_of_models: tuple[Server, Path]) ->
 def results_of(served: ServedModel, names: Iterable[str]) -> dict[str, GateResult]:
     """The results of these gates, by name."""
     context = GateContext(served, ask_one_by_one(served), shared_memory=True)
-    return {name: GATE_CHECKS[name].check(context).result for name in names}
+    return {name: GATES[name].check(context).result for name in names}
 
 
 def test_sound_model_passes_every_gate(served_with: Loader) -> None:

@@ -10,14 +10,14 @@ import pytest
 from tests.gates.stand_in import IDS, LIMITS, ROWS, WIDE, Model, Server, served_model, singles, sound
 from tritonproof.accuracy.expected import Answer
 from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
-from tritonproof.gates import GATE_CHECKS, same_answers, served
+from tritonproof.gates import GATES, same_answers, served
 from tritonproof.gates.served import GateContext, ServedModel, make_single_answers
 from tritonproof.measure.input_data import InputData
 from tritonproof.record.schema import GateResult
 from tritonproof.spec import Arrays, Tensor
 
 Gate = Callable[..., tuple[GateResult, Server]]
-GATES = ("repeated", "reload", "in-flight", "batches")
+REPEATABLE = ("repeated", "reload", "in-flight", "batches")
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
         toy = served_model(count, limits=limits, **changes)
         singles = served.ask_one_by_one(toy)
         server.asked.clear()
-        return GATE_CHECKS[name].check(GateContext(toy, singles)).result, server
+        return GATES[name].check(GateContext(toy, singles)).result, server
 
     return run
 
@@ -41,7 +41,7 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
 # --- requests -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", GATES)
+@pytest.mark.parametrize("name", REPEATABLE)
 def test_sound_model_passes_every_gate(gate: Gate, name: str) -> None:
     result, server = gate(name)
 
@@ -85,14 +85,14 @@ def test_tried_batch_sizes_surround_kernel_sizes(
 # --- faults -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", GATES)
+@pytest.mark.parametrize("name", REPEATABLE)
 def test_answer_unlike_the_lone_one_is_named(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     def wrong_for_row_5(samples: np.ndarray, _in_flight: int) -> np.ndarray:
         return 2 * ROWS[samples] + (samples == 5)[:, None]
 
     monkeypatch.setattr(same_answers, "ask", Server(wrong_for_row_5).ask)
 
-    result, mismatch = GATE_CHECKS[name].check(GateContext(served_model(), singles()))
+    result, mismatch = GATES[name].check(GateContext(served_model(), singles()))
 
     assert mismatch is not None
     assert mismatch.batch[mismatch.row] == "row-5"
@@ -147,7 +147,7 @@ def test_batch_size_kernels_may_round_differently(gate: Gate) -> None:
         assert gate(name, in_half_precision, limits=limits)[0].fault == ""
 
 
-@pytest.mark.parametrize("name", GATES)
+@pytest.mark.parametrize("name", REPEATABLE)
 def test_noisy_model_is_judged_by_its_noise(gate: Gate, name: str) -> None:
     generator = np.random.default_rng(4)
 

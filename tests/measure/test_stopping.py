@@ -46,7 +46,7 @@ STEADY, VARIED = [10.0] * 6, [10.0, 14.0] * 3
     ],
 )
 def test_point_ends_on_narrow_interval_or_spent_budget(found: Side, plan: MeasuringPlan, done: bool) -> None:
-    assert stopping.until_known(plan)(PointState(found)) is done
+    assert stopping.sweep_rule(plan)(PointState(found)) is done
 
 
 def pair(count: int, baseline_ms: float, elapsed_s: float = 0.5) -> PointState:
@@ -72,7 +72,7 @@ def pair(count: int, baseline_ms: float, elapsed_s: float = 0.5) -> PointState:
 def test_comparison_is_done_when_settled_or_budget_spent(
     state: PointState, budget_s: float, done: bool
 ) -> None:
-    assert stopping.until_known(MeasuringPlan(budget_s=budget_s))(state) is done
+    assert stopping.sweep_rule(MeasuringPlan(budget_s=budget_s))(state) is done
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,9 @@ from fixtures.failures import STATUS
 from tests import examples
 from tests.gates.answering_servers import Memory, with_memory
 from tests.helpers import ROOT, WITHOUT, Collect
-from tritonproof.gates import GATE_CHECKS
+from tritonproof.gates import GATES
 from tritonproof.gates.served import ServedModel
-from tritonproof.record.schema import GATES, GateResult, PointResult, VerifiedAnswers
+from tritonproof.record.schema import GATE_DEMANDS, GateResult, PointResult, VerifiedAnswers
 
 CASE = "cpu-resnet50-micro-onnx-fp32"
 TEST = """
@@ -107,8 +107,8 @@ def test_each_test_records_its_gate_before_failing(seen: Seen, tmp_path: Path) -
     )
 
     assert {test: result.gate for test, (_, result) in seen.gates.items()} == GATE_OF
-    assert {*GATE_OF.values(), "baseline"} == set(GATES)
-    assert [*GATE_CHECKS, "baseline"] == [*GATES], "in the order of reports"
+    assert {*GATE_OF.values(), "baseline"} == set(GATE_DEMANDS)
+    assert [*GATES, "baseline"] == [*GATE_DEMANDS], "in the order of reports"
     wrong = {test: result.fault for test, (_, result) in seen.gates.items() if result.fault}
     assert "test_largest_batch" in wrong, "this server refuses no batch"
     assert wrong.keys() == seen.errors.keys()

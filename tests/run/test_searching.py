@@ -15,7 +15,7 @@ from tritonproof.base.errors import AccuracyError
 from tritonproof.gates.served import GateOutcome
 from tritonproof.record.schema import GateResult
 from tritonproof.run import searching
-from tritonproof.search.candidates import Candidate, Goal
+from tritonproof.search.candidates import Candidate, SearchGoal
 from tritonproof.user_models.model_repository import RepositoryModel
 
 
@@ -34,7 +34,7 @@ def search_of(**configuration: Any) -> Any:
 
 @pytest.mark.parametrize(("groups", "fixed"), [([{}], set()), ([{}, {}], {"instances"})])
 def test_several_groups_of_instances_stay_as_they_are(groups: list[Any], fixed: set[str]) -> None:
-    space = search_of(max_batch_size=4, instance_group=groups).space(Goal(10, 99))
+    space = search_of(max_batch_size=4, instance_group=groups).space(SearchGoal(10, 99))
     assert (space.fixed, space.incumbent) == (fixed, ("offline", space.own))
 
 

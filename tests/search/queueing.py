@@ -15,7 +15,7 @@ from tritonproof.measure.point_state import PointState, Side
 from tritonproof.measure.stopping import MeasuringPlan
 from tritonproof.record.schema import Deployment, Estimate, LoadPoint, Verdict
 from tritonproof.search import candidates, fastest
-from tritonproof.search.candidates import Candidate, Goal, SearchSpace
+from tritonproof.search.candidates import Candidate, SearchGoal, SearchSpace
 from tritonproof.search.fastest import CandidateMeasurer, Proof, SearchOutcome
 from tritonproof.search.trials import OperatingPoint
 
@@ -41,7 +41,7 @@ def share_answered(rate_per_s: float, service_s: float, latency_s: float) -> flo
     return float((1 - busy) * total)
 
 
-def highest_rate_per_s(service_s: float, goal: Goal) -> float:
+def highest_rate_per_s(service_s: float, goal: SearchGoal) -> float:
     """The rate of Poisson arrivals at which the percentile equals the budget."""
     low, high = 0.0, 1 / service_s
     for _step in range(40):
@@ -72,7 +72,7 @@ class QueueingServer(toy.LoadGenerator):
         factor = self.factor_of_instances ** (candidate.deployment.instances - 1)
         return toy.job(point, request_s=self.service_s * factor)
 
-    def search(self, goal: Goal, budget_s: float = 3.0, space: SearchSpace = SPACE) -> SearchOutcome:
+    def search(self, goal: SearchGoal, budget_s: float = 3.0, space: SearchSpace = SPACE) -> SearchOutcome:
         """Search as a real run does, with this server in place of the load generator."""
         plan = MeasuringPlan(budget_s=budget_s)
         bench = CandidateMeasurer(goal, self.job_of, contextlib.nullcontext, plan, run_pass=self.run_pass)
@@ -81,7 +81,7 @@ class QueueingServer(toy.LoadGenerator):
 
 def proven(verdict: Verdict, per_s: float) -> Proof:
     """A proof from ten passes of about the same throughput."""
-    candidate = candidates.basic_candidates(SPACE, Goal(7, 99))[0]
+    candidate = candidates.basic_candidates(SPACE, SearchGoal(7, 99))[0]
     latencies_s = [1 / per_s / (1 + n % 3 / 1e3) for n in range(FRESH)]
     timelines = [toy.closed_loop(np.full((1, 60), latency_s), 50 / per_s) for latency_s in latencies_s]
     state = PointState(Side(toy.job(candidate.ladder[0]), passes=tuple(map(toy.pass_of, timelines))))

@@ -17,7 +17,7 @@ from tritonproof.measure.point_state import PointState
 from tritonproof.measure.stopping import MeasuringPlan
 from tritonproof.record.schema import LoadPoint, Verdict
 from tritonproof.search import candidates, fastest
-from tritonproof.search.candidates import Candidate, Goal
+from tritonproof.search.candidates import Candidate, SearchGoal
 from tritonproof.search.fastest import CandidateMeasurer, SearchOutcome, summarise
 from tritonproof.search.trials import OperatingPoint
 from tritonproof.serve.launch import serve
@@ -32,7 +32,9 @@ def bench_of(generator: toy.LoadGenerator, loaded: list[Candidate]) -> Candidate
         return toy.job(point, request_s=0.002)
 
     plan = MeasuringPlan(budget_s=2.0)
-    return CandidateMeasurer(Goal(7, 99), job_of, contextlib.nullcontext, plan, run_pass=generator.run_pass)
+    return CandidateMeasurer(
+        SearchGoal(7, 99), job_of, contextlib.nullcontext, plan, run_pass=generator.run_pass
+    )
 
 
 def test_answers_are_checked_only_in_proofs() -> None:
@@ -43,7 +45,7 @@ def test_answers_are_checked_only_in_proofs() -> None:
         return generator.run_pass(job, window_s)
 
     bench = dataclasses.replace(bench_of(generator, []), run_pass=run_pass)
-    candidate = candidates.basic_candidates(SPACE, Goal(7, 99))[0]
+    candidate = candidates.basic_candidates(SPACE, SearchGoal(7, 99))[0]
     bench.probe(candidate, candidate.ladder[3])
     bench.prove([OperatingPoint(candidate, 3)])
 
@@ -55,7 +57,7 @@ def test_answers_are_checked_only_in_proofs() -> None:
 
 def test_proof_runs_both_orders_and_spends_its_budget() -> None:
     generator, loaded = toy.LoadGenerator(lambda _job, _number: 1.0), list[Candidate]()
-    first, second, *_ = candidates.basic_candidates(SPACE, Goal(7, 99))
+    first, second, *_ = candidates.basic_candidates(SPACE, SearchGoal(7, 99))
     choices = [OperatingPoint(first, 3), OperatingPoint(second, 1)]
 
     states = bench_of(generator, loaded).prove(choices)
@@ -72,7 +74,7 @@ def test_search_result_is_summarized_for_the_record(verdict: Verdict) -> None:
     warm = dataclasses.replace(proof.state.current, warm_up=proof.state.current.passes[:2])
     proof = dataclasses.replace(proof, state=PointState(warm))
     summary = summarise(
-        SearchOutcome(proof, None, 9, 95), Goal(7, 99), MeasuringPlan(), 71.64, "config.pbtxt"
+        SearchOutcome(proof, None, 9, 95), SearchGoal(7, 99), MeasuringPlan(), 71.64, "config.pbtxt"
     )
     assert (summary.verdict, summary.passes, summary.duration_s) == (verdict, 95, 71.6)
     assert summary.result.throughput_per_s.value == pytest.approx(100, rel=0.01)
@@ -80,7 +82,7 @@ def test_search_result_is_summarized_for_the_record(verdict: Verdict) -> None:
 
 @pytest.mark.campaign
 def test_highest_rate_of_live_server_matches_its_queue(tmp_path: Path) -> None:
-    name, goal, plan = f"rates_{os.getpid()}", Goal(25, 90, "poisson"), MeasuringPlan()
+    name, goal, plan = f"rates_{os.getpid()}", SearchGoal(25, 90, "poisson"), MeasuringPlan()
     repository = tmp_path / "models"
     repository.mkdir()
     model = timed_server.write(repository, name, timed_server.service_times_ms("fixed"))

@@ -15,7 +15,7 @@ from tests.search.queueing import OWN, SPACE
 from tritonproof.measure.estimates import SteadyPass
 from tritonproof.record.schema import Deployment, Estimate, Scenario
 from tritonproof.search import candidates, fastest
-from tritonproof.search.candidates import Candidate, Goal, SearchSpace
+from tritonproof.search.candidates import Candidate, SearchGoal, SearchSpace
 
 
 @pytest.mark.parametrize("most", [1, 8, 32, 256])
@@ -39,15 +39,15 @@ def test_instances_are_limited_by_cores_and_device() -> None:
     ("budget_ms", "delays_us"), [(0.05, [12]), (0.5, [100, 125]), (2, [100, 500]), (80, [100, 10_000])]
 )
 def test_queue_delays_are_below_budget(budget_ms: float, delays_us: list[int]) -> None:
-    proposals = candidates.variations(SPACE, Goal(budget_ms, 99), 1)
+    proposals = candidates.variations(SPACE, SearchGoal(budget_ms, 99), 1)
     assert sorted({proposal.deployment.max_queue_delay_us for proposal in proposals}) == delays_us
 
 
 def test_user_settings_are_kept() -> None:
     fixed = frozenset({"instances", "max_queue_delay_us"})
     space = SearchSpace(OWN, "cpu", 2, fixed, batches=(1,), concurrencies=(4, 8))
-    basic = candidates.basic_candidates(space, Goal(7, 99))
-    proposals = [*basic, *candidates.variations(space, Goal(7, 99), 1)]
+    basic = candidates.basic_candidates(space, SearchGoal(7, 99))
+    proposals = [*basic, *candidates.variations(space, SearchGoal(7, 99), 1)]
 
     assert {proposal.deployment.instances for proposal in proposals} == {1}
     assert {proposal.deployment.max_queue_delay_us for proposal in proposals} == {1_000}
@@ -61,13 +61,15 @@ def test_user_settings_are_kept() -> None:
     [(5, 6, 7, "passed"), (5, 6, 7.1, "inconclusive"), (6, 7.1, 8, "failed"), (7, 7, 7, "passed")],
 )
 def test_verdict_follows_the_interval(low: float, value: float, high: float, verdict: str) -> None:
-    assert fastest.latency_verdict(Estimate(value, low, high), [], Goal(7, 99)) == verdict
+    assert fastest.latency_verdict(Estimate(value, low, high), [], SearchGoal(7, 99)) == verdict
 
 
 @pytest.mark.parametrize(("requests", "verdict"), [(600, "inconclusive"), (700, "passed")])
-@pytest.mark.parametrize(("is_open", "goal"), [(True, Goal(7, 99)), (False, Goal(7, 99, "poisson"))])
+@pytest.mark.parametrize(
+    ("is_open", "goal"), [(True, SearchGoal(7, 99)), (False, SearchGoal(7, 99, "poisson"))]
+)
 def test_requests_certify_an_open_interval_and_a_rate(
-    requests: int, verdict: str, is_open: bool, goal: Goal
+    requests: int, verdict: str, is_open: bool, goal: SearchGoal
 ) -> None:
     passes = [SteadyPass(100.0, 1.0, np.full(requests, 6.0), due=100)]
     assert fastest.latency_verdict(Estimate(6, 6, 6, open_above=is_open), passes, goal) == verdict

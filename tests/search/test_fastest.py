@@ -20,11 +20,11 @@ from tritonproof.measure.estimates import SteadyPass
 from tritonproof.measure.point_state import PointState, Side
 from tritonproof.record.schema import LoadPoint
 from tritonproof.search import candidates, fastest
-from tritonproof.search.candidates import Candidate, Goal, SearchSpace
+from tritonproof.search.candidates import Candidate, SearchGoal, SearchSpace
 from tritonproof.search.fastest import SearchOutcome
 from tritonproof.search.trials import OperatingPoint
 
-POISSON = Goal(10, 99, "poisson")
+POISSON = SearchGoal(10, 99, "poisson")
 
 
 def rate_of(point: LoadPoint) -> float:
@@ -39,15 +39,15 @@ CAPACITY_PER_S = 1000
     ("goal", "budget_s", "exact_per_s", "least"),
     [
         (POISSON, 120.0, highest_rate_per_s(0.001, POISSON), 0.95),
-        (Goal(10, 90, "poisson"), 30.0, highest_rate_per_s(0.001, Goal(10, 90, "poisson")), 0.95),
-        (Goal(3, 99, "constant"), 3.0, CAPACITY_PER_S, 0.94),
+        (SearchGoal(10, 90, "poisson"), 30.0, highest_rate_per_s(0.001, SearchGoal(10, 90, "poisson")), 0.95),
+        (SearchGoal(3, 99, "constant"), 3.0, CAPACITY_PER_S, 0.94),
         # A growing queue takes seconds until its delay reaches this budget.
-        (Goal(5_000, 99, "poisson"), 0.5, CAPACITY_PER_S, 0.85),
+        (SearchGoal(5_000, 99, "poisson"), 0.5, CAPACITY_PER_S, 0.85),
     ],
     ids=["p99", "p90", "constant arrivals", "generous budget"],
 )
 def test_highest_rate_is_found_and_keeps_budget(
-    goal: Goal, budget_s: float, exact_per_s: float, least: float
+    goal: SearchGoal, budget_s: float, exact_per_s: float, least: float
 ) -> None:
     winner = QueueingServer(service_s=0.001).search(goal, budget_s, ALONE).winner
 
@@ -58,7 +58,7 @@ def test_highest_rate_is_found_and_keeps_budget(
 
 @pytest.mark.parametrize(("service_s", "budget_ms"), [(0.001, 10), (0.005, 100)])
 def test_short_measurement_rarely_passes_an_excessive_rate(service_s: float, budget_ms: float) -> None:
-    goal = Goal(budget_ms, 99, "poisson")
+    goal = SearchGoal(budget_ms, 99, "poisson")
     exact = highest_rate_per_s(service_s, goal)
     winners = [
         QueueingServer(seed=seed, service_s=service_s).search(goal, 0.5, ALONE).winner for seed in range(12)
@@ -96,7 +96,7 @@ def test_rate_fails_once_server_falls_behind() -> None:
     candidate = Candidate("online", SPACE.own, (point,))
     results = tuple(server.run_pass(server.job_of(candidate, point), 0.3) for _pass in range(6))
     state = PointState(Side(toy.job(point), passes=results))
-    result = fastest.proof_of(OperatingPoint(candidate, 0), state, Goal(10_000, 99, "poisson"))
+    result = fastest.proof_of(OperatingPoint(candidate, 0), state, SearchGoal(10_000, 99, "poisson"))
     assert (result.verdict, result.latency_ms.high < 10_000) == ("failed", True)
 
 
@@ -163,19 +163,19 @@ class SimulatedBench:
         results = tuple(toy.pass_of(toy.closed_loop(latencies_s, PASS_S)) for latencies_s in passes)
         return Side(toy.job(point), passes=results)
 
-    def search(self, goal: Goal, space: SearchSpace = SPACE) -> SearchOutcome:
+    def search(self, goal: SearchGoal, space: SearchSpace = SPACE) -> SearchOutcome:
         return fastest.search(space, goal, self.probe, self.prove)
 
     def throughput_per_s(self, choice: OperatingPoint) -> float:
         return 1e3 * choice.size / self.latency(choice.candidate, choice.size)
 
-    def keeps(self, choice: OperatingPoint, goal: Goal) -> bool:
+    def keeps(self, choice: OperatingPoint, goal: SearchGoal) -> bool:
         """Whether the true percentile keeps the budget."""
         z = {90: 1.2816, 95: 1.6449, 99: 2.3263}[goal.percent]
         tail = math.exp(z * math.hypot(SPREAD, self.luck) - SPREAD**2 / 2)
         return self.latency(choice.candidate, choice.size) * tail <= goal.latency_budget_ms
 
-    def optimum_per_s(self, goal: Goal) -> float:
+    def optimum_per_s(self, goal: SearchGoal) -> float:
         """The true highest throughput of all loads whose true percentile keeps the budget."""
         every = candidates.basic_candidates(SPACE, goal)
         every += [one for count in (1, 2) for one in candidates.variations(SPACE, goal, count)]
@@ -187,15 +187,17 @@ TRIALS = 40
 
 
 @functools.cache
-def searched(goal: Goal) -> list[tuple[SimulatedBench, SearchOutcome]]:
+def searched(goal: SearchGoal) -> list[tuple[SimulatedBench, SearchOutcome]]:
     """Searches on usual servers with different seeds, each with its bench."""
     return [(bench := SimulatedBench(seed), bench.search(goal)) for seed in range(TRIALS)]
 
 
 @pytest.mark.parametrize(
-    "goal", [Goal(3, 99), Goal(7, 99), Goal(7, 90), Goal(20, 95), Goal(1000, 99)], ids=str
+    "goal",
+    [SearchGoal(3, 99), SearchGoal(7, 99), SearchGoal(7, 90), SearchGoal(20, 95), SearchGoal(1000, 99)],
+    ids=str,
 )
-def test_search_finds_near_optimum_within_budget(goal: Goal) -> None:
+def test_search_finds_near_optimum_within_budget(goal: SearchGoal) -> None:
     winners = [(bench, outcome.winner) for bench, outcome in searched(goal)]
     least_per_s = 0.95 * SimulatedBench().optimum_per_s(goal)
 
@@ -206,7 +208,7 @@ def test_search_finds_near_optimum_within_budget(goal: Goal) -> None:
 
 
 def test_search_takes_few_measurements_and_loads() -> None:
-    for bench, result in searched(Goal(7, 99)):
+    for bench, result in searched(SearchGoal(7, 99)):
         configurations = [candidate.configuration for candidate, _ in bench.probes]
         changes = sum(before != after for before, after in itertools.pairwise(configurations))
         assert result.configurations == 9
@@ -217,7 +219,7 @@ def test_search_takes_few_measurements_and_loads() -> None:
 
 def test_impossible_budget_fails_with_nearest_configuration() -> None:
     bench = SimulatedBench()
-    result = bench.search(Goal(0.5, 99))
+    result = bench.search(SearchGoal(0.5, 99))
 
     assert (result.winner.verdict, result.lead, result.winner.operating_point.level) == ("failed", None, 0)
     assert result.winner.latency_ms.value > 0.5
@@ -229,12 +231,12 @@ def test_too_few_requests_leave_verdict_open_without_lighter_loads() -> None:
         return 8 * usual(candidate, size)
 
     bench = SimulatedBench(latency=slow, enough=0)
-    result = bench.search(Goal(100_000, 99))
+    result = bench.search(SearchGoal(100_000, 99))
 
     assert result.winner.verdict == "inconclusive"
     assert len(bench.proofs) == 1
     assert bench.throughput_per_s(result.winner.operating_point) >= 0.95 * bench.optimum_per_s(
-        Goal(100_000, 99)
+        SearchGoal(100_000, 99)
     )
 
 
@@ -243,7 +245,7 @@ def test_figures_come_from_fresh_passes() -> None:
     def alike(_candidate: Candidate, size: float) -> float:
         return 1 + size / 2
 
-    goal, errors, selected = Goal(1000, 99), [], []
+    goal, errors, selected = SearchGoal(1000, 99), [], []
     for seed in range(TRIALS):
         bench = SimulatedBench(seed, alike, luck=0.2)
         winner = bench.search(goal).winner
@@ -279,7 +281,7 @@ def test_better_of_last_two_wins_when_attempts_are_spent(first: Any, second: Any
 def test_own_settings_of_model_are_tried_and_proven_beside_the_best() -> None:
     odd = structs.replace(OWN, instances=3, preferred_batch_sizes=(5,), max_queue_delay_us=77)
     bench = SimulatedBench()
-    bench.search(Goal(7, 99), dataclasses.replace(SPACE, own=odd, incumbent=("online", odd)))
+    bench.search(SearchGoal(7, 99), dataclasses.replace(SPACE, own=odd, incumbent=("online", odd)))
 
     assert ("online", odd) in {candidate.configuration for candidate, _ in bench.probes}
     assert ("online", odd) in {choice.candidate.configuration for choice in bench.proofs[0]}
@@ -299,9 +301,9 @@ class Refusing(SimulatedBench):
 
 def test_configuration_that_fails_to_load_is_left_out() -> None:
     """If none is left, the first one's error is raised."""
-    result = Refusing(instances=2).search(Goal(7, 99))
+    result = Refusing(instances=2).search(SearchGoal(7, 99))
 
     assert result.winner.operating_point.candidate.deployment.instances == 1
     assert result.winner.verdict == "passed"
     with pytest.raises(ProofError, match=r"with 1$"):
-        Refusing().search(Goal(7, 99))
+        Refusing().search(SearchGoal(7, 99))

@@ -11,7 +11,7 @@ from tests.helpers import Collect, parsed, parser, present, settings
 from tests.user_models import networks
 from tritonproof.base.errors import InputError
 from tritonproof.measure.stopping import MeasuringPlan
-from tritonproof.search.candidates import Goal
+from tritonproof.search.candidates import SearchGoal
 from tritonproof.settings.option_types import options, sentences
 from tritonproof.settings.settings import Settings, option
 
@@ -74,9 +74,9 @@ def test_header_lists_given_options(collect: Collect) -> None:
         ({"price_per_hour": "1.20"}, "price_per_hour", 1.2),
         ({"allow_slowdown": "2.5%"}, "allowed_slowdown", 0.025),
         ({}, "goal", None),
-        ({"latency_budget_ms": "7.5"}, "goal", Goal(7.5, 99)),
-        ({"latency_budget_ms": "7", "latency_percentile": "p90"}, "goal", Goal(7, 90)),
-        ({"latency_budget_ms": "7", "arrivals": "poisson"}, "goal", Goal(7, 99, "poisson")),
+        ({"latency_budget_ms": "7.5"}, "goal", SearchGoal(7.5, 99)),
+        ({"latency_budget_ms": "7", "latency_percentile": "p90"}, "goal", SearchGoal(7, 90)),
+        ({"latency_budget_ms": "7", "arrivals": "poisson"}, "goal", SearchGoal(7, 99, "poisson")),
         ({}, "plan", MeasuringPlan(half_width_target=0.05, budget_s=3)),
         ({"against": "."}, "plan", MeasuringPlan(half_width_target=0.05, budget_s=120)),
         ({"certify": "p99.9"}, "plan", MeasuringPlan(certify=99.9)),

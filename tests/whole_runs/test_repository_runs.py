@@ -58,7 +58,7 @@ SLOW_ONCE = """
 """
 SELECTED = (
     "chain and (offline or same_answer_again or search) or leaking and (offline or same_answer_again) or "
-    "(doubler or wrong) and search or (broken or huge or five) and declared or warm_up"
+    "(doubler or wrong) and search or (broken or huge or five) and declared or model_warmup"
 )
 
 
@@ -130,7 +130,7 @@ def test_time_of_called_model_is_in_tables(run: Run) -> None:
 
 
 def test_ineffective_warm_up_is_found(run: Run) -> None:
-    warm, cold = (run.record(f"cpu-{name}-asis").warm_up for name in ("warm", "cold"))
+    warm, cold = (run.record(f"cpu-{name}-asis").model_warmup for name in ("warm", "cold"))
     assert warm is not None
     assert cold is not None
     assert (warm.passed, warm.batch) == (True, 2)  # a busy machine may take a second look at it

@@ -16,7 +16,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from tritonproof.record.schema import CERTAINTY, CONFIDENCE, CertifiedPercentile, Estimate
+from tritonproof.record.schema import CERTIFIED_CONFIDENCE, CONFIDENCE, CertifiedPercentile, Estimate
 
 
 @dataclass(frozen=True)
@@ -275,7 +275,7 @@ def slower_allowed(requests: int, percent: float) -> int:
     """How many requests may be slower than the percentile's bound; -1 if there are too few for any bound."""
     from scipy import stats
 
-    most_chance, share = 1 - CERTAINTY, 1 - percent / 100
+    most_chance, share = 1 - CERTIFIED_CONFIDENCE, 1 - percent / 100
     allowed = int(stats.binom.ppf(most_chance, requests, share))
     while allowed >= 0 and stats.binom.cdf(allowed, requests, share) >= most_chance:
         allowed -= 1

@@ -58,7 +58,7 @@ class MeasuringPlan:
     """The least seconds of a window, if it is known how long the queue takes to settle."""
 
 
-Rule = Callable[[PointState], bool]
+StoppingRule = Callable[[PointState], bool]
 """Whether a point has been measured enough."""
 
 
@@ -72,7 +72,7 @@ def is_warmed_up(side: Side) -> bool:
     return not is_falling and point_state.is_stationary(side)
 
 
-def until_known(plan: MeasuringPlan) -> Rule:
+def sweep_rule(plan: MeasuringPlan) -> StoppingRule:
     """The stopping rule of a sweep. A point that is compared with a baseline is done when its verdict is
     settled, any other point when its interval is narrow, with enough requests for a p99, and both when the
     budget is spent. If a percentile is to be certified, the point is not done before it is."""

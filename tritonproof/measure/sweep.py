@@ -12,7 +12,7 @@ from tritonproof.measure.comparison import MAX_PAIRS
 from tritonproof.measure.job import RunPass
 from tritonproof.measure.measurement import measurement_of
 from tritonproof.measure.point_state import PointState, Side
-from tritonproof.measure.stopping import MeasuringPlan, Rule, pass_window_s, warm_up_window_s
+from tritonproof.measure.stopping import MeasuringPlan, StoppingRule, pass_window_s, warm_up_window_s
 from tritonproof.record.quantities import COUNT, LATENCY, RATIO, THROUGHPUT
 from tritonproof.record.schema import LoadPoint, PointResult
 
@@ -30,10 +30,10 @@ def measure(
     states: Sequence[PointState],
     plan: MeasuringPlan,
     *,
-    is_done: Rule | None = None,
+    is_done: StoppingRule | None = None,
     run_pass: RunPass = perf_analyzer.run_pass,
     on_progress: PointProgress = lambda _point, _now: None,
-    save: Callable[[Sequence[PointResult]], object] = lambda _loads: None,
+    save: Callable[[Sequence[PointResult]], object] = lambda _points: None,
     reload: Callable[[], None] | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> list[PointState]:
@@ -49,7 +49,7 @@ def measure(
     `reload` loads both builds again, in random order. It is called before the first pair, and then after
     every PAIRS_PER_LOADING: a model's place in memory makes it faster or slower for as long as it is loaded.
     """
-    is_done = is_done or stopping.until_known(plan)
+    is_done = is_done or stopping.sweep_rule(plan)
     generator = np.random.default_rng()
 
     def take_pass(side: Side) -> Side:

@@ -39,7 +39,7 @@ def as_baseline(
 
 
 def prepare_baseline(build_here: Callable[[], BuiltModel], context: CaseContext) -> ConvertedCase:
-    """The source of the run of a converted case's baseline: the build of --against, or on another Triton the
+    """Prepare the baseline of a converted case: the build of --against, or on another Triton the
     build of the case that is compared with it."""
     against = context.settings.against
     building = contextlib.nullcontext(build_here()) if against is None else _build(context, against)

@@ -29,7 +29,7 @@ from tritonproof.spec import Case, Samples
 
 
 def prepare(context: CaseContext) -> PreparedCase:
-    """The prepared of a case's own run."""
+    """Prepare the case of a case's own run."""
     if context.requested.model.from_repository:
         return context.stack.enter_context(serve_repository_case(context))
     return ConvertedCase(context, context.requested, convert(context))

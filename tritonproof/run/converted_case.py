@@ -25,7 +25,7 @@ from tritonproof.spec import Arrays, Case, Device, Samples
 
 @dataclass(frozen=True)
 class ConvertedCase:
-    """The source of a run whose case the suite converts."""
+    """A prepared case that the suite converts."""
 
     context: CaseContext
     case: Case

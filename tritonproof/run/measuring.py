@@ -14,7 +14,7 @@ from tritonproof.measure.job import Job
 from tritonproof.measure.measurement import Measurement, MeasurementOrError, outcomes
 from tritonproof.measure.point_state import PointState, Side
 from tritonproof.measure.verifying import verifying
-from tritonproof.record.schema import LoadPoint, PointResult, WarmUp, best_of
+from tritonproof.record.schema import LoadPoint, ModelWarmup, PointResult, best_of
 from tritonproof.run import comparing
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.loader import timed_answer
@@ -98,7 +98,7 @@ def _audited(
     return audited
 
 
-def measure_warm_up(run: CaseRun) -> WarmUp:
+def measure_model_warmup(run: CaseRun) -> ModelWarmup:
     """Compare the first request after a loading with those after it, for a model of --repository."""
     assert isinstance(run.prepared, RepositoryCase)
     run.loader.check_may_reload()
@@ -112,7 +112,7 @@ def measure_warm_up(run: CaseRun) -> WarmUp:
         return compare_requests(run.loader.reload, lambda: timed_answer(run.prepared, batch)[0], batch)
 
 
-def compare_requests(load: Callable[[], object], ask: Callable[[], float], batch: int) -> WarmUp:
+def compare_requests(load: Callable[[], object], ask: Callable[[], float], batch: int) -> ModelWarmup:
     """Load the model and ask it again and again; the slowest of twenty later requests is the measure of the
     first. If that is slow, load it once more: the machine may be the cause. `ask` returns seconds."""
     first_ms: list[float] = []
@@ -123,4 +123,4 @@ def compare_requests(load: Callable[[], object], ask: Callable[[], float], batch
         first_ms.append(round(1e3 * ask(), 3))
         later_ms.append(round(1e3 * max(ask() for _ in range(20)), 3))
         is_slow = first_ms[-1] > 2 * later_ms[-1]  # one that loads kernels takes far longer
-    return WarmUp(batch, tuple(first_ms), tuple(later_ms), passed=not is_slow)
+    return ModelWarmup(batch, tuple(first_ms), tuple(later_ms), passed=not is_slow)

@@ -12,7 +12,7 @@ from tritonproof.accuracy.sameness import Mismatch
 from tritonproof.accuracy.stages import StageAnswers, StageComparison
 from tritonproof.accuracy.through_server import evaluate_through_server
 from tritonproof.base.errors import NotAvailableError
-from tritonproof.gates import GATE_CHECKS, Gate
+from tritonproof.gates import GATES, Gate
 from tritonproof.gates.conversations import compare_conversations
 from tritonproof.gates.reproducer import write_reproducer
 from tritonproof.gates.served import AnswersFolder, GateContext, GateOutcome, ServedModel, with_same_answers
@@ -97,7 +97,7 @@ def run_gate(run: CaseRun, gate: str) -> GateOutcome:
     run.say("answers without labels", gate)
     if gate not in run.results.gates:
         with run.hold_machine(exclusive=False):
-            run.results.gates[gate] = _check_gate(run, GATE_CHECKS[gate])
+            run.results.gates[gate] = _check_gate(run, GATES[gate])
     return run.results.gates[gate]
 
 

@@ -32,7 +32,7 @@ from tritonproof.user_models.model_repository import link_repository
 
 @dataclass(frozen=True)
 class RepositoryCase:
-    """The source of a run whose case is a model of --repository, on its server after its first answer."""
+    """A prepared case that is a model of --repository, on its server after its first answer."""
 
     case: Case
     """The case, completed by what only the server knew: inputs, outputs, batches."""

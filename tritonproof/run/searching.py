@@ -28,7 +28,7 @@ from tritonproof.run.repository_case import RepositoryCase
 from tritonproof.safe_io.files import MAX_SETTINGS_BYTES
 from tritonproof.safe_io.files import text as text_of
 from tritonproof.search import candidates, fastest
-from tritonproof.search.candidates import Candidate, Goal, SearchSpace
+from tritonproof.search.candidates import Candidate, SearchGoal, SearchSpace
 from tritonproof.search.fastest import CandidateMeasurer, summarise
 from tritonproof.user_models import model_from_config
 from tritonproof.user_models.model_repository import CONFIG
@@ -57,7 +57,7 @@ def search(run: CaseRun) -> Iterator[Search]:
     def say(step: str, detail: str = "") -> None:
         run.say(f"search within {goal.latency_budget_ms:g} ms: {step}", detail)
 
-    bench = CandidateMeasurer(
+    measurer = CandidateMeasurer(
         goal,
         load,
         functools.partial(run.hold_machine, exclusive=True),
@@ -67,7 +67,7 @@ def search(run: CaseRun) -> Iterator[Search]:
     )
     started = time.monotonic()
     try:
-        result = fastest.search(space, goal, bench.probe, bench.prove, say)
+        result = fastest.search(space, goal, measurer.probe, measurer.prove, say)
         winner, keeps_latency_budget = result.winner.operating_point, result.winner.verdict != "failed"
         searched.load(winner.candidate)
         took_s = time.monotonic() - started
@@ -83,7 +83,7 @@ def search(run: CaseRun) -> Iterator[Search]:
 class ConvertedSearch:
     run: CaseRun
 
-    def space(self, goal: Goal) -> SearchSpace:
+    def space(self, goal: SearchGoal) -> SearchSpace:
         settings = self.run.settings
         return SearchSpace(
             own=self.run.deployment,
@@ -125,7 +125,7 @@ class RepositorySearch:
         _ = run.correctness.answer_check  # made now, of its own configuration
         self.loaded: object = None  # the loaded settings; None for the model's own
 
-    def space(self, goal: Goal) -> SearchSpace:
+    def space(self, goal: SearchGoal) -> SearchSpace:
         groups, largest = self.completed.instance_group, self.completed.max_batch_size
         fixed = frozenset({"instances"} if len(groups) != 1 or len(self.own.instance_group) > 1 else ())
         if fixed and largest <= 1:

@@ -39,7 +39,7 @@ with drift). Of 150 simulated searches 7 ended above the rate that just keeps th
 
 
 @dataclass(frozen=True)
-class Goal:
+class SearchGoal:
     """The latency budget of a search."""
 
     latency_budget_ms: float
@@ -106,13 +106,13 @@ def ladder_sizes(most: int) -> list[int]:
     return [*(size for size in sizes if size < most), most]
 
 
-def ladder_of_rates(capacity_per_s: float, goal: Goal) -> tuple[LoadPoint, ...]:
+def ladder_of_rates(capacity_per_s: float, goal: SearchGoal) -> tuple[LoadPoint, ...]:
     """Rates of three digits, in equal steps of their logarithm, up to almost this capacity."""
     rates = (_TOP * capacity_per_s / _STEP**step for step in reversed(range(_RATES)))
     return tuple(LoadPoint("online", 1, 0, float(f"{rate:.3g}"), goal.arrivals) for rate in rates)
 
 
-def settling_s(candidate: Candidate, goal: Goal) -> float:
+def settling_s(candidate: Candidate, goal: SearchGoal) -> float:
     """Seconds that a pass must last for the queue to settle at the rate that just keeps the budget; 0 without
     rates.
 
@@ -137,7 +137,7 @@ def instance_counts(space: SearchSpace) -> list[int]:
     return sorted({space.own.instances, *(count for count in (1, 2, 4) if count <= limit)})
 
 
-def basic_candidates(space: SearchSpace, goal: Goal) -> list[Candidate]:
+def basic_candidates(space: SearchSpace, goal: SearchGoal) -> list[Candidate]:
     """The candidates of the first round: for each number of instances, static batching and a dynamic batcher
     that never waits; and the model's own settings. Batches come from as many clients as there are instances,
     and from twice as many, so that the next batch is ready when one ends. At a request rate each request has
@@ -158,7 +158,7 @@ def basic_candidates(space: SearchSpace, goal: Goal) -> list[Candidate]:
     return list(dict.fromkeys(candidates))
 
 
-def variations(space: SearchSpace, goal: Goal, instances: int) -> list[Candidate]:
+def variations(space: SearchSpace, goal: SearchGoal, instances: int) -> list[Candidate]:
     """Candidates with this number of instances whose dynamic batcher waits, for a usual delay or a quarter of
     the budget. Without preferred sizes Triton prefers the largest batch, so to prefer only that size is not
     another configuration."""

@@ -23,7 +23,7 @@ from tritonproof.measure.point_state import PointState, Side
 from tritonproof.measure.stopping import WINDOWS, MeasuringPlan, warm_up_window_s
 from tritonproof.record.schema import Estimate, LoadPoint, Ratio, Search, Verdict
 from tritonproof.search import candidates, trials
-from tritonproof.search.candidates import Candidate, Goal, SearchSpace, settling_s
+from tritonproof.search.candidates import Candidate, SearchGoal, SearchSpace, settling_s
 from tritonproof.search.trials import OperatingPoint, Probe, Trial
 from tritonproof.spec import OnProgress
 
@@ -83,7 +83,11 @@ class SearchOutcome:
 
 
 def search(
-    space: SearchSpace, goal: Goal, probe: Probe, prove: Prove, on_progress: OnProgress = lambda _step: None
+    space: SearchSpace,
+    goal: SearchGoal,
+    probe: Probe,
+    prove: Prove,
+    on_progress: OnProgress = lambda _step: None,
 ) -> SearchOutcome:
     """The configuration and load of the highest throughput whose percentile is shown to keep the budget; if
     the goal has arrivals, the highest request rate.
@@ -117,7 +121,7 @@ def search(
     )
 
 
-def _first_round(space: SearchSpace, goal: Goal, probe: Probe, on_progress: OnProgress) -> list[Trial]:
+def _first_round(space: SearchSpace, goal: SearchGoal, probe: Probe, on_progress: OnProgress) -> list[Trial]:
     """A few passes of every configuration: first for the number of instances, then for their batching."""
     first: list[Trial] = []
     seen: set[object] = set()
@@ -137,7 +141,7 @@ def _first_round(space: SearchSpace, goal: Goal, probe: Probe, on_progress: OnPr
     return first
 
 
-def with_rates(candidate: Candidate, goal: Goal, probe: Probe) -> Trial:
+def with_rates(candidate: Candidate, goal: SearchGoal, probe: Probe) -> Trial:
     """The candidate with a ladder of rates up to its capacity, measured in a closed loop. If even one request
     at a time exceeds the budget, that load alone is its ladder: no rate can do better."""
     sizes, level = candidate.sizes, 0
@@ -159,7 +163,7 @@ def with_rates(candidate: Candidate, goal: Goal, probe: Probe) -> Trial:
 
 
 def _prove_best(
-    best: Sequence[Trial], goal: Goal, prove: Prove, on_progress: OnProgress
+    best: Sequence[Trial], goal: SearchGoal, prove: Prove, on_progress: OnProgress
 ) -> list[list[Proof]]:
     """Prove the best loads of the trials with fresh passes, until the first point is shown to keep the budget
     or nothing is left, and return all attempts. If the first point fails, the next attempt lowers its load,
@@ -179,7 +183,7 @@ def _prove_best(
     return attempts
 
 
-def _lighter(proof: Proof, goal: Goal) -> OperatingPoint | None:
+def _lighter(proof: Proof, goal: SearchGoal) -> OperatingPoint | None:
     """The load to prove next: the same if it is proven, else where the percentile's upper end should keep the
     budget; None below the lightest."""
     choice = proof.operating_point
@@ -216,7 +220,7 @@ def _lead(proofs: Sequence[Proof]) -> Ratio | None:
     return ratios.unpaired_ratio(proofs[0].speeds, proofs[1].speeds)
 
 
-def proof_of(choice: OperatingPoint, state: PointState, goal: Goal) -> Proof:
+def proof_of(choice: OperatingPoint, state: PointState, goal: SearchGoal) -> Proof:
     passes = state.current.steady_passes
     latency_ms = estimates.percentile_estimate(passes, goal.percent)
     throughput_per_s = estimates.estimate(passes, estimates.throughput, scale=choice.point.batch)
@@ -226,7 +230,7 @@ def proof_of(choice: OperatingPoint, state: PointState, goal: Goal) -> Proof:
     return Proof(choice, state, latency_ms, throughput_per_s, verdict, too_few)
 
 
-def latency_verdict(latency_ms: Estimate, passes: Sequence[SteadyPass], goal: Goal) -> Verdict:
+def latency_verdict(latency_ms: Estimate, passes: Sequence[SteadyPass], goal: SearchGoal) -> Verdict:
     """Passed if the percentile's whole interval keeps the budget, and at a rate MLPerf's rule too;
     inconclusive if only its value does; failed also if the server falls behind its rate."""
     if not estimates.keeps_up(passes):
@@ -237,14 +241,14 @@ def latency_verdict(latency_ms: Estimate, passes: Sequence[SteadyPass], goal: Go
     return "inconclusive" if latency_ms.value <= goal.latency_budget_ms else "failed"
 
 
-def keeps_latency_budget(latency_ms: Estimate, passes: Sequence[SteadyPass], goal: Goal) -> bool:
+def keeps_latency_budget(latency_ms: Estimate, passes: Sequence[SteadyPass], goal: SearchGoal) -> bool:
     """Whether a percentile's whole interval keeps the budget. If it is open above, all requests must, and
     MLPerf's rule decides: a queue forgets so slowly that hardly any requests are independent."""
     is_below = latency_ms.high <= goal.latency_budget_ms
     return is_below and (not latency_ms.open_above or _is_certified(passes, goal))
 
 
-def _is_certified(passes: Sequence[SteadyPass], goal: Goal) -> bool:
+def _is_certified(passes: Sequence[SteadyPass], goal: SearchGoal) -> bool:
     """Whether the percentile also keeps the budget by the rule of MLPerf's Server scenario: few passes may be
     narrow by luck, and the rule needs 662 requests for a p99."""
     bound_ms = estimates.certified(estimates.pooled_ms(passes), goal.percent).bound_ms
@@ -268,7 +272,7 @@ _CERTIFYING = 2
 class CandidateMeasurer:
     """Measures the candidates of a search on a real server."""
 
-    goal: Goal
+    goal: SearchGoal
     deploy: Callable[[Candidate, LoadPoint], Job]
     """Loads a candidate, unless it is loaded, and returns the job of one of its loads, with the seconds of a
     request. Raises ProofError if it does not load."""
@@ -313,7 +317,9 @@ class CandidateMeasurer:
         return list(states.values())
 
 
-def _is_proven(plan: MeasuringPlan, goal: Goal, choice: OperatingPoint, share: float) -> stopping.Rule:
+def _is_proven(
+    plan: MeasuringPlan, goal: SearchGoal, choice: OperatingPoint, share: float
+) -> stopping.StoppingRule:
     """The stopping rule of a proof's share: all of its budget, as a narrow throughput says little about a
     percentile, and more while all requests keep the budget, but are too few to show it for the percentile. At
     a rate, also its share of the passes of a believable interval, and of the requests that certify the
@@ -337,7 +343,9 @@ def _is_proven(plan: MeasuringPlan, goal: Goal, choice: OperatingPoint, share: f
     return is_done
 
 
-def summarise(result: SearchOutcome, goal: Goal, plan: MeasuringPlan, took_s: float, config: str) -> Search:
+def summarise(
+    result: SearchOutcome, goal: SearchGoal, plan: MeasuringPlan, took_s: float, config: str
+) -> Search:
     """The record's entry of a search; `config` is the winner's configuration file, if it kept the budget."""
     return Search(
         latency_budget_ms=goal.latency_budget_ms,

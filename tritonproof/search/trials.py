@@ -13,7 +13,7 @@ from tritonproof.base.errors import ProofError
 from tritonproof.measure import estimates
 from tritonproof.measure.estimates import SteadyPass
 from tritonproof.record.schema import LoadPoint
-from tritonproof.search.candidates import Candidate, Goal
+from tritonproof.search.candidates import Candidate, SearchGoal
 
 Probe = Callable[[Candidate, LoadPoint], SteadyPass]
 """One short pass of a candidate at a load; raises ProofError if it cannot be loaded or measured."""
@@ -59,7 +59,7 @@ class LevelReading:
     """The latency at the percentile that the goal names."""
 
 
-def screen(trial: Trial, probes: int, goal: Goal, probe: Probe) -> Trial:
+def screen(trial: Trial, probes: int, goal: SearchGoal, probe: Probe) -> Trial:
     """The trial with so many passes more, each where it helps most, or with the reason why one failed."""
     for _count in range(probes if trial.error is None else 0):
         level = next_level(trial, goal)
@@ -71,7 +71,7 @@ def screen(trial: Trial, probes: int, goal: Goal, probe: Probe) -> Trial:
     return trial
 
 
-def next_level(trial: Trial, goal: Goal) -> int:
+def next_level(trial: Trial, goal: SearchGoal) -> int:
     """The level to measure next: between the heaviest load that keeps the budget and the lightest that does
     not, or once these are neighbours, where one more pass helps most.
 
@@ -95,7 +95,7 @@ def next_level(trial: Trial, goal: Goal) -> int:
     return min(max(level_at(sizes, aim), below + 1), above - 1)
 
 
-def _level_to_repeat(readings: Sequence[LevelReading], goal: Goal) -> int:
+def _level_to_repeat(readings: Sequence[LevelReading], goal: SearchGoal) -> int:
     """The edge of the bracket with fewer passes, or a level near the peak if the latency is no limit."""
     low, high = _bracket(readings, goal)
     edges = [reading for reading in (low, high) if reading]
@@ -108,7 +108,9 @@ def _level_to_repeat(readings: Sequence[LevelReading], goal: Goal) -> int:
     return int(min(edges, key=attrgetter("passes")).level)
 
 
-def _bracket(readings: Sequence[LevelReading], goal: Goal) -> tuple[LevelReading | None, LevelReading | None]:
+def _bracket(
+    readings: Sequence[LevelReading], goal: SearchGoal
+) -> tuple[LevelReading | None, LevelReading | None]:
     """The heaviest load that keeps the budget, and the lightest above it, which does not; readings are in the
     order of their levels."""
     kept = [place for place, reading in enumerate(readings) if reading.latency_ms <= goal.latency_budget_ms]
@@ -121,7 +123,7 @@ def level_at(sizes: Sequence[float], wanted: float) -> int:
     return max(0, int(np.searchsorted(sizes, wanted, side="right")) - 1)
 
 
-def readings_of(trial: Trial, goal: Goal) -> list[LevelReading]:
+def readings_of(trial: Trial, goal: SearchGoal) -> list[LevelReading]:
     """The joint reading of all passes at each level, by level."""
     readings = []
     for level in sorted({level for level, _ in trial.probes}):
@@ -132,7 +134,7 @@ def readings_of(trial: Trial, goal: Goal) -> list[LevelReading]:
     return readings
 
 
-def best_reading(trial: Trial, goal: Goal) -> LevelReading:
+def best_reading(trial: Trial, goal: SearchGoal) -> LevelReading:
     """The reading of the highest throughput within the budget, else the one nearest to it."""
     readings = readings_of(trial, goal)
     within = [reading for reading in readings if reading.latency_ms <= goal.latency_budget_ms]
@@ -140,19 +142,19 @@ def best_reading(trial: Trial, goal: Goal) -> LevelReading:
     return max(within, key=attrgetter("throughput_per_s"), default=nearest)
 
 
-def promise_of(trial: Trial, goal: Goal) -> float:
+def promise_of(trial: Trial, goal: SearchGoal) -> float:
     """The highest throughput per second within the budget; if no load keeps it, minus the lowest latency."""
     best = best_reading(trial, goal)
     return best.throughput_per_s if best.latency_ms <= goal.latency_budget_ms else -best.latency_ms
 
 
-def most_promising(trials: Iterable[Trial], goal: Goal) -> list[Trial]:
+def most_promising(trials: Iterable[Trial], goal: SearchGoal) -> list[Trial]:
     """The trials without an error, the most promising first."""
     sound = [trial for trial in trials if trial.error is None]
     return sorted(sound, key=lambda trial: -promise_of(trial, goal))
 
 
-def finalists(trials: Sequence[Trial], goal: Goal, count: int) -> list[Trial]:
+def finalists(trials: Sequence[Trial], goal: SearchGoal, count: int) -> list[Trial]:
     """The most promising of different configurations; all but the first seemed to keep the budget. Raises the
     first trial's error if none could be measured."""
     best: dict[object, Trial] = {}

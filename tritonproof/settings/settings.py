@@ -20,7 +20,7 @@ from tritonproof.measure.job import SharedMemory
 from tritonproof.measure.stopping import MeasuringPlan
 from tritonproof.record.schema import Arrivals
 from tritonproof.safe_io.files import escaped, existing, folder_of, path_of
-from tritonproof.search.candidates import Goal
+from tritonproof.search.candidates import SearchGoal
 from tritonproof.serve.connection import check_certificates, headers_in
 from tritonproof.serve.server_spec import ServerSpec, parse_server, with_access
 from tritonproof.settings import option_types as readers
@@ -278,12 +278,12 @@ class Settings:
         return str(self.against_triton) if self.against is None else self.against.name
 
     @property
-    def goal(self) -> Goal | None:
+    def goal(self) -> SearchGoal | None:
         """The latency budget to search within; None for no search."""
         if self.latency_budget_ms is None:
             return None
         arrivals = self.arrivals if "arrivals" in self.given else None
-        return Goal(self.latency_budget_ms, int(self.latency_percentile), arrivals)
+        return SearchGoal(self.latency_budget_ms, int(self.latency_percentile), arrivals)
 
     @property
     def allowed_slowdown(self) -> float:

@@ -30,7 +30,7 @@ class Record(Struct, frozen=True):
     """At the best load point of each scenario; for a micro model at the best of all."""
     search: Search | None = None
     conversation: Conversation | None = None
-    warm_up: Annotated[WarmUp | None, SPEED] = None
+    model_warmup: Annotated[ModelWarmup | None, SPEED] = None
     soak: Soak | None = None
     baseline: BaselineComparison | None = None
     failures: tuple[StepFailure, ...] = ()

@@ -8,7 +8,7 @@ from msgspec import Meta, field
 
 from tritonproof.record.schema._setup import *
 
-GATES = {
+GATE_DEMANDS = {
     "repeated": "a request that is sent again, after others, gets the same answer",
     "in-flight": "a request gets the same answer alone and with up to 64 in flight",
     "batches": "a sample gets the same answer alone and in batches, at any place and beside any others",
@@ -173,7 +173,7 @@ class GateResult(Struct, frozen=True):
     """The result of a gate that needs no ground truth."""
 
     gate: Name
-    """One of GATES."""
+    """One of GATE_DEMANDS."""
     requests: Count
     tried: Text
     """The ways, batch sizes and faults that were tried, in words."""
@@ -213,7 +213,7 @@ class VerifiedAnswers(Struct, frozen=True):
     left_out: Count = 0
 
 
-class WarmUp(Struct, frozen=True):
+class ModelWarmup(Struct, frozen=True):
     """The first request after a loading compared with the next twenty, for a model with a model_warmup."""
 
     batch: Count

@@ -25,7 +25,7 @@ MAX_TEXT_CHARS = 20_000
 """Characters; the longest texts are servers' errors."""
 
 Count = Annotated[int, Meta(ge=0, le=_MAX_WHOLE_NUMBER)]
-Counted = Annotated[int, Meta(ge=1, le=_MAX_WHOLE_NUMBER)]
+PositiveCount = Annotated[int, Meta(ge=1, le=_MAX_WHOLE_NUMBER)]
 Axis = Annotated[int, Meta(ge=-1, le=_MAX_WHOLE_NUMBER)]
 """The length of an axis; -1 if it is variable, as in Triton's `dims: [ -1 ]`."""
 Number = Annotated[float, Meta(ge=-_MAX_NUMBER, le=_MAX_NUMBER)]
@@ -57,7 +57,7 @@ Verdict = Literal["passed", "failed", "inconclusive"]
 
 CONFIDENCE = 0.95
 """The confidence of every interval that states no other."""
-CERTAINTY = 0.99
+CERTIFIED_CONFIDENCE = 0.99
 """The confidence of a certified bound: the default of MLPerf LoadGen, with a tolerance of zero."""
 
 
@@ -92,7 +92,7 @@ class CaseKey(Struct, frozen=True):
     accelerator: FilePart | None
     precision: Annotated[str, Meta(max_length=100, pattern=r"\A[A-Za-z0-9._-]*\Z")]
     """Empty for a model that is served as it is: its own configuration decides."""
-    gpus: Counted = 1
+    gpus: PositiveCount = 1
     """The number of GPUs, each with as many instances as the deployment says; 1 on a CPU."""
 
 

@@ -112,7 +112,7 @@ class CertifiedPercentile(Struct, frozen=True):
     """The bound of the percentile at this confidence; None if there are too few requests."""
     requests: Count
     requests_missing: Count
-    confidence: Confidence = CERTAINTY
+    confidence: Confidence = CERTIFIED_CONFIDENCE
 
 
 class ComposingModel(Struct, frozen=True):
@@ -145,7 +145,7 @@ class SpeedComparison(Struct, frozen=True):
     """Estimated further measuring time until the interval is off the limit; None if it is."""
     p_value: Annotated[Share, SPEED]
     """The probability of a ratio this low for a build just as slow as allowed, over all looks here."""
-    compared_points: Counted
+    compared_points: PositiveCount
     """The load points that the run compared; any of them has `failed` by mistake in at most 1 of 100 runs."""
     p99_ratio: Annotated[Ratio | None, SPEED] = None
     """The p99 latency over the baseline's, of the same passes as the ratio."""
@@ -167,7 +167,7 @@ class PointResult(Struct, frozen=True):
     """One load point: throughput, latency and where the time went."""
 
     scenario: Scenario
-    batch: Counted
+    batch: PositiveCount
     concurrency: Count
     """Requests in flight; 0 at a request rate."""
     throughput_per_s: Annotated[Estimate, SPEED]
@@ -181,7 +181,7 @@ class PointResult(Struct, frozen=True):
     duration_s: Annotated[NotNegative, SPEED]
     warm_up_s: NotNegative
     """Seconds under load until latencies were stationary, before the measurement."""
-    samples: Counted
+    samples: PositiveCount
     """The number of different samples in the requests."""
     certified: Annotated[ByName[CertifiedPercentile], SPEED]
     """By the percentile's name: p99 and p99.9."""
@@ -226,13 +226,13 @@ class Efficiency(Struct, frozen=True):
     model's reference format, measured in turns. On several GPUs, figures of one GPU are multiplied."""
 
     scenario: Scenario
-    batch: Counted
+    batch: PositiveCount
     concurrency: Count
     served_per_s: Estimate
     in_process_per_s: Estimate
     """Inferences per second of `in_process_batch` at a time in its own process, on the same data: on a GPU
     from pinned host memory, copying the next batch meanwhile, or with CUDA shared memory from GPU memory."""
-    in_process_batch: Counted
+    in_process_batch: PositiveCount
     threads: Count
     """CPU threads of either side; the server's of all instances."""
     ratio: Ratio

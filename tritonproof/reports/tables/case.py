@@ -4,7 +4,15 @@ from collections.abc import Callable, Mapping, Sequence
 
 from tritonproof.base.sanitize import Formatted, markdown_text
 from tritonproof.record.quantities import AGREEMENT, COUNT, DURATION, LATENCY, RELATIVE_ERROR, SCORE
-from tritonproof.record.schema import GATES, REMOTE, Disagreement, GateResult, OutputDifference, Record, Score
+from tritonproof.record.schema import (
+    GATE_DEMANDS,
+    REMOTE,
+    Disagreement,
+    GateResult,
+    OutputDifference,
+    Record,
+    Score,
+)
 from tritonproof.reports.published import names_of
 from tritonproof.reports.tables import points
 from tritonproof.reports.tables.baseline import baseline_table
@@ -22,7 +30,7 @@ from tritonproof.reports.tables.table import (
 )
 from tritonproof.reports.text import correctness, phrases
 from tritonproof.reports.text.publishable import Publishable, name_of
-from tritonproof.reports.text.speed import search_paragraph, warm_up_text
+from tritonproof.reports.text.speed import model_warmup_text, search_paragraph
 
 
 def case_section(record: Publishable) -> list[Block]:
@@ -124,7 +132,7 @@ def configuration_list(record: Publishable, scenario: str) -> Bullets:
         ("Options", ", ".join(name for name, on in options if on)),
         ("Served by", served_by),
         ("Start", _start(record, scenario)),
-        ("Warm-up", warm_up_text(record.warm_up) if record.warm_up else ""),
+        ("Warm-up", model_warmup_text(record.model_warmup) if record.model_warmup else ""),
         ("Accuracy", correctness.accuracy_sentence(record)),
         ("Requests", record.build.requests_note),
         ("Measured", "; ".join(filter(None, measured))),
@@ -236,7 +244,7 @@ def _apart(gate: GateResult) -> str | None:
 
 
 _GATES: Sequence[Column[GateResult]] = (
-    Column("Without labels", lambda row: GATES.get(row.gate, row.gate)),
+    Column("Without labels", lambda row: GATE_DEMANDS.get(row.gate, row.gate)),
     Column("Tried", lambda row: row.tried),
     Column("Requests", lambda row: row.requests, COUNT),
     Column("Apart at most", _apart, is_right=True),

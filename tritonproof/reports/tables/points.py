@@ -46,7 +46,7 @@ def _concurrency(row: Point) -> str | int:
     return phrases.schedule_text(row.result) if row.result.request_rate_per_s else row.result.concurrency
 
 
-_PUBLISHED: Mapping[str, Column[Point]] = {
+_POINT_COLUMNS: Mapping[str, Column[Point]] = {
     "precision": Column("", lambda row: row.record.case.precision.upper()),
     "accelerator": Column("", lambda row: phrases.backend_accelerator(row.record)),
     "sequence_length": Column("", lambda row: phrases.sequence_length(row.record), is_right=True),
@@ -67,7 +67,7 @@ def points_table(record: Publishable, scenario: str) -> Block:
     if not rows:
         return f"No {scenario} load point has been measured."
     names = names_of(record.case.model, scenario).columns
-    columns = [dataclasses.replace(_PUBLISHED[column_of(name)], title=name) for name in names]
+    columns = [dataclasses.replace(_POINT_COLUMNS[column_of(name)], title=name) for name in names]
     notes = [verified_answers_text([row.result for row in rows])]
     return table(columns, rows, marks=lambda row: row.result.marks, notes=notes)
 

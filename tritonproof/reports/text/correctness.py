@@ -237,5 +237,5 @@ def gate_text(gate: schema.GateResult) -> str:
 
 
 def gates_in_order(gates: Sequence[schema.GateResult]) -> list[schema.GateResult]:
-    """The gates in the order of GATES, unknown ones last."""
-    return sorted(gates, key=lambda result: [*schema.GATES, result.gate].index(result.gate))
+    """The gates in the order of GATE_DEMANDS, unknown ones last."""
+    return sorted(gates, key=lambda result: [*schema.GATE_DEMANDS, result.gate].index(result.gate))

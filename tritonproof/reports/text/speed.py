@@ -89,7 +89,7 @@ def efficiency_text(measurements: Sequence[schema.Efficiency], precision: str) -
     return "; ".join(texts)
 
 
-def warm_up_text(warm_up: schema.WarmUp) -> str:
+def model_warmup_text(warm_up: schema.ModelWarmup) -> str:
     """The first request after a load, and the slowest of those after it."""
     first, later = LATENCY.text(warm_up.first_ms[-1]), LATENCY.text(warm_up.later_ms[-1])
     again = "" if warm_up.passed else f"; slow after each of {len(warm_up.first_ms)} loads"
