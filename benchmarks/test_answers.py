@@ -20,37 +20,37 @@ def prove_gate(run: CaseRun, recorder: Recorder, gate: str) -> None:
         raise run.accuracy_error(gate_result.fault, where=shown or None)
 
 
-@pytest.mark.step("answers")
+@pytest.mark.step("gates")
 def test_same_answer_again(run: CaseRun, recorder: Recorder) -> None:
     """A request that is sent again, after others, gets the same answer."""
     prove_gate(run, recorder, "repeated")
 
 
-@pytest.mark.step("answers")
+@pytest.mark.step("gates")
 def test_same_answer_in_flight(run: CaseRun, recorder: Recorder) -> None:
     """A request gets the same answer alone and with up to 64 in flight."""
     prove_gate(run, recorder, "in-flight")
 
 
-@pytest.mark.step("answers")
+@pytest.mark.step("gates")
 def test_same_answer_in_batches(run: CaseRun, recorder: Recorder) -> None:
     """A sample gets the same answer alone and in batches of every size, at any place, beside any others."""
     prove_gate(run, recorder, "batches")
 
 
-@pytest.mark.step("answers")
+@pytest.mark.step("gates")
 def test_same_answer_over_every_way(run: CaseRun, recorder: Recorder) -> None:
     """A request gets the same answer over gRPC and HTTP, with and without shared memory."""
     prove_gate(run, recorder, "transports")
 
 
-@pytest.mark.step("answers")
+@pytest.mark.step("gates")
 def test_declared_output(run: CaseRun, recorder: Recorder) -> None:
     """Answers have the outputs, types and shapes that are declared, and finite numbers."""
     prove_gate(run, recorder, "declared")
 
 
-@pytest.mark.step("answers")
+@pytest.mark.step("gates")
 def test_largest_batch(run: CaseRun, recorder: Recorder) -> None:
     """Batches of the declared sizes are answered, and a batch with one row more is refused."""
     prove_gate(run, recorder, "largest-batch")

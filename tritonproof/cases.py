@@ -26,7 +26,7 @@ AS_IS = Format(
             1.0,
             "what FP32's kernels differ by in public models; more where all answers show a lesser precision; "
             "integers and texts are equal",
-            mean_error=2e-5,
+            max_mean_error=2e-5,
         )
     },
     packages=(),

@@ -23,14 +23,14 @@ def speed_of_pass(throughput_per_s: float, mean_latency: float, request_rate_per
     return throughput_per_s if request_rate_per_s is None else 1 / mean_latency
 
 
-def paired_ratio(speeds: Speeds, reference: Speeds, confidence: float = CONFIDENCE) -> Ratio:
+def paired_ratio(speeds: Speeds, baseline: Speeds, confidence: float = CONFIDENCE) -> Ratio:
     """The ratio of speeds that were measured in pairs, with an interval that assumes no distribution.
     Chance decides which side of a pair comes first, so the differences of the logarithms are symmetric about
     the true ratio's logarithm, whatever the noise, and signed ranks apply: the Hodges-Lehmann estimate is the
     median of the means of all pairs of differences, and its interval is Wilcoxon's (Hollander and Wolfe,
     Nonparametric Statistical Methods, 3.3). Drift that outlasts a pair cancels; bursts of noise in up to 29 %
     of the pairs do little harm. Needs MIN_PAIRS pairs."""
-    differences = np.log(speeds) - np.log(reference)
+    differences = np.log(speeds) - np.log(baseline)
     count = len(differences)
     if count < MIN_PAIRS:
         raise ValueError(f"a ratio needs {MIN_PAIRS} pairs, not {count}")
@@ -51,20 +51,20 @@ def _up_to(count: int) -> np.ndarray:
     return np.cumsum(probabilities)
 
 
-def paired_p_value(speeds: Speeds, reference: Speeds, limit: float) -> float:
+def paired_p_value(speeds: Speeds, baseline: Speeds, limit: float) -> float:
     """The p-value of pairs this slow if the true ratio is `limit`: Wilcoxon's one-sided test. It is at least
     2^-pairs, however slow they are, so few pairs show nothing among many points."""
-    differences = np.log(speeds) - np.log(reference) - np.log(limit)
+    differences = np.log(speeds) - np.log(baseline) - np.log(limit)
     first, second = np.triu_indices(len(differences))
     above = int(((differences[first] + differences[second]) >= 0).sum())
     return float(_up_to(len(differences))[above])
 
 
-def unpaired_p_value(speeds: Speeds, reference: Speeds, limit: float) -> float:
+def unpaired_p_value(speeds: Speeds, baseline: Speeds, limit: float) -> float:
     """The p-value of passes this slow, at two times, if the true ratio is `limit`: Welch's one-sided test."""
     from scipy import stats  # slow to import, and collecting tests imports this module
 
-    logs = np.log(speeds) - np.log(limit), np.log(reference)
+    logs = np.log(speeds) - np.log(limit), np.log(baseline)
     if logs[0].std() == logs[1].std() == 0:
         return 0.0 if logs[0].mean() < logs[1].mean() else 1.0
     return float(stats.ttest_ind(*logs, equal_var=False, alternative="less").pvalue)
@@ -81,12 +81,12 @@ def significant_by_holm(p_values: Sequence[float], level: float) -> list[bool]:
     return is_significant
 
 
-def unpaired_ratio(speeds: Speeds, reference: Speeds) -> Ratio:
+def unpaired_ratio(speeds: Speeds, baseline: Speeds) -> Ratio:
     """The ratio of speeds at two times, with Welch's interval of their logarithms. It covers the variation of
     passes at either time, not changes of the machine in between. Needs MIN_PASSES of each."""
     from scipy import stats  # slow to import, and collecting tests imports this module
 
-    logs = np.log(speeds), np.log(reference)
+    logs = np.log(speeds), np.log(baseline)
     middle = float(logs[0].mean() - logs[1].mean())
     if logs[0].std() == logs[1].std() == 0:
         return _ratio(middle, middle, middle)

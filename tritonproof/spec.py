@@ -105,15 +105,15 @@ class FrameworkModel:
 class Tolerance:
     """How far a converted model may be from the framework."""
 
-    relative_error: float
+    max_relative_error: float
     """The maximum difference of an element of a floating-point output, as a share of its column's spread over
     all samples, where what the precision costs the model is not measured."""
-    agreement: float
+    min_agreement: float
     """The least mean share of equal decisions, from 0 to 1."""
     source: str
     """The source of these limits: a measurement, or the format's digits."""
-    mean_error: float | None = None
-    """The same for an output's mean, as a share of its mean magnitude; None for `relative_error`."""
+    max_mean_error: float | None = None
+    """The same for an output's mean, as a share of its mean magnitude; None for `max_relative_error`."""
     is_given: bool = False
     """Whether the user has chosen it. It then also limits the differences between answers of one file."""
 

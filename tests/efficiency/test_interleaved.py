@@ -55,7 +55,7 @@ def test_turns_end_once_ratio_is_known_or_budget_spent(
     count: int, spread: float, spent_s: float, *, slow: bool, done: bool
 ) -> None:
     turns = turns_of([1 + spread * (-1) ** turn for turn in range(count)], [1.0] * count, spent_s)
-    assert is_done(turns, MeasuringPlan(half_width_target=0.05, budget_s=10), slow=slow) is done
+    assert is_done(turns, MeasuringPlan(interval_target=0.05, budget_s=10), slow=slow) is done
 
 
 class Process:

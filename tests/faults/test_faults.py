@@ -74,7 +74,7 @@ def evaluate(place: Place) -> None:
 
 def measure(place: Place) -> None:
     """Start a run that measures one point of the slow model's load for a minute, and wait for its passes."""
-    options = ("--concurrencies", "2", "--precision-target", "0.01", "--point-budget-s", "60")
+    options = ("--concurrencies", "2", "--interval-target", "0.01", "--point-budget-s", "60")
     place.start(*repository_run(place, "slow and b001-c002", *options))
     place.says("measure online.*pass [2-9]")
     record = place.results / "cpu" / f"{SLOW}.json"

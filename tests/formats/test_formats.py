@@ -51,7 +51,7 @@ def test_format_matches_framework_at_any_batch(
         expected, outputs = model.infer(network, inputs)["y"], converted(inputs)["y"]
         assert outputs.dtype == np.float32, "clients of every precision receive the same types"
         error = np.abs(outputs - expected).max() / np.abs(expected).max()
-        assert error <= format_.tolerances[precision].relative_error
+        assert error <= format_.tolerances[precision].max_relative_error
         assert (precision != "fp32") == (error > 1e-4), "FP32 does not round so far"
     # INT8 loads every training sample once, and the other precisions none.
     assert sorted(loaded) == (list(range(40)) if precision == "int8" else [])

@@ -85,7 +85,7 @@ def error_of(network: Small, inputs: Arrays, found: Sequence[np.ndarray]) -> flo
 
 
 def assert_equal_to_framework(network: Small, inputs: Arrays, found: Sequence[np.ndarray]) -> None:
-    assert error_of(network, inputs, found) <= pt2.FORMAT.tolerances["fp32"].relative_error
+    assert error_of(network, inputs, found) <= pt2.FORMAT.tolerances["fp32"].max_relative_error
 
 
 def test_package_matches_framework_at_every_batch(package: Path, network: Small) -> None:
@@ -105,7 +105,7 @@ def test_export_is_right_in_its_precision(
     exported = pt2.exported_program(job).module()
     for batch in {1, most // 2, most} - {0}:
         error = error_of(network, arrays(batch), list(run(exported, arrays(batch), ("y",)).values()))
-        assert least_error <= error <= pt2.FORMAT.tolerances[precision].relative_error
+        assert least_error <= error <= pt2.FORMAT.tolerances[precision].max_relative_error
 
 
 def test_export_takes_several_inputs_of_any_batch() -> None:

@@ -195,7 +195,7 @@ def test_stopping_on_narrow_interval_keeps_coverage(shape: str) -> None:
         passes = passes_of(list(draw(generator, 8, 300)))
         for count in range(PASSES_TO_BELIEVE_AN_INTERVAL, 9):
             interval = estimates.estimate(passes[:count], estimates.throughput)
-            if estimates.relative_half_width(interval) <= MeasuringPlan.half_width_target:
+            if estimates.relative_half_width(interval) <= MeasuringPlan.interval_target:
                 break
         hits += interval.low <= truth <= interval.high
         counts.append(count)

@@ -35,7 +35,7 @@ STEADY, VARIED = [10.0] * 6, [10.0, 14.0] * 3
         (side(*STEADY[:5]), PATIENT, False),  # five passes give no reliable interval
         (side(*STEADY), PATIENT, True),
         (side(*VARIED), PATIENT, False),
-        (side(*VARIED), dataclasses.replace(PATIENT, half_width_target=0.5), True),
+        (side(*VARIED), dataclasses.replace(PATIENT, interval_target=0.5), True),
         (side(*STEADY, length_s=0.05), PATIENT, False),  # a p99 needs a hundred requests
         (side(*VARIED), MeasuringPlan(budget_s=3.2), True),  # half another pass would exceed the budget
         (side(*VARIED), MeasuringPlan(budget_s=3.3), False),

@@ -87,7 +87,7 @@ def test_components_are_shares_of_average_latency() -> None:
 
 def test_points_are_interleaved_in_random_order() -> None:
     generator = LoadGenerator(every_second)
-    by_point = run(generator, *POINTS, plan=MeasuringPlan(half_width_target=0.0001, budget_s=60))
+    by_point = run(generator, *POINTS, plan=MeasuringPlan(interval_target=0.0001, budget_s=60))
 
     taken = [point for _, point, _ in generator.calls]
     rounds = [tuple(taken[place : place + 3]) for place in range(0, len(taken), 3)]

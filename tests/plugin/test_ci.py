@@ -36,6 +36,7 @@ def recorder(request, settings):
     record = PROVEN if request.node.originalname == "test_online" else RECORD
     starts = {"online": Start("online", 1.0, 1.0, 1.0)}
     run = SimpleNamespace(settings=settings, loader=SimpleNamespace(serving=RECORD.serving, starts=starts))
+    run.context = run
     return Recorder(record, run, "", origin("cpu"), request.node.user_properties)
 
 def measuring(result):

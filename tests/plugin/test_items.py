@@ -12,7 +12,7 @@ def test_cases_stay_together_in_step_order(collect: Collect) -> None:
     arguments = ("-k", "cpu and resnet50-micro and onnx", "--batches", "1,16", "--concurrencies", "4")
     collected = collect(*arguments, "--soak", "10m", "--latency-budget-ms", "7")
 
-    correctness, speed = ["conversion", "accuracy", "answers"], ["online", "offline"]
+    correctness, speed = ["conversion", "accuracy", "gates"], ["online", "offline"]
     steps = [*correctness, *speed, "reload", "efficiency", "search", "soak"]
     assert [step for step, _ in groupby(map(step_of, collected.selected))] == steps * 2
     assert sum("test_offline" in name for name in collected.names) == 2 * 2

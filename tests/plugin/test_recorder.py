@@ -43,6 +43,7 @@ def recorder(request, settings):
     come_from = origin("cpu", run_id_and_start(request.config))
     loader = SimpleNamespace(serving=RECORD.serving, starts={"offline": START})
     run = SimpleNamespace(settings=settings, loader=loader)
+    run.context = run
     return Recorder(RECORD, run, "", come_from, request.node.user_properties, *test)
 
 @pytest.fixture(scope="session")
@@ -59,7 +60,7 @@ def test_accuracy(steps, recorder):
     recorder.record(accuracy=examples.accuracy())
     fail_in("end")
 
-@pytest.mark.step("answers")
+@pytest.mark.step("gates")
 def test_same_answer_again(recorder):
     fail_in("answers")
     recorder.record(gates=(examples.gate(),))

@@ -16,13 +16,13 @@ def test_model_that_a_repository_lacks_is_only_compared() -> None:
 
 def test_failure_of_each_step_that_asserts_answers_is_recorded() -> None:
     proving = {name for name, step in STEPS.items() if step.proves}
-    assert proving == {"conversion", "accuracy", "answers", "recorded", "conversation", "reload", "baseline"}
+    assert proving == {"conversion", "accuracy", "gates", "recorded", "conversation", "reload", "baseline"}
 
 
 def test_model_of_sequences_has_no_step_of_single_requests() -> None:
     model = dataclasses.replace(all_models()[0], exchange="sequence")
     left_out = {step for step in STEPS if has_step(all_models()[0], step) and not has_step(model, step)}
-    assert left_out == {"answers", "recorded", "reload", "search", "soak"}
+    assert left_out == {"gates", "recorded", "reload", "search", "soak"}
 
 
 @pytest.mark.parametrize(

@@ -117,7 +117,7 @@ def test_loading_shares_the_machine_and_running_does_not(
         vars(run.prepared)["build"] = SimpleNamespace(
             case=case, digest="0", folder=tmp_path / "model", artifact=None
         )
-        shared = model_run.weights, model_run.samples, model_run.framework_model
+        shared = model_run.cpu_model, model_run.samples, model_run.framework_model
         assert all((*shared, run.prepared.oracle.answer, run.server))
 
         assert held == dict.fromkeys(["load", "samples", "reference", "oracle", "server"], True)

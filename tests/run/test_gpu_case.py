@@ -145,7 +145,7 @@ def test_process_leaves_gpu_before_case_is_loaded(tmp_path: Path) -> None:
     """Its ONNX Runtime sessions take as much GPU memory as the server's."""
     with run_of(FP16, tmp_path) as run:
         SEEN["opened"] = [
-            weakref.ref(one) for one in (run.prepared.oracle.answer, run.model_run.framework_model)
+            weakref.ref(one) for one in (run.prepared.oracle.answer, run.context.model_run.framework_model)
         ]
         run.loader.load("online")
     assert len(SEEN["opened"]) == 2

@@ -1,5 +1,5 @@
 """A server with exactly known percentiles: M/D/1, so Poisson arrivals and equally long requests; the spaces of
-the tests' searches; and a configuration that a search has proven."""
+the tests' searches; and a configuration that a search has measured anew."""
 
 import contextlib
 import dataclasses
@@ -16,7 +16,7 @@ from tritonproof.measure.stopping import MeasuringPlan
 from tritonproof.record.schema import Deployment, Estimate, LoadPoint, Verdict
 from tritonproof.search import candidates, fastest
 from tritonproof.search.candidates import Candidate, SearchGoal, SearchSpace
-from tritonproof.search.fastest import CandidateMeasurer, Proof, SearchOutcome
+from tritonproof.search.fastest import CandidateMeasurer, Rerun, SearchOutcome
 from tritonproof.search.trials import OperatingPoint
 
 OWN = Deployment(32, 1, (16, 32), 1_000, cuda_graphs=False, warmup=True)
@@ -76,14 +76,14 @@ class QueueingServer(toy.LoadGenerator):
         """Search as a real run does, with this server in place of the load generator."""
         plan = MeasuringPlan(budget_s=budget_s)
         bench = CandidateMeasurer(goal, self.job_of, contextlib.nullcontext, plan, run_pass=self.run_pass)
-        return fastest.search(space, goal, bench.probe, bench.prove)
+        return fastest.search(space, goal, bench.probe, bench.rerun)
 
 
-def proven(verdict: Verdict, per_s: float) -> Proof:
-    """A proof from ten passes of about the same throughput."""
+def rerun_with(verdict: Verdict, per_s: float) -> Rerun:
+    """A rerun from ten passes of about the same throughput."""
     candidate = candidates.basic_candidates(SPACE, SearchGoal(7, 99))[0]
     latencies_s = [1 / per_s / (1 + n % 3 / 1e3) for n in range(FRESH)]
     timelines = [toy.closed_loop(np.full((1, 60), latency_s), 50 / per_s) for latency_s in latencies_s]
     state = PointState(Side(toy.job(candidate.ladder[0]), passes=tuple(map(toy.pass_of, timelines))))
     value = Estimate(per_s, per_s, per_s)
-    return Proof(OperatingPoint(candidate, 0), state, Estimate(1, 1, 1), value, verdict)
+    return Rerun(OperatingPoint(candidate, 0), state, Estimate(1, 1, 1), value, verdict)

@@ -10,7 +10,7 @@ import pytest
 
 from tests import toy
 from tests.measure import timed_server
-from tests.search.queueing import ALONE, SPACE, highest_rate_per_s, proven
+from tests.search.queueing import ALONE, SPACE, highest_rate_per_s, rerun_with
 from tritonproof.measure.input_data import input_data
 from tritonproof.measure.job import Job, PassResult
 from tritonproof.measure.point_state import PointState
@@ -37,7 +37,7 @@ def bench_of(generator: toy.LoadGenerator, loaded: list[Candidate]) -> Candidate
     )
 
 
-def test_answers_are_checked_only_in_proofs() -> None:
+def test_answers_are_checked_only_in_reruns() -> None:
     generator, jobs = toy.LoadGenerator(), list[Job]()
 
     def run_pass(job: Job, window_s: float) -> PassResult:
@@ -47,20 +47,20 @@ def test_answers_are_checked_only_in_proofs() -> None:
     bench = dataclasses.replace(bench_of(generator, []), run_pass=run_pass)
     candidate = candidates.basic_candidates(SPACE, SearchGoal(7, 99))[0]
     bench.probe(candidate, candidate.ladder[3])
-    bench.prove([OperatingPoint(candidate, 3)])
+    bench.rerun([OperatingPoint(candidate, 3)])
 
-    probe, *proof = jobs
+    probe, *rerun = jobs
     assert not probe.verifies
-    assert proof
-    assert all(job.verifies for job in proof)
+    assert rerun
+    assert all(job.verifies for job in rerun)
 
 
-def test_proof_runs_both_orders_and_spends_its_budget() -> None:
+def test_rerun_takes_both_orders_and_spends_its_budget() -> None:
     generator, loaded = toy.LoadGenerator(lambda _job, _number: 1.0), list[Candidate]()
     first, second, *_ = candidates.basic_candidates(SPACE, SearchGoal(7, 99))
     choices = [OperatingPoint(first, 3), OperatingPoint(second, 1)]
 
-    states = bench_of(generator, loaded).prove(choices)
+    states = bench_of(generator, loaded).rerun(choices)
 
     assert loaded == [first, second, second, first], "a steady drift falls on both alike"
     assert [state.point for state in states] == [choice.point for choice in choices]
@@ -70,11 +70,11 @@ def test_proof_runs_both_orders_and_spends_its_budget() -> None:
 
 @pytest.mark.parametrize("verdict", get_args(Verdict))
 def test_search_result_is_summarized_for_the_record(verdict: Verdict) -> None:
-    proof = proven(verdict, 100.0)
-    warm = dataclasses.replace(proof.state.current, warm_up=proof.state.current.passes[:2])
-    proof = dataclasses.replace(proof, state=PointState(warm))
+    rerun = rerun_with(verdict, 100.0)
+    warm = dataclasses.replace(rerun.state.current, warm_up=rerun.state.current.passes[:2])
+    rerun = dataclasses.replace(rerun, state=PointState(warm))
     summary = summarise(
-        SearchOutcome(proof, None, 9, 95), SearchGoal(7, 99), MeasuringPlan(), 71.64, "config.pbtxt"
+        SearchOutcome(rerun, None, 9, 95), SearchGoal(7, 99), MeasuringPlan(), 71.64, "config.pbtxt"
     )
     assert (summary.verdict, summary.passes, summary.duration_s) == (verdict, 95, 71.6)
     assert summary.result.throughput_per_s.value == pytest.approx(100, rel=0.01)
@@ -96,7 +96,7 @@ def test_highest_rate_of_live_server_matches_its_queue(tmp_path: Path) -> None:
             return Job(server, name, model, point, "system", data.below(server.scratch), 0.005)
 
         bench = CandidateMeasurer(goal, job_of, contextlib.nullcontext, plan)
-        result = fastest.search(ALONE, goal, bench.probe, bench.prove)
+        result = fastest.search(ALONE, goal, bench.probe, bench.rerun)
         bench.run_pass(job_of(result.winner.operating_point.candidate, LoadPoint("online", 1, 8)), 1.0)
 
     # While the model is busy, its own clock shows the server's overhead beyond the 5 ms too.

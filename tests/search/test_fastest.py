@@ -13,7 +13,16 @@ import pytest
 from msgspec import structs
 
 from tests import toy
-from tests.search.queueing import ALONE, FRESH, OWN, PASS_S, SPACE, QueueingServer, highest_rate_per_s, proven
+from tests.search.queueing import (
+    ALONE,
+    FRESH,
+    OWN,
+    PASS_S,
+    SPACE,
+    QueueingServer,
+    highest_rate_per_s,
+    rerun_with,
+)
 from tritonproof.base.errors import ProofError
 from tritonproof.measure import estimates
 from tritonproof.measure.estimates import SteadyPass
@@ -96,7 +105,7 @@ def test_rate_fails_once_server_falls_behind() -> None:
     candidate = Candidate("online", SPACE.own, (point,))
     results = tuple(server.run_pass(server.job_of(candidate, point), 0.3) for _pass in range(6))
     state = PointState(Side(toy.job(point), passes=results))
-    result = fastest.proof_of(OperatingPoint(candidate, 0), state, SearchGoal(10_000, 99, "poisson"))
+    result = fastest.rerun_of(OperatingPoint(candidate, 0), state, SearchGoal(10_000, 99, "poisson"))
     assert (result.verdict, result.latency_ms.high < 10_000) == ("failed", True)
 
 
@@ -126,12 +135,12 @@ class SimulatedBench:
     luck: float = 0.03
     """Spread between passes of the logarithm of the speed."""
     enough: int = 800
-    """Fewest requests of a proof; 662 certify a p99."""
+    """Fewest requests of a rerun; 662 certify a p99."""
     probes: list[tuple[Candidate, LoadPoint]] = field(default_factory=list)
     rates_per_s: list[float] = field(default_factory=list)
     """The rate of each look."""
-    proofs: list[Sequence[OperatingPoint]] = field(default_factory=list)
-    """The entries of each attempt at a proof."""
+    reruns: list[Sequence[OperatingPoint]] = field(default_factory=list)
+    """The entries of each attempt at a rerun."""
     fresh: list[PointState] = field(default_factory=list)
     """The states that all attempts measured."""
 
@@ -147,8 +156,8 @@ class SimulatedBench:
         latencies = mean_ms * np.exp(self.generator.normal(-(SPREAD**2) / 2, SPREAD, count))
         return SteadyPass(point.concurrency * PASS_S * 1e3 / mean_ms, PASS_S, latencies)
 
-    def prove(self, choices: Sequence[OperatingPoint]) -> list[PointState]:
-        self.proofs.append(tuple(choices))
+    def rerun(self, choices: Sequence[OperatingPoint]) -> list[PointState]:
+        self.reruns.append(tuple(choices))
         states = [PointState(self.fresh_passes(choice)) for choice in choices]
         self.fresh += states
         return states
@@ -164,7 +173,7 @@ class SimulatedBench:
         return Side(toy.job(point), passes=results)
 
     def search(self, goal: SearchGoal, space: SearchSpace = SPACE) -> SearchOutcome:
-        return fastest.search(space, goal, self.probe, self.prove)
+        return fastest.search(space, goal, self.probe, self.rerun)
 
     def throughput_per_s(self, choice: OperatingPoint) -> float:
         return 1e3 * choice.size / self.latency(choice.candidate, choice.size)
@@ -214,7 +223,7 @@ def test_search_takes_few_measurements_and_loads() -> None:
         assert result.configurations == 9
         assert len(bench.probes) <= 90
         assert changes <= 9 + 4 + 2
-        assert len(bench.proofs) <= 4
+        assert len(bench.reruns) <= 4
 
 
 def test_impossible_budget_fails_with_nearest_configuration() -> None:
@@ -234,7 +243,7 @@ def test_too_few_requests_leave_verdict_open_without_lighter_loads() -> None:
     result = bench.search(SearchGoal(100_000, 99))
 
     assert result.winner.verdict == "inconclusive"
-    assert len(bench.proofs) == 1
+    assert len(bench.reruns) == 1
     assert bench.throughput_per_s(result.winner.operating_point) >= 0.95 * bench.optimum_per_s(
         SearchGoal(100_000, 99)
     )
@@ -273,18 +282,18 @@ def test_figures_come_from_fresh_passes() -> None:
     ],
 )
 def test_better_of_last_two_wins_when_attempts_are_spent(first: Any, second: Any, is_second: bool) -> None:
-    proofs = [proven(*first), proven(*second)]
+    reruns = [rerun_with(*first), rerun_with(*second)]
 
-    assert fastest.best_attempt([proofs])[0] is proofs[is_second]
+    assert fastest.best_attempt([reruns])[0] is reruns[is_second]
 
 
-def test_own_settings_of_model_are_tried_and_proven_beside_the_best() -> None:
+def test_own_settings_of_model_are_tried_and_rerun_beside_the_best() -> None:
     odd = structs.replace(OWN, instances=3, preferred_batch_sizes=(5,), max_queue_delay_us=77)
     bench = SimulatedBench()
     bench.search(SearchGoal(7, 99), dataclasses.replace(SPACE, own=odd, incumbent=("online", odd)))
 
     assert ("online", odd) in {candidate.configuration for candidate, _ in bench.probes}
-    assert ("online", odd) in {choice.candidate.configuration for choice in bench.proofs[0]}
+    assert ("online", odd) in {choice.candidate.configuration for choice in bench.reruns[0]}
 
 
 @dataclass

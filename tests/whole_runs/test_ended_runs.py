@@ -44,7 +44,7 @@ def test_ended_run_leaves_no_process_and_keeps_measurements(
 ) -> None:
     log = tmp_path / "log"
     # The signal comes in the middle of its passes.
-    precise = ("--precision-target", "0.01", "--point-budget-s", "60")
+    precise = ("--interval-target", "0.01", "--point-budget-s", "60")
     selected = (*given, "-v", "-k", f"{GIVEN} and (accuracy or online)", *FAST[4:])
     words = command(*selected, *precise, repos=tmp_path / "repos", results=tmp_path)
     run = household.start(words, log)

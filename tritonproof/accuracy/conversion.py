@@ -44,7 +44,7 @@ def compare_conversion(
     agreed = float(equal_fraction(converted.decisions, framework.decisions).mean())
     floating = [output for output in outputs if output.kind == "error"]
     tolerance = tolerance_of(case, precision)
-    limit = tolerance.agreement if decided and (trained or not floating) else None
+    limit = tolerance.min_agreement if decided and (trained or not floating) else None
     if limit is not None and cost is not None:
         limit = max(limit, min_agreement_for(cost.agreement, framework.decisions.size))
     # The output that is worst by this measure.
@@ -55,7 +55,7 @@ def compare_conversion(
     return Conversion(
         samples=len(ids),
         relative_error=None if worst is None else worst.largest,
-        relative_error_limit=tolerance.relative_error if worst is None else worst.largest_limit,
+        relative_error_limit=tolerance.max_relative_error if worst is None else worst.largest_limit,
         agreement=agreed if decided else None,
         agreement_limit=limit,
         passed=all(map(within_limits, outputs)) and (limit is None or agreed >= limit),

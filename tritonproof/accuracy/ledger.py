@@ -51,7 +51,7 @@ def accuracy_ledger(
     scores = tuple(
         _score(metric, precision, per_sample[metric.name], requested.get(metric.name)) for metric in metrics
     )
-    agreement = tolerance_of(case, precision).agreement if stages[1].decisions.size else None
+    agreement = tolerance_of(case, precision).min_agreement if stages[1].decisions.size else None
     goodness = _goodness(metrics, per_sample)
     disagreements = tuple(
         _disagreement(stages[i : i + 2], samples, goodness[i : i + 2], limit)

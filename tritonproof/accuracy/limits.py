@@ -126,7 +126,7 @@ def stage_limits(
     numbers = [tensor.name for tensor in case.model.outputs if tensor.dtype.startswith(("FP", "BF"))]
     floating = [name for name in numbers if name in sizes]
     largest, mean, source = _floating_limits(case, precision, cost, floating, same_file=same_file)
-    tolerated = tolerance_of(case, precision).agreement
+    tolerated = tolerance_of(case, precision).min_agreement
     unequal = {
         name: 1 - (tolerated if cost is None else min_agreement_for(1 - cost.mean[name], count))
         for name, count in sizes.items()
@@ -166,8 +166,8 @@ def _floating_limits(
         source = f"the same file by other kernels in {precision.upper()}"
         largest_error, mean_error = rule.unknown_largest, rule.unknown_mean
     else:
-        source, largest_error = tolerance.source, tolerance.relative_error
-        mean_error = largest_error if tolerance.mean_error is None else tolerance.mean_error
+        source, largest_error = tolerance.source, tolerance.max_relative_error
+        mean_error = largest_error if tolerance.max_mean_error is None else tolerance.max_mean_error
     return dict.fromkeys(names, largest_error), dict.fromkeys(names, mean_error), source
 
 

@@ -7,7 +7,8 @@ _MAX_CHARS = 10_000
 
 
 class ProofError(Exception):
-    """Something is broken: a build, a server, a measurement. The case fails, and the run goes on.
+    """An error that a reader can act on. By itself it means that something is broken, a build, a server or a
+    measurement: the case fails, and the run goes on. Each kind below says what it means instead.
 
     `what` says in a sentence what is wrong, `where` names the file, key, output or case, `fix` what to do.
     """

@@ -34,7 +34,7 @@ _STRETCH_BATCHES = 3
 _MAX_RATIO = 1.05
 """A greater ratio of served to in process is wrong: Triton's native backends reached 1.02 on a CPU."""
 _REPEATED_WITHIN = 0.1
-"""How far a repeated throughput may be from the first: twice the default precision target of each."""
+"""How far a repeated throughput may be from the first: twice the default interval target of each."""
 
 TakeTurn = Callable[[], float]
 """Runs one side for its turn, and returns how much it does per second."""
@@ -61,7 +61,7 @@ def is_done(turns: Turns, plan: MeasuringPlan, *, slow: bool) -> bool:
     if count < (TURNS_OF_SLOW_REQUESTS if slow else TURNS_TO_BELIEVE_A_RATIO):
         return False
     ratios = [turns.ratio(side) for side in ("in_process", "reference") if side in turns.per_s]
-    are_narrow = all(estimates.relative_half_width(ratio) <= plan.half_width_target for ratio in ratios)
+    are_narrow = all(estimates.relative_half_width(ratio) <= plan.interval_target for ratio in ratios)
     return (count >= TURNS_TO_BELIEVE_A_RATIO and are_narrow) or is_spent(turns.spent_s, count, plan.budget_s)
 
 

@@ -30,7 +30,7 @@ _MAX_OTHERS = 0.1
 """Share of the cores that other programs may use: half as much again as the 7 % that they took at most in the
 README's records."""
 _MAX_STOLEN = 0.05
-"""The largest share of the cores for the host: as much as the default precision target, so hardly more than
+"""The largest share of the cores for the host: as much as the default interval target, so hardly more than
 noise. In the README's records it is 0."""
 _MAX_SLIP = 0.1
 """The most that requests may be sent late, as a share of the median latency: later ones meet another queue
@@ -61,9 +61,9 @@ def marks_of(
     # 0.72 of the throughput in process.
     nice = max(one_pass.cpu.nice for one_pass in side.passes)
     is_warm = all(map(point_state.is_stationary, state.sides))
-    is_wide = finished and not stopping.is_narrow(side, plan)
-    width = HALF_WIDTH.text(estimates.relative_half_width(point_state.target_estimate(side)))
-    target, spent = GIVEN_SHARE.text(plan.half_width_target), DURATION.text(side.spent_s)
+    is_wide = finished and not stopping.meets_interval_target(side, plan)
+    width = HALF_WIDTH.text(estimates.relative_half_width(point_state.main_estimate(side)))
+    target, spent = GIVEN_SHARE.text(plan.interval_target), DURATION.text(side.spent_s)
     marks = marks_where(
         ("unfinished", not finished, ""),
         ("damaged-passes", bool(side.damaged), f"{len(side.damaged)}, the last: {last_damage}"),

@@ -109,8 +109,8 @@ def warm_up_s(side: Side) -> float:
     return round(under_load_s * (1.0 if cut is None else cut / len(latencies)), 3)
 
 
-def target_estimate(side: Side) -> Estimate:
-    """The estimate with the precision target: inferences per second, or at a rate the mean latency in ms."""
+def main_estimate(side: Side) -> Estimate:
+    """What the interval target is for: inferences per second, or at a request rate the mean latency in ms."""
     point = side.job.point
     if point.request_rate_per_s is None:
         return estimates.estimate(side.steady_passes, estimates.throughput, scale=point.batch)

@@ -47,14 +47,14 @@ second to the next, the machine of the README's records varies by 10 % or more w
 class MeasuringPlan:
     """The conditions under which a point is known well enough."""
 
-    half_width_target: float = 0.05
+    interval_target: float = 0.05
     """Half the width of the interval over the value, of the throughput, at a rate of the mean latency."""
     budget_s: float = 3.0
     """Seconds of measuring a point, of both builds if two are compared, without warm-up and verifying."""
     certify: float | None = None
     """The percentile, such as 99, for which a point needs enough requests to be certified, if any, even over
     budget."""
-    least_window_s: float = 0.0
+    settling_window_s: float = 0.0
     """The least seconds of a window, if it is known how long the queue takes to settle."""
 
 
@@ -83,7 +83,7 @@ def sweep_rule(plan: MeasuringPlan) -> StoppingRule:
             return False
         if state.baseline is None:
             is_believed = count >= PASSES_TO_BELIEVE_AN_INTERVAL and side.requests >= FEW_REQUESTS
-            is_known = is_believed and is_narrow(side, plan)
+            is_known = is_believed and meets_interval_target(side, plan)
         else:
             is_known = _is_settled(state)
         is_enough = is_known or is_spent(state.spent_s, count, plan.budget_s)
@@ -107,8 +107,8 @@ def _is_settled(state: PointState) -> bool:
     return comparison.is_settled(current, baseline, state.comparison_plan, (current_ms, baseline_ms))
 
 
-def is_narrow(side: Side, plan: MeasuringPlan) -> bool:
-    return estimates.relative_half_width(point_state.target_estimate(side)) <= plan.half_width_target
+def meets_interval_target(side: Side, plan: MeasuringPlan) -> bool:
+    return estimates.relative_half_width(point_state.main_estimate(side)) <= plan.interval_target
 
 
 def is_spent(spent_s: float, count: int, budget_s: float) -> bool:

@@ -109,7 +109,7 @@ def _with_windows(state: PointState, plan: MeasuringPlan) -> PointState:
     """The point with the length of its windows, the same for both builds."""
     longest_s = max(point_state.median_latency_s(side) for side in state.sides)
     most_passes = stopping.MAX_PASSES if state.baseline is None else 2 * MAX_PAIRS
-    window_s = max(plan.least_window_s, pass_window_s(state.point, longest_s, plan.budget_s, most_passes))
+    window_s = max(plan.settling_window_s, pass_window_s(state.point, longest_s, plan.budget_s, most_passes))
     return _with_sides(state, lambda side: dataclasses.replace(side, window_s=window_s))
 
 
@@ -139,4 +139,4 @@ def _progress(state: PointState, plan: MeasuringPlan, known: int, total: int) ->
     if (compared := point_state.compare(state)) is not None:
         return f"{text}; ratio {RATIO.text_with_interval(compared.ratio)}"
     quantity = THROUGHPUT if state.point.request_rate_per_s is None else LATENCY
-    return f"{text}; {quantity.text_with_half_width(point_state.target_estimate(state.current))}"
+    return f"{text}; {quantity.text_with_half_width(point_state.main_estimate(state.current))}"

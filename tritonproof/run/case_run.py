@@ -46,22 +46,16 @@ class StepResults:
     """Whether the answers are the baseline's, and what else differs."""
 
 
-@dataclass(eq=False)
 class CaseRun(contextlib.AbstractContextManager["CaseRun"]):
     """A case for the duration of a block, `with CaseRun(case, model_run) as run`. Its parts share its
     context, and none holds the run itself: the weights are freed with its last reference."""
 
-    requested: Case
-    """The case as requested; `case` is the case as its server reports it."""
-    model_run: ModelRun
-    suite_run: SuiteRun = field(default_factory=SuiteRun)
-    role: Role = OWN_RUN
-    results: StepResults = field(default_factory=StepResults, init=False)
-
-    def __post_init__(self) -> None:
-        self.context = CaseContext(self.requested, self.model_run, self.suite_run, self.role)
-        self.say, self.hold_machine = self.context.say, self.context.hold_machine
-        self.settings, self.progress = self.context.settings, self.context.progress
+    def __init__(
+        self, requested: Case, model_run: ModelRun, suite_run: SuiteRun | None = None, role: Role = OWN_RUN
+    ) -> None:
+        """`requested` is the case as requested, and `case` the case as its server reports it."""
+        self.context = CaseContext(requested, model_run, suite_run or SuiteRun(), role)
+        self.results = StepResults()
 
     def __exit__(self, *error: Any) -> None:
         self.context.stack.__exit__(*error)
@@ -69,7 +63,7 @@ class CaseRun(contextlib.AbstractContextManager["CaseRun"]):
     @once
     def prepared(self) -> PreparedCase:
         """The case with its build, its server and its expected answers."""
-        return (self.role.prepare or prepare)(self.context)
+        return (self.context.role.prepare or prepare)(self.context)
 
     @once
     def loader(self) -> Loader:
@@ -103,8 +97,8 @@ class CaseRun(contextlib.AbstractContextManager["CaseRun"]):
         return self.prepared.deployment
 
     @property
-    def stamp(self) -> schema.Machine:
-        return machine.stamp(self.case.target.device, is_client=self.settings.triton.is_remote)
+    def machine(self) -> schema.Machine:
+        return machine.stamp(self.case.target.device, is_client=self.context.settings.triton.is_remote)
 
     def check_running(self) -> None:
         """Raise ProofError if the case's server has ended by itself."""
@@ -122,15 +116,15 @@ class CaseRun(contextlib.AbstractContextManager["CaseRun"]):
 
     def job(self, point: LoadPoint, request_s: float, check: AnswerCheck) -> Job:
         """The load generator's work at a point of the case, as it is loaded now."""
-        server, memory, model = self.server, self.settings.shared_memory, self.case.model
+        server, memory, model = self.server, self.context.settings.shared_memory, self.case.model
         data = self.loader.input_data.below(server.scratch)
         return Job(server, server.name_of(self.case), model, point, memory, data, request_s, check)
 
     def points(self, scenario: Scenario) -> list[LoadPoint]:
         """The load points of a scenario that are measured together."""
-        points = load_points(self.case, scenario, self.settings)
-        if self.suite_run.points is not None:
-            selected = self.suite_run.points.get(str(self.requested), ())
+        points = load_points(self.case, scenario, self.context.settings)
+        if self.context.suite_run.points is not None:
+            selected = self.context.suite_run.points.get(str(self.context.requested), ())
             points = [point for point in selected if point.scenario == scenario]
         # Of a model of --repository only the server knows the largest batch.
         return [point for point in points if point.batch <= self.deployment.max_batch_size]
@@ -139,15 +133,15 @@ class CaseRun(contextlib.AbstractContextManager["CaseRun"]):
     def baseline(self) -> "CaseRun | None":
         """The run to compare the case with, on its own server; None without --against and --against-triton,
         and if the baseline's repository has no model of that name."""
-        found = as_baseline(self.requested, self.settings, self.model_run.models)
+        found = as_baseline(self.context.requested, self.context.settings, self.context.model_run.models)
         if found is None:
             return None
         (case, settings, models), prepared = found, self.prepared
-        label = f"{case} against {self.settings.baseline_name}"
+        label = f"{case} against {self.context.settings.baseline_name}"
         role = Role("against", label, prepare=functools.partial(prepare_baseline, lambda: prepared.build))
-        if self.settings.compares_repositories:
+        if self.context.settings.compares_repositories:
             role = Role("against", label, shared_samples=lambda: prepared.samples)
         model_run = self.context.stack.enter_context(
-            ModelRun(case.model, case.target, settings, models, self.progress)
+            ModelRun(case.model, case.target, settings, models, self.context.progress)
         )
-        return self.context.stack.enter_context(CaseRun(case, model_run, self.suite_run, role))
+        return self.context.stack.enter_context(CaseRun(case, model_run, self.context.suite_run, role))

@@ -38,12 +38,13 @@ def with_baselines(run: CaseRun, baseline: CaseRun, jobs: Sequence[Job]) -> Sequ
             fix = "give smaller --batches, or build it with the same --deployment max_batch_size"
             raise InputError(what, where=baseline.build.folder / "config.pbtxt", fix=fix)
     backend, largest = baseline.loader.load(scenario).backend, baseline.deployment.max_batch_size
-    name = run.settings.baseline_name
-    if run.settings.against_triton is not None:
+    name = run.context.settings.baseline_name
+    if run.context.settings.against_triton is not None:
         name = f"Triton {baseline.server.version}, {name}"
-        run.progress.note(f"{run.case} against {name}: served by its {backend} backend")
-    allowed = run.settings.thresholds.allowed_slowdown(run.case, run.settings.allowed_slowdown)
-    plan = ComparisonPlan(name, allowed, run.suite_run.compared_points)
+        run.context.progress.note(f"{run.case} against {name}: served by its {backend} backend")
+    settings = run.context.settings
+    allowed = settings.thresholds.allowed_slowdown(run.case, settings.allowed_slowdown)
+    plan = ComparisonPlan(name, allowed, run.context.suite_run.compared_points)
     states = [point_state.PointState(point_state.Side(job)) for job in jobs]
     served_name = baseline.server.name_of(run.case)
     return [
@@ -58,11 +59,12 @@ def reloader(run: CaseRun, baseline: CaseRun) -> Callable[[], None] | None:
     """A function that loads the case and its baseline again, in random order. None on a server with a
     repository that others may use."""
     sides = (run, baseline)
-    if any(side.requested.model.from_repository and side.settings.triton.is_remote for side in sides):
+    contexts = (run.context, baseline.context)
+    if any(each.requested.model.from_repository and each.settings.triton.is_remote for each in contexts):
         return None
 
     def load() -> None:
-        run.say("load both builds anew")
+        run.context.say("load both builds anew")
         for side in random.sample(sides, len(sides)):
             side.loader.reload()
             timed_answer(side.prepared, 1)
@@ -80,19 +82,19 @@ def compare_with_baseline(run: CaseRun) -> tuple[GateOutcome, BaselineComparison
 
 
 def _compare(run: CaseRun) -> tuple[GateOutcome, BaselineComparison]:
-    baseline, name, model = run.baseline, run.settings.baseline_name, run.case.model
+    baseline, name, model = run.baseline, run.context.settings.baseline_name, run.case.model
     if baseline is None:
         what = f"{model.name} is new: {name} has no such model to compare it with"
         raise NotAvailableError(what, where=run.case)
-    with run.hold_machine(exclusive=False):
+    with run.context.hold_machine(exclusive=False):
         gate = _compare_answers(run, baseline, name)
     fault = "; ".join(filter(None, [*_lost_by_clients(run, baseline), gate.result.fault]))
     new_warnings = warnings_in(run.server.log)
     for known_warning in warnings_in(baseline.server.log):
         new_warnings.pop(known_warning, None)
     sides = _served_side(run), _served_side(baseline)
-    with run.hold_machine(exclusive=True):
-        run.say("load the model again", f"in turns with {name}")
+    with run.context.hold_machine(exclusive=True):
+        run.context.say("load the model again", f"in turns with {name}")
         loadings_s = _loads_in_turns(run, baseline)
     current_side, baseline_side = (
         structs.replace(side, loadings_s=tuple(side_loadings_s))
@@ -107,11 +109,11 @@ def _compare_answers(run: CaseRun, baseline: CaseRun, baseline_name: str) -> Gat
     if model.exchange != baseline.case.model.exchange:
         return GateOutcome(GateResult("baseline", 0, "the configuration"))
     if model.exchange == "single":
-        run.say("answers beside the baseline's", baseline_name)
+        run.context.say("answers beside the baseline's", baseline_name)
         current = run.correctness.served_online, run.correctness.single_answers
         other = baseline.correctness.served_online, baseline.correctness.single_answers
         return compare_servers(current, other, remaining_data(model, run.samples), baseline_name)
-    run.say("the same messages to the baseline", baseline_name)
+    run.context.say("the same messages to the baseline", baseline_name)
     servers = run.server, baseline.server
     return GateOutcome(compare_server_conversations(*servers, model, run.samples, baseline_name))
 
@@ -151,7 +153,7 @@ def _loads_in_turns(run: CaseRun, baseline: CaseRun) -> tuple[list[float], list[
     returns the seconds of each with its first answer: none on servers that others may use."""
     current_s: list[float] = []
     baseline_s: list[float] = []
-    most = 0 if run.settings.triton.is_remote else MAX_LOADINGS
+    most = 0 if run.context.settings.triton.is_remote else MAX_LOADINGS
     while len(current_s) < most and (not current_s or loading_is_slower(current_s, baseline_s)):
         for side, loadings_s in ((run, current_s), (baseline, baseline_s)):
             load_s = side.loader.reload()

@@ -112,7 +112,7 @@ def convert(context: CaseContext) -> Iterator[BuiltModel]:
         with context.hold_machine(exclusive=False):
             context.say("convert")
             device: Device | None = None if is_here else "cpu"
-            build = build_case(case, context.model_run.weights, settings, context.say, device=device)
+            build = build_case(case, context.model_run.cpu_model, settings, context.say, device=device)
         size, took = SIZE.text(build.size_mib), DURATION.text(build.build_time_s)
         if is_here:
             context.progress.note(f"{case}: built in {took}{', reused' if build.reused else ''} ({size})")

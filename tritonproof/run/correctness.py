@@ -67,7 +67,7 @@ class Correctness:
         an option sets a limit for a metric that cannot be computed."""
         context, model = self.context, self.prepared.case.model
         has_dataset, samples = model.name in context.settings.dataset, self.prepared.samples
-        missing = missing_options(model, context.model_run.weights, samples, has_dataset=has_dataset)
+        missing = missing_options(model, context.model_run.cpu_model, samples, has_dataset=has_dataset)
         context.settings.thresholds.check_measured(self.prepared.case, missing)
         return missing
 
@@ -103,7 +103,7 @@ class Correctness:
             preferred=deployment.preferred_batch_sizes,
             batches_dynamically=self.prepared.batches_dynamically(loaded.scenario),
             first_answer=loaded.first_answer,
-            min_noise=max(MIN_NOISE, tolerance.relative_error if tolerance.is_given else 0.0),
+            min_noise=max(MIN_NOISE, tolerance.max_relative_error if tolerance.is_given else 0.0),
             infers_precision_on="" if case.precision else case.answers_on,
             kernels_may_change=case.answers_on == "cuda",
         )

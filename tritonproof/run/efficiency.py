@@ -44,10 +44,10 @@ def measure_efficiency(run: CaseRun) -> list[Efficiency]:
         what = "the artifact in process must run on the server's machine, and this server is remote"
         raise NotAvailableError(what, where=f"--triton {run.server.spec}", fix="run the suite there")
     with contextlib.ExitStack() as stack:
-        with run.hold_machine(exclusive=False):
-            run.say("measure efficiency", "load the model in process")
+        with run.context.hold_machine(exclusive=False):
+            run.context.say("measure efficiency", "load the model in process")
             rows = run.samples.read(range(min(len(run.samples), run.deployment.max_batch_size)))
-            resident = run.settings.shared_memory == "cuda"  # its data lies where the server's does
+            resident = run.context.settings.shared_memory == "cuda"  # its data lies where the server's does
             process = artifact_worker(
                 run.build, run.deployment, rows, backend=loaded.backend, resident=resident
             )
@@ -55,7 +55,7 @@ def measure_efficiency(run: CaseRun) -> list[Efficiency]:
             # These two overlap the loading in process. On a GPU the server of the reference ends with the
             # block, to free the memory.
             reference = reference_for(run, stack if run.case.target.device == "cuda" else None)
-            operations = run.model_run.operations
+            operations = run.context.model_run.operations
             worker.wait_ready()
         overall = best_of(best_results)
         return [
@@ -70,8 +70,8 @@ def known_points(run: CaseRun) -> Sequence[PointResult]:
     known = [outcome for outcomes in run.results.sweeps.values() for outcome in outcomes.values()]
     points: Sequence[PointResult] = [outcome.result for outcome in known if isinstance(outcome, Measurement)]
     if not points:
-        record = record_file.read_stored(files.path_of(run.case.key, run.settings.results))
-        points = best_points.points_of(record, run.stamp, run.build.digest, run.deployment)
+        record = record_file.read_stored(files.path_of(run.case.key, run.context.settings.results))
+        points = best_points.points_of(record, run.machine, run.build.digest, run.deployment)
     if any(result.answers is not None and result.answers.wrong for result in points):
         what = "the fastest load point is not known: answers under load were wrong"
         raise NotAvailableError(what, where=run.case, fix="see the failed load tests of this case")
@@ -86,7 +86,7 @@ def _measure(
     reference: ServedReference | None,
 ) -> Efficiency:
     """Measure a load point in turns: served, in process and in the reference format; and the peak."""
-    peak_per_s = run.suite_run.measure_peak(peak_kind(run.case, run.deployment), run.progress)
+    peak_per_s = run.context.suite_run.measure_peak(peak_kind(run.case, run.deployment), run.context.progress)
     if isinstance(peak_per_s, ProofError):
         raise peak_per_s
     batch, point = best_points.batch_in_process(best, run.deployment), best.point
@@ -102,9 +102,10 @@ def _measure(
                 cold.append(reference_job)
             reference.run.loader.was_under_load = True
         beside_text = "" if reference_job is None else f", {reference_job.name}"
-        run.say("measure efficiency", f"{point.scenario} {point}, in process{beside_text}, in turns")
+        run.context.say("measure efficiency", f"{point.scenario} {point}, in process{beside_text}, in turns")
+        plan = run.context.settings.plan
         turns = interleaved.measure_in_turns(
-            job, worker, batch, run.settings.plan, gpus=run.case.gpus, reference=reference_job, cold=cold
+            job, worker, batch, plan, gpus=run.case.gpus, reference=reference_job, cold=cold
         )
     return interleaved.efficiency_entry(
         turns,
@@ -115,38 +116,38 @@ def _measure(
         peak_flops_per_s=peak_per_s,
         gpus=run.case.gpus,
         spinning=worker.spinning,
-        reference=None if reference is None else str(reference.run.requested),
+        reference=None if reference is None else str(reference.run.context.requested),
     )
 
 
 def reference_for(run: CaseRun, until: contextlib.ExitStack | None = None) -> ServedReference | None:
     """The reference format to measure a case beside, started on first use. It stays for the model's other
     cases, or `until` a block ends. None if it has no right record of this machine, build and settings."""
-    case, references = reference_of(run.case), run.model_run.reference_runs if until is None else {}
+    case, references = reference_of(run.case), run.context.model_run.reference_runs if until is None else {}
     if str(case) == str(run.case):
         return ServedReference(run, LoadPoint("offline", 1, 1), 0.0)
     if str(case) not in references:
-        references[str(case)] = _served_reference(run, case, until or run.model_run)
+        references[str(case)] = _served_reference(run, case, until or run.context.model_run)
     return references[str(case)]
 
 
 def _served_reference(run: CaseRun, case: Case, keeper: contextlib.ExitStack) -> ServedReference | None:
-    deployment = deployment_of(case, run.settings)
-    build = builds.find(case, run.model_run.weights, deployment, run.settings.model_repos)
-    record = record_file.read_stored(files.path_of(case.key, run.settings.results))
+    deployment = deployment_of(case, run.context.settings)
+    build = builds.find(case, run.context.model_run.cpu_model, deployment, run.context.settings.model_repos)
+    record = record_file.read_stored(files.path_of(case.key, run.context.settings.results))
     digest = "" if build is None else build.digest
-    best = best_points.reference_best(record, run.stamp, digest, deployment)
+    best = best_points.reference_best(record, run.machine, digest, deployment)
     if build is None or best is None:
-        run.progress.note(
+        run.context.progress.note(
             f"{run.case.model.name}: no format is compared with its reference {case}, which has no load "
             "points of this build with right answers on record; select its load tests too (-k)"
         )
         return None
-    run.progress.say(f"{case}: serve the reference format (of {run.case.model.name})")
+    run.context.progress.say(f"{case}: serve the reference format (of {run.case.model.name})")
 
-    used = builds.in_use(build, on_progress=lambda step: run.progress.say(f"{case}: {step}"))
+    used = builds.in_use(build, on_progress=lambda step: run.context.progress.say(f"{case}: {step}"))
     label = f"the reference {case}"
     role = Role("reference", label, prepare=lambda owner: ConvertedCase(owner, case, used))
-    reference_run = keeper.enter_context(CaseRun(case, run.model_run, run.suite_run, role))
+    reference_run = keeper.enter_context(CaseRun(case, run.context.model_run, run.context.suite_run, role))
     reference_run.loader.load(best.scenario)
     return ServedReference(reference_run, best.point, best.latency_ms["avg"].value / 1e3)

@@ -35,9 +35,9 @@ def held_jobs(run: CaseRun, points: Mapping[LoadPoint, float] | Sequence[LoadPoi
     run.server.check_measurable(run.prepared.unreported)
     check, scenario = run.correctness.answer_check, next(iter(points)).scenario
     run.loader.load(scenario)
-    with run.hold_machine(exclusive=True):
+    with run.context.hold_machine(exclusive=True):
         if not isinstance(points, Mapping):
-            run.say(f"measure {scenario}", "first request of each batch size")
+            run.context.say(f"measure {scenario}", "first request of each batch size")
             points = {point: timed_answer(run.prepared, point.batch)[0] for point in points}
         yield [run.job(point, points[point], check) for point in points]
 
@@ -53,7 +53,7 @@ def measure(run: CaseRun, point: LoadPoint, save: Save = lambda _results: None) 
     outcome = run.results.sweeps[point.scenario][point]
     if isinstance(outcome, ProofError):
         raise outcome
-    budget = run.settings.thresholds.latency_budget(run.case, outcome.result)
+    budget = run.context.settings.thresholds.latency_budget(run.case, outcome.result)
     return dataclasses.replace(outcome, result=structs.replace(outcome.result, latency_budget=budget))
 
 
@@ -62,7 +62,7 @@ def _sweep(run: CaseRun, points: Sequence[LoadPoint], save: Save) -> Mapping[Loa
     if (baseline := run.baseline) is not None:
         baseline.server.check_running()  # started before the machine is ours
     composing = ComposingTimes(run.prepared.called_names)
-    scenario, plan = points[0].scenario, run.settings.plan
+    scenario, plan = points[0].scenario, run.context.settings.plan
     with held_jobs(run, points) as jobs:
         states = sweep.measure(
             [PointState(Side(job)) for job in jobs]
@@ -70,7 +70,7 @@ def _sweep(run: CaseRun, points: Sequence[LoadPoint], save: Save) -> Mapping[Loa
             else comparing.with_baselines(run, baseline, jobs),
             plan,
             run_pass=composing.around(verifying(perf_analyzer.run_pass)),
-            on_progress=lambda point, progress: run.say(f"measure {point.scenario}", f"{point} {progress}"),
+            on_progress=lambda point, now: run.context.say(f"measure {point.scenario}", f"{point} {now}"),
             save=save,
             reload=None if baseline is None else comparing.reloader(run, baseline),
         )
@@ -78,7 +78,7 @@ def _sweep(run: CaseRun, points: Sequence[LoadPoint], save: Save) -> Mapping[Loa
         errors = [error for error in found.values() if isinstance(error, ProofError)]
         if errors and run.server.how_it_ended():
             raise errors[0]  # measurements on a server that has ended do not count
-        run.say(f"measure {scenario}", "one sample repeated")
+        run.context.say(f"measure {scenario}", "one sample repeated")
         run.loader.was_under_load = True
         return _audited(jobs, found, composing)
 
@@ -107,8 +107,8 @@ def measure_model_warmup(run: CaseRun) -> ModelWarmup:
         what = f"the model_warmup of {run.case.model.name} is of another shape than the requests"
         raise NotAvailableError(what, where=run.case, fix="give samples of that shape: --samples")
     run.loader.load("online")
-    run.say("load the model again", "time its first request")
-    with run.hold_machine(exclusive=True):
+    run.context.say("load the model again", "time its first request")
+    with run.context.hold_machine(exclusive=True):
         return compare_requests(run.loader.reload, lambda: timed_answer(run.prepared, batch)[0], batch)
 
 

@@ -48,8 +48,8 @@ class ModelRun(contextlib.ExitStack):
         self.progress.say(f"{self.model.name}: {step}", detail)
 
     @once_while_unmeasured
-    def weights(self) -> FrameworkModel:
-        """The framework model: from --checkpoint, the repository's own, or seeded random ones."""
+    def cpu_model(self) -> FrameworkModel:
+        """The framework model on the CPU, with weights from --checkpoint, its own, or seeded random ones."""
         if not self.model.from_repository:
             self.say("load weights")
         return self.model.load_weights(self.settings.checkpoint.get(self.model.name))
@@ -57,7 +57,7 @@ class ModelRun(contextlib.ExitStack):
     @once_while_unmeasured
     def framework_model(self) -> FrameworkModel:
         """The framework model to compare converted models with, whether those are new or reused."""
-        return framework_model_on(self.target.device, self.model, self.weights)
+        return framework_model_on(self.target.device, self.model, self.cpu_model)
 
     @once_while_unmeasured
     def samples(self) -> Samples:
@@ -91,7 +91,7 @@ class ModelRun(contextlib.ExitStack):
     @once
     def operations(self) -> float | None:
         """Floating-point operations of one inference; None if the framework cannot count."""
-        return count_operations(self.model, self.weights.network, self.samples.read([0]))
+        return count_operations(self.model, self.cpu_model.network, self.samples.read([0]))
 
 
 @dataclass

@@ -120,9 +120,10 @@ def with_results(stored: Record, **results: Any) -> Record:
 def with_failure(stored: Record, failure: StepFailure) -> Record:
     """The record with a failed test, without the results of its step from another run."""
     run = failure.origin and failure.origin.run
-    # A step whose result is a field of its own has the field's name.
-    earlier = getattr(stored, failure.step, None)
-    is_cleared = earlier is not None and not (earlier.origin and earlier.origin.run == run)
+    # A step with a single result has the name of its field.
+    earlier: Any = getattr(stored, failure.step, None)
+    is_single = earlier is not None and not isinstance(earlier, tuple)
+    is_cleared = is_single and not (earlier.origin and earlier.origin.run == run)
     cleared: dict[str, Any] = {failure.step: None} if is_cleared else {}
     return with_results(stored, failures=(failure,), **cleared)
 

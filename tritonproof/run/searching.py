@@ -36,9 +36,9 @@ from tritonproof.user_models.model_repository import CONFIG
 
 @contextlib.contextmanager
 def search(run: CaseRun) -> Iterator[Search]:
-    """The winner, loaded for the block, and the search's result, not yet proven right. Its config.pbtxt, and
-    the differences from a user's own, lie in `<case>.search` beside the record."""
-    goal, plan = run.settings.goal, run.settings.plan
+    """The winner, loaded for the block, and the search's result, whose answers are not proven yet. Its
+    config.pbtxt, and the differences from a user's own, lie in `<case>.search` beside the record."""
+    goal, plan = run.context.settings.goal, run.context.settings.plan
     assert goal is not None
     prepared = run.prepared
     searched = (
@@ -55,24 +55,25 @@ def search(run: CaseRun) -> Iterator[Search]:
         return run.job(point, request_s[key], run.correctness.answer_check)
 
     def say(step: str, detail: str = "") -> None:
-        run.say(f"search within {goal.latency_budget_ms:g} ms: {step}", detail)
+        run.context.say(f"search within {goal.latency_budget_ms:g} ms: {step}", detail)
 
     measurer = CandidateMeasurer(
         goal,
         load,
-        functools.partial(run.hold_machine, exclusive=True),
+        functools.partial(run.context.hold_machine, exclusive=True),
         plan,
-        lambda point, now: say(f"proof, {point.scenario} {point}", now),
+        lambda point, now: say(f"rerun, {point.scenario} {point}", now),
         run_pass=verifying(perf_analyzer.run_pass),
     )
     started = time.monotonic()
     try:
-        result = fastest.search(space, goal, measurer.probe, measurer.prove, say)
+        result = fastest.search(space, goal, measurer.probe, measurer.rerun, say)
         winner, keeps_latency_budget = result.winner.operating_point, result.winner.verdict != "failed"
         searched.load(winner.candidate)
         took_s = time.monotonic() - started
         text, diff = searched.proposal(winner.candidate) if keeps_latency_budget else ("", "")
-        config = record_file.write_config(files.path_of(run.case.key, run.settings.results), text, diff)
+        path = files.path_of(run.case.key, run.context.settings.results)
+        config = record_file.write_config(path, text, diff)
         summary = summarise(result, goal, plan, took_s, config)
         yield structs.replace(summary, diff=diff)
     finally:
@@ -84,7 +85,7 @@ class ConvertedSearch:
     run: CaseRun
 
     def space(self, goal: SearchGoal) -> SearchSpace:
-        settings = self.run.settings
+        settings = self.run.context.settings
         return SearchSpace(
             own=self.run.deployment,
             device=self.run.case.target.device,
@@ -138,7 +139,7 @@ class RepositorySearch:
             device=self.run.case.target.device,
             cores=machine.cores(),
             fixed=fixed,
-            concurrencies=self.run.settings.concurrencies if goal.arrivals is None else None,
+            concurrencies=self.run.context.settings.concurrencies if goal.arrivals is None else None,
             incumbent=("online" if is_batched else "offline", own_deployment),
         )
 
@@ -148,10 +149,10 @@ class RepositorySearch:
         if candidate.configuration != self.loaded:
             self.loaded = None
             try:
-                with self.run.hold_machine(exclusive=False):
+                with self.run.context.hold_machine(exclusive=False):
                     self._load(candidate)
             except ProofError as error:
-                self.run.progress.note(f"{self.run.case}: left out: {candidate.label}: {error.what}")
+                self.run.context.progress.note(f"{self.run.case}: left out: {candidate.label}: {error.what}")
                 raise
             self.loaded = candidate.configuration
         self.run.loader.load("online")
@@ -178,5 +179,5 @@ class RepositorySearch:
 
     def restore(self) -> None:
         """Load the model with its own configuration again."""
-        with self.run.hold_machine(exclusive=False):
+        with self.run.context.hold_machine(exclusive=False):
             self.run.server.load_from_repository(self.folder)

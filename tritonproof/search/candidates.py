@@ -25,7 +25,7 @@ _MAX_INSTANCES = 4
 _DELAY_US, _MAX_DELAY_US = 100, 10_000
 """Microseconds that the server may wait for a batch to fill: a usual delay, and the longest tried."""
 _STEP = 1.025
-"""The ratio of successive rates: half of the default precision target above one, so it adds less than a
+"""The ratio of successive rates: half of the default interval target above one, so it adds less than a
 measurement's own interval."""
 _TOP = 0.95
 """The highest rate, as a share of the capacity: a pass already takes 6,400 requests there (`settling_s`), and

@@ -1,9 +1,9 @@
-"""Finds the highest throughput or request rate within a latency budget, with few measurements, and proves it
-by fresh passes, which did not help to choose it.
+"""Finds the highest throughput or request rate within a latency budget, with few measurements, and measures
+the best anew by fresh passes, which did not help to choose it.
 
 A candidate is a configuration with its possible loads. Its trial has a few probes, short passes at the loads
 where they help most. The most promising trials get more probes; the two best are the finalists, each at one
-of its loads, an operating point. The proof measures these by fresh passes, and lowers a load that does not
+of its loads, an operating point. The rerun measures these by fresh passes, and lowers a load that does not
 keep the budget. The functions that measure are arguments, so a simulated server works too.
 """
 
@@ -35,11 +35,11 @@ _PROBES = (4, 10)
 _KEPT = 3
 """The first round keeps a third of the configurations, and at least three."""
 _FINALISTS = 2
-"""Configurations to prove: the best, and the runner-up or the user's own, to show whether the best leads."""
+"""Configurations to rerun: the best, and the runner-up or the user's own, to show whether the best leads."""
 _VERDICTS: Sequence[Verdict] = ("passed", "inconclusive", "failed")
 """The best first."""
 _ATTEMPTS = 6
-"""Proofs at most: in 150 simulated searches for the highest rate one of six always kept the budget, one of
+"""Reruns at most: in 150 simulated searches for the highest rate one of six always kept the budget, one of
 four in 143."""
 _STEEPEST = 0.7
 """The least share of the load after a step down: the upper end of a percentile may be one slow request."""
@@ -47,12 +47,12 @@ _RISE_AT_RATES = 4
 """The power of the rate with which a latency rises: waiting times go with 1 / (1 - busy), which rises four
 times as fast as the rate at a server that is busy for four fifths of the time."""
 
-Prove = Callable[[Sequence[OperatingPoint]], Sequence[PointState]]
+RunAgain = Callable[[Sequence[OperatingPoint]], Sequence[PointState]]
 """Fresh passes of each operating point, in turns; raises ProofError if one cannot be measured."""
 
 
 @dataclass(frozen=True)
-class Proof:
+class Rerun:
     """Fresh passes at an operating point, and their result."""
 
     operating_point: OperatingPoint
@@ -75,7 +75,7 @@ class Proof:
 
 @dataclass(frozen=True)
 class SearchOutcome:
-    winner: Proof
+    winner: Rerun
     lead: Ratio | None
     """Throughput over the runner-up's; None if no other kept the budget."""
     configurations: int
@@ -86,7 +86,7 @@ def search(
     space: SearchSpace,
     goal: SearchGoal,
     probe: Probe,
-    prove: Prove,
+    rerun: RunAgain,
     on_progress: OnProgress = lambda _step: None,
 ) -> SearchOutcome:
     """The configuration and load of the highest throughput whose percentile is shown to keep the budget; if
@@ -109,15 +109,15 @@ def search(
     incumbent = [trial for trial in measured if trial.candidate.configuration == space.incumbent]
     if incumbent and incumbent[0] not in best:
         best[1:] = incumbent[:1]
-    attempts = _prove_best(best, goal, prove, on_progress)
-    best_proofs = best_attempt(attempts)
+    attempts = _rerun_best(best, goal, rerun, on_progress)
+    best_reruns = best_attempt(attempts)
     probes = sum(len(trial.probes) + len(trial.capacity_probes) for trial in tried.values())
-    proofs = [proof for attempt in attempts for proof in attempt]
+    reruns = [rerun for attempt in attempts for rerun in attempt]
     return SearchOutcome(
-        best_proofs[0],
-        _lead(best_proofs),
+        best_reruns[0],
+        _lead(best_reruns),
         len({trial.candidate.configuration for trial in tried.values() if not trial.error}),
-        probes + sum(len(proof.state.current.passes) for proof in proofs),
+        probes + sum(len(rerun.state.current.passes) for rerun in reruns),
     )
 
 
@@ -162,72 +162,72 @@ def with_rates(candidate: Candidate, goal: SearchGoal, probe: Probe) -> Trial:
     return Trial(dataclasses.replace(candidate, ladder=ladder), capacity_probes=tuple(probes))
 
 
-def _prove_best(
-    best: Sequence[Trial], goal: SearchGoal, prove: Prove, on_progress: OnProgress
-) -> list[list[Proof]]:
-    """Prove the best loads of the trials with fresh passes, until the first point is shown to keep the budget
+def _rerun_best(
+    best: Sequence[Trial], goal: SearchGoal, rerun: RunAgain, on_progress: OnProgress
+) -> list[list[Rerun]]:
+    """Measure the best loads of the trials by fresh passes, until the first point is shown to keep the budget
     or nothing is left, and return all attempts. If the first point fails, the next attempt lowers its load,
     and that of the other point if that fails too, and takes all passes again."""
     choices = [OperatingPoint(trial.candidate, trials.best_reading(trial, goal).level) for trial in best]
-    attempts: list[list[Proof]] = []
+    attempts: list[list[Rerun]] = []
     while choices and len(attempts) < _ATTEMPTS:
         points = " and ".join(f"{choice.candidate.scenario} {choice.point}" for choice in choices)
-        on_progress(f"proof {len(attempts) + 1} of at most {_ATTEMPTS}, {points}")
-        proofs = [
-            proof_of(choice, state, goal) for choice, state in zip(choices, prove(choices), strict=True)
+        on_progress(f"rerun {len(attempts) + 1} of at most {_ATTEMPTS}, {points}")
+        reruns = [
+            rerun_of(choice, state, goal) for choice, state in zip(choices, rerun(choices), strict=True)
         ]
-        attempts.append(proofs)
-        if proofs[0].verdict == "passed" or proofs[0].too_few:
+        attempts.append(reruns)
+        if reruns[0].verdict == "passed" or reruns[0].too_few:
             break
-        choices = [lower for proof in proofs if (lower := _lighter(proof, goal)) is not None]
+        choices = [lower for rerun in reruns if (lower := _lighter(rerun, goal)) is not None]
     return attempts
 
 
-def _lighter(proof: Proof, goal: SearchGoal) -> OperatingPoint | None:
-    """The load to prove next: the same if it is proven, else where the percentile's upper end should keep the
-    budget; None below the lightest."""
-    choice = proof.operating_point
-    if proof.verdict == "passed" or proof.too_few:
+def _lighter(rerun: Rerun, goal: SearchGoal) -> OperatingPoint | None:
+    """The load to rerun next: the same if it keeps the budget, else where the percentile's upper end should
+    keep it; None below the lightest."""
+    choice = rerun.operating_point
+    if rerun.verdict == "passed" or rerun.too_few:
         return choice
     if choice.level == 0:
         return None
-    share = max(_STEEPEST, goal.latency_budget_ms / proof.latency_ms.high)
+    share = max(_STEEPEST, goal.latency_budget_ms / rerun.latency_ms.high)
     if goal.arrivals is not None:
         share **= 1 / _RISE_AT_RATES
     lower = trials.level_at(choice.candidate.sizes, share * choice.size)
     return dataclasses.replace(choice, level=min(choice.level - 1, lower))
 
 
-def best_attempt(attempts: Sequence[Sequence[Proof]]) -> Sequence[Proof]:
+def best_attempt(attempts: Sequence[Sequence[Rerun]]) -> Sequence[Rerun]:
     """The last attempt whose first point is shown to keep the budget, else the last that kept it, else the
     nearest. The first point leads, unless the other has the better verdict or is shown to be faster."""
     ranked = []
-    for proofs in attempts:
-        ranks = [_VERDICTS.index(proof.verdict) for proof in proofs]
-        ahead = _lead(proofs)
+    for reruns in attempts:
+        ranks = [_VERDICTS.index(rerun.verdict) for rerun in reruns]
+        ahead = _lead(reruns)
         is_faster = ahead is not None and ahead.high < 1 and ranks[0] == ranks[1]
-        ranked.append(proofs[::-1] if ranks[-1] < ranks[0] or is_faster else proofs)
+        ranked.append(reruns[::-1] if ranks[-1] < ranks[0] or is_faster else reruns)
     for verdict in _VERDICTS[:-1]:
-        if matching := [proofs for proofs in ranked if proofs[0].verdict == verdict]:
+        if matching := [reruns for reruns in ranked if reruns[0].verdict == verdict]:
             return matching[-1]
-    return min(ranked, key=lambda proofs: proofs[0].latency_ms.value)
+    return min(ranked, key=lambda reruns: reruns[0].latency_ms.value)
 
 
-def _lead(proofs: Sequence[Proof]) -> Ratio | None:
+def _lead(reruns: Sequence[Rerun]) -> Ratio | None:
     """The ratio of the first point's speed to the second's, if the second kept the budget too."""
-    if len(proofs) < 2 or proofs[1].verdict == "failed":
+    if len(reruns) < 2 or reruns[1].verdict == "failed":
         return None
-    return ratios.unpaired_ratio(proofs[0].speeds, proofs[1].speeds)
+    return ratios.unpaired_ratio(reruns[0].speeds, reruns[1].speeds)
 
 
-def proof_of(choice: OperatingPoint, state: PointState, goal: SearchGoal) -> Proof:
+def rerun_of(choice: OperatingPoint, state: PointState, goal: SearchGoal) -> Rerun:
     passes = state.current.steady_passes
     latency_ms = estimates.percentile_estimate(passes, goal.percent)
     throughput_per_s = estimates.estimate(passes, estimates.throughput, scale=choice.point.batch)
     verdict = latency_verdict(latency_ms, passes, goal)
     is_below = latency_ms.high <= goal.latency_budget_ms
     too_few = goal.arrivals is None and verdict == "inconclusive" and is_below
-    return Proof(choice, state, latency_ms, throughput_per_s, verdict, too_few)
+    return Rerun(choice, state, latency_ms, throughput_per_s, verdict, too_few)
 
 
 def latency_verdict(latency_ms: Estimate, passes: Sequence[SteadyPass], goal: SearchGoal) -> Verdict:
@@ -257,14 +257,14 @@ def _is_certified(passes: Sequence[SteadyPass], goal: SearchGoal) -> bool:
 
 _PROBES_PER_BUDGET = 40
 """Each window of a probe lasts the budget of a load point, divided by this number."""
-_PROOF_BUDGETS = 2
-"""Budgets of a load point for each operating point of a proof: a percentile takes longer than a throughput.
+_RERUN_BUDGETS = 2
+"""Budgets of a load point for each operating point of a rerun: a percentile takes longer than a throughput.
 With six passes of one budget, the upper end of a p99 was more than twice its value."""
 _MAX_POINT_BUDGETS = 10
-"""The most budgets of a proof if all requests keep the latency budget, and are too few for the percentile: a
+"""The most budgets of a rerun if all requests keep the latency budget, and are too few for the percentile: a
 minute by default, in which a server of 12 requests per second answers enough for a p99."""
 _CERTIFYING = 2
-"""Times the least requests that certify a percentile, for a proof at a rate: one slow request more in these
+"""Times the least requests that certify a percentile, for a rerun at a rate: one slow request more in these
 662 would fail a p99."""
 
 
@@ -279,7 +279,7 @@ class CandidateMeasurer:
     hold_machine: Callable[[], contextlib.AbstractContextManager[None]]
     """A block in which nothing else is measured or built on this machine."""
     plan: MeasuringPlan
-    """The plan for an ordinary load point; probes take less, proofs more."""
+    """The plan for an ordinary load point; probes take less, reruns more."""
     on_progress: sweep.PointProgress = lambda _point, _now: None
     run_pass: RunPass = perf_analyzer.run_pass
 
@@ -294,8 +294,8 @@ class CandidateMeasurer:
         with self.hold_machine():
             return self.run_pass(job, max(least_s, self.plan.budget_s / _PROBES_PER_BUDGET)).steady
 
-    def prove(self, choices: Sequence[OperatingPoint]) -> list[PointState]:
-        """Fresh passes at each operating point, for the whole budget of a proof: half of them each, then the
+    def rerun(self, choices: Sequence[OperatingPoint]) -> list[PointState]:
+        """Fresh passes at each operating point, for the whole budget of a rerun: half of them each, then the
         other half in reverse order, so that a drift of the machine affects all alike, and the last is not
         loaded twice. Raises ProofError if one cannot be measured."""
         turns = [(choice, 0.5) for choice in choices] + [(choice, 1.0) for choice in reversed(choices)]
@@ -303,9 +303,9 @@ class CandidateMeasurer:
         for choice, share in turns if len(choices) > 1 else [(choices[0], 1.0)]:
             job = self.deploy(choice.candidate, choice.point)
             settles_s = settling_s(choice.candidate, self.goal) / WINDOWS
-            budget_s = share * _PROOF_BUDGETS * self.plan.budget_s
-            plan = MeasuringPlan(budget_s=budget_s, least_window_s=settles_s)
-            is_done = _is_proven(plan, self.goal, choice, share)
+            budget_s = share * _RERUN_BUDGETS * self.plan.budget_s
+            plan = MeasuringPlan(budget_s=budget_s, settling_window_s=settles_s)
+            is_done = _is_rerun_done(plan, self.goal, choice, share)
             state = states.get(choice) or PointState(Side(job))
             with self.hold_machine():
                 (state,) = sweep.measure(
@@ -317,10 +317,10 @@ class CandidateMeasurer:
         return list(states.values())
 
 
-def _is_proven(
+def _is_rerun_done(
     plan: MeasuringPlan, goal: SearchGoal, choice: OperatingPoint, share: float
 ) -> stopping.StoppingRule:
-    """The stopping rule of a proof's share: all of its budget, as a narrow throughput says little about a
+    """The stopping rule of a rerun's share: all of its budget, as a narrow throughput says little about a
     percentile, and more while all requests keep the budget, but are too few to show it for the percentile. At
     a rate, also its share of the passes of a believable interval, and of the requests that certify the
     percentile in spite of some slow ones."""

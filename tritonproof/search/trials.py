@@ -21,7 +21,7 @@ Probe = Callable[[Candidate, LoadPoint], SteadyPass]
 
 @dataclass(frozen=True)
 class Trial:
-    """A candidate with the passes that select it, but prove nothing."""
+    """A candidate with the passes that select it, but rerun nothing."""
 
     candidate: Candidate
     probes: tuple[tuple[int, SteadyPass], ...] = ()

@@ -88,7 +88,7 @@ class Settings:
     0.005. For all models of --onnx or --repository, or for the one that is named. See docs/onnx-file.md."""
 
     triton: ServerSpec = option(
-        "deployment",
+        "server",
         "SERVER",
         lambda flag, text: parse_server(text, flag),
         lambda _before: parse_server(None),
@@ -97,18 +97,18 @@ class Settings:
     """The server: embedded, local[:PATH], docker[:IMAGE], HOST:PORT (the gRPC port) or grpcs://HOST:PORT (the
     same with TLS). Default: what the variable TRITONPROOF_TRITON names; else local, if tritonserver is on
     PATH; else embedded. See docs/servers.md."""
-    triton_ca: Path | None = option("deployment", "FILE", readers.file(check_certificates))
+    triton_ca: Path | None = option("server", "FILE", readers.file(check_certificates))
     """A PEM file with the certificate authorities to trust for --triton grpcs://HOST:PORT. Default: the
     public authorities."""
-    triton_headers: Path | None = option("deployment", "FILE", readers.file(headers_in))
+    triton_headers: Path | None = option("server", "FILE", readers.file(headers_in))
     """A file with the headers of requests to --triton HOST:PORT, one a line: Authorization: Bearer TOKEN."""
-    repository: Path | RemoteModels | None = option("deployment", "DIR", readers.repository)
+    repository: Path | RemoteModels | None = option("own models", "DIR", readers.repository)
     """Prove the models of a Triton model repository as they are, in place of the suite's own. Nothing is
     converted, and nothing written into DIR. With --triton HOST:PORT, DIR is the word remote for the models
     that are loaded there, or remote:NAME,... for these alone. See docs/model-repository.md."""
-    checkpoint: Mapping[str, Path] = readers.path_by_name("deployment", "MODEL=PATH")
+    checkpoint: Mapping[str, Path] = readers.path_by_name("own models", "MODEL=PATH")
     """A model's weights, a file or folder in NVIDIA's own layout. Repeatable. See docs/real-weights.md."""
-    dataset: Mapping[str, Path] = readers.path_by_name("deployment", "MODEL=PATH")
+    dataset: Mapping[str, Path] = readers.path_by_name("own models", "MODEL=PATH")
     """The evaluation data of a model, such as ImageNet's validation folder or SQuAD's dev-v1.1.json.
     Repeatable. See docs/real-weights.md."""
     deployment: Mapping[str, Any] = option(
@@ -156,14 +156,14 @@ class Settings:
     )
     """How the tensors of the load tests get to the server: system or cuda shared memory, or none (in
     messages). Default: system, and none with HOST:PORT."""
-    precision_target: float = option(
-        "speed", "PERCENT", readers.percent, 100 * MeasuringPlan.half_width_target, passed_to="nodes"
+    interval_target: float = option(
+        "speed", "PERCENT", readers.percent, 100 * MeasuringPlan.interval_target, passed_to="nodes"
     )
     """Stop measuring a load point when the 95 % confidence interval of its throughput is as narrow as ±
     PERCENT. At a request rate, the mean latency takes the place of the throughput. Default: 5."""
     point_budget_s: float | None = option("speed", "SECONDS", readers.seconds, passed_to="nodes")
     """Stop measuring a load point after SECONDS, not counting the warm-up, even if its interval is wider than
-    --precision-target. Default: 3; with --against and --against-triton 120, for both sides."""
+    --interval-target. Default: 3; with --against and --against-triton 120, for both sides."""
     certify: float | None = option("speed", "PERCENT", readers.percentile(*CERTIFIABLE), passed_to="nodes")
     """Measure each load point, however long that takes, until MLPerf LoadGen's early stopping gives an upper
     bound of its p99 (99) or p99.9 (99.9) with 99 % confidence. See docs/how-it-measures.md."""
@@ -262,7 +262,7 @@ class Settings:
         """How precisely to measure a load point, and how long that may take."""
         has_baseline = self.against is not None or self.against_triton is not None
         return MeasuringPlan(
-            half_width_target=self.precision_target / 100,
+            interval_target=self.interval_target / 100,
             budget_s=self.point_budget_s or (_BUDGET_OF_BOTH_S if has_baseline else MeasuringPlan.budget_s),
             certify=self.certify,
         )

@@ -46,7 +46,7 @@ _TOLERANCES = {
         0.9,
         "chosen: 8 bits per activation in a network that nobody has prepared for them, a fifth on the mean, "
         "one decision of ten",
-        mean_error=0.2,
+        max_mean_error=0.2,
     )
 }
 
@@ -114,7 +114,7 @@ def _model_of(name: str, given: OnnxOptions, path: Path, interface: Interface, b
     tolerances = _TOLERANCES
     if given.tolerance is not None:  # the share of decisions that must agree stays
         tolerances = {
-            precision: user_tolerance(given.tolerance, tolerance.agreement)
+            precision: user_tolerance(given.tolerance, tolerance.min_agreement)
             for precision, tolerance in {**TOLERANCES, **_TOLERANCES}.items()
         }
     metrics, kept_outputs = [_unlabelled_metric(rules, {**TOLERANCES, **tolerances})], []
@@ -296,8 +296,8 @@ def _unlabelled_metric(rules: Mapping[str, _Decide], tolerances: Mapping[str, To
     limits = {}
     for name in ("fp32", "fp16", "int8"):
         tolerance = tolerances[name]
-        most_error = min(tolerance.relative_error, np.inf if tolerance.is_given else _MAX_ERROR)
-        limits[name] = Limit(tolerance.agreement if rules else most_error, tolerance.source)
+        most_error = min(tolerance.max_relative_error, np.inf if tolerance.is_given else _MAX_ERROR)
+        limits[name] = Limit(tolerance.min_agreement if rules else most_error, tolerance.source)
     if rules:
         return Metric("agreement", _equal, limits, labelled=False)
     return Metric("mean error", _error, limits, better="lower", labelled=False)

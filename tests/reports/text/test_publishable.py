@@ -149,9 +149,7 @@ def test_search_winner_is_judged_by_its_own_ledger() -> None:
     assert publishable(planted(search=right, accuracy=None)).search == right
 
 
-@pytest.mark.parametrize(
-    ("step", "is_shown"), [("accuracy", True), ("answers", False), ("conversion", False)]
-)
+@pytest.mark.parametrize(("step", "is_shown"), [("accuracy", True), ("gates", False), ("conversion", False)])
 def test_search_winner_is_hidden_by_failures_that_do_not_concern_settings_alone(
     step: str, is_shown: bool
 ) -> None:
