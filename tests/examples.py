@@ -18,7 +18,7 @@ def seen(*records: Record) -> list[Publishable]:
 def store(results: Path, *records: Record) -> Path:
     """Write the records to their places in the folder; returns the folder."""
     for sample in records:
-        files.write(sample, files.path_of(sample.case, results))
+        files.write(sample, files.record_path(sample.case, results))
     return results
 
 

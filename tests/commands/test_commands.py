@@ -32,7 +32,7 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize("command", ["tables.md", "readme", "compare", "merge", "trend"])
 def test_every_damaged_record_is_named(command: str, results: Path, refused: Callable[..., str]) -> None:
-    damaged = [files.path_of(record.case, results) for record in (WHOLE, OTHER)]
+    damaged = [files.record_path(record.case, results) for record in (WHOLE, OTHER)]
     for path in damaged:
         path.write_text("{")
 
@@ -46,7 +46,7 @@ def test_link_given_directly_is_read(results: Path, printed: Callable[..., str])
     printed("tables", "--results", results.parent / "link")
     printed("merge", results.parent / "link" / "a40", "--output", results.parent / "out")
     assert len(files.record_paths(results.parent / "out")) == 1
-    (results.parent / "record.json").symlink_to(files.path_of(WHOLE.case, results))
+    (results.parent / "record.json").symlink_to(files.record_path(WHOLE.case, results))
     printed("compare", results.parent / "record.json", results)
 
 

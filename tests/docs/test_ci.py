@@ -308,7 +308,7 @@ def test_merge_job_joins_records_of_all_jobs(jobs: int, tmp_path: Path) -> None:
     for number, name in enumerate(("onnx", "trt", "ts-trace")[:jobs]):
         record = examples.record(case=examples.CaseKey("a40", "resnet50", name, None, "fp16"))
         results = folder if jobs == 1 else folder / f"a40-{number + 1}of{jobs}"
-        files.write(record, files.path_of(record.case, results))
+        files.write(record, files.record_path(record.case, results))
     (tmp_path / "tritonproof").symlink_to(ROOT / "tritonproof")
 
     line = command.replace("tox run -e report --", f"{shlex.quote(sys.executable)} -m tritonproof report", 1)

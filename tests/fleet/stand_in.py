@@ -68,6 +68,6 @@ def _record(item: pytest.Item) -> Path:
         )
 
     record_file.update(fresh, results, change)
-    path = files.path_of(fresh.case, results)
+    path = files.record_path(fresh.case, results)
     record_file.write_beside(path.with_suffix(files.CONFIG_SUFFIX), b"name: ''\n")
     return path.relative_to(results)

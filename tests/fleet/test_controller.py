@@ -38,7 +38,7 @@ def test_report_survives_serialization(pytestconfig: pytest.Config, outcome: Any
 def test_node_gets_records_and_configurations_of_its_cases(tmp_path: Path) -> None:
     mine, other = list(cases_of(CPU))[:2]
     for case in (mine, other):
-        path = files.path_of(case.key, tmp_path)
+        path = files.record_path(case.key, tmp_path)
         files.write(record(case=case.key), path)
         path.with_suffix(files.CONFIG_SUFFIX).write_text("name")
         path.with_suffix(".server.log").write_text("long")

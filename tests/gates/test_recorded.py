@@ -44,7 +44,7 @@ def single_rows(outputs: np.ndarray = ROWS, texts: np.ndarray = TEXTS) -> Answer
 @pytest.fixture
 def kept(tmp_path: Path) -> tuple[Path, RecordedAnswers]:
     """A file of recorded answers."""
-    path = recorded.path_of(tmp_path, "toy")
+    path = recorded.answers_path(tmp_path, "toy")
     write(path)
     return path, recorded.read(path)
 

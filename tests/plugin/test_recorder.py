@@ -99,7 +99,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
         monkeypatch.setenv("FAILS", fails)
         own_run.cache_clear()  # a process has one run otherwise
         run_pytest_here(*words, *arguments)
-        return publishable(files.read(files.path_of(examples.record().case, tmp_path / "results")))
+        return publishable(files.read(files.record_path(examples.record().case, tmp_path / "results")))
 
     return once
 

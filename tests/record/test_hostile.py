@@ -99,7 +99,7 @@ HOSTILE: dict[str, tuple[Keys, str]] = {
 
 def stored(results: Path, keys: Keys, content: str, record: Record | None = None) -> Path:
     """Store a record, by default a complete one, with this JSON at these keys."""
-    path = files.path_of(complete().case, results)
+    path = files.record_path(complete().case, results)
     files.write(record or complete(), path)
     contents = json.loads(path.read_bytes())
     data: Any = contents

@@ -39,7 +39,7 @@ def test_readme_names_no_host(one_machine: Path, tmp_path: Path, printed: Callab
 
 
 def test_anonymous_merge_removes_names_but_no_figures(one_machine: Path, tmp_path: Path) -> None:
-    log = files.path_of(measured().case, one_machine).with_suffix(".server.log")
+    log = files.record_path(measured().case, one_machine).with_suffix(".server.log")
     log.write_text(f"on {HERE.host}")
     merge([one_machine], tmp_path / "out", anonymous=True)
     assert not list((tmp_path / "out").glob("*/*.log"))

@@ -19,7 +19,7 @@ def complete() -> Record:
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     """A file that holds the sample record."""
-    path = files.path_of(complete().case, tmp_path)
+    path = files.record_path(complete().case, tmp_path)
     files.write(complete(), path)
     return path
 

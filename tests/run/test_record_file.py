@@ -27,7 +27,7 @@ AT_64 = ("online", 1, 64)
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     """The case's record, with everything in it."""
-    path = files.path_of(WHOLE.case, tmp_path)
+    path = files.record_path(WHOLE.case, tmp_path)
     files.write(WHOLE, path)
     return path
 
@@ -36,7 +36,7 @@ def add(fresh: Record, results: Path, **parts: Any) -> Record:
     """Record results, by default one load point; returns the record on disk."""
     change = functools.partial(record_file.with_results, **(parts or {"starts": (START,), "points": (NEW,)}))
     written = record_file.update(fresh, results, change)
-    on_disk = files.read(files.path_of(fresh.case, results))
+    on_disk = files.read(files.record_path(fresh.case, results))
     assert written == on_disk
     return on_disk
 
@@ -184,7 +184,7 @@ def test_concurrent_writers_keep_all_results(tmp_path: Path) -> None:
     ]
 
     assert [writer.wait(timeout=60) for writer in writers] == [0, 0]
-    path = files.path_of(WHOLE.case, tmp_path)
+    path = files.record_path(WHOLE.case, tmp_path)
     assert len(files.read(path).points) == 40
     assert [file for file in tmp_path.glob("*/*") if file.suffix != ".lock"] == [path]
 

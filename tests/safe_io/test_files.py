@@ -20,7 +20,7 @@ from tritonproof.gates import recorded
 from tritonproof.models.bert.network import read_config as read_bert_config
 from tritonproof.models.resnet50 import preprocess
 from tritonproof.safe_io import files
-from tritonproof.safe_io.files import end_of, existing, folder_of, last_lines, path_of
+from tritonproof.safe_io.files import absolute_path, end_of, existing, folder_of, last_lines
 from tritonproof.spec import Tensor
 from tritonproof.thresholds import read as read_thresholds
 from tritonproof.user_models.labels import read_labels
@@ -53,7 +53,7 @@ def refusal(read: Callable[[], Any]) -> InputError:
 @pytest.mark.parametrize("text", ["", "  ", "~no-such-user-here/x", "a\nb", "\x1b[31mred", "bytes-\udcff"])
 def test_invalid_path_is_refused_without_control_characters(text: str) -> None:
     with pytest.raises(InputError) as raised:
-        path_of("--results", text)
+        absolute_path("--results", text)
     assert raised.value.where.startswith("--results")
     assert all(character.isprintable() or character == "\n" for character in str(raised.value))
 

@@ -10,7 +10,7 @@ from tritonproof.doctor import Finding, ok, problem, warning
 from tritonproof.host import machine
 
 _OTHERS, _STOLEN = 10, 5
-"""Percent of all cores' time that mark a load point; see tritonproof/measure/measurement.py."""
+"""Percent of all cores' time that mark a load point; the limits are those of tritonproof/measure/marks.py."""
 _GIB = 2**30
 _FULL_GIB = 11.3
 """The measured peak of calibrating nnU-Net for INT8; the other full models need less than the micro ones."""

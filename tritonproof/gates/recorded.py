@@ -52,7 +52,7 @@ class RecordedAnswers(msgspec.Struct, frozen=True):
     version: Literal[5] = 5
 
 
-def path_of(folder: Path, model: str) -> Path:
+def answers_path(folder: Path, model: str) -> Path:
     return folder / f"{model}.answers"
 
 
@@ -83,7 +83,7 @@ def recorded_gate(context: GateContext) -> GateOutcome:
     own, and the others are held to these. Raises NotAvailableError where there are none."""
     folder, served, singles = context.answers_folder, context.served, context.single_answers
     assert folder is not None
-    path = path_of(folder.path, served.model.name)
+    path = answers_path(folder.path, served.model.name)
     if folder.run_id is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
         with locks.hold_path(path, on_wait=folder.on_wait):

@@ -36,7 +36,7 @@ class RecordError(Exception):
     """A record file that cannot be used; the message names the file, the key and the fix."""
 
 
-def path_of(case: CaseKey, results: Path) -> Path:
+def record_path(case: CaseKey, results: Path) -> Path:
     return results / case.target / f"{case_id(case)}.json"
 
 
@@ -100,7 +100,7 @@ def read_folder(folder: Path) -> dict[Path, Record]:
         except RecordError as error:
             problems.append(str(error))
             continue
-        expected = path_of(record.case, folder)
+        expected = record_path(record.case, folder)
         if path not in (expected, folder / expected.name):
             fix = "Give it that name, or take it out of the folder"
             problems.append(f"{path_text(path)}: holds the case whose file is {expected}. {fix}.")

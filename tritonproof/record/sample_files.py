@@ -44,9 +44,9 @@ class SampleScores(Struct, frozen=True):
     schema: Literal[1] = 1
 
 
-def path_of(case: CaseKey, results: Path) -> Path:
+def samples_path(case: CaseKey, results: Path) -> Path:
     """The samples of the case's ledger, beside its record."""
-    return files.path_of(case, results).with_suffix(files.SAMPLES_SUFFIX)
+    return files.record_path(case, results).with_suffix(files.SAMPLES_SUFFIX)
 
 
 def write(samples: SampleScores, path: Path) -> None:

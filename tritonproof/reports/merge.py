@@ -72,7 +72,7 @@ def _differing_settings(first: Record, second: Record) -> str:
 
 def _copy(path: Path, record: Record, attached: Iterable[Path], merged: Path, anonymous: bool) -> None:
     """Copy a record and the files beside it."""
-    destination = files.path_of(record.case, merged)
+    destination = files.record_path(record.case, merged)
     destination.parent.mkdir(parents=True, exist_ok=True)
     content = files.encode(files.without_names(record)) if anonymous else disk.content(path)
     destination.write_bytes(content)

@@ -70,7 +70,7 @@ def known_points(run: CaseRun) -> Sequence[PointResult]:
     known = [outcome for outcomes in run.results.sweeps.values() for outcome in outcomes.values()]
     points: Sequence[PointResult] = [outcome.result for outcome in known if isinstance(outcome, Measurement)]
     if not points:
-        record = record_file.read_stored(files.path_of(run.case.key, run.context.settings.results))
+        record = record_file.read_stored(files.record_path(run.case.key, run.context.settings.results))
         points = best_points.points_of(record, run.machine, run.build.digest, run.deployment)
     if any(result.answers is not None and result.answers.wrong for result in points):
         what = "the fastest load point is not known: answers under load were wrong"
@@ -134,7 +134,7 @@ def reference_for(run: CaseRun, until: contextlib.ExitStack | None = None) -> Se
 def _served_reference(run: CaseRun, case: Case, keeper: contextlib.ExitStack) -> ServedReference | None:
     deployment = deployment_of(case, run.context.settings)
     build = builds.find(case, run.context.model_run.cpu_model, deployment, run.context.settings.model_repos)
-    record = record_file.read_stored(files.path_of(case.key, run.context.settings.results))
+    record = record_file.read_stored(files.record_path(case.key, run.context.settings.results))
     digest = "" if build is None else build.digest
     best = best_points.reference_best(record, run.machine, digest, deployment)
     if build is None or best is None:

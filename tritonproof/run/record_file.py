@@ -26,7 +26,7 @@ def update(
     outdated and replaced. If `in_fleet`, results may come from several machines that differ only in the
     UUIDs of their GPUs, as a later run may give the case to another node; each result has its origin.
     """
-    path = files.path_of(fresh.case, results)
+    path = files.record_path(fresh.case, results)
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         with locks.hold_path(path):

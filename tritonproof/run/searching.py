@@ -72,7 +72,7 @@ def search(run: CaseRun) -> Iterator[Search]:
         searched.load(winner.candidate)
         took_s = time.monotonic() - started
         text, diff = searched.proposal(winner.candidate) if keeps_latency_budget else ("", "")
-        path = files.path_of(run.case.key, run.context.settings.results)
+        path = files.record_path(run.case.key, run.context.settings.results)
         config = record_file.write_config(path, text, diff)
         summary = summarise(result, goal, plan, took_s, config)
         yield structs.replace(summary, diff=diff)

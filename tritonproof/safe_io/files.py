@@ -28,7 +28,7 @@ def escaped(text: str, longest: int = 100) -> str:
     return one_line(text, longest)
 
 
-def path_of(where: str, text: str) -> Path:
+def absolute_path(where: str, text: str) -> Path:
     """The absolute path that a text names, `~` for a user's folder; `where` is the option without the text.
 
     Looks up only that user. Raises InputError if the text is no path, or one that no record can name.
@@ -47,7 +47,7 @@ def path_of(where: str, text: str) -> Path:
 
 def folder_of(where: str, text: str) -> Path:
     """The path of a folder, which need not exist. Raises InputError if this user may not list it."""
-    path = path_of(where, text)
+    path = absolute_path(where, text)
     try:
         os.scandir(f"{path}/.").close()  # both lists and enters it
     except (FileNotFoundError, NotADirectoryError):  # its reader or writer reports it
@@ -60,7 +60,7 @@ def folder_of(where: str, text: str) -> Path:
 
 def existing(where: str, text: str) -> Path:
     """The path of an existing file or folder. Raises InputError for others: reading a FIFO may never end."""
-    path, what = path_of(where, text), "it is neither a file nor a folder"
+    path, what = absolute_path(where, text), "it is neither a file nor a folder"
     try:
         mode = path.stat().st_mode
         if stat.S_ISREG(mode) or stat.S_ISDIR(mode):

@@ -20,7 +20,7 @@ from tritonproof.base.errors import InputError
 from tritonproof.fleet.groups import Shard
 from tritonproof.host.machine import TF32_OFF, TF32_OVERRIDE
 from tritonproof.host.targets import EVERY_TARGET
-from tritonproof.safe_io.files import escaped, existing, path_of
+from tritonproof.safe_io.files import absolute_path, escaped, existing
 from tritonproof.spec import Target
 from tritonproof.user_models.model_repository import check_name
 
@@ -214,7 +214,7 @@ def repository(flag: str, text: str) -> Path | RemoteModels:
     """A folder of models, or `remote[:NAME,...]` for models loaded on a server that somebody else runs."""
     word, colon, names = text.partition(":")
     if word != "remote":
-        return path_of(flag, text)
+        return absolute_path(flag, text)
     model_names = tuple(dict.fromkeys(map(str.strip, names.split(",")))) if colon else ()
     for name in model_names:
         check_name(name, f"{flag} {escaped(text)}")

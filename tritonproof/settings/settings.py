@@ -19,7 +19,7 @@ from tritonproof.measure.estimates import CERTIFIABLE
 from tritonproof.measure.job import SharedMemory
 from tritonproof.measure.stopping import MeasuringPlan
 from tritonproof.record.schema import Arrivals
-from tritonproof.safe_io.files import escaped, existing, folder_of, path_of
+from tritonproof.safe_io.files import absolute_path, escaped, existing, folder_of
 from tritonproof.search.candidates import SearchGoal
 from tritonproof.serve.connection import check_certificates, headers_in
 from tritonproof.serve.server_spec import ServerSpec, parse_server, with_access
@@ -221,10 +221,10 @@ class Settings:
     price_per_hour: float | None = option("output", "AMOUNT", readers.price, passed_to="nodes")
     """What an hour of this machine costs, in any currency. The tables then give the cost of a million correct
     inferences. Default: no costs."""
-    summary: Path | None = option("output", "FILE", path_of)
+    summary: Path | None = option("output", "FILE", absolute_path)
     """Write what failed and the tables of this run to a markdown file. Default: in GitHub Actions they are
     appended to the file that GITHUB_STEP_SUMMARY names."""
-    history: Path | None = option("output", "DIR", path_of)
+    history: Path | None = option("output", "DIR", absolute_path)
     """The folder of the history: a row for each measurement, in which `report trend` finds lasting changes.
     Default: reports/history, or DIR/history with --results DIR."""
 

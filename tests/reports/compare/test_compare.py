@@ -37,7 +37,7 @@ def store_samples(
 ) -> None:
     scores = {"top-1": dict.fromkeys(sample_files.STAGES, tuple(served))}
     sample_scores = sample_files.SampleScores(one.case, one.build.digest, tuple(ids), scores, ())
-    sample_files.write(structs.replace(sample_scores, **changes), sample_files.path_of(one.case, folder))
+    sample_files.write(structs.replace(sample_scores, **changes), sample_files.samples_path(one.case, folder))
 
 
 @pytest.fixture
@@ -218,7 +218,7 @@ def test_records_of_different_formats_are_compared(
 ) -> None:
     other = structs.replace(sample.record(), case=CaseKey("h100", "resnet50", "trt", None, "fp16"))
     sample.store(tmp_path, sample.record(), other)
-    first, second = (files.path_of(record.case, tmp_path) for record in (sample.record(), other))
+    first, second = (files.record_path(record.case, tmp_path) for record in (sample.record(), other))
     assert f"## {CASE} → h100-resnet50-trt-fp16\n" in printed("compare", first, second)
     nnunet = sample.store(tmp_path, sample.random_weights()) / "cpu" / "cpu-nnunet-ts-trace-fp32.json"
     assert refused("compare", first, nnunet).startswith(f"error: {nnunet}: ")
@@ -252,7 +252,7 @@ def test_damaged_samples_are_named(folders: tuple[Path, Path], refused: Callable
     for folder in folders:
         sample.store(folder, sample.record())
         store_samples(folder, sample.record(), [1.0] * 500)
-    damaged = sample_files.path_of(sample.record().case, folders[1])
+    damaged = sample_files.samples_path(sample.record().case, folders[1])
     damaged.write_text(damaged.read_text()[:100])
     assert refused("compare", *folders).startswith(f"error: {damaged}: ")
 

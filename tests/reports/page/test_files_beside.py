@@ -26,7 +26,7 @@ def with_samples(record: Record, results: Path) -> None:
     ids = tuple(f"digit-{i:04d}" for i in range(count))
     worst = Sample("digit-0000", "lost", PARTS)
     sample_scores = SampleScores(record.case, record.build.digest, ids, scores, (worst,))
-    sample_files.write(sample_scores, sample_files.path_of(record.case, results))
+    sample_files.write(sample_scores, sample_files.samples_path(record.case, results))
 
 
 def test_worst_samples_are_shown_only_for_the_same_build(tmp_path: Path) -> None:
@@ -42,7 +42,7 @@ def test_worst_samples_are_shown_only_for_the_same_build(tmp_path: Path) -> None
 
 
 def test_configurations_are_shown_without_control_characters(tmp_path: Path) -> None:
-    path = files.path_of(examples.record().case, tmp_path)
+    path = files.record_path(examples.record().case, tmp_path)
     record_file.write_beside(path.with_suffix(files.CONFIG_SUFFIX), b'name: "\x1b[2Jown"')
     name = record_file.write_config(path, 'name: "winner"')
 
@@ -81,7 +81,7 @@ def test_link_in_place_of_a_file_is_refused(suffix: str, tmp_path: Path, reports
     secret = tmp_path / "secret"
     secret.write_text(SECRET)
     results = examples.store(tmp_path / "results", searched())
-    path = files.path_of(searched().case, results)
+    path = files.record_path(searched().case, results)
     if suffix == ".json":
         path.rename(secret)
     path = path.parent / f"{path.stem}{suffix}"

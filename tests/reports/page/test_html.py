@@ -48,9 +48,9 @@ def test_text_from_files_is_escaped(tmp_path: Path) -> None:
     )
     sample = Sample(EVIL, EVIL, (SamplePart("text", EVIL, EVIL), SamplePart("image", EVIL, f'"{EVIL}')))
     sample_scores = SampleScores(record.case, record.build.digest, (EVIL, "b"), {}, (sample,))
-    sample_files.write(sample_scores, sample_files.path_of(record.case, tmp_path))
+    sample_files.write(sample_scores, sample_files.samples_path(record.case, tmp_path))
     record_file.write_beside(
-        files.path_of(record.case, tmp_path).with_suffix(files.CONFIG_SUFFIX), EVIL.encode()
+        files.record_path(record.case, tmp_path).with_suffix(files.CONFIG_SUFFIX), EVIL.encode()
     )
 
     whole = page_of(tmp_path, record)

@@ -99,7 +99,7 @@ class Reporter:
 
     def __init__(self, results: Path, *records: str, isatty: bool = False) -> None:
         self.isatty = isatty
-        names = records or (str(files.path_of(planted().case, Path())),)
+        names = records or (str(files.record_path(planted().case, Path())),)
         reports = [SimpleNamespace(user_properties=[("record", name)]) for name in names]
         settings = SimpleNamespace(results=results, given={"against", "thresholds", "soak"})
         self.stats, self.config = {"passed": reports}, SimpleNamespace(stash={SETTINGS: settings})

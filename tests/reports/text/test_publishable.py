@@ -191,7 +191,7 @@ def test_search_without_winner_shows_its_lowest_latency_alone() -> None:
 def test_missing_or_damaged_record_is_named_in_summary(
     damage: Callable[[Path], object] | None, tmp_path: Path
 ) -> None:
-    path = files.path_of(planted().case, tmp_path)
+    path = files.record_path(planted().case, tmp_path)
     path.parent.mkdir()
     if damage is not None:
         damage(path)

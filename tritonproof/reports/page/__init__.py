@@ -68,7 +68,7 @@ def section_of(record: Publishable, results: Path) -> dict[str, Any]:
     """The template's variables for a case. Raises RecordError if its file of samples is damaged, OSError if
     a configuration cannot be read."""
     build, published = record.build, match_published(record)
-    samples = sample_files.samples_of(record, files.path_of(record.case, results))
+    samples = sample_files.samples_of(record, files.record_path(record.case, results))
     comparison: list[Block] = [published.missing]
     if published.rows:
         comparison = [*published_section(published), published_legend([published])]
@@ -122,7 +122,7 @@ def _worst(samples: SampleScores | None, accuracy: Accuracy | None) -> list[tupl
 def _configs(record: Publishable, results: Path) -> list[tuple[str, str]]:
     """Title and text of each configuration beside the record: the case's own, and that of a search's
     winner."""
-    path = files.path_of(record.case, results)
+    path = files.record_path(record.case, results)
     configs = [(path.with_suffix(files.CONFIG_SUFFIX), "config.pbtxt; offline it lacks dynamic_batching")]
     if record.search:  # the path comes from the record's own path, so a record cannot show another file
         configs.append((path.parent / files.config_of_search(path), "config.pbtxt of the search's winner"))
