@@ -11,7 +11,7 @@ import numpy as np
 from tests import toy
 from tritonproof.accuracy.expected import Answer
 from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
-from tritonproof.gates.served import ServedModel, SingleAnswers, make_single_answers
+from tritonproof.gates.context import ServedModel, SingleAnswers, make_single_answers
 from tritonproof.measure.input_data import InputData
 from tritonproof.record.schema import LoadPoint
 from tritonproof.spec import Arrays, Tensor
@@ -45,7 +45,7 @@ def served_model(count: int = 8, largest: int = 4, *, batched: bool = True, **ch
 
 
 class Server:
-    """Answers in place of `served.ask`, and records the requests."""
+    """Answers in place of `context.ask`, and records the requests."""
 
     def __init__(self, model: Model = sound) -> None:
         self._model = model

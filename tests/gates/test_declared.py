@@ -12,8 +12,8 @@ from tritonclient.grpc import service_pb2
 from tests.gates.stand_in import LIMITS, ROWS, served_model, singles
 from tritonproof.accuracy.expected import Answer
 from tritonproof.gates import declared
+from tritonproof.gates.context import AnswersBySample, GateContext, ServedModel, make_single_answers
 from tritonproof.gates.declared import Reply
-from tritonproof.gates.served import AnswersBySample, GateContext, ServedModel, make_single_answers
 from tritonproof.measure.input_data import InputData
 from tritonproof.record.schema import GateResult
 from tritonproof.serve.messages import infer_message

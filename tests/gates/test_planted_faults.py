@@ -13,7 +13,7 @@ from tests.conftest import DEPLOYMENT, MakeBuild
 from tests.toy import samples_of
 from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
 from tritonproof.gates import GATES
-from tritonproof.gates.served import GateContext, ServedModel, ask_one_by_one
+from tritonproof.gates.context import GateContext, ServedModel, ask_one_by_one
 from tritonproof.measure.input_data import input_data
 from tritonproof.record.schema import GateResult, Scenario
 from tritonproof.serve.server import Server

@@ -15,8 +15,8 @@ from tests.gates.stand_in import ROWS
 from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
 from tritonproof.base.errors import InputError
 from tritonproof.gates import recorded
+from tritonproof.gates.context import AnswersBySample, ServedModel
 from tritonproof.gates.recorded import RecordedAnswers
-from tritonproof.gates.served import AnswersBySample, ServedModel
 from tritonproof.measure.input_data import InputData
 from tritonproof.serve.server import Server
 from tritonproof.serve.server_spec import ServerSpec

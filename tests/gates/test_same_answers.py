@@ -10,8 +10,8 @@ import pytest
 from tests.gates.stand_in import IDS, LIMITS, ROWS, WIDE, Model, Server, served_model, singles, sound
 from tritonproof.accuracy.expected import Answer
 from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
-from tritonproof.gates import GATES, same_answers, served
-from tritonproof.gates.served import GateContext, ServedModel, make_single_answers
+from tritonproof.gates import GATES, context, same_answers
+from tritonproof.gates.context import GateContext, ServedModel, make_single_answers
 from tritonproof.measure.input_data import InputData
 from tritonproof.record.schema import GateResult
 from tritonproof.spec import Arrays, Tensor
@@ -28,10 +28,10 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
         name: str, model: Model = sound, count: int = 8, limits: AnswerLimits = LIMITS, **changes: Any
     ) -> tuple[GateResult, Server]:
         server = Server(model)
-        for module in (same_answers, served):
+        for module in (same_answers, context):
             monkeypatch.setattr(module, "ask", server.ask)
         toy = served_model(count, limits=limits, **changes)
-        singles = served.ask_one_by_one(toy)
+        singles = context.ask_one_by_one(toy)
         server.asked.clear()
         return GATES[name].check(GateContext(toy, singles)).result, server
 
@@ -185,9 +185,9 @@ def optional_gate(monkeypatch: pytest.MonkeyPatch, more: Remembering) -> GateRes
             answers.append(Answer(np.array(samples), {"OUT": (2 * inputs["IN"] + values).astype(np.float32)}))
         return answers
 
-    for module in (same_answers, served):
+    for module in (same_answers, context):
         monkeypatch.setattr(module, "ask", ask)
-    return same_answers.repeated_gate(GateContext(toy, served.ask_one_by_one(toy))).result
+    return same_answers.repeated_gate(GateContext(toy, context.ask_one_by_one(toy))).result
 
 
 def test_request_without_optional_input_ignores_earlier_requests(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ from tests.gates.answering_servers import (
     web_server,
     with_memory,
 )
-from tritonproof.gates.served import GateContext
+from tritonproof.gates.context import GateContext
 from tritonproof.gates.transports import transports_gate
 
 

@@ -14,7 +14,7 @@ from tests import examples
 from tests.gates.answering_servers import Memory, with_memory
 from tests.helpers import ROOT, WITHOUT, Collect
 from tritonproof.gates import GATES
-from tritonproof.gates.served import ServedModel
+from tritonproof.gates.context import ServedModel
 from tritonproof.record.schema import GATE_DEMANDS, GateResult, PointResult, VerifiedAnswers
 
 CASE = "cpu-resnet50-micro-onnx-fp32"
@@ -24,7 +24,7 @@ TEST = """
     from benchmarks.test_answers import *
     from benchmarks import test_speed
     from benchmarks.test_speed import test_online
-    from tritonproof.gates.served import ask_one_by_one
+    from tritonproof.gates.context import ask_one_by_one
     from tests import examples
     from tritonproof.reports.text.publishable import publishable
     from tests.plugin.test_gating import RUNS

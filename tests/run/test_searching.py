@@ -12,7 +12,7 @@ from tests import toy
 from tests.build.conversions import DEPLOYMENT
 from tests.gates.stand_in import served_model
 from tritonproof.base.errors import AccuracyError
-from tritonproof.gates.served import GateOutcome
+from tritonproof.gates.context import GateOutcome
 from tritonproof.record.schema import GateResult
 from tritonproof.run import searching
 from tritonproof.search.candidates import Candidate, SearchGoal

@@ -25,9 +25,9 @@ from tests.toy import samples_of
 from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
 from tritonproof.base.errors import InputError, NotAvailableError, ProofError, SetupError
 from tritonproof.build.builds import BuiltModel
+from tritonproof.gates.context import ServedModel
 from tritonproof.gates.conversations import ConversationMessage, converse
 from tritonproof.gates.declared import send
-from tritonproof.gates.served import ServedModel
 from tritonproof.host.activity import CpuTime
 from tritonproof.measure import perf_analyzer
 from tritonproof.measure.input_data import input_data

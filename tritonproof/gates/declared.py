@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tritonproof.base.errors import ProofError
-from tritonproof.gates.served import AnswersBySample, GateContext, GateOutcome, ServedModel, ask, rows_of
+from tritonproof.gates.context import AnswersBySample, GateContext, GateOutcome, ServedModel, ask, rows_of
 from tritonproof.record.schema import GateResult
 from tritonproof.serve.connection import REQUEST_S
 from tritonproof.serve.messages import inputs_of, response_outputs

@@ -12,8 +12,7 @@ import numpy as np
 from tritonproof.accuracy.limits import AnswerLimits, inferred_limits
 from tritonproof.base import disk
 from tritonproof.base.errors import InputError, NotAvailableError
-from tritonproof.gates.same_answers import gate_outcome
-from tritonproof.gates.served import (
+from tritonproof.gates.context import (
     AnswersBySample,
     GateContext,
     GateOutcome,
@@ -22,6 +21,7 @@ from tritonproof.gates.served import (
     compare_to_singles,
     make_single_answers,
 )
+from tritonproof.gates.same_answers import gate_outcome
 from tritonproof.host import locks
 from tritonproof.safe_io.files import content, readable
 from tritonproof.serve.messages import raw_content, values_of

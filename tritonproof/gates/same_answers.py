@@ -13,7 +13,7 @@ from tritonproof.accuracy.limits import NOISE_FACTOR, AnswerLimits, inferred_pre
 from tritonproof.accuracy.outputs import Spread
 from tritonproof.accuracy.precisions import PRECISIONS
 from tritonproof.accuracy.sameness import AnswerComparison, compare, merge_comparisons, wrong_answer_of
-from tritonproof.gates.served import (
+from tritonproof.gates.context import (
     GateContext,
     GateOutcome,
     ServedModel,

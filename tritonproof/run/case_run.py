@@ -9,7 +9,7 @@ from typing import Any
 
 from tritonproof.base.errors import AccuracyError
 from tritonproof.build.builds import BuiltModel
-from tritonproof.gates.served import GateOutcome
+from tritonproof.gates.context import GateOutcome
 from tritonproof.host import machine
 from tritonproof.measure.job import AnswerCheck, Job
 from tritonproof.measure.measurement import MeasurementOrError

@@ -10,9 +10,9 @@ from msgspec import structs
 from tritonproof.accuracy.limits import inferred_precision
 from tritonproof.base.errors import InputError, NotAvailableError
 from tritonproof.build import baselines
+from tritonproof.gates.context import GateOutcome
 from tritonproof.gates.conversations import compare_server_conversations
 from tritonproof.gates.same_answers import compare_servers
-from tritonproof.gates.served import GateOutcome
 from tritonproof.measure import point_state
 from tritonproof.measure.comparison import ComparisonPlan
 from tritonproof.measure.input_data import remaining_data

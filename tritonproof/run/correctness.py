@@ -10,7 +10,7 @@ from tritonproof.accuracy.limits import MIN_NOISE, AnswerLimits, limits_per_answ
 from tritonproof.accuracy.precision_cost import PrecisionCost
 from tritonproof.accuracy.precisions import tolerance_of
 from tritonproof.accuracy.stages import StageAnswers, evaluate_in_process
-from tritonproof.gates.served import ServedModel, SingleAnswers, ask_one_by_one
+from tritonproof.gates.context import ServedModel, SingleAnswers, ask_one_by_one
 from tritonproof.measure.job import AnswerCheck
 from tritonproof.measure.verifying import make_answer_check
 from tritonproof.record import schema

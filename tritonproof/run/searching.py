@@ -13,8 +13,8 @@ from msgspec import structs
 
 from tritonproof.base.errors import AccuracyError, NotAvailableError, ProofError
 from tritonproof.build.configuration import config_text, model_config
+from tritonproof.gates.context import GateContext
 from tritonproof.gates.same_answers import in_flight_gate, reload_gate
-from tritonproof.gates.served import GateContext
 from tritonproof.host import machine
 from tritonproof.measure import perf_analyzer
 from tritonproof.measure.job import Job

@@ -1,5 +1,5 @@
-"""A loaded model whose answers are checked without labels: its answers to samples that were each sent alone,
-how others are held to them, and what else gates get."""
+"""What gates get: a loaded model, its answers to samples that were each sent alone, and how other answers are
+held to these."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass

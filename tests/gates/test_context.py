@@ -18,8 +18,8 @@ from tests.gates.stand_in import CLASSES, FAULTS, WIDE, Fault
 from tritonproof.accuracy.expected import Answer
 from tritonproof.accuracy.limits import MIN_NOISE, AnswerLimits, NumberLimits
 from tritonproof.accuracy.sameness import AnswerComparison, wrong_answer_of
-from tritonproof.gates import declared, served
-from tritonproof.gates.served import compare_to_singles, make_single_answers, with_same_answers
+from tritonproof.gates import context, declared
+from tritonproof.gates.context import compare_to_singles, make_single_answers, with_same_answers
 from tritonproof.record.schema import SameAnswers
 from tritonproof.spec import Arrays
 
@@ -68,9 +68,9 @@ def test_requested_number_of_requests_is_in_flight() -> None:
         return right(request, context)
 
     with served_by(slow) as model:
-        answers = served.ask(model, [[0], [1], [2]])
+        answers = context.ask(model, [[0], [1], [2]])
         assert now.most == 1
-        served.ask(model, [[0], [1], [2], [0], [1], [2]], 3)
+        context.ask(model, [[0], [1], [2], [0], [1], [2]], 3)
         assert now.most in (2, 3), "a busy machine may not get to the third in time"
     assert [answer.sample_indices.tolist() for answer in answers] == [[0], [1], [2]]
     np.testing.assert_array_equal(answers[2].outputs["OUT"], 2 * SENT[[2]])
