@@ -18,8 +18,9 @@ from tritonproof.spec import Arrays, Case, Samples
 
 
 class PreparedCase(Protocol):
-    """A case that can be served: all that differs between a model that the suite converts (`ConvertedCase`)
-    and one of --repository (`RepositoryCase`). What it starts ends with the run's block."""
+    """A case that can be served, as all steps know it: one that the suite converts (`ConvertedCase`), or a
+    model of --repository (`RepositoryCase`), which steps for such models alone ask for more. What it starts
+    ends with the run's block."""
 
     @property
     def case(self) -> Case: ...
