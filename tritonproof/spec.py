@@ -150,10 +150,25 @@ class ServingProfile:
     published: tuple[str, ...] = ()
     """The formats with published figures of NVIDIA's on this hardware: `onnx-trt-fp16`."""
 
+    @staticmethod
+    def batching(
+        max_batch_size: int,
+        batches: tuple[int, ...],
+        concurrencies: tuple[int, ...],
+        *,
+        preferred: tuple[int, ...],
+        max_queue_delay_us: int,
+    ) -> "ServingProfile":
+        """The profile of one instance that batches dynamically, and is warmed up."""
+        deployment = Deployment(
+            max_batch_size, 1, preferred, max_queue_delay_us, cuda_graphs=False, warmup=True
+        )
+        return ServingProfile(deployment, batches, concurrencies)
+
 
 DEFAULT_PROFILES: Mapping[str, ServingProfile] = dict.fromkeys(
     ("cpu", "gpu"),
-    ServingProfile(Deployment(32, 1, (16, 32), 1_000, cuda_graphs=False, warmup=True), (1, 32), (16,)),
+    ServingProfile.batching(32, (1, 32), (16,), preferred=(16, 32), max_queue_delay_us=1_000),
 )
 """For a model that names none: dynamic batching to 32 within a millisecond, and a few load points."""
 

@@ -93,9 +93,7 @@ def with_verdicts(comparisons: Sequence[SpeedComparison]) -> list[SpeedCompariso
     if not comparisons:
         return []
     share = FALSE_ALARM_RATE * len(comparisons) / max(each.compared_points for each in comparisons)
-    slower = significant_by_holm(
-        [comparison.p_value for comparison in comparisons], min(share, FALSE_ALARM_RATE)
-    )
+    slower = significant_by_holm([each.p_value for each in comparisons], min(share, FALSE_ALARM_RATE))
     return [
         structs.replace(comparison, verdict="failed", seconds_to_settle=None) if is_slower else comparison
         for comparison, is_slower in zip(comparisons, slower, strict=True)

@@ -38,9 +38,7 @@ def outcomes(states: Sequence[PointState], plan: MeasuringPlan) -> Mapping[LoadP
         state.point: state.error or measurement_of(state, plan) for state in states
     }
     measured = [outcome for outcome in found.values() if isinstance(outcome, Measurement)]
-    compared = [
-        (outcome, before) for outcome in measured if (before := outcome.result.comparison) is not None
-    ]
+    compared = [(each, before) for each in measured if (before := each.result.comparison) is not None]
     judged = comparison.with_verdicts([before for _, before in compared])
     for (outcome, _), after in zip(compared, judged, strict=True):
         result = structs.replace(outcome.result, comparison=after)

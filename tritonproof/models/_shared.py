@@ -68,7 +68,7 @@ def training_step(
     return step
 
 
-MICRO_ON_CPU = ServingProfile(Deployment(8, 1, (8,), 1_000, cuda_graphs=False, warmup=True), (1, 8), (8,))
+MICRO_ON_CPU = ServingProfile.batching(8, (1, 8), (8,), preferred=(8,), max_queue_delay_us=1_000)
 """The load points of most micro sizes on CPUs."""
 
 

@@ -20,7 +20,7 @@ from tritonproof.data.brats import CLASSES, MODALITIES
 from tritonproof.frameworks import pytorch
 from tritonproof.models import _shared
 from tritonproof.record.sample_files import SamplePart
-from tritonproof.record.schema import Deployment, Limit
+from tritonproof.record.schema import Limit
 from tritonproof.spec import (
     Arrays,
     FrameworkModel,
@@ -297,7 +297,7 @@ _FULL_SIZE = Model(
     profiles=_shared.full_size_matrices(
         ServingProfile(_PUBLISHED, _BATCHES, tuple(range(1, 9)), ("ts-script-fp16", "ts-script-fp32")),
         # A case keeps a CPU busy for seconds, and each further case in a batch takes 1.4 to 2.5 GiB.
-        cpu=ServingProfile(Deployment(4, 1, (2, 4), 1_000, cuda_graphs=False, warmup=True), (1, 4), (2,)),
+        cpu=ServingProfile.batching(4, (1, 4), (2,), preferred=(2, 4), max_queue_delay_us=1_000),
     ),
     show=_show,
     defined_in=Path(__file__),

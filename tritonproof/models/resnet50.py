@@ -302,9 +302,7 @@ def profiles(deployment: Deployment, published: str) -> Mapping[str, ServingProf
     return _shared.full_size_matrices(
         ServingProfile(deployment, batches, concurrencies, (published,)),
         # Few cores saturate at batch 8; a longer delay lets the batcher fill it.
-        cpu=ServingProfile(
-            Deployment(8, 1, (8,), 20_000, cuda_graphs=False, warmup=True), (1, 4, 8), (4, 16)
-        ),
+        cpu=ServingProfile.batching(8, (1, 4, 8), (4, 16), preferred=(8,), max_queue_delay_us=20_000),
     )
 
 
@@ -342,9 +340,7 @@ MODELS = (
         metrics=(top_1(_MICRO_FLOOR, _MICRO_PRECISIONS),),
         profiles={
             "gpu": ServingProfile(_PUBLISHED, (1, 8, 32, 128), (16, 64, 128, 256)),
-            "cpu": ServingProfile(
-                Deployment(32, 1, (16, 32), 1_000, cuda_graphs=False, warmup=True), (1, 32), (32,)
-            ),
+            "cpu": ServingProfile.batching(32, (1, 32), (32,), preferred=(16, 32), max_queue_delay_us=1_000),
         },
     ),
 )

@@ -375,9 +375,7 @@ def _draw_curve(axes: "Axes", curve: Curve) -> None:
     paper, ink = rcParams["figure.facecolor"], rcParams["text.color"]
     for number, (name, line) in enumerate(curve.lines.items()):
         colour, marker, dashes = f"C{number % 5}", "os^Dv"[number % 5], ["-", "--", "-.", ":"][number % 4]
-        positions = [
-            (result.throughput_per_s.value, result.latency_ms[curve.latency].value) for result in line
-        ]
+        positions = [(each.throughput_per_s.value, each.latency_ms[curve.latency].value) for each in line]
         axes.plot(*zip(*positions, strict=True), dashes, marker=marker, color=colour, label=visible(name))
         for result, position in zip(line, positions, strict=True):
             latency, fill = result.latency_ms[curve.latency], paper if _codes(result) else colour

@@ -86,9 +86,8 @@ class ConvertedCase:
         if not self.keeps_config:
             return self.server.load(self.build, deployment, scenario)
         config = baselines.config_of(self.build.folder)
-        self.server.load_from_repository(
-            self.build.folder, baselines.for_scenario(config, self.case, scenario)
-        )
+        of_scenario = baselines.for_scenario(config, self.case, scenario)
+        self.server.load_from_repository(self.build.folder, of_scenario)
         return str(config.backend or config.platform)
 
     def batches_dynamically(self, scenario: Scenario) -> bool:

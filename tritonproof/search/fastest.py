@@ -173,9 +173,8 @@ def _rerun_best(
     while choices and len(attempts) < _ATTEMPTS:
         points = " and ".join(f"{choice.candidate.scenario} {choice.point}" for choice in choices)
         on_progress(f"rerun {len(attempts) + 1} of at most {_ATTEMPTS}, {points}")
-        reruns = [
-            rerun_of(choice, state, goal) for choice, state in zip(choices, rerun(choices), strict=True)
-        ]
+        states = zip(choices, rerun(choices), strict=True)
+        reruns = [rerun_of(choice, state, goal) for choice, state in states]
         attempts.append(reruns)
         if reruns[0].verdict == "passed" or reruns[0].too_few:
             break

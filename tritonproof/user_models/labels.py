@@ -272,9 +272,7 @@ def _of_torchmetrics(
     is_fraction = higher is False or getattr(metric_class, "plot_upper_bound", None) == 1.0
     # Those of classification score a whole data set, and not each sample by itself.
     if higher is None or not is_fraction or ".classification." in metric_class.__module__:
-        what = (
-            f"torchmetrics has no {escaped(name)!r} that scores each sample with an error or a fraction of 1"
-        )
+        what = f"torchmetrics has no {escaped(name)!r} that gives each sample an error or a fraction of 1"
         fix = f"use top-1, top-5, f1, {', '.join(_SHORT)}, or a class of torchmetrics that scores each sample"
         raise InputError(what, where=where, fix=fix)
     by_class = ".segmentation." in metric_class.__module__

@@ -19,7 +19,7 @@ from tritonproof.base.errors import InputError, NotAvailableError
 from tritonproof.frameworks import onnx_files
 from tritonproof.frameworks.onnx_files import Interface
 from tritonproof.frameworks.pytorch import TOLERANCES
-from tritonproof.record.schema import Deployment, Limit
+from tritonproof.record.schema import Limit
 from tritonproof.safe_io.files import files_in, readable
 from tritonproof.spec import (
     ANY,
@@ -130,7 +130,7 @@ def _model_of(name: str, given: OnnxOptions, path: Path, interface: Interface, b
     profile = (
         DEFAULT_PROFILES["cpu"]
         if batch == "open"
-        else ServingProfile(Deployment(1, 1, (), 0, cuda_graphs=False, warmup=True), (1,), (16,))
+        else ServingProfile.batching(1, (1,), (16,), preferred=(), max_queue_delay_us=0)
     )
     warmup = network_samples.computes_zeros(network, evaluation)
     profile = dataclasses.replace(profile, deployment=structs.replace(profile.deployment, warmup=warmup))

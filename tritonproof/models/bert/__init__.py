@@ -19,7 +19,7 @@ from tritonproof.models import _shared
 from tritonproof.models.bert import network
 from tritonproof.models.bert.network import FULL_SIZES, MICRO_SIZES, checkpoint_files
 from tritonproof.record.sample_files import SamplePart
-from tritonproof.record.schema import Deployment, Limit
+from tritonproof.record.schema import Limit
 from tritonproof.safe_io.files import is_folder
 from tritonproof.spec import Arrays, Metric, Model, Samples, ServingProfile, Split, Tensor, Tolerance
 
@@ -145,7 +145,7 @@ _FULL_SIZE = Model(
             ("onnx-fp16", "onnx-trt-fp16", "trt-fp16", "ts-trace-fp16"),
         ),
         # A batch of 8 takes some tenths of a second on a few cores; the delay lets the batcher fill it.
-        cpu=ServingProfile(Deployment(8, 1, (4, 8), 20_000, cuda_graphs=False, warmup=True), (1, 8), (4, 16)),
+        cpu=ServingProfile.batching(8, (1, 8), (4, 16), preferred=(4, 8), max_queue_delay_us=20_000),
         gpus=("a30", "a100", "v100", "t4"),
     ),
     show=_show,

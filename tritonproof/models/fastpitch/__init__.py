@@ -30,7 +30,7 @@ from tritonproof.models.fastpitch.network import (
     train_micro,
 )
 from tritonproof.record.sample_files import SamplePart
-from tritonproof.record.schema import Deployment, Limit
+from tritonproof.record.schema import Limit
 from tritonproof.spec import Arrays, Metric, Model, Samples, ServingProfile, Split, Tensor
 
 SYMBOLS, SYMBOL_COUNT = "INPUT__0", "INPUT__1"
@@ -227,9 +227,7 @@ _FULL_SIZE = Model(
     profiles=_shared.full_size_matrices(
         ServingProfile(_PUBLISHED, (1, 2, 4, 8), tuple(range(1, 17)), ("ts-trace-fp16", "ts-trace-fp32")),
         # An utterance takes most of a second; a longer delay lets the batcher find another.
-        cpu=ServingProfile(
-            Deployment(4, 1, (2, 4), 20_000, cuda_graphs=False, warmup=True), (1, 2, 4), (2, 4)
-        ),
+        cpu=ServingProfile.batching(4, (1, 2, 4), (2, 4), preferred=(2, 4), max_queue_delay_us=20_000),
     ),
     defined_in=Path(__file__),
 )

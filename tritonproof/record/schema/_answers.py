@@ -1,12 +1,21 @@
 """What a record says of the answers: whether they are right, and how they compare with another server's."""
 
-# ruff: noqa: F403, F405 - the parts of the schema share their types
-
 from typing import Annotated, Literal
 
 from msgspec import Meta, field
 
-from tritonproof.record.schema._setup import *
+from tritonproof.record.schema._setup import (
+    SPEED,
+    Better,
+    ByName,
+    Count,
+    Name,
+    NotNegative,
+    Number,
+    Origin,
+    Struct,
+    Text,
+)
 
 GATE_DEMANDS = {
     "repeated": "a request that is sent again, after others, gets the same answer",

@@ -1,12 +1,33 @@
 """What a record says of speed: each load point, what serving costs, a search within a budget, and a soak."""
 
-# ruff: noqa: F403, F405 - the parts of the schema share their types
-
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal, NamedTuple
 
 from tritonproof.record.schema._answers import Accuracy, VerifiedAnswers
-from tritonproof.record.schema._setup import *
+from tritonproof.record.schema._setup import (
+    CERTIFIED_CONFIDENCE,
+    MAX_ENTRIES,
+    SPEED,
+    Arrivals,
+    ByName,
+    Confidence,
+    Count,
+    Deployment,
+    Estimate,
+    Name,
+    NotNegative,
+    Number,
+    Origin,
+    Positive,
+    PositiveCount,
+    Ratio,
+    Scenario,
+    Share,
+    Slope,
+    Struct,
+    Text,
+    Verdict,
+)
 
 
 class LoadPoint(NamedTuple):

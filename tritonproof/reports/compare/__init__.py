@@ -219,15 +219,12 @@ def _with_directions(cases: Sequence[CaseChange], limit: float) -> list[CaseChan
     faster, in at most ratios.FALSE_ALARM_RATE of all comparisons."""
     measured = [point for case in cases for point in case.points if point.ratio is not None]
     faster = [ratios.unpaired_p_value(_speeds(point.before), _speeds(point.after), 1.0) for point in measured]
-    slower = [
-        ratios.unpaired_p_value(_speeds(point.after), _speeds(point.before), limit) for point in measured
-    ]
+    slower = [ratios.unpaired_p_value(_speeds(each.after), _speeds(each.before), limit) for each in measured]
     directions: dict[int, Direction] = {}
     tested: Sequence[tuple[Direction, Sequence[float]]] = (("better", faster), ("worse", slower))
     for direction, p_values in tested:
-        for point in itertools.compress(
-            measured, ratios.significant_by_holm(p_values, ratios.FALSE_ALARM_RATE)
-        ):
+        is_shown = ratios.significant_by_holm(p_values, ratios.FALSE_ALARM_RATE)
+        for point in itertools.compress(measured, is_shown):
             directions[id(point)] = direction
     judged = []
     for case in cases:

@@ -147,9 +147,7 @@ class PublishedPair(NamedTuple):
 def pairs(record: Publishable, rows: Sequence[PublishedRow]) -> list[PublishedPair]:
     """Each published load point that was measured too, in the order of the source."""
     points = {result.point: result for result in record.points}
-    return [
-        PublishedPair(points[published_point(row)], row) for row in rows if published_point(row) in points
-    ]
+    return [PublishedPair(points[at], row) for row in rows if (at := published_point(row)) in points]
 
 
 def published_ratio(record: Publishable, result: PointResult) -> Ratio | None:

@@ -56,9 +56,7 @@ def baseline_verdict(record: Publishable) -> tuple[Verdict, str]:
 
 def baseline_sentence(records: Sequence[Publishable], failed: Sequence[str], skipped: int) -> str:
     """Whether an upgrade is safe, judged by the records and the failed tests of a run."""
-    verdicts = {
-        name_of(record): baseline_verdict(record) for record in records if record.baseline is not None
-    }
+    verdicts = {name_of(each): baseline_verdict(each) for each in records if each.baseline is not None}
     unsafe = {name: reason for name, (verdict, reason) in verdicts.items() if verdict == "failed"}
     not_shown = {name: reason for name, (verdict, reason) in verdicts.items() if verdict == "inconclusive"}
     for test in failed:

@@ -17,9 +17,8 @@ def comparison_text(comparison: schema.SpeedComparison) -> str:
 
 def comparison_verdict(comparison: schema.SpeedComparison) -> str:
     """The verdict, or the time that one would take."""
-    among = (
-        f" among the {comparison.compared_points} points compared" if comparison.compared_points > 1 else ""
-    )
+    points = comparison.compared_points
+    among = f" among the {points} points compared" if points > 1 else ""
     text = "not slower"
     if comparison.verdict == "failed":
         shown = f"shown at {GIVEN_SHARE.text(1 - FALSE_ALARM_RATE)}{among}"
