@@ -15,7 +15,7 @@ from tritonproof.reports.text.load_point import speed_failures
 from tritonproof.reports.text.speed import efficiency_text, model_warmup_text
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.efficiency import measure_efficiency
-from tritonproof.run.measuring import measure, measure_model_warmup
+from tritonproof.run.measuring import measure_model_warmup, measure_point
 
 
 def measure_and_record(run: CaseRun, point: LoadPoint, recorder: Recorder, benchmark: Any) -> None:
@@ -23,7 +23,7 @@ def measure_and_record(run: CaseRun, point: LoadPoint, recorder: Recorder, bench
     if an answer is wrong, SpeedError if it is shown to be slower than allowed or to exceed its latency
     budget."""
     save = functools.partial(recorder.record_points, point.scenario)
-    measured = measure(run, point, save)
+    measured = measure_point(run, point, save)
     record = save([measured.result])
     if failure := wrong_answers_text(measured.result):
         raise run.accuracy_error(failure)

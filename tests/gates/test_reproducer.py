@@ -11,7 +11,7 @@ import pytest
 from tests import examples, toy
 from tritonproof.accuracy.expected import Answer, expect
 from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
-from tritonproof.accuracy.sameness import Mismatch, compare
+from tritonproof.accuracy.sameness import Mismatch, compare_answers
 from tritonproof.gates.reproducer import write_reproducer
 from tritonproof.run.proving import reproduce
 from tritonproof.spec import Tensor
@@ -67,7 +67,7 @@ def test_first_wrong_answer_is_kept_with_its_request() -> None:
     given = expected.outputs["OUT"][[2, 0]] + np.array([[0], [1]], np.float32)
 
     limits = AnswerLimits(NumberLimits(1e-5, np.inf))
-    mismatch = compare(expected, [Answer(np.array([2, 0]), {"OUT": given})], limits).mismatch
+    mismatch = compare_answers(expected, [Answer(np.array([2, 0]), {"OUT": given})], limits).mismatch
 
     assert mismatch is not None
     assert (list(mismatch.batch), mismatch.row) == (["c", "a"], 1)

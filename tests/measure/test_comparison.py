@@ -28,7 +28,7 @@ def measured(load: LoadGenerator, budget_s: float = 60.0, **options: Any) -> Mea
     """A point of this build and of the other, measured in turns."""
     job, plan = toy.job(LoadPoint("offline", 1, 1), "current"), MeasuringPlan(budget_s=budget_s)
     state = point_state.with_baseline(PointState(Side(job)), job.server, "baseline", OTHER)
-    outcome = outcomes(sweep.measure([state], plan, run_pass=load.run_pass, **options), plan)[job.point]
+    outcome = outcomes(sweep.sweep_points([state], plan, run_pass=load.run_pass, **options), plan)[job.point]
     if isinstance(outcome, ProofError):
         raise outcome
     return outcome

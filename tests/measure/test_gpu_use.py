@@ -109,7 +109,7 @@ def test_windows_of_a_real_run_match_watch_clock(nvml: Nvml, tmp_path: Path) -> 
     ):
         assert job.server.device == "cpu"
         on_gpu = dataclasses.replace(job, server=dataclasses.replace(job.server, device="cuda"))
-        (state,) = sweep.measure([PointState(Side(on_gpu))], plan)
+        (state,) = sweep.sweep_points([PointState(Side(on_gpu))], plan)
     assert all(result.gpu is not None for result in state.current.passes)
     result = measurement_of(state, plan).result
     assert result.gpu is not None

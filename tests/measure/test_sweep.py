@@ -28,7 +28,7 @@ def run(
 ) -> Mapping[LoadPoint, MeasurementOrError]:
     """Measure points of a simulated server."""
     states = [PointState(Side(toy.job(point))) for point in points or (ONLINE,)]
-    return outcomes(sweep.measure(states, plan, run_pass=generator.run_pass, **options), plan)
+    return outcomes(sweep.sweep_points(states, plan, run_pass=generator.run_pass, **options), plan)
 
 
 def measured(outcome: MeasurementOrError) -> Measurement:
@@ -127,9 +127,9 @@ def test_too_short_window_is_not_retried() -> None:
 def test_continued_point_keeps_earlier_passes() -> None:
     generator = LoadGenerator()
     run_pass = generator.run_pass
-    (first,) = sweep.measure([PointState(Side(toy.job(ONLINE)))], QUICK, run_pass=run_pass)
+    (first,) = sweep.sweep_points([PointState(Side(toy.job(ONLINE)))], QUICK, run_pass=run_pass)
     count = len(first.current.passes)
-    (second,) = sweep.measure(
+    (second,) = sweep.sweep_points(
         [first], QUICK, run_pass=run_pass, is_done=lambda state: len(state.current.passes) > count
     )
 

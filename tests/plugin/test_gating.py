@@ -37,7 +37,7 @@ TEST = """
         seen = {"served_online": SEEN.model, "single_answers": ask_one_by_one(SEEN.model)}
         vars(run.correctness).update(seen, served_model=lambda loaded: SEEN.model)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(test_speed, "measure", lambda *_: SimpleNamespace(result=SEEN.result))
+            patch.setattr(test_speed, "measure_point", lambda *_: SimpleNamespace(result=SEEN.result))
             yield run
 
     @pytest.fixture

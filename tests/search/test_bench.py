@@ -96,7 +96,7 @@ def test_highest_rate_of_live_server_matches_its_queue(tmp_path: Path) -> None:
             return Job(server, name, model, point, "system", data.below(server.scratch), 0.005)
 
         bench = CandidateMeasurer(goal, job_of, contextlib.nullcontext, plan)
-        result = fastest.search(ALONE, goal, bench.probe, bench.rerun)
+        result = fastest.find_fastest(ALONE, goal, bench.probe, bench.rerun)
         bench.run_pass(job_of(result.winner.operating_point.candidate, LoadPoint("online", 1, 8)), 1.0)
 
     # While the model is busy, its own clock shows the server's overhead beyond the 5 ms too.

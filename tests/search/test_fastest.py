@@ -173,7 +173,7 @@ class SimulatedBench:
         return Side(toy.job(point), passes=results)
 
     def search(self, goal: SearchGoal, space: SearchSpace = SPACE) -> SearchOutcome:
-        return fastest.search(space, goal, self.probe, self.rerun)
+        return fastest.find_fastest(space, goal, self.probe, self.rerun)
 
     def throughput_per_s(self, choice: OperatingPoint) -> float:
         return 1e3 * choice.size / self.latency(choice.candidate, choice.size)

@@ -189,7 +189,7 @@ def _is_tie_of_scores(
     return is_known[0] & is_known[1] & (np.abs(values - other_values) <= 2 * tolerance).all(axis=1)
 
 
-def compare(
+def compare_answers(
     expected: ExpectedOutputs, answers: Sequence[Answer], limits: AnswerLimits, *, only_finite: bool = False
 ) -> AnswerComparison:
     """Hold some answers to the expected ones, row by row and together; see `compare_rows`."""

@@ -14,7 +14,7 @@ from tritonproof.accuracy.limits import MIN_NOISE, NOISE_FACTOR, AnswerLimits, N
 from tritonproof.accuracy.sameness import (
     AnswerComparison,
     Mismatch,
-    compare,
+    compare_answers,
     merge_comparisons,
     typical_difference,
 )
@@ -204,7 +204,9 @@ def compare_to_singles(
 ) -> AnswerComparison:
     """Compare answers with those to the same samples alone."""
     groups = singles.groups.values()
-    return merge_comparisons([compare(right, _answers_to(keys, answers), limits) for keys, right in groups])
+    return merge_comparisons(
+        [compare_answers(right, _answers_to(keys, answers), limits) for keys, right in groups]
+    )
 
 
 def _answers_to(samples: Sequence[int], answers: Sequence[Answer]) -> list[Answer]:

@@ -12,7 +12,12 @@ from tritonproof.accuracy.expected import Answer, ExpectedOutputs, expect, signa
 from tritonproof.accuracy.limits import NOISE_FACTOR, AnswerLimits, inferred_precision
 from tritonproof.accuracy.outputs import Spread
 from tritonproof.accuracy.precisions import PRECISIONS
-from tritonproof.accuracy.sameness import AnswerComparison, compare, merge_comparisons, wrong_answer_of
+from tritonproof.accuracy.sameness import (
+    AnswerComparison,
+    compare_answers,
+    merge_comparisons,
+    wrong_answer_of,
+)
 from tritonproof.gates.context import (
     GateContext,
     GateOutcome,
@@ -139,7 +144,7 @@ def _compare_places(
     ids = [str(served.data.ids[sample]) for sample in before.sample_indices[rows]]
     right, given = ({name: values[rows] for name, values in one.outputs.items()} for one in (before, after))
     answer = Answer(np.arange(len(rows)), given)
-    return compare(ExpectedOutputs(ids, right, spreads), [answer], singles.noise_limits)
+    return compare_answers(ExpectedOutputs(ids, right, spreads), [answer], singles.noise_limits)
 
 
 def _without_optional(served: ServedModel, singles: SingleAnswers) -> AnswerComparison | None:
@@ -158,7 +163,7 @@ def _without_optional(served: ServedModel, singles: SingleAnswers) -> AnswerComp
     # An answer that lacks an output says nothing of it.
     expected = expect([name], max((answer.outputs for answer in answers), key=len))
     spreads = _spreads_like(singles, expected.outputs) or expected.spreads
-    return compare(dataclasses.replace(expected, spreads=spreads), answers, singles.noise_limits)
+    return compare_answers(dataclasses.replace(expected, spreads=spreads), answers, singles.noise_limits)
 
 
 def _spreads_like(singles: SingleAnswers, outputs: Arrays) -> Mapping[str, Spread] | None:

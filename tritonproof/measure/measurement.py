@@ -74,7 +74,7 @@ def measurement_of(state: PointState, plan: MeasuringPlan, *, finished: bool = T
         slip_ms=float(np.percentile(np.concatenate(slips_ms), 99)) if slips_ms else None,
         cpu=cpu_use([one.cpu for one in pass_results], machine.cores()),
         gpu=gpu_use([one.gpu for one in pass_results if one.gpu is not None], throughput_per_s.value),
-        comparison=point_state.compare(state),
+        comparison=point_state.compare_speeds(state),
         certified={
             f"p{percent:g}": estimates.certified(latencies_ms, percent) for percent in estimates.CERTIFIABLE
         },

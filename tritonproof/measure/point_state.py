@@ -130,7 +130,7 @@ def p99_ms(side: Side) -> list[float]:
     return [estimates.percentile_latency([steady], 99) for steady in side.steady_passes]
 
 
-def compare(state: PointState) -> SpeedComparison | None:
+def compare_speeds(state: PointState) -> SpeedComparison | None:
     """The comparison with the baseline's speed; None without one, or with too few pairs yet."""
     plan = state.comparison_plan
     if plan is None or state.baseline is None or len(state.current.passes) < MIN_PAIRS:

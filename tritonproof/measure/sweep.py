@@ -26,7 +26,7 @@ PointProgress = Callable[[LoadPoint, str], None]
 """Called with the point that is measured next, and a text with its progress."""
 
 
-def measure(
+def sweep_points(
     states: Sequence[PointState],
     plan: MeasuringPlan,
     *,
@@ -136,7 +136,7 @@ def _progress(state: PointState, plan: MeasuringPlan, known: int, total: int) ->
         text += f", {COUNT.text(counted)} of {COUNT.text(counted + missing)} requests to certify"
     if count < 2:
         return text
-    if (compared := point_state.compare(state)) is not None:
+    if (compared := point_state.compare_speeds(state)) is not None:
         return f"{text}; ratio {RATIO.text_with_interval(compared.ratio)}"
     quantity = THROUGHPUT if state.point.request_rate_per_s is None else LATENCY
     return f"{text}; {quantity.text_with_half_width(point_state.main_estimate(state.current))}"

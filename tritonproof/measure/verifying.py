@@ -14,7 +14,7 @@ import numpy as np
 
 from tritonproof.accuracy.expected import Answer, expect
 from tritonproof.accuracy.limits import AnswerLimits, inferred_limits
-from tritonproof.accuracy.sameness import compare, wrong_answer_of
+from tritonproof.accuracy.sameness import compare_answers, wrong_answer_of
 from tritonproof.measure.input_data import InputData
 from tritonproof.measure.job import AnswerCheck, Job, Oracle, PassResult, RunPass
 from tritonproof.measure.requests import ask_samples
@@ -49,7 +49,7 @@ def make_answer_check(
 
 def verify(check: AnswerCheck, answers: Sequence[Answer], duration_s: float) -> VerifiedAnswers:
     """Compare every row of the answers, collected in `duration_s` seconds; a value must be finite."""
-    comparison = compare(check.expected, answers, check.limits, only_finite=True)
+    comparison = compare_answers(check.expected, answers, check.limits, only_finite=True)
     return VerifiedAnswers(
         verified=comparison.compared,
         wrong=comparison.wrong_count,

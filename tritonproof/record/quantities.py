@@ -53,8 +53,9 @@ class Quantity:
         return f"{self._written(value, self._spec(value), ',')} {self.unit}".rstrip()
 
     def text_with_interval(self, estimate: Estimate, *apart_from: float, with_unit: bool = True) -> str:
-        """`12.3 ms (11.9 to 12.8)`, `12.3 ms (11.9 or more)` or TOO_WIDE, with digits as `apart` has them and
-        thousands separators; for a column whose heading has the unit without these, or NOT_SHOWN."""
+        """`12.3 ms (11.9 to 12.8)`, or `12.3 ms (11.9 or more)`, with enough digits to tell the bounds from
+        `apart_from`; TOO_WIDE if it may not be shown. Without `with_unit`, for a column whose heading has the
+        unit, without thousands separators, and NOT_SHOWN."""
         if not is_shown(estimate):
             return TOO_WIDE if with_unit else NOT_SHOWN
         bounds = (estimate.value, estimate.low, estimate.high)

@@ -12,8 +12,10 @@ from tritonproof.measure.input_data import InputData
 from tritonproof.measure.job import Oracle
 from tritonproof.record.schema import Deployment, Scenario, Start
 from tritonproof.run.model_run import ModelRun, SuiteRun
+from tritonproof.run.progress import Progress
 from tritonproof.serve.launch import serve
 from tritonproof.serve.server import Server
+from tritonproof.settings.settings import Settings
 from tritonproof.spec import Arrays, Case, Samples
 
 
@@ -109,9 +111,17 @@ class CaseContext:
     stack: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
     """What ends with the run."""
 
-    def __post_init__(self) -> None:
-        self.settings, self.progress = self.model_run.settings, self.model_run.progress
-        self.hold_machine = self.model_run.hold_machine
+    @property
+    def settings(self) -> Settings:
+        return self.model_run.settings
+
+    @property
+    def progress(self) -> Progress:
+        return self.model_run.progress
+
+    def hold_machine(self, *, exclusive: bool) -> contextlib.AbstractContextManager[None]:
+        """Lock the machine for a block: exclusively to measure speed, else shared."""
+        return self.model_run.hold_machine(exclusive=exclusive)
 
     def say(self, step: str, detail: str = "") -> None:
         self.progress.say(f"{self.role.label or self.requested}: {step}", detail)

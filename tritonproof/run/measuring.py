@@ -42,7 +42,7 @@ def held_jobs(run: CaseRun, points: Mapping[LoadPoint, float] | Sequence[LoadPoi
         yield [run.job(point, points[point], check) for point in points]
 
 
-def measure(run: CaseRun, point: LoadPoint, save: Save = lambda _results: None) -> Measurement:
+def measure_point(run: CaseRun, point: LoadPoint, save: Save = lambda _results: None) -> Measurement:
     """Measure a load point; the first call, all of its scenario, in turns. `save` gets those known so far."""
     if point.batch > run.deployment.max_batch_size:
         raise NotAvailableError(
@@ -64,7 +64,7 @@ def _sweep(run: CaseRun, points: Sequence[LoadPoint], save: Save) -> Mapping[Loa
     composing = ComposingTimes(run.prepared.called_names)
     scenario, plan = points[0].scenario, run.context.settings.plan
     with held_jobs(run, points) as jobs:
-        states = sweep.measure(
+        states = sweep.sweep_points(
             [PointState(Side(job)) for job in jobs]
             if baseline is None
             else comparing.with_baselines(run, baseline, jobs),

@@ -67,7 +67,7 @@ def search(run: CaseRun) -> Iterator[Search]:
     )
     started = time.monotonic()
     try:
-        result = fastest.search(space, goal, measurer.probe, measurer.rerun, say)
+        result = fastest.find_fastest(space, goal, measurer.probe, measurer.rerun, say)
         winner, keeps_latency_budget = result.winner.operating_point, result.winner.verdict != "failed"
         searched.load(winner.candidate)
         took_s = time.monotonic() - started
@@ -82,6 +82,8 @@ def search(run: CaseRun) -> Iterator[Search]:
 
 @dataclass(frozen=True)
 class ConvertedSearch:
+    """A converted model, which is deployed with other settings."""
+
     run: CaseRun
 
     def space(self, goal: SearchGoal) -> SearchSpace:

@@ -82,7 +82,7 @@ class SearchOutcome:
     passes: int
 
 
-def search(
+def find_fastest(
     space: SearchSpace,
     goal: SearchGoal,
     probe: Probe,
@@ -307,7 +307,7 @@ class CandidateMeasurer:
             is_done = _is_rerun_done(plan, self.goal, choice, share)
             state = states.get(choice) or PointState(Side(job))
             with self.hold_machine():
-                (state,) = sweep.measure(
+                (state,) = sweep.sweep_points(
                     [state], plan, is_done=is_done, run_pass=self.run_pass, on_progress=self.on_progress
                 )
             if state.error is not None:

@@ -234,6 +234,8 @@ class Settings:
 
         Raises InputError that names the option, its text and what to write instead.
         """
+        if unknown := texts.keys() - options(cls).keys():
+            raise TypeError(f"no such options: {', '.join(sorted(unknown))}")
         # An option that is not given is None, False or no texts; an empty text is given.
         given = frozenset(name for name, text in texts.items() if text or text == "")
         for name, spec in options(cls).items():

@@ -63,7 +63,7 @@ COMPONENTS = (
 
 MARKS = {
     "unfinished": "the run ended before all passes were measured",
-    "few-requests": "fewer than 100 requests: p99 is the largest latency",
+    "few-requests": "fewer than 100 requests: p99 lies between the two largest latencies",
     "wide-interval": "the time was spent before the interval was as narrow as asked",
     "not-warm": "latencies were not shown to be stationary before the measurement",
     "damaged-passes": "passes repeated because the load generator left nothing usable",

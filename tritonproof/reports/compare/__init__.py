@@ -131,7 +131,9 @@ class Changes:
 # --- how they are found ------------------------------------------------------------------------------------
 
 
-def compare(before: ComparedRecords, after: ComparedRecords, allowed_slowdown: float = 0.0) -> Changes:
+def compare_records(
+    before: ComparedRecords, after: ComparedRecords, allowed_slowdown: float = 0.0
+) -> Changes:
     """Compare every case that both have, or two single records of one model. A point counts as slower if it
     is shown to be slower by more than the fraction `allowed_slowdown`. Raises RecordError if there is nothing
     to compare, or a file of samples is damaged."""
