@@ -138,31 +138,27 @@ class Metric:
     """Whether one with labels must also nearly keep the framework's score; not with a user's own limit."""
 
 
+_Sizes = tuple[int, ...]
+
+
 @dataclass(frozen=True)
 class ServingProfile:
     """How a model is deployed on a kind of hardware, and the load points measured there."""
 
     deployment: Deployment
-    batches: tuple[int, ...]
+    batches: _Sizes
     """The batch sizes of the offline scenario, a load point each."""
-    concurrencies: tuple[int, ...]
+    concurrencies: _Sizes
     """The requests in flight of the online scenario, a load point each."""
     published: tuple[str, ...] = ()
     """The formats with published figures of NVIDIA's on this hardware: `onnx-trt-fp16`."""
 
     @staticmethod
     def batching(
-        max_batch_size: int,
-        batches: tuple[int, ...],
-        concurrencies: tuple[int, ...],
-        *,
-        preferred: tuple[int, ...],
-        max_queue_delay_us: int,
+        largest: int, batches: _Sizes, concurrencies: _Sizes, *, preferred: _Sizes, max_queue_delay_us: int
     ) -> "ServingProfile":
         """The profile of one instance that batches dynamically, and is warmed up."""
-        deployment = Deployment(
-            max_batch_size, 1, preferred, max_queue_delay_us, cuda_graphs=False, warmup=True
-        )
+        deployment = Deployment(largest, 1, preferred, max_queue_delay_us, cuda_graphs=False, warmup=True)
         return ServingProfile(deployment, batches, concurrencies)
 
 
@@ -349,9 +345,8 @@ class Case:
     @property
     def answers_on(self) -> Device:
         """The device whose precision and kernels its answers may show: a server elsewhere may have a GPU."""
-        return (
-            "cuda" if self.model.from_repository and self.target.name == schema.REMOTE else self.target.device
-        )
+        is_elsewhere = self.model.from_repository and self.target.name == schema.REMOTE
+        return "cuda" if is_elsewhere else self.target.device
 
     @property
     def key(self) -> schema.CaseKey:

@@ -75,9 +75,7 @@ def measurement_of(state: PointState, plan: MeasuringPlan, *, finished: bool = T
         cpu=cpu_use([one.cpu for one in pass_results], machine.cores()),
         gpu=gpu_use([one.gpu for one in pass_results if one.gpu is not None], throughput_per_s.value),
         comparison=point_state.compare_speeds(state),
-        certified={
-            f"p{percent:g}": estimates.certified(latencies_ms, percent) for percent in estimates.CERTIFIABLE
-        },
+        certified={f"p{per:g}": estimates.certified(latencies_ms, per) for per in estimates.CERTIFIABLE},
         samples=data.count(point.batch) + sum(len(other.ids) for other in data.other_shapes_for(point.batch)),
         answers=summed(side.verified),
     )

@@ -36,9 +36,8 @@ class TritonPythonModel:
     def execute(self, requests):
         if not self.is_batched:
             return [self._alone(request) for request in requests]
-        parts = [
-            [pb_utils.get_input_tensor_by_name(request, name) for request in requests] for name in self.inputs
-        ]
+        part_of = pb_utils.get_input_tensor_by_name
+        parts = [[part_of(request, name) for request in requests] for name in self.inputs]
         results = self.tensors.results(self.predict(self.tensors.inputs(parts)))
         responses, start = [], 0
         for first in parts[0]:

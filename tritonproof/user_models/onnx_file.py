@@ -84,9 +84,7 @@ def _model_of(name: str, given: OnnxOptions, path: Path, interface: Interface, b
 
     batched = batch != "none"
     network = onnx_files.open_network(path, batched=batched)
-    rows = tuple(
-        row_tensor(tensor.name, tensor.dtype, tensor.shape[batched:], batch) for tensor in interface.inputs
-    )
+    rows = tuple(row_tensor(each.name, each.dtype, each.shape[batched:], batch) for each in interface.inputs)
     if given.samples is None:
         evaluation, calibration = network_samples.synthetic_samples_for(network, rows, interface), None
         every_id = evaluation.ids

@@ -161,9 +161,7 @@ def _in_requests(path: Path, folder: Path, inputs: Sequence[Tensor]) -> Iterator
     for number, (place, request) in enumerate(requests):
         where = f"{path}, {place}"
         given = [tensor for tensor in inputs if tensor.name in request]
-        row = {
-            tensor.name: _values(request[tensor.name], tensor, f"{where}.{tensor.name}") for tensor in given
-        }
+        row = {each.name: _values(request[each.name], each, f"{where}.{each.name}") for each in given}
         unknown = [escaped(name) for name in request if name not in row]
         if unknown and len(row) < len(inputs):
             what = f"a request has {', '.join(unknown[:5])}, which is no input of the model"
