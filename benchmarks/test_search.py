@@ -26,7 +26,7 @@ def test_search(run: CaseRun, recorder: Recorder) -> None:
         published = recorder.record(search=result, accuracy_missing=missing)
     if result.verdict == "failed":
         raise SpeedError(no_winner_text(result))
-    recorder.show(published.no_winner or search_text(result))
+    recorder.show(published.why_no_winner or search_text(result))
     failures = [] if result.accuracy is None else ledger_failures(result.accuracy)
     failures += filter(None, [conversion_failure(run.correctness.conversion)] if is_converted else [])
     failures += filter(None, [wrong_answers_text(result.result)])

@@ -27,7 +27,7 @@ def measure_and_record(run: CaseRun, point: LoadPoint, recorder: Recorder, bench
     record = save([measured.result])
     if failure := wrong_answers_text(measured.result):
         raise run.accuracy_error(failure)
-    if no_speed := record.no_speed:
+    if no_speed := record.why_no_speed:
         recorder.show(no_speed)
         benchmark.skipped = True  # else pytest-benchmark warns that it has nothing of this test
     else:
@@ -57,7 +57,7 @@ def test_efficiency(run: CaseRun, recorder: Recorder) -> None:
     """Measures the ratio of served to in-process throughput, in turns, and the fraction of the peak."""
     efficiencies = measure_efficiency(run)
     published = recorder.record(efficiency=tuple(efficiencies))
-    recorder.show(published.no_speed or efficiency_text(efficiencies, run.case.precision))
+    recorder.show(published.why_no_speed or efficiency_text(efficiencies, run.case.precision))
 
 
 @pytest.mark.speed

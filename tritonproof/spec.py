@@ -93,7 +93,7 @@ class FrameworkModel:
 
     network: Any
     """A torch.nn.Module, a keras.Model or an OnnxNetwork: FP32, in evaluation mode, on the CPU."""
-    origin: str
+    weights_source: str
     """For the record: a checkpoint's name and digest, `trained by recipe, ...`, or `random, seed N`."""
     digest: str
     """Changes when the weights do, and decides whether a build is reused."""

@@ -82,7 +82,7 @@ def test_reference_runs_on_device_for_new_and_reused_builds(device: Any, is_buil
     assert places(reference.network) == {str(device)}
     assert {tensor.dtype for tensor in reference.network.parameters()} == {torch.float32}
     assert places(weights.network) == {"cpu"}
-    assert (reference.origin, reference.digest) == (weights.origin, weights.digest)
+    assert (reference.weights_source, reference.digest) == (weights.weights_source, weights.digest)
     assert device != "cpu" or reference.network is weights.network, "a copy would take its memory twice"
 
 

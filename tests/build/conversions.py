@@ -13,7 +13,7 @@ from tritonproof.record.schema import Deployment
 from tritonproof.spec import Case, ConversionJob, FrameworkModel, Samples
 
 DEPLOYMENT = Deployment(32, 1, (16, 32), 1_000, False, True)
-WEIGHTS = FrameworkModel(network=None, origin="test", digest="w1", trained=True)
+WEIGHTS = FrameworkModel(network=None, weights_source="test", digest="w1", trained=True)
 MICRO = next(model for model in all_models() if model.name == "resnet50-micro")
 ONNX = next(format_ for format_ in all_formats() if format_.name == "onnx")
 

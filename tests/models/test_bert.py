@@ -74,7 +74,7 @@ def outputs_of(network: Any, batch: Batch) -> torch.Tensor:
 def test_network_matches_recorded_logits(folder: Path, batch: Batch) -> None:
     weights = load_full(folder)
     digest = hashlib.sha256((folder / "pytorch_model.bin").read_bytes()).hexdigest()
-    assert weights.origin == f"dist-4l-qa/pytorch_model.bin, sha256 {digest[:12]}"
+    assert weights.weights_source == f"dist-4l-qa/pytorch_model.bin, sha256 {digest[:12]}"
     assert weights.trained
     assert not weights.network.training
     published.assert_recorded(outputs_of(weights.network, batch), "bert, tanh", GELU)

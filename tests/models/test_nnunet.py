@@ -31,7 +31,7 @@ def test_lightning_checkpoint_matches_recorded_outputs(tmp_path: Path) -> None:
     assert classes.dtype == torch.int64
     assert torch.equal(classes, logits.argmax(dim=1))
     assert weights.trained
-    assert weights.origin == f"fold2.ckpt, sha256 {weights.digest[:12]}"
+    assert weights.weights_source == f"fold2.ckpt, sha256 {weights.digest[:12]}"
     assert not weights.network.training
 
 

@@ -94,7 +94,7 @@ def test_published_checkpoint_matches_recorded_outputs(published_checkpoint: tup
     published.assert_recorded(np.log(outputs["probabilities"][:, ::50]), "resnet50_tf")
     assert outputs["classes"].tolist() == [[326]]
     assert weights.trained
-    assert weights.origin == f"model.ckpt-112590, sha256 {weights.digest[:12]}"
+    assert weights.weights_source == f"model.ckpt-112590, sha256 {weights.digest[:12]}"
 
 
 @pytest.fixture(scope="module")
@@ -167,7 +167,7 @@ def test_variable_that_does_not_fit_is_named(key: str, small: State, tmp_path: P
 def test_random_weights_are_seeded_with_sane_outputs() -> None:
     weights = FULL.load_weights(None)
     assert not weights.trained
-    assert weights.origin == f"random, seed {resnet50_tf.SEED}"
+    assert weights.weights_source == f"random, seed {resnet50_tf.SEED}"
     samples = FULL.samples("evaluation", None, None)
     outputs = FULL.infer(weights.network, samples.read(range(2)))
     assert outputs["probabilities"].max() < 0.5, "logits so large that only one class has a probability"

@@ -52,7 +52,7 @@ def test_record_names_checkpoint_with_digest(model: Model, tmp_path: Path) -> No
     trained = {k: torch.nn.Parameter(v) if v.is_floating_point() else v for k, v in state.items()}
     weights = model.load_weights(saved(trained, tmp_path / "published.pt"))
     assert weights.trained
-    assert weights.origin == f"published.pt, sha256 {weights.digest[:12]}"
+    assert weights.weights_source == f"published.pt, sha256 {weights.digest[:12]}"
     assert not weights.network.training
     loaded = weights.network.state_dict().values()
     assert all(

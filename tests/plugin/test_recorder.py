@@ -113,7 +113,7 @@ def test_failure_hides_speed_until_its_test_has_a_result(run: Run, fails: str) -
     failed = run(fails=fails)
     assert not failed.points
     assert (failed.accuracy is None) == (not fails.startswith("answers")), "an earlier score is void"
-    assert fails == "test bug" or "NaN for 3 of 26 samples (output OUTPUT__0)" in failed.no_speed
+    assert fails == "test bug" or "NaN for 3 of 26 samples (output OUTPUT__0)" in failed.why_no_speed
     later = run("-k", "offline")
     assert later.failures
     assert not later.points

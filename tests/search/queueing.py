@@ -46,7 +46,7 @@ def highest_rate_per_s(service_s: float, goal: SearchGoal) -> float:
     low, high = 0.0, 1 / service_s
     for _step in range(40):
         middle = (low + high) / 2
-        keeps = share_answered(middle, service_s, goal.latency_budget_ms / 1e3) >= goal.percent / 100
+        keeps = share_answered(middle, service_s, goal.latency_budget_ms / 1e3) >= goal.percentile / 100
         low, high = (middle, high) if keeps else (low, middle)
     return low
 

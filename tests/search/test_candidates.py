@@ -106,8 +106,8 @@ def test_diff_applies_cleanly_and_keeps_other_lines(
     text: str, wanted: Candidate, kept: str, tmp_path: Path
 ) -> None:
     own = text_format.Parse(text, ModelConfig())
-    config = candidates.varied(own, COMPLETED, wanted)
-    after = candidates.proposed(text, own, config)
+    config = candidates.apply_candidate(own, COMPLETED, wanted)
+    after = candidates.proposed_text(text, own, config)
     (tmp_path / "detector").mkdir()
     if text:
         (tmp_path / "detector" / "config.pbtxt").write_text(text)
@@ -132,12 +132,12 @@ def test_diff_applies_cleanly_and_keeps_other_lines(
 def test_own_settings_give_an_empty_diff() -> None:
     text = HEAD + BATCHER + TAIL
     own = text_format.Parse(text, ModelConfig())
-    same = candidates.varied(own, COMPLETED, candidate(1, "online", 0, 2))
-    assert candidates.diff("detector", text, candidates.proposed(text, own, same)) == ""
+    same = candidates.apply_candidate(own, COMPLETED, candidate(1, "online", 0, 2))
+    assert candidates.diff("detector", text, candidates.proposed_text(text, own, same)) == ""
 
 
 def test_only_variable_settings_change() -> None:
     """Without batches, or with several instance groups, nothing can vary."""
     groups = "instance_group [ { count: 1 }, { count: 2 } ]"
     own = text_format.Parse(f"max_batch_size: 0 {groups}", ModelConfig())
-    assert candidates.varied(own, own, candidate(4)) == own
+    assert candidates.apply_candidate(own, own, candidate(4)) == own

@@ -180,7 +180,7 @@ class SimulatedBench:
 
     def keeps(self, choice: OperatingPoint, goal: SearchGoal) -> bool:
         """Whether the true percentile keeps the budget."""
-        z = {90: 1.2816, 95: 1.6449, 99: 2.3263}[goal.percent]
+        z = {90: 1.2816, 95: 1.6449, 99: 2.3263}[goal.percentile]
         tail = math.exp(z * math.hypot(SPREAD, self.luck) - SPREAD**2 / 2)
         return self.latency(choice.candidate, choice.size) * tail <= goal.latency_budget_ms
 

@@ -66,7 +66,7 @@ def test_header_lists_given_options(collect: Collect) -> None:
     [
         ({"batches": "16,1,4"}, "batches", (1, 4, 16)),
         ({"request_rates": "50, 12.5,100"}, "request_rates", (12.5, 50.0, 100.0)),
-        ({}, "arrivals", "poisson"),
+        ({}, "arrivals", None),
         ({"arrivals": "constant", "request_rates": "50"}, "arrivals", "constant"),
         ({}, "shared_memory", "system"),
         ({"triton": "127.0.0.1:8001"}, "shared_memory", "none"),

@@ -81,7 +81,8 @@ def test_invented_inputs_are_valid_and_announced(tmp_path: Path) -> None:
     assert np.isfinite(model.infer(model.load_weights(None).network, inputs)["states"]).all()
     assert samples.are_made_up
     assert all(
-        "made up" in text for text in (description(model, given_network), model.load_weights(None).origin)
+        "made up" in text
+        for text in (description(model, given_network), model.load_weights(None).weights_source)
     )
     assert model.excluded["onnx-int8"] in description(model, given_network)
 

@@ -68,5 +68,5 @@ def test_own_network_passes_when_edited_as_documented(
     assert done.status == 0, done.text
     for name in ("onnx", "ts-trace", "pt2"):
         record = publishable(done.record(f"cpu-biopsy-{name}-fp32"))
-        assert not record.no_speed
+        assert not record.why_no_speed
         assert len(record.points) == 3

@@ -111,10 +111,10 @@ def test_models_are_independent_and_served_ones_recorded(run: Run, repository: P
 def test_leaking_model_shows_no_speed_unlike_right_one(run: Run) -> None:
     right, leaking = (run.record(f"cpu-{name}-asis") for name in ("chain", "leaking"))
 
-    assert publishable(right).no_speed == ""
+    assert publishable(right).why_no_speed == ""
     assert right.points[0].answers is not None
     assert right.points[0].answers.wrong == 0 < right.points[0].answers.verified
-    assert "No throughput is shown" in publishable(leaking).no_speed
+    assert "No throughput is shown" in publishable(leaking).why_no_speed
     assert publishable(leaking).points == ()
 
 
@@ -194,7 +194,7 @@ def test_labels_give_scores_and_fail_a_wrong_model(tmp_path_factory: pytest.Temp
         assert [value.served for value in record.accuracy.scores] == [score]
         assert record.accuracy.passed == (name == "right")
     assert "is below its floor" in finished.text
-    assert "No throughput is shown" in publishable(finished.record("cpu-reversed-asis")).no_speed
+    assert "No throughput is shown" in publishable(finished.record("cpu-reversed-asis")).why_no_speed
 
 
 @pytest.mark.campaign

@@ -19,7 +19,7 @@ from tritonproof.serve.server_spec import ServerSpec
 def test_run_converts_serves_and_measures(first: Run) -> None:
     assert first.status == 0, first.text
     record = first.record(BIOPSY)
-    assert not publishable(record).no_speed
+    assert not publishable(record).why_no_speed
     assert record.conversion is not None
     assert record.conversion.passed
     assert record.accuracy is not None
@@ -95,7 +95,7 @@ def test_worse_model_fails_gate_and_shows_no_speed(tmp_path: Path, monkeypatch: 
     assert done.status == STATUS["accuracy"]
     assert re.search(r"served accuracy [\d.]+ % is below its floor of 98\.0 %", done.text)
     assert done.record(case).points
-    assert "network.onnx, sha256" in done.record(case).build.weights
+    assert "network.onnx, sha256" in done.record(case).build.weights_source
 
 
 def test_unreachable_server_is_one_error(given: tuple[str, ...], tmp_path: Path) -> None:

@@ -85,7 +85,7 @@ class BuiltModel:
     """The model's folder with the configuration, build.json and the folder of the one version."""
     digest: str
     """SHA-256, in hexadecimal, of everything that decides the artifact: see `build_inputs`."""
-    weights: str
+    weights_source: str
     """The weights' origin: a checkpoint's name and SHA-256, `trained by recipe`, or `random, seed N`."""
     build_time_s: float
     """Seconds of the conversion, perhaps in an earlier run."""
@@ -169,7 +169,7 @@ def build(
                     on_progress=on_progress,
                     tf32=deployment.tf32,
                 )
-                built = _convert(case, job, folder, content, weights.origin)
+                built = _convert(case, job, folder, content, weights.weights_source)
             text = config_text(model_config(case, deployment, native=native)).encode()
             if not disk.has_content(folder / CONFIG, text):
                 remove(folder / CONFIG)

@@ -48,17 +48,17 @@ class Shard:
         return f"{self.number} of {self.count}"
 
 
-def split(cases: Sequence[CaseGroup], count: int) -> list[list[CaseGroup]]:
-    """`count` shards of the cases, each case in exactly one; with fewer cases, some are empty.
+def split(groups: Sequence[CaseGroup], count: int) -> list[list[CaseGroup]]:
+    """`count` shards of the groups, each in exactly one; with fewer groups, some are empty.
 
     They are parts of one list, cut where the tests so far come nearest to a shard's share. So they differ by
-    no more tests than a case has, and few models are divided, whose weights and samples each of their shards
+    no more tests than a group has, and few models are divided, whose weights and samples each of their shards
     loads again.
     """
     shards: list[list[CaseGroup]] = [[] for _ in range(count)]
-    total, before = sum(len(case.tests) for case in cases), 0
-    for case in sorted(cases, key=lambda case: (case.target, case.model, case.tests)):
-        middle = before + len(case.tests) / 2
-        shards[int(middle / total * count)].append(case)
-        before += len(case.tests)
+    total, before = sum(len(group.tests) for group in groups), 0
+    for group in sorted(groups, key=lambda group: (group.target, group.model, group.tests)):
+        middle = before + len(group.tests) / 2
+        shards[int(middle / total * count)].append(group)
+        before += len(group.tests)
     return shards

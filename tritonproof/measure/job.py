@@ -84,7 +84,7 @@ class PassResult:
 
     @property
     def latencies_s(self) -> np.ndarray:
-        """Seconds of each request, in the order of the answers, [requests]."""
+        """Seconds of each request from when it was sent, in the order of the answers, [requests]."""
         order = np.argsort(self.timeline.ends, kind="stable")
         return (self.timeline.ends - self.timeline.starts)[order] / 1e9
 

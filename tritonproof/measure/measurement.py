@@ -25,7 +25,7 @@ class Measurement:
 
     result: PointResult
     latencies_s: Sequence[float]
-    """Seconds of every request that counts, [requests]."""
+    """Seconds of every request that counts, at a request rate from when it was due, [requests]."""
 
 
 MeasurementOrError = Measurement | ProofError

@@ -33,7 +33,7 @@ def micro_size(
         if checkpoint is not None:
             return read(checkpoint)
         committed = read(weights)
-        return dataclasses.replace(committed, origin=f"trained by recipe, {committed.origin}")
+        return dataclasses.replace(committed, weights_source=f"trained by recipe, {committed.weights_source}")
 
     def own_samples(split: Split, dataset: Path | None, _checkpoint: Path | None = None) -> Samples:
         if dataset is not None:

@@ -114,7 +114,7 @@ def _plots(options: argparse.Namespace) -> int:
     for case, group in groups.items():
         charts = plots.available(group)
         if not charts:
-            print(f"{case}: nothing to show: {group[0].no_speed or 'no load point has been measured.'}")
+            print(f"{case}: nothing to show: {group[0].why_no_speed or 'no load point has been measured.'}")
         for (name, chart), theme in itertools.product(charts.items(), _themes(options)):
             picture = options.output / readme.picture_name(name, case, theme, ending=options.format)
             disk.replace(picture, plots.draw(chart, theme, options.format))
@@ -143,7 +143,7 @@ def _name_left_out(records: Sequence[Publishable]) -> None:
     """Name each case whose speed may not be shown, and why."""
     for record in records:
         if record.hidden:
-            print(f"{name_of(record)}: {record.no_speed}", file=sys.stderr)
+            print(f"{name_of(record)}: {record.why_no_speed}", file=sys.stderr)
 
 
 def _compare(options: argparse.Namespace) -> int:

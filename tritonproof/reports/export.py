@@ -36,7 +36,7 @@ def _rows(record: Publishable) -> list[dict[str, Any]]:
     for result in record.hidden:
         figures = flat("", result)
         shown = {name: figures[name] for name in figures if name in _OF_HIDDEN or name.startswith("origin_")}
-        rows.append(case | shown | {"why_no_speed": record.no_speed})
+        rows.append(case | shown | {"why_no_speed": record.why_no_speed})
     for result in record.points:
         row = case | flat("", result)
         if (cost := cost_per_million(record, result)) is not None:
@@ -60,7 +60,7 @@ def _case(record: Publishable) -> dict[str, Any]:
         "device": None if machine.is_client else device,
         "server": serving.kind if serving else None,
         "backend": serving.backend if serving else None,
-        "passed": not record.no_speed,
+        "passed": not record.why_no_speed,
         "metric": score.metric if score else None,
         "score": score.served if score else None,
     }

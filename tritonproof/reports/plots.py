@@ -168,14 +168,14 @@ def throughput_latency(records: Sequence[Publishable]) -> Chart:
     """Online: latency over throughput, with the budget and the result of a search."""
     (record,) = records
     search = record.search
-    if record.no_speed:
-        raise NothingToShowError(record.no_speed)
+    if record.why_no_speed:
+        raise NothingToShowError(record.why_no_speed)
     points = [result for result in record.points if result.scenario == "online"]
     if len(points) < 2:
         raise NothingToShowError("Fewer than two online load points have been measured: no curve.")
     percentile = search.percentile if search else "p99"
     lines = phrases.grouped(sorted(points, key=phrases.load_level), phrases.swept_text)
-    winner = search.result if search and search.verdict != "failed" and not record.no_winner else None
+    winner = search.result if search and search.verdict != "failed" and not record.why_no_winner else None
     first, *_, last = (result for line in lines.values() for result in line)
     gist = "; ".join(
         f"{phrases.point_text(end)}: {THROUGHPUT.text(end.throughput_per_s.value)}, {percentile} "

@@ -160,7 +160,7 @@ class RepositorySearch:
         self.run.loader.load("online")
 
     def _load(self, candidate: Candidate) -> None:
-        config = candidates.varied(self.completed, self.completed, candidate)
+        config = candidates.apply_candidate(self.completed, self.completed, candidate)
         self.run.server.load_from_repository(self.folder, config)
         # If the batcher joins requests, other kernels may compute them, whatever the model's own settings.
         batches = self.served.batches_dynamically or candidate.scenario == "online"
@@ -175,8 +175,8 @@ class RepositorySearch:
         if self.model.config is not None:
             path, fix = self.folder / CONFIG, "leave it as it is while a run goes on"
             text = text_of(path, "the configuration of a model", fix, MAX_SETTINGS_BYTES)
-        varied = candidates.varied(self.own, self.completed, winner)
-        proposed = candidates.proposed(text, self.own, varied)
+        varied = candidates.apply_candidate(self.own, self.completed, winner)
+        proposed = candidates.proposed_text(text, self.own, varied)
         return proposed, candidates.diff(self.model.name, text, proposed)
 
     def restore(self) -> None:

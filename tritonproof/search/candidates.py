@@ -44,7 +44,7 @@ class SearchGoal:
 
     latency_budget_ms: float
     """Milliseconds that the percentile may take at most."""
-    percent: int
+    percentile: int
     """The percentile of the latencies that must keep it: 90, 95 or 99."""
     arrivals: Arrivals | None = None
     """How requests follow one another if the search is for the highest request rate, with latencies from when
@@ -124,7 +124,7 @@ def settling_s(candidate: Candidate, goal: SearchGoal) -> float:
     if candidate.ladder[-1].request_rate_per_s is None:
         return 0.0
     request_s = _TOP / candidate.sizes[-1]
-    decay = math.log(100 / (100 - goal.percent))
+    decay = math.log(100 / (100 - goal.percentile))
     idle = min(1.0, max(1 - _TOP, decay * request_s / (2 * goal.latency_budget_ms / 1e3)))
     return _RELAXATIONS * request_s / idle**2
 
@@ -185,7 +185,7 @@ _NO_CODE = re.compile(r'"(\\.|[^"\\])*"|\'(\\.|[^\'\\])*\'|#.*')
 """Strings and comments, whose brackets open nothing."""
 
 
-def varied(config: "ModelConfig", completed: "ModelConfig", candidate: Candidate) -> "ModelConfig":
+def apply_candidate(config: "ModelConfig", completed: "ModelConfig", candidate: Candidate) -> "ModelConfig":
     """A configuration with a candidate's settings; `completed`, the server's own version, has instances."""
     changed = type(config)()
     changed.CopyFrom(config)
@@ -204,7 +204,7 @@ def varied(config: "ModelConfig", completed: "ModelConfig", candidate: Candidate
     return changed
 
 
-def proposed(text: str, config: "ModelConfig", wanted: "ModelConfig") -> str:
+def proposed_text(text: str, config: "ModelConfig", wanted: "ModelConfig") -> str:
     """The text of a config.pbtxt, parsed as `config`, with both varied fields of `wanted`; comments and all
     other lines stay. If that fails, as with several fields on a line, the whole text is written anew."""
     from google.protobuf import text_format

@@ -32,7 +32,7 @@ _AMPLE = 2.0
 rate that keeps it never has more in flight."""
 _PROBES = (4, 10)
 """Passes of a configuration in each round, at most."""
-_KEPT = 3
+_KEPT_SHARE, _MIN_KEPT = 1 / 3, 3
 """The first round keeps a third of the configurations, and at least three."""
 _FINALISTS = 2
 """Configurations to rerun: the best, and the runner-up or the user's own, to show whether the best leads."""
@@ -66,7 +66,7 @@ class Rerun:
     """Whether only requests are missing for a verdict; a lighter load would have even fewer."""
 
     @property
-    def speeds(self) -> list[float]:
+    def throughputs_per_s(self) -> list[float]:
         """Inferences per second of each pass, also at a rate, where elsewhere a pass is as fast as its
         latency: here the rate is what a server reaches."""
         batch = self.operating_point.point.batch
@@ -100,7 +100,7 @@ def find_fastest(
     one's ProofError if none is left.
     """
     tried = {trial.candidate: trial for trial in _first_round(space, goal, probe, on_progress)}
-    count = max(_KEPT, math.ceil(len(tried) / _KEPT))
+    count = max(_MIN_KEPT, math.ceil(_KEPT_SHARE * len(tried)))
     for number, trial in enumerate(trials.most_promising(tried.values(), goal)[:count], 1):
         on_progress(f"round 2, {number} of {count}, {trial.candidate.label}")
         tried[trial.candidate] = trials.screen(trial, _PROBES[1], goal, probe)
@@ -216,12 +216,12 @@ def _lead(reruns: Sequence[Rerun]) -> Ratio | None:
     """The ratio of the first point's speed to the second's, if the second kept the budget too."""
     if len(reruns) < 2 or reruns[1].verdict == "failed":
         return None
-    return ratios.unpaired_ratio(reruns[0].speeds, reruns[1].speeds)
+    return ratios.unpaired_ratio(reruns[0].throughputs_per_s, reruns[1].throughputs_per_s)
 
 
 def rerun_of(choice: OperatingPoint, state: PointState, goal: SearchGoal) -> Rerun:
     passes = state.current.steady_passes
-    latency_ms = estimates.percentile_estimate(passes, goal.percent)
+    latency_ms = estimates.percentile_estimate(passes, goal.percentile)
     throughput_per_s = estimates.estimate(passes, estimates.throughput, scale=choice.point.batch)
     verdict = latency_verdict(latency_ms, passes, goal)
     is_below = latency_ms.high <= goal.latency_budget_ms
@@ -250,7 +250,7 @@ def keeps_latency_budget(latency_ms: Estimate, passes: Sequence[SteadyPass], goa
 def _is_certified(passes: Sequence[SteadyPass], goal: SearchGoal) -> bool:
     """Whether the percentile also keeps the budget by the rule of MLPerf's Server scenario: few passes may be
     narrow by luck, and the rule needs 662 requests for a p99."""
-    bound_ms = estimates.certified(estimates.pooled_ms(passes), goal.percent).bound_ms
+    bound_ms = estimates.certified(estimates.pooled_ms(passes), goal.percentile).bound_ms
     return bound_ms is not None and bound_ms <= goal.latency_budget_ms
 
 
@@ -326,7 +326,7 @@ def _is_rerun_done(
     least_passes, least_requests = float(stopping.PASSES_HOWEVER_LONG), 0.0
     if choice.point.request_rate_per_s is not None:
         least_passes = share * stopping.PASSES_TO_BELIEVE_AN_INTERVAL
-        least_requests = share * _CERTIFYING * estimates.requests_needed(goal.percent)
+        least_requests = share * _CERTIFYING * estimates.requests_needed(goal.percentile)
 
     def is_done(state: PointState) -> bool:
         passes = state.current.steady_passes
@@ -334,7 +334,7 @@ def _is_rerun_done(
             return False
         if not stopping.is_spent(state.spent_s, len(passes), plan.budget_s):
             return False
-        latency_ms = estimates.percentile_estimate(passes, goal.percent)
+        latency_ms = estimates.percentile_estimate(passes, goal.percentile)
         is_below = latency_ms.high <= goal.latency_budget_ms
         are_too_few = is_below and not keeps_latency_budget(latency_ms, passes, goal)
         return not are_too_few or state.spent_s > _MAX_POINT_BUDGETS * plan.budget_s
@@ -348,7 +348,7 @@ def summarise(
     """The record's entry of a search; `config` is the winner's configuration file, if it kept the budget."""
     return Search(
         latency_budget_ms=goal.latency_budget_ms,
-        percentile=f"p{goal.percent}",
+        percentile=f"p{goal.percentile}",
         deployment=result.winner.operating_point.candidate.deployment,
         result=measurement_of(result.winner.state, plan).result,
         verdict=result.winner.verdict,

@@ -129,7 +129,7 @@ def readings_of(trial: Trial, goal: SearchGoal) -> list[LevelReading]:
     for level in sorted({level for level, _ in trial.probes}):
         passes = [steady for pass_level, steady in trial.probes if pass_level == level]
         per_s = estimates.throughput(passes) * trial.candidate.ladder[level].batch
-        latency_ms = estimates.percentile_latency(passes, goal.percent)
+        latency_ms = estimates.percentile_latency(passes, goal.percentile)
         readings.append(LevelReading(level, len(passes), per_s, latency_ms))
     return readings
 

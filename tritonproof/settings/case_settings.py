@@ -60,7 +60,10 @@ def load_points(case: Case, scenario: Scenario, settings: Settings) -> list[Load
         batches = fitting if case.model.takes_single_rows else settings.batches or fitting
         return [LoadPoint("offline", batch, 1) for batch in batches]
     concurrencies = settings.concurrencies or (() if settings.request_rates else profile.concurrencies)
-    rates = [LoadPoint("online", 1, 0, rate, settings.arrivals) for rate in settings.request_rates or ()]
+    rates = [
+        LoadPoint("online", 1, 0, rate, settings.arrivals or "poisson")
+        for rate in settings.request_rates or ()
+    ]
     return [LoadPoint("online", 1, concurrency) for concurrency in concurrencies] + rates
 
 

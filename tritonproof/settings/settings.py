@@ -144,7 +144,7 @@ class Settings:
     request_rates: tuple[float, ...] | None = option("speed", "N,...", readers.rates, passed_to="nodes")
     """Requests per second of the online scenario, in place of the model's own concurrencies. They are sent by
     a schedule, and a latency counts from the time at which its request was due. Default: none."""
-    arrivals: Arrivals = option("speed", "KIND", readers.choice(Arrivals), "poisson", passed_to="nodes")
+    arrivals: Arrivals | None = option("speed", "KIND", readers.choice(Arrivals), passed_to="nodes")
     """How the requests of a rate follow each other: poisson or constant. Default: poisson. With
     --latency-budget-ms it makes the search look for the highest request rate that keeps the budget."""
     shared_memory: SharedMemory = option(
@@ -284,8 +284,7 @@ class Settings:
         """The latency budget to search within; None for no search."""
         if self.latency_budget_ms is None:
             return None
-        arrivals = self.arrivals if "arrivals" in self.given else None
-        return SearchGoal(self.latency_budget_ms, int(self.latency_percentile), arrivals)
+        return SearchGoal(self.latency_budget_ms, int(self.latency_percentile), self.arrivals)
 
     @property
     def allowed_slowdown(self) -> float:

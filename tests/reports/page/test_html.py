@@ -42,7 +42,7 @@ def test_text_from_files_is_escaped(tmp_path: Path) -> None:
     )
     record = examples.record(
         machine=machine,
-        build=structs.replace(examples.record().build, weights=EVIL, format=EVIL, library=EVIL),
+        build=structs.replace(examples.record().build, weights_source=EVIL, format=EVIL, library=EVIL),
         accuracy=examples.accuracy(examples.score(metric=EVIL), samples=2),
         points=(result,),
     )

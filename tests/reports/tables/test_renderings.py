@@ -63,7 +63,7 @@ def test_new_figure_appears_in_every_rendering(rendering: str, monkeypatch: pyte
 
 def test_new_column_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     columns = summary.summary_columns
-    added: Column[summary.SummaryRow] = Column("FrameworkModel", lambda row: row.record.build.weights)
+    added: Column[summary.SummaryRow] = Column("FrameworkModel", lambda row: row.record.build.weights_source)
     monkeypatch.setattr(summary, "summary_columns", lambda rows: [*columns(rows), added])
 
     text = markdown(summary.summary([publishable(examples.record())]))

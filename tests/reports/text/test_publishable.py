@@ -124,7 +124,7 @@ def test_narrow_ratio_is_in_the_same_outputs(output: str, tmp_path: Path, report
 def test_hidden_speed_states_reason_and_points(why: str) -> None:
     record = NOT_PROVEN[why]
     seen = publishable(record)
-    assert seen.no_speed.startswith("No throughput is shown: ")
+    assert seen.why_no_speed.startswith("No throughput is shown: ")
     assert not seen.points
     assert not seen.efficiency
     assert [result.point for result in seen.hidden] == [result.point for result in record.points]
@@ -136,15 +136,17 @@ def test_hidden_speed_states_reason_and_points(why: str) -> None:
 )
 def test_right_case_is_shown_unchanged(one: Record) -> None:
     seen = publishable(one)
-    assert (seen.no_speed, seen.no_winner, seen.hidden) == ("", "", ())
+    assert (seen.why_no_speed, seen.why_no_winner, seen.hidden) == ("", "", ())
     assert (seen.points, seen.efficiency, seen.search) == (one.points, one.efficiency, one.search)
 
 
 def test_search_winner_is_judged_by_its_own_ledger() -> None:
     search = present(planted().search)
     seen = publishable(planted())
-    assert not seen.no_speed
-    assert seen.no_winner.startswith("The winner within 10 ms is not proven. No throughput is shown: served")
+    assert not seen.why_no_speed
+    assert seen.why_no_winner.startswith(
+        "The winner within 10 ms is not proven. No throughput is shown: served"
+    )
     right = structs.replace(search, accuracy=examples.accuracy())
     assert publishable(planted(search=right, accuracy=None)).search == right
 
@@ -170,15 +172,15 @@ def test_unproven_rate_of_a_search_is_in_no_figure() -> None:
 
 def test_winner_with_random_weights_relies_on_conversion() -> None:
     search = examples.search()
-    assert not publishable(examples.random_weights(search=search)).no_winner
+    assert not publishable(examples.random_weights(search=search)).why_no_winner
     wrong = examples.random_weights(search=search, conversion=examples.failed_conversion())
-    assert publishable(wrong).no_winner
+    assert publishable(wrong).why_no_winner
 
 
 def test_search_without_winner_shows_its_lowest_latency_alone() -> None:
     search = examples.search(verdict="failed", accuracy=examples.accuracy())
     seen = publishable(planted(search=search))
-    assert seen.no_winner == "", "there is none to prove"
+    assert seen.why_no_winner == "", "there is none to prove"
     assert seen.search is not None
     assert seen.search.result.latency_ms == search.result.latency_ms
     assert all(math.isnan(each.throughput_per_s) for each in seen.search.result.passes)
@@ -229,8 +231,8 @@ FIRST = WrongAnswer("sample-3", "OUT[0]", "6", "7")
 def test_speed_needs_load_answers_equal_to_lone_answers(answers: VerifiedAnswers | None, why: str) -> None:
     record = publishable(of_repository(answers))
 
-    assert (record.no_speed == "") == (why == "")
-    assert why in record.no_speed
+    assert (record.why_no_speed == "") == (why == "")
+    assert why in record.why_no_speed
     assert ("900.0" in as_markdown(summary([record]))) == (why == "")
     assert status_of(record).level == ("bad" if why else "good")
 
@@ -242,4 +244,4 @@ def test_differing_conversation_is_a_failure(difference: str) -> None:
 
     assert difference in as_markdown(case_section(record))
     assert "12 answers" in as_markdown(accuracy_blocks(record))
-    assert bool(record.no_speed) == bool(difference)
+    assert bool(record.why_no_speed) == bool(difference)

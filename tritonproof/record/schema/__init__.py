@@ -1,4 +1,4 @@
-"""The record of one case, which `fixtures` writes and `reports` shows; `files` reads and checks its file.
+"""The record of one case, which `run/record_file.py` writes and `reports` shows.
 
 All of the schema is imported from here; its parts have a file each."""
 

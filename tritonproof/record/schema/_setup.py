@@ -176,7 +176,7 @@ class Build(Struct, frozen=True):
     """The converted artifact: its sources, identified by `digest`, and what the conversion cost."""
 
     digest: Text
-    weights: Text
+    weights_source: Text
     """A checkpoint's name and SHA-256, `trained by recipe`, or `random, seed N`."""
     build_time_s: NotNegative
     size_mib: NotNegative

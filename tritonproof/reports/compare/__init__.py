@@ -159,7 +159,7 @@ def _case_change(before: StoredRecord, after: StoredRecord) -> CaseChange:
         {result.point: result for result in (*side.record.points, *side.record.hidden)}
         for side in (before, after)
     )
-    may_show_speed = not (before.record.no_speed or after.record.no_speed)
+    may_show_speed = not (before.record.why_no_speed or after.record.why_no_speed)
     in_both = sorted(first.keys() & second.keys()) if may_show_speed else []
     return CaseChange(
         before,
@@ -185,7 +185,7 @@ def differing(before: Record, after: Record) -> list[SettingChange]:
 def _setup(record: Record) -> Mapping[str, str]:
     machine = structs.asdict(record.machine)
     serving = structs.asdict(record.serving) if record.serving else {}
-    build = {name: getattr(record.build, name) for name in ("weights", "format", "library")}
+    build = {name: getattr(record.build, name) for name in ("weights_source", "format", "library")}
     parts: dict[str, Mapping[str, Any]] = {
         "case": structs.asdict(record.case),
         "versions": machine.pop("versions"),
@@ -319,7 +319,9 @@ def exit_status(changes: Changes) -> int:
     points = [point for case in changes.cases for point in case.points if point.ratio is not None]
     all_pairs = [score.pairs for case in changes.cases for score in case.scores]
     pairs = [paired for paired in all_pairs if isinstance(paired, PairedScores)]
-    fails_now = any(case.after.record.no_speed and not case.before.record.no_speed for case in changes.cases)
+    fails_now = any(
+        case.after.record.why_no_speed and not case.before.record.why_no_speed for case in changes.cases
+    )
     if fails_now or any(pair.direction == "worse" for pair in pairs):
         return EXIT_ACCURACY
     if not points and not pairs:

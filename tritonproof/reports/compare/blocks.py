@@ -83,7 +83,7 @@ def _accuracy_cell(case: CaseChange) -> str:
         else:
             words.add(_ACCURACY[pairs.direction] if pairs.lost or pairs.gained else "no sample changed")
     worst = next((word for word in _SCORES if word in words), "not measured")
-    passes = [not stored.record.no_speed for stored in (case.before, case.after)]
+    passes = [not stored.record.why_no_speed for stored in (case.before, case.after)]
     if passes == [True, False]:
         return join_markdown([bold("passes no longer"), worst], ", ")
     return join_markdown([worst, italic("passes now")], ", ") if passes == [False, True] else worst
@@ -146,7 +146,7 @@ def _case_name(case: CaseChange) -> str:
 
 def _reasons_for_no_speed(case: CaseChange) -> list[str]:
     sides = (("A", case.before.record), ("B", case.after.record))
-    return [f"{letter}: {record.no_speed}" for letter, record in sides if record.no_speed]
+    return [f"{letter}: {record.why_no_speed}" for letter, record in sides if record.why_no_speed]
 
 
 def _score_text(change: ScoreChange, case: CaseChange) -> str:

@@ -42,8 +42,8 @@ class Status(NamedTuple):
 def status_of(record: Publishable) -> Status:
     if record.search is not None and record.accuracy is None and not (record.points or record.hidden):
         return Status("care", "search only", "Nothing but a search was measured; what it found stands below.")
-    if record.no_speed:
-        return Status("bad", "not proven", record.no_speed)
+    if record.why_no_speed:
+        return Status("bad", "not proven", record.why_no_speed)
     if main_score(record) is not None:
         return Status("good", "passed")
     if record.build.from_repository:
@@ -72,10 +72,10 @@ def section_of(record: Publishable, results: Path) -> dict[str, Any]:
     comparison: list[Block] = [published.missing]
     if published.rows:
         comparison = [*published_section(published), published_legend([published])]
-    origin = (
-        f"Built in {DURATION.text(build.build_time_s)}: {SIZE.text(build.size_mib)} of {build.weights}, "
-        f"digest {build.digest}. The record was last changed at {record.updated or 'unknown'}."
+    built = (
+        f"Built in {DURATION.text(build.build_time_s)}: {SIZE.text(build.size_mib)} of {build.weights_source}"
     )
+    origin = f"{built}, digest {build.digest}. The record was last changed at {record.updated or 'unknown'}."
     return {
         "record": record,
         "name": name_of(record),

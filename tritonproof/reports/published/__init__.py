@@ -197,8 +197,8 @@ def published_legend(matches: Sequence[PublishedMatch]) -> str:
 
 def published_section(match: PublishedMatch) -> list[Block]:
     record, rows = match.record, match.rows
-    if record.no_speed:
-        return [record.no_speed]
+    if record.why_no_speed:
+        return [record.why_no_speed]
     labels = ", ".join(dict.fromkeys(row["gpu_label"] for row in rows))
     intro = f"Measured on {phrases.device_text(record)}; published on {labels}."
     if rows[0]["gpu"] != record.case.target:
@@ -275,7 +275,7 @@ def differences(record: Record, row: PublishedRow) -> list[str]:
         parts.append(f"hardware {phrases.device_text(record)}, published {row['gpu_label']}")
     if record.serving and record.serving.backend == "python":
         parts.append("Triton's Python backend, published the format's own")
-    if record.build.weights.startswith("random"):
+    if record.build.weights_source.startswith("random"):
         parts.append("weights random, published trained")
     for name, (label, scenarios) in _SETTINGS.items():
         values = (getattr(record.deployment, name), row[name])

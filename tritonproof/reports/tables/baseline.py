@@ -28,7 +28,7 @@ def _compared(record: Publishable) -> list[SpeedComparison]:
 def baseline_verdict(record: Publishable) -> tuple[Verdict, str]:
     """Whether the model may replace the other, and the reason. It may if all answers are right and the same,
     no load point is slower or has a longer p99, it costs about as much, and its log has no new warning."""
-    if record.no_speed:
+    if record.why_no_speed:
         differs = any(result.gate == "baseline" and result.fault for result in record.gates)
         return "failed", "answers differ" if differs else "answers are wrong"
     comparisons, against = _compared(record), record.baseline

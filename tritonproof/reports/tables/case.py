@@ -73,7 +73,7 @@ def scenario_section(record: Publishable, scenario: str) -> list[Block]:
     ]
     if budgets := points.budget_table([record], scenario):
         blocks += ["Latency budgets:", budgets]
-    if not record.no_speed and (compared := points.comparison_table([record], scenario)):
+    if not record.why_no_speed and (compared := points.comparison_table([record], scenario)):
         blocks += ["Compared with another build, by throughput, or at a request rate by latency:", compared]
     return blocks
 

@@ -61,8 +61,8 @@ _POINT_COLUMNS: Mapping[str, Column[Point]] = {
 
 def points_table(record: Publishable, scenario: str) -> Block:
     """The table of a scenario, or a sentence on why there is none."""
-    if record.no_speed:
-        return record.no_speed
+    if record.why_no_speed:
+        return record.why_no_speed
     rows = points_of(record, scenario)
     if not rows:
         return f"No {scenario} load point has been measured."
@@ -210,7 +210,7 @@ _COMPARISON: Sequence[Column[Point]] = (
     Column("Speed, ratio", lambda row: speed_cell(row.part), RATIO, is_right=False),
     Column("To", lambda row: row.part.baseline_name),
     Column("P99, ratio", lambda row: p99_cell(row.part), RATIO, is_optional=True, is_right=False),
-    Column("Verdict", lambda row: row.record.no_speed or load_point.comparison_verdict(row.part)),
+    Column("Verdict", lambda row: row.record.why_no_speed or load_point.comparison_verdict(row.part)),
 )
 
 

@@ -79,7 +79,7 @@ def tightest_limit(score: schema.Score) -> schema.Limit | None:
 
 def has_random_weights(record: schema.Record) -> bool:
     """Whether weights are random, so that no decision can be right or wrong."""
-    return record.build.weights.startswith("random")
+    return record.build.weights_source.startswith("random")
 
 
 def missing_score(record: schema.Record) -> str:

@@ -25,9 +25,9 @@ _EMPTY: Mapping[type, Any] = {
 class Publishable(Record, frozen=True):
     """A record as a reader may see it. With a hidden speed, `points` and `efficiency` are empty."""
 
-    no_speed: str = ""
+    why_no_speed: str = ""
     """The reason why the case's speed is hidden; empty if it is shown."""
-    no_winner: str = ""
+    why_no_winner: str = ""
     """The reason why a search's winner is hidden, with all its figures; empty if it is shown."""
     hidden: tuple[PointResult, ...] = ()
     """The load points that are not shown, without their speeds: settings, and how much was measured."""
@@ -46,7 +46,7 @@ def publishable(record: Record) -> Publishable:
     shown = _without_speed(record) if no_speed else record
     fields = {name: getattr(shown, name) for name in Record.__struct_fields__} | {"search": search}
     hidden = tuple(map(_without_speed, record.points)) if no_speed else ()
-    return Publishable(**fields, no_speed=no_speed, no_winner=no_winner, hidden=hidden)
+    return Publishable(**fields, why_no_speed=no_speed, why_no_winner=no_winner, hidden=hidden)
 
 
 def _without_speed(part: Any) -> Any:

@@ -161,8 +161,8 @@ def search_paragraph(record: Publishable) -> str:
         return ""
     if search.verdict == "failed":
         return sentence(no_winner_text(search))
-    if record.no_winner:
-        return record.no_winner
+    if record.why_no_winner:
+        return record.why_no_winner
     proven = (
         "for which conversion and accuracy hold"
         if not record.build.from_repository
