@@ -63,7 +63,7 @@ def spoilt(value: float) -> Callable[[Arrays], Arrays]:
 
 def weights(**changes: Any) -> FrameworkModel:
     """Weights of a trained model by default."""
-    fields: dict[str, Any] = {"network": network, "origin": "none", "digest": "0", "trained": True}
+    fields: dict[str, Any] = {"network": network, "weights_source": "none", "digest": "0", "trained": True}
     return FrameworkModel(**(fields | changes))
 
 
