@@ -41,7 +41,7 @@ def test_repository_is_compared_on_another_triton(tritonserver: Path, tmp_path: 
     for name, formula in {"alike": "2 * values", "apart": on_another}.items():
         write_model(tmp_path / "models", name, code(formula), config(batch=4))
     servers = ("--triton", "embedded", "--against-triton", f"local:{tritonserver}")
-    chosen = ("-k", "against or (alike and offline)", "--batches", "1", "--point-budget-s", "10")
+    chosen = ("-k", "baseline or (alike and offline)", "--batches", "1", "--point-budget-s", "10")
     run = suite("--repository", str(tmp_path / "models"), *servers, *chosen, results=tmp_path / "results")
 
     alike = run.record("cpu-alike-asis")
