@@ -189,12 +189,9 @@ def throughput_latency(records: Sequence[Publishable]) -> Chart:
     return _chart("Latency over throughput, online", records, gist, curve, notes)
 
 
-Number = Literal["one", "any", "several"]
-
-
 class Plot(NamedTuple):
     shows: str
-    of: Number
+    of: Literal["one", "any", "several"]
     """How many cases it shows; `several` works for one too, but is not offered."""
     chart: Callable[[Sequence[Publishable]], Chart]
 

@@ -7,14 +7,14 @@ import html
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 from urllib.parse import unquote
 
 from tritonproof.base import commands, disk
 from tritonproof.base.commands import UsageError
 from tritonproof.base.sanitize import one_line
 from tritonproof.reports import plots
-from tritonproof.reports.plots import NothingToShowError, Number, Theme
+from tritonproof.reports.plots import NothingToShowError, Theme
 from tritonproof.reports.tables.case import case_section
 from tritonproof.reports.tables.points import points_table
 from tritonproof.reports.tables.rendering import markdown
@@ -27,7 +27,7 @@ class MarkerKind(NamedTuple):
     """What a marker may ask for."""
 
     shows: str
-    of: Number
+    of: Literal["one", "any", "several"]
     make: Callable[[Sequence[Publishable]], Sequence[Block] | plots.Chart]
 
 

@@ -1,14 +1,73 @@
 """The record of one case, which `run/record_file.py` writes and `reports` shows.
 
-All of the schema is imported from here; its parts have a file each."""
+All of the schema is imported from here. Its parts have a file each; what a record says of a soak is here."""
 
-# ruff: noqa: F403, F405 - the parts of the schema share their types
+# ruff: noqa: F403, F405 - the stars gather the parts
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from tritonproof.record.schema._answers import *
 from tritonproof.record.schema._setup import *
 from tritonproof.record.schema._speed import *
+
+RESOURCE_UNITS: Mapping[str, Literal["bytes", "number"]] = {
+    "memory of the server": "bytes",
+    "memory of its stubs": "bytes",
+    "shared memory": "bytes",
+    "GPU memory": "bytes",
+    "open files": "number",
+    "threads": "number",
+}
+"""The resources that a soak watches, by Growth.resource, and their units."""
+
+
+class Growth(Struct, frozen=True):
+    """The growth of a server's use of a resource, per request under load or per loading of the model."""
+
+    resource: Text
+    """One of RESOURCE_UNITS."""
+    unit: Literal["bytes", "number"]
+    per: Literal["request", "loading"]
+    """loading: each unload and load of the model."""
+    slope: Slope
+    """The growth each time, in the part of the soak that counts."""
+    first: Number
+    last: Number
+    counted: Count
+    """The requests or loadings of the slope."""
+    verdict: Verdict
+    """passed: a leak of the least size would have been found, and there is none; failed: it grows without
+    end, more than an allocator does; inconclusive: neither."""
+
+
+class Soak(Struct, frozen=True):
+    """One load point under load for a long time: does the server leak, and is it as fast at the end?"""
+
+    scenario: Scenario
+    batch: Count
+    concurrency: Count
+    duration_s: Annotated[Positive, SPEED]
+    """Seconds under load, with the pauses between passes for verifying answers and reading the use."""
+    requests: Count
+    passes: Count
+    """The passes of the load generator; after each the use was read, with no request in flight."""
+    growth: Annotated[tuple[Growth, ...], MAX_ENTRIES]
+    """Of requests, then of loadings."""
+    loadings: Count = 0
+    """Reloads of the model after it was under load."""
+    not_watched: tuple[Text, ...] = ()
+    end_over_begin: Annotated[Ratio | None, SPEED] = None
+    """Speed in the last quarter of the passes over the second; None for few passes or a hidden speed."""
+    requests_per_s: Annotated[Positive | None, SPEED] = None
+    """Requests per second over the whole time under load; None for a hidden speed."""
+    request_rate_per_s: Positive | None = None
+    arrivals: Arrivals | None = None
+    answers: VerifiedAnswers | None = None
+    origin: Origin | None = None
+
+
+MeasuredPoint = PointResult | Soak
 
 
 class Record(Struct, frozen=True):
