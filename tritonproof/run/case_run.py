@@ -1,5 +1,5 @@
 """A run of a case: each value that proving and measuring it needs, made when first asked for and kept for the
-length of a block. Other modules of this folder have the functions that take a run, such as `measure`."""
+length of a block. Other modules here have the functions that take a run, such as `measure_point`."""
 
 import contextlib
 import functools
