@@ -4,7 +4,6 @@ length of a block. Other modules here have the functions that take a run, such a
 import contextlib
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from tritonproof.base.errors import AccuracyError
@@ -35,17 +34,6 @@ def prepare(context: CaseContext) -> PreparedCase:
     return ConvertedCase(context, context.requested, convert(context))
 
 
-@dataclass
-class StepResults:
-    """What the steps of a run have found, for the steps after them and for those who ask again."""
-
-    gates: dict[str, GateOutcome] = field(default_factory=dict)
-    sweeps: dict[Scenario, Mapping[LoadPoint, MeasurementOrError]] = field(default_factory=dict)
-    """The outcome of each load point of a scenario."""
-    comparison: tuple[GateOutcome, schema.BaselineComparison] | None = None
-    """Whether the answers are the baseline's, and what else differs."""
-
-
 class CaseRun(contextlib.AbstractContextManager["CaseRun"]):
     """A case for the duration of a block, `with CaseRun(case, model_run) as run`. Its parts share its
     context, and none holds the run itself: the weights are freed with its last reference."""
@@ -55,7 +43,10 @@ class CaseRun(contextlib.AbstractContextManager["CaseRun"]):
     ) -> None:
         """`requested` is the case as requested, and `case` the case as its server reports it."""
         self.context = CaseContext(requested, model_run, suite_run or SuiteRun(), role)
-        self.results = StepResults()
+        # What its steps have found, for the steps after them and for those who ask again.
+        self.gate_outcomes: dict[str, GateOutcome] = {}
+        self.sweeps: dict[Scenario, Mapping[LoadPoint, MeasurementOrError]] = {}
+        self.comparison: tuple[GateOutcome, schema.BaselineComparison] | None = None
 
     def __exit__(self, *error: Any) -> None:
         self.context.stack.__exit__(*error)

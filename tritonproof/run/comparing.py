@@ -76,9 +76,9 @@ def compare_with_baseline(run: CaseRun) -> tuple[GateOutcome, BaselineComparison
     """Whether every sample gets the same answer from the baseline, of another repository or on another
     Triton, and what else differs; compared once. Raises NotAvailableError if its repository has no such
     model."""
-    if run.results.comparison is None:
-        run.results.comparison = _compare(run)
-    return run.results.comparison
+    if run.comparison is None:
+        run.comparison = _compare(run)
+    return run.comparison
 
 
 def _compare(run: CaseRun) -> tuple[GateOutcome, BaselineComparison]:

@@ -48,9 +48,9 @@ def measure_point(run: CaseRun, point: LoadPoint, save: Save = lambda _results: 
         raise NotAvailableError(
             f"{run.case.model.name} takes batches up to {run.deployment.max_batch_size}, not {point.batch}"
         )
-    if point.scenario not in run.results.sweeps:
-        run.results.sweeps[point.scenario] = _sweep(run, run.points(point.scenario), save)
-    outcome = run.results.sweeps[point.scenario][point]
+    if point.scenario not in run.sweeps:
+        run.sweeps[point.scenario] = _sweep(run, run.points(point.scenario), save)
+    outcome = run.sweeps[point.scenario][point]
     if isinstance(outcome, ProofError):
         raise outcome
     budget = run.context.settings.thresholds.latency_budget(run.case, outcome.result)

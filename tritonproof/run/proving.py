@@ -95,10 +95,10 @@ def prove_conversation(run: CaseRun) -> Conversation:
 def run_gate(run: CaseRun, gate: str) -> GateOutcome:
     """The result of a gate such as "batches", which runs once, with its first wrong answer."""
     run.context.say("answers without labels", gate)
-    if gate not in run.results.gates:
+    if gate not in run.gate_outcomes:
         with run.context.hold_machine(exclusive=False):
-            run.results.gates[gate] = _check_gate(run, GATES[gate])
-    return run.results.gates[gate]
+            run.gate_outcomes[gate] = _check_gate(run, GATES[gate])
+    return run.gate_outcomes[gate]
 
 
 def _check_gate(run: CaseRun, gate: Gate) -> GateOutcome:
