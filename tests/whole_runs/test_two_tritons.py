@@ -51,7 +51,7 @@ def test_repository_is_compared_on_another_triton(tritonserver: Path, tmp_path: 
     assert alike.baseline.baseline.used["memory of its stubs"] > 0
     assert footprint_failures(alike.baseline) == []
     assert [entry.comparison is not None for entry in alike.points] == [True]
-    logs = [run.results / f"cpu/cpu-alike-asis{other}.server.log" for other in ("", ".against")]
+    logs = [run.results / f"cpu/cpu-alike-asis{other}.server.log" for other in ("", ".baseline")]
     assert len({log.read_text().count("Started GRPCInferenceService") for log in logs}) == 1
     assert run.record("cpu-apart-asis").gates[0].fault
     assert run.status == STATUS["accuracy"]

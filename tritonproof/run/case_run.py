@@ -129,9 +129,9 @@ class CaseRun(contextlib.AbstractContextManager["CaseRun"]):
             return None
         (case, settings, models), prepared = found, self.prepared
         label = f"{case} against {self.context.settings.baseline_name}"
-        role = Role("against", label, prepare=functools.partial(prepare_baseline, lambda: prepared.build))
+        role = Role("baseline", label, prepare=functools.partial(prepare_baseline, lambda: prepared.build))
         if self.context.settings.compares_repositories:
-            role = Role("against", label, shared_samples=lambda: prepared.samples)
+            role = Role("baseline", label, shared_samples=lambda: prepared.samples)
         model_run = self.context.stack.enter_context(
             ModelRun(case.model, case.target, settings, models, self.context.progress)
         )
