@@ -14,7 +14,7 @@ from tritonproof.accuracy.stages import evaluate_in_process
 from tritonproof.host.activity import CpuTime
 from tritonproof.measure.estimates import Timeline
 from tritonproof.measure.input_data import InputData
-from tritonproof.measure.job import Job, PassResult
+from tritonproof.measure.job import Job, PassResult, ServedModel
 from tritonproof.measure.stopping import WINDOWS
 from tritonproof.record.schema import COMPONENTS, Conversion, Limit, LoadPoint
 from tritonproof.spec import (
@@ -171,7 +171,7 @@ def samples_of(rows: Arrays) -> Samples:
 def job(point: LoadPoint, name: str = "toy", request_s: float = 0.0) -> Job:
     """A job of the toy model without a server."""
     data = InputData(Path(), ["toy-000"], samples().read([0]))
-    return Job(cast(Any, None), name, model(), point, "none", data, request_s)
+    return Job(ServedModel(cast(Any, None), name, model(), data), point, "none", request_s)
 
 
 def pass_of(timeline: Timeline, **changes: Any) -> PassResult:
@@ -226,8 +226,8 @@ class LoadGenerator:
         self._generator = np.random.default_rng(self.seed)
 
     def run_pass(self, job: Job, window_s: float) -> PassResult:
-        number = sum((name, point) == (job.name, job.point) for name, point, _ in self.calls)
-        self.calls.append((job.name, job.point, window_s))
+        number = sum((name, point) == (job.served.name, job.point) for name, point, _ in self.calls)
+        self.calls.append((job.served.name, job.point, window_s))
         mean_s = self.mean_ms(job, number) / 1e3
         length_s = WINDOWS * window_s
         if (rate := job.point.request_rate_per_s) is not None:

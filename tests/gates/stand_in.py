@@ -1,19 +1,20 @@
 """A model whose answers the test makes up, without a server; and answers of another sample, or off by less than
 2 % of their output's largest magnitude."""
 
-import dataclasses
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec import structs
 
 from tests import toy
+from tests.conftest import DEPLOYMENT
 from tritonproof.accuracy.expected import Answer
 from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
-from tritonproof.gates.context import ServedModel, SingleAnswers, make_single_answers
+from tritonproof.gates.context import GateContext, LoadedCase, SingleAnswers, make_single_answers
 from tritonproof.measure.input_data import InputData
-from tritonproof.record.schema import LoadPoint
+from tritonproof.measure.job import ServedModel
 from tritonproof.spec import Arrays, Tensor
 
 ROWS = np.random.default_rng(0).standard_normal((8, 4)).astype(np.float32)
@@ -30,18 +31,22 @@ def sound(samples: np.ndarray, _in_flight: int) -> np.ndarray:
     return 2 * ROWS[samples]
 
 
-def served_model(count: int = 8, largest: int = 4, *, batched: bool = True, **changes: Any) -> ServedModel:
-    """A model of FP32 rows of four, with `count` samples and this largest batch; with `changes`."""
-    job = toy.job(LoadPoint("online", 1, 1), "toy")
-    model = dataclasses.replace(
-        job.model,
-        inputs=(Tensor("IN", "FP32", (4,)),),
-        outputs=(Tensor("OUT", "FP32", (4,)),),
-        batched=batched,
-    )
+def served_model(count: int = 8, *, batched: bool = True, **changes: Any) -> ServedModel:
+    """A model of FP32 rows of four, with `count` samples; with `changes`."""
+    inputs, outputs = (Tensor("IN", "FP32", (4,)),), (Tensor("OUT", "FP32", (4,)),)
+    model = toy.model(inputs=inputs, outputs=outputs, batched=batched)
     data = InputData(Path(), IDS[:count], {"IN": ROWS[:count]})
-    served = ServedModel(job.server, job.name, model, data, max_batch_size=largest, limits=LIMITS)
-    return dataclasses.replace(served, **changes)
+    fields: dict[str, Any] = {"server": None, "name": "toy", "model": model, "data": data}
+    return ServedModel(**(fields | changes))
+
+
+def gate_context(served: Any = None, answers: Any = None, largest: int = 4, **changes: Any) -> GateContext:
+    """What gates get of the model, loaded with this largest batch, by default with the sound answers."""
+    preferred, first_answer = changes.pop("preferred", ()), changes.pop("first_answer", None)
+    deployment = structs.replace(DEPLOYMENT, max_batch_size=largest, preferred_batch_sizes=preferred)
+    loaded = LoadedCase("online", deployment, "python", first_answer)
+    fields: dict[str, Any] = {"limits": LIMITS, **changes}
+    return GateContext(served or served_model(), loaded, answers or singles(), **fields)
 
 
 class Server:

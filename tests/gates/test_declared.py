@@ -9,18 +9,16 @@ import numpy as np
 import pytest
 from tritonclient.grpc import service_pb2
 
-from tests.gates.stand_in import LIMITS, ROWS, served_model, singles
+from tests.gates.stand_in import LIMITS, ROWS, gate_context, served_model, singles
 from tritonproof.accuracy.expected import Answer
 from tritonproof.gates import declared
-from tritonproof.gates.context import AnswersBySample, GateContext, ServedModel, make_single_answers
+from tritonproof.gates.context import AnswersBySample, GateContext, make_single_answers
 from tritonproof.gates.declared import Reply
 from tritonproof.measure.input_data import InputData
 from tritonproof.record.schema import GateResult
 from tritonproof.serve.messages import infer_message
 from tritonproof.spec import Arrays, Tensor
 
-REMAINING = (range(8, 11), range(11, 14))
-"""Samples that no other gate sends, in two pieces."""
 Change = Callable[[Any], None]
 """Changes an answer before the gate sees it."""
 Gate = Callable[..., tuple[GateResult, list[Any]]]
@@ -39,11 +37,18 @@ def answer_to(request: Any, *, batched: bool = True) -> Any:
     return response
 
 
-def requests_for(served: ServedModel, sample_indices: Iterable[Any]) -> list[Any]:
-    """The messages that hold these samples."""
-    inputs = [served.data.inputs(samples) for samples in sample_indices]
-    parse = service_pb2.ModelInferRequest.FromString
-    return [parse(infer_message(served.name, served.model, rows)) for rows in inputs]
+def serve(monkeypatch: pytest.MonkeyPatch, reply: Callable[[int, Any], Reply]) -> list[Any]:
+    """Start a server that replies to a request and its number so; returns the requests that it receives."""
+    received: list[Any] = []
+
+    def send(served: Any, sample_indices: Iterable[Any]) -> list[Reply]:
+        inputs = [served.data.inputs(samples) for samples in sample_indices]
+        messages = [infer_message(served.name, served.model, rows) for rows in inputs]
+        received[:] = map(service_pb2.ModelInferRequest.FromString, messages)
+        return [reply(number, request) for number, request in enumerate(received)]
+
+    monkeypatch.setattr(declared, "send", send)
+    return received
 
 
 def given_alone(count: int = 8) -> dict[int, Arrays]:
@@ -51,19 +56,19 @@ def given_alone(count: int = 8) -> dict[int, Arrays]:
     return {n: {**outputs, "COUNT": np.array([4])} for n, outputs in singles(count).rows.items()}
 
 
-def context_of(
-    served: ServedModel, rows: AnswersBySample, remaining: Iterable[InputData] = ()
+def model(
+    shape: tuple[int, ...] = (4,),
+    rows: AnswersBySample | None = None,
+    count: int = 8,
+    batched: bool = True,
+    **changes: Any,
 ) -> GateContext:
-    """What the gate gets if `rows` were given alone."""
-    return GateContext(served, make_single_answers(served.data.ids, rows, LIMITS), remaining)
-
-
-def model(shape: tuple[int, ...] = (4,), **changes: Any) -> ServedModel:
-    """A model of two outputs, the first of this shape."""
-    served = served_model(**changes)
+    """What the gate gets of a model of two outputs, the first of this shape, if `rows` were given alone."""
+    served = served_model(count, batched=batched)
     outputs = (Tensor("OUT", "FP32", shape), Tensor("COUNT", "INT64", (1,)))
-    two_outputs = dataclasses.replace(served.model, outputs=outputs)
-    return dataclasses.replace(served, model=two_outputs)
+    served = dataclasses.replace(served, model=dataclasses.replace(served.model, outputs=outputs))
+    alone = make_single_answers(served.data.ids, rows or given_alone(count), LIMITS)
+    return gate_context(served, alone, **changes)
 
 
 @pytest.fixture
@@ -71,19 +76,18 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
     """`gate(change, to, model)`: the gate's result and the requests if the answer to request `to` changes."""
 
     def run(
-        change: Change = lambda _response: None, to: int = 0, served: ServedModel | None = None
+        change: Change = lambda _response: None, to: int = 0, context: GateContext | None = None
     ) -> tuple[GateResult, list[Any]]:
-        served = served or model()
-        sent: list[Any] = []
+        context = context or model()
 
-        def send(served: ServedModel, sample_indices: Any) -> list[Reply]:
-            sent[:] = requests_for(served, sample_indices)
-            answers = [answer_to(message, batched=served.model.batched) for message in sent]
-            change(answers[to])
-            return [Reply(message) for message in answers]
+        def reply(number: int, request: Any) -> Reply:
+            answer = answer_to(request, batched=context.served.model.batched)
+            if number == to:
+                change(answer)
+            return Reply(answer)
 
-        monkeypatch.setattr(declared, "send", send)
-        return declared.declared_gate(context_of(served, given_alone(served.sample_count))).result, sent
+        sent = serve(monkeypatch, reply)
+        return declared.declared_gate(context).result, sent
 
     return run
 
@@ -93,10 +97,9 @@ def test_samples_are_sent_alone_and_in_a_pair(gate: Gate) -> None:
 
     assert (result.fault, result.requests) == ("", 5)
     assert [list(request.inputs[0].shape) for request in sent] == [[1, 4]] * 4 + [[2, 4]]
-    rows = model().data.arrays["IN"]
-    assert sent[4].raw_input_contents[0] == rows[[0, 7]].tobytes(), "the first and the last sample"
-    for served, requests in ((model(largest=1), 4), (model(batched=False), 4), (model(count=2), 3)):
-        result, sent = gate(served=served)
+    assert sent[4].raw_input_contents[0] == ROWS[[0, 7]].tobytes(), "the first and the last sample"
+    for context, requests in ((model(largest=1), 4), (model(batched=False), 4), (model(count=2), 3)):
+        result, sent = gate(context=context)
         assert (result.fault, len(sent)) == ("", requests)
 
 
@@ -142,9 +145,9 @@ def test_undeclared_answer_is_named_by_its_request(gate: Gate, to: int, named: s
 
 
 def test_dynamic_dimension_accepts_any_length(gate: Gate) -> None:
-    assert gate(served=model((-1,)))[0].fault == ""
-    assert gate(MORE_AXES, served=model((-1,)))[0].fault
-    assert gate(served=model((5,)))[0].fault
+    assert gate(context=model((-1,)))[0].fault == ""
+    assert gate(MORE_AXES, context=model((-1,)))[0].fault
+    assert gate(context=model((5,)))[0].fault
 
 
 @pytest.mark.parametrize("wrong", [None, 6, 12])
@@ -155,7 +158,7 @@ def test_every_answer_must_be_finite(gate: Gate, monkeypatch: pytest.MonkeyPatch
     def outputs_of(sample: int) -> dict[str, np.ndarray]:
         return {"OUT": np.full(4, np.nan if sample == wrong else 1.0), "COUNT": np.array([4])}
 
-    def ask(served: ServedModel, requests: list[list[int]], _in_flight: int) -> list[Answer]:
+    def ask(served: Any, requests: list[list[int]], _in_flight: int) -> list[Answer]:
         numbers = [int(served.data.ids[sample].removeprefix("row-")) for (sample,) in requests]
         return [
             Answer(np.array(samples), {name: values[None] for name, values in outputs_of(number).items()})
@@ -163,11 +166,11 @@ def test_every_answer_must_be_finite(gate: Gate, monkeypatch: pytest.MonkeyPatch
         ]
 
     monkeypatch.setattr(declared, "ask", ask)
-    remaining = [
-        InputData(Path(), [f"row-{n}" for n in numbers], {"IN": np.zeros((3, 4))}) for numbers in REMAINING
-    ]
+    pieces = [[f"row-{n}" for n in numbers] for numbers in (range(8, 11), range(11, 14))]
+    remaining = [InputData(Path(), ids, {"IN": np.zeros((3, 4))}) for ids in pieces]
 
-    result, _ = declared.declared_gate(context_of(model(), {n: outputs_of(n) for n in range(8)}, remaining))
+    rows = {n: outputs_of(n) for n in range(8)}
+    result, _ = declared.declared_gate(model(rows=rows, remaining_data=remaining))
 
     assert result.requests == 5 + 6
     assert (f"row-{wrong}" in result.fault, bool(result.fault)) == (wrong is not None, wrong is not None)
@@ -175,28 +178,23 @@ def test_every_answer_must_be_finite(gate: Gate, monkeypatch: pytest.MonkeyPatch
 
 def test_answer_given_alone_must_have_every_output(gate: Gate) -> None:
     gate()
-    lacking = context_of(model(), {**given_alone(), 7: {"OUT": np.ones(4)}})
+    lacking = model(rows={**given_alone(), 7: {"OUT": np.ones(4)}})
     assert "COUNT" in declared.declared_gate(lacking).result.fault
 
 
-def serve(monkeypatch: pytest.MonkeyPatch, *sizes: int) -> list[Any]:
+def serve_sizes(monkeypatch: pytest.MonkeyPatch, *sizes: int) -> list[Any]:
     """Start a server that takes batches of these sizes alone; returns the requests that it receives."""
-    received: list[Any] = []
 
-    def send(served: ServedModel, sample_indices: Any) -> list[Reply]:
-        received[:] = requests_for(served, sample_indices)
-        return [
-            Reply(answer_to(request)) if request.inputs[0].shape[0] in sizes else Reply(None, "not this size")
-            for request in received
-        ]
+    def reply(_number: int, request: Any) -> Reply:
+        is_taken = request.inputs[0].shape[0] in sizes
+        return Reply(answer_to(request)) if is_taken else Reply(None, "not this size")
 
-    monkeypatch.setattr(declared, "send", send)
-    return received
+    return serve(monkeypatch, reply)
 
 
 def test_batches_of_every_size_and_one_more_are_sent(monkeypatch: pytest.MonkeyPatch) -> None:
-    received = serve(monkeypatch, 1, 2, 3, 4)
-    result, _ = declared.largest_batch_gate(GateContext(served_model(count=3), singles()))
+    received = serve_sizes(monkeypatch, 1, 2, 3, 4)
+    result, _ = declared.largest_batch_gate(gate_context(served_model(count=3)))
 
     assert (result.fault, result.requests) == ("", 5)
     contents = {request.inputs[0].shape[0]: request.raw_input_contents[0] for request in received}
@@ -222,14 +220,14 @@ def test_batches_of_every_size_and_one_more_are_sent(monkeypatch: pytest.MonkeyP
 def test_undeclared_batch_sizes_fail(
     monkeypatch: pytest.MonkeyPatch, largest: int, sizes: tuple[int, ...], wrong: int | None
 ) -> None:
-    serve(monkeypatch, *sizes)
-    text = declared.largest_batch_gate(GateContext(served_model(largest=largest), singles())).result.fault
+    serve_sizes(monkeypatch, *sizes)
+    text = declared.largest_batch_gate(gate_context(largest=largest)).result.fault
 
     assert (f"a batch of {wrong}" in text, bool(text)) == (wrong is not None, wrong is not None)
 
 
 def test_model_without_batching_has_no_largest_batch(monkeypatch: pytest.MonkeyPatch) -> None:
-    received = serve(monkeypatch)
-    result, _ = declared.largest_batch_gate(GateContext(served_model(batched=False), singles()))
+    received = serve_sizes(monkeypatch)
+    result, _ = declared.largest_batch_gate(gate_context(served_model(batched=False)))
 
     assert (result.fault, result.requests, received) == ("", 0, [])

@@ -13,8 +13,9 @@ from tests.conftest import DEPLOYMENT, MakeBuild
 from tests.toy import samples_of
 from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
 from tritonproof.gates import GATES
-from tritonproof.gates.context import GateContext, ServedModel, ask_one_by_one
+from tritonproof.gates.context import GateContext, LoadedCase, ask_one_by_one
 from tritonproof.measure.input_data import input_data
+from tritonproof.measure.job import ServedModel
 from tritonproof.record.schema import GateResult, Scenario
 from tritonproof.serve.server import Server
 
@@ -68,16 +69,15 @@ def served_with(make_build: MakeBuild, server_of_models: tuple[Server, Path]) ->
             samples = samples_of({model.inputs[0].name: rows})
             data = stack.enter_context(input_data(model, samples, triton.scratch))
             triton.load(built, structs.replace(DEPLOYMENT, max_queue_delay_us=20_000), scenario)
-            return ServedModel(
-                triton, name, model, data, max_batch_size=DEPLOYMENT.max_batch_size, limits=LIMITS
-            )
+            return ServedModel(triton, name, model, data)
 
         yield load
 
 
 def results_of(served: ServedModel, names: Iterable[str]) -> dict[str, GateResult]:
     """The results of these gates, by name."""
-    context = GateContext(served, ask_one_by_one(served), shared_memory=True)
+    loaded, alone = LoadedCase("online", DEPLOYMENT, "python"), ask_one_by_one(served, LIMITS)
+    context = GateContext(served, loaded, alone, LIMITS, shared_memory=True)
     return {name: GATES[name].check(context).result for name in names}
 
 

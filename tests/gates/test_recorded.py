@@ -15,7 +15,7 @@ from tests.gates.stand_in import ROWS
 from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
 from tritonproof.base.errors import InputError
 from tritonproof.gates import recorded
-from tritonproof.gates.context import AnswersBySample, ServedModel
+from tritonproof.gates.context import GateContext, make_single_answers
 from tritonproof.gates.recorded import RecordedAnswers
 from tritonproof.measure.input_data import InputData
 from tritonproof.serve.server import Server
@@ -27,18 +27,16 @@ LIMITS = AnswerLimits(NumberLimits(0.01, 0.01))
 FINE = AnswerLimits(NumberLimits(0.5, 0.1), min_agreement=0.98, by_output={"OUT": NumberLimits(0.01, 0.01)})
 
 
-def served_model(inputs: np.ndarray = ROWS, **changes: Any) -> ServedModel:
-    """A model that answers numbers and a text, without a server."""
+def context_of(inputs: np.ndarray = ROWS, limits: AnswerLimits = LIMITS, **changes: Any) -> GateContext:
+    """What the gate gets of a model that answers numbers and a text, without a server."""
     data = InputData(Path(), [f"row-{n}" for n in range(8)], {"IN": inputs})
     server = Server(ServerSpec("embedded"), "127.0.0.1:1", "2.51.0", None, None)
-    served = stand_in.served_model(largest=8, data=data, server=server)
+    served = stand_in.served_model(data=data, server=server)
     fields: dict[str, Any] = {"outputs": (Tensor("OUT", "FP32", (4,)), Tensor("TEXT", "BYTES", (1,)))}
     model = dataclasses.replace(served.model, **(fields | changes))
-    return dataclasses.replace(served, model=model, limits=LIMITS)
-
-
-def single_rows(outputs: np.ndarray = ROWS, texts: np.ndarray = TEXTS) -> AnswersBySample:
-    return {n: {"OUT": outputs[n], "TEXT": texts[n]} for n in range(8)}
+    rows = {n: {"OUT": ROWS[n], "TEXT": TEXTS[n]} for n in range(8)}
+    alone = make_single_answers(data.ids, rows, limits)
+    return stand_in.gate_context(dataclasses.replace(served, model=model), alone, 8, limits=limits)
 
 
 @pytest.fixture
@@ -50,8 +48,7 @@ def kept(tmp_path: Path) -> tuple[Path, RecordedAnswers]:
 
 
 def write(path: Path, limits: AnswerLimits = LIMITS) -> None:
-    served = dataclasses.replace(served_model(), limits=limits)
-    path.write_bytes(recorded.encoded(recorded.record(served, single_rows(), "cpu-toy-onnx-fp32", "run-1")))
+    path.write_bytes(recorded.encoded(recorded.record(context_of(limits=limits), "cpu-toy-onnx-fp32", "r1")))
 
 
 def answering(monkeypatch: pytest.MonkeyPatch, outputs: np.ndarray = ROWS, texts: np.ndarray = TEXTS) -> None:
@@ -66,9 +63,9 @@ def test_recorded_answers_round_trip(
     path, answers = kept
     answering(monkeypatch)
 
-    gate, _ = recorded.compare_with_recorded(served_model(), answers, path)
+    gate, _ = recorded.compare_with_recorded(context_of(), answers, path)
 
-    assert recorded.read(path).limits == served_model().limits
+    assert recorded.read(path).limits == context_of().limits
     assert answers.rows.keys() == {f"row-{n}" for n in range(8)}
     assert len(set(answers.digests.values())) == 8
     assert (gate.gate, gate.requests, gate.fault) == ("recorded", 8, "")
@@ -85,7 +82,7 @@ def test_answer_unlike_the_recorded_one_is_found(
 ) -> None:
     answering(monkeypatch, **changed)
 
-    assert "row-" in recorded.compare_with_recorded(served_model(), kept[1], kept[0]).result.fault
+    assert "row-" in recorded.compare_with_recorded(context_of(), kept[1], kept[0]).result.fault
 
 
 def test_looser_of_two_tolerances_applies_to_recorded_answers(
@@ -103,24 +100,22 @@ def test_looser_of_two_tolerances_applies_to_recorded_answers(
         (wide_for_output, FINE, True),
     ):
         write(path, of_file)
-        gate, _ = recorded.compare_with_recorded(
-            dataclasses.replace(served_model(), limits=limits), recorded.read(path), path
-        )
+        gate, _ = recorded.compare_with_recorded(context_of(limits=limits), recorded.read(path), path)
         assert (gate.fault == "") is passes
 
 
 @pytest.mark.parametrize(
     "other",
     [
-        *(served_model(inputs=ROWS + (np.arange(8) == row)[:, None].astype(np.float32)) for row in (0, 7)),
-        served_model(inputs=ROWS.reshape(8, 2, 2)),
-        served_model(name="other"),
-        served_model(outputs=(Tensor("MORE", "FP32", (4,)),)),
+        *(context_of(inputs=ROWS + (np.arange(8) == row)[:, None].astype(np.float32)) for row in (0, 7)),
+        context_of(inputs=ROWS.reshape(8, 2, 2)),
+        context_of(name="other"),
+        context_of(outputs=(Tensor("MORE", "FP32", (4,)),)),
     ],
     ids=["the first sample", "the last sample", "the shape of samples", "another model", "other outputs"],
 )
 def test_recorded_answers_of_other_samples_or_model_are_refused(
-    kept: tuple[Path, RecordedAnswers], other: ServedModel
+    kept: tuple[Path, RecordedAnswers], other: GateContext
 ) -> None:
     path, answers = kept
 

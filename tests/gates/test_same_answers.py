@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.gates.stand_in import IDS, LIMITS, ROWS, WIDE, Model, Server, served_model, singles, sound
+from tests.gates.stand_in import IDS, LIMITS, ROWS, WIDE, Model, Server, gate_context, served_model, sound
 from tritonproof.accuracy.expected import Answer
 from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
 from tritonproof.gates import GATES, context, same_answers
-from tritonproof.gates.context import GateContext, ServedModel, make_single_answers
+from tritonproof.gates.context import make_single_answers
 from tritonproof.measure.input_data import InputData
 from tritonproof.record.schema import GateResult
 from tritonproof.spec import Arrays, Tensor
@@ -30,10 +30,10 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
         server = Server(model)
         for module in (same_answers, context):
             monkeypatch.setattr(module, "ask", server.ask)
-        toy = served_model(count, limits=limits, **changes)
-        singles = context.ask_one_by_one(toy)
+        toy = served_model(count)
+        singles = context.ask_one_by_one(toy, limits)
         server.asked.clear()
-        return GATES[name].check(GateContext(toy, singles)).result, server
+        return GATES[name].check(gate_context(toy, singles, **changes)).result, server
 
     return run
 
@@ -76,10 +76,10 @@ def test_each_sample_is_sent_alone(gate: Gate, name: str, asked: list[tuple[list
 def test_tried_batch_sizes_surround_kernel_sizes(
     largest: int, preferred: tuple[int, ...], sizes: list[int]
 ) -> None:
-    model = dataclasses.replace(served_model(largest=largest), preferred=preferred)
+    context = gate_context(largest=largest, preferred=preferred)
 
-    assert model.kernel_sizes == sizes
-    assert model.batch_sizes == list(range(1, largest + 1))
+    assert context.kernel_sizes == sizes
+    assert context.batch_sizes == list(range(1, largest + 1))
 
 
 # --- faults -------------------------------------------------------------------------------------------------
@@ -92,7 +92,7 @@ def test_answer_unlike_the_lone_one_is_named(monkeypatch: pytest.MonkeyPatch, na
 
     monkeypatch.setattr(same_answers, "ask", Server(wrong_for_row_5).ask)
 
-    result, mismatch = GATES[name].check(GateContext(served_model(), singles()))
+    result, mismatch = GATES[name].check(gate_context())
 
     assert mismatch is not None
     assert mismatch.batch[mismatch.row] == "row-5"
@@ -160,7 +160,7 @@ def test_noisy_model_is_judged_by_its_noise(gate: Gate, name: str) -> None:
 def test_model_without_readable_answers_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(same_answers, "ask", Server().ask)
 
-    nothing = GateContext(served_model(), make_single_answers(IDS, {}, LIMITS))
+    nothing = gate_context(answers=make_single_answers(IDS, {}, LIMITS))
     assert same_answers.reload_gate(nothing).result.fault
 
 
@@ -177,7 +177,7 @@ def optional_gate(monkeypatch: pytest.MonkeyPatch, more: Remembering) -> GateRes
     data = InputData(source.data.folder, IDS, {"IN": ROWS, "MORE": ROWS[::-1]})
     toy = served_model(data=data, model=dataclasses.replace(source.model, inputs=inputs))
 
-    def ask(model: ServedModel, sample_indices: Any, _in_flight: int = 1) -> list[Answer]:
+    def ask(model: Any, sample_indices: Any, _in_flight: int = 1) -> list[Answer]:
         answers = []
         for samples in sample_indices:
             inputs = model.data.inputs(samples)
@@ -187,7 +187,7 @@ def optional_gate(monkeypatch: pytest.MonkeyPatch, more: Remembering) -> GateRes
 
     for module in (same_answers, context):
         monkeypatch.setattr(module, "ask", ask)
-    return same_answers.repeated_gate(GateContext(toy, context.ask_one_by_one(toy))).result
+    return same_answers.repeated_gate(gate_context(toy, context.ask_one_by_one(toy, LIMITS))).result
 
 
 def test_request_without_optional_input_ignores_earlier_requests(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,14 +17,14 @@ from tests.gates.answering_servers import (
     web_server,
     with_memory,
 )
-from tritonproof.gates.context import GateContext
+from tests.gates.stand_in import gate_context
 from tritonproof.gates.transports import transports_gate
 
 
 @pytest.mark.parametrize("factor", [2.0, 2.5])
 def test_transport_with_different_answers_is_named(factor: float) -> None:
     with web_server(factor) as address, served_by(careful, address) as model:
-        result = transports_gate(GateContext(model, SINGLES)).result
+        result = transports_gate(gate_context(model, SINGLES)).result
 
     assert result.tried == "gRPC, HTTP"
     assert ("HTTP" in result.fault, "gRPC " in result.fault.partition(":")[0]) == (factor != 2, False)
@@ -32,7 +32,7 @@ def test_transport_with_different_answers_is_named(factor: float) -> None:
 
 def test_refusing_transport_is_named() -> None:
     with served_by(careful) as model:
-        result = transports_gate(GateContext(model, SINGLES, shared_memory=True)).result
+        result = transports_gate(gate_context(model, SINGLES, shared_memory=True)).result
 
     assert "gRPC with shared memory" in result.fault
 
@@ -44,7 +44,7 @@ def test_shared_memory_and_message_answers_are_equal(batched: bool, more: dict[s
     with with_memory(memory, batched=batched) as model:
         data = dataclasses.replace(model.data, arrays={**model.data.arrays, **more})
         with_data = dataclasses.replace(model, data=data)
-        result = transports_gate(GateContext(with_data, IN_MEMORY, shared_memory=True)).result
+        result = transports_gate(gate_context(with_data, IN_MEMORY, shared_memory=True)).result
 
     assert (result.fault, result.tried, result.requests) == ("", "gRPC, gRPC with shared memory", 6)
     assert result.same is not None
@@ -61,7 +61,7 @@ def test_different_answer_in_shared_memory_is_found() -> None:
 
     with with_memory(memory) as model, served_by(answer, more=memory.answers) as other:
         changed = dataclasses.replace(model, server=other.server)
-        result = transports_gate(GateContext(changed, IN_MEMORY, shared_memory=True)).result
+        result = transports_gate(gate_context(changed, IN_MEMORY, shared_memory=True)).result
 
     assert "gRPC with shared memory" in result.fault
     assert result.same is not None

@@ -14,7 +14,7 @@ from tests.toy import samples_of
 from tritonproof.build.configuration import model_config
 from tritonproof.measure.cache_audit import fresh_inputs, marks_of_cache, with_cache_audit
 from tritonproof.measure.input_data import input_data
-from tritonproof.measure.job import Job
+from tritonproof.measure.job import Job, ServedModel
 from tritonproof.record.schema import Estimate, LoadPoint, Ratio
 from tritonproof.serve import wheels
 from tritonproof.serve.launch import serve
@@ -63,7 +63,8 @@ def test_response_caching_is_marked(make_build: MakeBuild, server: tuple[Server,
     )
 
     with input_data(model, samples_of(inputs), triton.scratch) as data:
-        audited = with_cache_audit(Job(triton, str(built.case), model, POINT, "none", data), result)
+        job = Job(ServedModel(triton, str(built.case), model, data), POINT, "none")
+        audited = with_cache_audit(job, result)
 
     assert audited.repeated_speed is not None
     assert [mark.code for mark in audited.marks] == (["cached-answers"] if remembers else [])

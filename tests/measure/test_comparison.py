@@ -27,7 +27,7 @@ OTHER = ComparisonPlan("HEAD~1", 0.03)
 def measured(load: LoadGenerator, budget_s: float = 60.0, **options: Any) -> Measurement:
     """A point of this build and of the other, measured in turns."""
     job, plan = toy.job(LoadPoint("offline", 1, 1), "current"), MeasuringPlan(budget_s=budget_s)
-    state = point_state.with_baseline(PointState(Side(job)), job.server, "baseline", OTHER)
+    state = point_state.with_baseline(PointState(Side(job)), job.served.server, "baseline", OTHER)
     outcome = outcomes(sweep.sweep_points([state], plan, run_pass=load.run_pass, **options), plan)[job.point]
     if isinstance(outcome, ProofError):
         raise outcome
@@ -42,8 +42,8 @@ def in_pairs(
     noises = {"current": np.random.default_rng(0), "baseline": np.random.default_rng(1)}
 
     def mean_ms(job: Job, _number: int) -> float:
-        usual_ms = baseline_ms if job.name == "baseline" else 20.0
-        return usual_ms * math.exp(noises[job.name].normal(0, 0.01))
+        usual_ms = baseline_ms if job.served.name == "baseline" else 20.0
+        return usual_ms * math.exp(noises[job.served.name].normal(0, 0.01))
 
     load = LoadGenerator(mean_ms, changes=lambda _job, _number: {"elapsed_s": elapsed_s})
     comparison = present(measured(load, budget_s).result.comparison)
@@ -91,8 +91,8 @@ def by_loading(pairs_per_loading: int, monkeypatch: pytest.MonkeyPatch) -> tuple
         calls.append("load")
 
     def mean_ms(job: Job, _number: int) -> float:
-        calls.append(job.name)
-        return 20.0 * math.exp(noise.normal(0, 0.005)) * (effect if job.name == "current" else 1.0)
+        calls.append(job.served.name)
+        return 20.0 * math.exp(noise.normal(0, 0.005)) * (effect if calls[-1] == "current" else 1.0)
 
     outcome = measured(LoadGenerator(mean_ms), 600, reload=reload, clock=lambda: 0.0)
     return present(outcome.result.comparison), calls

@@ -34,14 +34,14 @@ def ask(job: Any, _window_s: float) -> Any:
         "part": Counter(success=6, queue=1_000_000, compute_infer=2_000_000, compute_output=1_000_000),
         "other": Counter(success=5, queue=7, compute_infer=7),
     }.items():
-        job.server.totals.setdefault(name, Counter()).update(change)
+        job.served.server.totals.setdefault(name, Counter()).update(change)
 
 
 def test_composing_times_are_per_request_and_point() -> None:
     times, server = ComposingTimes(["part"]), Counting()
     run_pass = times.around(ask)
     for point in (ONE, ONE, OTHER):
-        job: Any = SimpleNamespace(server=server, point=point, name="chain")
+        job: Any = SimpleNamespace(served=SimpleNamespace(server=server, name="chain"), point=point)
         run_pass(job, 0.1)
 
     for point in (ONE, OTHER):

@@ -15,7 +15,7 @@ from tests.toy import samples_of
 from tritonproof.accuracy.expected import expect
 from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
 from tritonproof.measure.input_data import input_data
-from tritonproof.measure.job import AnswerCheck, Job
+from tritonproof.measure.job import AnswerCheck, Job, ServedModel
 from tritonproof.measure.measurement import summed
 from tritonproof.measure.verifying import ask_server, verify
 from tritonproof.record.schema import LoadPoint, VerifiedAnswers
@@ -85,7 +85,7 @@ def job_of(
             stack.callback(triton.unload, name)
             expected = expect(data.ids, {model.outputs[0].name: 3 * rows + 1})
             check = AnswerCheck(expected, AnswerLimits(NumberLimits(1e-4, 5e-4)))
-            return Job(triton, name, model, point, "system", data, check=check)
+            return Job(ServedModel(triton, name, model, data), point, "system", check=check)
 
         yield load
 

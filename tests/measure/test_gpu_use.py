@@ -107,9 +107,9 @@ def test_windows_of_a_real_run_match_watch_clock(nvml: Nvml, tmp_path: Path) -> 
         timed_server.served(tmp_path) as timed,
         timed.job(f"GPU{os.getpid()}", [service_ms], LoadPoint("offline", 2, 1)) as job,
     ):
-        assert job.server.device == "cpu"
-        on_gpu = dataclasses.replace(job, server=dataclasses.replace(job.server, device="cuda"))
-        (state,) = sweep.sweep_points([PointState(Side(on_gpu))], plan)
+        assert job.served.server.device == "cpu"
+        on_gpu = dataclasses.replace(job.served, server=dataclasses.replace(job.served.server, device="cuda"))
+        (state,) = sweep.sweep_points([PointState(Side(dataclasses.replace(job, served=on_gpu)))], plan)
     assert all(result.gpu is not None for result in state.current.passes)
     result = measurement_of(state, plan).result
     assert result.gpu is not None

@@ -15,7 +15,7 @@ from tests.conftest import DEPLOYMENT, MakeBuild
 from tests.toy import samples_of
 from tritonproof.measure import perf_analyzer
 from tritonproof.measure.input_data import MAX_BYTES, InputData, input_data
-from tritonproof.measure.job import Job, SharedMemory
+from tritonproof.measure.job import Job, ServedModel, SharedMemory
 from tritonproof.record.schema import LoadPoint
 from tritonproof.serve.server import Server
 from tritonproof.spec import Samples, Tensor
@@ -43,8 +43,8 @@ def watched(make_build: MakeBuild, server_of_models: tuple[Server, Path]) -> Ite
     model = built.case.model
     with input_data(model, samples_of({model.inputs[0].name: ROWS}), server.scratch) as data:
         server.load(built, DEPLOYMENT, "offline")
-        job = Job(server, str(built.case), model, LoadPoint("offline", 1, 1), "none", data)
-        yield job, built.artifact.with_name("seen")
+        served = ServedModel(server, str(built.case), model, data)
+        yield Job(served, LoadPoint("offline", 1, 1), "none"), built.artifact.with_name("seen")
 
 
 @pytest.mark.parametrize("shared_memory", ["system", "none"])
@@ -58,7 +58,7 @@ def test_requests_cycle_through_all_samples(
     perf_analyzer.run_pass(dataclasses.replace(job, point=point, shared_memory=shared_memory), 0.06)
     requests = [tuple(json.loads(line)) for line in notes.read_text().splitlines()[before:]]
 
-    expected = [tuple(map(int, samples)) for samples in job.data.requests(batch)]
+    expected = [tuple(map(int, samples)) for samples in job.served.data.requests(batch)]
     assert len(expected) == len(ROWS), "9 has no divisor in common with these batches"
     assert set(requests) == set(expected), "what the record's number of samples stands for"
     if concurrency == 1:

@@ -14,7 +14,7 @@ from tests.measure.generator import LATENCY_MS, Generator, option, server_of
 from tritonproof.base.errors import ProofError
 from tritonproof.measure import estimates, perf_analyzer
 from tritonproof.measure.input_data import input_data
-from tritonproof.measure.job import Job, PassResult
+from tritonproof.measure.job import Job, PassResult, ServedModel
 from tritonproof.measure.stopping import LATENCIES_PER_WINDOW
 from tritonproof.record.schema import COMPONENTS, LoadPoint
 from tritonproof.serve.server import Server
@@ -34,7 +34,8 @@ def take_pass(tmp_path: Path, generator: Generator) -> TakePass:
     ) -> PassResult:
         model, server = model or toy.model(), server or server_of(tmp_path)
         with input_data(model, toy.samples(), None) as data:
-            return perf_analyzer.run_pass(Job(server, "toy", model, point, "system", data), WINDOW_S)
+            served = ServedModel(server, "toy", model, data)
+            return perf_analyzer.run_pass(Job(served, point, "system"), WINDOW_S)
 
     return take_pass
 

@@ -25,7 +25,7 @@ from tritonproof.base.errors import ProofError
 from tritonproof.host import machine, scratch
 from tritonproof.measure import perf_analyzer
 from tritonproof.measure.input_data import InputData, input_data
-from tritonproof.measure.job import AnswerCheck, Job, SharedMemory
+from tritonproof.measure.job import AnswerCheck, Job, ServedModel, SharedMemory
 from tritonproof.measure.requests import ask_samples
 from tritonproof.measure.verifying import ask_server, verify
 from tritonproof.record.schema import LoadPoint, VerifiedAnswers
@@ -50,8 +50,8 @@ def job_of(
     ids = [f"row-{number}" for number in range(samples)]
     expected = expect(ids, answers(rows["VALUES"], rows["COUNT"]))
     check = AnswerCheck(expected, AnswerLimits(NumberLimits(1e-4, 5e-4)))
-    model = dataclasses.replace(toy.model(), inputs=INPUTS, outputs=OUTPUTS)
-    return Job(server, "m", model, point, through, InputData(Path(), ids, rows), check=check)
+    model, data = toy.model(inputs=INPUTS, outputs=OUTPUTS), InputData(Path(), ids, rows)
+    return Job(ServedModel(server, "m", model, data), point, through, check=check)
 
 
 def look(job: Job) -> VerifiedAnswers:
@@ -96,7 +96,8 @@ def test_stale_answer_in_shared_memory_is_detected() -> None:
     """A single sample: the answer that the server wrote once would stay right if it were not erased."""
     with memory_server("writes once") as (server, _seen):
         job = job_of(server, LoadPoint("online", 1, 1), samples=1)
-        checked = verify(present(job.check), ask_samples(job, [np.array([0])] * 20), 0.0)
+        given = ask_samples(job.served, [np.array([0])] * 20, 1, "", shared_memory="system")
+        checked = verify(present(job.check), given, 0.0)
 
     assert (checked.verified, checked.wrong) == (20, 19)
     assert present(checked.first_wrong).given in ("nan", "-1")
@@ -128,8 +129,9 @@ def test_region_is_private_and_never_stays_registered_or_on_disk() -> None:
 )
 def test_refused_region_is_an_error_and_leaves_nothing(through: SharedMemory, model: str, fix: str) -> None:
     with memory_server(refuses=model == "m") as (server, seen):
+        job = job_of(server, through=through)
         with pytest.raises(ProofError) as raised:
-            look(dataclasses.replace(job_of(server, through=through), name=model))
+            look(dataclasses.replace(job, served=dataclasses.replace(job.served, name=model)))
         assert not seen.regions
     assert fix in str(raised.value.fix)
     assert not StandIn.memory
@@ -193,7 +195,7 @@ def test_left_segments_are_removed_unless_another_process_uses_them() -> None:
     name = f"test{uuid.uuid4().hex}"
     inputs, outputs = (Tensor(f"{name}/IN", "FP32", (4,)),), (Tensor(f"{name}_OUT", "FP32", (4,)),)
     model = toy.model(inputs=inputs, outputs=outputs)
-    job = dataclasses.replace(toy.job(POINTS[0]), model=model, shared_memory="system")
+    job = Job(dataclasses.replace(toy.job(POINTS[0]).served, model=model), POINTS[0], "system")
     unused, used = (MEMORY / segment for segment in (f"{name}IN_0_12", f"{name}_OUT"))
     for path in (unused, used):
         path.write_bytes(b"\0" * mmap.PAGESIZE)
@@ -225,7 +227,7 @@ def test_memory_of_a_dead_generator_goes_once_the_server_lets_go(
     server, model = server_of(tmp_path), toy.model()
     server.client.unregister_system_shared_memory = unregister
     with input_data(model, toy.samples(), None) as data:
-        perf_analyzer.run_pass(Job(server, "toy", model, LoadPoint("online", 1, 4), "system", data), 0.12)
+        perf_analyzer.run_pass(Job(ServedModel(server, "toy", model, data), POINTS[0], "system"), 0.12)
 
     assert not segment.exists()
 
@@ -237,7 +239,7 @@ def test_segment_of_another_user_stops_the_pass(tmp_path: Path, generator: Gener
     model, point = toy.model(), LoadPoint("online", 1, 4)
 
     with input_data(model, toy.samples(), None) as data:
-        job = Job(server_of(tmp_path), "toy", model, point, "system", data)
+        job = Job(ServedModel(server_of(tmp_path), "toy", model, data), point, "system")
         with pytest.raises(ProofError, check=lambda error: error.where == f"{other} of user 12345"):
             perf_analyzer.run_pass(job, 0.12)
         perf_analyzer.run_pass(dataclasses.replace(job, shared_memory="none"), 0.12)

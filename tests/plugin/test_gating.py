@@ -12,9 +12,10 @@ import pytest
 from fixtures.failures import STATUS
 from tests import examples
 from tests.gates.answering_servers import Memory, with_memory
+from tests.gates.stand_in import LIMITS, gate_context
 from tests.helpers import ROOT, WITHOUT, Collect
 from tritonproof.gates import GATES
-from tritonproof.gates.context import ServedModel
+from tritonproof.gates.context import GateContext, ask_one_by_one
 from tritonproof.record.schema import GATE_DEMANDS, GateResult, PointResult, VerifiedAnswers
 
 CASE = "cpu-resnet50-micro-onnx-fp32"
@@ -24,7 +25,6 @@ TEST = """
     from benchmarks.test_answers import *
     from benchmarks import test_speed
     from benchmarks.test_speed import test_online
-    from tritonproof.gates.context import ask_one_by_one
     from tests import examples
     from tritonproof.reports.text.publishable import publishable
     from tests.plugin.test_gating import RUNS
@@ -33,9 +33,9 @@ TEST = """
 
     @pytest.fixture(scope="session")
     def run(run):
-        vars(run.loader).update(load=SEEN.loaded.append, check_may_reload=list)
-        seen = {"served_online": SEEN.model, "single_answers": ask_one_by_one(SEEN.model)}
-        vars(run.correctness).update(seen, served_model=lambda loaded: SEEN.model)
+        load = lambda scenario: SEEN.loaded.append(scenario) or SEEN.context.loaded
+        vars(run.loader).update(load=load, check_may_reload=list)
+        vars(run.correctness).update(gate_context=SEEN.context)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(test_speed, "measure_point", lambda *_: SimpleNamespace(result=SEEN.result))
             yield run
@@ -64,7 +64,7 @@ GATE_OF = {
 class Seen:
     """Inputs of a run's tests, and observations of them."""
 
-    model: ServedModel
+    context: GateContext
     result: PointResult | None = None
     loaded: list[str] = field(default_factory=list)
     """The scenarios of the model's loads, in order."""
@@ -85,7 +85,7 @@ RUNS: list[Seen] = []
 @pytest.fixture
 def seen() -> Iterator[Seen]:
     with with_memory(Memory()) as model:
-        RUNS.append(Seen(model))
+        RUNS.append(Seen(gate_context(model, ask_one_by_one(model, LIMITS))))
         yield RUNS[-1]
         RUNS.clear()  # a client that outlives gRPC prints an error
 

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from tests.conftest import DEPLOYMENT
+from tritonproof.gates.context import LoadedCase
 from tritonproof.record.schema import LoadPoint
-from tritonproof.run.loader import LoadedCase, Loader
+from tritonproof.run.loader import Loader
 from tritonproof.run.measuring import compare_requests, held_jobs
 
 LATER = [0.001] * 19 + [0.002]

@@ -10,7 +10,7 @@ from tritonclient.grpc.model_config_pb2 import ModelConfig
 
 from tests import toy
 from tests.build.conversions import DEPLOYMENT
-from tests.gates.stand_in import served_model
+from tests.gates.stand_in import gate_context
 from tritonproof.base.errors import AccuracyError
 from tritonproof.gates.context import GateOutcome
 from tritonproof.record.schema import GateResult
@@ -23,7 +23,7 @@ def search_of(**configuration: Any) -> Any:
     """The search of a model with this configuration, on a server that notes what it loads."""
     found = RepositoryModel("m", Path("m"), ModelConfig(**configuration))
     run: Any = SimpleNamespace(case=toy.case(), loads=[], notes=[])
-    run.correctness = SimpleNamespace(served_online=served_model(), single_answers=None, answer_check=None)
+    run.correctness = SimpleNamespace(gate_context=gate_context(), answer_check=None)
     run.server = SimpleNamespace(load_from_repository=lambda *loaded: run.loads.append(loaded))
     run.settings, run.loader = SimpleNamespace(concurrencies=None), SimpleNamespace(load=str)
     run.hold_machine = lambda **_how: contextlib.nullcontext()

@@ -12,7 +12,7 @@ from tests import toy
 from tests.measure import timed_server
 from tests.search.queueing import ALONE, SPACE, highest_rate_per_s, rerun_with
 from tritonproof.measure.input_data import input_data
-from tritonproof.measure.job import Job, PassResult
+from tritonproof.measure.job import Job, PassResult, ServedModel
 from tritonproof.measure.point_state import PointState
 from tritonproof.measure.stopping import MeasuringPlan
 from tritonproof.record.schema import LoadPoint, Verdict
@@ -93,7 +93,7 @@ def test_highest_rate_of_live_server_matches_its_queue(tmp_path: Path) -> None:
         data = stack.enter_context(input_data(model, model.samples("evaluation", None, None), server.scratch))
 
         def job_of(_candidate: Candidate, point: LoadPoint) -> Job:
-            return Job(server, name, model, point, "system", data.below(server.scratch), 0.005)
+            return Job(ServedModel(server, name, model, data), point, "system", 0.005)
 
         bench = CandidateMeasurer(goal, job_of, contextlib.nullcontext, plan)
         result = fastest.find_fastest(ALONE, goal, bench.probe, bench.rerun)

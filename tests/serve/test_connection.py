@@ -22,17 +22,15 @@ from tests.conftest import DEPLOYMENT
 from tests.helpers import grpc_server, settings
 from tests.serve.programs import HANG_S, VALUES, doubled_by
 from tests.toy import samples_of
-from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
 from tritonproof.base.errors import InputError, NotAvailableError, ProofError, SetupError
 from tritonproof.build.builds import BuiltModel
-from tritonproof.gates.context import ServedModel
+from tritonproof.gates.context import ask
 from tritonproof.gates.conversations import ConversationMessage, converse
 from tritonproof.gates.declared import send
 from tritonproof.host.activity import CpuTime
 from tritonproof.measure import perf_analyzer
 from tritonproof.measure.input_data import input_data
-from tritonproof.measure.job import Job
-from tritonproof.measure.requests import ask_samples
+from tritonproof.measure.job import Job, ServedModel
 from tritonproof.record.schema import LoadPoint
 from tritonproof.serve import connection
 from tritonproof.serve.connection import ServerAccess, Timeouts, grpc_client, wait_while_busy
@@ -212,9 +210,9 @@ def test_oversized_answer_is_read_only_if_it_has_tensors(
     answer = pb.ModelInferResponse(raw_output_contents=[values.tobytes()])
     answer.outputs.add(name="Y", datatype="FP32", shape=values.shape)
     server = answering(ModelConfig=larger, ModelStatistics=larger, ModelInfer=answer)
-    for ask in (list_models, Server.statistics, lambda _server: answering(ServerMetadata=larger)):
+    for query in (list_models, Server.statistics, lambda _server: answering(ServerMetadata=larger)):
         with pytest.raises(ProofError, match="larger than max") as raised:
-            ask(server)
+            query(server)
         assert len(str(raised.value)) < 1000
     result = server.client.infer("m", [], client_timeout=HANG_S)
     assert result.as_numpy("Y").nbytes == values.nbytes
@@ -327,7 +325,7 @@ def encrypted(models: Path, certificate: tuple[Path, Path], headers: Path) -> It
 def job_of(server: Server, built: BuiltModel) -> Iterator[Job]:
     model, point = built.case.model, LoadPoint("online", 1, 2)
     with input_data(model, samples_of({model.inputs[0].name: VALUES}), None) as data:
-        yield Job(server, server.name_of(built.case), model, point, "none", data)
+        yield Job(ServedModel(server, server.name_of(built.case), model, data), point, "none")
 
 
 def test_all_requests_use_tls_and_headers(encrypted: Server, doubling: BuiltModel, tmp_path: Path) -> None:
@@ -340,10 +338,8 @@ def test_all_requests_use_tls_and_headers(encrypted: Server, doubling: BuiltMode
         ((answer,),) = converse(server, model, [ConversationMessage({model.inputs[0].name: VALUES[:1]})])
         assert (answer[model.outputs[0].name] == 2 * VALUES[:1]).all()
         with job_of(server, doubling) as job:
-            limits = AnswerLimits(NumberLimits(0.0, 0.0))
-            served = ServedModel(server, job.name, job.model, job.data, max_batch_size=1, limits=limits)
-            assert send(served, [[0]])[0].response is not None
-            assert len(ask_samples(job, [np.array([0]), np.array([1])])) == 2
+            assert send(job.served, [[0]])[0].response is not None
+            assert len(ask(job.served, [[0], [1]], 2)) == 2
             with pytest.raises(NotAvailableError):
                 server.check_measurable()  # perf_analyzer sends no headers
 

@@ -14,7 +14,7 @@ from tritonproof.base.errors import NotAvailableError, ProofError
 from tritonproof.host import locks
 from tritonproof.measure import perf_analyzer
 from tritonproof.measure.input_data import input_data
-from tritonproof.measure.job import AnswerCheck, Job, SharedMemory
+from tritonproof.measure.job import AnswerCheck, Job, ServedModel, SharedMemory
 from tritonproof.measure.requests import ask_samples
 from tritonproof.measure.verifying import verify
 from tritonproof.record.schema import LoadPoint
@@ -98,15 +98,15 @@ def test_load_generator_sends_strings_and_variable_lengths(
     _, model = load(server, found, "texts")
     samples = send_first_request(server, model, None).samples
     with input_data(model, samples, server.scratch) as data:
-        point = LoadPoint("offline", 1, 1)
         expected = expect(data.ids, {"OUT": data.arrays["IN"][:, ::-1]})
         check = AnswerCheck(expected, AnswerLimits(NumberLimits(1e-4, 1e-4)))
-        job = Job(server, "texts", model, point, shared_memory, data, 0.01, check)
+        served, point = ServedModel(server, "texts", model, data), LoadPoint("offline", 1, 1)
         # Other tests' load generators use the same names in shared memory.
         with locks.hold_machine(exclusive=True):
-            run = perf_analyzer.run_pass(job, 0.06)
+            run = perf_analyzer.run_pass(Job(served, point, shared_memory, 0.01, check), 0.06)
         # Ask for each sample once, however long that takes.
-        answers = verify(check, ask_samples(job, data.requests(point.batch)), 1.0)
+        given = ask_samples(served, data.requests(1), 1, "", shared_memory=shared_memory)
+        answers = verify(check, given, 1.0)
     assert len(run.timeline.starts) > 0
     assert (answers.wrong, answers.first_wrong) == (0, None)
     assert answers.verified == len(data.ids) > 1

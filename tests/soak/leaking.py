@@ -12,7 +12,7 @@ from tests.measure.timed_server import write_echoing
 from tritonproof.accuracy.expected import expect
 from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
 from tritonproof.measure.input_data import input_data
-from tritonproof.measure.job import AnswerCheck, Job
+from tritonproof.measure.job import AnswerCheck, Job, ServedModel
 from tritonproof.record.schema import LoadPoint
 from tritonproof.serve.launch import serve
 from tritonproof.serve.server import inputs_of
@@ -56,4 +56,4 @@ def served(folder: Path, *, request: str = "pass", loading: str = "pass") -> Ite
 
         server.client.load_model(name)
         point = LoadPoint("online", 1, 4)
-        yield Served(Job(server, name, model, point, "system", data.below(server.scratch), check=check), load)
+        yield Served(Job(ServedModel(server, name, model, data), point, "system", check=check), load)

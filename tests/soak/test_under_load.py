@@ -126,7 +126,7 @@ LOADING_LEAK = "open(f'/dev/shm/tritonproof-test-{os.getpid()}', 'wb').write(b'x
 def soak(folder: Path, *, loads_again: bool = False, loading: str = "pass", request: str = "pass") -> Soak:
     """Soak a real server whose model runs this code at each loading and each request."""
     with served(folder, request=request, loading=loading) as model:
-        read = functools.partial(read_usage, watch(model.job.server))
+        read = functools.partial(read_usage, watch(model.job.served.server))
         under_load = keep_under_load(model.job, SECONDS, read)
         loadings = reload_repeatedly(model.load, LOADING_S, read, most=16) if loads_again else []
         return soak_entry(model.job.point, under_load, loadings)

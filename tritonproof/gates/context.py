@@ -2,7 +2,7 @@
 held to these."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,72 +20,24 @@ from tritonproof.accuracy.sameness import (
 )
 from tritonproof.host.locks import OnWait
 from tritonproof.measure.input_data import InputData
-from tritonproof.measure.job import Job
+from tritonproof.measure.job import ServedModel
 from tritonproof.measure.requests import ask_samples
-from tritonproof.record.schema import Accuracy, GateResult, LoadPoint, SameAnswers
+from tritonproof.record.schema import Accuracy, Deployment, GateResult, SameAnswers, Scenario
 from tritonproof.serve.in_flight import IN_FLIGHT, IN_FLIGHT_BYTES
-from tritonproof.serve.server import Server
-from tritonproof.spec import Arrays, Model
+from tritonproof.spec import Arrays
 
 
 @dataclass(frozen=True)
-class ServedModel:
-    """A model as it is loaded right now."""
+class LoadedCase:
+    """A case as it is loaded on its server."""
 
-    server: Server
-    name: str
-    """The name under which the server has loaded the model."""
-    model: Model
-    data: InputData
-    """The samples that gates send."""
-    _: KW_ONLY
-    max_batch_size: int
-    """The most rows of a request by the model's configuration; 1 if its tensors have no batch axis."""
-    limits: AnswerLimits
-    """How far answers to one sample may differ if other kernels may compute them."""
-    preferred: Sequence[int] = ()
-    """The configuration's preferred batch sizes."""
+    scenario: Scenario
+    deployment: Deployment
+    backend: str
+    first_answer: Arrays | None = None
+    """The answer to the first request, the first sample alone, [1, ...] each; None if another was first."""
     batches_dynamically: bool = True
     """Whether the server may join requests to a batch."""
-    first_answer: Arrays | None = None
-    """The first sample's answer, [1, ...] each, to the first request after the model was loaded, if known."""
-    kernels_may_change: bool = False
-    """Whether a loading may change kernels: on a GPU libraries choose them by trying some."""
-    min_noise: float = MIN_NOISE
-    """How far answers may be apart in any case, as a share of the spread; the user may ask for more."""
-    infers_precision_on: str = ""
-    """The device, cpu or cuda, of a model whose precision only its answers show; empty if that is known."""
-
-    @property
-    def sample_count(self) -> int:
-        """The number of different samples to send."""
-        return len(self.data.ids)
-
-    @property
-    def takes_batches(self) -> bool:
-        """Whether a request may hold several samples."""
-        return self.model.batched and self.max_batch_size > 1
-
-    @property
-    def kernel_sizes(self) -> list[int]:
-        """Batch sizes that decide which kernels run, however busy the machine is: 1, the powers of two, the
-        preferred sizes and the largest one, each with one more and one less."""
-        largest = min(self.max_batch_size, 1024)  # a configuration may allow any number of rows
-        chosen = {1, largest, *(2**power for power in range(largest.bit_length())), *self.preferred}
-        sizes = {size + step for size in chosen for step in (-1, 0, 1)}
-        return sorted(size for size in sizes if 1 <= size <= largest)
-
-    @property
-    def batch_sizes(self) -> list[int]:
-        """The batch sizes to try: all up to 64, and of larger ones those that decide which kernels run."""
-        return sorted({*self.kernel_sizes, *range(1, min(self.max_batch_size, 64) + 1)})
-
-    def in_flight(self, rows: int) -> int:
-        """How many requests of so many rows may be in flight, by their tensors' bytes; two at least."""
-        tensors = (*self.model.inputs, *self.model.outputs)
-        sent = {name: values[:1].nbytes for name, values in self.data.arrays.items()}
-        row_bytes = sum(max(tensor.row_bytes, sent.get(tensor.name, 0)) for tensor in tensors)
-        return max(2, min(IN_FLIGHT, IN_FLIGHT_BYTES // max(1, rows * row_bytes)))
 
 
 def ask(
@@ -94,9 +46,17 @@ def ask(
     """The answers to requests for these samples, by their indices, with so many in flight, in the order of
     arrival. Raises ProofError if one fails."""
     requests = [np.asarray(samples, int) for samples in sample_indices]
-    point = LoadPoint("online", max(map(len, requests), default=1), in_flight)
-    job = Job(served.server, served.name, served.model, point, shared_memory="none", data=served.data)
-    return ask_samples(job, requests)
+    rows = max(map(len, requests), default=1)
+    where = f"{served.name}, b{rows:03d}-c{in_flight:03d}, under load"
+    return ask_samples(served, requests, in_flight, where)
+
+
+def most_in_flight(served: ServedModel, rows: int) -> int:
+    """How many requests of so many rows may be in flight, by their tensors' bytes; two at least."""
+    tensors = (*served.model.inputs, *served.model.outputs)
+    sent = {name: values[:1].nbytes for name, values in served.data.arrays.items()}
+    row_bytes = sum(max(tensor.row_bytes, sent.get(tensor.name, 0)) for tensor in tensors)
+    return max(2, min(IN_FLIGHT, IN_FLIGHT_BYTES // max(1, rows * row_bytes)))
 
 
 AnswersBySample = Mapping[int, Arrays]
@@ -144,13 +104,47 @@ class GateContext:
     """What a gate gets: the model as it is loaded, its answers before, and what single gates need."""
 
     served: ServedModel
+    loaded: LoadedCase
     single_answers: SingleAnswers
+    limits: AnswerLimits
+    """How far answers to one sample may differ if other kernels may compute them."""
+    min_noise: float = MIN_NOISE
+    """How far answers may be apart in any case, as a share of the spread; the user may ask for more."""
+    infers_precision_on: str = ""
+    """The device, cpu or cuda, of a model whose precision only its answers show; empty if that is known."""
+    kernels_may_change: bool = False
+    """Whether a loading may change kernels: on a GPU libraries choose them by trying some."""
     remaining_data: Iterable[InputData] = ()
     """Samples that no other check sends."""
     shared_memory: bool = False
     """Whether the server and this process may share memory for requests."""
     answers_folder: AnswersFolder | None = None
     """None if the user gave none."""
+
+    @property
+    def largest_batch(self) -> int:
+        """The most rows of a request by the model's configuration; 1 if its tensors have no batch axis."""
+        return self.loaded.deployment.max_batch_size
+
+    @property
+    def takes_batches(self) -> bool:
+        """Whether a request may hold several samples."""
+        return self.served.model.batched and self.largest_batch > 1
+
+    @property
+    def kernel_sizes(self) -> list[int]:
+        """Batch sizes that decide which kernels run, however busy the machine is: 1, the powers of two, the
+        preferred sizes and the largest one, each with one more and one less."""
+        largest = min(self.largest_batch, 1024)  # a configuration may allow any number of rows
+        powers = (2**power for power in range(largest.bit_length()))
+        chosen = {1, largest, *powers, *self.loaded.deployment.preferred_batch_sizes}
+        sizes = {size + step for size in chosen for step in (-1, 0, 1)}
+        return sorted(size for size in sizes if 1 <= size <= largest)
+
+    @property
+    def batch_sizes(self) -> list[int]:
+        """The batch sizes to try: all up to 64, and of larger ones those that decide which kernels run."""
+        return sorted({*self.kernel_sizes, *range(1, min(self.largest_batch, 64) + 1)})
 
 
 class GateOutcome(NamedTuple):
@@ -161,12 +155,15 @@ class GateOutcome(NamedTuple):
     """The whole first wrong answer, if a single one is wrong."""
 
 
-def ask_one_by_one(served: ServedModel) -> SingleAnswers:
-    """The answers to all samples, each sent alone, one after the other, and to the same requests again."""
-    requests = [[sample] for sample in range(served.sample_count)]
+def ask_one_by_one(
+    served: ServedModel, limits: AnswerLimits, min_noise: float = MIN_NOISE, infers_precision_on: str = ""
+) -> SingleAnswers:
+    """The answers to all samples, each sent alone, one after the other, and to the same requests again; the
+    rest is as in GateContext."""
+    requests = [[sample] for sample in range(len(served.data.ids))]
     rows, repeats = rows_of(ask(served, requests)), ask(served, requests)
-    limits = inferred_limits(served.limits, rows.values(), served.infers_precision_on)
-    return make_single_answers(served.data.ids, rows, limits, repeats, served.min_noise)
+    limits = inferred_limits(limits, rows.values(), infers_precision_on)
+    return make_single_answers(served.data.ids, rows, limits, repeats, min_noise)
 
 
 def rows_of(answers: Iterable[Answer]) -> dict[int, Arrays]:

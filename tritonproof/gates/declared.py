@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from tritonproof.base.errors import ProofError
-from tritonproof.gates.context import AnswersBySample, GateContext, GateOutcome, ServedModel, ask, rows_of
+from tritonproof.gates.context import AnswersBySample, GateContext, GateOutcome, ask, most_in_flight, rows_of
+from tritonproof.measure.job import ServedModel
 from tritonproof.record.schema import GateResult
 from tritonproof.serve.connection import REQUEST_S
 from tritonproof.serve.messages import inputs_of, response_outputs
@@ -55,16 +56,17 @@ def declared_gate(context: GateContext) -> GateOutcome:
     finite, with the declared type and shape. The answers given alone before, and those to the remaining
     data, must have every output and be finite: some input may give NaN."""
     served, single_rows = context.served, context.single_answers.rows
-    batches = [[sample] for sample in range(served.sample_count)][:4]
-    if served.takes_batches:
-        batches.append([0, served.sample_count - 1])
+    last = len(served.data.ids) - 1
+    batches = [[sample] for sample in range(last + 1)][:4]
+    if context.takes_batches:
+        batches.append([0, last])
     replies = send(served, batches)
     problems = [_violation(served, *pair) for pair in zip(batches, replies, strict=True)]
     problems += _all_as_declared(served, single_rows)
     remaining_count = 0
     for data in context.remaining_data:
         model = replace(served, data=data)
-        answers = ask(model, [[sample] for sample in range(model.sample_count)], model.in_flight(1))
+        answers = ask(model, [[sample] for sample in range(len(data.ids))], most_in_flight(model, 1))
         problems += _all_as_declared(model, rows_of(answers))
         remaining_count += len(answers)
     names = ", ".join(f"{tensor.name} ({tensor.dtype})" for tensor in served.model.outputs)
@@ -118,8 +120,8 @@ def largest_batch_gate(context: GateContext) -> GateOutcome:
     served = context.served
     if not served.model.batched:
         return GateOutcome(GateResult("largest-batch", 0, "no batch axis, so no batch sizes"))
-    sizes, largest = served.kernel_sizes, served.max_batch_size
-    replies = send(served, (np.arange(size) % served.sample_count for size in (*sizes, largest + 1)))
+    sizes, largest, count = context.kernel_sizes, context.largest_batch, len(served.data.ids)
+    replies = send(served, (np.arange(size) % count for size in (*sizes, largest + 1)))
     problems = [
         f"a batch of {size}, of {largest} declared, was refused: {reply.refusal}"
         for size, reply in zip(sizes, replies, strict=False)

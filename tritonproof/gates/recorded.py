@@ -13,16 +13,15 @@ from tritonproof.accuracy.limits import AnswerLimits, inferred_limits
 from tritonproof.base import disk
 from tritonproof.base.errors import InputError, NotAvailableError
 from tritonproof.gates.context import (
-    AnswersBySample,
     GateContext,
     GateOutcome,
-    ServedModel,
     ask,
     compare_to_singles,
     make_single_answers,
 )
 from tritonproof.gates.same_answers import gate_outcome
 from tritonproof.host import locks
+from tritonproof.measure.job import ServedModel
 from tritonproof.safe_io.files import content, readable
 from tritonproof.serve.messages import raw_content, values_of
 from tritonproof.spec import Arrays
@@ -56,10 +55,10 @@ def answers_path(folder: Path, model: str) -> Path:
     return folder / f"{model}.answers"
 
 
-def record(served: ServedModel, single_rows: AnswersBySample, case: str, run_id: str) -> RecordedAnswers:
+def record(context: GateContext, case: str, run_id: str) -> RecordedAnswers:
     """Choose the answers to record from those given alone: as many samples as fit into the largest file.
     Raises NotAvailableError if a single answer does not fit."""
-    kept = dict[int, Arrays]()
+    served, single_rows, kept = context.served, context.single_answers.rows, dict[int, Arrays]()
     left_bytes = _MAX_BYTES
     for sample in sorted(single_rows):
         left_bytes -= sum(np.asarray(output).nbytes for output in single_rows[sample].values())
@@ -70,7 +69,7 @@ def record(served: ServedModel, single_rows: AnswersBySample, case: str, run_id:
         what = f"an answer of {served.model.name} takes more than the {_MAX_BYTES >> 20} MiB of a file"
         raise NotAvailableError(what, where=case)
     digests = {str(served.data.ids[sample]): _digest(served, sample) for sample in kept}
-    limits = inferred_limits(served.limits, kept.values(), served.infers_precision_on)
+    limits = inferred_limits(context.limits, kept.values(), context.infers_precision_on)
     model, triton = served.model.name, served.server.version
     rows = dict(zip(digests, kept.values(), strict=True))
     return RecordedAnswers(
@@ -81,24 +80,24 @@ def record(served: ServedModel, single_rows: AnswersBySample, case: str, run_id:
 def recorded_gate(context: GateContext) -> GateOutcome:
     """Hold answers to the recorded ones. In a run that records them, the first case of a model records its
     own, and the others are held to these. Raises NotAvailableError where there are none."""
-    folder, served, singles = context.answers_folder, context.served, context.single_answers
+    folder, name = context.answers_folder, context.served.model.name
     assert folder is not None
-    path = answers_path(folder.path, served.model.name)
+    path = answers_path(folder.path, name)
     if folder.run_id is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
         with locks.hold_path(path, on_wait=folder.on_wait):
             if not path.is_file() or read(path).run_id != folder.run_id:
-                disk.replace(path, encoded(record(served, singles.rows, folder.case, folder.run_id)))
+                disk.replace(path, encoded(record(context, folder.case, folder.run_id)))
     elif not path.is_file():
-        what = f"no answers of {served.model.name} were recorded"
+        what = f"no answers of {name} were recorded"
         raise NotAvailableError(what, where=path, fix="record them: --record-answers")
-    return compare_with_recorded(served, read(path), path)
+    return compare_with_recorded(context, read(path), path)
 
 
-def compare_with_recorded(served: ServedModel, earlier: RecordedAnswers, where: Path) -> GateOutcome:
+def compare_with_recorded(context: GateContext, earlier: RecordedAnswers, where: Path) -> GateOutcome:
     """Ask for the recorded samples again, each alone, and hold the answers to the recorded ones, within what
     either case allows. Raises InputError if the file is of another model, or of other samples."""
-    outputs = {name for row in earlier.rows.values() for name in row}
+    served, outputs = context.served, {name for row in earlier.rows.values() for name in row}
     names = {tensor.name for tensor in served.model.outputs}
     if earlier.model != served.model.name or outputs != names:
         theirs, ours = (", ".join(sorted(tensors)) for tensors in (outputs, names))
@@ -112,8 +111,8 @@ def compare_with_recorded(served: ServedModel, earlier: RecordedAnswers, where: 
             fix = "give the samples that they were recorded with, or record anew with --record-answers"
             raise InputError(what, where=where, fix=fix)
     expected = {places[name]: row for name, row in earlier.rows.items()}
-    own_limits = inferred_limits(served.limits, expected.values(), served.infers_precision_on)
-    limits = own_limits.or_wider(earlier.limits).at_least(served.min_noise)
+    own_limits = inferred_limits(context.limits, expected.values(), context.infers_precision_on)
+    limits = own_limits.or_wider(earlier.limits).at_least(context.min_noise)
     answers = ask(served, [[sample] for sample in sorted(expected)])
     recorded = make_single_answers(served.data.ids, expected, limits)
     comparison = compare_to_singles(recorded, answers, limits)

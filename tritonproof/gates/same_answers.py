@@ -21,14 +21,15 @@ from tritonproof.accuracy.sameness import (
 from tritonproof.gates.context import (
     GateContext,
     GateOutcome,
-    ServedModel,
     SingleAnswers,
     ask,
     ask_one_by_one,
     compare_to_singles,
+    most_in_flight,
     same_answers_entry,
 )
 from tritonproof.measure.input_data import InputData
+from tritonproof.measure.job import ServedModel
 from tritonproof.record.schema import GateResult
 from tritonproof.spec import Arrays
 
@@ -44,9 +45,8 @@ def repeated_gate(context: GateContext) -> GateOutcome:
     backwards = ask(served, [[sample] for sample in sorted(singles.rows, reverse=True)])
     comparisons = [compare_to_singles(singles, [*singles.repeats, *backwards], singles.noise_limits)]
     text = "each sample again alone, in the same and in reverse order"
-    if served.first_answer is not None:
-        limits = _limits_after_load(served, singles)
-        comparisons.append(compare_to_singles(singles, _first_answer(served), limits))
+    if first := _first_answer(context):
+        comparisons.append(compare_to_singles(singles, first, _limits_after_load(context)))
         text += ", the first request after the model was loaded"
     if (lacking := _without_optional(served, singles)) is not None:
         comparisons.append(lacking)
@@ -58,18 +58,19 @@ def repeated_gate(context: GateContext) -> GateOutcome:
 def reload_gate(context: GateContext) -> GateOutcome:
     """Send samples alone once more, to a model that was loaded again after it gave the single answers."""
     served, singles = context.served, context.single_answers
-    answers = [*_first_answer(served), *ask(served, [[sample] for sample in sorted(singles.rows)])]
+    answers = [*_first_answer(context), *ask(served, [[sample] for sample in sorted(singles.rows)])]
     text = "each sample again alone, after the model was loaded again"
-    comparison = compare_to_singles(singles, answers, _limits_after_load(served, singles))
+    comparison = compare_to_singles(singles, answers, _limits_after_load(context))
     return gate_outcome("reload", singles, comparison, len(answers), text)
 
 
 def in_flight_gate(context: GateContext) -> GateOutcome:
     """Send samples in requests of one row, up to 64 in flight, for the server to join and to spread."""
     served, singles = context.served, context.single_answers
-    at_once = served.in_flight(1)
+    at_once = most_in_flight(served, 1)
     count = max(len(singles.rows), at_once)
-    limits = singles.limits if served.batches_dynamically and served.takes_batches else singles.noise_limits
+    is_joined = context.loaded.batches_dynamically and context.takes_batches
+    limits = singles.limits if is_joined else singles.noise_limits
     answers = ask(served, [[sample] for sample in np.resize(sorted(singles.rows), count)], at_once)
     text = f"{count} requests of one sample each, {at_once} in flight"
     return gate_outcome("in-flight", singles, compare_to_singles(singles, answers, limits), count, text)
@@ -90,8 +91,8 @@ def batches_gate(context: GateContext) -> GateOutcome:
         sent += len(answers)
         answers.clear()
 
-    count, chosen = len(singles.rows), set(served.kernel_sizes)
-    for size in served.batch_sizes:
+    count, chosen, sizes = len(singles.rows), set(context.kernel_sizes), context.batch_sizes
+    for size in sizes:
         base = (size + np.arange(size)) % count
         with_others = _neighbour_variants(base, count) if size in chosen else []
         first, *others = ask(served, [base, *with_others])
@@ -99,31 +100,34 @@ def batches_gate(context: GateContext) -> GateOutcome:
         comparisons += [_compare_places(served, singles, first, answer) for answer in others]
         if sum(values.nbytes for answer in answers for values in answer.outputs.values()) > _KEPT_BYTES:
             compare_kept()
-    largest = served.batch_sizes[-1]
+    largest = sizes[-1]
     requests = [  # so many at once that each instance computes some of them
-        (shift + np.arange(largest)) % count for shift in range(min(8, served.in_flight(largest), count))
+        (shift + np.arange(largest)) % count
+        for shift in range(min(8, most_in_flight(served, largest), count))
     ]
     before = {tuple(answer.sample_indices): answer for answer in ask(served, requests)}
     at_once = ask(served, requests, len(requests))
     answers += [*before.values(), *at_once]
-    if not served.batches_dynamically or 2 * largest > served.max_batch_size:
+    if not context.loaded.batches_dynamically or 2 * largest > context.largest_batch:
         pairs = ((before[tuple(answer.sample_indices)], answer) for answer in at_once)
         comparisons += [_compare_places(served, singles, *pair) for pair in pairs]
     compare_kept()
     text = (
-        f"{len(served.batch_sizes)} of {served.max_batch_size} batch sizes, {served.batch_sizes[0]} to "
+        f"{len(sizes)} of {context.largest_batch} batch sizes, {sizes[0]} to "
         f"{largest}, {len(chosen)} of them beside other neighbours, {len(requests)} of {largest} in flight"
     )
     return gate_outcome("batches", singles, merge_comparisons(comparisons), sent, text)
 
 
-def _first_answer(served: ServedModel) -> list[Answer]:
+def _first_answer(context: GateContext) -> list[Answer]:
     """The answer to the first request since the model was loaded, if known."""
-    return [] if served.first_answer is None else [Answer(np.array([0]), served.first_answer)]
+    first = context.loaded.first_answer
+    return [] if first is None else [Answer(np.array([0]), first)]
 
 
-def _limits_after_load(served: ServedModel, singles: SingleAnswers) -> AnswerLimits:
-    return singles.limits if served.kernels_may_change else singles.noise_limits
+def _limits_after_load(context: GateContext) -> AnswerLimits:
+    singles = context.single_answers
+    return singles.limits if context.kernels_may_change else singles.noise_limits
 
 
 def _neighbour_variants(base: np.ndarray, count: int) -> list[np.ndarray]:
@@ -157,7 +161,7 @@ def _without_optional(served: ServedModel, singles: SingleAnswers) -> AnswerComp
     rows = {key: values[:1] for key, values in served.data.arrays.items() if key not in optional}
     lacking = dataclasses.replace(served, data=dataclasses.replace(served.data, ids=[name], arrays=rows))
     answers: list[Answer] = []
-    for sample in range(min(4, served.sample_count)):
+    for sample in range(min(4, len(served.data.ids))):
         ask(served, [[sample]])
         answers += ask(lacking, [[0]])
     # An answer that lacks an output says nothing of it.
@@ -198,26 +202,25 @@ def wrong_text(comparison: AnswerComparison, expected_from: str) -> str:
 
 
 def compare_servers(
-    current: tuple[ServedModel, SingleAnswers],
-    baseline: tuple[ServedModel, SingleAnswers],
-    others: Iterator[InputData],
-    baseline_name: str,
+    current: GateContext, baseline: GateContext, others: Iterator[InputData], baseline_name: str
 ) -> GateOutcome:
     """Hold all answers of a server to those of its baseline: to the samples that both were asked, and to all
     `others`. Every request is sent twice to each."""
-    comparisons, samples = [], 0
-    of_others = (
-        [ask_one_by_one(dataclasses.replace(served, data=data)) for served, _ in (current, baseline)]
-        for data in others
-    )
-    for ours, expected in itertools.chain([(current[1], baseline[1])], of_others):
+    comparisons, samples, singles = [], 0, (current.single_answers, baseline.single_answers)
+
+    def ask_for(data: InputData, one: GateContext) -> SingleAnswers:
+        served = dataclasses.replace(one.served, data=data)
+        return ask_one_by_one(served, one.limits, one.min_noise, one.infers_precision_on)
+
+    of_others = ((ask_for(data, current), ask_for(data, baseline)) for data in others)
+    for ours, expected in itertools.chain([singles], of_others):
         both_answers = [*(single_answer(sample, row) for sample, row in ours.rows.items()), *ours.repeats]
         comparisons.append(compare_to_singles(expected, both_answers, _limits_between(ours, expected)))
         samples += len(expected.rows)
     whole = merge_comparisons(comparisons)
     tried = f"{samples} samples, each twice alone, beside {baseline_name}"
-    gate = gate_outcome("baseline", baseline[1], whole, 4 * samples, tried, f"by {baseline_name}")
-    precisions = [inferred_precision(answers.rows.values()) or "fp32" for _, answers in (current, baseline)]
+    gate = gate_outcome("baseline", singles[1], whole, 4 * samples, tried, f"by {baseline_name}")
+    precisions = [inferred_precision(answers.rows.values()) or "fp32" for answers in singles]
     if whole.wrong_count and precisions[0] != precisions[1]:
         difference = f"its answers show {precisions[0].upper()}, and {precisions[1].upper()} there"
         gate = gate._replace(result=structs.replace(gate.result, fault=f"{gate.result.fault}; {difference}"))

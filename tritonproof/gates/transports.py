@@ -15,12 +15,12 @@ from tritonproof.base.errors import ProofError
 from tritonproof.gates.context import (
     GateContext,
     GateOutcome,
-    ServedModel,
     compare_to_singles,
     same_answers_entry,
 )
 from tritonproof.gates.declared import MAX_REFUSAL_CHARS
 from tritonproof.gates.same_answers import wrong_text
+from tritonproof.measure.job import ServedModel
 from tritonproof.record.schema import GateResult
 from tritonproof.serve.connection import REQUEST_S, client_error
 from tritonproof.serve.messages import raw_content, read_output, values_of

@@ -44,15 +44,17 @@ def _repeated_speed(job: Job, result: PointResult) -> Ratio | None:
     """The speed of requests that repeat one sample over that of requests that were never sent before, at a
     measured point in a closed loop; None if requests are too slow, or there are too few different samples."""
     latency_s = result.latency_ms["avg"].value / 1e3
-    fresh = fresh_inputs(job.data.arrays, job.point.batch)
+    served, point = job.served, job.point
+    fresh = fresh_inputs(served.data.arrays, point.batch)
     if next(fresh, None) is None or is_slow(latency_s):
         return None
-    repeated = job.data.inputs([0] * job.point.batch)
-    message_of = functools.partial(infer_message, job.name, job.model)
+    repeated = served.data.inputs([0] * point.batch)
+    message_of = functools.partial(infer_message, served.name, served.model)
     first = message_of(repeated)
-    in_stretch = math.ceil(_STRETCH_S * result.throughput_per_s.value / job.point.batch)
+    in_stretch = math.ceil(_STRETCH_S * result.throughput_per_s.value / point.batch)
     count = min(in_stretch, max(1, _STRETCH_BYTES // len(first)))
-    closed_loop(job, in_messages([first]))  # a cache knows it from here on
+    clients, where = point.concurrency, f"{job}, under load"
+    closed_loop(served.server, in_messages([first]), clients, where)  # a cache knows it from here on
     generator = np.random.default_rng()
     speeds: dict[int, list[float]] = {0: [], 1: []}
     for _pair in range(MIN_PAIRS):
@@ -65,7 +67,7 @@ def _repeated_speed(job: Job, result: PointResult) -> Ratio | None:
             return None
         for kind in map(int, generator.permutation(2)):
             started = time.monotonic()
-            closed_loop(job, in_messages(kinds[kind]))
+            closed_loop(served.server, in_messages(kinds[kind]), clients, where)
             speeds[kind].append(len(kinds[kind]) / (time.monotonic() - started))
     return paired_ratio(speeds[0], speeds[1])
 

@@ -27,10 +27,10 @@ class ComposingTimes:
             return run_pass
 
         def run_and_count(job: Job, window_s: float) -> PassResult:
-            before = totals(job.server)
+            before = totals(job.served.server)
             result = run_pass(job, window_s)
-            after = totals(job.server)
-            for name in (job.name, *self._composing):
+            after = totals(job.served.server)
+            for name in (job.served.name, *self._composing):
                 self._sums[job.point, name] += after[name] - before[name]
             return result
 

@@ -5,7 +5,6 @@ import contextlib
 import dataclasses
 import json
 import math
-import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -48,12 +47,6 @@ class InputData:
     """The inputs with a variable dimension, whose shape is in every request."""
     other_shapes: Sequence["InputData"] = ()
     """Samples of other shapes, for requests of one sample: perf_analyzer makes no mixed batches."""
-
-    def below(self, scratch: Path | None) -> "InputData":
-        """The same with its files below a server's `scratch`, if that is on this machine."""
-        if scratch is None or scratch in self.folder.parents:
-            return self
-        return dataclasses.replace(self, folder=Path(tempfile.mkdtemp(prefix="input-", dir=scratch)))
 
     @property
     def row_bytes(self) -> int:

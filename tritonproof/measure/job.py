@@ -24,6 +24,17 @@ SharedMemory = Literal["system", "cuda", "none"]
 
 
 @dataclass(frozen=True)
+class ServedModel:
+    """A model as a server serves it, and the samples that it is sent: all that a request needs."""
+
+    server: Server
+    name: str
+    """The name under which the server has loaded the model."""
+    model: Model
+    data: InputData
+
+
+@dataclass(frozen=True)
 class Oracle:
     """The source of expected answers, in testing's term."""
 
@@ -45,18 +56,17 @@ class AnswerCheck:
 class Job:
     """What the load generator has to do at a load point, except for how long."""
 
-    server: Server
-    name: str
-    """The name under which the server has loaded the model."""
-    model: Model
+    served: ServedModel
     point: LoadPoint
     shared_memory: SharedMemory
-    data: InputData
     request_s: float = 0.0
     """Seconds that one request takes on an idle server; 0 if unknown."""
     check: AnswerCheck | None = None
     verifies: bool = True
     """Whether answers are verified. Those of a baseline are not, as they may differ."""
+
+    def __str__(self) -> str:
+        return f"{self.served.name}, {self.point}"
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,7 @@ def outcomes(states: Sequence[PointState], plan: MeasuringPlan) -> Mapping[LoadP
 
 def measurement_of(state: PointState, plan: MeasuringPlan, *, finished: bool = True) -> Measurement:
     """The record's entry of a point with at least two passes, marked as unfinished unless `finished`."""
-    side, point, data = state.current, state.point, state.current.job.data
+    side, point, data = state.current, state.point, state.current.job.served.data
     pass_results, passes = side.passes, side.steady_passes
     latency_ms = estimates.latency_estimates(passes)
     latencies_ms = estimates.pooled_ms(passes)

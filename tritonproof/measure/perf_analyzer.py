@@ -124,8 +124,9 @@ def run_pass(job: Job, window_s: float) -> PassResult:
             else:
                 damaged.append(str(error))
     raise ProofError(
-        f"perf_analyzer gave no result in {_ATTEMPTS} attempts; the last: {failure}{job.server.log_tail()}",
-        where=" ".join(command(job, job.data.path(job.point.batch))),
+        f"perf_analyzer gave no result in {_ATTEMPTS} attempts; the last: "
+        f"{failure}{job.served.server.log_tail()}",
+        where=" ".join(command(job, job.served.data.path(job.point.batch))),
         fix="run the command above by hand; it shows a refused output size, a full folder for temporary "
         "files (TMPDIR=DIR gives another) and a full /dev/shm (docker run --shm-size=2g)",
     ) from failure
@@ -134,26 +135,27 @@ def run_pass(job: Job, window_s: float) -> PassResult:
 def _recover(job: Job, error: Exception) -> None:
     """Have the server forget a bad attempt's shared memory, which it keeps until it has done its requests,
     and remove that. Raises ProofError if the server no longer answers."""
-    until_s = time.monotonic() + _ANSWER_S
-    job.server.forget_shared_memory()
+    server, until_s = job.served.server, time.monotonic() + _ANSWER_S
+    server.forget_shared_memory()
     while time.monotonic() < until_s:
         try:
             remove_stale_regions(job)
             break
         except ProofError:  # if another process uses it, the next attempt says so
             time.sleep(0.1)
-            job.server.forget_shared_memory()
-    if not job.server.is_live(_ANSWER_S):
-        text = f"{job.server.label} no longer answers under load{job.server.log_tail()}"
-        raise ProofError(text, where=f"{job.name}, {job.point}") from error
+            server.forget_shared_memory()
+    if not server.is_live(_ANSWER_S):
+        text = f"{server.label} no longer answers under load{server.log_tail()}"
+        raise ProofError(text, where=job) from error
 
 
 def command(job: Job, samples: Path) -> list[str]:
     """perf_analyzer's command with the input file `samples`, but no window length and no output files."""
+    server, outputs, data = job.served.server, job.served.model.outputs, job.served.data
     command = [
         str(wheels.perf_analyzer()),
-        *("-m", job.name),
-        *("-u", job.server.address),
+        *("-m", job.served.name),
+        *("-u", server.address),
         *("-i", "grpc"),
         *("-b", str(job.point.batch)),
         *("--input-data", str(samples)),
@@ -166,18 +168,18 @@ def command(job: Job, samples: Path) -> list[str]:
         command += ["--concurrency-range", str(job.point.concurrency)]
     else:
         command += ["--async"]  # without it a request waits for a free thread, up to 34 ms past its time
-    access = job.server.spec.access
+    access = server.spec.access
     if access.tls:
         command += ["--ssl-grpc-use-ssl", "--ssl-grpc-root-certifications-file", str(access.roots)]
     if job.shared_memory != "none":
-        size = max(tensor.row_bytes for tensor in job.model.outputs)
+        size = max(tensor.row_bytes for tensor in outputs)
         expected = {} if job.check is None else job.check.expected.outputs
-        for tensor in job.model.outputs:
+        for tensor in outputs:
             if tensor.name in expected and not tensor.has_fixed_size:
                 size = max(size, *(len(raw_content(row, tensor.dtype)) for row in expected[tensor.name]))
         # Assume that outputs of another shape are larger by the same factor as its inputs.
-        other_shapes = job.data.other_shapes_for(job.point.batch)
-        factors = [data.row_bytes / job.data.row_bytes for data in other_shapes]
+        other_shapes = data.other_shapes_for(job.point.batch)
+        factors = [others.row_bytes / data.row_bytes for others in other_shapes]
         size = math.ceil(size * max([1.0, *factors]))
         command += ["--output-shared-memory-size", str(size * job.point.batch)]
     return command
@@ -190,7 +192,8 @@ def environment(server: Server) -> dict[str, str]:
 
 
 def _attempt_pass(job: Job, window_s: float) -> PassResult:
-    with scratch_folder("load", job.server.scratch) as folder:
+    server = job.served.server
+    with scratch_folder("load", server.scratch) as folder:
         profile, table, log = folder / "profile.json", folder / "table.csv", folder / "log.txt"
         options = ["--measurement-interval", str(round(window_s / _STRETCH * 1e3))]
         options += ["--profile-export-file", str(profile), "-f", str(table)]
@@ -201,10 +204,10 @@ def _attempt_pass(job: Job, window_s: float) -> PassResult:
             with report_full_disk(folder):
                 schedule.write_text("".join(f"{interval}\n" for interval in intervals_us))
             options += ["--request-intervals", str(schedule)]
-        samples = job.data.file(job.point.batch)
-        read_cpu = activity.start_cpu_clock(job.server.pid)
+        samples = job.served.data.file(job.point.batch)
+        read_cpu = activity.start_cpu_clock(server.pid)
         started = time.monotonic()
-        with job.server.watch_gpu() as watched:
+        with server.watch_gpu() as watched:
             status = _wait(job, [*command(job, samples), *options], log, window_s)
         if status != 0:
             shown = f"it {how_ended(status)}: " + " | ".join(last_lines(log, _SHOWN_LINES))
@@ -229,7 +232,7 @@ def _wait(job: Job, command: Sequence[str], log: Path, window_s: float) -> int:
         log.open("wb") as output,
         guarded(
             command,
-            environment=environment(job.server),
+            environment=environment(job.served.server),
             output=output,
             grace_s=_STOP_S,
             segments=region_names(job),
@@ -303,8 +306,8 @@ def region_names(job: Job) -> list[str]:
 
     if job.shared_memory != "system":
         return []
-    inputs = [rf"{plain(tensor.name)}_\d+_\d+" for tensor in job.model.inputs]
-    return [*inputs, *(plain(tensor.name) for tensor in job.model.outputs)]
+    inputs = [rf"{plain(tensor.name)}_\d+_\d+" for tensor in job.served.model.inputs]
+    return [*inputs, *(plain(tensor.name) for tensor in job.served.model.outputs)]
 
 
 def remove_stale_regions(job: Job) -> None:

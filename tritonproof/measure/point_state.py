@@ -70,7 +70,9 @@ class PointState:
 def with_baseline(state: PointState, server: Server, name: str, plan: ComparisonPlan) -> PointState:
     """The point together with that of a baseline, loaded as `name` on `server`, measured in turns."""
     # The answers of the baseline may differ, so nothing is verified on its side.
-    baseline = Side(dataclasses.replace(state.current.job, server=server, name=name, verifies=False))
+    job = state.current.job
+    served = dataclasses.replace(job.served, server=server, name=name)
+    baseline = Side(dataclasses.replace(job, served=served, verifies=False))
     return dataclasses.replace(state, baseline=baseline, comparison_plan=plan)
 
 

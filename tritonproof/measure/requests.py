@@ -12,17 +12,17 @@ import numpy as np
 
 from tritonproof.accuracy.expected import Answer
 from tritonproof.base.errors import NotAvailableError, ProofError
-from tritonproof.measure.job import Job
+from tritonproof.measure.job import ServedModel, SharedMemory
 from tritonproof.serve.connection import client_error
 from tritonproof.serve.in_flight import requests_in_flight
 from tritonproof.serve.messages import infer_message, response_outputs
+from tritonproof.serve.server import Server
 from tritonproof.serve.shared_memory import cuda_region, shared_region, tensor_places
 from tritonproof.spec import Arrays
 
 _NOT_WRITTEN = 0xFF
 """Fills an answer's place before its request is sent: NaN in every floating-point type, -1 in integers. So
 what a server does not write is neither right nor left from an earlier answer."""
-_IN_FLIGHT_AT_A_RATE = 8
 _MAX_BYTES = 256 << 20
 """The most bytes of answers kept until they are compared."""
 _IF_ONE_FAILS = (
@@ -48,26 +48,35 @@ class Requests:
     """The tensors of an answer by name, without any that does not fit its place."""
 
 
-def ask_samples(job: Job, batches: Sequence[np.ndarray], seconds: float | None = None) -> list[Answer]:
+def ask_samples(
+    served: ServedModel,
+    batches: Sequence[np.ndarray],
+    in_flight: int,
+    where: str,
+    seconds: float | None = None,
+    shared_memory: SharedMemory = "none",
+) -> list[Answer]:
     """Answers of a server to requests for these batches, by the samples' indices and all of one size,
-    each sent once, or for so many seconds; as many in flight as the point has, and by the load's transport.
-    Requests are made before and answers read afterwards, so that this client takes little CPU. Raises
-    ProofError if a request fails or there is no room for the tensors."""
-    with prepared_requests(job, batches, job.point.concurrency or _IN_FLIGHT_AT_A_RATE) as requests:
-        answers = closed_loop(job, requests, seconds)
+    each sent once, or for so many seconds, with so many in flight. Requests are made before and answers read
+    afterwards, so that this client takes little CPU. Raises ProofError, which names `where`, if a request
+    fails or there is no room for the tensors."""
+    with prepared_requests(served, batches, in_flight, shared_memory) as requests:
+        answers = closed_loop(served.server, requests, in_flight, where, seconds)
         return [Answer(batches[number], requests.read(kept)) for number, kept in answers]
 
 
-def closed_loop(job: Job, requests: Requests, seconds: float | None = None) -> list[tuple[int, RawAnswer]]:
+def closed_loop(
+    server: Server, requests: Requests, clients: int, where: str, seconds: float | None = None
+) -> list[tuple[int, RawAnswer]]:
     """Each answer with its request's number, in order of arrival; each client has a place for its answers.
-    Each request is sent once, or for so many seconds. Raises ProofError if one fails."""
+    Each request is sent once, or for so many seconds. Raises ProofError, with `where`, if one fails."""
     one_round = range(requests.count)
     numbers = iter(one_round) if seconds is None else itertools.cycle(one_round)
     deadline = math.inf if seconds is None else time.monotonic() + seconds
     answers: list[tuple[int, RawAnswer]] = []
-    size, where = 0, f"{job.name}, {job.point}, under load"
-    with requests_in_flight(job.server, where=where, fix=_IF_ONE_FAILS) as in_flight:
-        for slot in range(job.point.concurrency or _IN_FLIGHT_AT_A_RATE):
+    size = 0
+    with requests_in_flight(server, where=where, fix=_IF_ONE_FAILS) as in_flight:
+        for slot in range(clients):
             if (number := next(numbers, None)) is not None:
                 in_flight.send((number, slot), requests.message(number, slot))
         while in_flight.count:
@@ -81,32 +90,35 @@ def closed_loop(job: Job, requests: Requests, seconds: float | None = None) -> l
 
 
 @contextlib.contextmanager
-def prepared_requests(job: Job, batches: Sequence[np.ndarray], in_flight: int) -> Iterator[Requests]:
+def prepared_requests(
+    served: ServedModel, batches: Sequence[np.ndarray], in_flight: int, shared_memory: SharedMemory
+) -> Iterator[Requests]:
     """Requests for batches of the load data, by the samples' indices and all of one size, at most
-    `in_flight` at a time, through the load's own kind of shared memory, for the length of the block.
+    `in_flight` at a time, through this kind of shared memory, for the length of the block.
 
     If a tensor has no fixed size in bytes, messages carry the tensors instead. Raises ProofError if the
     tensors have no room or the server refuses the memory, and NotAvailableError for such a model under load
     in CUDA shared memory, where nothing can verify its answers.
     """
-    tensors = (*job.model.inputs, *job.model.outputs)
+    name, model, data = served.name, served.model, served.data
+    tensors = (*model.inputs, *model.outputs)
     # Only such tensors are bytes of NumPy arrays, which have no BF16, and of a known number.
     has_fixed_sizes = (
-        job.model.batched
-        and all(tensor.name in job.data.arrays for tensor in job.model.inputs)
+        model.batched
+        and all(tensor.name in data.arrays for tensor in model.inputs)
         and all(tensor.has_fixed_size and tensor.dtype != "BF16" for tensor in tensors)
     )
-    if job.shared_memory != "none" and has_fixed_sizes:
-        with _in_shared_memory(job, batches, in_flight) as requests:
+    if shared_memory != "none" and has_fixed_sizes:
+        with _in_shared_memory(served, batches, in_flight, shared_memory) as requests:
             yield requests
-    elif job.shared_memory == "cuda":
+    elif shared_memory == "cuda":
         raise NotAvailableError(
             "answers cannot be verified in CUDA shared memory: the model's tensors have no fixed size",
             fix="leave --shared-memory cuda out",
         )
     else:
-        messages = [infer_message(job.name, job.model, job.data.inputs(samples)) for samples in batches]
-        yield in_messages(messages, batched=job.model.batched)
+        messages = [infer_message(name, model, data.inputs(samples)) for samples in batches]
+        yield in_messages(messages, batched=model.batched)
 
 
 def in_messages(messages: Sequence[bytes], *, batched: bool = True) -> Requests:
@@ -122,43 +134,45 @@ def in_messages(messages: Sequence[bytes], *, batched: bool = True) -> Requests:
 
 
 @contextlib.contextmanager
-def _in_shared_memory(job: Job, batches: Sequence[np.ndarray], slots: int) -> Iterator[Requests]:
+def _in_shared_memory(
+    served: ServedModel, batches: Sequence[np.ndarray], slots: int, shared_memory: SharedMemory
+) -> Iterator[Requests]:
     """Inputs of all requests in one region of shared memory, then a place for each answer in flight."""
     from tritonclient.grpc import service_pb2
     from tritonclient.utils import triton_to_np_dtype
 
-    batch = len(batches[0])
-    input_sizes = {name: values[0].nbytes * batch for name, values in job.data.arrays.items()}
-    output_sizes = {tensor.name: tensor.row_bytes * batch for tensor in job.model.outputs}
+    name, model, rows, batch = served.name, served.model, served.data.arrays, len(batches[0])
+    input_sizes = {tensor: values[0].nbytes * batch for tensor, values in rows.items()}
+    output_sizes = {tensor.name: tensor.row_bytes * batch for tensor in model.outputs}
     (_, request_bytes), (outputs, slot_bytes) = tensor_places(input_sizes), tensor_places(output_sizes)
     first_slot = request_bytes * len(batches)
     starts = [first_slot + slot_bytes * slot for slot in range(slots)]
     not_written = bytes([_NOT_WRITTEN]) * slot_bytes
-    region_of: Any = cuda_region if job.shared_memory == "cuda" else shared_region
+    region_of: Any = cuda_region if shared_memory == "cuda" else shared_region
     with contextlib.ExitStack() as stack:
         try:
             size = first_slot + slot_bytes * slots
-            region, memory = stack.enter_context(region_of(job.server, size, where=job.name))
+            region, memory = stack.enter_context(region_of(served.server, size, where=name))
         except client_error() as error:
             raise ProofError(
-                f"the server does not take shared memory: {error}{job.server.log_tail()}",
-                where=job.name,
+                f"the server does not take shared memory: {error}{served.server.log_tail()}",
+                where=name,
                 fix="another --shared-memory, if the server is on another host or was started without it",
             ) from error
         input_messages, output_messages = [], []
         for number, samples in enumerate(batches):
-            request = service_pb2.ModelInferRequest(model_name=job.name)
+            request = service_pb2.ModelInferRequest(model_name=name)
             places, _ = tensor_places(input_sizes, request_bytes * number)
-            for tensor in job.model.inputs:
-                values = np.ascontiguousarray(job.data.arrays[tensor.name][samples])
+            for tensor in model.inputs:
+                values = np.ascontiguousarray(rows[tensor.name][samples])
                 memory[places[tensor.name]] = values.reshape(-1).view(np.uint8).data
                 entry = request.inputs.add(name=tensor.name, datatype=tensor.dtype, shape=values.shape)
                 _point_to(entry, region, places[tensor.name])
             input_messages.append(bytes(request.SerializeToString()))
         for start in starts:
             request = service_pb2.ModelInferRequest()
-            for name, place in tensor_places(output_sizes, start)[0].items():
-                _point_to(request.outputs.add(name=name), region, place)
+            for output, place in tensor_places(output_sizes, start)[0].items():
+                _point_to(request.outputs.add(name=output), region, place)
             output_messages.append(bytes(request.SerializeToString()))
 
         def message(number: int, slot: int) -> bytes:

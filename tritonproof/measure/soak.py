@@ -84,7 +84,7 @@ def keep_under_load(
     statistics; `on_progress` gets the seconds and requests so far, and the first and the latest use.
     """
     run_pass = run_pass or verifying(perf_analyzer.run_pass)
-    count = answered or (lambda: totals(job.server)[job.name][0])
+    count = answered or (lambda: totals(job.served.server)[job.served.name][0])
     started, before = clock(), count()
     first = run_pass(job, warm_up_window_s(job.point, job.request_s, 0.0))
     longest_s = float(first.latencies_s.max())

@@ -23,6 +23,7 @@ from tritonproof.spec import Case
 
 _SHARE = 0.1
 """Seconds of verifying for each second of a point's passes; a point's budget does not count them."""
+_IN_FLIGHT_AT_A_RATE = 8
 _MIN_S = 0.1
 """The least seconds of verifying at a time."""
 _MAX_BYTES = 256 << 20
@@ -62,8 +63,11 @@ def verify(check: AnswerCheck, answers: Sequence[Answer], duration_s: float) -> 
 
 
 def ask_server(job: Job, seconds: float) -> list[Answer]:
-    """Answers of a server to the job's requests, sent again and again for so many seconds."""
-    return ask_samples(job, job.data.requests(job.point.batch), seconds)
+    """Answers of a server to the job's requests, as many in flight as the point has and by the load's own
+    transport, sent again and again for so many seconds."""
+    requests, clients = job.served.data.requests(job.point.batch), job.point.concurrency
+    where, clients = f"{job}, under load", clients or _IN_FLIGHT_AT_A_RATE
+    return ask_samples(job.served, requests, clients, where, seconds, job.shared_memory)
 
 
 def verifying(run_pass: RunPass, ask: Callable[[Job, float], Sequence[Answer]] = ask_server) -> RunPass:
@@ -76,7 +80,7 @@ def verifying(run_pass: RunPass, ask: Callable[[Job, float], Sequence[Answer]] =
         result = run_pass(job, window_s)
         if job.check is None or not job.verifies:
             return result
-        key = (job.name, job.point)
+        key = (job.served.name, job.point)
         seconds = owed_s.get(key, 0.0) + _SHARE * result.elapsed_s
         if key in owed_s and seconds < max(_MIN_S, job.request_s / 2):
             owed_s[key] = seconds

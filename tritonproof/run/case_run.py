@@ -107,9 +107,8 @@ class CaseRun(contextlib.AbstractContextManager["CaseRun"]):
 
     def job(self, point: LoadPoint, request_s: float, check: AnswerCheck) -> Job:
         """The load generator's work at a point of the case, as it is loaded now."""
-        server, memory, model = self.server, self.context.settings.shared_memory, self.case.model
-        data = self.loader.input_data.below(server.scratch)
-        return Job(server, server.name_of(self.case), model, point, memory, data, request_s, check)
+        memory = self.context.settings.shared_memory
+        return Job(self.loader.served, point, memory, request_s, check)
 
     def points(self, scenario: Scenario) -> list[LoadPoint]:
         """The load points of a scenario that are measured together."""

@@ -110,9 +110,8 @@ def _compare_answers(run: CaseRun, baseline: CaseRun, baseline_name: str) -> Gat
         return GateOutcome(GateResult("baseline", 0, "the configuration"))
     if model.exchange == "single":
         run.context.say("answers beside the baseline's", baseline_name)
-        current = run.correctness.served_online, run.correctness.single_answers
-        other = baseline.correctness.served_online, baseline.correctness.single_answers
-        return compare_servers(current, other, remaining_data(model, run.samples), baseline_name)
+        sides = run.correctness.gate_context, baseline.correctness.gate_context
+        return compare_servers(*sides, remaining_data(model, run.samples), baseline_name)
     run.context.say("the same messages to the baseline", baseline_name)
     servers = run.server, baseline.server
     return GateOutcome(compare_server_conversations(*servers, model, run.samples, baseline_name))
@@ -140,7 +139,7 @@ def _served_side(run: CaseRun) -> ServedSide:
     """A model's use of one of the two servers, and how much its answers vary."""
     precision, noise = "", None
     if run.case.model.exchange == "single":
-        alone = run.correctness.single_answers
+        alone = run.correctness.gate_context.single_answers
         precision, noise = inferred_precision(alone.rows.values()), alone.noise
     used: Usage = {}
     with contextlib.suppress(NotAvailableError):  # its processes are not visible from here

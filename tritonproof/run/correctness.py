@@ -10,12 +10,12 @@ from tritonproof.accuracy.limits import MIN_NOISE, AnswerLimits, limits_per_answ
 from tritonproof.accuracy.precision_cost import PrecisionCost
 from tritonproof.accuracy.precisions import tolerance_of
 from tritonproof.accuracy.stages import StageAnswers, evaluate_in_process
-from tritonproof.gates.context import ServedModel, SingleAnswers, ask_one_by_one
+from tritonproof.gates.context import GateContext, ask_one_by_one
 from tritonproof.measure.job import AnswerCheck
 from tritonproof.measure.verifying import make_answer_check
 from tritonproof.record import schema
 from tritonproof.run.context import CaseContext
-from tritonproof.run.loader import LoadedCase, Loader
+from tritonproof.run.loader import Loader
 from tritonproof.run.once import once, once_while_unmeasured
 from tritonproof.settings.case_settings import evaluation_batch
 
@@ -79,39 +79,21 @@ class Correctness:
         return limits_per_answer(self.prepared.case, self.compute_precision, self.precision_cost, elements)
 
     @once
-    def served_online(self) -> ServedModel:
-        """The case for the gates, as it is loaded online."""
-        return self.served_model(self.loader.load("online"))
-
-    @once
-    def single_answers(self) -> SingleAnswers:
-        """Its answers online to each of the gates' samples, sent alone."""
-        self.loader.load("online")
-        return ask_one_by_one(self.served_online)
-
-    def served_model(self, loaded: LoadedCase) -> ServedModel:
-        """The case for the gates, as it is loaded now."""
-        server, case, deployment = self.prepared.server, self.prepared.case, loaded.deployment
-        tolerance = tolerance_of(case, self.compute_precision)
-        return ServedModel(
-            server=server,
-            name=server.name_of(case),
-            model=case.model,
-            data=self.loader.input_data.below(server.scratch),
-            max_batch_size=deployment.max_batch_size,
-            limits=self.answer_limits,
-            preferred=deployment.preferred_batch_sizes,
-            batches_dynamically=self.prepared.batches_dynamically(loaded.scenario),
-            first_answer=loaded.first_answer,
-            min_noise=max(MIN_NOISE, tolerance.max_relative_error if tolerance.is_given else 0.0),
-            infers_precision_on="" if case.precision else case.answers_on,
-            kernels_may_change=case.answers_on == "cuda",
-        )
+    def gate_context(self) -> GateContext:
+        """What gates get of the case as it is loaded online, with its answers to samples sent alone."""
+        loaded, limits, case = self.loader.load("online"), self.answer_limits, self.prepared.case
+        tolerance, served = tolerance_of(case, self.compute_precision), self.loader.served
+        min_noise = max(MIN_NOISE, tolerance.max_relative_error if tolerance.is_given else 0.0)
+        infers_on = "" if case.precision else case.answers_on
+        self.loader.leave_gpu()  # which the limits may have used
+        singles = ask_one_by_one(served, limits, min_noise, infers_on)
+        kernels_may_change = case.answers_on == "cuda"
+        return GateContext(served, loaded, singles, limits, min_noise, infers_on, kernels_may_change)
 
     @once_while_unmeasured
     def answer_check(self) -> AnswerCheck:
         """How the case's answers under load are checked."""
-        case, data = self.prepared.case, self.loader.input_data
+        case, data = self.prepared.case, self.loader.served.data
         limits, oracle = self.answer_limits, self.prepared.oracle
         samples = f"{len(data.ids)} samples {oracle.expected_from}"
         self.context.say("compute the answers to expect under load", samples)

@@ -4,7 +4,6 @@ machine's peak."""
 import contextlib
 import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from tritonproof.base.errors import NotAvailableError, ProofError
 from tritonproof.build import builds
@@ -14,7 +13,7 @@ from tritonproof.efficiency.machine_peak import peak_kind
 from tritonproof.efficiency.worker import Worker, artifact_worker
 from tritonproof.measure.measurement import Measurement
 from tritonproof.record import files
-from tritonproof.record.schema import Efficiency, LoadPoint, PointResult, best_of
+from tritonproof.record.schema import Efficiency, PointResult, best_of
 from tritonproof.run import record_file
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.context import Role
@@ -24,22 +23,12 @@ from tritonproof.settings.case_settings import deployment_of
 from tritonproof.spec import Case
 
 
-@dataclass
-class ServedReference:
-    """The reference format of a model, loaded for its best load point."""
-
-    run: CaseRun
-    """The run on whose server it is loaded; that of the measured case if this is the reference."""
-    point: LoadPoint
-    request_s: float
-    """Seconds that one of its requests takes."""
-
-
 def measure_efficiency(run: CaseRun) -> list[Efficiency]:
     """Measure the best point of each scenario (of a micro model, the best of all) beside the same artifact in
     process, and the best of all beside the model's reference format. The case stays loaded for the last."""
     best_results = best_points.best_points(run.case, known_points(run))
-    loaded = run.loader.load(best_results[0].scenario)
+    loaded, overall = run.loader.load(best_results[0].scenario), best_of(best_results)
+    assert overall is not None
     if run.server.spec.is_remote:
         what = "the artifact in process must run on the server's machine, and this server is remote"
         raise NotAvailableError(what, where=f"--triton {run.server.spec}", fix="run the suite there")
@@ -54,10 +43,10 @@ def measure_efficiency(run: CaseRun) -> list[Efficiency]:
             worker = stack.enter_context(process)
             # These two overlap the loading in process. On a GPU the server of the reference ends with the
             # block, to free the memory.
-            reference = reference_for(run, stack if run.case.target.device == "cuda" else None)
+            until = stack if run.case.target.device == "cuda" else None
+            reference = reference_for(run, overall, until)
             operations = run.context.model_run.operations
             worker.wait_ready()
-        overall = best_of(best_results)
         return [
             _measure(run, best, worker, operations, reference if best is overall else None)
             for best in best_results
@@ -83,25 +72,27 @@ def _measure(
     best: PointResult,
     worker: Worker,
     operations: float | None,
-    reference: ServedReference | None,
+    reference: tuple[CaseRun, PointResult] | None,
 ) -> Efficiency:
     """Measure a load point in turns: served, in process and in the reference format; and the peak."""
     peak_per_s = run.context.suite_run.measure_peak(peak_kind(run.case, run.deployment), run.context.progress)
     if isinstance(peak_per_s, ProofError):
         raise peak_per_s
     batch, point = best_points.batch_in_process(best, run.deployment), best.point
-    with held_jobs(run, {point: best.latency_ms["avg"].value / 1e3}) as (job,):
+    with held_jobs(run, {point: _request_s(best)}) as (job,):
         cold = [] if run.loader.was_under_load else [job]
-        reference_job = None
-        if reference is not None and reference.run is not run:
-            server, name = reference.run.server, reference.run.server.name_of(reference.run.case)
-            reference_job = dataclasses.replace(
-                job, server=server, name=name, point=reference.point, request_s=reference.request_s
+        reference_job, beside_text = None, ""
+        if reference is not None and reference[0] is not run:
+            other, result = reference
+            served = dataclasses.replace(
+                job.served, server=other.server, name=other.server.name_of(other.case)
             )
-            if not reference.run.loader.was_under_load:
+            reference_job = dataclasses.replace(
+                job, served=served, point=result.point, request_s=_request_s(result)
+            )
+            if not other.loader.was_under_load:
                 cold.append(reference_job)
-            reference.run.loader.was_under_load = True
-        beside_text = "" if reference_job is None else f", {reference_job.name}"
+            other.loader.was_under_load, beside_text = True, f", {served.name}"
         run.context.say("measure efficiency", f"{point.scenario} {point}, in process{beside_text}, in turns")
         plan = run.context.settings.plan
         turns = interleaved.measure_in_turns(
@@ -116,22 +107,31 @@ def _measure(
         peak_flops_per_s=peak_per_s,
         gpus=run.case.gpus,
         spinning=worker.spinning,
-        reference=None if reference is None else str(reference.run.context.requested),
+        reference=None if reference is None else str(reference[0].context.requested),
     )
 
 
-def reference_for(run: CaseRun, until: contextlib.ExitStack | None = None) -> ServedReference | None:
-    """The reference format to measure a case beside, started on first use. It stays for the model's other
-    cases, or `until` a block ends. None if it has no right record of this machine, build and settings."""
+def _request_s(result: PointResult) -> float:
+    return result.latency_ms["avg"].value / 1e3
+
+
+def reference_for(
+    run: CaseRun, best: PointResult, until: contextlib.ExitStack | None
+) -> tuple[CaseRun, PointResult] | None:
+    """The run of the reference format to measure a case beside, loaded on first use for its best point, and
+    that point; `run` and its `best` if this is the reference. It stays for the model's other cases, or
+    `until` a block ends. None if it has no right record of this machine, build and settings."""
     case, references = reference_of(run.case), run.context.model_run.reference_runs if until is None else {}
     if str(case) == str(run.case):
-        return ServedReference(run, LoadPoint("offline", 1, 1), 0.0)
+        return run, best
     if str(case) not in references:
         references[str(case)] = _served_reference(run, case, until or run.context.model_run)
     return references[str(case)]
 
 
-def _served_reference(run: CaseRun, case: Case, keeper: contextlib.ExitStack) -> ServedReference | None:
+def _served_reference(
+    run: CaseRun, case: Case, keeper: contextlib.ExitStack
+) -> tuple[CaseRun, PointResult] | None:
     deployment = deployment_of(case, run.context.settings)
     build = builds.find(case, run.context.model_run.cpu_model, deployment, run.context.settings.model_repos)
     record = record_file.read_stored(files.record_path(case.key, run.context.settings.results))
@@ -150,4 +150,4 @@ def _served_reference(run: CaseRun, case: Case, keeper: contextlib.ExitStack) ->
     role = Role("reference", label, prepare=lambda owner: ConvertedCase(owner, case, used))
     reference_run = keeper.enter_context(CaseRun(case, run.context.model_run, run.context.suite_run, role))
     reference_run.loader.load(best.scenario)
-    return ServedReference(reference_run, best.point, best.latency_ms["avg"].value / 1e3)
+    return reference_run, best

@@ -1,28 +1,20 @@
 """Loads a run's case on its server, for one scenario at a time, and times single requests to it."""
 
+import dataclasses
 import time
 from dataclasses import dataclass, field
 
 from tritonproof.base.errors import NotAvailableError
 from tritonproof.frameworks import pytorch
-from tritonproof.measure.input_data import InputData, input_data
+from tritonproof.gates.context import LoadedCase
+from tritonproof.measure.input_data import input_data
+from tritonproof.measure.job import ServedModel
 from tritonproof.record import schema
 from tritonproof.record.schema import Deployment, Scenario
 from tritonproof.run.context import CaseContext, PreparedCase
 from tritonproof.run.once import forget, once
 from tritonproof.serve.server import check_supported, serving_of
 from tritonproof.spec import Arrays
-
-
-@dataclass(frozen=True)
-class LoadedCase:
-    """A case as it is loaded on its server."""
-
-    scenario: Scenario
-    deployment: Deployment
-    backend: str
-    first_answer: Arrays | None = None
-    """The answer to the first request, the first sample alone, [1, ...] each; None if another was first."""
 
 
 @dataclass(eq=False)
@@ -45,10 +37,12 @@ class Loader:
         return serving_of(self.prepared.server, backend, shared_memory) if backend else None
 
     @once
-    def input_data(self) -> InputData:
-        prepared = self.prepared
-        data = input_data(prepared.case.model, prepared.samples, prepared.server.scratch)
-        return self.context.stack.enter_context(data)
+    def served(self) -> ServedModel:
+        """The case's model on its server, with the data of its requests."""
+        case, server = self.prepared.case, self.prepared.server
+        making = input_data(case.model, self.prepared.samples, server.scratch)
+        data = self.context.stack.enter_context(making)
+        return ServedModel(server, server.name_of(case), case.model, data)
 
     def leave_gpu(self) -> None:
         """Free this process's models from the GPU's memory, which servers need; they reopen on use."""
@@ -69,7 +63,8 @@ class Loader:
         self.loaded, self.was_under_load = None, False  # nothing is loaded if the next steps fail
         check_supported(prepared.server, prepared.case)
         backend, self.starts[scenario], first_answer = prepared.load_and_ask(scenario, new_deployment)
-        self.loaded = LoadedCase(scenario, new_deployment, backend, first_answer)
+        batches = prepared.batches_dynamically(scenario)
+        self.loaded = LoadedCase(scenario, new_deployment, backend, first_answer, batches)
         return self.loaded
 
     def check_may_reload(self) -> None:
@@ -88,7 +83,7 @@ class Loader:
             prepared.load("online", prepared.deployment)
         else:
             backend = prepared.load(loaded.scenario, loaded.deployment)
-            self.loaded = LoadedCase(loaded.scenario, loaded.deployment, backend)
+            self.loaded = dataclasses.replace(loaded, backend=backend, first_answer=None)
         return time.monotonic() - started
 
 

@@ -93,7 +93,7 @@ def _audited(
         measured = found[job.point]
         if isinstance(measured, Measurement):
             result = with_cache_audit(job, measured.result) if measured.result is best else measured.result
-            result = structs.replace(result, composing=composing.of(job.name, job.point))
+            result = structs.replace(result, composing=composing.of(job.served.name, job.point))
             audited[job.point] = dataclasses.replace(measured, result=result)
     return audited
 

@@ -13,7 +13,7 @@ from tritonproof.accuracy.stages import StageAnswers, StageComparison
 from tritonproof.accuracy.through_server import evaluate_through_server
 from tritonproof.base.errors import NotAvailableError
 from tritonproof.gates import GATES, Gate
-from tritonproof.gates.context import AnswersFolder, GateContext, GateOutcome, ServedModel, with_same_answers
+from tritonproof.gates.context import AnswersFolder, GateOutcome, LoadedCase, with_same_answers
 from tritonproof.gates.conversations import compare_conversations
 from tritonproof.gates.reproducer import write_reproducer
 from tritonproof.record import sample_files
@@ -102,16 +102,18 @@ def run_gate(run: CaseRun, gate: str) -> GateOutcome:
 
 
 def _check_gate(run: CaseRun, gate: Gate) -> GateOutcome:
-    served, alone = run.correctness.served_online, run.correctness.single_answers
-    if gate.after_reload:
-        served = _reload(run)
-    else:
-        run.loader.load("online")
+    context = run.correctness.gate_context  # with its answers before a reload
+    loaded = _reload(run) if gate.after_reload else run.loader.load("online")
     if gate.needs_configuration and "configuration" in run.prepared.unreported:
         raise NotAvailableError("the server does not give the configuration, which has the largest batch")
-    remaining = run.prepared.remaining_data()
-    shared_memory = run.context.settings.shared_memory == "system"
-    return gate.check(GateContext(served, alone, remaining, shared_memory, _answers_folder(run)))
+    context = dataclasses.replace(
+        context,
+        loaded=loaded,
+        remaining_data=run.prepared.remaining_data(),
+        shared_memory=run.context.settings.shared_memory == "system",
+        answers_folder=_answers_folder(run),
+    )
+    return gate.check(context)
 
 
 def _answers_folder(run: CaseRun) -> AnswersFolder | None:
@@ -123,14 +125,14 @@ def _answers_folder(run: CaseRun) -> AnswersFolder | None:
     return AnswersFolder(folder, name, run_id, on_wait)
 
 
-def _reload(run: CaseRun) -> ServedModel:
+def _reload(run: CaseRun) -> LoadedCase:
     """Load the case again: a converted one for offline, after online."""
     run.loader.check_may_reload()
     loaded = run.loader.load("offline")
     if run.case.model.from_repository:  # both scenarios load it in the same way
         run.loader.reload()
         loaded = dataclasses.replace(loaded, first_answer=None)  # that is from the loading before
-    return run.correctness.served_model(loaded)
+    return loaded
 
 
 def reproduce(run: CaseRun, result: GateResult, wrong_answer: Mismatch | None) -> str:

@@ -13,7 +13,6 @@ from msgspec import structs
 
 from tritonproof.base.errors import AccuracyError, NotAvailableError, ProofError
 from tritonproof.build.configuration import config_text, model_config
-from tritonproof.gates.context import GateContext
 from tritonproof.gates.same_answers import in_flight_gate, reload_gate
 from tritonproof.host import machine
 from tritonproof.measure import perf_analyzer
@@ -124,7 +123,7 @@ class RepositorySearch:
         assert self.model.folder is not None
         self.folder, self.completed = self.model.folder, prepared.loaded.config
         self.own = type(self.completed)() if self.model.config is None else self.model.config
-        self.served, self.single_answers = run.correctness.served_online, run.correctness.single_answers
+        self.gate_context = run.correctness.gate_context
         _ = run.correctness.answer_check  # made now, of its own configuration
         self.loaded: object = None  # the loaded settings; None for the model's own
 
@@ -163,10 +162,11 @@ class RepositorySearch:
         config = candidates.apply_candidate(self.completed, self.completed, candidate)
         self.run.server.load_from_repository(self.folder, config)
         # If the batcher joins requests, other kernels may compute them, whatever the model's own settings.
-        batches = self.served.batches_dynamically or candidate.scenario == "online"
-        served = dataclasses.replace(self.served, first_answer=None, batches_dynamically=batches)
+        loaded = self.gate_context.loaded
+        batches = loaded.batches_dynamically or candidate.scenario == "online"
+        loaded = dataclasses.replace(loaded, first_answer=None, batches_dynamically=batches)
         for check in (reload_gate, in_flight_gate):
-            if wrong := check(GateContext(served, self.single_answers)).result.fault:
+            if wrong := check(dataclasses.replace(self.gate_context, loaded=loaded)).result.fault:
                 raise AccuracyError(f"answers change: {wrong}", where=self.run.case)
 
     def proposal(self, winner: Candidate) -> tuple[str, str]:

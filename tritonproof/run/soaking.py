@@ -26,7 +26,7 @@ def soak(run: CaseRun) -> Soak:
         run.context.say("soak", f"{time}, {requests:,.0f} requests")
 
     with held_jobs(run, [point]) as (job,):
-        watched = watch(job.server)
+        watched = watch(job.served.server)
         read = functools.partial(read_usage, watched)
         under_load = keep_under_load(job, duration_s, read, on_progress=on_progress)
 
