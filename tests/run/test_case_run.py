@@ -47,7 +47,7 @@ def test_contributing_example_converts_serves_and_measures(
         baseline = present(run.baseline)
         config = (baseline.build.folder / "config.pbtxt").resolve()
         assert config == tmp_path / "repos" / "cpu" / str(case) / "config.pbtxt"
-        assert baseline.prepared.keeps_config  # type: ignore[attr-defined]
+        assert baseline.prepared.keeps_config  # type: ignore[union-attr]
 
 
 class Found:

@@ -15,19 +15,19 @@ from tritonproof.measure.measurement import MeasurementOrError
 from tritonproof.record import schema
 from tritonproof.record.schema import Deployment, LoadPoint, Scenario
 from tritonproof.run.baseline import as_baseline, prepare_baseline
-from tritonproof.run.context import OWN_RUN, CaseContext, PreparedCase, Role
+from tritonproof.run.context import OWN_RUN, CaseContext, Role
 from tritonproof.run.converted_case import ConvertedCase, convert
 from tritonproof.run.correctness import Correctness
 from tritonproof.run.loader import Loader
 from tritonproof.run.model_run import ModelRun, SuiteRun
 from tritonproof.run.once import is_made, once
-from tritonproof.run.repository_case import serve_repository_case
+from tritonproof.run.repository_case import RepositoryCase, serve_repository_case
 from tritonproof.serve.server import Server
 from tritonproof.settings.case_settings import load_points
 from tritonproof.spec import Case, Samples
 
 
-def prepare(context: CaseContext) -> PreparedCase:
+def prepare(context: CaseContext) -> ConvertedCase | RepositoryCase:
     """Prepare the case of a case's own run."""
     if context.requested.model.from_repository:
         return context.stack.enter_context(serve_repository_case(context))
@@ -52,7 +52,7 @@ class CaseRun(contextlib.AbstractContextManager["CaseRun"]):
         self.context.stack.__exit__(*error)
 
     @once
-    def prepared(self) -> PreparedCase:
+    def prepared(self) -> ConvertedCase | RepositoryCase:
         """The case with its build, its server and its expected answers."""
         return (self.context.role.prepare or prepare)(self.context)
 

@@ -25,7 +25,8 @@ from tritonproof.spec import Arrays, Case, Device, Samples
 
 @dataclass(frozen=True)
 class ConvertedCase:
-    """A prepared case that the suite converts."""
+    """A prepared case that the suite converts. A `RepositoryCase` answers the same questions; what either
+    starts ends with the run's block."""
 
     context: CaseContext
     case: Case
@@ -43,10 +44,12 @@ class ConvertedCase:
 
     @property
     def evaluated(self) -> Samples:
+        """The samples of the accuracy step."""
         return self.samples
 
     @property
     def deployment(self) -> Deployment:
+        """The case's own settings."""
         return deployment_of(self.case, self.context.settings)
 
     @once
@@ -67,12 +70,15 @@ class ConvertedCase:
 
     @once
     def oracle(self) -> Oracle:
+        """What gives the expected answers: the artifact, in process."""
         engines = in_process.engine_folder(self.build.case, self.build.digest)
         with self.context.hold_machine(exclusive=False):
             open_in_process = in_process.open_in_process
             return Oracle(open_in_process(self.case, self.build.artifact, self.deployment, engines))
 
     def load_and_ask(self, scenario: Scenario, deployment: Deployment) -> tuple[str, Start, Arrays]:
+        """Load the model and send its first request; returns the backend that serves it, how long that took,
+        and the answer."""
         self.context.say(f"load into Triton ({scenario})")
         with self.context.hold_machine(exclusive=False):
             started = time.monotonic()
@@ -83,6 +89,7 @@ class ConvertedCase:
         return backend, start, first_answer
 
     def load(self, scenario: Scenario, deployment: Deployment) -> str:
+        """Load the model, even if it is loaded; returns the backend that serves it."""
         if not self.keeps_config:
             return self.server.load(self.build, deployment, scenario)
         config = baselines.config_of(self.build.folder)
@@ -91,6 +98,7 @@ class ConvertedCase:
         return str(config.backend or config.platform)
 
     def batches_dynamically(self, scenario: Scenario) -> bool:
+        """Whether the server may join requests to a batch."""
         return scenario == "online"
 
     def remaining_data(self) -> Iterable[InputData]:

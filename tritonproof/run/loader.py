@@ -3,6 +3,7 @@
 import dataclasses
 import time
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from tritonproof.base.errors import NotAvailableError
 from tritonproof.frameworks import pytorch
@@ -11,10 +12,14 @@ from tritonproof.measure.input_data import input_data
 from tritonproof.measure.job import ServedModel
 from tritonproof.record import schema
 from tritonproof.record.schema import Deployment, Scenario
-from tritonproof.run.context import CaseContext, PreparedCase
+from tritonproof.run.context import CaseContext
 from tritonproof.run.once import forget, once
 from tritonproof.serve.server import check_supported, serving_of
 from tritonproof.spec import Arrays
+
+if TYPE_CHECKING:
+    from tritonproof.run.converted_case import ConvertedCase
+    from tritonproof.run.repository_case import RepositoryCase
 
 
 @dataclass(eq=False)
@@ -22,7 +27,7 @@ class Loader:
     """Loads the case of a run, and knows how it is loaded now."""
 
     context: CaseContext
-    prepared: PreparedCase
+    prepared: "ConvertedCase | RepositoryCase"
     loaded: LoadedCase | None = None
     was_under_load: bool = False
     """Whether the case has been under load since it was loaded."""
@@ -87,7 +92,7 @@ class Loader:
         return time.monotonic() - started
 
 
-def timed_answer(prepared: PreparedCase, batch: int) -> tuple[float, Arrays]:
+def timed_answer(prepared: "ConvertedCase | RepositoryCase", batch: int) -> tuple[float, Arrays]:
     """Send a request of `batch` copies of the first sample; returns its seconds and its answer."""
     rows = {name: values[[0] * batch] for name, values in prepared.samples.read([0]).items()}
     started = time.monotonic()

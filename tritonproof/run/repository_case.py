@@ -51,6 +51,7 @@ class RepositoryCase:
 
     @property
     def requests_note(self) -> str:
+        """Where the requests come from, in words."""
         return self.first_request.note
 
     @property
@@ -59,10 +60,12 @@ class RepositoryCase:
 
     @property
     def called_names(self) -> tuple[str, ...]:
+        """The models that it calls, whose times the server reports one by one."""
         return self.loaded.called_names
 
     @property
     def unreported(self) -> tuple[str, ...]:
+        """What its server does not say about it: configuration, statistics."""
         return self.loaded.unreported
 
     @property
@@ -87,6 +90,7 @@ class RepositoryCase:
         return bool(unknown) or model_from_config.batches_dynamically(self.loaded.config)
 
     def remaining_data(self) -> Iterator[InputData]:
+        """The samples beyond the load data that the gates ask for too."""
         return remaining_data(self.case.model, self.samples)
 
     def ask_alone(self, inputs: Arrays) -> Arrays:
