@@ -161,10 +161,10 @@ def test_other_server_is_described_by_its_metadata(other: Callable[..., Server])
     assert model.inputs == (Tensor("X", "FP32", (4,)),)
     assert model.outputs == (Tensor("Y", "BYTES", ()),)
     assert model.batched
-    loaded = load_model(server, FOUND, {})
-    assert (loaded.versions, loaded.unreported) == ((), ("configuration", "statistics"))
+    described = load_model(server, FOUND, {})
+    assert (described.versions, described.unreported) == ((), ("configuration", "statistics"))
     with pytest.raises(NotAvailableError):
-        server.check_measurable(loaded.unreported)
+        server.check_measurable(described.unreported)
     # Without a leading dynamic axis it has no batches.
     (model,) = map(as_model, list_models(other(ModelMetadata=metadata(input_shape=(1, -1))), ["m"]))
     assert (model.batched, model.inputs[0].shape, model.outputs[0].shape) == (False, (1, -1), (-1,))

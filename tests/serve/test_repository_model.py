@@ -22,7 +22,7 @@ from tritonproof.run.first_request import send_first_request
 from tritonproof.run.repository_case import as_build
 from tritonproof.serve.connection import grpc_client
 from tritonproof.serve.launch import serve
-from tritonproof.serve.repository_model import LoadedModel, load_model
+from tritonproof.serve.repository_model import DescribedModel, load_model
 from tritonproof.serve.server import Server
 from tritonproof.serve.server_spec import ServerSpec
 from tritonproof.spec import Model, Tensor
@@ -66,9 +66,9 @@ def server(found: Found, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
         yield started
 
 
-def load(server: Server, found: Found, name: str) -> tuple[LoadedModel, Model]:
-    loaded = load_model(server, found[name], found)
-    return loaded, with_config(as_model(found[name]), loaded.config)
+def load(server: Server, found: Found, name: str) -> tuple[DescribedModel, Model]:
+    described = load_model(server, found[name], found)
+    return described, with_config(as_model(found[name]), described.config)
 
 
 @pytest.mark.parametrize("name", ["chain", "caller"])
@@ -76,10 +76,10 @@ def test_called_models_are_loaded_and_nothing_is_written(
     server: Server, found: Found, repository: Path, name: str
 ) -> None:
     before = contents(repository)
-    loaded, model = load(server, found, name)
+    described, model = load(server, found, name)
     samples = send_first_request(server, model, None).samples
     answer = server.infer(name, model, samples.read([0]))
-    assert loaded.called_names == ("doubler",)
+    assert described.called_names == ("doubler",)
     assert answer["OUT"] == pytest.approx((4 if name == "chain" else 2) * samples.read([0])["IN"])
     assert contents(repository) == before
 
@@ -196,9 +196,9 @@ def test_file_that_moves_between_folders_of_a_model_is_another_build(tmp_path: P
     weights = model / "1" / "weights.bin"
     weights.parent.mkdir(parents=True)
     weights.write_bytes(b"weights")
-    loaded = LoadedModel(RepositoryModel("m", model, None), (), ModelConfig(name="m"), ("1",), 0.0)
-    before = as_build(toy.case(), loaded, tmp_path)
-    assert as_build(toy.case(), loaded, tmp_path).digest == before.digest
+    described = DescribedModel(RepositoryModel("m", model, None), (), ModelConfig(name="m"), ("1",), 0.0)
+    before = as_build(toy.case(), described, tmp_path)
+    assert as_build(toy.case(), described, tmp_path).digest == before.digest
     (model / "2").mkdir()
     weights.rename(model / "2" / weights.name)
-    assert as_build(toy.case(), loaded, tmp_path).digest != before.digest
+    assert as_build(toy.case(), described, tmp_path).digest != before.digest

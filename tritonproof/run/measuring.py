@@ -102,7 +102,7 @@ def measure_model_warmup(run: CaseRun) -> ModelWarmup:
     """Compare the first request after a loading with those after it, for a model of --repository."""
     assert isinstance(run.prepared, RepositoryCase)
     run.loader.check_may_reload()
-    batch = warmup_batch(run.prepared.loaded.config, run.samples.read([0]))
+    batch = warmup_batch(run.prepared.described.config, run.samples.read([0]))
     if batch is None:
         what = f"the model_warmup of {run.case.model.name} is of another shape than the requests"
         raise NotAvailableError(what, where=run.case, fix="give samples of that shape: --samples")

@@ -88,7 +88,7 @@ def prove_conversation(run: CaseRun) -> Conversation:
         raise NotAvailableError(f"{run.case.model.name} is asked by single requests, each with one answer")
     run.context.say("send the same messages again")
     with run.context.hold_machine(exclusive=False):
-        at_once = sequences_at_once(prepared.loaded.config)
+        at_once = sequences_at_once(prepared.described.config)
         return compare_conversations(run.server, run.case.model, run.samples, at_once)
 
 

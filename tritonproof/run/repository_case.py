@@ -21,7 +21,7 @@ from tritonproof.run.context import CaseContext
 from tritonproof.run.first_request import FirstRequest, send_first_request
 from tritonproof.safe_io.files import file_digest, files_in, size_bytes
 from tritonproof.serve.messages import undeclared
-from tritonproof.serve.repository_model import LoadedModel, load_model
+from tritonproof.serve.repository_model import DescribedModel, load_model
 from tritonproof.serve.server import Server
 from tritonproof.settings.available_models import AvailableModels, labelled_samples, samples_in_folder
 from tritonproof.settings.case_settings import deployment_of
@@ -38,7 +38,7 @@ class RepositoryCase:
     """The case, completed by what only the server knew: inputs, outputs, batches."""
     deployment: Deployment
     server: Server
-    loaded: LoadedModel
+    described: DescribedModel
     build: BuiltModel
     """Its files, and its configuration as the server has completed it."""
     first_request: FirstRequest
@@ -61,12 +61,12 @@ class RepositoryCase:
     @property
     def called_names(self) -> tuple[str, ...]:
         """The models that it calls, whose times the server reports one by one."""
-        return self.loaded.called_names
+        return self.described.called_names
 
     @property
     def unreported(self) -> tuple[str, ...]:
         """What its server does not say about it: configuration, statistics."""
-        return self.loaded.unreported
+        return self.described.unreported
 
     @property
     def oracle(self) -> Oracle:
@@ -76,18 +76,18 @@ class RepositoryCase:
         """How it was loaded: in one way, and once, for both scenarios."""
         self.check_single_requests()
         first_ms = round(1e3 * self.first_request.elapsed_s, 3)
-        start = Start(scenario, self.server.ready_s, self.loaded.load_s, first_ms)
+        start = Start(scenario, self.server.ready_s, self.described.load_s, first_ms)
         return self.backend, start, self.first_request.answer
 
     def load(self, *_scenario_and_deployment: object) -> str:
-        assert self.loaded.found.folder is not None
-        self.server.load_from_repository(self.loaded.found.folder)
+        assert self.described.found.folder is not None
+        self.server.load_from_repository(self.described.found.folder)
         return self.backend
 
     def batches_dynamically(self, _scenario: Scenario) -> bool:
         """As far as the server says how the model, and those that it calls, are configured."""
-        unknown = self.loaded.called or self.unreported
-        return bool(unknown) or model_from_config.batches_dynamically(self.loaded.config)
+        unknown = self.described.called or self.unreported
+        return bool(unknown) or model_from_config.batches_dynamically(self.described.config)
 
     def remaining_data(self) -> Iterator[InputData]:
         """The samples beyond the load data that the gates ask for too."""
@@ -143,22 +143,22 @@ def serve_repository_case(context: CaseContext) -> Iterator[RepositoryCase]:
         server = stack.enter_context(context.triton(repository, auto_complete=True))
         context.say("load into Triton as it is")
         with context.hold_machine(exclusive=False):
-            model, loaded, first_request = _load_and_ask(context, server, available)
-        context.progress.note(f"{context.role.label or case}: {loaded}; requests: {first_request.note}")
-        served_format = dataclasses.replace(case.format, library=loaded.backend)
+            model, described, first_request = _load_and_ask(context, server, available)
+        context.progress.note(f"{context.role.label or case}: {described}; requests: {first_request.note}")
+        served_format = dataclasses.replace(case.format, library=described.backend)
         case = dataclasses.replace(case, model=model, format=served_format)
         (as_served := scratch / "as-served").mkdir()
         labelled = None
         if name in available.labels and name in available.samples:
             labelled = labelled_samples(model, available.samples[name], available.labels[name])
-        build = as_build(case, loaded, as_served)
+        build = as_build(case, described, as_served)
         deployment = deployment_of(case, settings)
-        yield RepositoryCase(case, deployment, server, loaded, build, first_request, labelled)
+        yield RepositoryCase(case, deployment, server, described, build, first_request, labelled)
 
 
 def _load_and_ask(
     context: CaseContext, server: Server, available: AvailableModels
-) -> tuple[Model, LoadedModel, FirstRequest]:
+) -> tuple[Model, DescribedModel, FirstRequest]:
     """Load a model of --repository and send its first request; returns the model as its server completes it,
     too. A baseline gets the samples of the case that is compared with it."""
     requested, name = context.requested.model, context.requested.model.name
@@ -170,8 +170,8 @@ def _load_and_ask(
         return samples_in_folder(model, available.samples.get(name), several=several)
 
     samples = shared_samples or user_samples(requested)
-    loaded = load_model(server, models[name], models)
-    model = model_from_config.with_config(requested, loaded.config)
+    described = load_model(server, models[name], models)
+    model = model_from_config.with_config(requested, described.config)
     if labels is not None:
         model = model_from_config.with_labels(model, labels)
     required = {tensor.name for tensor in model.inputs if not tensor.optional}
@@ -179,21 +179,21 @@ def _load_and_ask(
         inputs = ", ".join(sorted(lacking))
         raise AccuracyError(f"{context.role.label} takes other inputs: {inputs} too", where=context.requested)
     first_request = send_first_request(server, model, samples or user_samples(model))
-    if loaded.unreported:
-        remark = f"the server does not give {' and '.join(loaded.unreported)}"
+    if described.unreported:
+        remark = f"the server does not give {' and '.join(described.unreported)}"
         first_request = dataclasses.replace(first_request, note=f"{first_request.note}; {remark}")
-    return model, loaded, first_request
+    return model, described, first_request
 
 
-def as_build(case: Case, loaded: LoadedModel, folder: Path) -> BuiltModel:
+def as_build(case: Case, described: DescribedModel, folder: Path) -> BuiltModel:
     """A model's files and those of the models that it calls, as a build; its config.pbtxt, as the server has
     completed it, is written into `folder`. Of a remote model the build is what its server says."""
-    config = config_text(loaded.config)
+    config = config_text(described.config)
     (folder / CONFIG).write_text(config)
     digest = hashlib.sha256(config.encode())
-    digest.update(" ".join(loaded.versions).encode())
+    digest.update(" ".join(described.versions).encode())
     size = 0
-    for model in (loaded.found, *loaded.called):
+    for model in (described.found, *described.called):
         if model.folder is None:
             continue
         for path in files_in(model.folder):
@@ -201,5 +201,5 @@ def as_build(case: Case, loaded: LoadedModel, folder: Path) -> BuiltModel:
                 place = Path(model.name, path.relative_to(model.folder))
                 digest.update(f"{place} {file_digest(path)}".encode())
         size += size_bytes(model.folder)
-    origin = f"as it is{'' if loaded.found.folder is not None else ' on the server'}, {loaded.version}"
+    origin = f"as it is{'' if described.found.folder is not None else ' on the server'}, {described.version}"
     return BuiltModel(case, folder, digest.hexdigest(), origin, 0.0, round(size / 2**20, 3), reused=True)

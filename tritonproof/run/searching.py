@@ -115,17 +115,17 @@ class RepositorySearch:
     other is loaded. Raises NotAvailableError for an ensemble, which has nothing to vary."""
 
     def __init__(self, run: CaseRun, prepared: RepositoryCase) -> None:
-        self.run, self.model = run, prepared.loaded.found
+        self.run, self.model = run, prepared.described.found
         if self.model.is_ensemble:
             what = f"the ensemble {self.model.name} has no instances and no batcher of its own to vary"
             fix = "search the models that it calls, by their names: -k NAME"
             raise NotAvailableError(what, where=run.case, fix=fix)
         assert self.model.folder is not None
-        self.folder, self.completed = self.model.folder, prepared.loaded.config
+        self.folder, self.completed = self.model.folder, prepared.described.config
         self.own = type(self.completed)() if self.model.config is None else self.model.config
         self.gate_context = run.correctness.gate_context
         _ = run.correctness.answer_check  # made now, of its own configuration
-        self.loaded: object = None  # the loaded settings; None for the model's own
+        self.loaded_settings: object = None  # None for the model's own
 
     def space(self, goal: SearchGoal) -> SearchSpace:
         groups, largest = self.completed.instance_group, self.completed.max_batch_size
@@ -147,15 +147,15 @@ class RepositorySearch:
     def load(self, candidate: Candidate) -> None:
         """Load a candidate's settings, unless they are loaded, and check that no answer changes. Raises
         ProofError if they do not load, AccuracyError if an answer changes."""
-        if candidate.configuration != self.loaded:
-            self.loaded = None
+        if candidate.configuration != self.loaded_settings:
+            self.loaded_settings = None
             try:
                 with self.run.context.hold_machine(exclusive=False):
                     self._load(candidate)
             except ProofError as error:
                 self.run.context.progress.note(f"{self.run.case}: left out: {candidate.label}: {error.what}")
                 raise
-            self.loaded = candidate.configuration
+            self.loaded_settings = candidate.configuration
         self.run.loader.load("online")
 
     def _load(self, candidate: Candidate) -> None:

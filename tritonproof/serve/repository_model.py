@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class LoadedModel:
-    """A model of an existing repository, as a server has loaded it."""
+class DescribedModel:
+    """A model of an existing repository, as the server that has loaded it describes it."""
 
     found: RepositoryModel
     called: tuple[RepositoryModel, ...]
@@ -60,7 +60,9 @@ class LoadedModel:
         return f"{self.version}{others}{calls}"
 
 
-def load_model(server: Server, found: RepositoryModel, models: Mapping[str, RepositoryModel]) -> LoadedModel:
+def load_model(
+    server: Server, found: RepositoryModel, models: Mapping[str, RepositoryModel]
+) -> DescribedModel:
     """Load a model of the server's repository `models`, after those that it calls. A remote server loads
     nothing: the model must be ready. Raises NotAvailableError if the server lacks a backend or a GPU,
     ProofError if the model or one of its versions does not load."""
@@ -87,7 +89,7 @@ def load_model(server: Server, found: RepositoryModel, models: Mapping[str, Repo
     question = f"what it has counted of {found.name}"
     if server.spec.is_remote and server.query(question, "get_inference_statistics", found.name) is None:
         unreported.append("statistics")
-    return LoadedModel(found, called, config, versions, load_s, tuple(unreported))
+    return DescribedModel(found, called, config, versions, load_s, tuple(unreported))
 
 
 def list_models(server: Server, names: Sequence[str] = ()) -> list[RepositoryModel]:
