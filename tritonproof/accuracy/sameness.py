@@ -54,7 +54,7 @@ class AnswerComparison:
     for."""
 
     same: SameAnswers
-    """Without the number of samples; the difference is infinite if an answer is not a number."""
+    """It lacks the number of samples yet; its difference is infinite if an answer is not a number."""
     wrong_count: int = 0
     """How many of the answers differ by more than the rule allows."""
     mismatch: Mismatch | None = None

@@ -184,12 +184,12 @@ def _rerun_best(
 
 
 def _lighter(rerun: Rerun, goal: SearchGoal) -> OperatingPoint | None:
-    """The load to rerun next: the same if it passed, or lacks only requests for a verdict, which a lighter
-    load in a closed loop has even fewer of; else where the percentile's upper end should keep the budget;
-    None below the lightest."""
+    """The load to rerun next: the same if it keeps the budget, or in a closed loop lacks only requests, of
+    which a lighter load has even fewer; else where the percentile's upper end should keep it; None below the
+    lightest."""
     choice = rerun.operating_point
     is_below = rerun.latency_ms.high <= goal.latency_budget_ms
-    if rerun.verdict == "passed" or (is_below and goal.arrivals is None):
+    if rerun.verdict == "passed" or (goal.arrivals is None and is_below):
         return choice
     if choice.level == 0:
         return None
