@@ -4,34 +4,8 @@ from collections.abc import Iterable, Iterator
 
 from tritonproof.formats import variant_name, variants_on
 from tritonproof.models import all_models
-from tritonproof.spec import Case, Device, Format, Model, ServingProfile, Target, Tolerance
-
-
-def _never_converted(*_arguments: object) -> None:
-    raise NotImplementedError("a model of --repository is served as it is")
-
-
-AS_IS = Format(
-    name="asis",
-    label="As it is",
-    library="Triton",
-    artifact="",
-    backend="",
-    runtime="",
-    convert=_never_converted,
-    precisions={"cpu": ("",), "cuda": ("",)},
-    tolerances={
-        "": Tolerance(
-            2e-3,
-            1.0,
-            "what FP32's kernels differ by in public models; more where all answers show a lesser precision; "
-            "integers and texts are equal",
-            max_mean_error=2e-5,
-        )
-    },
-    packages=(),
-)
-"""The format of a model of --repository, which is served as it is."""
+from tritonproof.spec import Case, Device, Format, Model, ServingProfile, Target
+from tritonproof.user_models.model_from_config import AS_IS
 
 
 def cases_of(target: Target, gpus: int = 1, models: Iterable[Model] | None = None) -> Iterator[Case]:

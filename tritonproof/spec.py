@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 Device = Literal["cpu", "cuda"]
-Framework = Literal["pytorch", "tensorflow", "onnx", "triton"]
+Framework = Literal["pytorch", "tensorflow", "onnx"]
 Split = Literal["training", "evaluation"]
 Exchange = Literal["single", "decoupled", "sequence"]
 Arrays = Mapping[str, "np.ndarray"]
@@ -169,9 +169,9 @@ DEFAULT_PROFILES: Mapping[str, ServingProfile] = dict.fromkeys(
 """For a model that names none: dynamic batching to 32 within a millisecond, and a few load points."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Model:
-    """A network with its task: weights, data, metrics and published settings.
+    """A model with its task: a network that the suite converts, or a model of --repository.
 
     A PyTorch network takes tensors in the order of `inputs` and returns one, or a tuple in the order of
     `outputs`. Its floating-point inputs and outputs are FP32 whatever its own precision: it casts inside, so
@@ -184,6 +184,25 @@ class Model:
     """The tensors of a request, in the order in which the network takes them."""
     outputs: tuple[Tensor, ...]
     """The tensors of an answer, in the order in which the network gives them."""
+    decide: Callable[[Arrays], "np.ndarray"]
+    """The decisions by the kept outputs, [rows, ...]. Two stages agree by the share of equal elements."""
+    metrics: tuple[Metric, ...]
+    """Each has limits that a case has to keep; tables show the first, whose limits name the precisions."""
+    keep: Callable[[Arrays], Arrays] = lambda outputs: outputs
+    """Reduces a batch's outputs to what `decide` and the metrics need, which is kept of all samples."""
+    profiles: Mapping[str, ServingProfile] = field(default_factory=lambda: DEFAULT_PROFILES)
+    """The deployment and load points by a target's name; `cpu` and `gpu` are for all others of that kind."""
+    batched: bool = True
+    """Whether requests have a batch dimension. Otherwise a request is a single row, and its tensors on the
+    wire lack the first axis that all arrays of the suite have."""
+    exchange: Exchange = "single"
+    """single: one answer a request; decoupled: any number; sequence: the server keeps state between them."""
+    tolerances: Mapping[str, Tolerance] = field(default_factory=dict)
+    """What replaces the formats' tolerances, by precision; FP32 with products in TF32 has those of `fp16`."""
+    framework: Framework | None = "pytorch"
+    """Decides which formats the model has; onnx: it is an ONNX file. None for a model of --repository, which
+    has no use for the fields below."""
+
     load_weights: Callable[[Path | None], FrameworkModel]
     """Loads a checkpoint, or the model's own weights for None. Raises InputError if it does not fit."""
     infer: Callable[[Any, Arrays], Arrays]
@@ -191,35 +210,16 @@ class Model:
     samples: Callable[[Split, Path | None, Path | None], Samples]
     """Opens a split of a data set, or of the model's own data for None. The last argument is the checkpoint,
     which may bring a vocabulary. Raises InputError or, for a missing split, NotAvailableError."""
-    decide: Callable[[Arrays], "np.ndarray"]
-    """The decisions by the kept outputs, [rows, ...]. Two stages agree by the share of equal elements."""
-    metrics: tuple[Metric, ...]
-    """Each has limits that a case has to keep; tables show the first, whose limits name the precisions."""
     defined_in: Path
     """The file, a package's `__init__.py`, that defines the model; a change of it makes builds anew."""
     packages: tuple[str, ...] = ()
     """The distributions with the network's code, besides the formats'; a new version makes builds anew."""
-    keep: Callable[[Arrays], Arrays] = lambda outputs: outputs
-    """Reduces a batch's outputs to what `decide` and the metrics need, which is kept of all samples."""
-    profiles: Mapping[str, ServingProfile] = field(default_factory=lambda: DEFAULT_PROFILES)
-    """The deployment and load points by a target's name; `cpu` and `gpu` are for all others of that kind."""
     show: Callable[[Samples, int, Arrays, Arrays], Sequence[SamplePart]] | None = None
     """Shows an item on the page, by its index and the kept outputs of the framework and of the server."""
-    framework: Framework = "pytorch"
-    """Decides which formats the model has. onnx: it is an ONNX file; triton: it is served as it is."""
-    is_missing: bool = False
-    """Whether the run's repository lacks it, and that of --against has it."""
-    batched: bool = True
-    """Whether requests have a batch dimension. Otherwise a request is a single row, and its tensors on the
-    wire lack the first axis that all arrays of the suite have."""
-    exchange: Exchange = "single"
-    """single: one answer a request; decoupled: any number; sequence: the server keeps state between them."""
     one_row: bool = False
     """Whether the network takes only batches of one row: Triton does not batch, and shapes begin with 1."""
     excluded: Mapping[str, str] = field(default_factory=dict)
     """Why the model lacks a format, by `name` or `name-precision`."""
-    tolerances: Mapping[str, Tolerance] = field(default_factory=dict)
-    """What replaces the formats' tolerances, by precision; FP32 with products in TF32 has those of `fp16`."""
     train: Callable[..., Mapping[str, Any]] | None = None
     """The recipe of the committed weights: returns a state dictionary, and may take a number of `steps`."""
     weights: Path | None = None
@@ -231,7 +231,7 @@ class Model:
     def from_repository(self) -> bool:
         """Whether it is served as it is in a repository of the user's: nothing is converted, and answers are
         compared with the server's own answers to single requests only."""
-        return self.framework == "triton"
+        return self.framework is None
 
     @property
     def takes_single_rows(self) -> bool:

@@ -17,7 +17,7 @@ from tests.gates.answering_servers import careful, right, served_by
 from tests.gates.stand_in import CLASSES, FAULTS, WIDE, Fault
 from tritonproof.accuracy.expected import Answer
 from tritonproof.accuracy.limits import MIN_NOISE, AnswerLimits, NumberLimits
-from tritonproof.accuracy.sameness import AnswerComparison, wrong_answer_of
+from tritonproof.accuracy.sameness import AnswerComparison
 from tritonproof.gates import context, declared
 from tritonproof.gates.context import compare_to_singles, make_single_answers, with_same_answers
 from tritonproof.record.schema import SameAnswers
@@ -105,9 +105,9 @@ def compared(
 def test_equal_answers_match_in_any_order_and_type(right: np.ndarray) -> None:
     comparison = compared({"OUT": right}, {"OUT": right[[5, 3, 3, 19]]}, [5, 3, 3, 19])
 
-    assert (comparison.wrong_count, comparison.compared, comparison.left_out) == (0, 4, 0)
-    assert comparison.agreement == 1.0
-    assert comparison.sample == "", "none differs most"
+    same = comparison.same
+    assert (comparison.wrong_count, same.answers, same.left_out, same.agreement) == (0, 4, 0, 1.0)
+    assert same.sample == "", "none differs most"
 
 
 DIFFERING: dict[str, tuple[np.ndarray, Callable[[np.ndarray], np.ndarray]]] = {
@@ -135,8 +135,8 @@ def test_differing_answer_is_counted_and_its_sample_named(
 
     assert comparison.wrong_count >= 1
     assert comparison.mismatch is not None
-    wrong = wrong_answer_of(comparison.mismatch)
-    assert comparison.sample == wrong.sample in ("row-4", "row-9")
+    wrong = comparison.mismatch.wrong
+    assert comparison.same.sample == wrong.sample in ("row-4", "row-9")
     assert wrong.expected != wrong.given
 
 
@@ -167,7 +167,7 @@ def test_answers_of_several_shapes_are_compared_separately() -> None:
     singles = make_single_answers(IDS, rows, EXACT)
 
     comparison = compare_to_singles(singles, again, EXACT)
-    assert (comparison.compared, comparison.wrong_count) == (6, 0)
+    assert (comparison.same.answers, comparison.wrong_count) == (6, 0)
     again[4] = Answer(np.array([4]), {"OUT": rows[5]["OUT"][None]})
     assert compare_to_singles(singles, again, EXACT).wrong_count == 1
 
@@ -203,7 +203,7 @@ ROUNDED: dict[str, tuple[np.ndarray, np.ndarray, AnswerLimits]] = {
 def test_rounding_is_accepted(right: np.ndarray, given: np.ndarray, limits: AnswerLimits) -> None:
     comparison = compared({"OUT": right}, {"OUT": given}, range(20), limits)
 
-    assert (comparison.wrong_count, comparison.compared) == (0, 20)
+    assert (comparison.wrong_count, comparison.same.answers) == (0, 20)
 
 
 def test_class_may_differ_only_if_scores_tie() -> None:
@@ -241,11 +241,9 @@ def test_few_integers_of_a_long_output_may_differ() -> None:
         mask = masks[[7]] + (np.arange(100) < differing)
         return compared(right, {"MASK": mask, "OUT": ROWS[[7]] + np.float32(change)}, [7], TIES)
 
-    assert (of(2, 1.0).wrong_count, of(2, 1.0).left_out) == (0, 1)
-    assert of(2, 1.0).agreement == pytest.approx(0.98)
-    assert of(2, np.nan).wrong_count == 1
-    assert of(50, 0.0).wrong_count == 1
-    assert of(0, 1.0).wrong_count == 1
+    assert (of(2, 1.0).wrong_count, of(2, 1.0).same.left_out) == (0, 1)
+    assert of(2, 1.0).same.agreement == pytest.approx(0.98)
+    assert [of(*wrong).wrong_count for wrong in ((2, np.nan), (50, 0.0), (0, 1.0))] == [1, 1, 1]
 
 
 def test_differing_integers_are_bounded_over_all_rows() -> None:

@@ -13,6 +13,7 @@ from tritonproof.accuracy.expected import Answer, expect
 from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
 from tritonproof.accuracy.sameness import Mismatch, compare_answers
 from tritonproof.gates.reproducer import write_reproducer
+from tritonproof.record.schema import WrongAnswer
 from tritonproof.run.proving import reproduce
 from tritonproof.spec import Tensor
 
@@ -25,7 +26,8 @@ MODEL = dataclasses.replace(
     inputs=(Tensor("IN", "FP32", (4,)), Tensor("TEXT", "BYTES", (1,)), Tensor("MORE", "FP32", (1,))),
 )
 RIGHT = ROWS["IN"][1]
-FOUND = Mismatch(batch=["a", "b"], row=1, expected={"OUT": RIGHT}, given={"OUT": 2 * RIGHT}, output="OUT")
+WRONG = WrongAnswer("b", "OUT[0]", expected="1", given="2")
+FOUND = Mismatch(batch=["a", "b"], row=1, expected={"OUT": RIGHT}, given={"OUT": 2 * RIGHT}, wrong=WRONG)
 
 
 @pytest.fixture

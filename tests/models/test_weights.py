@@ -95,7 +95,7 @@ def test_micro_model_refuses_a_dataset_and_names_full_model(model: Model, tmp_pa
     assert f"{model.name.removesuffix('-micro')}=" in refused.value.fix
 
 
-PACKAGES = {"pytorch": {"torch"}, "tensorflow": {"tensorflow"}}
+PACKAGES: dict[str | None, set[str]] = {"pytorch": {"torch"}, "tensorflow": {"tensorflow"}}
 
 
 @pytest.mark.parametrize("model", all_models(), ids=lambda value: value.name)

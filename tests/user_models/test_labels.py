@@ -10,13 +10,12 @@ from tests.user_models.repositories import code, config, write_model
 from tritonproof.accuracy.ledger import served_ledger
 from tritonproof.accuracy.stages import evaluate_in_process
 from tritonproof.base.errors import InputError
-from tritonproof.cases import AS_IS
 from tritonproof.host.targets import CPU
 from tritonproof.record.schema import Limit
 from tritonproof.reports.text.correctness import ledger_failures, score_text
 from tritonproof.spec import Case, Samples, Tensor
 from tritonproof.user_models.labels import LabelOptions, metric_of, read_labels
-from tritonproof.user_models.model_from_config import as_model, with_config, with_labels
+from tritonproof.user_models.model_from_config import AS_IS, as_model, with_config, with_labels
 from tritonproof.user_models.model_repository import models_in
 
 IDS = ("cat", "more/dog")

@@ -171,6 +171,7 @@ def test_taken_or_invalid_name_is_refused(names: tuple[str, ...], tmp_path: Path
         ("profiles", "{'cpu': 1}"),
         ("tolerances", "[1]"),
         ("framework", "'\\x1b[2J'"),
+        ("framework", "None"),
         ("keep", "3"),
         ("micro", "'no'"),
     ],

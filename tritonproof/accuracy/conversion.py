@@ -48,8 +48,8 @@ def compare_conversion(
     if limit is not None and cost is not None:
         limit = max(limit, min_agreement_for(cost.agreement, framework.decisions.size))
     # The output that is worst by this measure.
-    costs = {name: cost.mean[name] for name in comparison.expected.spreads} if cost is not None else {}
-    ratios = {name: comparison.by_output[name].mean / costs[name] for name in costs}
+    costs = {} if cost is None else {output.output: cost.mean[output.output] for output in floating}
+    ratios = {output.output: output.mean / costs[output.output] for output in floating if costs}
     costly = max(ratios, key=ratios.__getitem__, default="")
     worst = max(floating, key=lambda output: output.largest / (output.largest_limit or 1.0), default=None)
     return Conversion(

@@ -57,16 +57,14 @@ def accuracy_ledger(
         _disagreement(stages[i : i + 2], samples, goodness[i : i + 2], limit)
         for i, limit in enumerate((None, agreement))
     )
-    comparison = stages[-1].comparison
-    outputs = () if comparison is None else comparison.outputs
-    is_right = all(map(agrees, disagreements)) and all(map(within_limits, outputs))
+    is_right = all(map(agrees, disagreements)) and all(map(within_limits, stages[-1].differences))
     return Accuracy(
         scores=scores,
         samples=len(item_ids(samples)),
         disagreements=disagreements,
         requests=stages[-1].requests,
         passed=is_right and all(score.passed for score in scores),
-        outputs=outputs,
+        outputs=stages[-1].differences,
     )
 
 

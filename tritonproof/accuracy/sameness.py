@@ -14,15 +14,16 @@
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
+from msgspec import structs
 
 from tritonproof.accuracy.expected import Answer, ExpectedOutputs, standardize
 from tritonproof.accuracy.limits import AnswerLimits
 from tritonproof.accuracy.outputs import Spread, beyond_rounding, differences
 from tritonproof.accuracy.precisions import PRECISIONS
-from tritonproof.record.schema import WrongAnswer
+from tritonproof.record.schema import SameAnswers, WrongAnswer
 from tritonproof.spec import Arrays
 
 _TIED_ELEMENTS = 2
@@ -43,31 +44,21 @@ class Mismatch:
     expected: Arrays
     """The outputs that it should have had, without the batch axis, as those `given`."""
     given: Arrays
-    output: str
-    """The first wrong output."""
-    spread: Spread | None = None
-    """Of that output; None if it holds no floating-point numbers."""
+    wrong: WrongAnswer
+    """The first wrong output, by its element that differs most."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class AnswerComparison:
-    """The result of comparing answers with the expected ones."""
+    """The result of comparing answers with the expected ones: the record's entry, and what it has no place
+    for."""
 
-    compared: int = 0
+    same: SameAnswers
+    """It lacks the number of samples yet; its difference is infinite if an answer is not a number."""
     wrong_count: int = 0
     """How many of the answers differ by more than the rule allows."""
-    left_out: int = 0
-    """Rows without a comparison of floating-point outputs, as a few of a longer output's integers differ."""
-    largest: float | None = None
-    """The largest difference, as a share of the scale of its column; None without floating-point outputs."""
-    agreement: float = 1.0
-    """The least share of equal elements of an integer or text output in any row."""
-    sample: str = ""
-    """The sample whose answers differ most, if any do."""
     mismatch: Mismatch | None = None
     """The first wrong answer."""
-    limit: float | None = None
-    """The most that `largest` may be; None without floating-point outputs."""
 
 
 @dataclass
@@ -222,35 +213,47 @@ def _summary(expected: ExpectedOutputs, result: RowDifferences, limit: float | N
         sample = str(expected.ids[answer.sample_indices[worst]])
     if wrong[worst]:
         name = next(name for name, rows in result.wrong_rows.items() if rows[worst])
-        batch, spread = [str(expected.ids[i]) for i in answer.sample_indices], expected.spreads.get(name)
+        batch = [str(expected.ids[i]) for i in answer.sample_indices]
         right = {key: values[answer.sample_indices[worst]] for key, values in expected.outputs.items()}
         given = {key: values[worst] for key, values in answer.outputs.items()}
-        mismatch = Mismatch(batch=batch, row=worst, expected=right, given=given, output=name, spread=spread)
-    return AnswerComparison(
-        compared=len(wrong),
-        wrong_count=int(wrong.sum()),
-        left_out=int((result.left_out & ~wrong).sum()),
-        largest=None if limit is None else float(largest.max()),
+        first = _wrong_answer(sample, name, right[name], given.get(name), expected.spreads.get(name))
+        mismatch = Mismatch(batch=batch, row=worst, expected=right, given=given, wrong=first)
+    same = SameAnswers(
+        samples=0,
+        answers=len(wrong),
+        relative_difference=None if limit is None else float(largest.max()),
         agreement=float(agreement.min()),
+        passed=not wrong.any(),
         sample=sample,
-        mismatch=mismatch,
         limit=limit,
+        left_out=int((result.left_out & ~wrong).sum()),
     )
+    return AnswerComparison(same, int(wrong.sum()), mismatch)
 
 
 def merge_comparisons(comparisons: Sequence[AnswerComparison]) -> AnswerComparison:
-    comparisons = comparisons or [AnswerComparison()]
-    worst = min(comparisons, key=lambda part: (part.wrong_count == 0, part.agreement, -(part.largest or 0.0)))
-    first = next((part for part in comparisons if part.mismatch is not None), worst)
-    return replace(
-        first,
-        compared=sum(part.compared for part in comparisons),
+    if not comparisons:
+        return AnswerComparison(SameAnswers(0, 0, None, 1.0, passed=True))
+    limits = [part.same.limit for part in comparisons if part.same.limit is not None]
+    same = merge_entries([part.same for part in comparisons])
+    return AnswerComparison(
+        same=structs.replace(same, limit=max(limits, default=None)),
         wrong_count=sum(part.wrong_count for part in comparisons),
-        left_out=sum(part.left_out for part in comparisons),
-        largest=max((part.largest for part in comparisons if part.largest is not None), default=None),
-        agreement=min(part.agreement for part in comparisons),
-        sample=worst.sample,
-        limit=max((part.limit for part in comparisons if part.limit is not None), default=None),
+        mismatch=next((part.mismatch for part in comparisons if part.mismatch is not None), None),
+    )
+
+
+def merge_entries(entries: Sequence[SameAnswers]) -> SameAnswers:
+    """The entry of the worst of some comparisons, with the figures of all."""
+    worst = min(entries, key=lambda same: (same.passed, same.agreement, -(same.relative_difference or 0.0)))
+    found = [same.relative_difference for same in entries if same.relative_difference is not None]
+    return structs.replace(
+        worst,
+        samples=max(same.samples for same in entries),
+        answers=sum(same.answers for same in entries),
+        relative_difference=max(found, default=None),
+        agreement=min(same.agreement for same in entries),
+        left_out=sum(same.left_out for same in entries),
     )
 
 
@@ -269,15 +272,15 @@ def typical_difference(expected: ExpectedOutputs, answers: Sequence[Answer]) -> 
     return float(np.median(np.concatenate(parts))) if parts else 0.0
 
 
-def wrong_answer_of(mismatch: Mismatch) -> WrongAnswer:
-    """The element of a wrong answer that differs most."""
-    sample, name = mismatch.batch[mismatch.row], mismatch.output
-    right, given = mismatch.expected[name], mismatch.given.get(name)
+def _wrong_answer(
+    sample: str, name: str, right: np.ndarray, given: np.ndarray | None, spread: Spread | None
+) -> WrongAnswer:
+    """The element that differs most of an output of a wrong answer; `spread` is that of numbers."""
     if given is None or np.shape(given) != np.shape(right):
         shape = "no row of this sample" if given is None else str(np.shape(given))
         return WrongAnswer(sample, name, expected=str(np.shape(right)), given=shape)
-    if mismatch.spread is not None and given.dtype.kind == "f":
-        errors = beyond_rounding(differences(given, right), mismatch.spread, 0.0)
+    if spread is not None and given.dtype.kind == "f":
+        errors = beyond_rounding(differences(given, right), spread, 0.0)
         errors = errors if errors.any() else ~np.isfinite(given)
     else:
         errors = np.asarray(given != right, np.float64)

@@ -23,7 +23,7 @@ from tritonproof.spec import Arrays, Device, FrameworkModel, Model, OnProgress, 
 
 
 @dataclass
-class OutputTotals:
+class _OutputTotals:
     """The differences of one output in the rows compared so far."""
 
     sum_of_errors: float = 0.0
@@ -56,7 +56,7 @@ class StageComparison:
     """The name of the stage whose outputs come in, for errors."""
     expected_from: str
     """The other stage, for errors: `in process`, `the framework's`."""
-    by_output: dict[str, OutputTotals] = field(default_factory=dict)
+    by_output: dict[str, _OutputTotals] = field(default_factory=dict)
     """The differences so far of each output, by its name."""
     rows: int = 0
     left_out: int = 0
@@ -74,7 +74,7 @@ class StageComparison:
         self.rows += len(chosen)
         self.left_out += int(compared.left_out.sum())
         for name, values in expected_outputs.items():
-            totals = self.by_output.setdefault(name, OutputTotals())
+            totals = self.by_output.setdefault(name, _OutputTotals())
             is_floating = name in self.expected.spreads
             elements = (compared.shares if is_floating else compared.unequal).get(name)
             magnitudes = np.abs(values[is_kept].astype(np.float64)).sum() if is_floating else values.size
@@ -103,7 +103,7 @@ class StageComparison:
         """The differences of each output, with its limits."""
         return tuple(self._difference(name, totals) for name, totals in self.by_output.items())
 
-    def _difference(self, name: str, totals: OutputTotals) -> OutputDifference:
+    def _difference(self, name: str, totals: _OutputTotals) -> OutputDifference:
         limits, per_answer = self.limits, self.limits.per_answer
         spread, rounding = self.expected.spreads.get(name), 0.0
         if spread is None:
@@ -144,8 +144,8 @@ class StageAnswers:
     outputs: Arrays | None = None
     """All outputs as they came, [rows, ...] each, in unnamed files that are gone after use; None if no
     comparison needs them."""
-    comparison: StageComparison | None = None
-    """How far all rows of the outputs are from the stage before; None if only decisions are compared."""
+    differences: tuple[OutputDifference, ...] = ()
+    """How far all rows of the outputs are from the stage before; empty if only decisions are compared."""
 
 
 Stages = tuple[StageAnswers, StageAnswers, StageAnswers]

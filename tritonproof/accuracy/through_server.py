@@ -49,7 +49,8 @@ def evaluate_through_server(
         while in_flight.count:
             take()
     in_order = [parts[start] for start in sorted(parts)]
-    return answers_at("served", model, in_order, requests=len(batches), comparison=comparison)
+    differences = () if comparison is None else comparison.outputs
+    return answers_at("served", model, in_order, requests=len(batches), differences=differences)
 
 
 def mixed_batches(count: int, max_batch_size: int) -> Iterator[range]:

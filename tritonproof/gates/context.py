@@ -16,6 +16,7 @@ from tritonproof.accuracy.sameness import (
     Mismatch,
     compare_answers,
     merge_comparisons,
+    merge_entries,
     typical_difference,
 )
 from tritonproof.host.locks import OnWait
@@ -220,30 +221,16 @@ def _answers_to(samples: Sequence[int], answers: Sequence[Answer]) -> list[Answe
 
 def same_answers_entry(singles: SingleAnswers, comparison: AnswerComparison) -> SameAnswers:
     """The record's entry for a comparison with answers that were given alone."""
-    largest = comparison.largest
-    return SameAnswers(
+    largest = comparison.same.relative_difference
+    return structs.replace(
+        comparison.same,
         samples=len(singles.rows),
-        answers=comparison.compared,
         relative_difference=largest if largest is not None and np.isfinite(largest) else None,
-        agreement=comparison.agreement,
-        passed=comparison.wrong_count == 0,
-        sample=comparison.sample,
-        limit=comparison.limit,
-        left_out=comparison.left_out,
         tells_apart=singles.tells_apart,
     )
 
 
 def with_same_answers(ledger: Accuracy, gates: Sequence[SameAnswers]) -> Accuracy:
     """The ledger, which passes only if these gates pass too. Its entry joins theirs."""
-    worst = min(gates, key=lambda same: (same.passed, same.agreement, -(same.relative_difference or 0.0)))
-    differences = [same.relative_difference for same in gates if same.relative_difference is not None]
-    entry = structs.replace(
-        worst,
-        samples=max(same.samples for same in gates),
-        answers=sum(same.answers for same in gates),
-        relative_difference=max(differences, default=None),
-        agreement=min(same.agreement for same in gates),
-        left_out=sum(same.left_out for same in gates),
-    )
+    entry = merge_entries(gates)
     return structs.replace(ledger, same_answers=entry, passed=ledger.passed and entry.passed)

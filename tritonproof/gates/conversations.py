@@ -11,7 +11,7 @@ import numpy as np
 
 from tritonproof.accuracy.expected import Answer, expect_by_signature, single_answer
 from tritonproof.accuracy.limits import MIN_NOISE, NOISE_FACTOR, AnswerLimits, NumberLimits
-from tritonproof.accuracy.sameness import compare_answers, typical_difference, wrong_answer_of
+from tritonproof.accuracy.sameness import compare_answers, typical_difference
 from tritonproof.base.errors import AccuracyError, ProofError
 from tritonproof.gates.declared import fault_in
 from tritonproof.record.schema import Conversation, GateResult
@@ -168,7 +168,7 @@ def _difference(first: _Replies, again: _Replies, noise: Mapping[object, float],
         allowed = min(NOISE_FACTOR * noise.get(key, 0.0), _MAX_NOISE)
         limits = AnswerLimits(NumberLimits(max(MIN_NOISE, allowed), np.inf))
         if (mismatch := compare_answers(expected, _answers_at(again, places), limits).mismatch) is not None:
-            wrong = wrong_answer_of(mismatch)
+            wrong = mismatch.wrong
             change = f"{wrong.output} is {wrong.given}, and was {wrong.expected}"
             return f"{wrong.sample} is another {when}: {change}"
     return ""

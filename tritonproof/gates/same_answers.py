@@ -16,7 +16,6 @@ from tritonproof.accuracy.sameness import (
     AnswerComparison,
     compare_answers,
     merge_comparisons,
-    wrong_answer_of,
 )
 from tritonproof.gates.context import (
     GateContext,
@@ -52,7 +51,7 @@ def repeated_gate(context: GateContext) -> GateOutcome:
         comparisons.append(lacking)
         text += ", and requests without the optional inputs"
     whole = merge_comparisons(comparisons)
-    return gate_outcome("repeated", singles, whole, whole.compared, text)
+    return gate_outcome("repeated", singles, whole, whole.same.answers, text)
 
 
 def reload_gate(context: GateContext) -> GateOutcome:
@@ -143,7 +142,7 @@ def _compare_places(
     """Rows of two batches of one size with the same sample at the same place: nothing may tell them apart."""
     spreads = _spreads_like(singles, before.outputs)
     if spreads is None:  # the comparison with the answers alone finds those of another signature
-        return AnswerComparison()
+        return merge_comparisons([])
     rows = np.flatnonzero(before.sample_indices == after.sample_indices)
     ids = [str(served.data.ids[sample]) for sample in before.sample_indices[rows]]
     right, given = ({name: values[rows] for name, values in one.outputs.items()} for one in (before, after))
@@ -194,9 +193,9 @@ def wrong_text(comparison: AnswerComparison, expected_from: str) -> str:
     """How many answers are wrong, and the first of them, in words; empty if none are."""
     if comparison.mismatch is None:
         return ""
-    first = wrong_answer_of(comparison.mismatch)
+    first = comparison.mismatch.wrong
     return (
-        f"{comparison.wrong_count} of {comparison.compared} answers differ, the first to sample "
+        f"{comparison.wrong_count} of {comparison.same.answers} answers differ, the first to sample "
         f"{first.sample}: {first.output} is {first.given}, and {first.expected} {expected_from}"
     )
 

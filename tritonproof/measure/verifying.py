@@ -14,7 +14,7 @@ import numpy as np
 
 from tritonproof.accuracy.expected import Answer, expect
 from tritonproof.accuracy.limits import AnswerLimits, inferred_limits
-from tritonproof.accuracy.sameness import compare_answers, wrong_answer_of
+from tritonproof.accuracy.sameness import compare_answers
 from tritonproof.measure.input_data import InputData
 from tritonproof.measure.job import AnswerCheck, Job, Oracle, PassResult, RunPass
 from tritonproof.measure.requests import ask_samples
@@ -52,13 +52,13 @@ def verify(check: AnswerCheck, answers: Sequence[Answer], duration_s: float) -> 
     """Compare every row of the answers, collected in `duration_s` seconds; a value must be finite."""
     comparison = compare_answers(check.expected, answers, check.limits, only_finite=True)
     return VerifiedAnswers(
-        verified=comparison.compared,
+        verified=comparison.same.answers,
         wrong=comparison.wrong_count,
         requests=len(answers),
         duration_s=round(duration_s, 3),
-        first_wrong=None if comparison.mismatch is None else wrong_answer_of(comparison.mismatch),
+        first_wrong=None if comparison.mismatch is None else comparison.mismatch.wrong,
         expected_from=check.expected_from,
-        left_out=comparison.left_out,
+        left_out=comparison.same.left_out,
     )
 
 

@@ -20,7 +20,7 @@ import msgspec
 from tritonproof.base import commands
 from tritonproof.base.errors import InputError
 from tritonproof.safe_io.files import escaped
-from tritonproof.spec import Format, Model
+from tritonproof.spec import Format, Framework, Model
 
 
 @functools.cache
@@ -96,7 +96,7 @@ def _hints() -> Mapping[str, Any]:
     hints = get_type_hints(
         Model, localns={"np": SimpleNamespace(ndarray=Any), "SamplePart": Any, "Format": Format}
     )
-    hints |= {"metrics": tuple[Any, ...], "defined_in": Any}
+    hints |= {"metrics": tuple[Any, ...], "defined_in": Any, "framework": Framework}
     some = msgspec.Meta(min_length=1)
     return {**hints, **{name: Annotated[hints[name], some] for name in ("inputs", "outputs", "metrics")}}
 

@@ -50,8 +50,7 @@ class ModelRun(contextlib.ExitStack):
     @once_while_unmeasured
     def cpu_model(self) -> FrameworkModel:
         """The framework model on the CPU, with weights from --checkpoint, its own, or seeded random ones."""
-        if not self.model.from_repository:
-            self.say("load weights")
+        self.say("load weights")
         return self.model.load_weights(self.settings.checkpoint.get(self.model.name))
 
     @once_while_unmeasured

@@ -13,6 +13,8 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from msgspec import structs
+
 from tritonproof import ratios
 from tritonproof.base.errors import ProofError
 from tritonproof.measure import estimates, perf_analyzer, stopping, sweep
@@ -62,8 +64,6 @@ class Rerun:
     throughput_per_s: Estimate
     verdict: Verdict
     """Whether the latency is shown to keep the budget."""
-    too_few: bool = False
-    """Whether only requests are missing for a verdict; a lighter load would have even fewer."""
 
     @property
     def throughputs_per_s(self) -> list[float]:
@@ -176,17 +176,20 @@ def _rerun_best(
         states = zip(choices, rerun(choices), strict=True)
         reruns = [rerun_of(choice, state, goal) for choice, state in states]
         attempts.append(reruns)
-        if reruns[0].verdict == "passed" or reruns[0].too_few:
+        lighter = [_lighter(rerun, goal) for rerun in reruns]
+        if lighter[0] == choices[0]:
             break
-        choices = [lower for rerun in reruns if (lower := _lighter(rerun, goal)) is not None]
+        choices = [choice for choice in lighter if choice is not None]
     return attempts
 
 
 def _lighter(rerun: Rerun, goal: SearchGoal) -> OperatingPoint | None:
-    """The load to rerun next: the same if it keeps the budget, else where the percentile's upper end should
-    keep it; None below the lightest."""
+    """The load to rerun next: the same if it keeps the budget, or in a closed loop lacks only requests, of
+    which a lighter load has even fewer; else where the percentile's upper end should keep it; None below the
+    lightest."""
     choice = rerun.operating_point
-    if rerun.verdict == "passed" or rerun.too_few:
+    is_below = rerun.latency_ms.high <= goal.latency_budget_ms
+    if rerun.verdict == "passed" or (goal.arrivals is None and is_below):
         return choice
     if choice.level == 0:
         return None
@@ -223,10 +226,7 @@ def rerun_of(choice: OperatingPoint, state: PointState, goal: SearchGoal) -> Rer
     passes = state.current.steady_passes
     latency_ms = estimates.percentile_estimate(passes, goal.percentile)
     throughput_per_s = estimates.estimate(passes, estimates.throughput, scale=choice.point.batch)
-    verdict = latency_verdict(latency_ms, passes, goal)
-    is_below = latency_ms.high <= goal.latency_budget_ms
-    too_few = goal.arrivals is None and verdict == "inconclusive" and is_below
-    return Rerun(choice, state, latency_ms, throughput_per_s, verdict, too_few)
+    return Rerun(choice, state, latency_ms, throughput_per_s, latency_verdict(latency_ms, passes, goal))
 
 
 def latency_verdict(latency_ms: Estimate, passes: Sequence[SteadyPass], goal: SearchGoal) -> Verdict:
@@ -234,24 +234,21 @@ def latency_verdict(latency_ms: Estimate, passes: Sequence[SteadyPass], goal: Se
     inconclusive if only its value does; failed also if the server falls behind its rate."""
     if not estimates.keeps_up(passes):
         return "failed"
-    is_certified = goal.arrivals is None or _is_certified(passes, goal)
-    if is_certified and keeps_latency_budget(latency_ms, passes, goal):
+    if goal.arrivals is not None:  # few passes may be narrow by luck
+        latency_ms = structs.replace(latency_ms, open_above=True)
+    if keeps_latency_budget(latency_ms, passes, goal):
         return "passed"
     return "inconclusive" if latency_ms.value <= goal.latency_budget_ms else "failed"
 
 
 def keeps_latency_budget(latency_ms: Estimate, passes: Sequence[SteadyPass], goal: SearchGoal) -> bool:
-    """Whether a percentile's whole interval keeps the budget. If it is open above, all requests must, and
-    MLPerf's rule decides: a queue forgets so slowly that hardly any requests are independent."""
-    is_below = latency_ms.high <= goal.latency_budget_ms
-    return is_below and (not latency_ms.open_above or _is_certified(passes, goal))
-
-
-def _is_certified(passes: Sequence[SteadyPass], goal: SearchGoal) -> bool:
-    """Whether the percentile also keeps the budget by the rule of MLPerf's Server scenario: few passes may be
-    narrow by luck, and the rule needs 662 requests for a p99."""
-    bound_ms = estimates.certified(estimates.pooled_ms(passes), goal.percentile).bound_ms
-    return bound_ms is not None and bound_ms <= goal.latency_budget_ms
+    """Whether a percentile's whole interval keeps the budget. If it is open above, all requests must, and the
+    rule of MLPerf's Server scenario decides, which needs 662 requests for a p99: a queue forgets so slowly
+    that hardly any requests are independent."""
+    end_ms: float | None = latency_ms.high
+    if latency_ms.open_above and latency_ms.high <= goal.latency_budget_ms:
+        end_ms = estimates.certified(estimates.pooled_ms(passes), goal.percentile).bound_ms
+    return end_ms is not None and end_ms <= goal.latency_budget_ms
 
 
 _PROBES_PER_BUDGET = 40
@@ -335,9 +332,9 @@ def _is_rerun_done(
         if not stopping.is_spent(state.spent_s, len(passes), plan.budget_s):
             return False
         latency_ms = estimates.percentile_estimate(passes, goal.percentile)
-        is_below = latency_ms.high <= goal.latency_budget_ms
-        are_too_few = is_below and not keeps_latency_budget(latency_ms, passes, goal)
-        return not are_too_few or state.spent_s > _MAX_POINT_BUDGETS * plan.budget_s
+        is_above = latency_ms.high > goal.latency_budget_ms
+        is_decided = is_above or keeps_latency_budget(latency_ms, passes, goal)
+        return is_decided or state.spent_s > _MAX_POINT_BUDGETS * plan.budget_s
 
     return is_done
 

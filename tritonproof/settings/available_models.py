@@ -38,6 +38,11 @@ class AvailableModels:
     baseline_models: Mapping[str, RepositoryModel] = field(default_factory=dict)
     """The models of the repository of --against."""
 
+    @property
+    def missing(self) -> frozenset[str]:
+        """The names of the models that the run's repository lacks, and that of --against has."""
+        return frozenset(self.baseline_models.keys() - self.repository_models.keys())
+
 
 @contextlib.contextmanager
 def models_of(settings: Settings) -> Iterator[AvailableModels]:
@@ -102,8 +107,7 @@ def _repository_models(settings: Settings) -> AvailableModels:
     if settings.against is not None and (folder := settings.against.folder) is not None:
         baseline_models = {entry.name: entry for entry in models_in(folder, f"--against {folder}")}
         missing = [entry for name, entry in baseline_models.items() if name not in repository_models]
-        for model in map(model_from_config.as_model, missing):
-            models.append(dataclasses.replace(model, is_missing=True))
+        models += map(model_from_config.as_model, missing)
     return AvailableModels(tuple(models), frozenset(), repository_models, samples, labels, baseline_models)
 
 

@@ -8,19 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
-from tritonproof.base.errors import NotAvailableError
 from tritonproof.record.schema import Deployment, Limit
 from tritonproof.safe_io.files import MAX_REQUEST_BYTES
 from tritonproof.spec import (
     Arrays,
     Device,
     Exchange,
-    FrameworkModel,
+    Format,
     Metric,
     Model,
-    Samples,
     ServingProfile,
     Tensor,
+    Tolerance,
 )
 from tritonproof.user_models.labels import LabelOptions, metric_of
 from tritonproof.user_models.model_repository import RepositoryModel
@@ -38,8 +37,32 @@ _UNKNOWN = 2**31 - 1
 """The largest batch of a model until the server says it."""
 
 
-def _unknown(*_arguments: object) -> Any:
+def _unused(*_arguments: object) -> Any:
+    """Stand for the functions that only networks need, and for the metric until the outputs are known."""
     raise NotImplementedError("nothing is converted, nor scored before the server has loaded it")
+
+
+AS_IS = Format(
+    name="asis",
+    label="As it is",
+    library="Triton",
+    artifact="",
+    backend="",
+    runtime="",
+    convert=_unused,
+    precisions={},
+    tolerances={
+        "": Tolerance(
+            2e-3,
+            1.0,
+            "what FP32's kernels differ by in public models; more where all answers show a lesser precision; "
+            "integers and texts are equal",
+            max_mean_error=2e-5,
+        )
+    },
+    packages=(),
+)
+"""The format of a model of --repository, which is served as it is."""
 
 
 def as_model(found: RepositoryModel) -> Model:
@@ -48,17 +71,16 @@ def as_model(found: RepositoryModel) -> Model:
         name=found.name,
         inputs=(),
         outputs=(),
-        load_weights=lambda _checkpoint: FrameworkModel(None, "as it is in the repository", "", trained=True),
-        infer=lambda _network, inputs: inputs,
-        samples=_no_samples,
-        decide=_unknown,
+        decide=_unused,
         metrics=(),
-        defined_in=Path(__file__),
         profiles=_profiles(
             Deployment(_UNKNOWN, 1, (), 0, cuda_graphs=False, warmup=False), (1, _COMPLETED_BATCH)
         ),
-        framework="triton",
-        micro=True,
+        framework=None,
+        load_weights=_unused,
+        infer=_unused,
+        samples=_unused,
+        defined_in=Path(__file__),
     )
     return plain if found.config is None else with_config(plain, found.config)
 
@@ -133,7 +155,7 @@ def with_labels(model: Model, given: LabelOptions) -> Model:
     if not model.outputs:
         name = re.split("[@:]", given.metric)[0]
         # Which direction is better is unknown yet: as an error it may have any threshold.
-        return dataclasses.replace(model, metrics=(Metric(name, _unknown, limits, better="lower"),))
+        return dataclasses.replace(model, metrics=(Metric(name, _unused, limits, better="lower"),))
     labelled = metric_of(given.metric, given.floor, model.outputs)
     return dataclasses.replace(
         model,
@@ -152,10 +174,6 @@ def _tensor(entry: Any, *, optional: bool = False) -> Tensor:
 
 def _profiles(deployment: Deployment, batches: tuple[int, ...]) -> Mapping[str, ServingProfile]:
     return dict.fromkeys(("cpu", "gpu"), ServingProfile(deployment, batches, (_CLIENTS,)))
-
-
-def _no_samples(*_arguments: object) -> Samples:
-    raise NotAvailableError("a model that is served as it is has no data set")
 
 
 def warmup_batch(config: "ModelConfig", rows: Arrays) -> int | None:
