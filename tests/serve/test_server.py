@@ -72,10 +72,14 @@ def test_tensors_of_requests_are_private(server: Server, doubling: BuiltModel) -
 def test_failed_load_is_an_error_with_end_of_log(
     server: Server, models: Path, make_build: MakeBuild, doubling: BuiltModel
 ) -> None:
-    bad = make_build(models, "bad", "def load(artifact, settings):\n    raise ValueError('upside down')\n")
+    """cuDNN's refusal of a graph has 380 KB, of which gRPC's clients read 16 by default."""
+    raises = "raise ValueError('upside down ' + 'x' * 380_000)"
+    bad = make_build(models, "bad", f"def load(artifact, settings):\n    {raises}\n")
     with pytest.raises(ProofError, check=lambda error: error.where == str(bad.folder)) as caught:
         server.load(bad, DEPLOYMENT, "online")
+    assert "ValueError: upside down" in caught.value.what
     assert "failed to load 'cpu-bad-raw-fp32'" in caught.value.what
+    assert len(caught.value.what) < 20_000
     assert server.load(doubling, DEPLOYMENT, "online") == "python"
 
 

@@ -17,7 +17,7 @@ from typing import IO, Any
 from tritonproof.base import disk
 from tritonproof.base.disk import strict_walk
 from tritonproof.base.errors import InputError, ProofError
-from tritonproof.base.sanitize import is_printable, one_line, visible
+from tritonproof.base.sanitize import cut, is_printable, one_line, visible
 
 _MAX_PATH_CHARS = 4095
 """Bytes of a path on Linux. Source: PATH_MAX in linux/limits.h, with the final zero."""
@@ -249,8 +249,8 @@ def last_lines(log: Path | IO[bytes], count: int) -> list[str]:
 
 
 def below_an_error(lines: Iterable[str]) -> str:
-    """Another program's lines below the sentence of an error; empty without lines."""
-    return "".join(f"\n  | {line}" for line in lines)
+    """Another program's lines, shortened if long, below the sentence of an error; empty without lines."""
+    return "".join(f"\n  | {cut(line)}" for line in lines)
 
 
 def file_digest(path: Path) -> str:

@@ -13,9 +13,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tritonproof.base.errors import InputError, ProofError
+from tritonproof.base.sanitize import cut
 from tritonproof.host import activity
 from tritonproof.safe_io.files import MAX_SETTINGS_BYTES, check_regular, readable, text
 
+MAX_REASON_BYTES = 4 << 20
+"""The longest reason of a refusal that a client reads; a longer one hides the refusal itself."""
 MAX_REPORT_BYTES = 64 * 2**20
 """The largest answer about a server and its models; parsed, it takes four times as much. A model's statistics
 take some kilobytes, and gRPC's own limit for all answers is 4 MiB."""
@@ -123,6 +126,9 @@ def _channel_options(address: str) -> list[tuple[str, Any]]:
     return [
         ("grpc.max_send_message_length", -1),
         ("grpc.max_receive_message_length", -1),
+        # Triton's reasons travel as metadata: 380 KB where cuDNN refuses a graph, 16 KB by gRPC's default.
+        ("grpc.max_metadata_size", MAX_REASON_BYTES),
+        ("grpc.absolute_max_metadata_size", MAX_REASON_BYTES),
         ("grpc.service_config", json.dumps({"methodConfig": limits})),
         ("grpc.service_config_disable_resolution", 1),
         *proxy_options,
@@ -215,7 +221,7 @@ def wait_while_busy(
 
 
 def error_text(error: Exception, limit_s: float) -> str:
-    """An error's text, with the time limit that gRPC does not name."""
+    """An error's text, shortened if it is long, with the time limit that gRPC does not name."""
     details = getattr(error, "details", None)
     words = f"[{error.code()}] {details()}" if callable(details) else str(error)  # type: ignore[attr-defined]
-    return f"no answer within {limit_s:g} s" if "Deadline Exceeded" in words else words
+    return f"no answer within {limit_s:g} s" if "Deadline Exceeded" in words else cut(words)
