@@ -131,6 +131,13 @@ def test_hidden_speed_states_reason_and_points(why: str) -> None:
     assert not TRACE.findall(repr(seen))
 
 
+def test_reason_that_stopped_several_steps_is_said_once() -> None:
+    failures = [examples.step_failure(step=step) for step in ("accuracy", "gates", "gates", "reload")]
+    why = publishable(planted(failures=tuple(failures))).why_no_speed
+    assert why.count(failures[0].message) == 1
+    assert "accuracy, gates, reload failed: " in why
+
+
 @pytest.mark.parametrize(
     "one", [examples.record(), examples.random_weights(accuracy=examples.accuracy(scores=()))]
 )

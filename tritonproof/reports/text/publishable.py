@@ -75,8 +75,10 @@ def _speeds(part: type[Struct]) -> Mapping[str, Any]:
 
 
 def _why_no_speed(record: Record) -> str:
-    failures = [f"{failure.step} failed: {failure.message}" for failure in record.failures]
-    failures = failures or _failures(record)
+    steps: dict[str, dict[str, None]] = {}
+    for failure in record.failures:
+        steps.setdefault(failure.message, {})[failure.step] = None
+    failures = [f"{', '.join(of)} failed: {message}" for message, of in steps.items()] or _failures(record)
     return f"No throughput is shown: {', and '.join(failures)}." if failures else ""
 
 
