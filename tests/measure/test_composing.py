@@ -4,12 +4,12 @@ from collections import Counter
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
-from tritonproof.measure.composing import ComposingTimes
-from tritonproof.record.schema import LoadPoint
+from tests import toy
+from tritonproof.measure.composing import composing_models, counting
 
-ONE, OTHER = LoadPoint("offline", 1, 1), LoadPoint("offline", 8, 1)
 USUAL = {"success": 0, "queue": 0, "compute_input": 0, "compute_infer": 0, "compute_output": 0}
 
 
@@ -35,18 +35,15 @@ def ask(job: Any, _window_s: float) -> Any:
         "other": Counter(success=5, queue=7, compute_infer=7),
     }.items():
         job.served.server.totals.setdefault(name, Counter()).update(change)
+    return toy.pass_of(toy.closed_loop(np.full((1, 40), 0.01), 0.3))
 
 
-def test_composing_times_are_per_request_and_point() -> None:
-    times, server = ComposingTimes(["part"]), Counting()
-    run_pass = times.around(ask)
-    for point in (ONE, ONE, OTHER):
-        job: Any = SimpleNamespace(served=SimpleNamespace(server=server, name="chain"), point=point)
-        run_pass(job, 0.1)
+def test_composing_times_are_per_request() -> None:
+    job: Any = SimpleNamespace(served=SimpleNamespace(server=Counting(), name="chain"))
+    run_pass = counting(ask, ["part"])
+    (part,) = composing_models("chain", [run_pass(job, 0.1), run_pass(job, 0.1)])
+    assert (part.model, part.calls) == ("part", 3)
+    assert (part.queue_ms, part.compute_ms) == pytest.approx((0.5, 1.5))
 
-    for point in (ONE, OTHER):
-        (part,) = times.of("chain", point)
-        assert (part.model, part.calls) == ("part", 3)
-        assert (part.queue_ms, part.compute_ms) == pytest.approx((0.5, 1.5))
-    assert ComposingTimes(["part"]).of("chain", ONE) == (), "an unmeasured point"
-    assert ComposingTimes([]).around(ask) is ask, "of a model that calls none, nothing is read"
+    assert composing_models("chain", [ask(job, 0.1)]) == (), "nothing was counted"
+    assert counting(ask, []) is ask, "of a model that calls none, nothing is read"

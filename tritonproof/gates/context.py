@@ -61,7 +61,7 @@ def most_in_flight(served: ServedModel, rows: int) -> int:
 
 
 _STEADY_SHARE = 0.99
-"""The least share of equal elements in every answer to a repeated request, for the others to count as noise."""
+"""The least share of equal elements in the answers to a repeated request, for the others to be noise."""
 AnswersBySample = Mapping[int, Arrays]
 """One answer to each sample, by the sample's index: its outputs without the batch axis."""
 

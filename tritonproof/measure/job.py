@@ -4,6 +4,7 @@
 a function that invents passes suffices to try it without a server.
 """
 
+import dataclasses
 import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -87,6 +88,9 @@ class PassResult:
     """Why each earlier attempt left nothing usable."""
     verified: VerifiedAnswers | None = None
     """The answers verified after the pass, at the same load, if any."""
+    counts: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
+    """For a model that calls others, what each did in the pass, by its name: requests, nanoseconds in the
+    queue, and nanoseconds of computing."""
 
     @functools.cached_property
     def steady(self) -> SteadyPass:

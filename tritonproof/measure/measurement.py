@@ -11,6 +11,7 @@ from tritonproof.base.errors import ProofError
 from tritonproof.host import activity, machine
 from tritonproof.host.activity import CpuTime, GpuTime
 from tritonproof.measure import comparison, estimates, point_state
+from tritonproof.measure.composing import composing_models
 from tritonproof.measure.job import PassResult
 from tritonproof.measure.marks import marks_of
 from tritonproof.measure.point_state import PointState
@@ -78,6 +79,7 @@ def measurement_of(state: PointState, plan: MeasuringPlan, *, finished: bool = T
         certified={f"p{per:g}": estimates.certified(latencies_ms, per) for per in estimates.CERTIFIABLE},
         samples=data.count(point.batch) + sum(len(other.ids) for other in data.other_shapes_for(point.batch)),
         answers=summed(side.verified),
+        composing=composing_models(side.job.served.name, pass_results),
     )
     result = structs.replace(result, marks=marks_of(state, result, plan, finished=finished))
     return Measurement(result, (latencies_ms / 1e3).tolist())

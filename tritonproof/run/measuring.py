@@ -9,7 +9,7 @@ from msgspec import structs
 from tritonproof.base.errors import NotAvailableError, ProofError
 from tritonproof.measure import perf_analyzer, sweep
 from tritonproof.measure.cache_audit import with_cache_audit
-from tritonproof.measure.composing import ComposingTimes
+from tritonproof.measure.composing import counting
 from tritonproof.measure.job import Job
 from tritonproof.measure.measurement import Measurement, MeasurementOrError, outcomes
 from tritonproof.measure.point_state import PointState, Side
@@ -61,7 +61,6 @@ def _sweep(run: CaseRun, points: Sequence[LoadPoint], save: Save) -> Mapping[Loa
     """Measure the points; `save` gets those known so far. Raises ProofError if the server has ended."""
     if (baseline := run.baseline) is not None:
         baseline.server.check_running()  # started before the machine is ours
-    composing = ComposingTimes(run.prepared.called_names)
     scenario, plan = points[0].scenario, run.context.settings.plan
     with held_jobs(run, points) as jobs:
         states = sweep.sweep_points(
@@ -69,7 +68,7 @@ def _sweep(run: CaseRun, points: Sequence[LoadPoint], save: Save) -> Mapping[Loa
             if baseline is None
             else comparing.with_baselines(run, baseline, jobs),
             plan,
-            run_pass=composing.around(verifying(perf_analyzer.run_pass)),
+            run_pass=verifying(counting(perf_analyzer.run_pass, run.prepared.called_names)),
             on_progress=lambda point, now: run.context.say(f"measure {point.scenario}", f"{point} {now}"),
             save=save,
             reload=None if baseline is None else comparing.reloader(run, baseline),
@@ -80,20 +79,19 @@ def _sweep(run: CaseRun, points: Sequence[LoadPoint], save: Save) -> Mapping[Loa
             raise errors[0]  # measurements on a server that has ended do not count
         run.context.say(f"measure {scenario}", "one sample repeated")
         run.loader.was_under_load = True
-        return _audited(jobs, found, composing)
+        return _audited(jobs, found)
 
 
 def _audited(
-    jobs: Sequence[Job], found: Mapping[LoadPoint, MeasurementOrError], composing: ComposingTimes
+    jobs: Sequence[Job], found: Mapping[LoadPoint, MeasurementOrError]
 ) -> Mapping[LoadPoint, MeasurementOrError]:
-    """The outcomes with the times of the called models, and the best point audited for a cache."""
+    """The outcomes with the best point audited for a cache."""
     best = best_of([outcome.result for outcome in found.values() if isinstance(outcome, Measurement)])
     audited = dict(found)
     for job in jobs:
         measured = found[job.point]
-        if isinstance(measured, Measurement):
-            result = with_cache_audit(job, measured.result) if measured.result is best else measured.result
-            result = structs.replace(result, composing=composing.of(job.served.name, job.point))
+        if isinstance(measured, Measurement) and measured.result is best:
+            result = with_cache_audit(job, measured.result)
             audited[job.point] = dataclasses.replace(measured, result=result)
     return audited
 

@@ -83,7 +83,8 @@ class _Tensors:
 
     Tensors in the GPU's memory never leave it. Those of the host are copied there one by one: on an H200 one
     batch gathered in pinned memory was not shown to be faster, and took seven cores. Answers return the way
-    that all inputs came, the whole batch in one copy into pinned memory: new memory takes thirty times as long.
+    that all inputs came, the whole batch in one copy into pinned memory: into new memory it takes 30 times as
+    long.
     Triton waits for its own copies before it calls, copies answers before it calls again, and waits for
     PyTorch's stream before it takes a tensor of a GPU.
     """
