@@ -33,7 +33,7 @@ def measure_and_record(run: CaseRun, point: LoadPoint, recorder: Recorder, bench
     else:
         recorder.report_point(benchmark, measured)
     if failures := speed_failures(measured.result):
-        raise SpeedError("; ".join(failures))
+        raise SpeedError(f"too slow. {no_speed}" if no_speed else "; ".join(failures))
 
 
 @pytest.mark.speed
@@ -65,7 +65,7 @@ def test_efficiency(run: CaseRun, recorder: Recorder) -> None:
 def test_model_warmup(run: CaseRun, recorder: Recorder) -> None:
     """The first request after a load is not shown to be slower than later ones."""
     result = measure_model_warmup(run)
-    recorder.record(model_warmup=result)
-    recorder.show(model_warmup_text(result))
+    text = recorder.record(model_warmup=result).why_no_speed or model_warmup_text(result)
+    recorder.show(text)
     if not result.passed:
-        raise SpeedError(f"its model_warmup does not warm it: {model_warmup_text(result)}", where=run.case)
+        raise SpeedError(f"its model_warmup does not warm it: {text}", where=run.case)

@@ -22,7 +22,7 @@ from tritonproof.base.errors import AccuracyError, InputError, NotAvailableError
 from tritonproof.host.machine import origin
 from tritonproof.measure.measurement import Measurement
 from fixtures.recorder import Recorder
-from tritonproof.record.schema import CaseKey, LoadPoint, Start
+from tritonproof.record.schema import CaseKey, LatencyBudget, LoadPoint, Start
 from tests import examples
 from tests.helpers import ROOT
 
@@ -62,7 +62,11 @@ def test_online(case, point, recorder, benchmark):
     measure_and_record(measuring(examples.measured("online", point.concurrency, 200.0)), point, recorder, benchmark)
 
 def test_unproven(recorder, benchmark):
-    measure_and_record(measuring(examples.measured("online", 32, 200.0)), LoadPoint("online", 1, 32), recorder, benchmark)
+    budget = LatencyBudget("p99", 1.0, "agreed in May", "failed")
+    slow = examples.measured("online", 32, 200.0, latency_budget=budget)
+    with pytest.raises(SpeedError, match="too slow") as caught:
+        measure_and_record(measuring(slow), LoadPoint("online", 1, 32), recorder, benchmark)
+    assert "2.1" not in str(caught.value)
     recorder.record(efficiency=(examples.efficiency("online", 32, served_per_s=examples.estimate(200.0)),))
 
 def test_slower():

@@ -134,24 +134,28 @@ def efficiency_entry(
     peak_flops_per_s: Estimate | None = None,
     gpus: int = 1,
     spinning: bool = False,
-    reference: str | None = None,
+    reference: tuple[str, PointResult] | None = None,
 ) -> Efficiency:
     """The record's entry. The process has `threads`, which spin when idle if `spinning`, and takes `batch`
     inferences at a time, of `flops` each. The peak is the CPU's, or one GPU's, which counts `gpus` times.
-    `reference` is the id of the reference format's case, perhaps this one."""
+    `reference` is the id of the reference format's case, perhaps this one, and its point."""
     peak = peak_flops_per_s
     if peak is not None:
         peak = structs.replace(peak, value=gpus * peak.value, low=gpus * peak.low, high=gpus * peak.high)
     ratio = turns.ratio()
     means = {name: estimates.geometric_mean(rates) for name, rates in turns.per_s.items()}
     over_reference = turns.ratio("reference") if "reference" in turns.per_s else Ratio(1.0, 1.0, 1.0)
-    first, repeated = result.throughput_per_s, means["served"]
-    is_apart = abs(repeated.value / first.value - 1) > _REPEATED_WITHIN
-    is_significant = repeated.low > first.high or repeated.high < first.low
-    change = f"{THROUGHPUT.text(repeated.value)} in place of {THROUGHPUT.text(first.value)}"
+    changes = [_change(result, means["served"])]
+    if (
+        reference is not None
+        and "reference" in means
+        and (change := _change(reference[1], means["reference"]))
+    ):
+        changes.append(f"the reference {change}")
+    changed = "; ".join(filter(None, changes))
     causes = "answers from a cache, fewer threads or another batch in process, or other programs at work"
     marks = marks_where(
-        ("not-repeated", is_apart and is_significant, change),
+        ("not-repeated", bool(changed), changed),
         ("faster-than-in-process", ratio.value > _MAX_RATIO, f"look for {causes}"),
     )
     return Efficiency(
@@ -167,6 +171,16 @@ def efficiency_entry(
         flops_per_inference=flops,
         peak_flops_per_s=peak,
         spinning=spinning,
-        reference=None if reference is None else ReferenceComparison(reference, over_reference),
+        reference=None if reference is None else ReferenceComparison(reference[0], over_reference),
         marks=tuple(marks),
     )
+
+
+def _change(first: PointResult, repeated: Estimate) -> str:
+    """How the throughput of a point differs when it is measured again; empty if it hardly does, or by
+    chance."""
+    before = first.throughput_per_s
+    is_apart = abs(repeated.value / before.value - 1) > _REPEATED_WITHIN
+    is_significant = repeated.low > before.high or repeated.high < before.low
+    text = f"{THROUGHPUT.text(repeated.value)} in place of {THROUGHPUT.text(before.value)}"
+    return text if is_apart and is_significant else ""

@@ -85,9 +85,9 @@ class PassResult:
     gpu: GpuTime | None = None
     """What the server's GPU did while the windows were open; None if unknown."""
     damaged: tuple[str, ...] = ()
-    """Why each earlier attempt left nothing usable."""
+    """Why each earlier attempt does not count."""
     verified: VerifiedAnswers | None = None
-    """The answers verified after the pass, at the same load, if any."""
+    """The answers verified after the pass, if any."""
     counts: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
     """For a model that calls others, what each did in the pass, by its name: requests, nanoseconds in the
     queue, and nanoseconds of computing."""

@@ -99,18 +99,19 @@ def run_pass(job: Job, window_s: float) -> PassResult:
 
     If no request ends in a window, the next attempt has longer ones; the next pass's are only as long as the
     median request of this one needs, since the machine may have stood still for a moment. An attempt that
-    stood still is repeated once, as the machine may have been suspended; if the next one stands still too,
-    the load itself causes the delay. Raises ProofError if no attempt succeeds or the server has ended.
+    stood still, unless it is the last, is repeated once, as the machine may have been suspended; if the next
+    one stands still too, the load itself causes the delay. Raises ProofError if no attempt succeeds or the
+    server has ended.
     """
     asked_s = window_s
     failure: Exception | None = None
     damaged: list[str] = []
     stood_still = False
-    for _attempt in range(_ATTEMPTS):
+    for attempt in range(1, _ATTEMPTS + 1):
         try:
             result = _attempt_pass(job, window_s)
             late_s = (result.timeline.closed - result.timeline.opened) / 1e9 - WINDOWS * window_s
-            if late_s <= _STOOD_STILL_S or stood_still:
+            if late_s <= _STOOD_STILL_S or stood_still or attempt == _ATTEMPTS:
                 needed_s = LATENCIES_PER_WINDOW * float(np.median(result.latencies_s))
                 next_s = max(asked_s, min(window_s, needed_s))
                 return dataclasses.replace(result, next_window_s=next_s, damaged=tuple(damaged))

@@ -63,7 +63,7 @@ StoppingRule = Callable[[PointState], bool]
 
 
 def is_warmed_up(side: Side) -> bool:
-    """Whether a point needs no further warm-up: the last pass was no faster than the one before, and the
+    """Whether a point needs no further warm-up: the last pass was hardly faster than the one before, and the
     latencies no longer fall. If a request takes long, one pass is enough."""
     if is_slow(point_state.median_latency_s(side)):
         return True

@@ -1,4 +1,6 @@
-"""Verifies answers at a load point between its passes: the same requests, as many in flight, all compared.
+"""Verifies answers at a load point between its passes: its requests, as many in flight (eight at a request
+rate), all compared. Samples of other shapes are load too, whose answers only the gate of declared outputs
+looks at.
 
 perf_analyzer cannot verify: in shared memory all requests in flight share one region for their outputs, so
 its own validation fails on each, and otherwise it compares only the first row of a batch, bit by bit

@@ -164,7 +164,7 @@ def _trend(options: argparse.Namespace) -> int:
     lasting changes (steps) that were found."""
     from tritonproof.reports import trend
 
-    folder = options.history or history.folder_of(options.results)
+    folder = options.history or history.default_folder(options.results)
     if options.output is not None:
         disk.check_folder(options.output)  # before anything is added to the history
     _add(folder, options.add)
@@ -199,7 +199,9 @@ def _history(folder: Path) -> list[history.HistoryRow]:
 
 def _add(folder: Path, additions: Sequence[Path]) -> None:
     for source in additions:
-        rows = _history(source if strict_glob(source, f"*{history.SUFFIX}") else history.folder_of(source))
+        rows = _history(
+            source if strict_glob(source, f"*{history.SUFFIX}") else history.default_folder(source)
+        )
         if files.record_paths(source) or not rows:
             records = files.read_argument(source).values()
             rows += [row for record in records for row in history.rows_of(publishable(record))]

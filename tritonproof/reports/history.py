@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from tritonproof.base import disk
+from tritonproof.base.paths import RESULTS
 from tritonproof.base.sanitize import one_line, path_text
 from tritonproof.record import files
 from tritonproof.record.schema import Estimate, FilePart, case_id
@@ -47,10 +48,10 @@ _OF_ORIGIN = ("run", "started", "host", "commit", "clean")
 _key = attrgetter("run", "host", "machine", "case", "kind", "at")  # a history has one row of each
 
 
-def folder_of(results: Path) -> Path:
+def default_folder(results: Path) -> Path:
     """The folder for the history of records: `reports/history` for the checkout's own, else one inside the
     records' folder, so that a scratch run never adds to the checkout's history."""
-    is_own = os.path.realpath(results) == os.path.realpath(Path(__file__).parent / "results")
+    is_own = os.path.realpath(results) == os.path.realpath(RESULTS)
     return (results.parent if is_own else results) / "history"
 
 

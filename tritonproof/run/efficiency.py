@@ -107,7 +107,7 @@ def _measure(
         peak_flops_per_s=peak_per_s,
         gpus=run.case.gpus,
         spinning=worker.spinning,
-        reference=None if reference is None else str(reference[0].context.requested),
+        reference=None if reference is None else (str(reference[0].context.requested), reference[1]),
     )
 
 

@@ -100,3 +100,8 @@ def test_unwritable_history_is_named_with_command(tmp_path: Path) -> None:
     sentence = add_to_history([publishable(measured())], tmp_path / "results", tmp_path / "file")
     assert str(tmp_path / "file") in sentence
     assert f"--add {tmp_path / 'results'}" in sentence
+
+
+def test_only_the_checkouts_own_records_have_its_history(tmp_path: Path) -> None:
+    assert history.default_folder(ROOT / "reports" / "results") == ROOT / "reports" / "history"
+    assert history.default_folder(tmp_path) == tmp_path / "history"

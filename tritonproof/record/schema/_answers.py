@@ -209,7 +209,7 @@ ExpectedFrom = Literal["in process", "alone"]
 
 
 class VerifiedAnswers(Struct, frozen=True):
-    """The check of a load point's answers: between its passes the same load is sent, and all are compared."""
+    """The check of a load point's answers: its requests are sent between its passes, and all compared."""
 
     verified: Count
     """The compared answers; each row of a batch is one."""
