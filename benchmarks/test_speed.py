@@ -14,8 +14,8 @@ from tritonproof.reports.text.correctness import wrong_answers_text
 from tritonproof.reports.text.load_point import speed_failures
 from tritonproof.reports.text.speed import efficiency_text, model_warmup_text
 from tritonproof.run.case_run import CaseRun
-from tritonproof.run.efficiency import measure_efficiency
 from tritonproof.run.measuring import measure_model_warmup, measure_point
+from tritonproof.run.measuring_efficiency import measure_efficiency
 
 
 def measure_and_record(run: CaseRun, point: LoadPoint, recorder: Recorder, benchmark: Any) -> None:

@@ -9,7 +9,7 @@ from tritonproof.base.errors import NotAvailableError, ProofError
 from tritonproof.build import builds
 from tritonproof.cases import reference_of
 from tritonproof.efficiency import best_points, interleaved
-from tritonproof.efficiency.machine_peak import peak_kind
+from tritonproof.efficiency.peak import peak_kind
 from tritonproof.efficiency.worker import Worker, artifact_worker
 from tritonproof.measure.measurement import Measurement
 from tritonproof.record import files
