@@ -365,4 +365,4 @@ def test_inconsistent_samples_file_names_the_key(tmp_path: Path, count: int, sta
 def test_samples_of_another_dataset_are_ignored(tmp_path: Path, count: int, is_own: bool) -> None:
     record = records.record()
     sample_files.write(sample_scores(count, scored=count), sample_files.samples_path(record.case, tmp_path))
-    assert (sample_files.samples_of(record, files.record_path(record.case, tmp_path)) is not None) is is_own
+    assert (sample_files.scores_of(record, files.record_path(record.case, tmp_path)) is not None) is is_own

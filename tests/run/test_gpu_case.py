@@ -113,7 +113,7 @@ def run_of(name: str, folder: Path, **options: str) -> Iterator[CaseRun]:
     with ModelRun(case.model, case.target, given) as model_run, CaseRun(case, model_run) as run:
         build = SimpleNamespace(case=case, digest="0f3c", reused=True, folder=folder / name, artifact=None)
         vars(run.prepared).update(build=build)
-        vars(model_run).update(operations=None)
+        vars(model_run).update(flops_per_inference=None)
         yield run
 
 

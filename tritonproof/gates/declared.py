@@ -9,7 +9,14 @@ from typing import Any
 import numpy as np
 
 from tritonproof.base.errors import ProofError
-from tritonproof.gates.context import AnswersBySample, GateContext, GateOutcome, ask, most_in_flight, rows_of
+from tritonproof.gates.context import (
+    AnswersBySample,
+    GateContext,
+    GateOutcome,
+    ask,
+    by_sample,
+    most_in_flight,
+)
 from tritonproof.measure.job import ServedModel
 from tritonproof.record.schema import GateResult
 from tritonproof.serve.connection import REQUEST_S
@@ -67,7 +74,7 @@ def declared_gate(context: GateContext) -> GateOutcome:
     for data in context.remaining_data:
         model = replace(served, data=data)
         answers = ask(model, [[sample] for sample in range(len(data.ids))], most_in_flight(model, 1))
-        problems += _all_as_declared(model, rows_of(answers))
+        problems += _all_as_declared(model, by_sample(answers))
         remaining_count += len(answers)
     names = ", ".join(f"{tensor.name} ({tensor.dtype})" for tensor in served.model.outputs)
     tried = f"outputs as declared: {names}; finite for {len(single_rows) + remaining_count} samples"

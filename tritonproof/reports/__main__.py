@@ -124,7 +124,7 @@ def _plots(options: argparse.Namespace) -> int:
 
 def _csv(options: argparse.Namespace) -> int:
     """Print the load points as CSV. Each is a row, with a column for each quantity, named with its unit."""
-    print(csv_text(export.load_points(_chosen(options))), end="")
+    print(csv_text(export.data_frame(_chosen(options))), end="")
     return 0
 
 

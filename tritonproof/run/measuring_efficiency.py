@@ -45,10 +45,10 @@ def measure_efficiency(run: CaseRun) -> list[Efficiency]:
             # block, to free the memory.
             until = stack if run.case.target.device == "cuda" else None
             reference = reference_for(run, overall, until)
-            operations = run.context.model_run.operations
+            flops = run.context.model_run.flops_per_inference
             worker.wait_ready()
         return [
-            _measure(run, best, worker, operations, reference if best is overall else None)
+            _measure(run, best, worker, flops, reference if best is overall else None)
             for best in best_results
         ]
 
@@ -71,7 +71,7 @@ def _measure(
     run: CaseRun,
     best: PointResult,
     worker: Worker,
-    operations: float | None,
+    flops: float | None,
     reference: tuple[CaseRun, PointResult] | None,
 ) -> Efficiency:
     """Measure a load point in turns: served, in process and in the reference format; and the peak."""
@@ -103,7 +103,7 @@ def _measure(
         best,
         worker.threads,
         batch,
-        operations,
+        flops,
         peak_flops_per_s=peak_per_s,
         gpus=run.case.gpus,
         spinning=worker.spinning,

@@ -88,7 +88,7 @@ class ModelRun(contextlib.ExitStack):
         return self.precision_costs[precision]
 
     @once
-    def operations(self) -> float | None:
+    def flops_per_inference(self) -> float | None:
         """Floating-point operations of one inference; None if the framework cannot count."""
         return count_operations(self.model, self.cpu_model.network, self.samples.read([0]))
 

@@ -68,7 +68,7 @@ def section_of(record: Publishable, results: Path) -> dict[str, Any]:
     """The template's variables for a case. Raises RecordError if its file of samples is damaged, OSError if
     a configuration cannot be read."""
     build, published = record.build, match_published(record)
-    samples = sample_files.samples_of(record, files.record_path(record.case, results))
+    samples = sample_files.scores_of(record, files.record_path(record.case, results))
     comparison: list[Block] = [published.missing]
     if published.rows:
         comparison = [*published_section(published), published_legend([published])]

@@ -26,7 +26,7 @@ class PointRow(Generic[Part]):
     part: Part
 
 
-def points_of(record: Publishable, scenario: str) -> list[PointRow[None]]:
+def point_rows(record: Publishable, scenario: str) -> list[PointRow[None]]:
     """The load points of a scenario, those with a number of requests in flight first."""
     points = [result for result in record.points if result.scenario == scenario]
     points.sort(key=lambda result: (result.request_rate_per_s or 0.0, result.concurrency, result.batch))
@@ -66,7 +66,7 @@ def points_table(record: Publishable, scenario: str) -> Block:
     """The table of a scenario, or a sentence on why there is none."""
     if record.why_no_speed:
         return record.why_no_speed
-    rows = points_of(record, scenario)
+    rows = point_rows(record, scenario)
     if not rows:
         return f"No {scenario} load point has been measured."
     names = names_of(record.case.model, scenario).columns
@@ -114,7 +114,7 @@ RESOURCES: Sequence[Column[PointRow[object]]] = (
 
 def resources_table(record: Publishable, scenario: str) -> Table:
     """Energy, GPU and cost per load point; without rows if none of these is known."""
-    resources = table((_AT, *RESOURCES), points_of(record, scenario), notes=[price_sentence([record])])
+    resources = table((_AT, *RESOURCES), point_rows(record, scenario), notes=[price_sentence([record])])
     return resources if len(resources.columns) > 1 else Table((), ())
 
 
@@ -132,7 +132,7 @@ def price_sentence(records: Sequence[schema.Record]) -> str:
 
 def certified_table(record: Publishable, scenario: str) -> Table:
     """A row per load point with each percentile and its bound; without rows if no point has a bound."""
-    rows = points_of(record, scenario)
+    rows = point_rows(record, scenario)
     percentiles = [percentile for row in rows for percentile in row.result.certified.values()]
     if all(percentile.bound_ms is None for percentile in percentiles):
         return Table((), ())
@@ -170,7 +170,7 @@ _COMPOSING: Sequence[Column[PointRow[schema.ComposingModel]]] = (
 
 
 def composing_table(record: Publishable, scenario: str) -> Table:
-    points = points_of(record, scenario)
+    points = point_rows(record, scenario)
     rows = [PointRow(record, row.result, model) for row in points for model in row.result.composing]
     note = (
         "Called models: the mean of a request, by the server's statistics. What is called at the same time "
