@@ -63,7 +63,7 @@ def test_efficiency(run: CaseRun, recorder: Recorder) -> None:
 @pytest.mark.speed
 @pytest.mark.step("model-warmup")
 def test_model_warmup(run: CaseRun, recorder: Recorder) -> None:
-    """The first request after a load is not shown to be slower than later ones."""
+    """The first request after a loading is not shown to be slower than later ones."""
     result = measure_model_warmup(run)
     recorder.record(model_warmup=result)
     recorder.show(model_warmup_text(result))

@@ -231,7 +231,7 @@ class ModelWarmup(Struct, frozen=True):
     later_ms: tuple[Number, ...]
     """The slowest of the next twenty after each loading."""
     passed: bool
-    """Whether after some load the first took at most twice as long as the slowest of the others."""
+    """Whether after some loading the first took at most twice as long as the slowest of the others."""
     origin: Origin | None = None
 
 
