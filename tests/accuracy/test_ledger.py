@@ -22,7 +22,7 @@ from tritonproof.accuracy.ledger import (
 from tritonproof.accuracy.stages import StageAnswers, Stages
 from tritonproof.base.errors import ProofError
 from tritonproof.record import files, sample_files
-from tritonproof.record.schema import Accuracy, Limit
+from tritonproof.record.schema import Ledger, Limit
 from tritonproof.spec import Arrays, Case, Samples
 
 
@@ -34,7 +34,7 @@ def ledger(
     labelled: bool = True,
     requested: Mapping[str, Limit] = MappingProxyType({}),
     precision: str = "",
-) -> Accuracy:
+) -> Ledger:
     """The ledger of each sample's scores; `requested` holds limits that replace the model's."""
     per_sample = score_each_sample(case, samples, stages, labelled=labelled)
     name = precision or case.precision
@@ -228,7 +228,7 @@ def test_user_floor_replaces_framework_comparison() -> None:
 # --- models served as it is ---------------------------------------------------------------------------------
 
 
-def existing(right: int, requested: dict[str, Limit], *metrics: Any) -> Accuracy:
+def existing(right: int, requested: dict[str, Limit], *metrics: Any) -> Ledger:
     """The ledger of a model served as it is that gets `right` of 100 samples right."""
     served = stage("served", right, requests=7)
     return served_ledger(toy.case(toy.model(metrics=metrics)), toy.samples(100), served, requested)

@@ -56,8 +56,8 @@ def measure_efficiency(run: CaseRun) -> list[Efficiency]:
 def known_points(run: CaseRun) -> Sequence[PointResult]:
     """The load points measured so far, else those on record for this machine, build and settings. Raises
     NotAvailableError if an answer was wrong."""
-    known = [outcome for outcomes in run.sweeps.values() for outcome in outcomes.values()]
-    points: Sequence[PointResult] = [outcome.result for outcome in known if isinstance(outcome, Measurement)]
+    known = [each for sweep in run.sweeps.values() for each in sweep.values()]
+    points: Sequence[PointResult] = [each.result for each in known if isinstance(each, Measurement)]
     if not points:
         record = record_file.read_stored(files.record_path(run.case.key, run.context.settings.results))
         points = best_points.points_of(record, run.machine, run.build.digest, run.deployment)

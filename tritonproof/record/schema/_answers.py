@@ -161,8 +161,8 @@ class SameAnswers(Struct, frozen=True):
     """Whether different samples get different answers; otherwise swapped answers cannot be seen."""
 
 
-class Accuracy(Struct, frozen=True):
-    """The ledger: the task's metrics after each stage, on the same samples."""
+class Ledger(Struct, frozen=True):
+    """The task's metrics after each stage, on the same samples."""
 
     scores: tuple[Score, ...]
     """Of every metric; tables show the first."""

@@ -17,7 +17,7 @@ from tritonproof.base.sanitize import visible
 from tritonproof.record import files, sample_files
 from tritonproof.record.quantities import DURATION, SIZE
 from tritonproof.record.sample_files import Sample, SampleScores
-from tritonproof.record.schema import Accuracy
+from tritonproof.record.schema import Ledger
 from tritonproof.reports import plots
 from tritonproof.reports.published import match_published, published_legend, published_section
 from tritonproof.reports.tables.case import accuracy_blocks, scenario_section, sections_beside_points
@@ -102,7 +102,7 @@ def _curve(record: Publishable) -> tuple[str, str] | None:
     return f"data:image/svg+xml;base64,{data}", chart.alternative
 
 
-def _worst(samples: SampleScores | None, accuracy: Accuracy | None) -> list[tuple[Sample, str]] | None:
+def _worst(samples: SampleScores | None, accuracy: Ledger | None) -> list[tuple[Sample, str]] | None:
     """The worst samples, each with its scores: `F1: framework 100 %, converted 100 %, served 40 %`."""
     if samples is None or accuracy is None:
         return None
