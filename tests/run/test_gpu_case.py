@@ -87,9 +87,8 @@ def two_a100s(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]
     monkeypatch.setattr(context, "serve", serve)
     monkeypatch.setattr(converted_case, "timed_answer", lambda *_arguments: (0.001, {}))
     monkeypatch.setattr(measuring_efficiency, "artifact_worker", worker_beside)
-    monkeypatch.setattr(
-        measuring_efficiency, "known_points", lambda _run: [examples.measured("online", 8, 100.0)]
-    )
+    points = [examples.measured("online", 8, 100.0)]
+    monkeypatch.setattr(measuring_efficiency, "known_points", lambda _run: points)
     monkeypatch.setattr(best_points, "best_points", lambda _case, results: results)
     monkeypatch.setattr(in_process, "open_in_process", lambda *_arguments: Opened())
     monkeypatch.setattr("tritonproof.run.model_run.framework_model_on", lambda *_arguments: Opened())

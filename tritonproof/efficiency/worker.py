@@ -145,6 +145,5 @@ def worker_process(
                 remove=folder,
             )
         )
-        spinning = settings.get("spinning") == "1"
-        requests, answers = pipes
-        yield Worker(label, int(settings["threads"]), spinning, process, log, folder, requests, answers)
+        threads, spinning = int(settings["threads"]), settings.get("spinning") == "1"
+        yield Worker(label, threads, spinning, process, log, folder, *pipes)

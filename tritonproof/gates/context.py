@@ -164,12 +164,12 @@ def ask_one_by_one(
     """The answers to all samples, each sent alone, one after the other, and to the same requests again; the
     rest is as in GateContext."""
     requests = [[sample] for sample in range(len(served.data.ids))]
-    rows, repeats = by_sample(ask(served, requests)), ask(served, requests)
+    rows, repeats = rows_of(ask(served, requests)), ask(served, requests)
     limits = inferred_limits(limits, rows.values(), infers_precision_on)
     return make_single_answers(served.data.ids, rows, limits, repeats, min_noise)
 
 
-def by_sample(answers: Iterable[Answer]) -> dict[int, Arrays]:
+def rows_of(answers: Iterable[Answer]) -> dict[int, Arrays]:
     """The first answer to each sample, of outputs that have as many rows as the request had."""
     rows: dict[int, Arrays] = {}
     for answer in answers:

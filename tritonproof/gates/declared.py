@@ -9,14 +9,7 @@ from typing import Any
 import numpy as np
 
 from tritonproof.base.errors import ProofError
-from tritonproof.gates.context import (
-    AnswersBySample,
-    GateContext,
-    GateFinding,
-    ask,
-    by_sample,
-    most_in_flight,
-)
+from tritonproof.gates.context import AnswersBySample, GateContext, GateFinding, ask, most_in_flight, rows_of
 from tritonproof.measure.job import ServedModel
 from tritonproof.record.schema import GateResult
 from tritonproof.serve.connection import REQUEST_S
@@ -74,7 +67,7 @@ def declared_gate(context: GateContext) -> GateFinding:
     for data in context.remaining_data:
         model = replace(served, data=data)
         answers = ask(model, [[sample] for sample in range(len(data.ids))], most_in_flight(model, 1))
-        problems += _all_as_declared(model, by_sample(answers))
+        problems += _all_as_declared(model, rows_of(answers))
         remaining_count += len(answers)
     names = ", ".join(f"{tensor.name} ({tensor.dtype})" for tensor in served.model.outputs)
     tried = f"outputs as declared: {names}; finite for {len(single_rows) + remaining_count} samples"

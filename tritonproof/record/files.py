@@ -236,7 +236,7 @@ def _estimate_problems(estimate: schema.Estimate, key: str) -> _Problems:
 
 def flat(name: str, value: Any) -> dict[str, float | int | str]:
     """The numbers and texts of a part of a record and of all that is in it, by the names of the fields that
-    lead there: `load_gpu_power_w`. An estimate has its bounds beside it, `throughput_per_s_low`, and a ratio
+    lead there: `gpu_power_w`. An estimate has its bounds beside it, `throughput_per_s_low`, and a ratio
     whose interval is too wide to be shown is left out. Passes are counted."""
     if isinstance(value, schema.Estimate):
         if not is_shown(value):

@@ -202,7 +202,7 @@ def _add(folder: Path, additions: Sequence[Path]) -> None:
         rows = _history(source if strict_glob(source, f"*{history.SUFFIX}") else history.folder_of(source))
         if files.record_paths(source) or not rows:
             records = files.read_argument(source).values()
-            rows += [row for record in records for row in history.rows_of(publishable(record))]
+            rows += [row for record in records for row in history.entries(publishable(record))]
         print(f"{source}: added {history.append(folder, rows)} measurements to {folder}", file=sys.stderr)
 
 

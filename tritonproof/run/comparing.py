@@ -18,7 +18,7 @@ from tritonproof.measure.comparison import ComparisonPlan
 from tritonproof.measure.input_data import remaining_data
 from tritonproof.measure.job import Job
 from tritonproof.measure.usage import Usage, read_usage, watch
-from tritonproof.ratios import MAX_LOADINGS, loading_is_slower
+from tritonproof.record import schema
 from tritonproof.record.schema import BaselineComparison, GateResult, ServedSide
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.converted_case import ConvertedCase
@@ -152,8 +152,8 @@ def _loads_in_turns(run: CaseRun, baseline: CaseRun) -> tuple[list[float], list[
     returns the seconds of each with its first answer: none on servers that others may use."""
     current_s: list[float] = []
     baseline_s: list[float] = []
-    most = 0 if run.context.settings.triton.is_remote else MAX_LOADINGS
-    while len(current_s) < most and (not current_s or loading_is_slower(current_s, baseline_s)):
+    most = 0 if run.context.settings.triton.is_remote else schema.MAX_LOADINGS
+    while len(current_s) < most and (not current_s or schema.loading_is_slower(current_s, baseline_s)):
         for side, loadings_s in ((run, current_s), (baseline, baseline_s)):
             load_s = side.loader.reload()
             answer_s = timed_answer(side.prepared, 1)[0] if side.case.model.exchange == "single" else 0.0
