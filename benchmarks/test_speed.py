@@ -14,8 +14,8 @@ from tritonproof.reports.text.correctness import wrong_answers_text
 from tritonproof.reports.text.load_point import speed_failures
 from tritonproof.reports.text.speed import efficiency_text, model_warmup_text
 from tritonproof.run.case_run import CaseRun
-from tritonproof.run.efficiency import measure_efficiency
 from tritonproof.run.measuring import measure_model_warmup, measure_point
+from tritonproof.run.measuring_efficiency import measure_efficiency
 
 
 def measure_and_record(run: CaseRun, point: LoadPoint, recorder: Recorder, benchmark: Any) -> None:
@@ -63,7 +63,7 @@ def test_efficiency(run: CaseRun, recorder: Recorder) -> None:
 @pytest.mark.speed
 @pytest.mark.step("model-warmup")
 def test_model_warmup(run: CaseRun, recorder: Recorder) -> None:
-    """The first request after a load is not shown to be slower than later ones."""
+    """The first request after a loading is not shown to be slower than later ones."""
     result = measure_model_warmup(run)
     text = recorder.record(model_warmup=result).why_no_speed or model_warmup_text(result)
     recorder.show(text)

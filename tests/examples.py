@@ -6,7 +6,7 @@ from typing import Any
 from msgspec import structs
 
 from tritonproof.record import files, schema
-from tritonproof.record.schema import Accuracy, CaseKey, Estimate, Origin, PointResult, Record
+from tritonproof.record.schema import CaseKey, Estimate, Ledger, Origin, PointResult, Record
 from tritonproof.reports.text.publishable import Publishable, publishable
 
 
@@ -129,14 +129,14 @@ def score(**changes: Any) -> schema.Score:
     return structs.replace(within, **changes)
 
 
-def accuracy(*scores: schema.Score, **changes: Any) -> Accuracy:
+def accuracy(*scores: schema.Score, **changes: Any) -> Ledger:
     """A ledger that passes, with one metric by default."""
     differing = schema.Disagreement(("converted", "served"), 1, 1, 0, ("digit-0007",), 0.998, 0.99)
-    ledger = Accuracy(scores or (score(),), 500, (differing,), requests=120, passed=True)
+    ledger = Ledger(scores or (score(),), 500, (differing,), requests=120, passed=True)
     return structs.replace(ledger, **changes)
 
 
-def failed_accuracy() -> Accuracy:
+def failed_accuracy() -> Ledger:
     """A ledger whose served score is below two of its three floors."""
     floors = (schema.Limit(0.9, "of old"), schema.Limit(0.932, "of late"), schema.Limit(0.94, "published"))
     return accuracy(score(served=0.931, limits=floors, passed=False), passed=False)

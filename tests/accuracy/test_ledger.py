@@ -22,7 +22,7 @@ from tritonproof.accuracy.ledger import (
 from tritonproof.accuracy.stages import StageAnswers, Stages
 from tritonproof.base.errors import ProofError
 from tritonproof.record import files, sample_files
-from tritonproof.record.schema import Accuracy, Limit
+from tritonproof.record.schema import Ledger, Limit
 from tritonproof.spec import Arrays, Case, Samples
 
 
@@ -34,7 +34,7 @@ def ledger(
     labelled: bool = True,
     requested: Mapping[str, Limit] = MappingProxyType({}),
     precision: str = "",
-) -> Accuracy:
+) -> Ledger:
     """The ledger of each sample's scores; `requested` holds limits that replace the model's."""
     per_sample = score_each_sample(case, samples, stages, labelled=labelled)
     name = precision or case.precision
@@ -228,7 +228,7 @@ def test_user_floor_replaces_framework_comparison() -> None:
 # --- models served as it is ---------------------------------------------------------------------------------
 
 
-def existing(right: int, requested: dict[str, Limit], *metrics: Any) -> Accuracy:
+def existing(right: int, requested: dict[str, Limit], *metrics: Any) -> Ledger:
     """The ledger of a model served as it is that gets `right` of 100 samples right."""
     served = stage("served", right, requests=7)
     return served_ledger(toy.case(toy.model(metrics=metrics)), toy.samples(100), served, requested)
@@ -365,4 +365,4 @@ def test_inconsistent_samples_file_names_the_key(tmp_path: Path, count: int, sta
 def test_samples_of_another_dataset_are_ignored(tmp_path: Path, count: int, is_own: bool) -> None:
     record = records.record()
     sample_files.write(sample_scores(count, scored=count), sample_files.samples_path(record.case, tmp_path))
-    assert (sample_files.samples_of(record, files.record_path(record.case, tmp_path)) is not None) is is_own
+    assert (sample_files.scores_of(record, files.record_path(record.case, tmp_path)) is not None) is is_own

@@ -23,7 +23,7 @@ from tritonproof.accuracy.limits import stage_limits
 from tritonproof.accuracy.stages import StageComparison, evaluate_in_process
 from tritonproof.accuracy.through_server import evaluate_through_server, mixed_batches
 from tritonproof.base.errors import AccuracyError, ProofError
-from tritonproof.record.schema import Accuracy, within_limits
+from tritonproof.record.schema import Ledger, within_limits
 from tritonproof.reports.text.correctness import ledger_failures
 from tritonproof.serve import in_flight
 from tritonproof.serve.in_flight import IN_FLIGHT
@@ -267,7 +267,7 @@ def served_ledger(
     served: Callable[[Arrays], Arrays],
     precision: str = "fp32",
     tolerance: Tolerance | None = None,
-) -> Accuracy:
+) -> Ledger:
     """The ledger of a model whose server computes something other than the file in process."""
     case = toy.case(toy.model(outputs=THREE), precision, tolerance)
 

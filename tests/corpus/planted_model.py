@@ -311,7 +311,7 @@ FAULTS: dict[str, Callable[[Model, np.ndarray, np.ndarray], Any]] = {
         out * (1 + model.size * (model.random.random(len(out)) < 1 / 200))[:, None]
     ),
     "after_requests": lambda model, _values, out: out * (1.5 if model.requests > model.size else 1),
-    # The first answer after a load is off by a share; with 1 it is zeros.
+    # The first answer after a loading is off by a share; with 1 it is zeros.
     "first": lambda model, _values, out: out * np.float32(1 - model.size * (model.executions == 1)),
     **dict.fromkeys(
         ("not_a_number_by_input", "not_a_number_at_random", "not_a_number_at_size"), _not_a_number

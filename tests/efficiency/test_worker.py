@@ -69,7 +69,7 @@ def test_worker_runs_runtime_with_backend_settings(
     with artifact_worker(build, deployment, sample, backend=backend, resident=resident) as worker:
         worker.wait_ready()
         worker.batches_per_s(3, 0, 1)
-        assert json.loads((worker.folder / "job.json").read_text())["resident"] is resident
+        assert json.loads((worker.folder / "task.json").read_text())["resident"] is resident
     rows, settings, artifact = json.loads((build.artifact.parent / "seen.json").read_text())
     assert rows == SAMPLE.tolist() * 3
     assert artifact == str(build.artifact)

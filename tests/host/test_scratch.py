@@ -134,9 +134,9 @@ def test_truncated_input_data_is_written_again(tmp_path: Path, monkeypatch: pyte
         with monkeypatch.context() as patch:
             patch.setattr(Path, "write_text", cut)
             with pytest.raises(ProofError, check=lambda error: error.where == str(data.folder)) as raised:
-                data.file(1)
+                data.written_file(1)
         assert "TMPDIR" in raised.value.fix
-        assert json.loads(data.file(1).read_text())["data"]
+        assert json.loads(data.written_file(1).read_text())["data"]
 
 
 def test_full_disk_error_names_the_folder(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from tritonproof.base.errors import ProofError
 from tritonproof.measure import point_state, sweep
 from tritonproof.measure.comparison import ComparisonPlan, compare_pairs, is_settled, with_p99, with_verdicts
 from tritonproof.measure.job import Job
-from tritonproof.measure.measurement import Measurement, outcomes
+from tritonproof.measure.measurement import Measurement, measurements
 from tritonproof.measure.point_state import PointState, Side
 from tritonproof.measure.stopping import MeasuringPlan
 from tritonproof.record.schema import LoadPoint, SpeedComparison, VerifiedAnswers
@@ -28,10 +28,11 @@ def measured(load: LoadGenerator, budget_s: float = 60.0, **options: Any) -> Mea
     """A point of this build and of the other, measured in turns."""
     job, plan = toy.job(LoadPoint("offline", 1, 1), "current"), MeasuringPlan(budget_s=budget_s)
     state = point_state.with_baseline(PointState(Side(job)), job.served.server, "baseline", OTHER)
-    outcome = outcomes(sweep.sweep_points([state], plan, run_pass=load.run_pass, **options), plan)[job.point]
-    if isinstance(outcome, ProofError):
-        raise outcome
-    return outcome
+    states = sweep.sweep_points([state], plan, run_pass=load.run_pass, **options)
+    found = measurements(states, plan)[job.point]
+    if isinstance(found, ProofError):
+        raise found
+    return found
 
 
 def in_pairs(
@@ -94,8 +95,8 @@ def by_loading(pairs_per_loading: int, monkeypatch: pytest.MonkeyPatch) -> tuple
         calls.append(job.served.name)
         return 20.0 * math.exp(noise.normal(0, 0.005)) * (effect if calls[-1] == "current" else 1.0)
 
-    outcome = measured(LoadGenerator(mean_ms), 600, reload=reload, clock=lambda: 0.0)
-    return present(outcome.result.comparison), calls
+    found = measured(LoadGenerator(mean_ms), 600, reload=reload, clock=lambda: 0.0)
+    return present(found.result.comparison), calls
 
 
 def test_speed_of_one_loading_is_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,13 +113,13 @@ def test_wrong_answer_of_an_earlier_loading_stays_on_record() -> None:
     """The first pass over a point is the one that is always verified: it warms up the first loading."""
     wrong = VerifiedAnswers(9, 1, 9, 0.1)
     load = LoadGenerator(changes=lambda _job, number: {} if number else {"verified": wrong})
-    outcome = measured(
+    found = measured(
         load,
         is_done=lambda one: len(one.current.passes) > sweep.PAIRS_PER_LOADING,
         reload=lambda: None,
         clock=lambda: 0.0,
     )
-    assert outcome.result.answers == wrong
+    assert found.result.answers == wrong
 
 
 def compared(speed: float, pairs: int, points: int) -> SpeedComparison:

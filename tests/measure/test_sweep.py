@@ -12,7 +12,7 @@ from tritonproof.base.errors import ProofError
 from tritonproof.host.activity import CpuTime
 from tritonproof.measure import estimates, stopping, sweep
 from tritonproof.measure.job import Job
-from tritonproof.measure.measurement import Measurement, MeasurementOrError, components, outcomes
+from tritonproof.measure.measurement import Measurement, MeasurementOrError, components, measurements
 from tritonproof.measure.point_state import PointState, Side
 from tritonproof.measure.stopping import MeasuringPlan
 from tritonproof.record import schema
@@ -28,16 +28,16 @@ def run(
 ) -> Mapping[LoadPoint, MeasurementOrError]:
     """Measure points of a simulated server."""
     states = [PointState(Side(toy.job(point))) for point in points or (ONLINE,)]
-    return outcomes(sweep.sweep_points(states, plan, run_pass=generator.run_pass, **options), plan)
+    return measurements(sweep.sweep_points(states, plan, run_pass=generator.run_pass, **options), plan)
 
 
-def measured(outcome: MeasurementOrError) -> Measurement:
-    assert isinstance(outcome, Measurement)
-    return outcome
+def measured(found: MeasurementOrError) -> Measurement:
+    assert isinstance(found, Measurement)
+    return found
 
 
 def results(found: Mapping[LoadPoint, MeasurementOrError]) -> list[PointResult]:
-    return [measured(outcome).result for outcome in found.values()]
+    return [measured(each).result for each in found.values()]
 
 
 def one(generator: LoadGenerator, point: LoadPoint = ONLINE, **options: Any) -> PointResult:
@@ -55,14 +55,14 @@ def every_second(job: Job, number: int) -> float:
 
 
 def test_point_speed_comes_from_timestamps() -> None:
-    outcome = measured(run(LoadGenerator(), plan=PATIENT)[ONLINE])
-    result = outcome.result
+    measurement = measured(run(LoadGenerator(), plan=PATIENT)[ONLINE])
+    result = measurement.result
 
     assert result.throughput_per_s.value == pytest.approx(ONLINE.concurrency * 1000 / LATENCY_MS, rel=1e-6)
     assert {round(each.value, 6) for each in result.latency_ms.values()} == {LATENCY_MS}
-    assert len(outcome.latencies_s) == result.requests > 100
+    assert len(measurement.latencies_s) == result.requests > 100
     assert result.samples == 1
-    assert set(outcome.latencies_s) == {LATENCY_MS / 1e3}
+    assert set(measurement.latencies_s) == {LATENCY_MS / 1e3}
     assert len(result.passes) > 2
     assert {round(each.throughput_per_s) for each in result.passes} == {400}
     assert sum(each.requests for each in result.passes) == result.requests

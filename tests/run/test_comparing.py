@@ -9,8 +9,7 @@ import pytest
 
 from tests import toy
 from tests.helpers import settings
-from tritonproof.ratios import MAX_LOADINGS
-from tritonproof.record.schema import LoadPoint
+from tritonproof.record.schema import MAX_LOADINGS, LoadPoint, loading_is_slower
 from tritonproof.run import comparing
 from tritonproof.serve.server import Server
 from tritonproof.spec import Tensor
@@ -33,11 +32,16 @@ def test_losses_of_clients_and_new_warnings_are_told_once(tmp_path: Path) -> Non
     run, more = side(tmp_path / "log", "known, 12 ms", "fresh"), (Tensor("MORE", "FP32", (1,)),)
     other = {"exchange": "sequence", "outputs": (*more, *toy.model().outputs)}
     run.baseline = side(tmp_path / "other", "known, 7 ms", "gone", batch=8, **other)
-    outcome, baseline = comparing.compare_with_baseline(run)
+    finding, baseline = comparing.compare_with_baseline(run)
     lost = "it lacks outputs that the other has: MORE (FP32); batches up to 4 are taken, and up to 8 there; "
-    assert outcome.result.fault.startswith(f"{lost}its requests are decoupled, and sequence there")
+    assert finding.result.fault.startswith(f"{lost}its requests are decoupled, and sequence there")
     assert baseline.warnings == ("fresh",)
-    assert comparing.compare_with_baseline(run) == (outcome, baseline), "no server loads it again"
+    assert comparing.compare_with_baseline(run) == (finding, baseline), "no server loads it again"
+
+
+def test_start_up_is_slower_by_a_time_that_somebody_notices() -> None:
+    assert not loading_is_slower([0.15] * 5, [0.1] * 5)
+    assert loading_is_slower([0.25] * 5, [0.1] * 5)
 
 
 @pytest.mark.parametrize(("loadings_s", "count"), [((1.2,), 1), ((9, 9, 1.2), 3), ((9,) * 9, MAX_LOADINGS)])

@@ -17,12 +17,12 @@ from tritonproof.base.errors import NotAvailableError
 from tritonproof.build import builds, in_process
 from tritonproof.cases import cases_of
 from tritonproof.efficiency import best_points
-from tritonproof.efficiency.machine_peak import peak_kind
+from tritonproof.efficiency.peak import peak_kind
 from tritonproof.frameworks import tensorrt
 from tritonproof.frameworks.tensorrt import TensorRT
 from tritonproof.host import locks
 from tritonproof.host.targets import recognise
-from tritonproof.run import context, converted_case, efficiency
+from tritonproof.run import context, converted_case, measuring_efficiency
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.model_run import ModelRun
 from tritonproof.serve.backends import tensorrt_of
@@ -86,8 +86,9 @@ def two_a100s(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]
     monkeypatch.setattr(locks, "MACHINE", other_machine)
     monkeypatch.setattr(context, "serve", serve)
     monkeypatch.setattr(converted_case, "timed_answer", lambda *_arguments: (0.001, {}))
-    monkeypatch.setattr(efficiency, "artifact_worker", worker_beside)
-    monkeypatch.setattr(efficiency, "known_points", lambda _run: [examples.measured("online", 8, 100.0)])
+    monkeypatch.setattr(measuring_efficiency, "artifact_worker", worker_beside)
+    points = [examples.measured("online", 8, 100.0)]
+    monkeypatch.setattr(measuring_efficiency, "known_points", lambda _run: points)
     monkeypatch.setattr(best_points, "best_points", lambda _case, results: results)
     monkeypatch.setattr(in_process, "open_in_process", lambda *_arguments: Opened())
     monkeypatch.setattr("tritonproof.run.model_run.framework_model_on", lambda *_arguments: Opened())
@@ -96,7 +97,7 @@ def two_a100s(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]
         best_points, "reference_best", lambda *_arguments: examples.measured("online", 8, 100.0)
     )
     monkeypatch.setattr(builds, "in_use", lambda build, **_report: contextlib.nullcontext(build))
-    monkeypatch.setattr(efficiency, "_measure", beside)
+    monkeypatch.setattr(measuring_efficiency, "_measure", beside)
     SEEN.clear()
     SEEN.update(backend="onnxruntime", kind="docker")
     with in_place_of_nvml(nvml, monkeypatch):
@@ -111,7 +112,7 @@ def run_of(name: str, folder: Path, **options: str) -> Iterator[CaseRun]:
     with ModelRun(case.model, case.target, given) as model_run, CaseRun(case, model_run) as run:
         build = SimpleNamespace(case=case, digest="0f3c", reused=True, folder=folder / name, artifact=None)
         vars(run.prepared).update(build=build)
-        vars(model_run).update(operations=None)
+        vars(model_run).update(flops_per_inference=None)
         yield run
 
 
@@ -137,7 +138,7 @@ def test_deployment_server_and_peak_agree_on_tf32(
 @pytest.mark.parametrize(("way", "resident"), [("cuda", True), ("system", False)])
 def test_in_process_data_location_matches_shared_memory(way: str, resident: bool, tmp_path: Path) -> None:
     with run_of(FP32, tmp_path, shared_memory=way) as run:
-        efficiency.measure_efficiency(run)
+        measuring_efficiency.measure_efficiency(run)
     assert SEEN["in process"] == {"backend": "onnxruntime", "resident": resident}
 
 
@@ -154,7 +155,7 @@ def test_process_leaves_gpu_before_case_is_loaded(tmp_path: Path) -> None:
 
 def test_reference_server_runs_only_while_comparing(tmp_path: Path) -> None:
     with run_of(FP16, tmp_path) as run:
-        efficiency.measure_efficiency(run)
+        measuring_efficiency.measure_efficiency(run)
         assert SEEN["servers beside"] == 2
         assert SEEN["servers"] == 1
 

@@ -12,7 +12,7 @@ from tests import toy
 from tests.build.conversions import DEPLOYMENT
 from tests.gates.stand_in import gate_context
 from tritonproof.base.errors import AccuracyError
-from tritonproof.gates.context import GateOutcome
+from tritonproof.gates.context import GateFinding
 from tritonproof.record.schema import GateResult
 from tritonproof.run import searching
 from tritonproof.search.candidates import Candidate, SearchGoal
@@ -39,9 +39,9 @@ def test_several_groups_of_instances_stay_as_they_are(groups: list[Any], fixed: 
 
 
 def test_settings_that_change_answers_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    outcomes = (GateOutcome(GateResult("reload", 1, "", fault)) for fault in ("", "row 3 differs", "", ""))
+    findings = (GateFinding(GateResult("reload", 1, "", fault)) for fault in ("", "row 3 differs", "", ""))
     for gate in ("reload_gate", "in_flight_gate"):
-        monkeypatch.setattr(searching, gate, lambda _context: next(outcomes))
+        monkeypatch.setattr(searching, gate, lambda _context: next(findings))
     search, candidate = search_of(instance_group=[{}]), Candidate("online", DEPLOYMENT, ())
     with pytest.raises(AccuracyError, match="row 3 differs"):
         search.load(candidate)

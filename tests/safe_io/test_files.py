@@ -20,7 +20,7 @@ from tritonproof.gates import recorded
 from tritonproof.models.bert.network import read_config as read_bert_config
 from tritonproof.models.resnet50 import preprocess
 from tritonproof.safe_io import files
-from tritonproof.safe_io.files import absolute_path, end_of, existing, folder_of, last_lines
+from tritonproof.safe_io.files import absolute_path, end_of, existing, last_lines, listable_folder
 from tritonproof.spec import Tensor
 from tritonproof.thresholds import read as read_thresholds
 from tritonproof.user_models.labels import read_labels
@@ -75,13 +75,13 @@ def test_inaccessible_folder_is_refused(mode: int, name: str, tmp_path: Path) ->
     (folder / "there").mkdir(parents=True)
     where = f"--results {folder}{name}"
     with closed(folder, mode), pytest.raises(InputError, check=lambda error: error.where == where):
-        folder_of("--results", f"{folder}{name}")
+        listable_folder("--results", f"{folder}{name}")
 
 
 def test_looping_link_is_not_a_folder(tmp_path: Path) -> None:
     (tmp_path / "self").symlink_to("self")
     with pytest.raises(InputError, check=lambda error: "self" in error.where):
-        folder_of("--answers", str(tmp_path / "self" / "x"))
+        listable_folder("--answers", str(tmp_path / "self" / "x"))
 
 
 ROW, PICTURE = Tensor("X", "FP32", (2, 3)), Tensor("X", "FP32", (3, -1, -1))

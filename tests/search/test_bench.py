@@ -18,7 +18,7 @@ from tritonproof.measure.stopping import MeasuringPlan
 from tritonproof.record.schema import LoadPoint, Verdict
 from tritonproof.search import candidates, fastest
 from tritonproof.search.candidates import Candidate, SearchGoal
-from tritonproof.search.fastest import CandidateMeasurer, SearchOutcome, summarise
+from tritonproof.search.fastest import CandidateMeasurer, Fastest, summarise
 from tritonproof.search.trials import OperatingPoint
 from tritonproof.serve.launch import serve
 from tritonproof.serve.server_spec import ServerSpec
@@ -74,7 +74,7 @@ def test_search_result_is_summarized_for_the_record(verdict: Verdict) -> None:
     warm = dataclasses.replace(rerun.state.current, warm_up=rerun.state.current.passes[:2])
     rerun = dataclasses.replace(rerun, state=PointState(warm))
     summary = summarise(
-        SearchOutcome(rerun, None, 9, 95), SearchGoal(7, 99), MeasuringPlan(), 71.64, "config.pbtxt"
+        Fastest(rerun, None, 9, 95), SearchGoal(7, 99), MeasuringPlan(), 71.64, "config.pbtxt"
     )
     assert (summary.verdict, summary.passes, summary.duration_s) == (verdict, 95, 71.6)
     assert summary.result.throughput_per_s.value == pytest.approx(100, rel=0.01)

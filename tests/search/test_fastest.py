@@ -30,7 +30,7 @@ from tritonproof.measure.point_state import PointState, Side
 from tritonproof.record.schema import LoadPoint
 from tritonproof.search import candidates, fastest
 from tritonproof.search.candidates import Candidate, SearchGoal, SearchSpace
-from tritonproof.search.fastest import SearchOutcome
+from tritonproof.search.fastest import Fastest
 from tritonproof.search.trials import OperatingPoint
 
 POISSON = SearchGoal(10, 99, "poisson")
@@ -172,7 +172,7 @@ class SimulatedBench:
         results = tuple(toy.pass_of(toy.closed_loop(latencies_s, PASS_S)) for latencies_s in passes)
         return Side(toy.job(point), passes=results)
 
-    def search(self, goal: SearchGoal, space: SearchSpace = SPACE) -> SearchOutcome:
+    def search(self, goal: SearchGoal, space: SearchSpace = SPACE) -> Fastest:
         return fastest.find_fastest(space, goal, self.probe, self.rerun)
 
     def throughput_per_s(self, choice: OperatingPoint) -> float:
@@ -196,7 +196,7 @@ TRIALS = 40
 
 
 @functools.cache
-def searched(goal: SearchGoal) -> list[tuple[SimulatedBench, SearchOutcome]]:
+def searched(goal: SearchGoal) -> list[tuple[SimulatedBench, Fastest]]:
     """Searches on usual servers with different seeds, each with its bench."""
     return [(bench := SimulatedBench(seed), bench.search(goal)) for seed in range(TRIALS)]
 
@@ -207,7 +207,7 @@ def searched(goal: SearchGoal) -> list[tuple[SimulatedBench, SearchOutcome]]:
     ids=str,
 )
 def test_search_finds_near_optimum_within_budget(goal: SearchGoal) -> None:
-    winners = [(bench, outcome.winner) for bench, outcome in searched(goal)]
+    winners = [(bench, fastest.winner) for bench, fastest in searched(goal)]
     least_per_s = 0.95 * SimulatedBench().optimum_per_s(goal)
 
     assert all(winner.verdict == "passed" for _, winner in winners)

@@ -12,7 +12,7 @@ from tritonproof.accuracy.precisions import PRECISIONS, limit_in, tolerance_of
 from tritonproof.accuracy.stages import StageAnswers, Stages
 from tritonproof.base.errors import ProofError
 from tritonproof.record import sample_files
-from tritonproof.record.schema import Accuracy, Disagreement, Limit, Score, agrees, meets, within_limits
+from tritonproof.record.schema import Disagreement, Ledger, Limit, Score, agrees, meets, within_limits
 from tritonproof.spec import Case, FrameworkModel, Metric, Model, Samples
 
 ONE_SIDED_95 = 1.645
@@ -43,7 +43,7 @@ def accuracy_ledger(
     per_sample: PerSample,
     *,
     requested: Mapping[str, Limit] = MappingProxyType({}),
-) -> Accuracy:
+) -> Ledger:
     """The ledger of three stages with its limits: the model's own, or those `requested`, and a share of the
     framework's score. The served and the converted model are the same file on the same data, so their
     decisions must agree as far as the format demands, and outputs be as near as other kernels make them."""
@@ -58,7 +58,7 @@ def accuracy_ledger(
         for i, limit in enumerate((None, agreement))
     )
     is_right = all(map(agrees, disagreements)) and all(map(within_limits, stages[-1].differences))
-    return Accuracy(
+    return Ledger(
         scores=scores,
         samples=len(item_ids(samples)),
         disagreements=disagreements,
@@ -70,7 +70,7 @@ def accuracy_ledger(
 
 def served_ledger(
     case: Case, samples: Samples, served: StageAnswers, requested: Mapping[str, Limit]
-) -> Accuracy:
+) -> Ledger:
     """The ledger of a model served as it is: its scores by labels, with the given limits. Raises ProofError
     unless a metric gives one finite score for each sample."""
     scores = []
@@ -81,7 +81,7 @@ def served_ledger(
         passed = all(meets(metric.better, mean, limit.value) for limit in limits)
         scores.append(Score(metric.name, metric.better, None, None, mean, tuple(limits), passed))
     passed = all(score.passed for score in scores)
-    return Accuracy(tuple(scores), len(item_ids(samples)), (), requests=served.requests, passed=passed)
+    return Ledger(tuple(scores), len(item_ids(samples)), (), requests=served.requests, passed=passed)
 
 
 def missing_options(

@@ -44,7 +44,7 @@ class BaselineSpec:
 
 def parse(text: str, root: Path = SUITE) -> BaselineSpec:
     """The build that `--against` names; a folder comes before a git ref of its name. Raises InputError."""
-    folder = files.folder_of("--against", text)
+    folder = files.listable_folder("--against", text)
     if folder.is_dir():
         if is_checkout(folder):
             return BaselineSpec(text, "checkout", folder)

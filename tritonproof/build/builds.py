@@ -126,7 +126,7 @@ def build_inputs(
         "max_batch_size": deployment.max_batch_size,
         **({} if deployment.tf32 is None else {"tf32": deployment.tf32}),
         "sources": digests,
-        "weights": weights_digest,
+        "weights_digest": weights_digest,
         "versions": {name: version for name, version in versions.items() if version is not None},
         "hardware": machine.processor(device or case.target.device),
     }
@@ -189,10 +189,9 @@ def find(case: Case, weights: FrameworkModel, deployment: Deployment, root: Path
 
 def seems_built(case: Case, deployment: Deployment, root: Path) -> bool:
     """Whether the case has a build below `root` that only other weights could outdate."""
-    stored = unchanged_facts(root / case.target.name / str(case))
-    if stored is None:
-        return False
-    return bool(stored["content"] == build_inputs(case, stored["content"]["weights"], deployment))
+    facts = unchanged_facts(root / case.target.name / str(case))
+    content = {} if facts is None else facts["content"]
+    return bool(content == build_inputs(case, content.get("weights_digest", ""), deployment))
 
 
 def _inputs_digest(content: dict[str, Any]) -> str:
@@ -203,7 +202,7 @@ def _reused(case: Case, folder: Path, content: dict[str, Any]) -> BuiltModel | N
     digest, facts = _inputs_digest(content), unchanged_facts(folder)
     if facts is None or facts["digest"] != digest:
         return None
-    figures = (facts["weights"], facts["build_time_s"], facts["size_mib"])
+    figures = (facts["weights_source"], facts["build_time_s"], facts["size_mib"])
     return BuiltModel(case, folder, digest, *figures, reused=True)
 
 
@@ -213,7 +212,7 @@ def _runtime_files(case: Case) -> dict[str, Path]:
 
 
 def _convert(
-    case: Case, job: ConversionJob, folder: Path, content: dict[str, Any], origin: str
+    case: Case, job: ConversionJob, folder: Path, content: dict[str, Any], weights_source: str
 ) -> BuiltModel:
     """Convert beside `folder`, and move the finished build there."""
     scratch.remove_unlocked(folder.parent, UNFINISHED)
@@ -232,13 +231,13 @@ def _convert(
         # name of its folder. PYTHONDONTWRITEBYTECODE does not reach Triton's stub.
         (version / "__pycache__").touch()
         digest = _inputs_digest(content)
-        facts = {"digest": digest, "weights": origin, "build_time_s": build_time_s, "size_mib": size_mib}
-        facts["content"] = content
+        facts: dict[str, Any] = {"digest": digest, "weights_source": weights_source}
+        facts |= {"build_time_s": build_time_s, "size_mib": size_mib, "content": content}
         facts[_DIGEST] = _digest(new_folder, facts)
         (new_folder / FACTS).write_text(json.dumps(facts, indent=2) + "\n")
         remove(folder)
         new_folder.rename(folder)
-    return BuiltModel(case, folder, digest, origin, build_time_s, size_mib, reused=False)
+    return BuiltModel(case, folder, digest, weights_source, build_time_s, size_mib, reused=False)
 
 
 def remove(folder: Path) -> None:

@@ -52,7 +52,7 @@ class Turns:
     def ratio(self, to: str = "in_process") -> Ratio:
         """Served over another side, from two turns on."""
         mean = estimates.geometric_mean(np.divide(self.per_s["served"], self.per_s[to]))
-        return Ratio(*structs.astuple(mean))
+        return Ratio(mean.value, mean.low, mean.high)
 
 
 def is_done(turns: Turns, plan: MeasuringPlan, *, slow: bool) -> bool:

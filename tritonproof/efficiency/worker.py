@@ -111,23 +111,23 @@ def artifact_worker(
     # TensorRT as accelerator builds one engine for all sizes between these, as in the server's warm-up; an
     # engine for the measured batch alone would be faster than the served one.
     first = (1, deployment.max_batch_size) if case.accelerator else ()
-    job = {"runtime": str(build.artifact.with_name("runtime.py")), "artifact": str(build.artifact)}
+    task = {"runtime": str(build.artifact.with_name("runtime.py")), "artifact": str(build.artifact)}
     rows = runtime_inputs(case.model, samples)
-    return worker_process(str(case), {**job, "resident": resident, "first": first}, settings, rows)
+    return worker_process(str(case), {**task, "resident": resident, "first": first}, settings, rows)
 
 
 @contextlib.contextmanager
 def worker_process(
-    label: str, job: Mapping[str, Any], settings: Mapping[str, str], rows: Sequence[np.ndarray]
+    label: str, task: Mapping[str, Any], settings: Mapping[str, str], rows: Sequence[np.ndarray]
 ) -> Iterator[Worker]:
-    """A started worker, for the length of the block; worker_main.py says what its `job` holds."""
+    """A started worker, for the length of the block; worker_main.py says what its `task` holds."""
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(scratch_folder("process"))
         files = [str(folder / f"{place}.npy") for place in range(len(rows))]
         for file, values in zip(files, rows, strict=True):
             np.save(file, values)
-        whole_job = {**job, "settings": {**settings, "device_id": "0"}, "inputs": files}
-        (folder / "job.json").write_text(json.dumps(whole_job))
+        whole_task = {**task, "settings": {**settings, "device_id": "0"}, "inputs": files}
+        (folder / "task.json").write_text(json.dumps(whole_task))
         pipes = []
         for name in ("requests", "answers"):
             os.mkfifo(folder / name)
@@ -145,6 +145,5 @@ def worker_process(
                 remove=folder,
             )
         )
-        spinning = settings.get("spinning") == "1"
-        requests, answers = pipes
-        yield Worker(label, int(settings["threads"]), spinning, process, log, folder, requests, answers)
+        threads, spinning = int(settings["threads"]), settings.get("spinning") == "1"
+        yield Worker(label, threads, spinning, process, log, folder, *pipes)

@@ -2,7 +2,7 @@
 
     python worker_main.py FOLDER
 
-FOLDER/job.json names the runtime, its artifact and settings, a file for each input, whether these lie in the
+FOLDER/task.json names the runtime, its artifact and settings, a file for each input, whether these lie in the
 GPU's memory, and the sizes of batches to run first of all. FOLDER/requests and FOLDER/answers are named pipes
 that the caller holds open. For each line of JSON on the first, {batch, seconds, min_batches}, it writes one
 to the second, {batches, seconds, shortest}, with the seconds of the shortest batch; an empty first answer
@@ -24,20 +24,20 @@ import numpy as np
 
 def main(folder: Path) -> None:
     """Load, then answer until the pipe closes or the process is killed."""
-    job = json.loads((folder / "job.json").read_text())
-    rows = [np.load(path, allow_pickle=True) for path in job["inputs"]]  # texts, which the caller pickled
+    task = json.loads((folder / "task.json").read_text())
+    rows = [np.load(path, allow_pickle=True) for path in task["inputs"]]  # texts, which the caller pickled
     with (folder / "requests").open() as requests, (folder / "answers").open("w") as answers:
-        predict = runpy.run_path(job["runtime"])["load"](Path(job["artifact"]), job["settings"])
+        predict = runpy.run_path(task["runtime"])["load"](Path(task["artifact"]), task["settings"])
         batch_of: Callable[[Any], Any] = list
-        if job["settings"].get("tensors") == "torch":
-            is_resident = job["settings"]["device"] == "cpu" or job["resident"]
-            predict, batch_of = on_tensors(predict, job["settings"]["device"], is_resident=is_resident)
+        if task["settings"].get("tensors") == "torch":
+            is_resident = task["settings"]["device"] == "cpu" or task["resident"]
+            predict, batch_of = on_tensors(predict, task["settings"]["device"], is_resident=is_resident)
 
         def run_batches(size: int, min_s: float, min_batches: int) -> list[float]:
             batch = batch_of(row[np.arange(size) % len(row)] for row in rows)
             return run(predict, batch, min_s, min_batches)
 
-        for size in job["first"]:
+        for size in task["first"]:
             run_batches(size, 0, 1)
         print("{}", file=answers, flush=True)
         for line in requests:

@@ -23,7 +23,7 @@ from tritonproof.host.locks import OnWait
 from tritonproof.measure.input_data import InputData
 from tritonproof.measure.job import ServedModel
 from tritonproof.measure.requests import ask_samples
-from tritonproof.record.schema import Accuracy, Deployment, GateResult, SameAnswers, Scenario
+from tritonproof.record.schema import Deployment, GateResult, Ledger, SameAnswers, Scenario
 from tritonproof.serve.in_flight import IN_FLIGHT, IN_FLIGHT_BYTES
 from tritonproof.spec import Arrays
 
@@ -150,7 +150,7 @@ class GateContext:
         return sorted({*self.kernel_sizes, *range(1, min(self.largest_batch, 64) + 1)})
 
 
-class GateOutcome(NamedTuple):
+class GateFinding(NamedTuple):
     """What the check of a gate has found."""
 
     result: GateResult
@@ -235,7 +235,7 @@ def same_answers_entry(singles: SingleAnswers, comparison: AnswerComparison) -> 
     )
 
 
-def with_same_answers(ledger: Accuracy, gates: Sequence[SameAnswers]) -> Accuracy:
+def with_same_answers(ledger: Ledger, gates: Sequence[SameAnswers]) -> Ledger:
     """The ledger, which passes only if these gates pass too. Its entry joins theirs."""
     entry = merge_entries(gates)
     return structs.replace(ledger, same_answers=entry, passed=ledger.passed and entry.passed)

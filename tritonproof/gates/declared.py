@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tritonproof.base.errors import ProofError
-from tritonproof.gates.context import AnswersBySample, GateContext, GateOutcome, ask, most_in_flight, rows_of
+from tritonproof.gates.context import AnswersBySample, GateContext, GateFinding, ask, most_in_flight, rows_of
 from tritonproof.measure.job import ServedModel
 from tritonproof.record.schema import GateResult
 from tritonproof.serve.connection import REQUEST_S
@@ -51,7 +51,7 @@ def send(served: ServedModel, sample_indices: Iterable[Sequence[int] | np.ndarra
     return replies
 
 
-def declared_gate(context: GateContext) -> GateOutcome:
+def declared_gate(context: GateContext) -> GateFinding:
     """Send four samples alone, and two in one batch if the model takes batches. Every output must be there,
     finite, with the declared type and shape. The answers given alone before, and those to the remaining
     data, must have every output and be finite: some input may give NaN."""
@@ -72,7 +72,7 @@ def declared_gate(context: GateContext) -> GateOutcome:
     names = ", ".join(f"{tensor.name} ({tensor.dtype})" for tensor in served.model.outputs)
     tried = f"outputs as declared: {names}; finite for {len(single_rows) + remaining_count} samples"
     fault = next(filter(None, problems), "")
-    return GateOutcome(GateResult("declared", len(batches) + remaining_count, tried=tried, fault=fault))
+    return GateFinding(GateResult("declared", len(batches) + remaining_count, tried=tried, fault=fault))
 
 
 def _all_as_declared(served: ServedModel, rows: AnswersBySample) -> Iterator[str]:
@@ -114,12 +114,12 @@ def fault_in(output: str, values: np.ndarray | None, answer: str) -> str:
     return f"{output} holds {values[bad].flat[0]} in {answer} ({count} elements are not finite)"
 
 
-def largest_batch_gate(context: GateContext) -> GateOutcome:
+def largest_batch_gate(context: GateContext) -> GateFinding:
     """Send batches of the declared sizes that decide which kernels run, which the server must answer, and one
     with a row more than the largest, which it must refuse."""
     served = context.served
     if not served.model.batched:
-        return GateOutcome(GateResult("largest-batch", 0, "no batch axis, so no batch sizes"))
+        return GateFinding(GateResult("largest-batch", 0, "no batch axis, so no batch sizes"))
     sizes, largest, count = context.kernel_sizes, context.largest_batch, len(served.data.ids)
     replies = send(served, (np.arange(size) % count for size in (*sizes, largest + 1)))
     problems = [
@@ -130,4 +130,4 @@ def largest_batch_gate(context: GateContext) -> GateOutcome:
     if replies[-1].response is not None:
         problems.append(f"a batch of {largest + 1} was answered, and {largest} is declared")
     text = f"{len(sizes)} of the {largest} batch sizes, and a batch of {largest + 1}, which has to be refused"
-    return GateOutcome(GateResult("largest-batch", len(replies), text, fault=next(iter(problems), "")))
+    return GateFinding(GateResult("largest-batch", len(replies), text, fault=next(iter(problems), "")))

@@ -14,12 +14,12 @@ from tritonproof.base import disk
 from tritonproof.base.errors import InputError, NotAvailableError
 from tritonproof.gates.context import (
     GateContext,
-    GateOutcome,
+    GateFinding,
     ask,
     compare_to_singles,
     make_single_answers,
 )
-from tritonproof.gates.same_answers import gate_outcome
+from tritonproof.gates.same_answers import gate_finding
 from tritonproof.host import locks
 from tritonproof.measure.job import ServedModel
 from tritonproof.safe_io.files import content, readable
@@ -77,7 +77,7 @@ def record(context: GateContext, case: str, run_id: str) -> RecordedAnswers:
     )
 
 
-def recorded_gate(context: GateContext) -> GateOutcome:
+def recorded_gate(context: GateContext) -> GateFinding:
     """Hold answers to the recorded ones. In a run that records them, the first case of a model records its
     own, and the others are held to these. Raises NotAvailableError where there are none."""
     folder, name = context.answers_folder, context.served.model.name
@@ -94,7 +94,7 @@ def recorded_gate(context: GateContext) -> GateOutcome:
     return compare_with_recorded(context, read(path), path)
 
 
-def compare_with_recorded(context: GateContext, earlier: RecordedAnswers, where: Path) -> GateOutcome:
+def compare_with_recorded(context: GateContext, earlier: RecordedAnswers, where: Path) -> GateFinding:
     """Ask for the recorded samples again, each alone, and hold the answers to the recorded ones, within what
     either case allows. Raises InputError if the file is of another model, or of other samples."""
     served, outputs = context.served, {name for row in earlier.rows.values() for name in row}
@@ -117,7 +117,7 @@ def compare_with_recorded(context: GateContext, earlier: RecordedAnswers, where:
     recorded = make_single_answers(served.data.ids, expected, limits)
     comparison = compare_to_singles(recorded, answers, limits)
     tried = f"{len(expected)} answers recorded of {earlier.case} on Triton {earlier.triton}"
-    return gate_outcome("recorded", recorded, comparison, len(answers), tried, "recorded")
+    return gate_finding("recorded", recorded, comparison, len(answers), tried, "recorded")
 
 
 def _digest(served: ServedModel, sample: int) -> str:

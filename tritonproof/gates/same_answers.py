@@ -19,7 +19,7 @@ from tritonproof.accuracy.sameness import (
 )
 from tritonproof.gates.context import (
     GateContext,
-    GateOutcome,
+    GateFinding,
     SingleAnswers,
     ask,
     ask_one_by_one,
@@ -36,7 +36,7 @@ _KEPT_BYTES = 256 << 20
 """Bytes of answers to keep before they are compared."""
 
 
-def repeated_gate(context: GateContext) -> GateOutcome:
+def repeated_gate(context: GateContext) -> GateFinding:
     """Send samples once more, alone, in the same and in the reverse order, so that each request follows
     a different one than before. The next answer shows what a request leaves in the model; so do the first
     answer after a loading, and one to a request without optional inputs."""
@@ -51,19 +51,19 @@ def repeated_gate(context: GateContext) -> GateOutcome:
         comparisons.append(lacking)
         text += ", and requests without the optional inputs"
     whole = merge_comparisons(comparisons)
-    return gate_outcome("repeated", singles, whole, whole.same.answers, text)
+    return gate_finding("repeated", singles, whole, whole.same.answers, text)
 
 
-def reload_gate(context: GateContext) -> GateOutcome:
+def reload_gate(context: GateContext) -> GateFinding:
     """Send samples alone once more, to a model that was loaded again after it gave the single answers."""
     served, singles = context.served, context.single_answers
     answers = [*_first_answer(context), *ask(served, [[sample] for sample in sorted(singles.rows)])]
     text = "each sample again alone, after the model was loaded again"
     comparison = compare_to_singles(singles, answers, _limits_after_load(context))
-    return gate_outcome("reload", singles, comparison, len(answers), text)
+    return gate_finding("reload", singles, comparison, len(answers), text)
 
 
-def in_flight_gate(context: GateContext) -> GateOutcome:
+def in_flight_gate(context: GateContext) -> GateFinding:
     """Send samples in requests of one row, up to 64 in flight, for the server to join and to spread."""
     served, singles = context.served, context.single_answers
     at_once = most_in_flight(served, 1)
@@ -72,10 +72,10 @@ def in_flight_gate(context: GateContext) -> GateOutcome:
     limits = singles.limits if is_joined else singles.noise_limits
     answers = ask(served, [[sample] for sample in np.resize(sorted(singles.rows), count)], at_once)
     text = f"{count} requests of one sample each, {at_once} in flight"
-    return gate_outcome("in-flight", singles, compare_to_singles(singles, answers, limits), count, text)
+    return gate_finding("in-flight", singles, compare_to_singles(singles, answers, limits), count, text)
 
 
-def batches_gate(context: GateContext) -> GateOutcome:
+def batches_gate(context: GateContext) -> GateFinding:
     """Send samples in batches of every size up to 64, and of larger ones that decide which kernels run.
     Another size may round otherwise. In batches of one size an answer at the same place may depend neither
     on its neighbours nor, in the largest, on the instance that computes it."""
@@ -115,7 +115,7 @@ def batches_gate(context: GateContext) -> GateOutcome:
         f"{len(sizes)} of {context.largest_batch} batch sizes, {sizes[0]} to "
         f"{largest}, {len(chosen)} of them beside other neighbours, {len(requests)} of {largest} in flight"
     )
-    return gate_outcome("batches", singles, merge_comparisons(comparisons), sent, text)
+    return gate_finding("batches", singles, merge_comparisons(comparisons), sent, text)
 
 
 def _first_answer(context: GateContext) -> list[Answer]:
@@ -175,18 +175,18 @@ def _spreads_like(singles: SingleAnswers, outputs: Arrays) -> Mapping[str, Sprea
     return None if group is None else group[1].spreads
 
 
-def gate_outcome(
+def gate_finding(
     gate: str,
     singles: SingleAnswers,
     comparison: AnswerComparison,
     requests: int,
     tried: str,
     expected_from: str = "alone",
-) -> GateOutcome:
+) -> GateFinding:
     """The result of a gate that compares answers with those alone, or those that `expected_from` names."""
     fault = wrong_text(comparison, expected_from) if singles.rows else "no answer could be read"
     same = same_answers_entry(singles, comparison)
-    return GateOutcome(GateResult(gate, requests, tried=tried, fault=fault, same=same), comparison.mismatch)
+    return GateFinding(GateResult(gate, requests, tried=tried, fault=fault, same=same), comparison.mismatch)
 
 
 def wrong_text(comparison: AnswerComparison, expected_from: str) -> str:
@@ -202,7 +202,7 @@ def wrong_text(comparison: AnswerComparison, expected_from: str) -> str:
 
 def compare_servers(
     current: GateContext, baseline: GateContext, others: Iterator[InputData], baseline_name: str
-) -> GateOutcome:
+) -> GateFinding:
     """Hold all answers of a server to those of its baseline: to the samples that both were asked, and to all
     `others`. Every request is sent twice to each."""
     comparisons, samples, singles = [], 0, (current.single_answers, baseline.single_answers)
@@ -218,7 +218,7 @@ def compare_servers(
         samples += len(expected.rows)
     whole = merge_comparisons(comparisons)
     tried = f"{samples} samples, each twice alone, beside {baseline_name}"
-    gate = gate_outcome("baseline", singles[1], whole, 4 * samples, tried, f"by {baseline_name}")
+    gate = gate_finding("baseline", singles[1], whole, 4 * samples, tried, f"by {baseline_name}")
     precisions = [inferred_precision(answers.rows.values()) or "fp32" for answers in singles]
     if whole.wrong_count and precisions[0] != precisions[1]:
         difference = f"its answers show {precisions[0].upper()}, and {precisions[1].upper()} there"

@@ -14,7 +14,7 @@ from tritonproof.accuracy.sameness import AnswerComparison, merge_comparisons
 from tritonproof.base.errors import ProofError
 from tritonproof.gates.context import (
     GateContext,
-    GateOutcome,
+    GateFinding,
     compare_to_singles,
     same_answers_entry,
 )
@@ -43,7 +43,7 @@ class Transport:
     in_memory: bool = False
 
 
-def transports_gate(context: GateContext) -> GateOutcome:
+def transports_gate(context: GateContext) -> GateFinding:
     """Send four samples over each possible transport, also through shared memory if the context has it, and
     compare the answers with those to the samples alone over gRPC. Raises ProofError if the server is gone."""
     served, singles = context.served, context.single_answers
@@ -67,7 +67,7 @@ def transports_gate(context: GateContext) -> GateOutcome:
                 problems.append(f"over {transport.name} {problem}")
     same = same_answers_entry(singles, merge_comparisons(comparisons)) if comparisons else None
     tried, fault = ", ".join(names), next(iter(problems), "")
-    return GateOutcome(GateResult("transports", len(samples) * len(names), tried, fault=fault, same=same))
+    return GateFinding(GateResult("transports", len(samples) * len(names), tried, fault=fault, same=same))
 
 
 @contextlib.contextmanager

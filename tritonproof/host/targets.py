@@ -33,10 +33,10 @@ seventh of an A100's multiprocessors, and is compared with none."""
 OTHER_GPU = Target("gpu", "another NVIDIA GPU", "cuda", r"", None)
 """A GPU with none of the names above."""
 
-REMOTE = Target(schema.REMOTE, "a server elsewhere", "cpu")
+REMOTE_SERVER = Target(schema.REMOTE, "a server elsewhere", "cpu")
 """The device of somebody else's server, unless the user names it; what is converted here is for a CPU."""
 
-EVERY_TARGET = (*TARGETS, MIG, OTHER_GPU, REMOTE)
+EVERY_TARGET = (*TARGETS, MIG, OTHER_GPU, REMOTE_SERVER)
 """All hardware that a user can name."""
 
 
@@ -58,7 +58,7 @@ def present_targets() -> tuple[Target, ...]:
 
 def runs_here(target: Target) -> bool:
     """Whether this machine can run a target's cases."""
-    return target == REMOTE or target in present_targets()
+    return target == REMOTE_SERVER or target in present_targets()
 
 
 def choose_gpus(

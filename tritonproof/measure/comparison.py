@@ -68,17 +68,17 @@ def compare_pairs(current: Speeds, baseline: Speeds, plan: ComparisonPlan, spent
     """Compare two builds that were measured in turns; `spent_s` is the time of both."""
     allowed = plan.allowed_slowdown
     ratio, p_value = paired_ratio(current, baseline), _p_value(current, baseline, plan, LAST_SHARE)
-    outcome: Verdict = "passed" if verdict(ratio, allowed) == "passed" else "inconclusive"
+    judged: Verdict = "passed" if verdict(ratio, allowed) == "passed" else "inconclusive"
     if p_value <= plan.level:
-        outcome = "failed"
+        judged = "failed"
     return SpeedComparison(
         baseline_name=plan.baseline_name,
         method="interleaved",
         ratio=ratio,
         allowed_slowdown=allowed,
-        verdict=outcome,
+        verdict=judged,
         passes=len(current),
-        seconds_to_settle=seconds_to_settle(ratio, allowed, spent_s) if outcome == "inconclusive" else None,
+        seconds_to_settle=seconds_to_settle(ratio, allowed, spent_s) if judged == "inconclusive" else None,
         p_value=p_value,
         compared_points=plan.compared_points,
     )

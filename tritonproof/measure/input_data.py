@@ -73,11 +73,11 @@ class InputData:
         return {name: values[np.asarray(samples)] for name, values in self.arrays.items()}
 
     def path(self, batch: int) -> Path:
-        """Where `file` is for a batch size; it may not exist yet."""
+        """Where `written_file` is for a batch size; it may not exist yet."""
         suffix = "-and-others" if self.other_shapes_for(batch) else ""
         return self.folder / f"{self.count(batch)}{suffix}.json"
 
-    def file(self, batch: int) -> Path:
+    def written_file(self, batch: int) -> Path:
         """The file for perf_analyzer's --input-data with the samples for a batch size, made if missing."""
         path = self.path(batch)
         if not path.exists():

@@ -33,17 +33,17 @@ MeasurementOrError = Measurement | ProofError
 """A point's measurement, or why there is none."""
 
 
-def outcomes(states: Sequence[PointState], plan: MeasuringPlan) -> Mapping[LoadPoint, MeasurementOrError]:
+def measurements(states: Sequence[PointState], plan: MeasuringPlan) -> Mapping[LoadPoint, MeasurementOrError]:
     """The result of each point. Points that are compared with a baseline are judged together."""
     found: dict[LoadPoint, MeasurementOrError] = {
         state.point: state.error or measurement_of(state, plan) for state in states
     }
-    measured = [outcome for outcome in found.values() if isinstance(outcome, Measurement)]
+    measured = [each for each in found.values() if isinstance(each, Measurement)]
     compared = [(each, before) for each in measured if (before := each.result.comparison) is not None]
     judged = comparison.with_verdicts([before for _, before in compared])
-    for (outcome, _), after in zip(compared, judged, strict=True):
-        result = structs.replace(outcome.result, comparison=after)
-        found[result.point] = dataclasses.replace(outcome, result=result)
+    for (each, _), after in zip(compared, judged, strict=True):
+        result = structs.replace(each.result, comparison=after)
+        found[result.point] = dataclasses.replace(each, result=result)
     return found
 
 

@@ -205,7 +205,7 @@ def _attempt_pass(job: Job, window_s: float) -> PassResult:
             with report_full_disk(folder):
                 schedule.write_text("".join(f"{interval}\n" for interval in intervals_us))
             options += ["--request-intervals", str(schedule)]
-        samples = job.served.data.file(job.point.batch)
+        samples = job.served.data.written_file(job.point.batch)
         read_cpu = activity.start_cpu_clock(server.pid)
         started = time.monotonic()
         with server.watch_gpu() as watched:

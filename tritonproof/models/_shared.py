@@ -107,5 +107,5 @@ def picture(title: str, pixels: np.ndarray) -> SamplePart:
     return SamplePart("image", title, base64.b64encode(file.getvalue()).decode())
 
 
-def rows_of(kept: Arrays, rows: np.ndarray) -> Arrays:
+def picked(kept: Arrays, rows: np.ndarray) -> Arrays:
     return {name: values[rows] for name, values in kept.items()}

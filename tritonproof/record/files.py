@@ -176,8 +176,8 @@ def _problems(record: Record) -> _Problems:
     for key, part in _parts(record, ""):
         if isinstance(part, schema.Estimate):
             yield from _estimate_problems(part, key)
-        elif isinstance(part, schema.Accuracy):
-            yield from _accuracy_problems(part, key)
+        elif isinstance(part, schema.Ledger):
+            yield from _ledger_problems(part, key)
         elif isinstance(part, schema.PointResult):
             yield from _point_problems(part, key)
 
@@ -197,7 +197,7 @@ def _parts(value: Any, key: str) -> Iterator[tuple[str, Struct]]:
             yield from _parts(member, f"{key}{place}")
 
 
-def _accuracy_problems(ledger: schema.Accuracy, key: str) -> _Problems:
+def _ledger_problems(ledger: schema.Ledger, key: str) -> _Problems:
     """Outputs show a ledger that passed as proof."""
     kept = [ledger.same_answers is None or ledger.same_answers.passed]
     for score in ledger.scores:
@@ -236,7 +236,7 @@ def _estimate_problems(estimate: schema.Estimate, key: str) -> _Problems:
 
 def flat(name: str, value: Any) -> dict[str, float | int | str]:
     """The numbers and texts of a part of a record and of all that is in it, by the names of the fields that
-    lead there: `load_gpu_power_w`. An estimate has its bounds beside it, `throughput_per_s_low`, and a ratio
+    lead there: `gpu_power_w`. An estimate has its bounds beside it, `throughput_per_s_low`, and a ratio
     whose interval is too wide to be shown is left out. Passes are counted."""
     if isinstance(value, schema.Estimate):
         if not is_shown(value):

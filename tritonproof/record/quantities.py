@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tritonproof.record.schema import Better, Estimate, Ratio
 
-FormatSpec = Callable[[float, int], str]
+DigitsRule = Callable[[float, int], str]
 """Gives the Python format specification of a value, with so many extra digits."""
 
 NOTHING = "-"
@@ -35,7 +35,7 @@ class Quantity:
 
     unit: str
     """Follows the figure in a sentence; empty for a pure number."""
-    spec: FormatSpec
+    spec: DigitsRule
     """The digits of a value, by its size in the unit."""
     better: Better | None = None
     """None if neither is better."""
@@ -96,17 +96,17 @@ class Quantity:
         return format(scaled, f"{'+' if self.signed else ''}{thousands}{spec}")
 
 
-def fixed(decimals: int) -> FormatSpec:
+def fixed(decimals: int) -> DigitsRule:
     """The same number of decimals for all values."""
     return lambda _value, extra: f".{decimals + extra}f"
 
 
-def significant(digits: int) -> FormatSpec:
+def significant(digits: int) -> DigitsRule:
     """So many significant digits, without trailing zeros."""
     return lambda _value, extra: f".{digits + extra}g"
 
 
-def by_size(*steps: tuple[float, int], digits: int = 2) -> FormatSpec:
+def by_size(*steps: tuple[float, int], digits: int = 2) -> DigitsRule:
     """The decimals of the first step whose least value is reached; below all, so many significant digits."""
 
     def spec(value: float, extra: int) -> str:

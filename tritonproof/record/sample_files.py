@@ -67,7 +67,7 @@ def read(path: Path, folder: Path | None = None) -> SampleScores:
     return samples
 
 
-def samples_of(record: Record, path: Path) -> SampleScores | None:
+def scores_of(record: Record, path: Path) -> SampleScores | None:
     """The samples of the ledger of the record at `path`; None without a file, or for one of another build."""
     path = path.with_suffix(files.SAMPLES_SUFFIX)
     if record.accuracy is None or not os.path.lexists(path):

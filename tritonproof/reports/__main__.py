@@ -124,7 +124,7 @@ def _plots(options: argparse.Namespace) -> int:
 
 def _csv(options: argparse.Namespace) -> int:
     """Print the load points as CSV. Each is a row, with a column for each quantity, named with its unit."""
-    print(csv_text(export.load_points(_chosen(options))), end="")
+    print(csv_text(export.data_frame(_chosen(options))), end="")
     return 0
 
 
@@ -204,7 +204,7 @@ def _add(folder: Path, additions: Sequence[Path]) -> None:
         )
         if files.record_paths(source) or not rows:
             records = files.read_argument(source).values()
-            rows += [row for record in records for row in history.rows_of(publishable(record))]
+            rows += [row for record in records for row in history.entries(publishable(record))]
         print(f"{source}: added {history.append(folder, rows)} measurements to {folder}", file=sys.stderr)
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def load_points(records: Sequence[Publishable]) -> "pd.DataFrame":
+def data_frame(records: Sequence[Publishable]) -> "pd.DataFrame":
     """One row per load point. `passed` says whether conversion and accuracy hold; if not, `why_no_speed`
     replaces every measured figure: a fast wrong model is not fast."""
     import pandas as pd

@@ -91,7 +91,7 @@ def append(folder: Path, rows: Iterable[HistoryRow]) -> int:
     return added
 
 
-def rows_of(record: Publishable) -> list[HistoryRow]:
+def entries(record: Publishable) -> list[HistoryRow]:
     """A row for each measurement that may be published and whose run is known."""
     measured: list[tuple[Any, Any, str, dict[str, Estimate]]] = []
     for result in record.points:

@@ -8,7 +8,7 @@ from typing import Any
 
 from tritonproof.base.errors import AccuracyError
 from tritonproof.build.builds import BuiltModel
-from tritonproof.gates.context import GateOutcome
+from tritonproof.gates.context import GateFinding
 from tritonproof.host import machine
 from tritonproof.measure.job import AnswerCheck, Job
 from tritonproof.measure.measurement import MeasurementOrError
@@ -44,9 +44,9 @@ class CaseRun(contextlib.AbstractContextManager["CaseRun"]):
         """`requested` is the case as requested, and `case` the case as its server reports it."""
         self.context = CaseContext(requested, model_run, suite_run or SuiteRun(), role)
         # What its steps have found, for the steps after them and for those who ask again.
-        self.gate_outcomes: dict[str, GateOutcome] = {}
+        self.gate_findings: dict[str, GateFinding] = {}
         self.sweeps: dict[Scenario, Mapping[LoadPoint, MeasurementOrError]] = {}
-        self.comparison: tuple[GateOutcome, schema.BaselineComparison] | None = None
+        self.comparison: tuple[GateFinding, schema.BaselineComparison] | None = None
 
     def __exit__(self, *error: Any) -> None:
         self.context.stack.__exit__(*error)

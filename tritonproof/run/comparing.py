@@ -10,7 +10,7 @@ from msgspec import structs
 from tritonproof.accuracy.limits import inferred_precision
 from tritonproof.base.errors import InputError, NotAvailableError
 from tritonproof.build import baselines
-from tritonproof.gates.context import GateOutcome
+from tritonproof.gates.context import GateFinding
 from tritonproof.gates.conversations import compare_server_conversations
 from tritonproof.gates.same_answers import compare_servers
 from tritonproof.measure import point_state
@@ -18,7 +18,7 @@ from tritonproof.measure.comparison import ComparisonPlan
 from tritonproof.measure.input_data import remaining_data
 from tritonproof.measure.job import Job
 from tritonproof.measure.usage import Usage, read_usage, watch
-from tritonproof.ratios import MAX_LOADINGS, loading_is_slower
+from tritonproof.record import schema
 from tritonproof.record.schema import BaselineComparison, GateResult, ServedSide
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.converted_case import ConvertedCase
@@ -72,7 +72,7 @@ def reloader(run: CaseRun, baseline: CaseRun) -> Callable[[], None] | None:
     return load
 
 
-def compare_with_baseline(run: CaseRun) -> tuple[GateOutcome, BaselineComparison]:
+def compare_with_baseline(run: CaseRun) -> tuple[GateFinding, BaselineComparison]:
     """Whether every sample gets the same answer from the baseline, of another repository or on another
     Triton, and what else differs; compared once. Raises NotAvailableError if its repository has no such
     model."""
@@ -81,7 +81,7 @@ def compare_with_baseline(run: CaseRun) -> tuple[GateOutcome, BaselineComparison
     return run.comparison
 
 
-def _compare(run: CaseRun) -> tuple[GateOutcome, BaselineComparison]:
+def _compare(run: CaseRun) -> tuple[GateFinding, BaselineComparison]:
     baseline, name, model = run.baseline, run.context.settings.baseline_name, run.case.model
     if baseline is None:
         what = f"{model.name} is new: {name} has no such model to compare it with"
@@ -104,17 +104,17 @@ def _compare(run: CaseRun) -> tuple[GateOutcome, BaselineComparison]:
     return gate, BaselineComparison(name, current_side, baseline_side, tuple(new_warnings.values())[:20])
 
 
-def _compare_answers(run: CaseRun, baseline: CaseRun, baseline_name: str) -> GateOutcome:
+def _compare_answers(run: CaseRun, baseline: CaseRun, baseline_name: str) -> GateFinding:
     model = run.case.model
     if model.exchange != baseline.case.model.exchange:
-        return GateOutcome(GateResult("baseline", 0, "the configuration"))
+        return GateFinding(GateResult("baseline", 0, "the configuration"))
     if model.exchange == "single":
         run.context.say("answers beside the baseline's", baseline_name)
         sides = run.correctness.gate_context, baseline.correctness.gate_context
         return compare_servers(*sides, remaining_data(model, run.samples), baseline_name)
     run.context.say("the same messages to the baseline", baseline_name)
     servers = run.server, baseline.server
-    return GateOutcome(compare_server_conversations(*servers, model, run.samples, baseline_name))
+    return GateFinding(compare_server_conversations(*servers, model, run.samples, baseline_name))
 
 
 def _lost_by_clients(run: CaseRun, baseline: CaseRun) -> list[str]:
@@ -152,8 +152,8 @@ def _loads_in_turns(run: CaseRun, baseline: CaseRun) -> tuple[list[float], list[
     returns the seconds of each with its first answer: none on servers that others may use."""
     current_s: list[float] = []
     baseline_s: list[float] = []
-    most = 0 if run.context.settings.triton.is_remote else MAX_LOADINGS
-    while len(current_s) < most and (not current_s or loading_is_slower(current_s, baseline_s)):
+    most = 0 if run.context.settings.triton.is_remote else schema.MAX_LOADINGS
+    while len(current_s) < most and (not current_s or schema.loading_is_slower(current_s, baseline_s)):
         for side, loadings_s in ((run, current_s), (baseline, baseline_s)):
             load_s = side.loader.reload()
             answer_s = timed_answer(side.prepared, 1)[0] if side.case.model.exchange == "single" else 0.0

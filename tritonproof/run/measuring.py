@@ -11,7 +11,7 @@ from tritonproof.measure import perf_analyzer, sweep
 from tritonproof.measure.cache_audit import with_cache_audit
 from tritonproof.measure.composing import counting
 from tritonproof.measure.job import Job
-from tritonproof.measure.measurement import Measurement, MeasurementOrError, outcomes
+from tritonproof.measure.measurement import Measurement, MeasurementOrError, measurements
 from tritonproof.measure.point_state import PointState, Side
 from tritonproof.measure.verifying import verifying
 from tritonproof.record.schema import LoadPoint, ModelWarmup, PointResult, best_of
@@ -50,11 +50,11 @@ def measure_point(run: CaseRun, point: LoadPoint, save: Save = lambda _results: 
         )
     if point.scenario not in run.sweeps:
         run.sweeps[point.scenario] = _sweep(run, run.points(point.scenario), save)
-    outcome = run.sweeps[point.scenario][point]
-    if isinstance(outcome, ProofError):
-        raise outcome
-    budget = run.context.settings.thresholds.latency_budget(run.case, outcome.result)
-    return dataclasses.replace(outcome, result=structs.replace(outcome.result, latency_budget=budget))
+    measured = run.sweeps[point.scenario][point]
+    if isinstance(measured, ProofError):
+        raise measured
+    budget = run.context.settings.thresholds.latency_budget(run.case, measured.result)
+    return dataclasses.replace(measured, result=structs.replace(measured.result, latency_budget=budget))
 
 
 def _sweep(run: CaseRun, points: Sequence[LoadPoint], save: Save) -> Mapping[LoadPoint, MeasurementOrError]:
@@ -73,7 +73,7 @@ def _sweep(run: CaseRun, points: Sequence[LoadPoint], save: Save) -> Mapping[Loa
             save=save,
             reload=None if baseline is None else comparing.reloader(run, baseline),
         )
-        found = outcomes(states, plan)
+        found = measurements(states, plan)
         errors = [error for error in found.values() if isinstance(error, ProofError)]
         if errors and run.server.how_it_ended():
             raise errors[0]  # measurements on a server that has ended do not count
@@ -85,8 +85,8 @@ def _sweep(run: CaseRun, points: Sequence[LoadPoint], save: Save) -> Mapping[Loa
 def _audited(
     jobs: Sequence[Job], found: Mapping[LoadPoint, MeasurementOrError]
 ) -> Mapping[LoadPoint, MeasurementOrError]:
-    """The outcomes with the best point audited for a cache."""
-    best = best_of([outcome.result for outcome in found.values() if isinstance(outcome, Measurement)])
+    """The measurements with the best point audited for a cache."""
+    best = best_of([each.result for each in found.values() if isinstance(each, Measurement)])
     audited = dict(found)
     for job in jobs:
         measured = found[job.point]

@@ -5,22 +5,24 @@ import functools
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tritonproof.accuracy.precision_cost import PrecisionCost, measure_cost
 from tritonproof.accuracy.stages import StageAnswers, evaluate_in_process, framework_model_on
 from tritonproof.base.errors import ProofError
-from tritonproof.efficiency import machine_peak
+from tritonproof.efficiency import peak
 from tritonproof.frameworks import count_operations
 from tritonproof.host import locks, machine
-from tritonproof.record import schema
-from tritonproof.record.schema import LoadPoint
+from tritonproof.record.schema import Estimate, LoadPoint, PointResult
 from tritonproof.run.once import once, once_while_unmeasured
 from tritonproof.run.progress import Progress, lines_to
 from tritonproof.settings.available_models import AvailableModels
 from tritonproof.settings.case_settings import evaluation_batch, model_deployment, samples_of
 from tritonproof.settings.settings import Settings
 from tritonproof.spec import FrameworkModel, Model, Samples, Target
+
+if TYPE_CHECKING:
+    from tritonproof.run.case_run import CaseRun
 
 
 @dataclass(eq=False)
@@ -33,7 +35,7 @@ class ModelRun(contextlib.ExitStack):
     models: AvailableModels = field(default_factory=lambda: AvailableModels(()))
     """The models of the run; those of --repository may call each other."""
     progress: Progress = field(default_factory=lambda: Progress(lines_to(os.dup(2))))
-    reference_runs: dict[str, Any] = field(default_factory=dict, init=False)
+    reference_runs: dict[str, "tuple[CaseRun, PointResult] | None"] = field(default_factory=dict, init=False)
     """The runs of reference formats with their best points, by the id of their case."""
     precision_costs: dict[str, PrecisionCost | None] = field(default_factory=dict, init=False)
 
@@ -88,7 +90,7 @@ class ModelRun(contextlib.ExitStack):
         return self.precision_costs[precision]
 
     @once
-    def operations(self) -> float | None:
+    def flops_per_inference(self) -> float | None:
         """Floating-point operations of one inference; None if the framework cannot count."""
         return count_operations(self.model, self.cpu_model.network, self.samples.read([0]))
 
@@ -102,10 +104,10 @@ class SuiteRun:
     compared_points: int = 1
     """How many load points this run measures, and so how many may be compared with a baseline."""
     run_id: str = field(default_factory=lambda: machine.own_run()[0])
-    peaks: dict[machine_peak.PeakKind, schema.Estimate | ProofError] = field(default_factory=dict)
+    peaks: dict[peak.PeakKind, Estimate | ProofError] = field(default_factory=dict)
     """The machine's peaks measured so far, or why one could not be."""
 
-    def measure_peak(self, kind: machine_peak.PeakKind, progress: Progress) -> schema.Estimate | ProofError:
+    def measure_peak(self, kind: peak.PeakKind, progress: Progress) -> Estimate | ProofError:
         """The machine's peak, measured with the machine to ourselves unless it is known, or why it was not.
         It takes gigabytes of a GPU's memory, so a suite measures it before its first server starts."""
         if kind not in self.peaks:
@@ -113,7 +115,7 @@ class SuiteRun:
             with locks.hold_machine(exclusive=True, on_wait=progress.waits(f"{text}wait for the machine")):
                 progress.say(f"{text}measure {kind[1].upper()}")
                 try:
-                    self.peaks[kind] = machine_peak.peak_per_s(kind)
+                    self.peaks[kind] = peak.peak_per_s(kind)
                 except ProofError as error:
                     self.peaks[kind] = error.with_traceback(None)  # which would keep a model in memory
         return self.peaks[kind]

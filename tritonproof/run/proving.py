@@ -13,11 +13,11 @@ from tritonproof.accuracy.stages import StageAnswers, StageComparison
 from tritonproof.accuracy.through_server import evaluate_through_server
 from tritonproof.base.errors import NotAvailableError
 from tritonproof.gates import GATES, Gate
-from tritonproof.gates.context import AnswersFolder, GateOutcome, LoadedCase, with_same_answers
+from tritonproof.gates.context import AnswersFolder, GateFinding, LoadedCase, with_same_answers
 from tritonproof.gates.conversations import compare_conversations
 from tritonproof.gates.reproducer import write_reproducer
 from tritonproof.record import sample_files
-from tritonproof.record.schema import Accuracy, Conversation, GateResult
+from tritonproof.record.schema import Conversation, GateResult, Ledger
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.repository_case import RepositoryCase
 from tritonproof.spec import Samples
@@ -28,7 +28,7 @@ from tritonproof.user_models.model_from_config import sequences_at_once
 class Evaluation:
     """The results of the whole evaluation set for a case as it is served."""
 
-    ledger: Accuracy
+    ledger: Ledger
     """Every metric after each stage, with its limits."""
     missing: str | None
     """Why the task's metric is not in the ledger; None if it is."""
@@ -92,16 +92,16 @@ def prove_conversation(run: CaseRun) -> Conversation:
         return compare_conversations(run.server, run.case.model, run.samples, at_once)
 
 
-def run_gate(run: CaseRun, gate: str) -> GateOutcome:
+def run_gate(run: CaseRun, gate: str) -> GateFinding:
     """The result of a gate such as "batches", which runs once, with its first wrong answer."""
     run.context.say("answers without labels", gate)
-    if gate not in run.gate_outcomes:
+    if gate not in run.gate_findings:
         with run.context.hold_machine(exclusive=False):
-            run.gate_outcomes[gate] = _check_gate(run, GATES[gate])
-    return run.gate_outcomes[gate]
+            run.gate_findings[gate] = _check_gate(run, GATES[gate])
+    return run.gate_findings[gate]
 
 
-def _check_gate(run: CaseRun, gate: Gate) -> GateOutcome:
+def _check_gate(run: CaseRun, gate: Gate) -> GateFinding:
     context = run.correctness.gate_context  # with its answers before a reload
     loaded = _reload(run) if gate.after_reload else run.loader.load("online")
     if gate.needs_configuration and "configuration" in run.prepared.unreported:

@@ -133,7 +133,7 @@ class RepositorySearch:
         if fixed and largest <= 1:
             what = "has several groups of instances and takes no batches: there is nothing to vary"
             raise NotAvailableError(f"{self.model.name} {what}")
-        own_deployment = model_from_config.deployment_of(self.completed)
+        own_deployment = model_from_config.configured_deployment(self.completed)
         is_batched = self.completed.HasField("dynamic_batching") or largest <= 1
         return SearchSpace(
             own=own_deployment,

@@ -72,7 +72,7 @@ def _plans_anew(graph, settings):
 
 def _session_per_size(opened, settings):
     """A function from tensors to tensors that has a session of its own for each batch size."""
-    ready = [opened()]  # now, so that a failure fails the load, not the first request
+    ready = [opened()]  # now, so that a failure fails the loading, not the first request
 
     @functools.lru_cache(maxsize=16)  # each has its own copy of the weights
     def run_of(_size):

@@ -45,7 +45,7 @@ def absolute_path(where: str, text: str) -> Path:
     raise InputError(what, where=f"{where} {escaped(text)}", fix=fix)
 
 
-def folder_of(where: str, text: str) -> Path:
+def listable_folder(where: str, text: str) -> Path:
     """The path of a folder, which need not exist. Raises InputError if this user may not list it."""
     path = absolute_path(where, text)
     try:

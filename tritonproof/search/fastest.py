@@ -74,7 +74,7 @@ class Rerun:
 
 
 @dataclass(frozen=True)
-class SearchOutcome:
+class Fastest:
     winner: Rerun
     lead: Ratio | None
     """Throughput over the runner-up's; None if no other kept the budget."""
@@ -88,7 +88,7 @@ def find_fastest(
     probe: Probe,
     rerun: RunAgain,
     on_progress: OnProgress = lambda _step: None,
-) -> SearchOutcome:
+) -> Fastest:
     """The configuration and load of the highest throughput whose percentile is shown to keep the budget; if
     the goal has arrivals, the highest request rate.
 
@@ -113,7 +113,7 @@ def find_fastest(
     best_reruns = best_attempt(attempts)
     probes = sum(len(trial.probes) + len(trial.capacity_probes) for trial in tried.values())
     reruns = [rerun for attempt in attempts for rerun in attempt]
-    return SearchOutcome(
+    return Fastest(
         best_reruns[0],
         _lead(best_reruns),
         len({trial.candidate.configuration for trial in tried.values() if not trial.error}),
@@ -339,9 +339,7 @@ def _is_rerun_done(
     return is_done
 
 
-def summarise(
-    result: SearchOutcome, goal: SearchGoal, plan: MeasuringPlan, took_s: float, config: str
-) -> Search:
+def summarise(result: Fastest, goal: SearchGoal, plan: MeasuringPlan, took_s: float, config: str) -> Search:
     """The record's entry of a search; `config` is the winner's configuration file, if it kept the budget."""
     return Search(
         latency_budget_ms=goal.latency_budget_ms,

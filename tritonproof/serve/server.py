@@ -297,7 +297,7 @@ def warnings_in(log: Path | None) -> dict[str, str]:
     warnings: dict[str, str] = {}
     if log is not None:
         with contextlib.suppress(OSError), disk.opened(log) as file:
-            # Those of a start and of loads stand at its beginning.
+            # Those of a start and of loadings stand at its beginning.
             for text in _WARNING.findall(file.read(4 << 20).decode(errors="replace")):
                 warnings.setdefault(_VARYING.sub("N", text), visible(text)[:500])
     return warnings

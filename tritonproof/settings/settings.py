@@ -19,7 +19,7 @@ from tritonproof.measure.estimates import CERTIFIABLE
 from tritonproof.measure.job import SharedMemory
 from tritonproof.measure.stopping import MeasuringPlan
 from tritonproof.record.schema import Arrivals
-from tritonproof.safe_io.files import absolute_path, escaped, existing, folder_of
+from tritonproof.safe_io.files import absolute_path, escaped, existing, listable_folder
 from tritonproof.search.candidates import SearchGoal
 from tritonproof.serve.connection import check_certificates, headers_in
 from tritonproof.serve.server_spec import ServerSpec, parse_server, with_access
@@ -134,7 +134,7 @@ class Settings:
     )
     """Whether GPUs from Ampere on compute FP32 matrix products and convolutions in TF32, as they did for
     NVIDIA's published FP32 figures: on or off. Default: on, or off if NVIDIA_TF32_OVERRIDE is 0."""
-    model_repos: Path = option("deployment", "DIR", folder_of, MODEL_REPOS)
+    model_repos: Path = option("deployment", "DIR", listable_folder, MODEL_REPOS)
     """The folder in which converted models are built and kept. Default: model_repos."""
 
     batches: tuple[int, ...] | None = option("speed", "N,...", readers.batches, passed_to="nodes")
@@ -211,9 +211,9 @@ class Settings:
     )
     """The percentile of the latencies that has to keep --latency-budget-ms: 90, 95 or 99. Default: 99."""
 
-    results: Path = option("output", "DIR", folder_of, RESULTS)
+    results: Path = option("output", "DIR", listable_folder, RESULTS)
     """The folder for records. Default: reports/results."""
-    answers: Path | None = option("output", "DIR", folder_of, passed_to="nodes")
+    answers: Path | None = option("output", "DIR", listable_folder, passed_to="nodes")
     """Compare each model's answers with those recorded in DIR, one file for each model. See
     docs/how-it-measures.md."""
     record_answers: bool = option("output", default=False, passed_to="nodes")

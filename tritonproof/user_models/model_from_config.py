@@ -97,7 +97,7 @@ def with_config(model: Model, config: "ModelConfig") -> Model:
     row = sum(tensor.row_bytes for tensor in inputs)
     sent = max(1, min(largest, _MAX_ROWS, MAX_REQUEST_BYTES // max(1, row)))
     batches = tuple(sorted({1, min(_SOME_BATCH, sent), sent}))
-    deployment = deployment_of(config)
+    deployment = configured_deployment(config)
     exchange: Exchange = "decoupled" if config.model_transaction_policy.decoupled else "single"
     # An iterative sequence is one request, which the server passes to the model again and again.
     if config.HasField("sequence_batching") and not config.sequence_batching.iterative_sequence:
@@ -114,7 +114,7 @@ def with_config(model: Model, config: "ModelConfig") -> Model:
     )
 
 
-def deployment_of(config: "ModelConfig") -> Deployment:
+def configured_deployment(config: "ModelConfig") -> Deployment:
     """The settings in the model's configuration; a model without batches takes one row at a time."""
     batching = config.dynamic_batching
     return Deployment(
@@ -134,7 +134,7 @@ def batches_dynamically(config: "ModelConfig") -> bool:
 
 def sequences_at_once(config: "ModelConfig") -> int:
     """How many sequences the model takes at once; the server queues others until one ends or times out."""
-    batching, deployment = config.sequence_batching, deployment_of(config)
+    batching, deployment = config.sequence_batching, configured_deployment(config)
     oldest = batching.oldest.max_candidate_sequences if batching.HasField("oldest") else None
     return deployment.instances * max(1, deployment.max_batch_size if oldest is None else oldest)
 

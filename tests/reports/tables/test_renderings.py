@@ -42,7 +42,7 @@ class ResultWithCache(PointResult, frozen=True):
 CACHE = Quantity("MiB", fixed(1), "lower")
 """... a quantity ..."""
 
-COLUMN: Column[points.Point] = Column(
+COLUMN: Column[points.PointRow[object]] = Column(
     "Cache (MiB)", lambda row: getattr(row.result, "cache_mib", None), CACHE, is_optional=True
 )
 """... and a column."""

@@ -25,7 +25,7 @@ def measured(**changes: object) -> Record:
 
 
 def added(folder: Path, *records: Record) -> int:
-    return history.append(folder, [row for record in records for row in history.rows_of(publishable(record))])
+    return history.append(folder, [row for record in records for row in history.entries(publishable(record))])
 
 
 def test_each_point_and_metric_is_a_row(tmp_path: Path) -> None:

@@ -97,7 +97,7 @@ def _show(samples: Samples, item: int, framework: Arrays, served: Arrays) -> lis
     question = question_windows.questions[item]
     alone = QuestionWindows((question,), windows, question_windows.ids[rows])
     framework_answer, served_answer = (
-        squad_v1.predictions(_shared.rows_of(kept, rows), alone)[question.id] for kept in (framework, served)
+        squad_v1.predictions(_shared.picked(kept, rows), alone)[question.id] for kept in (framework, served)
     )
     texts = {
         "Question": question.text,

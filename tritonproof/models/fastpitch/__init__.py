@@ -195,9 +195,9 @@ def _show(samples: Samples, item: int, framework: Arrays, served: Arrays) -> lis
 
     inputs, row = samples.read([item]), np.array([item])
     spoken = inputs[SYMBOLS][0, : int(inputs[SYMBOL_COUNT][0, 0])]
-    shown = {"Served": mels(_shared.rows_of(served, row))[0]}
+    shown = {"Served": mels(_shared.picked(served, row))[0]}
     if samples.labels is None:
-        shown = {"Framework": mels(_shared.rows_of(framework, row))[0], **shown}
+        shown = {"Framework": mels(_shared.picked(framework, row))[0], **shown}
     else:
         shown = {"Reference": samples.labels[item], **shown}
     low = min(mel.min(initial=0) for mel in shown.values())

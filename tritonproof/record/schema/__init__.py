@@ -79,7 +79,7 @@ class Record(Struct, frozen=True):
     deployment: Deployment
     build: Build
     conversion: Conversion | None = None
-    accuracy: Accuracy | None = None
+    accuracy: Ledger | None = None
     accuracy_missing: Text | None = None
     """Why the task's metric was not measured; the ledger then has only what the framework's outputs tell."""
     gates: tuple[GateResult, ...] = ()

@@ -1,5 +1,6 @@
 """What a record says of the answers: whether they are right, and how they compare with another server's."""
 
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from msgspec import Meta, field
@@ -161,8 +162,8 @@ class SameAnswers(Struct, frozen=True):
     """Whether different samples get different answers; otherwise swapped answers cannot be seen."""
 
 
-class Accuracy(Struct, frozen=True):
-    """The ledger: the task's metrics after each stage, on the same samples."""
+class Ledger(Struct, frozen=True):
+    """The task's metrics after each stage, on the same samples."""
 
     scores: tuple[Score, ...]
     """Of every metric; tables show the first."""
@@ -231,7 +232,7 @@ class ModelWarmup(Struct, frozen=True):
     later_ms: tuple[Number, ...]
     """The slowest of the next twenty after each loading."""
     passed: bool
-    """Whether after some load the first took at most twice as long as the slowest of the others."""
+    """Whether after some loading the first took at most twice as long as the slowest of the others."""
     origin: Origin | None = None
 
 
@@ -273,6 +274,21 @@ class ServedSide(Struct, frozen=True):
     def memory_bytes(self) -> float | None:
         used_bytes = [value for name, value in self.used.items() if name.startswith("memory of")]
         return sum(used_bytes) if used_bytes else None
+
+
+MAX_LOADINGS = 5
+"""How often each of two servers loads its model, in turns. Start-up counts as slower only if every loading
+here is: of equal servers, one is so by chance once in 252 times, and by a quarter far less often."""
+FAR_MORE = 1.25
+"""The factor from which start-up or memory counts as far beyond the other's."""
+_MIN_S = 0.1
+"""A difference that nobody notices."""
+
+
+def loading_is_slower(current_s: Sequence[float], baseline_s: Sequence[float]) -> bool:
+    """Whether each loading took far longer than the baseline's longest."""
+    longest_s = max(baseline_s, default=float("inf"))
+    return min(current_s, default=0.0) > max(FAR_MORE * longest_s, longest_s + _MIN_S)
 
 
 class BaselineComparison(Struct, frozen=True):

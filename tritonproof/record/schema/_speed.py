@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Annotated, Literal, NamedTuple
 
-from tritonproof.record.schema._answers import Accuracy, VerifiedAnswers
+from tritonproof.record.schema._answers import Ledger, VerifiedAnswers
 from tritonproof.record.schema._setup import (
     CERTIFIED_CONFIDENCE,
     SPEED,
@@ -293,7 +293,7 @@ class Search(Struct, frozen=True):
     passes: Count
     duration_s: NotNegative
     config: Text
-    accuracy: Accuracy | None = None
+    accuracy: Ledger | None = None
     """The winner's ledger; None until it is proven."""
     origin: Origin | None = None
     diff: Text = ""

@@ -243,7 +243,7 @@ def _score_changes(before: StoredRecord, after: StoredRecord) -> list[ScoreChang
         {score.metric: score for score in side.record.accuracy.scores} if side.record.accuracy else {}
         for side in sides
     )
-    samples = [sample_files.samples_of(side.record, side.path) for side in sides]
+    samples = [sample_files.scores_of(side.record, side.path) for side in sides]
     changes = []
     for metric in dict.fromkeys((*first, *second)):
         better = (first.get(metric) or second[metric]).better

@@ -168,7 +168,7 @@ def _score_text(change: ScoreChange, case: CaseChange) -> str:
         parts = [f"{line}; the same on each of {pairs.samples} samples in both"]
     ids = {"lost": list(map(code, pairs.lost)), "gained": list(map(code, pairs.gained))}
     unmatched = ((pairs.only_before, "A"), (pairs.only_after, "B"))
-    remarks = [f"{outcome} {first_of(names, 5)}" for outcome, names in ids.items() if names]
+    remarks = [f"{change} {first_of(names, 5)}" for change, names in ids.items() if names]
     remarks += [f"{count} only in {letter}" for count, letter in unmatched if count]
     return join_markdown([*parts, *([f"({'; '.join(remarks)})"] if remarks else [])], " ")
 

@@ -17,7 +17,7 @@ from tritonproof.base.sanitize import visible
 from tritonproof.record import files, sample_files
 from tritonproof.record.quantities import DURATION, SIZE
 from tritonproof.record.sample_files import Sample, SampleScores
-from tritonproof.record.schema import Accuracy
+from tritonproof.record.schema import Ledger
 from tritonproof.reports import plots
 from tritonproof.reports.published import match_published, published_legend, published_section
 from tritonproof.reports.tables.case import accuracy_blocks, scenario_section, sections_beside_points
@@ -68,7 +68,7 @@ def section_of(record: Publishable, results: Path) -> dict[str, Any]:
     """The template's variables for a case. Raises RecordError if its file of samples is damaged, OSError if
     a configuration cannot be read."""
     build, published = record.build, match_published(record)
-    samples = sample_files.samples_of(record, files.record_path(record.case, results))
+    samples = sample_files.scores_of(record, files.record_path(record.case, results))
     comparison: list[Block] = [published.missing]
     if published.rows:
         comparison = [*published_section(published), published_legend([published])]
@@ -102,7 +102,7 @@ def _curve(record: Publishable) -> tuple[str, str] | None:
     return f"data:image/svg+xml;base64,{data}", chart.alternative
 
 
-def _worst(samples: SampleScores | None, accuracy: Accuracy | None) -> list[tuple[Sample, str]] | None:
+def _worst(samples: SampleScores | None, accuracy: Ledger | None) -> list[tuple[Sample, str]] | None:
     """The worst samples, each with its scores: `F1: framework 100 %, converted 100 %, served 40 %`."""
     if samples is None or accuracy is None:
         return None

@@ -2,11 +2,11 @@
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Generic, TypeVar
 
 from tritonproof.ratios import FALSE_ALARM_RATE
 from tritonproof.record import quantities, schema
-from tritonproof.record.quantities import COUNT, GIVEN_SHARE, LATENCY, RATIO, THROUGHPUT
+from tritonproof.record.quantities import COUNT, GIVEN_SHARE, LATENCY, RATIO, THROUGHPUT, Quantity
 from tritonproof.reports.published import column_of, names_of
 from tritonproof.reports.tables.table import Block, Cell, Column, Heading, Table, cell_of, table
 from tritonproof.reports.text import load_point, phrases, speed
@@ -14,39 +14,42 @@ from tritonproof.reports.text.correctness import verified_answers_text
 from tritonproof.reports.text.phrases import full_point_text, point_text
 from tritonproof.reports.text.publishable import Publishable, name_of
 
+Part = TypeVar("Part", covariant=True)
 
-class Point(NamedTuple):
+
+@dataclasses.dataclass(frozen=True)
+class PointRow(Generic[Part]):
     """A load point that may be shown, its case, and what a table shows of it that not every point has."""
 
     record: Publishable
     result: schema.PointResult
-    part: Any = None
+    part: Part
 
 
-def points_of(record: Publishable, scenario: str) -> list[Point]:
+def point_rows(record: Publishable, scenario: str) -> list[PointRow[None]]:
     """The load points of a scenario, those with a number of requests in flight first."""
     points = [result for result in record.points if result.scenario == scenario]
     points.sort(key=lambda result: (result.request_rate_per_s or 0.0, result.concurrency, result.batch))
-    return [Point(record, result) for result in points]
+    return [PointRow(record, result, None) for result in points]
 
 
 # --- as NVIDIA published them ------------------------------------------------------------------------------
 
 
-def _latency(name: str) -> Column[Point]:
+def _latency(name: str) -> Column[PointRow[object]]:
     narrow = f"{name}, ms" if name in ("p50", "p99", "avg") else None
     return Column(name, lambda row: row.result.latency_ms.get(name), LATENCY, narrow=narrow)
 
 
-def _component(name: str) -> Column[Point]:
+def _component(name: str) -> Column[PointRow[object]]:
     return Column(name, lambda row: row.result.components_ms.get(name), LATENCY)
 
 
-def _concurrency(row: Point) -> str | int:
+def _concurrency(row: PointRow[object]) -> str | int:
     return phrases.schedule_text(row.result) if row.result.request_rate_per_s else row.result.concurrency
 
 
-_POINT_COLUMNS: Mapping[str, Column[Point]] = {
+_POINT_COLUMNS: Mapping[str, Column[PointRow[object]]] = {
     "precision": Column("", lambda row: row.record.case.precision.upper()),
     "accelerator": Column("", lambda row: phrases.backend_accelerator(row.record)),
     "sequence_length": Column("", lambda row: phrases.sequence_length(row.record), is_right=True),
@@ -63,7 +66,7 @@ def points_table(record: Publishable, scenario: str) -> Block:
     """The table of a scenario, or a sentence on why there is none."""
     if record.why_no_speed:
         return record.why_no_speed
-    rows = points_of(record, scenario)
+    rows = point_rows(record, scenario)
     if not rows:
         return f"No {scenario} load point has been measured."
     names = names_of(record.case.model, scenario).columns
@@ -74,7 +77,7 @@ def points_table(record: Publishable, scenario: str) -> Block:
 
 # --- the resources and the limits of a load point ----------------------------------------------------------
 
-_AT: Column[Point] = Column("Load point", lambda row: point_text(row.result))
+_AT: Column[PointRow[object]] = Column("Load point", lambda row: point_text(row.result))
 
 
 def cost_cell(record: Publishable, result: schema.PointResult | None) -> Cell:
@@ -86,14 +89,14 @@ def cost_cell(record: Publishable, result: schema.PointResult | None) -> Cell:
     return cell._replace(text=f"{cell.text} (any)")
 
 
-def _gpu(title: str, name: str, quantity: quantities.Quantity, *, with_unit: bool = False) -> Column[Point]:
-    def take(row: Point) -> float | None:
+def _gpu(title: str, name: str, quantity: Quantity, *, with_unit: bool = False) -> Column[PointRow[object]]:
+    def take(row: PointRow[object]) -> float | None:
         return getattr(row.result.gpu, name, None)
 
     return Column(title, take, quantity, with_unit=with_unit, is_optional=True)
 
 
-RESOURCES: Sequence[Column[Point]] = (
+RESOURCES: Sequence[Column[PointRow[object]]] = (
     _gpu("Joules per 1,000 inferences", "energy_j_per_1000", quantities.ENERGY),
     _gpu("Mean power (W)", "power_w", quantities.POWER),
     _gpu("GPU utilisation", "utilisation", quantities.SHARE, with_unit=True),
@@ -111,7 +114,7 @@ RESOURCES: Sequence[Column[Point]] = (
 
 def resources_table(record: Publishable, scenario: str) -> Table:
     """Energy, GPU and cost per load point; without rows if none of these is known."""
-    resources = table((_AT, *RESOURCES), points_of(record, scenario), notes=[price_sentence([record])])
+    resources = table((_AT, *RESOURCES), point_rows(record, scenario), notes=[price_sentence([record])])
     return resources if len(resources.columns) > 1 else Table((), ())
 
 
@@ -129,13 +132,13 @@ def price_sentence(records: Sequence[schema.Record]) -> str:
 
 def certified_table(record: Publishable, scenario: str) -> Table:
     """A row per load point with each percentile and its bound; without rows if no point has a bound."""
-    rows = points_of(record, scenario)
+    rows = point_rows(record, scenario)
     percentiles = [percentile for row in rows for percentile in row.result.certified.values()]
     if all(percentile.bound_ms is None for percentile in percentiles):
         return Table((), ())
     levels = " or ".join(sorted({GIVEN_SHARE.text(percentile.confidence) for percentile in percentiles}))
     names = dict.fromkeys(name for row in rows for name in row.result.certified)
-    requests: Column[Point] = Column("Requests", lambda row: row.result.requests, COUNT)
+    requests: Column[PointRow[object]] = Column("Requests", lambda row: row.result.requests, COUNT)
     note = (
         f"At most: with {levels} confidence, by the rule of {load_point.CERTIFIED_BY}, which counts requests "
         "as independent of each other. `--certify 99` measures until there is a bound."
@@ -144,8 +147,8 @@ def certified_table(record: Publishable, scenario: str) -> Table:
     return table(columns, rows, notes=[note])
 
 
-def _certified(name: str) -> list[Column[Point]]:
-    def bound(row: Point) -> float | str | None:
+def _certified(name: str) -> list[Column[PointRow[object]]]:
+    def bound(row: PointRow[object]) -> float | str | None:
         percentile = row.result.certified.get(name)
         if percentile is not None and percentile.bound_ms is None:
             return f"{COUNT.text(percentile.requests_missing)} requests too few"
@@ -157,7 +160,7 @@ def _certified(name: str) -> list[Column[Point]]:
     ]
 
 
-_COMPOSING: Sequence[Column[Point]] = (
+_COMPOSING: Sequence[Column[PointRow[schema.ComposingModel]]] = (
     _AT,
     Column("Called model", lambda row: row.part.model),
     Column("Calls", lambda row: Cell(f"{row.part.calls:.2f}", row.part.calls), COUNT),
@@ -167,7 +170,8 @@ _COMPOSING: Sequence[Column[Point]] = (
 
 
 def composing_table(record: Publishable, scenario: str) -> Table:
-    rows = [row._replace(part=model) for row in points_of(record, scenario) for model in row.result.composing]
+    points = point_rows(record, scenario)
+    rows = [PointRow(record, row.result, model) for row in points for model in row.result.composing]
     note = (
         "Called models: the mean of a request, by the server's statistics. What is called at the same time "
         "adds up to more than the request takes."
@@ -178,13 +182,13 @@ def composing_table(record: Publishable, scenario: str) -> Table:
 # --- the load points that a user's limits or another build are compared with -------------------------------
 
 
-def _limited_latency(row: Point) -> Cell:
+def _limited_latency(row: PointRow[schema.LatencyBudget]) -> Cell:
     name, limit_ms = row.part.percentile, row.part.budget_ms
     cell = cell_of(LATENCY, row.result.latency_ms[name], "interval", limit_ms, with_unit=True)
     return cell._replace(text=f"{name} {cell.text}")
 
 
-_BUDGETS: Sequence[Column[Point]] = (
+_BUDGETS: Sequence[Column[PointRow[schema.LatencyBudget]]] = (
     Column("Case", lambda row: f"`{name_of(row.record)}`"),
     Column("At", lambda row: full_point_text(row.result)),
     Column("Latency", _limited_latency),
@@ -196,7 +200,7 @@ _BUDGETS: Sequence[Column[Point]] = (
 
 def budget_table(records: Sequence[Publishable], scenario: str | None = None) -> Table:
     rows = [
-        Point(record, result, result.latency_budget)
+        PointRow(record, result, result.latency_budget)
         for record in records
         for result in record.points
         if result.latency_budget and scenario in (None, result.scenario)
@@ -204,7 +208,7 @@ def budget_table(records: Sequence[Publishable], scenario: str | None = None) ->
     return table(_BUDGETS, rows)
 
 
-_COMPARISON: Sequence[Column[Point]] = (
+_COMPARISON: Sequence[Column[PointRow[schema.SpeedComparison]]] = (
     Column("Case", lambda row: f"`{name_of(row.record)}`"),
     Column("At", lambda row: full_point_text(row.result)),
     Column("Speed, ratio", lambda row: speed_cell(row.part), RATIO, is_right=False),
@@ -226,7 +230,7 @@ def p99_cell(comparison: schema.SpeedComparison) -> Cell:
 def comparison_table(records: Sequence[Publishable], scenario: str | None = None) -> Table:
     """A row for each load point compared with another build, also for a case that hides its speed."""
     rows = [
-        Point(record, result, result.comparison)
+        PointRow(record, result, result.comparison)
         for record in records
         for result in (*record.points, *record.hidden)
         if result.comparison and scenario in (None, result.scenario)

@@ -12,7 +12,7 @@ from tritonproof.record.quantities import NOT_SHOWN, NOTHING, WIDEST_RATIO, Quan
 from tritonproof.record.schema import MARKS, Estimate, Mark
 from tritonproof.reports.text.phrases import grouped, letter
 
-Item = TypeVar("Item")
+Item = TypeVar("Item", contravariant=True)
 Style = Literal["value", "interval", "half width"]
 """The form of an estimate: alone, with its interval in brackets, or with half the interval's width."""
 

@@ -22,28 +22,28 @@ def score_text(score: schema.Score, *, with_limit: bool = False) -> str:
     return f"{score.metric} {', '.join(texts)}"
 
 
-def ledger_failures(accuracy: schema.Accuracy) -> list[str]:
+def ledger_failures(ledger: schema.Ledger) -> list[str]:
     """A sentence for each score, pair of stages and output that misses its limit; empty if all hold."""
     failures = []
-    for score in accuracy.scores:
+    for score in ledger.scores:
         limit = tightest_limit(score)  # missed if any limit is
         if limit is not None and not schema.meets(score.better, score.served, limit.value):
             served, value = METRICS[score.better].apart(score.served, limit.value)
             place = "below its floor" if score.better == "higher" else "above its ceiling"
             failures.append(f"served {score.metric} {served} is {place} of {value} ({limit.source})")
-    for pair in accuracy.disagreements:
+    for pair in ledger.disagreements:
         if not schema.agrees(pair):
             agreement = _with_limit(AGREEMENT, pair.agreement, pair.agreement_limit)
             failures.append(f"{' and '.join(pair.between)} decide differently (agreement {agreement})")
-    for output in accuracy.outputs:
+    for output in ledger.outputs:
         if not schema.within_limits(output):
             text = f"the served output {output.output} is not what the same file gives in process"
             failures.append(f"{text} ({_output_failure(output)})")
-    if accuracy.same_answers is not None and not accuracy.same_answers.passed:
-        failures.append(same_answers_text(accuracy.same_answers))
-    if failures or accuracy.passed:
+    if ledger.same_answers is not None and not ledger.same_answers.passed:
+        failures.append(same_answers_text(ledger.same_answers))
+    if failures or ledger.passed:
         return failures
-    scores = "; ".join(score_text(score, with_limit=True) for score in accuracy.scores)
+    scores = "; ".join(score_text(score, with_limit=True) for score in ledger.scores)
     return [f"the accuracy check failed ({scores})"]
 
 

@@ -4,7 +4,7 @@ latency budget, the certified percentile, the marks."""
 import math
 from collections.abc import Iterator, Sequence
 
-from tritonproof.ratios import FALSE_ALARM_RATE, FAR_MORE, MAX_LOADINGS, loading_is_slower
+from tritonproof.ratios import FALSE_ALARM_RATE
 from tritonproof.record import schema
 from tritonproof.record.quantities import COUNT, DURATION, GIVEN_SHARE, LATENCY, LATENCY_BUDGET, MEMORY, RATIO
 
@@ -41,15 +41,15 @@ def footprint_changes(comparison: schema.BaselineComparison) -> Iterator[tuple[s
     """Start-up and memory compared with those of the model to be replaced, and whether they are far more."""
     current, baseline = comparison.current, comparison.baseline
     if current.ready_s is not None and baseline.ready_s is not None:
-        is_slower = loading_is_slower(current.loadings_s, baseline.loadings_s)
-        is_far_more = len(current.loadings_s) >= MAX_LOADINGS and is_slower
+        is_slower = schema.loading_is_slower(current.loadings_s, baseline.loadings_s)
+        is_far_more = len(current.loadings_s) >= schema.MAX_LOADINGS and is_slower
         ready, baseline_ready = DURATION.text(current.ready_s), DURATION.text(baseline.ready_s)
         yield f"ready in {ready}, the baseline in {baseline_ready}", is_far_more
     gpu_memory = (current.used.get("GPU memory"), baseline.used.get("GPU memory"))
     sizes = {"memory": (current.memory_bytes, baseline.memory_bytes), "GPU memory": gpu_memory}
     for label, (used, baseline_used) in sizes.items():
         if used is not None and baseline_used is not None:
-            is_far_more = used > max(FAR_MORE * baseline_used, baseline_used + _MIN_BYTES)
+            is_far_more = used > max(schema.FAR_MORE * baseline_used, baseline_used + _MIN_BYTES)
             yield f"{MEMORY.text(used)} of {label}, the baseline {MEMORY.text(baseline_used)}", is_far_more
 
 

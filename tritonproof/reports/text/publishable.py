@@ -1,5 +1,4 @@
-"""The only door to every output. It takes a hidden speed out of the record and puts the reason in its place,
-so that no other module has to decide again."""
+"""The only door to every output: it takes hidden speeds out of a record and says why, for others to print."""
 
 import functools
 from collections.abc import Mapping

@@ -90,10 +90,10 @@ def efficiency_text(measurements: Sequence[schema.Efficiency], precision: str) -
 
 
 def model_warmup_text(warm_up: schema.ModelWarmup) -> str:
-    """The first request after a load, and the slowest of those after it."""
+    """The first request after a loading, and the slowest of those after it."""
     first, later = LATENCY.text(warm_up.first_ms[-1]), LATENCY.text(warm_up.later_ms[-1])
-    again = "" if warm_up.passed else f"; slow after each of {len(warm_up.first_ms)} loads"
-    text = f"first request of batch {warm_up.batch} after a load {first}"
+    again = "" if warm_up.passed else f"; slow after each of {len(warm_up.first_ms)} loadings"
+    text = f"first request of batch {warm_up.batch} after a loading {first}"
     return f"{text}, the slowest of the next twenty {later}{again}"
 
 

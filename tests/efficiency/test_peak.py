@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from tritonproof.cases import cases_of
-from tritonproof.efficiency import machine_peak, peak
+from tritonproof.efficiency import peak, peak_runtime
 from tritonproof.frameworks.pytorch import tf32_products
 from tritonproof.host.targets import CPU
 
@@ -20,8 +20,8 @@ def peak_per_s(precision: str) -> float:
     """The peak, after which no process is left: its tensors would take gigabytes of a GPU's memory."""
     before = set(psutil.Process().children(recursive=True))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(peak, "SIZE", {"cpu": SIZE})
-        peak_per_s = machine_peak.peak_per_s(("cpu", precision, None)).value
+        patch.setattr(peak_runtime, "SIZE", {"cpu": SIZE})
+        peak_per_s = peak.peak_per_s(("cpu", precision, None)).value
     assert set(psutil.Process().children(recursive=True)) <= before
     return peak_per_s
 
@@ -49,9 +49,9 @@ def test_peak_uses_tf32_if_runtimes_do(tf32: str, allowed: bool, monkeypatch: py
     """FP32 beside a peak in TF32 looks eight times worse than it is on an A100."""
     tf32_seen: set[bool] = set()
     way = functools.partial(lambda: tf32_seen.add(torch.backends.cuda.matmul.allow_tf32))
-    monkeypatch.setattr(peak, "_by_pytorch", lambda *_what: [way])
-    monkeypatch.setattr(peak, "_convolution", lambda *_what: way)
+    monkeypatch.setattr(peak_runtime, "_by_pytorch", lambda *_what: [way])
+    monkeypatch.setattr(peak_runtime, "_convolution", lambda *_what: way)
     settings = {"device": "cpu", "threads": "1", "precision": "fp16", "tf32": tf32, "size": str(SIZE)}
     with tf32_products(allowed=not allowed):
-        peak.load(Path(), settings)(None)
+        peak_runtime.load(Path(), settings)(None)
     assert tf32_seen == {allowed}

@@ -9,7 +9,7 @@ from tritonproof.base.errors import NotAvailableError, ProofError
 from tritonproof.build import builds
 from tritonproof.cases import reference_of
 from tritonproof.efficiency import best_points, interleaved
-from tritonproof.efficiency.machine_peak import peak_kind
+from tritonproof.efficiency.peak import peak_kind
 from tritonproof.efficiency.worker import Worker, artifact_worker
 from tritonproof.measure.measurement import Measurement
 from tritonproof.record import files
@@ -45,10 +45,10 @@ def measure_efficiency(run: CaseRun) -> list[Efficiency]:
             # block, to free the memory.
             until = stack if run.case.target.device == "cuda" else None
             reference = reference_for(run, overall, until)
-            operations = run.context.model_run.operations
+            flops = run.context.model_run.flops_per_inference
             worker.wait_ready()
         return [
-            _measure(run, best, worker, operations, reference if best is overall else None)
+            _measure(run, best, worker, flops, reference if best is overall else None)
             for best in best_results
         ]
 
@@ -56,8 +56,8 @@ def measure_efficiency(run: CaseRun) -> list[Efficiency]:
 def known_points(run: CaseRun) -> Sequence[PointResult]:
     """The load points measured so far, else those on record for this machine, build and settings. Raises
     NotAvailableError if an answer was wrong."""
-    known = [outcome for outcomes in run.sweeps.values() for outcome in outcomes.values()]
-    points: Sequence[PointResult] = [outcome.result for outcome in known if isinstance(outcome, Measurement)]
+    known = [each for sweep in run.sweeps.values() for each in sweep.values()]
+    points: Sequence[PointResult] = [each.result for each in known if isinstance(each, Measurement)]
     if not points:
         record = record_file.read_stored(files.record_path(run.case.key, run.context.settings.results))
         points = best_points.points_of(record, run.machine, run.build.digest, run.deployment)
@@ -71,7 +71,7 @@ def _measure(
     run: CaseRun,
     best: PointResult,
     worker: Worker,
-    operations: float | None,
+    flops: float | None,
     reference: tuple[CaseRun, PointResult] | None,
 ) -> Efficiency:
     """Measure a load point in turns: served, in process and in the reference format; and the peak."""
@@ -103,7 +103,7 @@ def _measure(
         best,
         worker.threads,
         batch,
-        operations,
+        flops,
         peak_flops_per_s=peak_per_s,
         gpus=run.case.gpus,
         spinning=worker.spinning,
