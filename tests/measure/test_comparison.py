@@ -15,16 +15,16 @@ from tritonproof.base.errors import ProofError
 from tritonproof.measure import point_state, sweep
 from tritonproof.measure.comparison import ComparisonPlan, compare_pairs, is_settled, with_p99, with_verdicts
 from tritonproof.measure.job import Job
-from tritonproof.measure.measurement import Measurement, outcomes
+from tritonproof.measure.point_result import outcomes
 from tritonproof.measure.point_state import PointState, Side
 from tritonproof.measure.stopping import MeasuringPlan
-from tritonproof.record.schema import LoadPoint, SpeedComparison, VerifiedAnswers
+from tritonproof.record.schema import LoadPoint, PointResult, SpeedComparison, VerifiedAnswers
 from tritonproof.reports.text.load_point import speed_failures
 
 OTHER = ComparisonPlan("HEAD~1", 0.03)
 
 
-def measured(load: LoadGenerator, budget_s: float = 60.0, **options: Any) -> Measurement:
+def measured(load: LoadGenerator, budget_s: float = 60.0, **options: Any) -> PointResult:
     """A point of this build and of the other, measured in turns."""
     job, plan = toy.job(LoadPoint("offline", 1, 1), "current"), MeasuringPlan(budget_s=budget_s)
     state = point_state.with_baseline(PointState(Side(job)), job.served.server, "baseline", OTHER)
@@ -46,7 +46,7 @@ def in_pairs(
         return usual_ms * math.exp(noises[job.served.name].normal(0, 0.01))
 
     load = LoadGenerator(mean_ms, changes=lambda _job, _number: {"elapsed_s": elapsed_s})
-    comparison = present(measured(load, budget_s).result.comparison)
+    comparison = present(measured(load, budget_s).comparison)
     return comparison, load
 
 
@@ -95,7 +95,7 @@ def by_loading(pairs_per_loading: int, monkeypatch: pytest.MonkeyPatch) -> tuple
         return 20.0 * math.exp(noise.normal(0, 0.005)) * (effect if calls[-1] == "current" else 1.0)
 
     outcome = measured(LoadGenerator(mean_ms), 600, reload=reload, clock=lambda: 0.0)
-    return present(outcome.result.comparison), calls
+    return present(outcome.comparison), calls
 
 
 def test_speed_of_one_loading_is_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,7 +118,7 @@ def test_wrong_answer_of_an_earlier_loading_stays_on_record() -> None:
         reload=lambda: None,
         clock=lambda: 0.0,
     )
-    assert outcome.result.answers == wrong
+    assert outcome.answers == wrong
 
 
 def compared(speed: float, pairs: int, points: int) -> SpeedComparison:

@@ -10,7 +10,7 @@ from tests import toy
 from tritonproof.accuracy.expected import Answer, expect
 from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
 from tritonproof.measure.job import AnswerCheck
-from tritonproof.measure.measurement import summed
+from tritonproof.measure.point_result import summed
 from tritonproof.measure.verifying import verify, verifying
 from tritonproof.record.schema import LoadPoint
 

@@ -37,7 +37,7 @@ TEST = """
         vars(run.loader).update(load=load, check_may_reload=list)
         vars(run.correctness).update(gate_context=SEEN.context)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(test_speed, "measure_point", lambda *_: SimpleNamespace(result=SEEN.result))
+            patch.setattr(test_speed, "measure_point", lambda *_: SEEN.result)
             yield run
 
     @pytest.fixture

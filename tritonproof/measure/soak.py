@@ -23,7 +23,7 @@ import numpy as np
 from tritonproof.measure import perf_analyzer, point_state
 from tritonproof.measure.composing import totals
 from tritonproof.measure.job import Job, RunPass
-from tritonproof.measure.measurement import summed
+from tritonproof.measure.point_result import summed
 from tritonproof.measure.stopping import pass_window_s, warm_up_window_s
 from tritonproof.measure.usage import Usage
 from tritonproof.measure.verifying import verifying

@@ -10,7 +10,7 @@ from tritonproof.base.errors import ProofError
 from tritonproof.measure import perf_analyzer, point_state, stopping
 from tritonproof.measure.comparison import MAX_PAIRS
 from tritonproof.measure.job import RunPass
-from tritonproof.measure.measurement import measurement_of
+from tritonproof.measure.point_result import point_result
 from tritonproof.measure.point_state import PointState, Side
 from tritonproof.measure.stopping import MeasuringPlan, StoppingRule, pass_window_s, warm_up_window_s
 from tritonproof.record.quantities import COUNT, LATENCY, RATIO, THROUGHPUT
@@ -73,7 +73,7 @@ def sweep_points(
             active = [index for index in active if not (results[index].error or is_done(results[index]))]
             unfinished = {results[index].point for index in active}
             known = [state for state in results if state.error is None and len(state.current.passes) > 1]
-            save([measurement_of(done, plan, finished=done.point not in unfinished).result for done in known])
+            save([point_result(done, plan, finished=done.point not in unfinished) for done in known])
             rounds += 1
             pairs_s, reloading_s = clock() - reloaded_at_s, reloaded_at_s - started
             pays = rounds >= PAIRS_PER_LOADING and pairs_s >= _PAIRS_OVER_RELOADING * reloading_s

@@ -3,17 +3,16 @@ length of a block. Other modules here have the functions that take a run, such a
 
 import contextlib
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tritonproof.base.errors import AccuracyError
+from tritonproof.base.errors import AccuracyError, ProofError
 from tritonproof.build.builds import BuiltModel
 from tritonproof.gates.context import GateOutcome
 from tritonproof.host import machine
 from tritonproof.measure.job import AnswerCheck, Job
-from tritonproof.measure.measurement import MeasurementOrError
 from tritonproof.record import schema
-from tritonproof.record.schema import Deployment, LoadPoint, Scenario
+from tritonproof.record.schema import Deployment, LoadPoint, PointResult, Scenario
 from tritonproof.run.baseline import as_baseline, prepare_baseline
 from tritonproof.run.context import OWN_RUN, CaseContext, Role
 from tritonproof.run.converted_case import ConvertedCase, convert
@@ -45,7 +44,8 @@ class CaseRun(contextlib.AbstractContextManager["CaseRun"]):
         self.context = CaseContext(requested, model_run, suite_run or SuiteRun(), role)
         # What its steps have found, for the steps after them and for those who ask again.
         self.gate_outcomes: dict[str, GateOutcome] = {}
-        self.sweeps: dict[Scenario, Mapping[LoadPoint, MeasurementOrError]] = {}
+        self.sweeps: dict[Scenario, Mapping[LoadPoint, PointResult | ProofError]] = {}
+        self.latencies_s: dict[LoadPoint, Sequence[float]] = {}  # of every request that counts
         self.comparison: tuple[GateOutcome, schema.BaselineComparison] | None = None
 
     def __exit__(self, *error: Any) -> None:

@@ -11,7 +11,6 @@ from tritonproof.cases import reference_of
 from tritonproof.efficiency import best_points, interleaved
 from tritonproof.efficiency.machine_peak import peak_kind
 from tritonproof.efficiency.worker import Worker, artifact_worker
-from tritonproof.measure.measurement import Measurement
 from tritonproof.record import files
 from tritonproof.record.schema import Efficiency, PointResult, best_of
 from tritonproof.run import record_file
@@ -57,7 +56,7 @@ def known_points(run: CaseRun) -> Sequence[PointResult]:
     """The load points measured so far, else those on record for this machine, build and settings. Raises
     NotAvailableError if an answer was wrong."""
     known = [outcome for outcomes in run.sweeps.values() for outcome in outcomes.values()]
-    points: Sequence[PointResult] = [outcome.result for outcome in known if isinstance(outcome, Measurement)]
+    points: Sequence[PointResult] = [outcome for outcome in known if isinstance(outcome, PointResult)]
     if not points:
         record = record_file.read_stored(files.record_path(run.case.key, run.context.settings.results))
         points = best_points.points_of(record, run.machine, run.build.digest, run.deployment)

@@ -1,17 +1,16 @@
 """Measures the load points of a case in turns, and its first request, with the machine to ourselves."""
 
 import contextlib
-import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from msgspec import structs
 
 from tritonproof.base.errors import NotAvailableError, ProofError
-from tritonproof.measure import perf_analyzer, sweep
+from tritonproof.measure import estimates, perf_analyzer, sweep
 from tritonproof.measure.cache_audit import with_cache_audit
 from tritonproof.measure.composing import counting
 from tritonproof.measure.job import Job
-from tritonproof.measure.measurement import Measurement, MeasurementOrError, outcomes
+from tritonproof.measure.point_result import outcomes
 from tritonproof.measure.point_state import PointState, Side
 from tritonproof.measure.verifying import verifying
 from tritonproof.record.schema import LoadPoint, ModelWarmup, PointResult, best_of
@@ -42,7 +41,7 @@ def held_jobs(run: CaseRun, points: Mapping[LoadPoint, float] | Sequence[LoadPoi
         yield [run.job(point, points[point], check) for point in points]
 
 
-def measure_point(run: CaseRun, point: LoadPoint, save: Save = lambda _results: None) -> Measurement:
+def measure_point(run: CaseRun, point: LoadPoint, save: Save = lambda _results: None) -> PointResult:
     """Measure a load point; the first call, all of its scenario, in turns. `save` gets those known so far."""
     if point.batch > run.deployment.max_batch_size:
         raise NotAvailableError(
@@ -53,11 +52,13 @@ def measure_point(run: CaseRun, point: LoadPoint, save: Save = lambda _results: 
     outcome = run.sweeps[point.scenario][point]
     if isinstance(outcome, ProofError):
         raise outcome
-    budget = run.context.settings.thresholds.latency_budget(run.case, outcome.result)
-    return dataclasses.replace(outcome, result=structs.replace(outcome.result, latency_budget=budget))
+    budget = run.context.settings.thresholds.latency_budget(run.case, outcome)
+    return structs.replace(outcome, latency_budget=budget)
 
 
-def _sweep(run: CaseRun, points: Sequence[LoadPoint], save: Save) -> Mapping[LoadPoint, MeasurementOrError]:
+def _sweep(
+    run: CaseRun, points: Sequence[LoadPoint], save: Save
+) -> Mapping[LoadPoint, PointResult | ProofError]:
     """Measure the points; `save` gets those known so far. Raises ProofError if the server has ended."""
     if (baseline := run.baseline) is not None:
         baseline.server.check_running()  # started before the machine is ours
@@ -79,21 +80,14 @@ def _sweep(run: CaseRun, points: Sequence[LoadPoint], save: Save) -> Mapping[Loa
             raise errors[0]  # measurements on a server that has ended do not count
         run.context.say(f"measure {scenario}", "one sample repeated")
         run.loader.was_under_load = True
-        return _audited(jobs, found)
-
-
-def _audited(
-    jobs: Sequence[Job], found: Mapping[LoadPoint, MeasurementOrError]
-) -> Mapping[LoadPoint, MeasurementOrError]:
-    """The outcomes with the best point audited for a cache."""
-    best = best_of([outcome.result for outcome in found.values() if isinstance(outcome, Measurement)])
-    audited = dict(found)
-    for job in jobs:
-        measured = found[job.point]
-        if isinstance(measured, Measurement) and measured.result is best:
-            result = with_cache_audit(job, measured.result)
-            audited[job.point] = dataclasses.replace(measured, result=result)
-    return audited
+        best = best_of([outcome for outcome in found.values() if isinstance(outcome, PointResult)])
+        for job, state in zip(jobs, states, strict=True):
+            if best is not None and best.point == job.point:
+                found[job.point] = with_cache_audit(job, best)
+            if state.error is None:
+                pooled_ms = estimates.pooled_ms(state.current.steady_passes)
+                run.latencies_s[job.point] = (pooled_ms / 1e3).tolist()
+        return found
 
 
 def measure_model_warmup(run: CaseRun) -> ModelWarmup:

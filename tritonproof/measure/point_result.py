@@ -1,8 +1,6 @@
 """Makes the record's entry of a measured load point: estimates, passes, components and marks."""
 
-import dataclasses
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import numpy as np
 from msgspec import structs
@@ -20,34 +18,19 @@ from tritonproof.record import schema
 from tritonproof.record.schema import CpuUse, Estimate, GpuUse, LoadPoint, Pass, PointResult, VerifiedAnswers
 
 
-@dataclass(frozen=True)
-class Measurement:
-    """The result of a load point: the record's entry, and every latency from which it was computed."""
-
-    result: PointResult
-    latencies_s: Sequence[float]
-    """Seconds of every request that counts, at a request rate from when it was due, [requests]."""
-
-
-MeasurementOrError = Measurement | ProofError
-"""A point's measurement, or why there is none."""
-
-
-def outcomes(states: Sequence[PointState], plan: MeasuringPlan) -> Mapping[LoadPoint, MeasurementOrError]:
-    """The result of each point. Points that are compared with a baseline are judged together."""
-    found: dict[LoadPoint, MeasurementOrError] = {
-        state.point: state.error or measurement_of(state, plan) for state in states
-    }
-    measured = [outcome for outcome in found.values() if isinstance(outcome, Measurement)]
-    compared = [(each, before) for each in measured if (before := each.result.comparison) is not None]
+def outcomes(states: Sequence[PointState], plan: MeasuringPlan) -> dict[LoadPoint, PointResult | ProofError]:
+    """The result of each point, or why it has none. Points that are compared with a baseline are judged
+    together."""
+    found = {state.point: state.error or point_result(state, plan) for state in states}
+    measured = [outcome for outcome in found.values() if isinstance(outcome, PointResult)]
+    compared = [(result, before) for result in measured if (before := result.comparison) is not None]
     judged = comparison.with_verdicts([before for _, before in compared])
-    for (outcome, _), after in zip(compared, judged, strict=True):
-        result = structs.replace(outcome.result, comparison=after)
-        found[result.point] = dataclasses.replace(outcome, result=result)
+    for (result, _), after in zip(compared, judged, strict=True):
+        found[result.point] = structs.replace(result, comparison=after)
     return found
 
 
-def measurement_of(state: PointState, plan: MeasuringPlan, *, finished: bool = True) -> Measurement:
+def point_result(state: PointState, plan: MeasuringPlan, *, finished: bool = True) -> PointResult:
     """The record's entry of a point with at least two passes, marked as unfinished unless `finished`."""
     side, point, data = state.current, state.point, state.current.job.served.data
     pass_results, passes = side.passes, side.steady_passes
@@ -81,8 +64,7 @@ def measurement_of(state: PointState, plan: MeasuringPlan, *, finished: bool = T
         answers=summed(side.verified),
         composing=composing_models(side.job.served.name, pass_results),
     )
-    result = structs.replace(result, marks=marks_of(state, result, plan, finished=finished))
-    return Measurement(result, (latencies_ms / 1e3).tolist())
+    return structs.replace(result, marks=marks_of(state, result, plan, finished=finished))
 
 
 def summed(results: Sequence[VerifiedAnswers]) -> VerifiedAnswers | None:
