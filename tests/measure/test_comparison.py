@@ -13,21 +13,22 @@ from tests.helpers import present
 from tests.toy import LoadGenerator
 from tritonproof.base.errors import ProofError
 from tritonproof.measure import point_state, sweep
-from tritonproof.measure.comparison import ComparisonPlan, compare_pairs, is_settled, with_p99, with_verdicts
+from tritonproof.measure.comparison import compare_pairs, is_settled, with_p99, with_verdicts
 from tritonproof.measure.job import Job
+from tritonproof.measure.plan import MeasuringPlan
 from tritonproof.measure.point_result import outcomes
 from tritonproof.measure.point_state import PointState, Side
-from tritonproof.measure.stopping import MeasuringPlan
 from tritonproof.record.schema import LoadPoint, PointResult, SpeedComparison, VerifiedAnswers
 from tritonproof.reports.text.load_point import speed_failures
-
-OTHER = ComparisonPlan("HEAD~1", 0.03)
 
 
 def measured(load: LoadGenerator, budget_s: float = 60.0, **options: Any) -> PointResult:
     """A point of this build and of the other, measured in turns."""
-    job, plan = toy.job(LoadPoint("offline", 1, 1), "current"), MeasuringPlan(budget_s=budget_s)
-    state = point_state.with_baseline(PointState(Side(job)), job.served.server, "baseline", OTHER)
+    job, plan = (
+        toy.job(LoadPoint("offline", 1, 1), "current"),
+        MeasuringPlan(budget_s=budget_s, baseline_name="HEAD~1"),
+    )
+    state = point_state.with_baseline(PointState(Side(job)), job.served.server, "baseline")
     outcome = outcomes(sweep.sweep_points([state], plan, run_pass=load.run_pass, **options), plan)[job.point]
     if isinstance(outcome, ProofError):
         raise outcome
@@ -123,7 +124,7 @@ def test_wrong_answer_of_an_earlier_loading_stays_on_record() -> None:
 
 def compared(speed: float, pairs: int, points: int) -> SpeedComparison:
     """Pairs with this speed beside another build's of 1, among so many points."""
-    plan = ComparisonPlan("HEAD~1", 0.03, points)
+    plan = MeasuringPlan(compared_points=points)
     return compare_pairs([speed] * pairs, [1.0] * pairs, plan, 60.0)
 
 
@@ -147,7 +148,7 @@ def test_more_points_need_more_pairs(speed: float, pairs: int, points: int, verd
 
 @pytest.mark.parametrize(("points", "looks"), [(1, [16, 32, 64, 128]), (1000, [32, 64, 128])])
 def test_first_look_is_later_among_more_points(points: int, looks: list[int]) -> None:
-    other = ComparisonPlan("HEAD~1", 0.03, points)
+    other = MeasuringPlan(compared_points=points)
     counts = [count for count in range(1, 300) if is_settled([0.5] * count, [1.0] * count, other)]
     assert counts == looks
 
@@ -160,7 +161,7 @@ def test_proven_points_leave_their_share_to_the_others() -> None:
 
 
 REQUESTS, PAIRS = 150, 100
-OF_FOUR = ComparisonPlan("itself", 0.03, compared_points=4)
+OF_FOUR = MeasuringPlan(compared_points=4)
 
 
 def with_tail(generator: np.random.Generator, slow: float, factor: float) -> SpeedComparison:

@@ -12,9 +12,9 @@ from tritonproof.base.errors import ProofError
 from tritonproof.host.activity import CpuTime
 from tritonproof.measure import estimates, stopping, sweep
 from tritonproof.measure.job import Job
+from tritonproof.measure.plan import MeasuringPlan
 from tritonproof.measure.point_result import components, outcomes
 from tritonproof.measure.point_state import PointState, Side
-from tritonproof.measure.stopping import MeasuringPlan
 from tritonproof.record import schema
 from tritonproof.record.schema import LoadPoint, PointResult
 

@@ -51,5 +51,6 @@ def test_slow_loading_is_repeated_in_turns(loadings_s: Any, count: int, tmp_path
 
 def test_batch_that_the_baseline_does_not_take_is_measured_alone(tmp_path: Path) -> None:
     jobs = [toy.job(LoadPoint("offline", batch, 1)) for batch in (1, 2, 4)]
-    states = comparing.with_baselines(side(tmp_path / "log"), side(tmp_path / "other", batch=2), jobs)
+    states, plan = comparing.with_baselines(side(tmp_path / "log"), side(tmp_path / "other", batch=2), jobs)
     assert [state.baseline is not None for state in states] == [True, True, False]
+    assert plan.compared_points == 3

@@ -12,8 +12,8 @@ from tritonproof.measure import comparison, estimates, point_state
 from tritonproof.measure.composing import composing_models
 from tritonproof.measure.job import PassResult
 from tritonproof.measure.marks import marks_of
+from tritonproof.measure.plan import MeasuringPlan
 from tritonproof.measure.point_state import PointState
-from tritonproof.measure.stopping import MeasuringPlan
 from tritonproof.record import schema
 from tritonproof.record.schema import CpuUse, Estimate, GpuUse, LoadPoint, Pass, PointResult, VerifiedAnswers
 
@@ -58,7 +58,7 @@ def point_result(state: PointState, plan: MeasuringPlan, *, finished: bool = Tru
         slip_ms=float(np.percentile(np.concatenate(slips_ms), 99)) if slips_ms else None,
         cpu=cpu_use([one.cpu for one in pass_results], machine.cores()),
         gpu=gpu_use([one.gpu for one in pass_results if one.gpu is not None], throughput_per_s.value),
-        comparison=point_state.compare_speeds(state),
+        comparison=point_state.compare_speeds(state, plan),
         certified={f"p{per:g}": estimates.certified(latencies_ms, per) for per in estimates.CERTIFIABLE},
         samples=data.count(point.batch) + sum(len(other.ids) for other in data.other_shapes_for(point.batch)),
         answers=summed(side.verified),

@@ -7,9 +7,9 @@ import numpy as np
 
 from tritonproof.base.errors import ProofError
 from tritonproof.measure import comparison, estimates
-from tritonproof.measure.comparison import ComparisonPlan
 from tritonproof.measure.estimates import SteadyPass
 from tritonproof.measure.job import Job, PassResult
+from tritonproof.measure.plan import MeasuringPlan
 from tritonproof.ratios import MIN_PAIRS, speed_of_pass
 from tritonproof.record.schema import Estimate, LoadPoint, SpeedComparison, VerifiedAnswers
 from tritonproof.serve.server import Server
@@ -49,8 +49,6 @@ class PointState:
 
     current: Side
     baseline: Side | None = None
-    comparison_plan: ComparisonPlan | None = None
-    """None without a baseline."""
     error: ProofError | None = None
 
     @property
@@ -67,13 +65,13 @@ class PointState:
         return sum(side.spent_s for side in self.sides)
 
 
-def with_baseline(state: PointState, server: Server, name: str, plan: ComparisonPlan) -> PointState:
+def with_baseline(state: PointState, server: Server, name: str) -> PointState:
     """The point together with that of a baseline, loaded as `name` on `server`, measured in turns."""
     # The answers of the baseline may differ, so nothing is verified on its side.
     job = state.current.job
     served = dataclasses.replace(job.served, server=server, name=name)
     baseline = Side(dataclasses.replace(job, served=served, verifies=False))
-    return dataclasses.replace(state, baseline=baseline, comparison_plan=plan)
+    return dataclasses.replace(state, baseline=baseline)
 
 
 def with_pass(side: Side, result: PassResult, *, warms_up: bool = False) -> Side:
@@ -132,10 +130,9 @@ def p99_ms(side: Side) -> list[float]:
     return [estimates.percentile_latency([steady], 99) for steady in side.steady_passes]
 
 
-def compare_speeds(state: PointState) -> SpeedComparison | None:
+def compare_speeds(state: PointState, plan: MeasuringPlan) -> SpeedComparison | None:
     """The comparison with the baseline's speed; None without one, or with too few pairs yet."""
-    plan = state.comparison_plan
-    if plan is None or state.baseline is None or len(state.current.passes) < MIN_PAIRS:
+    if state.baseline is None or len(state.current.passes) < MIN_PAIRS:
         return None
     result = comparison.compare_pairs(speeds(state.current), speeds(state.baseline), plan, state.spent_s)
     return comparison.with_p99(result, p99_ms(state.current), p99_ms(state.baseline))

@@ -10,9 +10,10 @@ from tritonproof.base.errors import ProofError
 from tritonproof.measure import perf_analyzer, point_state, stopping
 from tritonproof.measure.comparison import MAX_PAIRS
 from tritonproof.measure.job import RunPass
+from tritonproof.measure.plan import MeasuringPlan
 from tritonproof.measure.point_result import point_result
 from tritonproof.measure.point_state import PointState, Side
-from tritonproof.measure.stopping import MeasuringPlan, StoppingRule, pass_window_s, warm_up_window_s
+from tritonproof.measure.stopping import StoppingRule, pass_window_s, warm_up_window_s
 from tritonproof.record.quantities import COUNT, LATENCY, RATIO, THROUGHPUT
 from tritonproof.record.schema import LoadPoint, PointResult
 
@@ -136,7 +137,7 @@ def _progress(state: PointState, plan: MeasuringPlan, known: int, total: int) ->
         text += f", {COUNT.text(counted)} of {COUNT.text(counted + missing)} requests to certify"
     if count < 2:
         return text
-    if (compared := point_state.compare_speeds(state)) is not None:
+    if (compared := point_state.compare_speeds(state, plan)) is not None:
         return f"{text}; ratio {RATIO.text_with_interval(compared.ratio)}"
     quantity = THROUGHPUT if state.point.request_rate_per_s is None else LATENCY
     return f"{text}; {quantity.text_with_half_width(point_state.main_estimate(state.current))}"

@@ -2,6 +2,7 @@
 `--against`, or with this build on the Triton of `--against-triton`."""
 
 import contextlib
+import dataclasses
 import random
 from collections.abc import Callable, Sequence
 
@@ -13,10 +14,10 @@ from tritonproof.build import baselines
 from tritonproof.gates.context import GateOutcome
 from tritonproof.gates.conversations import compare_server_conversations
 from tritonproof.gates.same_answers import compare_servers
-from tritonproof.measure import point_state
-from tritonproof.measure.comparison import ComparisonPlan
 from tritonproof.measure.input_data import remaining_data
 from tritonproof.measure.job import Job
+from tritonproof.measure.plan import MeasuringPlan
+from tritonproof.measure.point_state import PointState, Side, with_baseline
 from tritonproof.measure.usage import Usage, read_usage, watch
 from tritonproof.ratios import MAX_LOADINGS, loading_is_slower
 from tritonproof.record.schema import BaselineComparison, GateResult, ServedSide
@@ -26,9 +27,11 @@ from tritonproof.run.loader import timed_answer
 from tritonproof.serve.server import warnings_in
 
 
-def with_baselines(run: CaseRun, baseline: CaseRun, jobs: Sequence[Job]) -> Sequence[point_state.PointState]:
-    """The load points of one scenario before measurement, each with its comparison, if the baseline takes its
-    batch. Raises InputError if the baseline is a build that does not take the largest batch."""
+def with_baselines(
+    run: CaseRun, baseline: CaseRun, jobs: Sequence[Job]
+) -> tuple[Sequence[PointState], MeasuringPlan]:
+    """The load points of one scenario before measurement, each with its baseline, if that takes its batch,
+    and their plan. Raises InputError if the baseline is a build that does not take the largest batch."""
     scenario, prepared = jobs[0].point.scenario, baseline.prepared
     if isinstance(prepared, ConvertedCase) and prepared.keeps_config:
         needed = max(job.point.batch for job in jobs)
@@ -38,21 +41,24 @@ def with_baselines(run: CaseRun, baseline: CaseRun, jobs: Sequence[Job]) -> Sequ
             fix = "give smaller --batches, or build it with the same --deployment max_batch_size"
             raise InputError(what, where=baseline.build.folder / "config.pbtxt", fix=fix)
     backend, largest = baseline.loader.load(scenario).backend, baseline.deployment.max_batch_size
-    name = run.context.settings.baseline_name
-    if run.context.settings.against_triton is not None:
+    settings, name = run.context.settings, run.context.settings.baseline_name
+    if settings.against_triton is not None:
         name = f"Triton {baseline.server.version}, {name}"
         run.context.progress.note(f"{run.case} against {name}: served by its {backend} backend")
-    settings = run.context.settings
-    allowed = settings.thresholds.allowed_slowdown(run.case, settings.allowed_slowdown)
-    plan = ComparisonPlan(name, allowed, run.context.suite_run.compared_points)
-    states = [point_state.PointState(point_state.Side(job)) for job in jobs]
-    served_name = baseline.server.name_of(run.case)
-    return [
-        point_state.with_baseline(state, baseline.server, served_name, plan)
+    plan = dataclasses.replace(
+        settings.plan,
+        baseline_name=name,
+        allowed_slowdown=settings.thresholds.allowed_slowdown(run.case, settings.allowed_slowdown),
+        compared_points=run.context.suite_run.compared_points,
+    )
+    states, served_name = [PointState(Side(job)) for job in jobs], baseline.server.name_of(run.case)
+    compared = [
+        with_baseline(state, baseline.server, served_name)
         if state.point.batch <= largest
         else state  # measured by itself
         for state in states
     ]
+    return compared, plan
 
 
 def reloader(run: CaseRun, baseline: CaseRun) -> Callable[[], None] | None:

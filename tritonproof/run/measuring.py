@@ -62,12 +62,13 @@ def _sweep(
     """Measure the points; `save` gets those known so far. Raises ProofError if the server has ended."""
     if (baseline := run.baseline) is not None:
         baseline.server.check_running()  # started before the machine is ours
-    scenario, plan = points[0].scenario, run.context.settings.plan
     with held_jobs(run, points) as jobs:
+        begun: Sequence[PointState] = [PointState(Side(job)) for job in jobs]
+        scenario, plan = points[0].scenario, run.context.settings.plan
+        if baseline is not None:
+            begun, plan = comparing.with_baselines(run, baseline, jobs)
         states = sweep.sweep_points(
-            [PointState(Side(job)) for job in jobs]
-            if baseline is None
-            else comparing.with_baselines(run, baseline, jobs),
+            begun,
             plan,
             run_pass=verifying(counting(perf_analyzer.run_pass, run.prepared.called_names)),
             on_progress=lambda point, now: run.context.say(f"measure {point.scenario}", f"{point} {now}"),

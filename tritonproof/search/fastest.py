@@ -20,9 +20,10 @@ from tritonproof.base.errors import ProofError
 from tritonproof.measure import estimates, perf_analyzer, stopping, sweep
 from tritonproof.measure.estimates import SteadyPass
 from tritonproof.measure.job import Job, RunPass
+from tritonproof.measure.plan import MeasuringPlan
 from tritonproof.measure.point_result import point_result
 from tritonproof.measure.point_state import PointState, Side
-from tritonproof.measure.stopping import WINDOWS, MeasuringPlan, warm_up_window_s
+from tritonproof.measure.stopping import WINDOWS, warm_up_window_s
 from tritonproof.record.schema import Estimate, LoadPoint, Ratio, Search, Verdict
 from tritonproof.search import candidates, trials
 from tritonproof.search.candidates import Candidate, SearchGoal, SearchSpace, settling_s
