@@ -9,8 +9,8 @@ import pytest
 from tests import toy
 from tritonproof.accuracy.expected import Answer, expect
 from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
-from tritonproof.measure.job import AnswerCheck
 from tritonproof.measure.point_result import summed
+from tritonproof.measure.served import AnswerCheck
 from tritonproof.measure.verifying import verify, verifying
 from tritonproof.record.schema import LoadPoint
 

@@ -14,8 +14,9 @@ from tritonproof.base.errors import NotAvailableError, ProofError
 from tritonproof.host import locks
 from tritonproof.measure import perf_analyzer
 from tritonproof.measure.input_data import input_data
-from tritonproof.measure.job import AnswerCheck, Job, ServedModel, SharedMemory
+from tritonproof.measure.job import Job, SharedMemory
 from tritonproof.measure.requests import ask_samples
+from tritonproof.measure.served import AnswerCheck, ServedModel
 from tritonproof.measure.verifying import verify
 from tritonproof.record.schema import LoadPoint
 from tritonproof.run.first_request import send_first_request

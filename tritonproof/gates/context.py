@@ -21,24 +21,11 @@ from tritonproof.accuracy.sameness import (
 )
 from tritonproof.host.locks import OnWait
 from tritonproof.measure.input_data import InputData
-from tritonproof.measure.job import ServedModel
 from tritonproof.measure.requests import ask_samples
-from tritonproof.record.schema import Accuracy, Deployment, GateResult, SameAnswers, Scenario
+from tritonproof.measure.served import LoadedCase, ServedModel
+from tritonproof.record.schema import Accuracy, GateResult, SameAnswers
 from tritonproof.serve.in_flight import IN_FLIGHT, IN_FLIGHT_BYTES
 from tritonproof.spec import Arrays
-
-
-@dataclass(frozen=True)
-class LoadedCase:
-    """A case as it is loaded on its server."""
-
-    scenario: Scenario
-    deployment: Deployment
-    backend: str
-    first_answer: Arrays | None = None
-    """The answer to the first request, the first sample alone, [1, ...] each; None if another was first."""
-    batches_dynamically: bool = True
-    """Whether the server may join requests to a batch."""
 
 
 def ask(

@@ -28,7 +28,7 @@ from tritonproof.gates.context import (
     same_answers_entry,
 )
 from tritonproof.measure.input_data import InputData
-from tritonproof.measure.job import ServedModel
+from tritonproof.measure.served import ServedModel
 from tritonproof.record.schema import GateResult
 from tritonproof.spec import Arrays
 

@@ -12,45 +12,12 @@ from typing import Literal
 
 import numpy as np
 
-from tritonproof.accuracy.expected import ExpectedOutputs
-from tritonproof.accuracy.limits import AnswerLimits
 from tritonproof.host.activity import CpuTime, GpuTime
 from tritonproof.measure.estimates import SteadyPass, Timeline, steady_pass
-from tritonproof.measure.input_data import InputData
-from tritonproof.record.schema import ExpectedFrom, LoadPoint, VerifiedAnswers
-from tritonproof.serve.server import Server
-from tritonproof.spec import Arrays, Model
+from tritonproof.measure.served import AnswerCheck, ServedModel
+from tritonproof.record.schema import LoadPoint, VerifiedAnswers
 
 SharedMemory = Literal["system", "cuda", "none"]
-
-
-@dataclass(frozen=True)
-class ServedModel:
-    """A model as a server serves it, and the samples that it is sent: all that a request needs."""
-
-    server: Server
-    name: str
-    """The name under which the server has loaded the model."""
-    model: Model
-    data: InputData
-
-
-@dataclass(frozen=True)
-class Oracle:
-    """The source of expected answers, in testing's term."""
-
-    answer: Callable[[Arrays], Arrays]
-    """Takes inputs by name, [rows, ...] each, and returns the outputs."""
-    expected_from: ExpectedFrom = "in process"
-
-
-@dataclass(frozen=True)
-class AnswerCheck:
-    """The expected outputs for the samples of the load data, and how near to them answers have to be."""
-
-    expected: ExpectedOutputs
-    limits: AnswerLimits
-    expected_from: ExpectedFrom = "in process"
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,9 @@ from tritonproof.accuracy.expected import Answer, expect
 from tritonproof.accuracy.limits import AnswerLimits, inferred_limits
 from tritonproof.accuracy.sameness import compare_answers
 from tritonproof.measure.input_data import InputData
-from tritonproof.measure.job import AnswerCheck, Job, Oracle, PassResult, RunPass
+from tritonproof.measure.job import Job, PassResult, RunPass
 from tritonproof.measure.requests import ask_samples
+from tritonproof.measure.served import AnswerCheck, Oracle
 from tritonproof.record.schema import LoadPoint, VerifiedAnswers
 from tritonproof.spec import Case
 

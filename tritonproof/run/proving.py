@@ -13,9 +13,10 @@ from tritonproof.accuracy.stages import StageAnswers, StageComparison
 from tritonproof.accuracy.through_server import evaluate_through_server
 from tritonproof.base.errors import NotAvailableError
 from tritonproof.gates import GATES, Gate
-from tritonproof.gates.context import AnswersFolder, GateOutcome, LoadedCase, with_same_answers
+from tritonproof.gates.context import AnswersFolder, GateOutcome, with_same_answers
 from tritonproof.gates.conversations import compare_conversations
 from tritonproof.gates.reproducer import write_reproducer
+from tritonproof.measure.served import LoadedCase
 from tritonproof.record import sample_files
 from tritonproof.record.schema import Accuracy, Conversation, GateResult
 from tritonproof.run.case_run import CaseRun
