@@ -33,4 +33,4 @@ def test_search(run: CaseRun, recorder: Recorder) -> None:
     if failures:
         raise AccuracyError("; ".join(failures))
     if not is_converted:
-        run.context.progress.note(proposal_text(result))
+        run.progress.note(proposal_text(result))

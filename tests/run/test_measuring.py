@@ -26,7 +26,7 @@ def test_points_are_measured_with_the_machine_to_ourselves() -> None:
         job=lambda point, *_more: point,
         hold_machine=lambda exclusive: contextlib.nullcontext(held.append(exclusive)),
     )
-    run.context, point = run, LoadPoint("online", 1, 4)
+    point = LoadPoint("online", 1, 4)
     with held_jobs(run, {point: 0.001}) as jobs:
         assert (held, jobs) == ([True], [point])
 

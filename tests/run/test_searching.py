@@ -27,7 +27,7 @@ def search_of(**configuration: Any) -> Any:
     run.server = SimpleNamespace(load_from_repository=lambda *loaded: run.loads.append(loaded))
     run.settings, run.loader = SimpleNamespace(concurrencies=None), SimpleNamespace(load=str)
     run.hold_machine = lambda **_how: contextlib.nullcontext()
-    run.progress, run.context = SimpleNamespace(note=run.notes.append), run
+    run.progress = SimpleNamespace(note=run.notes.append)
     prepared: Any = SimpleNamespace(described=SimpleNamespace(found=found, config=found.config))
     return searching.RepositorySearch(run, prepared)
 

@@ -43,6 +43,8 @@ class CaseRun(contextlib.AbstractContextManager["CaseRun"]):
     ) -> None:
         """`requested` is the case as requested, and `case` the case as its server reports it."""
         self.context = CaseContext(requested, model_run, suite_run or SuiteRun(), role)
+        self.settings, self.progress = model_run.settings, model_run.progress
+        self.say, self.hold_machine = self.context.say, self.context.hold_machine
         # What its steps have found, for the steps after them and for those who ask again.
         self.gate_outcomes: dict[str, GateOutcome] = {}
         self.sweeps: dict[Scenario, Mapping[LoadPoint, PointResult | ProofError]] = {}
@@ -90,7 +92,7 @@ class CaseRun(contextlib.AbstractContextManager["CaseRun"]):
 
     @property
     def machine(self) -> schema.Machine:
-        return machine.stamp(self.case.target.device, is_client=self.context.settings.triton.is_remote)
+        return machine.stamp(self.case.target.device, is_client=self.settings.triton.is_remote)
 
     def check_running(self) -> None:
         """Raise ProofError if the case's server has ended by itself."""
@@ -108,12 +110,12 @@ class CaseRun(contextlib.AbstractContextManager["CaseRun"]):
 
     def job(self, point: LoadPoint, request_s: float, check: AnswerCheck) -> Job:
         """The load generator's work at a point of the case, as it is loaded now."""
-        memory = self.context.settings.shared_memory
+        memory = self.settings.shared_memory
         return Job(self.loader.served, point, memory, request_s, check)
 
     def points(self, scenario: Scenario) -> list[LoadPoint]:
         """The load points of a scenario that are measured together."""
-        points = load_points(self.case, scenario, self.context.settings)
+        points = load_points(self.case, scenario, self.settings)
         if self.context.suite_run.points is not None:
             selected = self.context.suite_run.points.get(str(self.context.requested), ())
             points = [point for point in selected if point.scenario == scenario]
@@ -124,15 +126,15 @@ class CaseRun(contextlib.AbstractContextManager["CaseRun"]):
     def baseline(self) -> "CaseRun | None":
         """The run to compare the case with, on its own server; None without --against and --against-triton,
         and if the baseline's repository has no model of that name."""
-        found = as_baseline(self.context.requested, self.context.settings, self.context.model_run.models)
+        found = as_baseline(self.context.requested, self.settings, self.context.model_run.models)
         if found is None:
             return None
         (case, settings, models), prepared = found, self.prepared
-        label = f"{case} against {self.context.settings.baseline_name}"
+        label = f"{case} against {self.settings.baseline_name}"
         role = Role("baseline", label, prepare=functools.partial(prepare_baseline, lambda: prepared.build))
-        if self.context.settings.compares_repositories:
+        if self.settings.compares_repositories:
             role = Role("baseline", label, shared_samples=lambda: prepared.samples)
         model_run = self.context.stack.enter_context(
-            ModelRun(case.model, case.target, settings, models, self.context.progress)
+            ModelRun(case.model, case.target, settings, models, self.progress)
         )
         return self.context.stack.enter_context(CaseRun(case, model_run, self.context.suite_run, role))

@@ -41,10 +41,10 @@ def with_baselines(
             fix = "give smaller --batches, or build it with the same --deployment max_batch_size"
             raise InputError(what, where=baseline.build.folder / "config.pbtxt", fix=fix)
     backend, largest = baseline.loader.load(scenario).backend, baseline.deployment.max_batch_size
-    settings, name = run.context.settings, run.context.settings.baseline_name
+    settings, name = run.settings, run.settings.baseline_name
     if settings.against_triton is not None:
         name = f"Triton {baseline.server.version}, {name}"
-        run.context.progress.note(f"{run.case} against {name}: served by its {backend} backend")
+        run.progress.note(f"{run.case} against {name}: served by its {backend} backend")
     plan = dataclasses.replace(
         settings.plan,
         baseline_name=name,
@@ -65,12 +65,11 @@ def reloader(run: CaseRun, baseline: CaseRun) -> Callable[[], None] | None:
     """A function that loads the case and its baseline again, in random order. None on a server with a
     repository that others may use."""
     sides = (run, baseline)
-    contexts = (run.context, baseline.context)
-    if any(each.requested.model.from_repository and each.settings.triton.is_remote for each in contexts):
+    if any(side.case.model.from_repository and side.settings.triton.is_remote for side in sides):
         return None
 
     def load() -> None:
-        run.context.say("load both builds anew")
+        run.say("load both builds anew")
         for side in random.sample(sides, len(sides)):
             side.loader.reload()
             timed_answer(side.prepared, 1)
@@ -88,19 +87,19 @@ def compare_with_baseline(run: CaseRun) -> tuple[GateOutcome, BaselineComparison
 
 
 def _compare(run: CaseRun) -> tuple[GateOutcome, BaselineComparison]:
-    baseline, name, model = run.baseline, run.context.settings.baseline_name, run.case.model
+    baseline, name, model = run.baseline, run.settings.baseline_name, run.case.model
     if baseline is None:
         what = f"{model.name} is new: {name} has no such model to compare it with"
         raise NotAvailableError(what, where=run.case)
-    with run.context.hold_machine(exclusive=False):
+    with run.hold_machine(exclusive=False):
         gate = _compare_answers(run, baseline, name)
     fault = "; ".join(filter(None, [*_lost_by_clients(run, baseline), gate.result.fault]))
     new_warnings = warnings_in(run.server.log)
     for known_warning in warnings_in(baseline.server.log):
         new_warnings.pop(known_warning, None)
     sides = _served_side(run), _served_side(baseline)
-    with run.context.hold_machine(exclusive=True):
-        run.context.say("load the model again", f"in turns with {name}")
+    with run.hold_machine(exclusive=True):
+        run.say("load the model again", f"in turns with {name}")
         loadings_s = _loads_in_turns(run, baseline)
     current_side, baseline_side = (
         structs.replace(side, loadings_s=tuple(side_loadings_s))
@@ -115,10 +114,10 @@ def _compare_answers(run: CaseRun, baseline: CaseRun, baseline_name: str) -> Gat
     if model.exchange != baseline.case.model.exchange:
         return GateOutcome(GateResult("baseline", 0, "the configuration"))
     if model.exchange == "single":
-        run.context.say("answers beside the baseline's", baseline_name)
+        run.say("answers beside the baseline's", baseline_name)
         sides = run.correctness.gate_context, baseline.correctness.gate_context
         return compare_servers(*sides, remaining_data(model, run.samples), baseline_name)
-    run.context.say("the same messages to the baseline", baseline_name)
+    run.say("the same messages to the baseline", baseline_name)
     servers = run.server, baseline.server
     return GateOutcome(compare_server_conversations(*servers, model, run.samples, baseline_name))
 
@@ -158,7 +157,7 @@ def _loads_in_turns(run: CaseRun, baseline: CaseRun) -> tuple[list[float], list[
     returns the seconds of each with its first answer: none on servers that others may use."""
     current_s: list[float] = []
     baseline_s: list[float] = []
-    most = 0 if run.context.settings.triton.is_remote else MAX_LOADINGS
+    most = 0 if run.settings.triton.is_remote else MAX_LOADINGS
     while len(current_s) < most and (not current_s or loading_is_slower(current_s, baseline_s)):
         for side, loadings_s in ((run, current_s), (baseline, baseline_s)):
             load_s = side.loader.reload()

@@ -34,9 +34,9 @@ def held_jobs(run: CaseRun, points: Mapping[LoadPoint, float] | Sequence[LoadPoi
     run.server.check_measurable(run.prepared.unreported)
     check, scenario = run.correctness.answer_check, next(iter(points)).scenario
     run.loader.load(scenario)
-    with run.context.hold_machine(exclusive=True):
+    with run.hold_machine(exclusive=True):
         if not isinstance(points, Mapping):
-            run.context.say(f"measure {scenario}", "first request of each batch size")
+            run.say(f"measure {scenario}", "first request of each batch size")
             points = {point: timed_answer(run.prepared, point.batch)[0] for point in points}
         yield [run.job(point, points[point], check) for point in points]
 
@@ -52,7 +52,7 @@ def measure_point(run: CaseRun, point: LoadPoint, save: Save = lambda _results: 
     outcome = run.sweeps[point.scenario][point]
     if isinstance(outcome, ProofError):
         raise outcome
-    budget = run.context.settings.thresholds.latency_budget(run.case, outcome)
+    budget = run.settings.thresholds.latency_budget(run.case, outcome)
     return structs.replace(outcome, latency_budget=budget)
 
 
@@ -64,14 +64,14 @@ def _sweep(
         baseline.server.check_running()  # started before the machine is ours
     with held_jobs(run, points) as jobs:
         begun: Sequence[PointState] = [PointState(Side(job)) for job in jobs]
-        scenario, plan = points[0].scenario, run.context.settings.plan
+        scenario, plan = points[0].scenario, run.settings.plan
         if baseline is not None:
             begun, plan = comparing.with_baselines(run, baseline, jobs)
         states = sweep.sweep_points(
             begun,
             plan,
             run_pass=verifying(counting(perf_analyzer.run_pass, run.prepared.called_names)),
-            on_progress=lambda point, now: run.context.say(f"measure {point.scenario}", f"{point} {now}"),
+            on_progress=lambda point, now: run.say(f"measure {point.scenario}", f"{point} {now}"),
             save=save,
             reload=None if baseline is None else comparing.reloader(run, baseline),
         )
@@ -79,7 +79,7 @@ def _sweep(
         errors = [error for error in found.values() if isinstance(error, ProofError)]
         if errors and run.server.how_it_ended():
             raise errors[0]  # measurements on a server that has ended do not count
-        run.context.say(f"measure {scenario}", "one sample repeated")
+        run.say(f"measure {scenario}", "one sample repeated")
         run.loader.was_under_load = True
         best = best_of([outcome for outcome in found.values() if isinstance(outcome, PointResult)])
         for job, state in zip(jobs, states, strict=True):
@@ -100,8 +100,8 @@ def measure_model_warmup(run: CaseRun) -> ModelWarmup:
         what = f"the model_warmup of {run.case.model.name} is of another shape than the requests"
         raise NotAvailableError(what, where=run.case, fix="give samples of that shape: --samples")
     run.loader.load("online")
-    run.context.say("load the model again", "time its first request")
-    with run.context.hold_machine(exclusive=True):
+    run.say("load the model again", "time its first request")
+    with run.hold_machine(exclusive=True):
         return compare_requests(run.loader.reload, lambda: timed_answer(run.prepared, batch)[0], batch)
 
 

@@ -50,7 +50,7 @@ def prove_accuracy(run: CaseRun) -> Evaluation:
 def evaluate(run: CaseRun) -> Evaluation:
     """Evaluate the case by the framework, in process, and through the server as it is loaded now; a model of
     --repository, which has no source to compare with, through the server on all its labelled samples."""
-    requested = run.context.settings.thresholds.limits(run.case)
+    requested = run.settings.thresholds.limits(run.case)
     if run.case.model.from_repository:
         assert run.prepared.evaluated is not None
         served_stage = _through_server(run, run.prepared.evaluated, run.deployment.max_batch_size)
@@ -77,8 +77,8 @@ def _through_server(
     run: CaseRun, samples: Samples, batch: int, comparison: StageComparison | None = None
 ) -> StageAnswers:
     run.loader.leave_gpu()
-    on_progress = functools.partial(run.context.say, "evaluate through Triton")
-    with run.context.hold_machine(exclusive=False):
+    on_progress = functools.partial(run.say, "evaluate through Triton")
+    with run.hold_machine(exclusive=False):
         return evaluate_through_server(run.server, run.case, samples, batch, on_progress, comparison)
 
 
@@ -87,17 +87,17 @@ def prove_conversation(run: CaseRun) -> Conversation:
     prepared = run.prepared
     if not isinstance(prepared, RepositoryCase) or run.case.model.exchange == "single":
         raise NotAvailableError(f"{run.case.model.name} is asked by single requests, each with one answer")
-    run.context.say("send the same messages again")
-    with run.context.hold_machine(exclusive=False):
+    run.say("send the same messages again")
+    with run.hold_machine(exclusive=False):
         at_once = sequences_at_once(prepared.described.config)
         return compare_conversations(run.server, run.case.model, run.samples, at_once)
 
 
 def run_gate(run: CaseRun, gate: str) -> GateOutcome:
     """The result of a gate such as "batches", which runs once, with its first wrong answer."""
-    run.context.say("answers without labels", gate)
+    run.say("answers without labels", gate)
     if gate not in run.gate_outcomes:
-        with run.context.hold_machine(exclusive=False):
+        with run.hold_machine(exclusive=False):
             run.gate_outcomes[gate] = _check_gate(run, GATES[gate])
     return run.gate_outcomes[gate]
 
@@ -111,18 +111,18 @@ def _check_gate(run: CaseRun, gate: Gate) -> GateOutcome:
         context,
         loaded=loaded,
         remaining_data=run.prepared.remaining_data(),
-        shared_memory=run.context.settings.shared_memory == "system",
+        shared_memory=run.settings.shared_memory == "system",
         answers_folder=_answers_folder(run),
     )
     return gate.check(context)
 
 
 def _answers_folder(run: CaseRun) -> AnswersFolder | None:
-    folder, name = run.context.settings.answers, str(run.case)
+    folder, name = run.settings.answers, str(run.case)
     if folder is None:
         return None
-    run_id = run.context.suite_run.run_id if run.context.settings.record_answers else None
-    on_wait = run.context.progress.waits(f"{name}: wait for answers that another run records")
+    run_id = run.context.suite_run.run_id if run.settings.record_answers else None
+    on_wait = run.progress.waits(f"{name}: wait for answers that another run records")
     return AnswersFolder(folder, name, run_id, on_wait)
 
 
@@ -139,7 +139,7 @@ def _reload(run: CaseRun) -> LoadedCase:
 def reproduce(run: CaseRun, result: GateResult, wrong_answer: Mismatch | None) -> str:
     """Write the reproducer of a gate's wrong answer in place of an earlier run's; returns where it lies, or
     "" if nothing is wrong, or no single answer is."""
-    folder = run.context.settings.results / run.case.target.name / f"{run.case}.reproducer" / result.gate
+    folder = run.settings.results / run.case.target.name / f"{run.case}.reproducer" / result.gate
     shutil.rmtree(folder, ignore_errors=True)
     if not result.fault or wrong_answer is None:
         return ""
