@@ -27,7 +27,7 @@ def test_points_are_measured_with_the_machine_to_ourselves() -> None:
         hold_machine=lambda exclusive: contextlib.nullcontext(held.append(exclusive)),
     )
     point = LoadPoint("online", 1, 4)
-    with held_jobs(run, {point: 0.001}) as jobs:
+    with held_jobs(run, [point]) as jobs:
         assert (held, jobs) == ([True], [point])
 
 

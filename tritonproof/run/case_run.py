@@ -108,7 +108,7 @@ class CaseRun(contextlib.AbstractContextManager["CaseRun"]):
             fix = f"its inputs are made up; see whether it holds with real ones: --samples {name}=DIR"
         return AccuracyError(what, where=where, fix=fix)
 
-    def job(self, point: LoadPoint, request_s: float, check: AnswerCheck) -> Job:
+    def job(self, point: LoadPoint, check: AnswerCheck, request_s: float = 0.0) -> Job:
         """The load generator's work at a point of the case, as it is loaded now."""
         memory = self.settings.shared_memory
         return Job(self.loader.served, point, memory, request_s, check)

@@ -78,7 +78,8 @@ def _measure(
     if isinstance(peak_per_s, ProofError):
         raise peak_per_s
     batch, point = best_points.batch_in_process(best, run.deployment), best.point
-    with held_jobs(run, {point: _request_s(best)}) as (job,):
+    with held_jobs(run, [point]) as (held,):
+        job = dataclasses.replace(held, request_s=_request_s(best))
         cold = [] if run.loader.was_under_load else [job]
         reference_job, beside_text = None, ""
         if reference is not None and reference[0] is not run:

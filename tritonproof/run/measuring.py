@@ -1,6 +1,7 @@
 """Measures the load points of a case in turns, and its first request, with the machine to ourselves."""
 
 import contextlib
+import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from msgspec import structs
@@ -28,17 +29,20 @@ _LOADINGS = 3
 
 
 @contextlib.contextmanager
-def held_jobs(run: CaseRun, points: Mapping[LoadPoint, float] | Sequence[LoadPoint]) -> Iterator[list[Job]]:
-    """A job for each point of one scenario, with the machine to ourselves for the block. Points may come with
-    the seconds of one request each; otherwise one is timed."""
+def held_jobs(run: CaseRun, points: Sequence[LoadPoint]) -> Iterator[list[Job]]:
+    """A job for each point of one scenario, loaded, with the machine to ourselves for the block."""
     run.server.check_measurable(run.prepared.unreported)
-    check, scenario = run.correctness.answer_check, next(iter(points)).scenario
-    run.loader.load(scenario)
+    check = run.correctness.answer_check
+    run.loader.load(points[0].scenario)
     with run.hold_machine(exclusive=True):
-        if not isinstance(points, Mapping):
-            run.say(f"measure {scenario}", "first request of each batch size")
-            points = {point: timed_answer(run.prepared, point.batch)[0] for point in points}
-        yield [run.job(point, points[point], check) for point in points]
+        yield [run.job(point, check) for point in points]
+
+
+def timed(run: CaseRun, jobs: Sequence[Job]) -> list[Job]:
+    """The held jobs with the seconds of one request each."""
+    run.say(f"measure {jobs[0].point.scenario}", "first request of each batch size")
+    seconds = [timed_answer(run.prepared, job.point.batch)[0] for job in jobs]
+    return [dataclasses.replace(job, request_s=each) for job, each in zip(jobs, seconds, strict=True)]
 
 
 def measure_point(run: CaseRun, point: LoadPoint, save: Save = lambda _results: None) -> PointResult:
@@ -62,7 +66,8 @@ def _sweep(
     """Measure the points; `save` gets those known so far. Raises ProofError if the server has ended."""
     if (baseline := run.baseline) is not None:
         baseline.server.check_running()  # started before the machine is ours
-    with held_jobs(run, points) as jobs:
+    with held_jobs(run, points) as held:
+        jobs = timed(run, held)
         begun: Sequence[PointState] = [PointState(Side(job)) for job in jobs]
         scenario, plan = points[0].scenario, run.settings.plan
         if baseline is not None:

@@ -51,7 +51,7 @@ def search(run: CaseRun) -> Iterator[Search]:
         key = candidate, point.batch
         if key not in request_s:
             request_s[key] = timed_answer(run.prepared, point.batch)[0]
-        return run.job(point, request_s[key], run.correctness.answer_check)
+        return run.job(point, run.correctness.answer_check, request_s[key])
 
     def say(step: str, detail: str = "") -> None:
         run.say(f"search within {goal.latency_budget_ms:g} ms: {step}", detail)

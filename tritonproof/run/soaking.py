@@ -9,7 +9,7 @@ from tritonproof.record.quantities import DURATION
 from tritonproof.record.schema import LoadPoint, Soak
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.loader import timed_answer
-from tritonproof.run.measuring import held_jobs
+from tritonproof.run.measuring import held_jobs, timed
 from tritonproof.settings.case_settings import load_points
 
 
@@ -25,11 +25,11 @@ def soak(run: CaseRun) -> Soak:
         time = f"{DURATION.text(spent_s)} of {DURATION.text(duration_s)}"
         run.say("soak", f"{time}, {requests:,.0f} requests")
 
-    with held_jobs(run, [point]) as (job,):
+    with held_jobs(run, [point]) as held:
+        (job,) = timed(run, held)
         watched = watch(job.served.server)
         read = functools.partial(read_usage, watched)
         under_load = keep_under_load(job, duration_s, read, on_progress=on_progress)
-
         loadings = reload_repeatedly(
             lambda: (run.loader.reload(), timed_answer(run.prepared, 1)),
             duration_s,
