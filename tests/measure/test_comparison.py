@@ -10,13 +10,12 @@ import pytest
 
 from tests import examples, toy
 from tests.helpers import present
+from tests.measure import timed_server
 from tests.toy import LoadGenerator
-from tritonproof.base.errors import ProofError
 from tritonproof.measure import point_state, sweep
 from tritonproof.measure.comparison import compare_pairs, is_settled, with_p99, with_verdicts
 from tritonproof.measure.job import Job
 from tritonproof.measure.plan import MeasuringPlan
-from tritonproof.measure.point_result import outcomes
 from tritonproof.measure.point_state import PointState, Side
 from tritonproof.record.schema import LoadPoint, PointResult, SpeedComparison, VerifiedAnswers
 from tritonproof.reports.text.load_point import speed_failures
@@ -24,15 +23,10 @@ from tritonproof.reports.text.load_point import speed_failures
 
 def measured(load: LoadGenerator, budget_s: float = 60.0, **options: Any) -> PointResult:
     """A point of this build and of the other, measured in turns."""
-    job, plan = (
-        toy.job(LoadPoint("offline", 1, 1), "current"),
-        MeasuringPlan(budget_s=budget_s, baseline_name="HEAD~1"),
-    )
+    job = toy.job(LoadPoint("offline", 1, 1), "current")
     state = point_state.with_baseline(PointState(Side(job)), job.served.server, "baseline")
-    outcome = outcomes(sweep.sweep_points([state], plan, run_pass=load.run_pass, **options), plan)[job.point]
-    if isinstance(outcome, ProofError):
-        raise outcome
-    return outcome
+    plan = MeasuringPlan(budget_s=budget_s, baseline_name="HEAD~1")
+    return timed_server.measured(state, plan, run_pass=load.run_pass, **options)
 
 
 def in_pairs(
@@ -112,7 +106,7 @@ def test_speed_of_one_loading_is_no_verdict(monkeypatch: pytest.MonkeyPatch) -> 
 def test_wrong_answer_of_an_earlier_loading_stays_on_record() -> None:
     """The first pass over a point is the one that is always verified: it warms up the first loading."""
     wrong = VerifiedAnswers(9, 1, 9, 0.1)
-    load = LoadGenerator(changes=lambda _job, number: {} if number else {"verified": wrong})
+    load = LoadGenerator(changes=lambda _job, number: {} if number else {"answers": wrong})
     outcome = measured(
         load,
         is_done=lambda one: len(one.current.passes) > sweep.PAIRS_PER_LOADING,

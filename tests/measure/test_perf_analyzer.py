@@ -81,8 +81,8 @@ def test_rate_is_sent_by_schedule(take_pass: TakePass, generator: Generator, arr
     arguments = generator.calls[0]["arguments"]
     assert "--async" in arguments
     assert "--concurrency-range" not in arguments
-    assert result.timeline.offsets is not None
-    gaps_ms = np.diff(result.timeline.offsets) / 1e6
+    assert result.timeline.offsets_ns is not None
+    gaps_ms = np.diff(result.timeline.offsets_ns) / 1e6
     assert gaps_ms.mean() == pytest.approx(2, rel=0.4)  # of some 180 gaps
     assert gaps_ms.std() == pytest.approx(0 if arrivals == "constant" else 2, abs=1)
     steady = result.steady
@@ -123,7 +123,7 @@ def test_damaged_pass_is_repeated_and_noted(
 def test_pass_delayed_by_load_is_still_measured(take_pass: TakePass, generator: Generator) -> None:
     generator.plan("stopped", "stopped", "good")
     result = take_pass()
-    assert (result.timeline.closed - result.timeline.opened) / 1e9 > 5.0
+    assert (result.timeline.closed_ns - result.timeline.opened_ns) / 1e9 > 5.0
     assert len(result.damaged) == 1
 
 

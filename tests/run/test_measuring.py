@@ -21,7 +21,7 @@ def test_points_are_measured_with_the_machine_to_ourselves() -> None:
     run: Any = SimpleNamespace(
         server=SimpleNamespace(check_measurable=lambda _unreported: None),
         prepared=SimpleNamespace(unreported=()),
-        correctness=SimpleNamespace(answer_check=None),
+        expectations=SimpleNamespace(answer_check=None),
         loader=SimpleNamespace(load=lambda _scenario: None),
         job=lambda point, *_more: point,
         hold_machine=lambda exclusive: contextlib.nullcontext(held.append(exclusive)),

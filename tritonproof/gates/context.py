@@ -61,8 +61,8 @@ class SingleAnswers:
     groups: Mapping[object, tuple[Sequence[int], ExpectedOutputs]]
     """Samples whose answers have the same shapes and types, with those answers, by this signature; nearly
     always one group."""
-    limits: AnswerLimits
-    """How far answers may differ where other kernels may compute them: in a batch of another size."""
+    wide_limits: AnswerLimits
+    """Those of GateContext, inferred from the answers if need be, and at least as wide as their noise."""
     noise_limits: AnswerLimits
     """How far answers may differ if nothing may change them: the noise of the same request, mostly none."""
     noise: float = 0.0
@@ -185,7 +185,7 @@ def make_single_answers(
     noise_limits = AnswerLimits(NumberLimits(largest, np.inf), limits.min_agreement if is_noisy else 1.0)
     limits = limits.at_least(largest)
     return SingleAnswers(
-        rows=rows, groups=groups, limits=limits, noise_limits=noise_limits, noise=noise, repeats=repeats
+        rows=rows, groups=groups, wide_limits=limits, noise_limits=noise_limits, noise=noise, repeats=repeats
     )
 
 

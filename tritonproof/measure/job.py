@@ -53,7 +53,7 @@ class PassResult:
     """What the server's GPU did while the windows were open; None if unknown."""
     damaged: tuple[str, ...] = ()
     """Why each earlier attempt left nothing usable."""
-    verified: VerifiedAnswers | None = None
+    answers: VerifiedAnswers | None = None
     """The answers verified after the pass, at the same load, if any."""
     counts: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
     """For a model that calls others, what each did in the pass, by its name: requests, nanoseconds in the
@@ -66,8 +66,8 @@ class PassResult:
     @property
     def latencies_s(self) -> np.ndarray:
         """Seconds of each request from when it was sent, in the order of the answers, [requests]."""
-        order = np.argsort(self.timeline.ends, kind="stable")
-        return (self.timeline.ends - self.timeline.starts)[order] / 1e9
+        order = np.argsort(self.timeline.ends_ns, kind="stable")
+        return (self.timeline.ends_ns - self.timeline.starts_ns)[order] / 1e9
 
 
 RunPass = Callable[[Job, float], PassResult]

@@ -61,7 +61,7 @@ def point_result(state: PointState, plan: MeasuringPlan, *, finished: bool = Tru
         comparison=point_state.compare_speeds(state, plan),
         certified={f"p{per:g}": estimates.certified(latencies_ms, per) for per in estimates.CERTIFIABLE},
         samples=data.count(point.batch) + sum(len(other.ids) for other in data.other_shapes_for(point.batch)),
-        answers=summed(side.verified),
+        answers=summed(side.answers),
         composing=composing_models(side.job.served.name, pass_results),
     )
     return structs.replace(result, marks=marks_of(state, result, plan, finished=finished))
@@ -85,7 +85,7 @@ def summed(results: Sequence[VerifiedAnswers]) -> VerifiedAnswers | None:
 def components(results: Sequence[PassResult], average_ms: Estimate) -> dict[str, float]:
     """The average latency in milliseconds, divided as perf_analyzer divides it. Its own means serve only as
     shares, since they include the start-up, which the average latency leaves out."""
-    weights = [len(result.timeline.starts) for result in results]
+    weights = [len(result.timeline.starts_ns) for result in results]
     means_us = {
         name: float(np.average([result.components_us[name] for result in results], weights=weights))
         for name in schema.COMPONENTS

@@ -27,7 +27,7 @@ class Side:
     window_s: float = 0.0
     """Seconds of a measuring window of the next pass."""
     damaged: tuple[str, ...] = ()
-    verified: tuple[VerifiedAnswers, ...] = ()
+    answers: tuple[VerifiedAnswers, ...] = ()
     """The verified answers of all passes, also of warm-ups after earlier loadings."""
 
     @property
@@ -82,7 +82,7 @@ def with_pass(side: Side, result: PassResult, *, warms_up: bool = False) -> Side
         passes=side.passes if warms_up else (*side.passes, result),
         window_s=result.next_window_s,  # what was too short for these requests is so for the next ones too
         damaged=(*side.damaged, *result.damaged),
-        verified=(*side.verified, *filter(None, [result.verified])),
+        answers=(*side.answers, *filter(None, [result.answers])),
     )
 
 
@@ -104,7 +104,7 @@ def is_stationary(side: Side) -> bool:
 def warm_up_s(side: Side) -> float:
     """Seconds under load until the latencies were stationary."""
     latencies, timelines = warm_up_latencies_s(side), [result.timeline for result in side.warm_up]
-    under_load_s = sum(float(times.ends.max() - times.starts.min()) / 1e9 for times in timelines)
+    under_load_s = sum(float(times.ends_ns.max() - times.starts_ns.min()) / 1e9 for times in timelines)
     cut = estimates.warm_up_end(latencies)
     return round(under_load_s * (1.0 if cut is None else cut / len(latencies)), 3)
 

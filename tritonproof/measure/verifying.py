@@ -91,6 +91,6 @@ def verifying(run_pass: RunPass, ask: Callable[[Job, float], Sequence[Answer]] =
         asked_s = time.monotonic() - started
         # Verifying that took too long, as even a single request may, shortens later verifying.
         owed_s[key] = min(0.0, seconds - asked_s)
-        return dataclasses.replace(result, verified=verify(job.check, answers, asked_s))
+        return dataclasses.replace(result, answers=verify(job.check, answers, asked_s))
 
     return run_and_verify

@@ -17,7 +17,7 @@ from tritonproof.record.schema import Deployment, LoadPoint, PointResult, Scenar
 from tritonproof.run.baseline import as_baseline, prepare_baseline
 from tritonproof.run.context import OWN_RUN, CaseContext, Role
 from tritonproof.run.converted_case import ConvertedCase, convert
-from tritonproof.run.correctness import Correctness
+from tritonproof.run.expectations import Expectations
 from tritonproof.run.loader import Loader
 from tritonproof.run.model_run import ModelRun, SuiteRun
 from tritonproof.run.once import is_made, once
@@ -65,9 +65,9 @@ class CaseRun(contextlib.AbstractContextManager["CaseRun"]):
         return Loader(self.context, self.prepared)
 
     @once
-    def correctness(self) -> Correctness:
+    def expectations(self) -> Expectations:
         """What the case's answers are held to."""
-        return Correctness(self.context, self.loader)
+        return Expectations(self.context, self.loader)
 
     @property
     def case(self) -> Case:

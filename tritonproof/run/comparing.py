@@ -49,7 +49,7 @@ def with_baselines(
         settings.plan,
         baseline_name=name,
         allowed_slowdown=settings.thresholds.allowed_slowdown(run.case, settings.allowed_slowdown),
-        compared_points=run.context.suite_run.compared_points,
+        compared_points=run.context.suite_run.measured_points,
     )
     states, served_name = [PointState(Side(job)) for job in jobs], baseline.server.name_of(run.case)
     compared = [
@@ -115,7 +115,7 @@ def _compare_answers(run: CaseRun, baseline: CaseRun, baseline_name: str) -> Gat
         return GateOutcome(GateResult("baseline", 0, "the configuration"))
     if model.exchange == "single":
         run.say("answers beside the baseline's", baseline_name)
-        sides = run.correctness.gate_context, baseline.correctness.gate_context
+        sides = run.expectations.gate_context, baseline.expectations.gate_context
         return compare_servers(*sides, remaining_data(model, run.samples), baseline_name)
     run.say("the same messages to the baseline", baseline_name)
     servers = run.server, baseline.server
@@ -144,7 +144,7 @@ def _served_side(run: CaseRun) -> ServedSide:
     """A model's use of one of the two servers, and how much its answers vary."""
     precision, noise = "", None
     if run.case.model.exchange == "single":
-        alone = run.correctness.gate_context.single_answers
+        alone = run.expectations.gate_context.single_answers
         precision, noise = inferred_precision(alone.rows.values()), alone.noise
     used: Usage = {}
     with contextlib.suppress(NotAvailableError):  # its processes are not visible from here

@@ -32,7 +32,7 @@ _LOADINGS = 3
 def held_jobs(run: CaseRun, points: Sequence[LoadPoint]) -> Iterator[list[Job]]:
     """A job for each point of one scenario, loaded, with the machine to ourselves for the block."""
     run.server.check_measurable(run.prepared.unreported)
-    check = run.correctness.answer_check
+    check = run.expectations.answer_check
     run.loader.load(points[0].scenario)
     with run.hold_machine(exclusive=True):
         yield [run.job(point, check) for point in points]

@@ -56,12 +56,12 @@ def evaluate(run: CaseRun) -> Evaluation:
         served_stage = _through_server(run, run.prepared.evaluated, run.deployment.max_batch_size)
         ledger = served_ledger(run.case, run.prepared.evaluated, served_stage, requested)
         return Evaluation(ledger, None, None)
-    case, correctness = run.case, run.correctness
-    precision, missing = correctness.compute_precision, correctness.accuracy_missing
-    framework, converted = run.context.model_run.framework_answers, correctness.converted_answers
+    case, expectations = run.case, run.expectations
+    precision, missing = expectations.compute_precision, expectations.accuracy_missing
+    framework, converted = run.context.model_run.framework_answers, expectations.converted_answers
     assert converted.outputs is not None
     elements = {name: values.size for name, values in converted.outputs.items()}
-    cost, rows = correctness.precision_cost, len(run.samples)
+    cost, rows = expectations.precision_cost, len(run.samples)
     limits = stage_limits(case, precision, cost, elements, rows, same_file=True)
     expected = expect(run.samples.ids, converted.outputs)
     comparison = StageComparison(expected, limits, "served", "in process it")
@@ -103,7 +103,7 @@ def run_gate(run: CaseRun, gate: str) -> GateOutcome:
 
 
 def _check_gate(run: CaseRun, gate: Gate) -> GateOutcome:
-    context = run.correctness.gate_context  # with its answers before a reload
+    context = run.expectations.gate_context  # with its answers before a reload
     loaded = _reload(run) if gate.after_reload else run.loader.load("online")
     if gate.needs_configuration and "configuration" in run.prepared.unreported:
         raise NotAvailableError("the server does not give the configuration, which has the largest batch")

@@ -51,7 +51,7 @@ def search(run: CaseRun) -> Iterator[Search]:
         key = candidate, point.batch
         if key not in request_s:
             request_s[key] = timed_answer(run.prepared, point.batch)[0]
-        return run.job(point, run.correctness.answer_check, request_s[key])
+        return run.job(point, run.expectations.answer_check, request_s[key])
 
     def say(step: str, detail: str = "") -> None:
         run.say(f"search within {goal.latency_budget_ms:g} ms: {step}", detail)
@@ -123,8 +123,8 @@ class RepositorySearch:
         assert self.model.folder is not None
         self.folder, self.completed = self.model.folder, prepared.described.config
         self.own = type(self.completed)() if self.model.config is None else self.model.config
-        self.gate_context = run.correctness.gate_context
-        _ = run.correctness.answer_check  # made now, of its own configuration
+        self.gate_context = run.expectations.gate_context
+        _ = run.expectations.answer_check  # made now, of its own configuration
         self.loaded_settings: object = None  # None for the model's own
 
     def space(self, goal: SearchGoal) -> SearchSpace:

@@ -21,7 +21,7 @@ from tritonproof.settings.case_settings import evaluation_batch
 
 
 @dataclass(eq=False)
-class Correctness:
+class Expectations:
     """What the answers of a run's case are held to. Each value is computed once."""
 
     context: CaseContext
