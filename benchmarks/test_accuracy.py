@@ -25,7 +25,7 @@ def test_build(run: CaseRun) -> None:
 @pytest.mark.step("conversion")
 def test_conversion(run: CaseRun, recorder: Recorder) -> None:
     """The error and the share of equal decisions are within the tolerance and the cost of the precision."""
-    case, conversion = run.case, run.correctness.conversion
+    case, conversion = run.case, run.expectations.conversion
     recorder.record(conversion=conversion)
     texts = []
     if conversion.relative_error is not None:
@@ -37,7 +37,7 @@ def test_conversion(run: CaseRun, recorder: Recorder) -> None:
         texts.append(f"{AGREEMENT.text(conversion.agreement)} of decisions agree")
     recorder.show(", ".join(texts))
     if failure := conversion_failure(conversion):
-        where = f"tolerance: {tolerance_of(case, run.correctness.compute_precision).source}"
+        where = f"tolerance: {tolerance_of(case, run.expectations.compute_precision).source}"
         if case.model.framework == "onnx":
             where += f"; --tolerance {case.model.name}=SHARE sets another"
         raise run.accuracy_error(failure, where=where)

@@ -18,8 +18,8 @@ def test_search(run: CaseRun, recorder: Recorder) -> None:
     """The winning configuration keeps the budget, and passes the tests of conversion and accuracy."""
     is_converted = not run.case.model.from_repository
     if is_converted:
-        recorder.record(conversion=run.correctness.conversion)
-    missing = run.correctness.accuracy_missing if is_converted else None
+        recorder.record(conversion=run.expectations.conversion)
+    missing = run.expectations.accuracy_missing if is_converted else None
     with search(run) as result:
         if run.prepared.evaluated is not None and result.verdict != "failed":
             result = structs.replace(result, accuracy=evaluate(run).ledger)
@@ -28,9 +28,9 @@ def test_search(run: CaseRun, recorder: Recorder) -> None:
         raise SpeedError(no_winner_text(result))
     recorder.show(published.why_no_winner or search_text(result))
     failures = [] if result.accuracy is None else ledger_failures(result.accuracy)
-    failures += filter(None, [conversion_failure(run.correctness.conversion)] if is_converted else [])
+    failures += filter(None, [conversion_failure(run.expectations.conversion)] if is_converted else [])
     failures += filter(None, [wrong_answers_text(result.result)])
     if failures:
         raise AccuracyError("; ".join(failures))
     if not is_converted:
-        run.context.progress.note(proposal_text(result))
+        run.progress.note(proposal_text(result))

@@ -23,16 +23,16 @@ def measure_and_record(run: CaseRun, point: LoadPoint, recorder: Recorder, bench
     if an answer is wrong, SpeedError if it is shown to be slower than allowed or to exceed its latency
     budget."""
     save = functools.partial(recorder.record_points, point.scenario)
-    measured = measure_point(run, point, save)
-    record = save([measured.result])
-    if failure := wrong_answers_text(measured.result):
+    result = measure_point(run, point, save)
+    record = save([result])
+    if failure := wrong_answers_text(result):
         raise run.accuracy_error(failure)
     if no_speed := record.why_no_speed:
         recorder.show(no_speed)
         benchmark.skipped = True  # else pytest-benchmark warns that it has nothing of this test
     else:
-        recorder.report_point(benchmark, measured)
-    if failures := speed_failures(measured.result):
+        recorder.report_point(benchmark, result)
+    if failures := speed_failures(result):
         raise SpeedError(f"too slow. {no_speed}" if no_speed else "; ".join(failures))
 
 

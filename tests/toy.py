@@ -14,7 +14,8 @@ from tritonproof.accuracy.stages import evaluate_in_process
 from tritonproof.host.activity import CpuTime
 from tritonproof.measure.estimates import Timeline
 from tritonproof.measure.input_data import InputData
-from tritonproof.measure.job import Job, PassResult, ServedModel
+from tritonproof.measure.job import Job, PassResult
+from tritonproof.measure.served import ServedModel
 from tritonproof.measure.stopping import WINDOWS
 from tritonproof.record.schema import COMPONENTS, Conversion, Limit, LoadPoint
 from tritonproof.spec import (

@@ -11,7 +11,7 @@ from tests import examples, toy
 from tritonproof.efficiency import interleaved
 from tritonproof.efficiency.interleaved import Turns, is_done, take_turns
 from tritonproof.measure.job import Job, PassResult
-from tritonproof.measure.stopping import MeasuringPlan
+from tritonproof.measure.plan import MeasuringPlan
 from tritonproof.record.schema import Estimate, LoadPoint
 from tritonproof.reports.text.publishable import publishable
 

@@ -20,7 +20,7 @@ from tests.gates.stand_in import LIMITS
 from tests.helpers import grpc_server
 from tritonproof.gates.context import SingleAnswers, make_single_answers
 from tritonproof.measure.input_data import InputData
-from tritonproof.measure.job import ServedModel
+from tritonproof.measure.served import ServedModel
 from tritonproof.serve.messages import raw_content
 from tritonproof.serve.server import Server
 from tritonproof.serve.server_spec import ServerSpec

@@ -12,9 +12,9 @@ from tests import toy
 from tests.conftest import DEPLOYMENT
 from tritonproof.accuracy.expected import Answer
 from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
-from tritonproof.gates.context import GateContext, LoadedCase, SingleAnswers, make_single_answers
+from tritonproof.gates.context import GateContext, SingleAnswers, make_single_answers
 from tritonproof.measure.input_data import InputData
-from tritonproof.measure.job import ServedModel
+from tritonproof.measure.served import LoadedCase, ServedModel
 from tritonproof.spec import Arrays, Tensor
 
 ROWS = np.random.default_rng(0).standard_normal((8, 4)).astype(np.float32)

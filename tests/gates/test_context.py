@@ -282,7 +282,7 @@ def test_repeated_request_sets_noise_limit(repeated: np.ndarray, allowed: float)
     singles = make_single_answers(IDS, {n: {"OUT": ROWS[n]} for n in range(20)}, WIDE, repeats)
 
     noise = singles.noise_limits.default.max_element
-    assert MIN_NOISE <= noise <= min(allowed, singles.limits.default.max_element)
+    assert MIN_NOISE <= noise <= min(allowed, singles.wide_limits.default.max_element)
     assert (noise > MIN_NOISE) == (allowed > MIN_NOISE)
 
 

@@ -83,6 +83,6 @@ def test_answer_to_no_sample_of_the_case_has_no_reproducer(tmp_path: Path) -> No
     run: Any = SimpleNamespace(
         case=toy.case(),
         samples=toy.samples(),
-        context=SimpleNamespace(settings=SimpleNamespace(results=tmp_path)),
+        settings=SimpleNamespace(results=tmp_path),
     )
     assert reproduce(run, examples.gate("repeated", "1 of 2 answers differs"), other) == ""

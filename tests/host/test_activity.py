@@ -17,7 +17,7 @@ from tritonproof.host import activity, machine
 from tritonproof.host.activity import GpuTime
 from tritonproof.host.nvml import GpuHandle, gpu_handles, visible_gpus
 from tritonproof.measure.marks import marks_of_gpu
-from tritonproof.measure.measurement import gpu_use
+from tritonproof.measure.point_result import gpu_use
 from tritonproof.serve.server import Server
 from tritonproof.serve.server_spec import ServerSpec
 

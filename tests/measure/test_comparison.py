@@ -10,29 +10,23 @@ import pytest
 
 from tests import examples, toy
 from tests.helpers import present
+from tests.measure import timed_server
 from tests.toy import LoadGenerator
-from tritonproof.base.errors import ProofError
 from tritonproof.measure import point_state, sweep
-from tritonproof.measure.comparison import ComparisonPlan, compare_pairs, is_settled, with_p99, with_verdicts
+from tritonproof.measure.comparison import compare_pairs, is_settled, with_p99, with_verdicts
 from tritonproof.measure.job import Job
-from tritonproof.measure.measurement import Measurement, measurements
+from tritonproof.measure.plan import MeasuringPlan
 from tritonproof.measure.point_state import PointState, Side
-from tritonproof.measure.stopping import MeasuringPlan
-from tritonproof.record.schema import LoadPoint, SpeedComparison, VerifiedAnswers
+from tritonproof.record.schema import LoadPoint, PointResult, SpeedComparison, VerifiedAnswers
 from tritonproof.reports.text.load_point import speed_failures
 
-OTHER = ComparisonPlan("HEAD~1", 0.03)
 
-
-def measured(load: LoadGenerator, budget_s: float = 60.0, **options: Any) -> Measurement:
+def measured(load: LoadGenerator, budget_s: float = 60.0, **options: Any) -> PointResult:
     """A point of this build and of the other, measured in turns."""
-    job, plan = toy.job(LoadPoint("offline", 1, 1), "current"), MeasuringPlan(budget_s=budget_s)
-    state = point_state.with_baseline(PointState(Side(job)), job.served.server, "baseline", OTHER)
-    states = sweep.sweep_points([state], plan, run_pass=load.run_pass, **options)
-    found = measurements(states, plan)[job.point]
-    if isinstance(found, ProofError):
-        raise found
-    return found
+    job = toy.job(LoadPoint("offline", 1, 1), "current")
+    state = point_state.with_baseline(PointState(Side(job)), job.served.server, "baseline")
+    plan = MeasuringPlan(budget_s=budget_s, baseline_name="HEAD~1")
+    return timed_server.measured(state, plan, run_pass=load.run_pass, **options)
 
 
 def in_pairs(
@@ -47,7 +41,7 @@ def in_pairs(
         return usual_ms * math.exp(noises[job.served.name].normal(0, 0.01))
 
     load = LoadGenerator(mean_ms, changes=lambda _job, _number: {"elapsed_s": elapsed_s})
-    comparison = present(measured(load, budget_s).result.comparison)
+    comparison = present(measured(load, budget_s).comparison)
     return comparison, load
 
 
@@ -95,8 +89,8 @@ def by_loading(pairs_per_loading: int, monkeypatch: pytest.MonkeyPatch) -> tuple
         calls.append(job.served.name)
         return 20.0 * math.exp(noise.normal(0, 0.005)) * (effect if calls[-1] == "current" else 1.0)
 
-    found = measured(LoadGenerator(mean_ms), 600, reload=reload, clock=lambda: 0.0)
-    return present(found.result.comparison), calls
+    outcome = measured(LoadGenerator(mean_ms), 600, reload=reload, clock=lambda: 0.0)
+    return present(outcome.comparison), calls
 
 
 def test_speed_of_one_loading_is_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,19 +106,19 @@ def test_speed_of_one_loading_is_no_verdict(monkeypatch: pytest.MonkeyPatch) -> 
 def test_wrong_answer_of_an_earlier_loading_stays_on_record() -> None:
     """The first pass over a point is the one that is always verified: it warms up the first loading."""
     wrong = VerifiedAnswers(9, 1, 9, 0.1)
-    load = LoadGenerator(changes=lambda _job, number: {} if number else {"verified": wrong})
-    found = measured(
+    load = LoadGenerator(changes=lambda _job, number: {} if number else {"answers": wrong})
+    outcome = measured(
         load,
         is_done=lambda one: len(one.current.passes) > sweep.PAIRS_PER_LOADING,
         reload=lambda: None,
         clock=lambda: 0.0,
     )
-    assert found.result.answers == wrong
+    assert outcome.answers == wrong
 
 
 def compared(speed: float, pairs: int, points: int) -> SpeedComparison:
     """Pairs with this speed beside another build's of 1, among so many points."""
-    plan = ComparisonPlan("HEAD~1", 0.03, points)
+    plan = MeasuringPlan(compared_points=points)
     return compare_pairs([speed] * pairs, [1.0] * pairs, plan, 60.0)
 
 
@@ -148,7 +142,7 @@ def test_more_points_need_more_pairs(speed: float, pairs: int, points: int, verd
 
 @pytest.mark.parametrize(("points", "looks"), [(1, [16, 32, 64, 128]), (1000, [32, 64, 128])])
 def test_first_look_is_later_among_more_points(points: int, looks: list[int]) -> None:
-    other = ComparisonPlan("HEAD~1", 0.03, points)
+    other = MeasuringPlan(compared_points=points)
     counts = [count for count in range(1, 300) if is_settled([0.5] * count, [1.0] * count, other)]
     assert counts == looks
 
@@ -161,7 +155,7 @@ def test_proven_points_leave_their_share_to_the_others() -> None:
 
 
 REQUESTS, PAIRS = 150, 100
-OF_FOUR = ComparisonPlan("itself", 0.03, compared_points=4)
+OF_FOUR = MeasuringPlan(compared_points=4)
 
 
 def with_tail(generator: np.random.Generator, slow: float, factor: float) -> SpeedComparison:

@@ -19,9 +19,9 @@ from tritonproof.host import activity
 from tritonproof.host.activity import GpuTime
 from tritonproof.measure import sweep
 from tritonproof.measure.marks import marks_of_gpu
-from tritonproof.measure.measurement import gpu_use, measurement_of
+from tritonproof.measure.plan import MeasuringPlan
+from tritonproof.measure.point_result import gpu_use, point_result
 from tritonproof.measure.point_state import PointState, Side
-from tritonproof.measure.stopping import MeasuringPlan
 from tritonproof.record.schema import GpuUse, LoadPoint
 
 Stretch = Callable[..., GpuTime]
@@ -111,7 +111,7 @@ def test_windows_of_a_real_run_match_watch_clock(nvml: Nvml, tmp_path: Path) -> 
         on_gpu = dataclasses.replace(job.served, server=dataclasses.replace(job.served.server, device="cuda"))
         (state,) = sweep.sweep_points([PointState(Side(dataclasses.replace(job, served=on_gpu)))], plan)
     assert all(result.gpu is not None for result in state.current.passes)
-    result = measurement_of(state, plan).result
+    result = point_result(state, plan)
     assert result.gpu is not None
     assert result.gpu.power_w == pytest.approx(100, rel=0.1)
     energy_j = 1000 * present(result.gpu.power_w) / result.throughput_per_s.value

@@ -15,7 +15,8 @@ from tests.conftest import DEPLOYMENT, MakeBuild
 from tests.toy import samples_of
 from tritonproof.measure import perf_analyzer
 from tritonproof.measure.input_data import MAX_BYTES, InputData, input_data
-from tritonproof.measure.job import Job, ServedModel, SharedMemory
+from tritonproof.measure.job import Job, SharedMemory
+from tritonproof.measure.served import ServedModel
 from tritonproof.record.schema import LoadPoint
 from tritonproof.serve.server import Server
 from tritonproof.spec import Samples, Tensor

@@ -9,7 +9,7 @@ import pytest
 
 from tests.measure import timed_server
 from tests.measure.timed_server import SHAPES, Timed, service_times_ms
-from tritonproof.measure.stopping import MeasuringPlan
+from tritonproof.measure.plan import MeasuringPlan
 from tritonproof.record.schema import LoadPoint, PointResult
 
 (SERVICE_MS,) = service_times_ms("fixed")
@@ -28,7 +28,7 @@ def known(timed: Timed, shape: str, budget_s: float, least: float, most: float) 
     """A load point whose throughput is that of the server's own log, which has when it began each request.
     What may differ is twice the 95 % interval, beyond which a right estimate lies once in a thousand times,
     but no less and no more than these shares."""
-    result = timed.run(shape, ONLINE, MeasuringPlan(budget_s=budget_s)).result
+    result = timed.run(shape, ONLINE, MeasuringPlan(budget_s=budget_s))
     rate, name = result.throughput_per_s, timed_server.name_of(shape)
     truth_per_s = timed_server.busy_rate_per_s(timed.repository, name, result.requests)
     allowed_per_s = np.clip(rate.high - rate.low, least * truth_per_s, most * truth_per_s)
@@ -52,7 +52,7 @@ def test_known_service_time_is_measured(timed: Timed, shape: str) -> None:
 
 def test_excessive_rate_raises_latency_and_mark(timed: Timed) -> None:
     too_fast = LoadPoint("online", 1, 0, 300.0, "poisson")
-    result = timed.run("fixed", too_fast, MeasuringPlan(budget_s=0.5)).result
+    result = timed.run("fixed", too_fast, MeasuringPlan(budget_s=0.5))
 
     assert "overloaded" in [mark.code for mark in result.marks]
     assert result.throughput_per_s.value < 205

@@ -14,7 +14,8 @@ from tests.measure.generator import LATENCY_MS, Generator, option, server_of
 from tritonproof.base.errors import ProofError
 from tritonproof.measure import estimates, perf_analyzer
 from tritonproof.measure.input_data import input_data
-from tritonproof.measure.job import Job, PassResult, ServedModel
+from tritonproof.measure.job import Job, PassResult
+from tritonproof.measure.served import ServedModel
 from tritonproof.measure.stopping import LATENCIES_PER_WINDOW
 from tritonproof.record.schema import COMPONENTS, LoadPoint
 from tritonproof.serve.server import Server
@@ -80,8 +81,8 @@ def test_rate_is_sent_by_schedule(take_pass: TakePass, generator: Generator, arr
     arguments = generator.calls[0]["arguments"]
     assert "--async" in arguments
     assert "--concurrency-range" not in arguments
-    assert result.timeline.offsets is not None
-    gaps_ms = np.diff(result.timeline.offsets) / 1e6
+    assert result.timeline.offsets_ns is not None
+    gaps_ms = np.diff(result.timeline.offsets_ns) / 1e6
     assert gaps_ms.mean() == pytest.approx(2, rel=0.4)  # of some 180 gaps
     assert gaps_ms.std() == pytest.approx(0 if arrivals == "constant" else 2, abs=1)
     steady = result.steady
@@ -127,7 +128,7 @@ def test_pass_delayed_by_load_is_still_measured(
 ) -> None:
     generator.plan(*plan)
     result = take_pass()
-    assert (result.timeline.closed - result.timeline.opened) / 1e9 > 5.0
+    assert (result.timeline.closed_ns - result.timeline.opened_ns) / 1e9 > 5.0
     assert len(result.damaged) == repeated
 
 

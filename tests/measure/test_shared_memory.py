@@ -25,8 +25,9 @@ from tritonproof.base.errors import ProofError
 from tritonproof.host import machine, scratch
 from tritonproof.measure import perf_analyzer
 from tritonproof.measure.input_data import InputData, input_data
-from tritonproof.measure.job import AnswerCheck, Job, ServedModel, SharedMemory
+from tritonproof.measure.job import Job, SharedMemory
 from tritonproof.measure.requests import ask_samples
+from tritonproof.measure.served import AnswerCheck, ServedModel
 from tritonproof.measure.verifying import ask_server, verify
 from tritonproof.record.schema import LoadPoint, VerifiedAnswers
 from tritonproof.serve import shared_memory

@@ -7,9 +7,8 @@ import pytest
 
 from tests import toy
 from tritonproof.measure import point_state, stopping
-from tritonproof.measure.comparison import ComparisonPlan
+from tritonproof.measure.plan import MeasuringPlan
 from tritonproof.measure.point_state import PointState, Side
-from tritonproof.measure.stopping import MeasuringPlan
 from tritonproof.record.schema import LoadPoint
 
 POINT = LoadPoint("online", 1, 4)
@@ -54,7 +53,7 @@ def pair(count: int, baseline_ms: float, elapsed_s: float = 0.5) -> PointState:
     wobble = [1.0, 1.01] * count
     current = side(*[10 * factor for factor in wobble[:count]], elapsed_s=elapsed_s)
     baseline = side(*[baseline_ms * factor for factor in wobble[1 : count + 1]], elapsed_s=elapsed_s)
-    return PointState(current, baseline, ComparisonPlan("HEAD~1", 0.03))
+    return PointState(current, baseline)
 
 
 @pytest.mark.parametrize(

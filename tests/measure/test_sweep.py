@@ -12,9 +12,9 @@ from tritonproof.base.errors import ProofError
 from tritonproof.host.activity import CpuTime
 from tritonproof.measure import estimates, stopping, sweep
 from tritonproof.measure.job import Job
-from tritonproof.measure.measurement import Measurement, MeasurementOrError, components, measurements
+from tritonproof.measure.plan import MeasuringPlan
+from tritonproof.measure.point_result import components, point_results
 from tritonproof.measure.point_state import PointState, Side
-from tritonproof.measure.stopping import MeasuringPlan
 from tritonproof.record import schema
 from tritonproof.record.schema import LoadPoint, PointResult
 
@@ -25,19 +25,14 @@ QUICK, PATIENT = MeasuringPlan(budget_s=0.001), MeasuringPlan(budget_s=60)
 
 def run(
     generator: LoadGenerator, *points: LoadPoint, plan: MeasuringPlan = QUICK, **options: Any
-) -> Mapping[LoadPoint, MeasurementOrError]:
+) -> Mapping[LoadPoint, PointResult | ProofError]:
     """Measure points of a simulated server."""
     states = [PointState(Side(toy.job(point))) for point in points or (ONLINE,)]
-    return measurements(sweep.sweep_points(states, plan, run_pass=generator.run_pass, **options), plan)
+    return point_results(sweep.sweep_points(states, plan, run_pass=generator.run_pass, **options), plan)
 
 
-def measured(found: MeasurementOrError) -> Measurement:
-    assert isinstance(found, Measurement)
-    return found
-
-
-def results(found: Mapping[LoadPoint, MeasurementOrError]) -> list[PointResult]:
-    return [measured(each).result for each in found.values()]
+def results(found: Mapping[LoadPoint, PointResult | ProofError]) -> list[PointResult]:
+    return [outcome for outcome in found.values() if isinstance(outcome, PointResult)]
 
 
 def one(generator: LoadGenerator, point: LoadPoint = ONLINE, **options: Any) -> PointResult:
@@ -55,14 +50,12 @@ def every_second(job: Job, number: int) -> float:
 
 
 def test_point_speed_comes_from_timestamps() -> None:
-    measurement = measured(run(LoadGenerator(), plan=PATIENT)[ONLINE])
-    result = measurement.result
+    result = one(LoadGenerator(), plan=PATIENT)
 
     assert result.throughput_per_s.value == pytest.approx(ONLINE.concurrency * 1000 / LATENCY_MS, rel=1e-6)
     assert {round(each.value, 6) for each in result.latency_ms.values()} == {LATENCY_MS}
-    assert len(measurement.latencies_s) == result.requests > 100
+    assert result.requests > 100
     assert result.samples == 1
-    assert set(measurement.latencies_s) == {LATENCY_MS / 1e3}
     assert len(result.passes) > 2
     assert {round(each.throughput_per_s) for each in result.passes} == {400}
     assert sum(each.requests for each in result.passes) == result.requests
@@ -181,7 +174,7 @@ def test_failing_point_leaves_the_others(number: int) -> None:
 
     by_point = run(LoadGenerator(refuse), *POINTS)
 
-    assert [isinstance(by_point[point], Measurement) for point in POINTS] == [True, False, True]
+    assert [isinstance(by_point[point], PointResult) for point in POINTS] == [True, False, True]
     error = by_point[POINTS[1]]
     assert isinstance(error, ProofError)
     assert error.where == "here"

@@ -9,8 +9,8 @@ import pytest
 from tests import toy
 from tritonproof.accuracy.expected import Answer, expect
 from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
-from tritonproof.measure.job import AnswerCheck
-from tritonproof.measure.measurement import summed
+from tritonproof.measure.point_result import summed
+from tritonproof.measure.served import AnswerCheck
 from tritonproof.measure.verifying import verify, verifying
 from tritonproof.record.schema import LoadPoint
 
@@ -161,7 +161,7 @@ def test_checking_answers_takes_a_tenth_of_the_time() -> None:
     results, seconds = passes_of(20)
     (unchecked, *_), _none = passes_of(1, check=None)
 
-    assert (results[0].verified.verified, results[0].verified.wrong) == (3, 1)
+    assert (results[0].answers.verified, results[0].answers.wrong) == (3, 1)
     assert results[0].elapsed_s == unchecked.elapsed_s
     spent_s = sum(result.elapsed_s for result in results)
     assert 0.08 * spent_s < sum(seconds) < 0.12 * spent_s
@@ -171,5 +171,5 @@ def test_checking_answers_takes_a_tenth_of_the_time() -> None:
 def test_slow_requests_are_checked_less_often_and_none_without_a_reference() -> None:
     assert len(passes_of(10, request_s=30.0)[1]) == 1
     results, seconds = passes_of(2, check=None)
-    assert [result.verified for result in results] == [None, None]
+    assert [result.answers for result in results] == [None, None]
     assert seconds == []

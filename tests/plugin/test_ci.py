@@ -16,11 +16,11 @@ KINDS = "not given and (not online or (cpu-resnet50-micro-onnx-fp32 and c032))"
 
 BENCHMARKS = """\
 import runpy
+from collections import defaultdict
 from types import SimpleNamespace
 import pytest
 from tritonproof.base.errors import AccuracyError, InputError, NotAvailableError, ProofError, SpeedError
 from tritonproof.host.machine import origin
-from tritonproof.measure.measurement import Measurement
 from fixtures.recorder import Recorder
 from tritonproof.record.schema import CaseKey, LatencyBudget, LoadPoint, Start
 from tests import examples
@@ -36,12 +36,11 @@ def recorder(request, settings):
     record = PROVEN if request.node.originalname == "test_online" else RECORD
     starts = {"online": Start("online", 1.0, 1.0, 1.0)}
     run = SimpleNamespace(settings=settings, loader=SimpleNamespace(serving=RECORD.serving, starts=starts))
-    run.context = run
+    run.latencies_s = defaultdict(lambda: [0.01, 0.02, 0.03])
     return Recorder(record, run, "", origin("cpu"), request.node.user_properties)
 
 def measuring(result):
-    measured = Measurement(result, [0.01, 0.02, 0.03])
-    measure_and_record.__globals__["measure_point"] = lambda run, point, save: measured
+    measure_and_record.__globals__["measure_point"] = lambda run, point, save: result
 
 @pytest.fixture
 def server():

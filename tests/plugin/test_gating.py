@@ -35,9 +35,9 @@ TEST = """
     def run(run):
         load = lambda scenario: SEEN.loaded.append(scenario) or SEEN.context.loaded
         vars(run.loader).update(load=load, check_may_reload=list)
-        vars(run.correctness).update(gate_context=SEEN.context)
+        vars(run.expectations).update(gate_context=SEEN.context)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(test_speed, "measure_point", lambda *_: SimpleNamespace(result=SEEN.result))
+            patch.setattr(test_speed, "measure_point", lambda *_: SEEN.result)
             yield run
 
     @pytest.fixture

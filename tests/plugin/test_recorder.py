@@ -43,7 +43,6 @@ def recorder(request, settings):
     come_from = origin("cpu", run_id_and_start(request.config))
     loader = SimpleNamespace(serving=RECORD.serving, starts={"offline": START})
     run = SimpleNamespace(settings=settings, loader=loader)
-    run.context = run
     return Recorder(RECORD, run, "", come_from, request.node.user_properties, *test)
 
 @pytest.fixture(scope="session")

@@ -8,13 +8,13 @@ import pytest
 
 from tritonproof.measure.comparison import (
     MAX_SECONDS_TO_SETTLE,
-    ComparisonPlan,
     compare_pairs,
     is_settled,
     seconds_to_settle,
     verdict,
     with_verdicts,
 )
+from tritonproof.measure.plan import MeasuringPlan
 from tritonproof.ratios import paired_ratio, unpaired_ratio
 from tritonproof.record.schema import Ratio, SpeedComparison
 
@@ -73,10 +73,10 @@ def test_passes_without_spread_have_a_ratio() -> None:
         paired_ratio([1.0] * 5, [1.0] * 5)
 
 
-OTHER = ComparisonPlan("itself", 0.03)
+OTHER = MeasuringPlan(baseline_name="itself")
 
 
-def compared(mine: np.ndarray, theirs: np.ndarray, other: ComparisonPlan) -> SpeedComparison:
+def compared(mine: np.ndarray, theirs: np.ndarray, other: MeasuringPlan) -> SpeedComparison:
     """The comparison at the first look that settles it, or of all pairs."""
     looks = (count for count in (8, 16, 32, 64) if is_settled(mine[:count], theirs[:count], other))
     count = next(looks, len(mine))
@@ -104,7 +104,7 @@ def test_self_comparisons_rarely_call_a_point_slower() -> None:
     """Runs of 12 points in two sweeps, exactly at the limit. Plain 95 % intervals call some point slower in
     one run of six; corrected for the number of points, in one of a hundred. A true slow-down of 10 % is
     nearly always found."""
-    generator, other = np.random.default_rng(9), ComparisonPlan("itself", 0.03, compared_points=12)
+    generator, other = np.random.default_rng(9), MeasuringPlan(compared_points=12)
 
     def run(true: float) -> list[SpeedComparison]:
         noise = NOISES["bursts"]

@@ -24,7 +24,7 @@ def side(log: Path, *warnings: str, loadings_s: Any = (1.0,), batch: int = 4, **
     run.loader = SimpleNamespace(reload=lambda: next(seconds), load=lambda _: SimpleNamespace(backend=""))
     run.comparison, run.deployment = None, SimpleNamespace(max_batch_size=batch)
     run.hold_machine, run.say = lambda **_how: contextlib.nullcontext(), lambda *_step: None
-    run.suite_run, run.context = SimpleNamespace(compared_points=3), run
+    run.suite_run, run.context = SimpleNamespace(measured_points=3), run
     return run
 
 
@@ -55,5 +55,6 @@ def test_slow_loading_is_repeated_in_turns(loadings_s: Any, count: int, tmp_path
 
 def test_batch_that_the_baseline_does_not_take_is_measured_alone(tmp_path: Path) -> None:
     jobs = [toy.job(LoadPoint("offline", batch, 1)) for batch in (1, 2, 4)]
-    states = comparing.with_baselines(side(tmp_path / "log"), side(tmp_path / "other", batch=2), jobs)
+    states, plan = comparing.with_baselines(side(tmp_path / "log"), side(tmp_path / "other", batch=2), jobs)
     assert [state.baseline is not None for state in states] == [True, True, False]
+    assert plan.compared_points == 3

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import DEPLOYMENT
-from tritonproof.gates.context import LoadedCase
+from tritonproof.measure.served import LoadedCase
 from tritonproof.record.schema import LoadPoint
 from tritonproof.run.loader import Loader
 from tritonproof.run.measuring import compare_requests, held_jobs
@@ -21,13 +21,13 @@ def test_points_are_measured_with_the_machine_to_ourselves() -> None:
     run: Any = SimpleNamespace(
         server=SimpleNamespace(check_measurable=lambda _unreported: None),
         prepared=SimpleNamespace(unreported=()),
-        correctness=SimpleNamespace(answer_check=None),
+        expectations=SimpleNamespace(answer_check=None),
         loader=SimpleNamespace(load=lambda _scenario: None),
         job=lambda point, *_more: point,
         hold_machine=lambda exclusive: contextlib.nullcontext(held.append(exclusive)),
     )
-    run.context, point = run, LoadPoint("online", 1, 4)
-    with held_jobs(run, {point: 0.001}) as jobs:
+    point = LoadPoint("online", 1, 4)
+    with held_jobs(run, [point]) as jobs:
         assert (held, jobs) == ([True], [point])
 
 

@@ -23,11 +23,11 @@ def search_of(**configuration: Any) -> Any:
     """The search of a model with this configuration, on a server that notes what it loads."""
     found = RepositoryModel("m", Path("m"), ModelConfig(**configuration))
     run: Any = SimpleNamespace(case=toy.case(), loads=[], notes=[])
-    run.correctness = SimpleNamespace(gate_context=gate_context(), answer_check=None)
+    run.expectations = SimpleNamespace(gate_context=gate_context(), answer_check=None)
     run.server = SimpleNamespace(load_from_repository=lambda *loaded: run.loads.append(loaded))
     run.settings, run.loader = SimpleNamespace(concurrencies=None), SimpleNamespace(load=str)
     run.hold_machine = lambda **_how: contextlib.nullcontext()
-    run.progress, run.context = SimpleNamespace(note=run.notes.append), run
+    run.progress = SimpleNamespace(note=run.notes.append)
     prepared: Any = SimpleNamespace(described=SimpleNamespace(found=found, config=found.config))
     return searching.RepositorySearch(run, prepared)
 

@@ -16,6 +16,7 @@ from tritonproof.spec import DEFAULT_PROFILES
 
 STAND_INS: dict[str, Any] = {
     "held_jobs": lambda _run, points: contextlib.nullcontext([toy.job(*points)]),
+    "timed": lambda _run, jobs: jobs,
     "watch": lambda _server: SimpleNamespace(not_watched=("open files",)),
     "keep_under_load": lambda _job, seconds, _read, **_more: SoakedPoint([{}], [9.0], [], [], seconds),
     "reload_repeatedly": lambda _reload, _seconds, _read, most, **_more: [{}] * most,
@@ -37,7 +38,7 @@ def test_soak_is_at_the_heaviest_load(given: Any, point: LoadPoint, monkeypatch:
     monkeypatch.setattr("os.cpu_count", lambda: 16)
     case = toy.case(toy.model(profiles=DEFAULT_PROFILES))
     run: Any = SimpleNamespace(case=case, settings=settings(soak="10m", **given), deployment=DEPLOYMENT)
-    run.progress, run.context = SimpleNamespace(note=print), run
+    run.progress = SimpleNamespace(note=print)
     found = soaking.soak(run)
     assert [getattr(found, name) for name in LoadPoint._fields] == list(point)
     assert (found.duration_s, found.not_watched[0]) == (600.0, "open files")

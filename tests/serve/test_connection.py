@@ -30,7 +30,8 @@ from tritonproof.gates.declared import send
 from tritonproof.host.activity import CpuTime
 from tritonproof.measure import perf_analyzer
 from tritonproof.measure.input_data import input_data
-from tritonproof.measure.job import Job, ServedModel
+from tritonproof.measure.job import Job
+from tritonproof.measure.served import ServedModel
 from tritonproof.record.schema import LoadPoint
 from tritonproof.serve import connection
 from tritonproof.serve.connection import ServerAccess, Timeouts, grpc_client, wait_while_busy

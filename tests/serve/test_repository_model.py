@@ -14,8 +14,9 @@ from tritonproof.base.errors import NotAvailableError, ProofError
 from tritonproof.host import locks
 from tritonproof.measure import perf_analyzer
 from tritonproof.measure.input_data import input_data
-from tritonproof.measure.job import AnswerCheck, Job, ServedModel, SharedMemory
+from tritonproof.measure.job import Job, SharedMemory
 from tritonproof.measure.requests import ask_samples
+from tritonproof.measure.served import AnswerCheck, ServedModel
 from tritonproof.measure.verifying import verify
 from tritonproof.record.schema import LoadPoint
 from tritonproof.run.first_request import send_first_request
@@ -107,7 +108,7 @@ def test_load_generator_sends_strings_and_variable_lengths(
         # Ask for each sample once, however long that takes.
         given = ask_samples(served, data.requests(1), 1, "", shared_memory=shared_memory)
         answers = verify(check, given, 1.0)
-    assert len(run.timeline.starts) > 0
+    assert len(run.timeline.starts_ns) > 0
     assert (answers.wrong, answers.first_wrong) == (0, None)
     assert answers.verified == len(data.ids) > 1
 

@@ -45,7 +45,7 @@ class Machine:
             self.passes[window_s] = toy.LoadGenerator().run_pass(job, window_s)
         result = self.passes[window_s]
         self.now_s += 3 * window_s + 0.1
-        self.answered += len(result.timeline.ends)
+        self.answered += len(result.timeline.ends_ns)
         return result
 
     def read(self) -> Usage:
@@ -78,7 +78,7 @@ def test_soak_lasts_as_asked_with_enough_passes(duration_s: float) -> None:
 
     assert duration_s <= under_load.duration_s < 1.1 * duration_s
     assert len(under_load.used) >= 2 * MIN_SAMPLES["request"]
-    assert under_load.times[-1] == machine.answered - 50
+    assert under_load.requests[-1] == machine.answered - 50
     entry = soak_entry(POINT, under_load, [])
     assert entry.requests_per_s == pytest.approx(entry.requests / under_load.duration_s)
     assert [(growth.first, growth.last) for growth in entry.growth] == [(1e8, 1e8), (40.0, 40.0)]

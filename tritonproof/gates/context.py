@@ -21,24 +21,11 @@ from tritonproof.accuracy.sameness import (
 )
 from tritonproof.host.locks import OnWait
 from tritonproof.measure.input_data import InputData
-from tritonproof.measure.job import ServedModel
 from tritonproof.measure.requests import ask_samples
-from tritonproof.record.schema import Deployment, GateResult, Ledger, SameAnswers, Scenario
+from tritonproof.measure.served import LoadedCase, ServedModel
+from tritonproof.record.schema import GateResult, Ledger, SameAnswers
 from tritonproof.serve.in_flight import IN_FLIGHT, IN_FLIGHT_BYTES
 from tritonproof.spec import Arrays
-
-
-@dataclass(frozen=True)
-class LoadedCase:
-    """A case as it is loaded on its server."""
-
-    scenario: Scenario
-    deployment: Deployment
-    backend: str
-    first_answer: Arrays | None = None
-    """The answer to the first request, the first sample alone, [1, ...] each; None if another was first."""
-    batches_dynamically: bool = True
-    """Whether the server may join requests to a batch."""
 
 
 def ask(
@@ -74,8 +61,8 @@ class SingleAnswers:
     groups: Mapping[object, tuple[Sequence[int], ExpectedOutputs]]
     """Samples whose answers have the same shapes and types, with those answers, by this signature; nearly
     always one group."""
-    limits: AnswerLimits
-    """How far answers may differ where other kernels may compute them: in a batch of another size."""
+    wide_limits: AnswerLimits
+    """Those of GateContext, inferred from the answers if need be, and at least as wide as their noise."""
     noise_limits: AnswerLimits
     """How far answers may differ if nothing may change them: the noise of the same request, mostly none."""
     noise: float = 0.0
@@ -198,7 +185,7 @@ def make_single_answers(
     noise_limits = AnswerLimits(NumberLimits(largest, np.inf), limits.min_agreement if is_noisy else 1.0)
     limits = limits.at_least(largest)
     return SingleAnswers(
-        rows=rows, groups=groups, limits=limits, noise_limits=noise_limits, noise=noise, repeats=repeats
+        rows=rows, groups=groups, wide_limits=limits, noise_limits=noise_limits, noise=noise, repeats=repeats
     )
 
 

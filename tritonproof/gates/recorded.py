@@ -21,7 +21,7 @@ from tritonproof.gates.context import (
 )
 from tritonproof.gates.same_answers import gate_finding
 from tritonproof.host import locks
-from tritonproof.measure.job import ServedModel
+from tritonproof.measure.served import ServedModel
 from tritonproof.safe_io.files import content, readable
 from tritonproof.serve.messages import raw_content, values_of
 from tritonproof.spec import Arrays

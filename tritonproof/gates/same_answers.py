@@ -28,7 +28,7 @@ from tritonproof.gates.context import (
     same_answers_entry,
 )
 from tritonproof.measure.input_data import InputData
-from tritonproof.measure.job import ServedModel
+from tritonproof.measure.served import ServedModel
 from tritonproof.record.schema import GateResult
 from tritonproof.spec import Arrays
 
@@ -69,7 +69,7 @@ def in_flight_gate(context: GateContext) -> GateFinding:
     at_once = most_in_flight(served, 1)
     count = max(len(singles.rows), at_once)
     is_joined = context.loaded.batches_dynamically and context.takes_batches
-    limits = singles.limits if is_joined else singles.noise_limits
+    limits = singles.wide_limits if is_joined else singles.noise_limits
     answers = ask(served, [[sample] for sample in np.resize(sorted(singles.rows), count)], at_once)
     text = f"{count} requests of one sample each, {at_once} in flight"
     return gate_finding("in-flight", singles, compare_to_singles(singles, answers, limits), count, text)
@@ -86,7 +86,7 @@ def batches_gate(context: GateContext) -> GateFinding:
 
     def compare_kept() -> None:
         nonlocal sent
-        comparisons.append(compare_to_singles(singles, answers, singles.limits))
+        comparisons.append(compare_to_singles(singles, answers, singles.wide_limits))
         sent += len(answers)
         answers.clear()
 
@@ -126,7 +126,7 @@ def _first_answer(context: GateContext) -> list[Answer]:
 
 def _limits_after_load(context: GateContext) -> AnswerLimits:
     singles = context.single_answers
-    return singles.limits if context.kernels_may_change else singles.noise_limits
+    return singles.wide_limits if context.kernels_may_change else singles.noise_limits
 
 
 def _neighbour_variants(base: np.ndarray, count: int) -> list[np.ndarray]:

@@ -20,7 +20,7 @@ from tritonproof.gates.context import (
 )
 from tritonproof.gates.declared import MAX_REFUSAL_CHARS
 from tritonproof.gates.same_answers import wrong_text
-from tritonproof.measure.job import ServedModel
+from tritonproof.measure.served import ServedModel
 from tritonproof.record.schema import GateResult
 from tritonproof.serve.connection import REQUEST_S, client_error
 from tritonproof.serve.messages import raw_content, read_output, values_of

@@ -2,11 +2,11 @@
 functions."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from msgspec import structs
 
+from tritonproof.measure.plan import MeasuringPlan
 from tritonproof.ratios import FALSE_ALARM_RATE, Speeds, paired_p_value, paired_ratio, significant_by_holm
 from tritonproof.record.schema import Ratio, SpeedComparison, Verdict
 
@@ -25,23 +25,6 @@ MAX_PAIRS = 128
 """Pairs in a budget, and at the last look but one. In short pairs the machine is most alike on both sides."""
 MAX_SECONDS_TO_SETTLE = 3600.0
 """If the estimate is near the limit, the extrapolation runs away, and means no more than `very long`."""
-
-
-@dataclass(frozen=True)
-class ComparisonPlan:
-    """How load points are compared with those of a baseline, which is measured in turns with them."""
-
-    baseline_name: str
-    """The commit, folder, or Triton with its version, for a reader."""
-    allowed_slowdown: float
-    """How much slower than the baseline this build may be, as a fraction."""
-    compared_points: int = 1
-    """How many load points the whole run compares, which share its false alarm rate."""
-
-    @property
-    def level(self) -> float:
-        """The significance level of one point's comparison."""
-        return FALSE_ALARM_RATE / self.compared_points
 
 
 def verdict(ratio: Ratio, allowed_slowdown: float) -> Verdict:
@@ -64,7 +47,7 @@ def seconds_to_settle(ratio: Ratio, allowed_slowdown: float, spent_s: float) -> 
     return float(min(needed_s, MAX_SECONDS_TO_SETTLE))
 
 
-def compare_pairs(current: Speeds, baseline: Speeds, plan: ComparisonPlan, spent_s: float) -> SpeedComparison:
+def compare_pairs(current: Speeds, baseline: Speeds, plan: MeasuringPlan, spent_s: float) -> SpeedComparison:
     """Compare two builds that were measured in turns; `spent_s` is the time of both."""
     allowed = plan.allowed_slowdown
     ratio, p_value = paired_ratio(current, baseline), _p_value(current, baseline, plan, LAST_SHARE)
@@ -110,13 +93,13 @@ def with_p99(comparison: SpeedComparison, current_ms: Speeds, baseline_ms: Speed
     return structs.replace(comparison, p99_ratio=paired_ratio(current_ms, baseline_ms), p99_is_longer=longer)
 
 
-def _p_value(current: Speeds, baseline: Speeds, plan: ComparisonPlan, share: float) -> float:
+def _p_value(current: Speeds, baseline: Speeds, plan: MeasuringPlan, share: float) -> float:
     """The probability to call a build slower that is just as slow as allowed, over all looks."""
     return min(1.0, paired_p_value(current, baseline, 1 - plan.allowed_slowdown) / share)
 
 
 def is_settled(
-    current: Speeds, baseline: Speeds, plan: ComparisonPlan, p99_ms: tuple[Speeds, Speeds] | None = None
+    current: Speeds, baseline: Speeds, plan: MeasuringPlan, p99_ms: tuple[Speeds, Speeds] | None = None
 ) -> bool:
     """Whether to stop measuring pairs: after 8, 16, 32, 64, ... pairs, if they show this build to be slower,
     or not slower, among all points of the run. If by itself its `p99_ms` is longer than the baseline's, use
@@ -128,7 +111,4 @@ def is_settled(
         limit = 1 / (1 - plan.allowed_slowdown)
         return p99_ms is None or paired_ratio(*p99_ms, SUSPECT_CONFIDENCE).low <= limit
     share = (1 - LAST_SHARE) * count / (2 * MAX_PAIRS)
-    return (
-        count <= MAX_PAIRS
-        and _p_value(current, baseline, plan, share) <= FALSE_ALARM_RATE / plan.compared_points
-    )
+    return count <= MAX_PAIRS and _p_value(current, baseline, plan, share) <= plan.level

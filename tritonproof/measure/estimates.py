@@ -21,22 +21,24 @@ from tritonproof.record.schema import CERTIFIED_CONFIDENCE, CONFIDENCE, Certifie
 
 @dataclass(frozen=True)
 class Timeline:
-    """The requests of one pass of the load generator, all times in nanoseconds of one clock."""
+    """The requests of one pass of the load generator, by one clock."""
 
-    starts: np.ndarray
-    ends: np.ndarray
+    starts_ns: np.ndarray
+    ends_ns: np.ndarray
     """When each was answered, [requests], after its start."""
-    opened: int
-    closed: int
-    """The generator kept to its load, and recorded each request that ended, from `opened` to `closed`."""
+    opened_ns: int
+    closed_ns: int
+    """The generator kept to its load, and recorded each request that ended, between these two."""
     concurrency: int
     """Requests in flight at any time: the next starts when one ends. 0 for a schedule."""
-    offsets: np.ndarray | None = None
-    """Open loop: when each request is due, in ns after the first, ascending, [requests or more]."""
+    offsets_ns: np.ndarray | None = None
+    """Open loop: how long after the first each request is due, ascending, [requests or more]."""
 
 
 @dataclass(frozen=True)
 class SteadyPass:
+    """The part of a pass under steady load, without its start-up and its tail."""
+
     completed: float
     """Requests; in a closed loop by Little's law, and so in general no whole number."""
     duration_s: float
@@ -50,7 +52,8 @@ class SteadyPass:
 
 def steady_pass(timeline: Timeline) -> SteadyPass:
     """Cut the start-up and the tail off a pass."""
-    return _closed_loop(timeline) if timeline.offsets is None else _open_loop(timeline, timeline.offsets)
+    offsets_ns = timeline.offsets_ns
+    return _closed_loop(timeline) if offsets_ns is None else _open_loop(timeline, offsets_ns)
 
 
 def _closed_loop(timeline: Timeline) -> SteadyPass:
@@ -68,19 +71,19 @@ def _closed_loop(timeline: Timeline) -> SteadyPass:
     counts (Wald's identity). Whether it ends in time does depend on its latency: the close falls into long
     requests more often than into short ones, and a percentile of those that ended would be too low.
     """
-    latencies = timeline.ends - timeline.starts
-    order = np.argsort(timeline.starts, kind="stable")
-    first_answers = timeline.ends[order[: timeline.concurrency]]
-    begin = max(timeline.opened, int(first_answers.max()))
-    longest = int(latencies[timeline.ends > begin].max(initial=0))
-    end = timeline.closed - longest
+    latencies = timeline.ends_ns - timeline.starts_ns
+    order = np.argsort(timeline.starts_ns, kind="stable")
+    first_answers = timeline.ends_ns[order[: timeline.concurrency]]
+    begin = max(timeline.opened_ns, int(first_answers.max()))
+    longest = int(latencies[timeline.ends_ns > begin].max(initial=0))
+    end = timeline.closed_ns - longest
     after = np.ones(len(latencies), bool)
     after[order[: timeline.concurrency]] = False
-    after &= timeline.starts <= end
+    after &= timeline.starts_ns <= end
     if not after.any() or end - begin < longest:
-        begin, end = int(timeline.starts.min()), int(timeline.ends.max())
+        begin, end = int(timeline.starts_ns.min()), int(timeline.ends_ns.max())
         after = np.ones(len(latencies), bool)
-    inside = np.clip(np.minimum(timeline.ends, end) - np.maximum(timeline.starts, begin), 0, None)
+    inside = np.clip(np.minimum(timeline.ends_ns, end) - np.maximum(timeline.starts_ns, begin), 0, None)
     return SteadyPass(
         completed=float(inside.sum() / latencies[after].mean()),
         duration_s=(end - begin) / 1e9,
@@ -88,7 +91,7 @@ def _closed_loop(timeline: Timeline) -> SteadyPass:
     )
 
 
-def _open_loop(timeline: Timeline, offsets: np.ndarray) -> SteadyPass:
+def _open_loop(timeline: Timeline, offsets_ns: np.ndarray) -> SteadyPass:
     """Latencies count from when a request was due, so that a generator that waits for a slow server hides
     nothing (coordinated omission). Requests are never early, so the schedule begins where none would be.
 
@@ -96,23 +99,23 @@ def _open_loop(timeline: Timeline, offsets: np.ndarray) -> SteadyPass:
     latency before the close, since a slow one due later may not be in the record. The throughput is that of
     answers, which stays the server's own if the rate is too high for it.
     """
-    order = np.argsort(timeline.starts, kind="stable")
-    starts, ends = timeline.starts[order], timeline.ends[order]
-    zero = int((starts - offsets[: len(starts)]).min())
-    due = offsets[: len(starts)] + zero
+    order = np.argsort(timeline.starts_ns, kind="stable")
+    starts, ends = timeline.starts_ns[order], timeline.ends_ns[order]
+    zero = int((starts - offsets_ns[: len(starts)]).min())
+    due = offsets_ns[: len(starts)] + zero
     slips = starts - due
     latencies = ends - due
-    begin = max(timeline.opened + (timeline.closed - timeline.opened) // 4, int(ends.min()))
-    counted = (due >= begin) & (due <= timeline.closed - int(latencies.max()))
+    begin = max(timeline.opened_ns + (timeline.closed_ns - timeline.opened_ns) // 4, int(ends.min()))
+    counted = (due >= begin) & (due <= timeline.closed_ns - int(latencies.max()))
     if not counted.any():
         counted = np.ones(len(due), bool)
     answered = int((ends > begin).sum())
     return SteadyPass(
         completed=float(max(answered, 1)),
-        duration_s=max(timeline.closed - begin, 1) / 1e9,
+        duration_s=max(timeline.closed_ns - begin, 1) / 1e9,
         latencies_ms=latencies[counted] / 1e6,
         slips_ms=slips[counted] / 1e6,
-        due=int(((offsets > begin - zero) & (offsets <= timeline.closed - zero)).sum()),
+        due=int(((offsets_ns > begin - zero) & (offsets_ns <= timeline.closed_ns - zero)).sum()),
     )
 
 

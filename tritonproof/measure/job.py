@@ -12,45 +12,12 @@ from typing import Literal
 
 import numpy as np
 
-from tritonproof.accuracy.expected import ExpectedOutputs
-from tritonproof.accuracy.limits import AnswerLimits
 from tritonproof.host.activity import CpuTime, GpuTime
 from tritonproof.measure.estimates import SteadyPass, Timeline, steady_pass
-from tritonproof.measure.input_data import InputData
-from tritonproof.record.schema import ExpectedFrom, LoadPoint, VerifiedAnswers
-from tritonproof.serve.server import Server
-from tritonproof.spec import Arrays, Model
+from tritonproof.measure.served import AnswerCheck, ServedModel
+from tritonproof.record.schema import LoadPoint, VerifiedAnswers
 
 SharedMemory = Literal["system", "cuda", "none"]
-
-
-@dataclass(frozen=True)
-class ServedModel:
-    """A model as a server serves it, and the samples that it is sent: all that a request needs."""
-
-    server: Server
-    name: str
-    """The name under which the server has loaded the model."""
-    model: Model
-    data: InputData
-
-
-@dataclass(frozen=True)
-class Oracle:
-    """The source of expected answers, in testing's term."""
-
-    answer: Callable[[Arrays], Arrays]
-    """Takes inputs by name, [rows, ...] each, and returns the outputs."""
-    expected_from: ExpectedFrom = "in process"
-
-
-@dataclass(frozen=True)
-class AnswerCheck:
-    """The expected outputs for the samples of the load data, and how near to them answers have to be."""
-
-    expected: ExpectedOutputs
-    limits: AnswerLimits
-    expected_from: ExpectedFrom = "in process"
 
 
 @dataclass(frozen=True)
@@ -86,7 +53,7 @@ class PassResult:
     """What the server's GPU did while the windows were open; None if unknown."""
     damaged: tuple[str, ...] = ()
     """Why each earlier attempt does not count."""
-    verified: VerifiedAnswers | None = None
+    answers: VerifiedAnswers | None = None
     """The answers verified after the pass, if any."""
     counts: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
     """For a model that calls others, what each did in the pass, by its name: requests, nanoseconds in the
@@ -99,8 +66,8 @@ class PassResult:
     @property
     def latencies_s(self) -> np.ndarray:
         """Seconds of each request from when it was sent, in the order of the answers, [requests]."""
-        order = np.argsort(self.timeline.ends, kind="stable")
-        return (self.timeline.ends - self.timeline.starts)[order] / 1e9
+        order = np.argsort(self.timeline.ends_ns, kind="stable")
+        return (self.timeline.ends_ns - self.timeline.starts_ns)[order] / 1e9
 
 
 RunPass = Callable[[Job, float], PassResult]

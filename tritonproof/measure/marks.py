@@ -6,8 +6,8 @@ from tritonproof.host import activity
 from tritonproof.host.activity import GpuTime
 from tritonproof.measure import estimates, point_state, stopping
 from tritonproof.measure.estimates import SteadyPass
+from tritonproof.measure.plan import MeasuringPlan
 from tritonproof.measure.point_state import PointState
-from tritonproof.measure.stopping import MeasuringPlan
 from tritonproof.record import schema
 from tritonproof.record.quantities import DURATION, GIVEN_SHARE, HALF_WIDTH
 from tritonproof.record.schema import CpuUse, Estimate, Mark, PointResult

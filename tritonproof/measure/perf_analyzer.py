@@ -110,7 +110,7 @@ def run_pass(job: Job, window_s: float) -> PassResult:
     for attempt in range(1, _ATTEMPTS + 1):
         try:
             result = _attempt_pass(job, window_s)
-            late_s = (result.timeline.closed - result.timeline.opened) / 1e9 - WINDOWS * window_s
+            late_s = (result.timeline.closed_ns - result.timeline.opened_ns) / 1e9 - WINDOWS * window_s
             if late_s <= _STOOD_STILL_S or stood_still or attempt == _ATTEMPTS:
                 needed_s = LATENCIES_PER_WINDOW * float(np.median(result.latencies_s))
                 next_s = max(asked_s, min(window_s, needed_s))
@@ -217,8 +217,8 @@ def _attempt_pass(job: Job, window_s: float) -> PassResult:
         if intervals_us is not None:
             # The first request comes one interval after the start.
             offsets = (np.cumsum(intervals_us) - intervals_us[0]) * 1000
-            timeline = dataclasses.replace(timeline, offsets=offsets)
-        used = None if watched is None else watched.between(timeline.opened, timeline.closed)
+            timeline = dataclasses.replace(timeline, offsets_ns=offsets)
+        used = None if watched is None else watched.between(timeline.opened_ns, timeline.closed_ns)
         elapsed_s = time.monotonic() - started
         return PassResult(timeline, read_table(table), read_cpu(), elapsed_s, window_s, used)
 

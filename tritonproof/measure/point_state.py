@@ -7,9 +7,9 @@ import numpy as np
 
 from tritonproof.base.errors import ProofError
 from tritonproof.measure import comparison, estimates
-from tritonproof.measure.comparison import ComparisonPlan
 from tritonproof.measure.estimates import SteadyPass
 from tritonproof.measure.job import Job, PassResult
+from tritonproof.measure.plan import MeasuringPlan
 from tritonproof.ratios import MIN_PAIRS, speed_of_pass
 from tritonproof.record.schema import Estimate, LoadPoint, SpeedComparison, VerifiedAnswers
 from tritonproof.serve.server import Server
@@ -27,7 +27,7 @@ class Side:
     window_s: float = 0.0
     """Seconds of a measuring window of the next pass."""
     damaged: tuple[str, ...] = ()
-    verified: tuple[VerifiedAnswers, ...] = ()
+    answers: tuple[VerifiedAnswers, ...] = ()
     """The verified answers of all passes, also of warm-ups after earlier loadings."""
 
     @property
@@ -49,8 +49,6 @@ class PointState:
 
     current: Side
     baseline: Side | None = None
-    comparison_plan: ComparisonPlan | None = None
-    """None without a baseline."""
     error: ProofError | None = None
 
     @property
@@ -67,13 +65,13 @@ class PointState:
         return sum(side.spent_s for side in self.sides)
 
 
-def with_baseline(state: PointState, server: Server, name: str, plan: ComparisonPlan) -> PointState:
+def with_baseline(state: PointState, server: Server, name: str) -> PointState:
     """The point together with that of a baseline, loaded as `name` on `server`, measured in turns."""
     # The answers of the baseline may differ, so nothing is verified on its side.
     job = state.current.job
     served = dataclasses.replace(job.served, server=server, name=name)
     baseline = Side(dataclasses.replace(job, served=served, verifies=False))
-    return dataclasses.replace(state, baseline=baseline, comparison_plan=plan)
+    return dataclasses.replace(state, baseline=baseline)
 
 
 def with_pass(side: Side, result: PassResult, *, warms_up: bool = False) -> Side:
@@ -84,7 +82,7 @@ def with_pass(side: Side, result: PassResult, *, warms_up: bool = False) -> Side
         passes=side.passes if warms_up else (*side.passes, result),
         window_s=result.next_window_s,  # what was too short for these requests is so for the next ones too
         damaged=(*side.damaged, *result.damaged),
-        verified=(*side.verified, *filter(None, [result.verified])),
+        answers=(*side.answers, *filter(None, [result.answers])),
     )
 
 
@@ -106,7 +104,7 @@ def is_stationary(side: Side) -> bool:
 def warm_up_s(side: Side) -> float:
     """Seconds under load until the latencies were stationary."""
     latencies, timelines = warm_up_latencies_s(side), [result.timeline for result in side.warm_up]
-    under_load_s = sum(float(times.ends.max() - times.starts.min()) / 1e9 for times in timelines)
+    under_load_s = sum(float(times.ends_ns.max() - times.starts_ns.min()) / 1e9 for times in timelines)
     cut = estimates.warm_up_end(latencies)
     return round(under_load_s * (1.0 if cut is None else cut / len(latencies)), 3)
 
@@ -132,10 +130,9 @@ def p99_ms(side: Side) -> list[float]:
     return [estimates.percentile_latency([steady], 99) for steady in side.steady_passes]
 
 
-def compare_speeds(state: PointState) -> SpeedComparison | None:
+def compare_speeds(state: PointState, plan: MeasuringPlan) -> SpeedComparison | None:
     """The comparison with the baseline's speed; None without one, or with too few pairs yet."""
-    plan = state.comparison_plan
-    if plan is None or state.baseline is None or len(state.current.passes) < MIN_PAIRS:
+    if state.baseline is None or len(state.current.passes) < MIN_PAIRS:
         return None
     result = comparison.compare_pairs(speeds(state.current), speeds(state.baseline), plan, state.spent_s)
     return comparison.with_p99(result, p99_ms(state.current), p99_ms(state.baseline))

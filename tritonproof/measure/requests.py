@@ -12,7 +12,8 @@ import numpy as np
 
 from tritonproof.accuracy.expected import Answer
 from tritonproof.base.errors import NotAvailableError, ProofError
-from tritonproof.measure.job import ServedModel, SharedMemory
+from tritonproof.measure.job import SharedMemory
+from tritonproof.measure.served import ServedModel
 from tritonproof.serve.connection import client_error
 from tritonproof.serve.in_flight import requests_in_flight
 from tritonproof.serve.messages import infer_message, response_outputs

@@ -23,7 +23,7 @@ import numpy as np
 from tritonproof.measure import perf_analyzer, point_state
 from tritonproof.measure.composing import totals
 from tritonproof.measure.job import Job, RunPass
-from tritonproof.measure.measurement import summed
+from tritonproof.measure.point_result import summed
 from tritonproof.measure.stopping import pass_window_s, warm_up_window_s
 from tritonproof.measure.usage import Usage
 from tritonproof.measure.verifying import verifying
@@ -58,11 +58,11 @@ class SoakedPoint:
 
     used: Sequence[Usage]
     """How much the server used after each pass."""
-    times: Sequence[float]
+    requests: Sequence[float]
     """How many requests it had answered by then."""
     speeds: Sequence[float]
     """The speed in each pass but the first."""
-    verified: Sequence[VerifiedAnswers]
+    answers: Sequence[VerifiedAnswers]
     duration_s: float
     """Seconds from the first pass to the end of the last."""
 
@@ -89,16 +89,16 @@ def keep_under_load(
     first = run_pass(job, warm_up_window_s(job.point, job.request_s, 0.0))
     longest_s = float(first.latencies_s.max())
     window_s = pass_window_s(job.point, longest_s, min(duration_s, _MAX_S), _PASSES)
-    used, times, speeds, verified = [read()], [float(count() - before)], [], [first.verified]
+    used, requests, speeds, answers = [read()], [float(count() - before)], [], [first.answers]
     while clock() - started < duration_s or len(used) < MIN_SAMPLES["request"]:
-        on_progress(clock() - started, times[-1], used[0], used[-1])
+        on_progress(clock() - started, requests[-1], used[0], used[-1])
         result = run_pass(job, window_s)
         window_s = result.next_window_s
         speeds.append(point_state.speed(result.steady, job.point))
-        verified.append(result.verified)
-        times.append(float(count() - before))
+        answers.append(result.answers)
+        requests.append(float(count() - before))
         used.append(read())
-    return SoakedPoint(used, times, speeds, [*filter(None, verified)], clock() - started)
+    return SoakedPoint(used, requests, speeds, [*filter(None, answers)], clock() - started)
 
 
 def reload_repeatedly(
@@ -133,7 +133,7 @@ def soak_entry(
 ) -> Soak:
     """The record's entry of a soak, with what was used after each loading that followed, and their `heaps` as
     in `growths`."""
-    growth, missing = growths(under_load.used, under_load.times, "request"), list(not_watched)
+    growth, missing = growths(under_load.used, under_load.requests, "request"), list(not_watched)
     if len(loadings) >= MIN_SAMPLES["loading"]:
         growth += growths(loadings, range(1, len(loadings) + 1), "loading", heaps)
     else:
@@ -142,14 +142,14 @@ def soak_entry(
     return Soak(
         **point._asdict(),
         duration_s=round(under_load.duration_s, 3),
-        requests=round(under_load.times[-1]),
+        requests=round(under_load.requests[-1]),
         passes=len(under_load.speeds),
         growth=growth,
         loadings=len(loadings),
         not_watched=tuple(missing),
         end_over_begin=end_over_begin(under_load.speeds),
-        requests_per_s=under_load.times[-1] / under_load.duration_s,
-        answers=summed(under_load.verified),
+        requests_per_s=under_load.requests[-1] / under_load.duration_s,
+        answers=summed(under_load.answers),
     )
 
 
@@ -211,26 +211,26 @@ _LASTING = 0.5
 """The share of a leak that must last to the end: memory that a collector frees grows in most steps too."""
 
 
-def growths(used: Sequence[Usage], times: Sequence[float], per: Per, heaps: int = 0) -> tuple[Growth, ...]:
-    """The growth of each figure that is in every sample, from samples in the order of time, after `times`
+def growths(used: Sequence[Usage], counts: Sequence[float], per: Per, heaps: int = 0) -> tuple[Growth, ...]:
+    """The growth of each figure that is in every sample, from samples in the order of time, after `counts`
     requests or loadings each. Needs MIN_SAMPLES[per] samples. In the first `heaps` samples, which may each be
     another heap's, no growth of memory counts as a leak."""
     return tuple(
-        _growth(name, per, np.array([sample[name] for sample in used]), np.array(times), heaps)
+        _growth(name, per, np.array([sample[name] for sample in used]), np.array(counts), heaps)
         for name in RESOURCE_UNITS
         if all(name in sample for sample in used)
     )
 
 
-def _growth(name: str, per: Per, used: np.ndarray, times: np.ndarray, heaps: int) -> Growth:
+def _growth(name: str, per: Per, used: np.ndarray, counts: np.ndarray, heaps: int) -> Growth:
     unit, begin = RESOURCE_UNITS[name], int(len(used) * _WARM_UP[per])
     heaps = heaps if name.startswith("memory") else 0
     are_too_few = len(used) - heaps <= min(_STEPS)
     begin = begin if are_too_few else max(begin, heaps)
-    counted = int(times[-1] - times[begin])
+    counted = int(counts[-1] - counts[begin])
     limits = _LIMITS[unit, per]
     least = min(limits.least, limits.least_in_all / max(1, counted))
-    looks = [_slope(used[begin:], times[begin:], steps) for steps in _STEPS]
+    looks = [_slope(used[begin:], counts[begin:], steps) for steps in _STEPS]
     leaking = [slope for slope, lasting in looks if slope.low > least and lasting > _LASTING * slope.low]
     slope = leaking[0] if leaking else looks[0][0]
     verdict: Verdict = "inconclusive"
@@ -241,13 +241,13 @@ def _growth(name: str, per: Per, used: np.ndarray, times: np.ndarray, heaps: int
     return Growth(name, unit, per, slope, float(used[0]), float(used[-1]), counted, verdict)
 
 
-def _slope(used: np.ndarray, times: np.ndarray, steps: int) -> tuple[Slope, float]:
+def _slope(used: np.ndarray, counts: np.ndarray, steps: int) -> tuple[Slope, float]:
     """The growth each time with its interval, and the growth each time from the first third to the last."""
     from scipy import stats
 
     blocks = np.array_split(np.arange(len(used)), min(steps + 1, len(used)))
     levels = np.array([median(used[block].tolist()) for block in blocks])
-    when = np.array([times[block].mean() for block in blocks])
+    when = np.array([counts[block].mean() for block in blocks])
     grown = np.sort(np.diff(levels) / np.diff(when))
     # So many ordered figures lie outside of the interval of their median, at either end.
     outside = max(0, int(stats.binom.ppf((1 - _CONFIDENCE) / 2, len(grown), 0.5)) - 1)

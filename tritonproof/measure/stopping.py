@@ -4,9 +4,9 @@ A pass is three windows of perf_analyzer: short, but long enough that requests s
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from tritonproof.measure import comparison, estimates, point_state
+from tritonproof.measure.plan import MeasuringPlan
 from tritonproof.measure.point_state import PointState, Side
 from tritonproof.ratios import MIN_PAIRS
 from tritonproof.record.schema import LoadPoint
@@ -43,21 +43,6 @@ _FALLING = 0.9
 second to the next, the machine of the README's records varies by 10 % or more without such a reason."""
 
 
-@dataclass(frozen=True)
-class MeasuringPlan:
-    """The conditions under which a point is known well enough."""
-
-    interval_target: float = 0.05
-    """Half the width of the interval over the value, of the throughput, at a rate of the mean latency."""
-    budget_s: float = 3.0
-    """Seconds of measuring a point, of both builds if two are compared, without warm-up and verifying."""
-    certify: float | None = None
-    """The percentile, such as 99, for which a point needs enough requests to be certified, if any, even over
-    budget."""
-    settling_window_s: float = 0.0
-    """The least seconds of a window, if it is known how long the queue takes to settle."""
-
-
 StoppingRule = Callable[[PointState], bool]
 """Whether a point has been measured enough."""
 
@@ -85,7 +70,7 @@ def sweep_rule(plan: MeasuringPlan) -> StoppingRule:
             is_believed = count >= PASSES_TO_BELIEVE_AN_INTERVAL and side.requests >= FEW_REQUESTS
             is_known = is_believed and meets_interval_target(side, plan)
         else:
-            is_known = _is_settled(state)
+            is_known = _is_settled(state, plan)
         is_enough = is_known or is_spent(state.spent_s, count, plan.budget_s)
         return is_enough and requests_missing(side, plan) == 0
 
@@ -99,12 +84,11 @@ def requests_missing(side: Side, plan: MeasuringPlan) -> int:
     return max(0, estimates.requests_needed(plan.certify) - side.requests)
 
 
-def _is_settled(state: PointState) -> bool:
+def _is_settled(state: PointState, plan: MeasuringPlan) -> bool:
     """Whether the comparison with the baseline has a certain verdict."""
-    assert state.comparison_plan is not None
     current, baseline = map(point_state.speeds, state.sides)
     current_ms, baseline_ms = map(point_state.p99_ms, state.sides)
-    return comparison.is_settled(current, baseline, state.comparison_plan, (current_ms, baseline_ms))
+    return comparison.is_settled(current, baseline, plan, (current_ms, baseline_ms))
 
 
 def meets_interval_target(side: Side, plan: MeasuringPlan) -> bool:

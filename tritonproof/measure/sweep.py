@@ -10,9 +10,10 @@ from tritonproof.base.errors import ProofError
 from tritonproof.measure import perf_analyzer, point_state, stopping
 from tritonproof.measure.comparison import MAX_PAIRS
 from tritonproof.measure.job import RunPass
-from tritonproof.measure.measurement import measurement_of
+from tritonproof.measure.plan import MeasuringPlan
+from tritonproof.measure.point_result import point_result
 from tritonproof.measure.point_state import PointState, Side
-from tritonproof.measure.stopping import MeasuringPlan, StoppingRule, pass_window_s, warm_up_window_s
+from tritonproof.measure.stopping import StoppingRule, pass_window_s, warm_up_window_s
 from tritonproof.record.quantities import COUNT, LATENCY, RATIO, THROUGHPUT
 from tritonproof.record.schema import LoadPoint, PointResult
 
@@ -73,7 +74,7 @@ def sweep_points(
             active = [index for index in active if not (results[index].error or is_done(results[index]))]
             unfinished = {results[index].point for index in active}
             known = [state for state in results if state.error is None and len(state.current.passes) > 1]
-            save([measurement_of(done, plan, finished=done.point not in unfinished).result for done in known])
+            save([point_result(done, plan, finished=done.point not in unfinished) for done in known])
             rounds += 1
             pairs_s, reloading_s = clock() - reloaded_at_s, reloaded_at_s - started
             pays = rounds >= PAIRS_PER_LOADING and pairs_s >= _PAIRS_OVER_RELOADING * reloading_s
@@ -136,7 +137,7 @@ def _progress(state: PointState, plan: MeasuringPlan, known: int, total: int) ->
         text += f", {COUNT.text(counted)} of {COUNT.text(counted + missing)} requests to certify"
     if count < 2:
         return text
-    if (compared := point_state.compare_speeds(state)) is not None:
+    if (compared := point_state.compare_speeds(state, plan)) is not None:
         return f"{text}; ratio {RATIO.text_with_interval(compared.ratio)}"
     quantity = THROUGHPUT if state.point.request_rate_per_s is None else LATENCY
     return f"{text}; {quantity.text_with_half_width(point_state.main_estimate(state.current))}"

@@ -18,8 +18,9 @@ from tritonproof.accuracy.expected import Answer, expect
 from tritonproof.accuracy.limits import AnswerLimits, inferred_limits
 from tritonproof.accuracy.sameness import compare_answers
 from tritonproof.measure.input_data import InputData
-from tritonproof.measure.job import AnswerCheck, Job, Oracle, PassResult, RunPass
+from tritonproof.measure.job import Job, PassResult, RunPass
 from tritonproof.measure.requests import ask_samples
+from tritonproof.measure.served import AnswerCheck, Oracle
 from tritonproof.record.schema import LoadPoint, VerifiedAnswers
 from tritonproof.spec import Case
 
@@ -92,6 +93,6 @@ def verifying(run_pass: RunPass, ask: Callable[[Job, float], Sequence[Answer]] =
         asked_s = time.monotonic() - started
         # Verifying that took too long, as even a single request may, shortens later verifying.
         owed_s[key] = min(0.0, seconds - asked_s)
-        return dataclasses.replace(result, verified=verify(job.check, answers, asked_s))
+        return dataclasses.replace(result, answers=verify(job.check, answers, asked_s))
 
     return run_and_verify

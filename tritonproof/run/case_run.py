@@ -3,21 +3,21 @@ length of a block. Other modules here have the functions that take a run, such a
 
 import contextlib
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tritonproof.base.errors import AccuracyError
+from tritonproof.base.errors import AccuracyError, ProofError
 from tritonproof.build.builds import BuiltModel
 from tritonproof.gates.context import GateFinding
 from tritonproof.host import machine
-from tritonproof.measure.job import AnswerCheck, Job
-from tritonproof.measure.measurement import MeasurementOrError
+from tritonproof.measure.job import Job
+from tritonproof.measure.served import AnswerCheck
 from tritonproof.record import schema
-from tritonproof.record.schema import Deployment, LoadPoint, Scenario
+from tritonproof.record.schema import Deployment, LoadPoint, PointResult, Scenario
 from tritonproof.run.baseline import as_baseline, prepare_baseline
 from tritonproof.run.context import OWN_RUN, CaseContext, Role
 from tritonproof.run.converted_case import ConvertedCase, convert
-from tritonproof.run.correctness import Correctness
+from tritonproof.run.expectations import Expectations
 from tritonproof.run.loader import Loader
 from tritonproof.run.model_run import ModelRun, SuiteRun
 from tritonproof.run.once import is_made, once
@@ -43,9 +43,12 @@ class CaseRun(contextlib.AbstractContextManager["CaseRun"]):
     ) -> None:
         """`requested` is the case as requested, and `case` the case as its server reports it."""
         self.context = CaseContext(requested, model_run, suite_run or SuiteRun(), role)
+        self.settings, self.progress = model_run.settings, model_run.progress
+        self.say, self.hold_machine = self.context.say, self.context.hold_machine
         # What its steps have found, for the steps after them and for those who ask again.
         self.gate_findings: dict[str, GateFinding] = {}
-        self.sweeps: dict[Scenario, Mapping[LoadPoint, MeasurementOrError]] = {}
+        self.sweeps: dict[Scenario, Mapping[LoadPoint, PointResult | ProofError]] = {}
+        self.latencies_s: dict[LoadPoint, Sequence[float]] = {}  # of every request that counts
         self.comparison: tuple[GateFinding, schema.BaselineComparison] | None = None
 
     def __exit__(self, *error: Any) -> None:
@@ -62,9 +65,9 @@ class CaseRun(contextlib.AbstractContextManager["CaseRun"]):
         return Loader(self.context, self.prepared)
 
     @once
-    def correctness(self) -> Correctness:
+    def expectations(self) -> Expectations:
         """What the case's answers are held to."""
-        return Correctness(self.context, self.loader)
+        return Expectations(self.context, self.loader)
 
     @property
     def case(self) -> Case:
@@ -89,7 +92,7 @@ class CaseRun(contextlib.AbstractContextManager["CaseRun"]):
 
     @property
     def machine(self) -> schema.Machine:
-        return machine.stamp(self.case.target.device, is_client=self.context.settings.triton.is_remote)
+        return machine.stamp(self.case.target.device, is_client=self.settings.triton.is_remote)
 
     def check_running(self) -> None:
         """Raise ProofError if the case's server has ended by itself."""
@@ -105,14 +108,14 @@ class CaseRun(contextlib.AbstractContextManager["CaseRun"]):
             fix = f"its inputs are made up; see whether it holds with real ones: --samples {name}=DIR"
         return AccuracyError(what, where=where, fix=fix)
 
-    def job(self, point: LoadPoint, request_s: float, check: AnswerCheck) -> Job:
+    def job(self, point: LoadPoint, check: AnswerCheck, request_s: float = 0.0) -> Job:
         """The load generator's work at a point of the case, as it is loaded now."""
-        memory = self.context.settings.shared_memory
+        memory = self.settings.shared_memory
         return Job(self.loader.served, point, memory, request_s, check)
 
     def points(self, scenario: Scenario) -> list[LoadPoint]:
         """The load points of a scenario that are measured together."""
-        points = load_points(self.case, scenario, self.context.settings)
+        points = load_points(self.case, scenario, self.settings)
         if self.context.suite_run.points is not None:
             selected = self.context.suite_run.points.get(str(self.context.requested), ())
             points = [point for point in selected if point.scenario == scenario]
@@ -123,15 +126,15 @@ class CaseRun(contextlib.AbstractContextManager["CaseRun"]):
     def baseline(self) -> "CaseRun | None":
         """The run to compare the case with, on its own server; None without --against and --against-triton,
         and if the baseline's repository has no model of that name."""
-        found = as_baseline(self.context.requested, self.context.settings, self.context.model_run.models)
+        found = as_baseline(self.context.requested, self.settings, self.context.model_run.models)
         if found is None:
             return None
         (case, settings, models), prepared = found, self.prepared
-        label = f"{case} against {self.context.settings.baseline_name}"
+        label = f"{case} against {self.settings.baseline_name}"
         role = Role("baseline", label, prepare=functools.partial(prepare_baseline, lambda: prepared.build))
-        if self.context.settings.compares_repositories:
+        if self.settings.compares_repositories:
             role = Role("baseline", label, shared_samples=lambda: prepared.samples)
         model_run = self.context.stack.enter_context(
-            ModelRun(case.model, case.target, settings, models, self.context.progress)
+            ModelRun(case.model, case.target, settings, models, self.progress)
         )
         return self.context.stack.enter_context(CaseRun(case, model_run, self.context.suite_run, role))

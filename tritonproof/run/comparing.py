@@ -2,6 +2,7 @@
 `--against`, or with this build on the Triton of `--against-triton`."""
 
 import contextlib
+import dataclasses
 import random
 from collections.abc import Callable, Sequence
 
@@ -13,10 +14,10 @@ from tritonproof.build import baselines
 from tritonproof.gates.context import GateFinding
 from tritonproof.gates.conversations import compare_server_conversations
 from tritonproof.gates.same_answers import compare_servers
-from tritonproof.measure import point_state
-from tritonproof.measure.comparison import ComparisonPlan
 from tritonproof.measure.input_data import remaining_data
 from tritonproof.measure.job import Job
+from tritonproof.measure.plan import MeasuringPlan
+from tritonproof.measure.point_state import PointState, Side, with_baseline
 from tritonproof.measure.usage import Usage, read_usage, watch
 from tritonproof.record import schema
 from tritonproof.record.schema import BaselineComparison, GateResult, ServedSide
@@ -26,9 +27,11 @@ from tritonproof.run.loader import timed_answer
 from tritonproof.serve.server import warnings_in
 
 
-def with_baselines(run: CaseRun, baseline: CaseRun, jobs: Sequence[Job]) -> Sequence[point_state.PointState]:
-    """The load points of one scenario before measurement, each with its comparison, if the baseline takes its
-    batch. Raises InputError if the baseline is a build that does not take the largest batch."""
+def with_baselines(
+    run: CaseRun, baseline: CaseRun, jobs: Sequence[Job]
+) -> tuple[Sequence[PointState], MeasuringPlan]:
+    """The load points of one scenario before measurement, each with its baseline, if that takes its batch,
+    and their plan. Raises InputError if the baseline is a build that does not take the largest batch."""
     scenario, prepared = jobs[0].point.scenario, baseline.prepared
     if isinstance(prepared, ConvertedCase) and prepared.keeps_config:
         needed = max(job.point.batch for job in jobs)
@@ -38,33 +41,35 @@ def with_baselines(run: CaseRun, baseline: CaseRun, jobs: Sequence[Job]) -> Sequ
             fix = "give smaller --batches, or build it with the same --deployment max_batch_size"
             raise InputError(what, where=baseline.build.folder / "config.pbtxt", fix=fix)
     backend, largest = baseline.loader.load(scenario).backend, baseline.deployment.max_batch_size
-    name = run.context.settings.baseline_name
-    if run.context.settings.against_triton is not None:
+    settings, name = run.settings, run.settings.baseline_name
+    if settings.against_triton is not None:
         name = f"Triton {baseline.server.version}, {name}"
-        run.context.progress.note(f"{run.case} against {name}: served by its {backend} backend")
-    settings = run.context.settings
-    allowed = settings.thresholds.allowed_slowdown(run.case, settings.allowed_slowdown)
-    plan = ComparisonPlan(name, allowed, run.context.suite_run.compared_points)
-    states = [point_state.PointState(point_state.Side(job)) for job in jobs]
-    served_name = baseline.server.name_of(run.case)
-    return [
-        point_state.with_baseline(state, baseline.server, served_name, plan)
+        run.progress.note(f"{run.case} against {name}: served by its {backend} backend")
+    plan = dataclasses.replace(
+        settings.plan,
+        baseline_name=name,
+        allowed_slowdown=settings.thresholds.allowed_slowdown(run.case, settings.allowed_slowdown),
+        compared_points=run.context.suite_run.measured_points,
+    )
+    states, served_name = [PointState(Side(job)) for job in jobs], baseline.server.name_of(run.case)
+    compared = [
+        with_baseline(state, baseline.server, served_name)
         if state.point.batch <= largest
         else state  # measured by itself
         for state in states
     ]
+    return compared, plan
 
 
 def reloader(run: CaseRun, baseline: CaseRun) -> Callable[[], None] | None:
     """A function that loads the case and its baseline again, in random order. None on a server with a
     repository that others may use."""
     sides = (run, baseline)
-    contexts = (run.context, baseline.context)
-    if any(each.requested.model.from_repository and each.settings.triton.is_remote for each in contexts):
+    if any(side.case.model.from_repository and side.settings.triton.is_remote for side in sides):
         return None
 
     def load() -> None:
-        run.context.say("load both builds anew")
+        run.say("load both builds anew")
         for side in random.sample(sides, len(sides)):
             side.loader.reload()
             timed_answer(side.prepared, 1)
@@ -82,19 +87,19 @@ def compare_with_baseline(run: CaseRun) -> tuple[GateFinding, BaselineComparison
 
 
 def _compare(run: CaseRun) -> tuple[GateFinding, BaselineComparison]:
-    baseline, name, model = run.baseline, run.context.settings.baseline_name, run.case.model
+    baseline, name, model = run.baseline, run.settings.baseline_name, run.case.model
     if baseline is None:
         what = f"{model.name} is new: {name} has no such model to compare it with"
         raise NotAvailableError(what, where=run.case)
-    with run.context.hold_machine(exclusive=False):
+    with run.hold_machine(exclusive=False):
         gate = _compare_answers(run, baseline, name)
     fault = "; ".join(filter(None, [*_lost_by_clients(run, baseline), gate.result.fault]))
     new_warnings = warnings_in(run.server.log)
     for known_warning in warnings_in(baseline.server.log):
         new_warnings.pop(known_warning, None)
     sides = _served_side(run), _served_side(baseline)
-    with run.context.hold_machine(exclusive=True):
-        run.context.say("load the model again", f"in turns with {name}")
+    with run.hold_machine(exclusive=True):
+        run.say("load the model again", f"in turns with {name}")
         loadings_s = _loads_in_turns(run, baseline)
     current_side, baseline_side = (
         structs.replace(side, loadings_s=tuple(side_loadings_s))
@@ -109,10 +114,10 @@ def _compare_answers(run: CaseRun, baseline: CaseRun, baseline_name: str) -> Gat
     if model.exchange != baseline.case.model.exchange:
         return GateFinding(GateResult("baseline", 0, "the configuration"))
     if model.exchange == "single":
-        run.context.say("answers beside the baseline's", baseline_name)
-        sides = run.correctness.gate_context, baseline.correctness.gate_context
+        run.say("answers beside the baseline's", baseline_name)
+        sides = run.expectations.gate_context, baseline.expectations.gate_context
         return compare_servers(*sides, remaining_data(model, run.samples), baseline_name)
-    run.context.say("the same messages to the baseline", baseline_name)
+    run.say("the same messages to the baseline", baseline_name)
     servers = run.server, baseline.server
     return GateFinding(compare_server_conversations(*servers, model, run.samples, baseline_name))
 
@@ -139,7 +144,7 @@ def _served_side(run: CaseRun) -> ServedSide:
     """A model's use of one of the two servers, and how much its answers vary."""
     precision, noise = "", None
     if run.case.model.exchange == "single":
-        alone = run.correctness.gate_context.single_answers
+        alone = run.expectations.gate_context.single_answers
         precision, noise = inferred_precision(alone.rows.values()), alone.noise
     used: Usage = {}
     with contextlib.suppress(NotAvailableError):  # its processes are not visible from here
@@ -152,7 +157,7 @@ def _loads_in_turns(run: CaseRun, baseline: CaseRun) -> tuple[list[float], list[
     returns the seconds of each with its first answer: none on servers that others may use."""
     current_s: list[float] = []
     baseline_s: list[float] = []
-    most = 0 if run.context.settings.triton.is_remote else schema.MAX_LOADINGS
+    most = 0 if run.settings.triton.is_remote else schema.MAX_LOADINGS
     while len(current_s) < most and (not current_s or schema.loading_is_slower(current_s, baseline_s)):
         for side, loadings_s in ((run, current_s), (baseline, baseline_s)):
             load_s = side.loader.reload()

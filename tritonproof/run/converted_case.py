@@ -11,7 +11,7 @@ from tritonproof.build.builds import BuiltModel, in_use
 from tritonproof.host.scratch import scratch_folder
 from tritonproof.host.targets import runs_here
 from tritonproof.measure.input_data import InputData
-from tritonproof.measure.job import Oracle
+from tritonproof.measure.served import Oracle
 from tritonproof.record.quantities import DURATION, SIZE
 from tritonproof.record.schema import Deployment, Scenario, Start
 from tritonproof.run.context import CaseContext

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 from tritonproof.base.errors import NotAvailableError
 from tritonproof.frameworks import pytorch
-from tritonproof.gates.context import LoadedCase
 from tritonproof.measure.input_data import input_data
-from tritonproof.measure.job import ServedModel
+from tritonproof.measure.served import LoadedCase, ServedModel
 from tritonproof.record import schema
 from tritonproof.record.schema import Deployment, Scenario
 from tritonproof.run.context import CaseContext

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from msgspec import structs
 
 from tritonproof.base.errors import NotAvailableError, ProofError
-from tritonproof.measure import perf_analyzer, sweep
+from tritonproof.measure import estimates, perf_analyzer, sweep
 from tritonproof.measure.cache_audit import with_cache_audit
 from tritonproof.measure.composing import counting
 from tritonproof.measure.job import Job
-from tritonproof.measure.measurement import Measurement, MeasurementOrError, measurements
+from tritonproof.measure.point_result import point_results
 from tritonproof.measure.point_state import PointState, Side
 from tritonproof.measure.verifying import verifying
 from tritonproof.record.schema import LoadPoint, ModelWarmup, PointResult, best_of
@@ -29,20 +29,23 @@ _LOADINGS = 3
 
 
 @contextlib.contextmanager
-def held_jobs(run: CaseRun, points: Mapping[LoadPoint, float] | Sequence[LoadPoint]) -> Iterator[list[Job]]:
-    """A job for each point of one scenario, with the machine to ourselves for the block. Points may come with
-    the seconds of one request each; otherwise one is timed."""
+def held_jobs(run: CaseRun, points: Sequence[LoadPoint]) -> Iterator[list[Job]]:
+    """A job for each point of one scenario, loaded, with the machine to ourselves for the block."""
     run.server.check_measurable(run.prepared.unreported)
-    check, scenario = run.correctness.answer_check, next(iter(points)).scenario
-    run.loader.load(scenario)
-    with run.context.hold_machine(exclusive=True):
-        if not isinstance(points, Mapping):
-            run.context.say(f"measure {scenario}", "first request of each batch size")
-            points = {point: timed_answer(run.prepared, point.batch)[0] for point in points}
-        yield [run.job(point, points[point], check) for point in points]
+    check = run.expectations.answer_check
+    run.loader.load(points[0].scenario)
+    with run.hold_machine(exclusive=True):
+        yield [run.job(point, check) for point in points]
 
 
-def measure_point(run: CaseRun, point: LoadPoint, save: Save = lambda _results: None) -> Measurement:
+def timed(run: CaseRun, jobs: Sequence[Job]) -> list[Job]:
+    """The held jobs with the seconds of one request each."""
+    run.say(f"measure {jobs[0].point.scenario}", "first request of each batch size")
+    seconds = [timed_answer(run.prepared, job.point.batch)[0] for job in jobs]
+    return [dataclasses.replace(job, request_s=each) for job, each in zip(jobs, seconds, strict=True)]
+
+
+def measure_point(run: CaseRun, point: LoadPoint, save: Save = lambda _results: None) -> PointResult:
     """Measure a load point; the first call, all of its scenario, in turns. `save` gets those known so far."""
     if point.batch > run.deployment.max_batch_size:
         raise NotAvailableError(
@@ -53,47 +56,44 @@ def measure_point(run: CaseRun, point: LoadPoint, save: Save = lambda _results: 
     measured = run.sweeps[point.scenario][point]
     if isinstance(measured, ProofError):
         raise measured
-    budget = run.context.settings.thresholds.latency_budget(run.case, measured.result)
-    return dataclasses.replace(measured, result=structs.replace(measured.result, latency_budget=budget))
+    budget = run.settings.thresholds.latency_budget(run.case, measured)
+    return structs.replace(measured, latency_budget=budget)
 
 
-def _sweep(run: CaseRun, points: Sequence[LoadPoint], save: Save) -> Mapping[LoadPoint, MeasurementOrError]:
+def _sweep(
+    run: CaseRun, points: Sequence[LoadPoint], save: Save
+) -> Mapping[LoadPoint, PointResult | ProofError]:
     """Measure the points; `save` gets those known so far. Raises ProofError if the server has ended."""
     if (baseline := run.baseline) is not None:
         baseline.server.check_running()  # started before the machine is ours
-    scenario, plan = points[0].scenario, run.context.settings.plan
-    with held_jobs(run, points) as jobs:
+    with held_jobs(run, points) as held:
+        jobs = timed(run, held)
+        begun: Sequence[PointState] = [PointState(Side(job)) for job in jobs]
+        scenario, plan = points[0].scenario, run.settings.plan
+        if baseline is not None:
+            begun, plan = comparing.with_baselines(run, baseline, jobs)
         states = sweep.sweep_points(
-            [PointState(Side(job)) for job in jobs]
-            if baseline is None
-            else comparing.with_baselines(run, baseline, jobs),
+            begun,
             plan,
             run_pass=verifying(counting(perf_analyzer.run_pass, run.prepared.called_names)),
-            on_progress=lambda point, now: run.context.say(f"measure {point.scenario}", f"{point} {now}"),
+            on_progress=lambda point, now: run.say(f"measure {point.scenario}", f"{point} {now}"),
             save=save,
             reload=None if baseline is None else comparing.reloader(run, baseline),
         )
-        found = measurements(states, plan)
+        found = point_results(states, plan)
         errors = [error for error in found.values() if isinstance(error, ProofError)]
         if errors and run.server.how_it_ended():
             raise errors[0]  # measurements on a server that has ended do not count
-        run.context.say(f"measure {scenario}", "one sample repeated")
+        run.say(f"measure {scenario}", "one sample repeated")
         run.loader.was_under_load = True
-        return _audited(jobs, found)
-
-
-def _audited(
-    jobs: Sequence[Job], found: Mapping[LoadPoint, MeasurementOrError]
-) -> Mapping[LoadPoint, MeasurementOrError]:
-    """The measurements with the best point audited for a cache."""
-    best = best_of([each.result for each in found.values() if isinstance(each, Measurement)])
-    audited = dict(found)
-    for job in jobs:
-        measured = found[job.point]
-        if isinstance(measured, Measurement) and measured.result is best:
-            result = with_cache_audit(job, measured.result)
-            audited[job.point] = dataclasses.replace(measured, result=result)
-    return audited
+        best = best_of([each for each in found.values() if isinstance(each, PointResult)])
+        for job, state in zip(jobs, states, strict=True):
+            if best is not None and best.point == job.point:
+                found[job.point] = with_cache_audit(job, best)
+            if state.error is None:
+                pooled_ms = estimates.pooled_ms(state.current.steady_passes)
+                run.latencies_s[job.point] = (pooled_ms / 1e3).tolist()
+        return found
 
 
 def measure_model_warmup(run: CaseRun) -> ModelWarmup:
@@ -105,8 +105,8 @@ def measure_model_warmup(run: CaseRun) -> ModelWarmup:
         what = f"the model_warmup of {run.case.model.name} is of another shape than the requests"
         raise NotAvailableError(what, where=run.case, fix="give samples of that shape: --samples")
     run.loader.load("online")
-    run.context.say("load the model again", "time its first request")
-    with run.context.hold_machine(exclusive=True):
+    run.say("load the model again", "time its first request")
+    with run.hold_machine(exclusive=True):
         return compare_requests(run.loader.reload, lambda: timed_answer(run.prepared, batch)[0], batch)
 
 

@@ -11,7 +11,6 @@ from tritonproof.cases import reference_of
 from tritonproof.efficiency import best_points, interleaved
 from tritonproof.efficiency.peak import peak_kind
 from tritonproof.efficiency.worker import Worker, artifact_worker
-from tritonproof.measure.measurement import Measurement
 from tritonproof.record import files
 from tritonproof.record.schema import Efficiency, PointResult, best_of
 from tritonproof.run import record_file
@@ -33,10 +32,10 @@ def measure_efficiency(run: CaseRun) -> list[Efficiency]:
         what = "the artifact in process must run on the server's machine, and this server is remote"
         raise NotAvailableError(what, where=f"--triton {run.server.spec}", fix="run the suite there")
     with contextlib.ExitStack() as stack:
-        with run.context.hold_machine(exclusive=False):
-            run.context.say("measure efficiency", "load the model in process")
+        with run.hold_machine(exclusive=False):
+            run.say("measure efficiency", "load the model in process")
             rows = run.samples.read(range(min(len(run.samples), run.deployment.max_batch_size)))
-            resident = run.context.settings.shared_memory == "cuda"  # its data lies where the server's does
+            resident = run.settings.shared_memory == "cuda"  # its data lies where the server's does
             process = artifact_worker(
                 run.build, run.deployment, rows, backend=loaded.backend, resident=resident
             )
@@ -56,10 +55,10 @@ def measure_efficiency(run: CaseRun) -> list[Efficiency]:
 def known_points(run: CaseRun) -> Sequence[PointResult]:
     """The load points measured so far, else those on record for this machine, build and settings. Raises
     NotAvailableError if an answer was wrong."""
-    known = [each for sweep in run.sweeps.values() for each in sweep.values()]
-    points: Sequence[PointResult] = [each.result for each in known if isinstance(each, Measurement)]
+    known = [each for found in run.sweeps.values() for each in found.values()]
+    points: Sequence[PointResult] = [each for each in known if isinstance(each, PointResult)]
     if not points:
-        record = record_file.read_stored(files.record_path(run.case.key, run.context.settings.results))
+        record = record_file.read_stored(files.record_path(run.case.key, run.settings.results))
         points = best_points.points_of(record, run.machine, run.build.digest, run.deployment)
     if any(result.answers is not None and result.answers.wrong for result in points):
         what = "the fastest load point is not known: answers under load were wrong"
@@ -75,11 +74,12 @@ def _measure(
     reference: tuple[CaseRun, PointResult] | None,
 ) -> Efficiency:
     """Measure a load point in turns: served, in process and in the reference format; and the peak."""
-    peak_per_s = run.context.suite_run.measure_peak(peak_kind(run.case, run.deployment), run.context.progress)
+    peak_per_s = run.context.suite_run.measure_peak(peak_kind(run.case, run.deployment), run.progress)
     if isinstance(peak_per_s, ProofError):
         raise peak_per_s
     batch, point = best_points.batch_in_process(best, run.deployment), best.point
-    with held_jobs(run, {point: _request_s(best)}) as (job,):
+    with held_jobs(run, [point]) as (held,):
+        job = dataclasses.replace(held, request_s=_request_s(best))
         cold = [] if run.loader.was_under_load else [job]
         reference_job, beside_text = None, ""
         if reference is not None and reference[0] is not run:
@@ -93,8 +93,8 @@ def _measure(
             if not other.loader.was_under_load:
                 cold.append(reference_job)
             other.loader.was_under_load, beside_text = True, f", {served.name}"
-        run.context.say("measure efficiency", f"{point.scenario} {point}, in process{beside_text}, in turns")
-        plan = run.context.settings.plan
+        run.say("measure efficiency", f"{point.scenario} {point}, in process{beside_text}, in turns")
+        plan = run.settings.plan
         turns = interleaved.measure_in_turns(
             job, worker, batch, plan, gpus=run.case.gpus, reference=reference_job, cold=cold
         )
@@ -132,20 +132,20 @@ def reference_for(
 def _served_reference(
     run: CaseRun, case: Case, keeper: contextlib.ExitStack
 ) -> tuple[CaseRun, PointResult] | None:
-    deployment = deployment_of(case, run.context.settings)
-    build = builds.find(case, run.context.model_run.cpu_model, deployment, run.context.settings.model_repos)
-    record = record_file.read_stored(files.record_path(case.key, run.context.settings.results))
+    deployment = deployment_of(case, run.settings)
+    build = builds.find(case, run.context.model_run.cpu_model, deployment, run.settings.model_repos)
+    record = record_file.read_stored(files.record_path(case.key, run.settings.results))
     digest = "" if build is None else build.digest
     best = best_points.reference_best(record, run.machine, digest, deployment)
     if build is None or best is None:
-        run.context.progress.note(
+        run.progress.note(
             f"{run.case.model.name}: no format is compared with its reference {case}, which has no load "
             "points of this build with right answers on record; select its load tests too (-k)"
         )
         return None
-    run.context.progress.say(f"{case}: serve the reference format (of {run.case.model.name})")
+    run.progress.say(f"{case}: serve the reference format (of {run.case.model.name})")
 
-    used = builds.in_use(build, on_progress=lambda step: run.context.progress.say(f"{case}: {step}"))
+    used = builds.in_use(build, on_progress=lambda step: run.progress.say(f"{case}: {step}"))
     label = f"the reference {case}"
     role = Role("reference", label, prepare=lambda owner: ConvertedCase(owner, case, used))
     reference_run = keeper.enter_context(CaseRun(case, run.context.model_run, run.context.suite_run, role))

@@ -13,9 +13,10 @@ from tritonproof.accuracy.stages import StageAnswers, StageComparison
 from tritonproof.accuracy.through_server import evaluate_through_server
 from tritonproof.base.errors import NotAvailableError
 from tritonproof.gates import GATES, Gate
-from tritonproof.gates.context import AnswersFolder, GateFinding, LoadedCase, with_same_answers
+from tritonproof.gates.context import AnswersFolder, GateFinding, with_same_answers
 from tritonproof.gates.conversations import compare_conversations
 from tritonproof.gates.reproducer import write_reproducer
+from tritonproof.measure.served import LoadedCase
 from tritonproof.record import sample_files
 from tritonproof.record.schema import Conversation, GateResult, Ledger
 from tritonproof.run.case_run import CaseRun
@@ -49,18 +50,18 @@ def prove_accuracy(run: CaseRun) -> Evaluation:
 def evaluate(run: CaseRun) -> Evaluation:
     """Evaluate the case by the framework, in process, and through the server as it is loaded now; a model of
     --repository, which has no source to compare with, through the server on all its labelled samples."""
-    requested = run.context.settings.thresholds.limits(run.case)
+    requested = run.settings.thresholds.limits(run.case)
     if run.case.model.from_repository:
         assert run.prepared.evaluated is not None
         served_stage = _through_server(run, run.prepared.evaluated, run.deployment.max_batch_size)
         ledger = served_ledger(run.case, run.prepared.evaluated, served_stage, requested)
         return Evaluation(ledger, None, None)
-    case, correctness = run.case, run.correctness
-    precision, missing = correctness.compute_precision, correctness.accuracy_missing
-    framework, converted = run.context.model_run.framework_answers, correctness.converted_answers
+    case, expectations = run.case, run.expectations
+    precision, missing = expectations.compute_precision, expectations.accuracy_missing
+    framework, converted = run.context.model_run.framework_answers, expectations.converted_answers
     assert converted.outputs is not None
     elements = {name: values.size for name, values in converted.outputs.items()}
-    cost, rows = correctness.precision_cost, len(run.samples)
+    cost, rows = expectations.precision_cost, len(run.samples)
     limits = stage_limits(case, precision, cost, elements, rows, same_file=True)
     expected = expect(run.samples.ids, converted.outputs)
     comparison = StageComparison(expected, limits, "served", "in process it")
@@ -76,8 +77,8 @@ def _through_server(
     run: CaseRun, samples: Samples, batch: int, comparison: StageComparison | None = None
 ) -> StageAnswers:
     run.loader.leave_gpu()
-    on_progress = functools.partial(run.context.say, "evaluate through Triton")
-    with run.context.hold_machine(exclusive=False):
+    on_progress = functools.partial(run.say, "evaluate through Triton")
+    with run.hold_machine(exclusive=False):
         return evaluate_through_server(run.server, run.case, samples, batch, on_progress, comparison)
 
 
@@ -86,23 +87,23 @@ def prove_conversation(run: CaseRun) -> Conversation:
     prepared = run.prepared
     if not isinstance(prepared, RepositoryCase) or run.case.model.exchange == "single":
         raise NotAvailableError(f"{run.case.model.name} is asked by single requests, each with one answer")
-    run.context.say("send the same messages again")
-    with run.context.hold_machine(exclusive=False):
+    run.say("send the same messages again")
+    with run.hold_machine(exclusive=False):
         at_once = sequences_at_once(prepared.described.config)
         return compare_conversations(run.server, run.case.model, run.samples, at_once)
 
 
 def run_gate(run: CaseRun, gate: str) -> GateFinding:
     """The result of a gate such as "batches", which runs once, with its first wrong answer."""
-    run.context.say("answers without labels", gate)
+    run.say("answers without labels", gate)
     if gate not in run.gate_findings:
-        with run.context.hold_machine(exclusive=False):
+        with run.hold_machine(exclusive=False):
             run.gate_findings[gate] = _check_gate(run, GATES[gate])
     return run.gate_findings[gate]
 
 
 def _check_gate(run: CaseRun, gate: Gate) -> GateFinding:
-    context = run.correctness.gate_context  # with its answers before a reload
+    context = run.expectations.gate_context  # with its answers before a reload
     loaded = _reload(run) if gate.after_reload else run.loader.load("online")
     if gate.needs_configuration and "configuration" in run.prepared.unreported:
         raise NotAvailableError("the server does not give the configuration, which has the largest batch")
@@ -110,18 +111,18 @@ def _check_gate(run: CaseRun, gate: Gate) -> GateFinding:
         context,
         loaded=loaded,
         remaining_data=run.prepared.remaining_data(),
-        shared_memory=run.context.settings.shared_memory == "system",
+        shared_memory=run.settings.shared_memory == "system",
         answers_folder=_answers_folder(run),
     )
     return gate.check(context)
 
 
 def _answers_folder(run: CaseRun) -> AnswersFolder | None:
-    folder, name = run.context.settings.answers, str(run.case)
+    folder, name = run.settings.answers, str(run.case)
     if folder is None:
         return None
-    run_id = run.context.suite_run.run_id if run.context.settings.record_answers else None
-    on_wait = run.context.progress.waits(f"{name}: wait for answers that another run records")
+    run_id = run.context.suite_run.run_id if run.settings.record_answers else None
+    on_wait = run.progress.waits(f"{name}: wait for answers that another run records")
     return AnswersFolder(folder, name, run_id, on_wait)
 
 
@@ -138,7 +139,7 @@ def _reload(run: CaseRun) -> LoadedCase:
 def reproduce(run: CaseRun, result: GateResult, wrong_answer: Mismatch | None) -> str:
     """Write the reproducer of a gate's wrong answer in place of an earlier run's; returns where it lies, or
     "" if nothing is wrong, or no single answer is."""
-    folder = run.context.settings.results / run.case.target.name / f"{run.case}.reproducer" / result.gate
+    folder = run.settings.results / run.case.target.name / f"{run.case}.reproducer" / result.gate
     shutil.rmtree(folder, ignore_errors=True)
     if not result.fault or wrong_answer is None:
         return ""

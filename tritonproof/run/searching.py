@@ -37,7 +37,7 @@ from tritonproof.user_models.model_repository import CONFIG
 def search(run: CaseRun) -> Iterator[Search]:
     """The winner, loaded for the block, and the search's result, whose answers are not proven yet. Its
     config.pbtxt, and the differences from a user's own, lie in `<case>.search` beside the record."""
-    goal, plan = run.context.settings.goal, run.context.settings.plan
+    goal, plan = run.settings.goal, run.settings.plan
     assert goal is not None
     prepared = run.prepared
     searched = (
@@ -51,15 +51,15 @@ def search(run: CaseRun) -> Iterator[Search]:
         key = candidate, point.batch
         if key not in request_s:
             request_s[key] = timed_answer(run.prepared, point.batch)[0]
-        return run.job(point, request_s[key], run.correctness.answer_check)
+        return run.job(point, run.expectations.answer_check, request_s[key])
 
     def say(step: str, detail: str = "") -> None:
-        run.context.say(f"search within {goal.latency_budget_ms:g} ms: {step}", detail)
+        run.say(f"search within {goal.latency_budget_ms:g} ms: {step}", detail)
 
     measurer = CandidateMeasurer(
         goal,
         load,
-        functools.partial(run.context.hold_machine, exclusive=True),
+        functools.partial(run.hold_machine, exclusive=True),
         plan,
         lambda point, now: say(f"rerun, {point.scenario} {point}", now),
         run_pass=verifying(perf_analyzer.run_pass),
@@ -71,7 +71,7 @@ def search(run: CaseRun) -> Iterator[Search]:
         searched.load(winner.candidate)
         took_s = time.monotonic() - started
         text, diff = searched.proposal(winner.candidate) if keeps_latency_budget else ("", "")
-        path = files.record_path(run.case.key, run.context.settings.results)
+        path = files.record_path(run.case.key, run.settings.results)
         config = record_file.write_config(path, text, diff)
         summary = summarise(result, goal, plan, took_s, config)
         yield structs.replace(summary, diff=diff)
@@ -86,7 +86,7 @@ class ConvertedSearch:
     run: CaseRun
 
     def space(self, goal: SearchGoal) -> SearchSpace:
-        settings = self.run.context.settings
+        settings = self.run.settings
         return SearchSpace(
             own=self.run.deployment,
             device=self.run.case.target.device,
@@ -123,8 +123,8 @@ class RepositorySearch:
         assert self.model.folder is not None
         self.folder, self.completed = self.model.folder, prepared.described.config
         self.own = type(self.completed)() if self.model.config is None else self.model.config
-        self.gate_context = run.correctness.gate_context
-        _ = run.correctness.answer_check  # made now, of its own configuration
+        self.gate_context = run.expectations.gate_context
+        _ = run.expectations.answer_check  # made now, of its own configuration
         self.loaded_settings: object = None  # None for the model's own
 
     def space(self, goal: SearchGoal) -> SearchSpace:
@@ -140,7 +140,7 @@ class RepositorySearch:
             device=self.run.case.target.device,
             cores=machine.cores(),
             fixed=fixed,
-            concurrencies=self.run.context.settings.concurrencies if goal.arrivals is None else None,
+            concurrencies=self.run.settings.concurrencies if goal.arrivals is None else None,
             incumbent=("online" if is_batched else "offline", own_deployment),
         )
 
@@ -150,10 +150,10 @@ class RepositorySearch:
         if candidate.configuration != self.loaded_settings:
             self.loaded_settings = None
             try:
-                with self.run.context.hold_machine(exclusive=False):
+                with self.run.hold_machine(exclusive=False):
                     self._load(candidate)
             except ProofError as error:
-                self.run.context.progress.note(f"{self.run.case}: left out: {candidate.label}: {error.what}")
+                self.run.progress.note(f"{self.run.case}: left out: {candidate.label}: {error.what}")
                 raise
             self.loaded_settings = candidate.configuration
         self.run.loader.load("online")
@@ -181,5 +181,5 @@ class RepositorySearch:
 
     def restore(self) -> None:
         """Load the model with its own configuration again."""
-        with self.run.context.hold_machine(exclusive=False):
+        with self.run.hold_machine(exclusive=False):
             self.run.server.load_from_repository(self.folder)

@@ -9,43 +9,43 @@ from tritonproof.record.quantities import DURATION
 from tritonproof.record.schema import LoadPoint, Soak
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.loader import timed_answer
-from tritonproof.run.measuring import held_jobs
+from tritonproof.run.measuring import held_jobs, timed
 from tritonproof.settings.case_settings import load_points
 
 
 def soak(run: CaseRun) -> Soak:
     """Keep the case under load for the time of --soak, then reload it repeatedly; returns what
     its server used."""
-    duration_s = run.context.settings.soak
+    duration_s = run.settings.soak
     assert duration_s is not None
     heaps = ARENAS_OF_A_CPU * (os.cpu_count() or 1)
     point = _point(run)
 
     def on_progress(spent_s: float, requests: float, *_used: Usage) -> None:
         time = f"{DURATION.text(spent_s)} of {DURATION.text(duration_s)}"
-        run.context.say("soak", f"{time}, {requests:,.0f} requests")
+        run.say("soak", f"{time}, {requests:,.0f} requests")
 
-    with held_jobs(run, [point]) as (job,):
+    with held_jobs(run, [point]) as held:
+        (job,) = timed(run, held)
         watched = watch(job.served.server)
         read = functools.partial(read_usage, watched)
         under_load = keep_under_load(job, duration_s, read, on_progress=on_progress)
-
         loadings = reload_repeatedly(
             lambda: (run.loader.reload(), timed_answer(run.prepared, 1)),
             duration_s,
             read,
             most=max(LOADINGS, 2 * heaps),
-            on_progress=lambda count: run.context.say("soak", f"load the model again, {count}"),
+            on_progress=lambda count: run.say("soak", f"load the model again, {count}"),
         )
     return soak_entry(point, under_load, loadings, watched.not_watched, heaps)
 
 
 def _point(run: CaseRun) -> LoadPoint:
     """Online with the most requests in flight; offline with the largest batch if only batches are given."""
-    settings = run.context.settings
+    settings = run.settings
     asks_for_online = settings.concurrencies or settings.request_rates or not settings.batches
     points = load_points(run.case, "online" if asks_for_online else "offline", settings)
     largest = run.deployment.max_batch_size
     point = [point for point in points if point.batch <= largest][-1]
-    run.context.progress.note(f"{run.case}: soak at {point.scenario} {point}")
+    run.progress.note(f"{run.case}: soak at {point.scenario} {point}")
     return point

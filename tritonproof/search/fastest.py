@@ -20,9 +20,10 @@ from tritonproof.base.errors import ProofError
 from tritonproof.measure import estimates, perf_analyzer, stopping, sweep
 from tritonproof.measure.estimates import SteadyPass
 from tritonproof.measure.job import Job, RunPass
-from tritonproof.measure.measurement import measurement_of
+from tritonproof.measure.plan import MeasuringPlan
+from tritonproof.measure.point_result import point_result
 from tritonproof.measure.point_state import PointState, Side
-from tritonproof.measure.stopping import WINDOWS, MeasuringPlan, warm_up_window_s
+from tritonproof.measure.stopping import WINDOWS, warm_up_window_s
 from tritonproof.record.schema import Estimate, LoadPoint, Ratio, Search, Verdict
 from tritonproof.search import candidates, trials
 from tritonproof.search.candidates import Candidate, SearchGoal, SearchSpace, settling_s
@@ -345,7 +346,7 @@ def summarise(result: Fastest, goal: SearchGoal, plan: MeasuringPlan, took_s: fl
         latency_budget_ms=goal.latency_budget_ms,
         percentile=f"p{goal.percentile}",
         deployment=result.winner.operating_point.candidate.deployment,
-        result=measurement_of(result.winner.state, plan).result,
+        result=point_result(result.winner.state, plan),
         verdict=result.winner.verdict,
         lead=result.lead,
         configurations=result.configurations,

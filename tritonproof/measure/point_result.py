@@ -1,8 +1,6 @@
 """Makes the record's entry of a measured load point: estimates, passes, components and marks."""
 
-import dataclasses
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import numpy as np
 from msgspec import structs
@@ -14,40 +12,27 @@ from tritonproof.measure import comparison, estimates, point_state
 from tritonproof.measure.composing import composing_models
 from tritonproof.measure.job import PassResult
 from tritonproof.measure.marks import marks_of
+from tritonproof.measure.plan import MeasuringPlan
 from tritonproof.measure.point_state import PointState
-from tritonproof.measure.stopping import MeasuringPlan
 from tritonproof.record import schema
 from tritonproof.record.schema import CpuUse, Estimate, GpuUse, LoadPoint, Pass, PointResult, VerifiedAnswers
 
 
-@dataclass(frozen=True)
-class Measurement:
-    """The result of a load point: the record's entry, and every latency from which it was computed."""
-
-    result: PointResult
-    latencies_s: Sequence[float]
-    """Seconds of every request that counts, at a request rate from when it was due, [requests]."""
-
-
-MeasurementOrError = Measurement | ProofError
-"""A point's measurement, or why there is none."""
-
-
-def measurements(states: Sequence[PointState], plan: MeasuringPlan) -> Mapping[LoadPoint, MeasurementOrError]:
-    """The result of each point. Points that are compared with a baseline are judged together."""
-    found: dict[LoadPoint, MeasurementOrError] = {
-        state.point: state.error or measurement_of(state, plan) for state in states
-    }
-    measured = [each for each in found.values() if isinstance(each, Measurement)]
-    compared = [(each, before) for each in measured if (before := each.result.comparison) is not None]
+def point_results(
+    states: Sequence[PointState], plan: MeasuringPlan
+) -> dict[LoadPoint, PointResult | ProofError]:
+    """The result of each point, or why it has none. Points that are compared with a baseline are judged
+    together."""
+    found = {state.point: state.error or point_result(state, plan) for state in states}
+    measured = [each for each in found.values() if isinstance(each, PointResult)]
+    compared = [(result, before) for result in measured if (before := result.comparison) is not None]
     judged = comparison.with_verdicts([before for _, before in compared])
-    for (each, _), after in zip(compared, judged, strict=True):
-        result = structs.replace(each.result, comparison=after)
-        found[result.point] = dataclasses.replace(each, result=result)
+    for (result, _), after in zip(compared, judged, strict=True):
+        found[result.point] = structs.replace(result, comparison=after)
     return found
 
 
-def measurement_of(state: PointState, plan: MeasuringPlan, *, finished: bool = True) -> Measurement:
+def point_result(state: PointState, plan: MeasuringPlan, *, finished: bool = True) -> PointResult:
     """The record's entry of a point with at least two passes, marked as unfinished unless `finished`."""
     side, point, data = state.current, state.point, state.current.job.served.data
     pass_results, passes = side.passes, side.steady_passes
@@ -75,14 +60,13 @@ def measurement_of(state: PointState, plan: MeasuringPlan, *, finished: bool = T
         slip_ms=float(np.percentile(np.concatenate(slips_ms), 99)) if slips_ms else None,
         cpu=cpu_use([one.cpu for one in pass_results], machine.cores()),
         gpu=gpu_use([one.gpu for one in pass_results if one.gpu is not None], throughput_per_s.value),
-        comparison=point_state.compare_speeds(state),
+        comparison=point_state.compare_speeds(state, plan),
         certified={f"p{per:g}": estimates.certified(latencies_ms, per) for per in estimates.CERTIFIABLE},
         samples=data.count(point.batch) + sum(len(other.ids) for other in data.other_shapes_for(point.batch)),
-        answers=summed(side.verified),
+        answers=summed(side.answers),
         composing=composing_models(side.job.served.name, pass_results),
     )
-    result = structs.replace(result, marks=marks_of(state, result, plan, finished=finished))
-    return Measurement(result, (latencies_ms / 1e3).tolist())
+    return structs.replace(result, marks=marks_of(state, result, plan, finished=finished))
 
 
 def summed(results: Sequence[VerifiedAnswers]) -> VerifiedAnswers | None:
@@ -103,7 +87,7 @@ def summed(results: Sequence[VerifiedAnswers]) -> VerifiedAnswers | None:
 def components(results: Sequence[PassResult], average_ms: Estimate) -> dict[str, float]:
     """The average latency in milliseconds, divided as perf_analyzer divides it. Its own means serve only as
     shares, since they include the start-up, which the average latency leaves out."""
-    weights = [len(result.timeline.starts) for result in results]
+    weights = [len(result.timeline.starts_ns) for result in results]
     means_us = {
         name: float(np.average([result.components_us[name] for result in results], weights=weights))
         for name in schema.COMPONENTS

@@ -10,7 +10,7 @@ from tests import examples
 from tritonproof.host.activity import CpuTime
 from tritonproof.measure.estimates import SteadyPass
 from tritonproof.measure.marks import marks_of_cpu, marks_of_schedule
-from tritonproof.measure.measurement import cpu_use
+from tritonproof.measure.point_result import cpu_use
 from tritonproof.record.schema import COMPONENTS, CpuUse
 
 WELL = CpuUse(cores=4, load_generator=0.3, server=2.5, others=0.1, stolen=0.0)

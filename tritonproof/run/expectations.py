@@ -11,7 +11,7 @@ from tritonproof.accuracy.precision_cost import PrecisionCost
 from tritonproof.accuracy.precisions import tolerance_of
 from tritonproof.accuracy.stages import StageAnswers, evaluate_in_process
 from tritonproof.gates.context import GateContext, ask_one_by_one
-from tritonproof.measure.job import AnswerCheck
+from tritonproof.measure.served import AnswerCheck
 from tritonproof.measure.verifying import make_answer_check
 from tritonproof.record import schema
 from tritonproof.run.context import CaseContext
@@ -21,7 +21,7 @@ from tritonproof.settings.case_settings import evaluation_batch
 
 
 @dataclass(eq=False)
-class Correctness:
+class Expectations:
     """What the answers of a run's case are held to. Each value is computed once."""
 
     context: CaseContext
