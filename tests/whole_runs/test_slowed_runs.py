@@ -109,7 +109,8 @@ def test_slower_runtime_than_a_commits_fails_the_run(
 ) -> None:
     """The commit's build has its own runtime."""
     # Many times the model's own time: a pass lasts several latencies, and eight pairs show the difference.
-    point = ("-v", "-k", f"{GIVEN} and b001-c004", "--concurrencies", "4", "--point-budget-s", "60")
+    chosen = f"{GIVEN} and (b001-c004 or test_conversion or test_accuracy)"
+    point = ("-v", "-k", chosen, "--concurrencies", "4", "--point-budget-s", "60")
     done = suite(
         *given, *point, *slowed(0.04), "--against", "HEAD", repos=tmp_path / "repos", results=tmp_path
     )
