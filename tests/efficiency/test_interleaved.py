@@ -10,8 +10,7 @@ from msgspec import structs
 from tests import examples, toy
 from tritonproof.efficiency import interleaved
 from tritonproof.efficiency.interleaved import Turns, is_done, take_turns
-from tritonproof.measure.job import Job, PassResult
-from tritonproof.measure.plan import MeasuringPlan
+from tritonproof.measure.job import Job, MeasuringPlan, PassResult
 from tritonproof.record.schema import Estimate, LoadPoint
 from tritonproof.reports.text.publishable import publishable
 

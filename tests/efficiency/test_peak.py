@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from tritonproof.cases import cases_of
-from tritonproof.efficiency import peak, peak_runtime
+from tritonproof.efficiency import peak_runtime, worker
 from tritonproof.frameworks.pytorch import tf32_products
 from tritonproof.host.targets import CPU
 
@@ -21,7 +21,7 @@ def peak_per_s(precision: str) -> float:
     before = set(psutil.Process().children(recursive=True))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(peak_runtime, "SIZE", {"cpu": SIZE})
-        peak_per_s = peak.peak_per_s(("cpu", precision, None)).value
+        peak_per_s = worker.peak_per_s(("cpu", precision, None)).value
     assert set(psutil.Process().children(recursive=True)) <= before
     return peak_per_s
 

@@ -14,8 +14,7 @@ from tests.measure import timed_server
 from tests.toy import LoadGenerator
 from tritonproof.measure import point_state, sweep
 from tritonproof.measure.comparison import compare_pairs, is_settled, with_p99, with_verdicts
-from tritonproof.measure.job import Job
-from tritonproof.measure.plan import MeasuringPlan
+from tritonproof.measure.job import Job, MeasuringPlan
 from tritonproof.measure.point_state import PointState, Side
 from tritonproof.record.schema import LoadPoint, PointResult, SpeedComparison, VerifiedAnswers
 from tritonproof.reports.text.load_point import speed_failures

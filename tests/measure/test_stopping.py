@@ -7,7 +7,7 @@ import pytest
 
 from tests import toy
 from tritonproof.measure import point_state, stopping
-from tritonproof.measure.plan import MeasuringPlan
+from tritonproof.measure.job import MeasuringPlan
 from tritonproof.measure.point_state import PointState, Side
 from tritonproof.record.schema import LoadPoint
 

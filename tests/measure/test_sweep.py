@@ -11,8 +11,7 @@ from tests.toy import LATENCY_MS, LoadGenerator
 from tritonproof.base.errors import ProofError
 from tritonproof.host.activity import CpuTime
 from tritonproof.measure import estimates, stopping, sweep
-from tritonproof.measure.job import Job
-from tritonproof.measure.plan import MeasuringPlan
+from tritonproof.measure.job import Job, MeasuringPlan
 from tritonproof.measure.point_result import components, point_results
 from tritonproof.measure.point_state import PointState, Side
 from tritonproof.record import schema

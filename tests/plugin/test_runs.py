@@ -16,7 +16,7 @@ from types import SimpleNamespace
 import pytest
 
 from tritonproof.base.errors import ProofError
-from tritonproof.efficiency import peak
+from tritonproof.efficiency import worker
 from tritonproof.serve.server import Server
 from tritonproof.serve.server_spec import ServerSpec
 
@@ -28,7 +28,7 @@ def peak_per_s(kind):
     raise ProofError("no memory")
 
 
-peak.peak_per_s = peak_per_s
+worker.peak_per_s = peak_per_s
 
 
 @pytest.fixture(scope="session")

@@ -17,7 +17,7 @@ from tritonproof.base.errors import NotAvailableError
 from tritonproof.build import builds, in_process
 from tritonproof.cases import cases_of
 from tritonproof.efficiency import best_points
-from tritonproof.efficiency.peak import peak_kind
+from tritonproof.efficiency.worker import peak_kind
 from tritonproof.frameworks import tensorrt
 from tritonproof.frameworks.tensorrt import TensorRT
 from tritonproof.host import locks

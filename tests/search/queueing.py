@@ -10,8 +10,7 @@ from fractions import Fraction
 import numpy as np
 
 from tests import toy
-from tritonproof.measure.job import Job, PassResult
-from tritonproof.measure.plan import MeasuringPlan
+from tritonproof.measure.job import Job, MeasuringPlan, PassResult
 from tritonproof.measure.point_state import PointState, Side
 from tritonproof.record.schema import Deployment, Estimate, LoadPoint, Verdict
 from tritonproof.search import candidates, fastest

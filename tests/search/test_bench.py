@@ -12,8 +12,7 @@ from tests import toy
 from tests.measure import timed_server
 from tests.search.queueing import ALONE, SPACE, highest_rate_per_s, rerun_with
 from tritonproof.measure.input_data import input_data
-from tritonproof.measure.job import Job, PassResult
-from tritonproof.measure.plan import MeasuringPlan
+from tritonproof.measure.job import Job, MeasuringPlan, PassResult
 from tritonproof.measure.point_state import PointState
 from tritonproof.measure.served import ServedModel
 from tritonproof.record.schema import LoadPoint, Verdict

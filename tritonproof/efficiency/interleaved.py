@@ -10,9 +10,8 @@ from msgspec import structs
 
 from tritonproof.efficiency.worker import Worker
 from tritonproof.measure import estimates, perf_analyzer
-from tritonproof.measure.job import Job, RunPass
+from tritonproof.measure.job import Job, MeasuringPlan, RunPass
 from tritonproof.measure.marks import marks_where
-from tritonproof.measure.plan import MeasuringPlan
 from tritonproof.measure.stopping import (
     LATENCIES_PER_WINDOW,
     MIN_PASS_WINDOW_S,

@@ -1,4 +1,5 @@
-"""Runs a runtime, such as a build's own, in a process of its own that waits for requests."""
+"""Runs a runtime, such as a build's own, in a process of its own that waits for requests. So it measures the
+machine's peak, too: such a process loads peak_runtime.py by its path."""
 
 import contextlib
 import json
@@ -18,18 +19,25 @@ from msgspec import structs
 
 from tritonproof.base.errors import ProofError
 from tritonproof.build.builds import BuiltModel
-from tritonproof.build.in_process import engine_folder, runtime_inputs, runtime_settings
+from tritonproof.build.in_process import engine_folder, runtime_inputs, runtime_settings, tf32_setting
+from tritonproof.efficiency import peak_runtime
+from tritonproof.host import machine
 from tritonproof.host.process import guarded, minimal_environment
 from tritonproof.host.scratch import scratch_folder
-from tritonproof.record.schema import Deployment
+from tritonproof.measure.estimates import geometric_mean
+from tritonproof.record.schema import Deployment, Estimate
 from tritonproof.safe_io.files import below_an_error, last_lines
-from tritonproof.spec import Arrays
+from tritonproof.spec import Arrays, Case, Device
 
 _LOAD_LIMIT_S = 900.0
 """Seconds for a runtime to load: as long as for a server, whose TensorRT accelerator builds an engine."""
 _ANSWER_LIMIT_S = 600.0
 """Seconds beyond those requested: as long as a server's request may take, such as a volume on few cores."""
 _WORKER = Path(__file__).with_name("worker_main.py")
+_PEAK_S, _PEAK_READINGS = 0.2, 5
+"""Seconds of products in a reading of the peak, and how many readings count after an uncounted one."""
+PeakKind = tuple[Device, str, bool | None]
+"""The device, the precision and whether FP32 is computed in TF32: what a machine's peak depends on."""
 
 
 @dataclass
@@ -147,3 +155,28 @@ def worker_process(
         )
         threads, spinning = int(settings["threads"]), settings.get("spinning") == "1"
         yield Worker(label, threads, spinning, process, log, folder, *pipes)
+
+
+def peak_kind(case: Case, deployment: Deployment) -> PeakKind:
+    return case.target.device, case.precision, deployment.tf32
+
+
+def peak_per_s(kind: PeakKind) -> Estimate:
+    """The machine's peak in floating-point operations per second, measured in a process of its own. Raises
+    ProofError."""
+    operations = peak_runtime.operations(peak_runtime.SIZE[kind[0]])
+    with peak_of(kind) as product:
+        product.wait_ready()
+        _first, *rates = [product.most_per_s(_PEAK_S) for _reading in range(1 + _PEAK_READINGS)]
+    return geometric_mean([rate * operations for rate in rates])
+
+
+def peak_of(kind: PeakKind) -> contextlib.AbstractContextManager[Worker]:
+    """A worker that runs the fastest large matrix product or convolution; a batch is as many operations as
+    `peak_runtime` gives for the device's size, in TF32 if the deployment computes in it."""
+    device, precision, tf32 = kind
+    settings = {"threads": str(machine.cores()), "precision": precision, **tf32_setting(tf32)}
+    settings |= {"size": str(peak_runtime.SIZE[device]), "device": device}
+    label = f"the {precision.upper()} matrix product that gives the machine's peak"
+    task = {"runtime": peak_runtime.__file__, "artifact": "", "resident": False, "first": ()}
+    return worker_process(label, task, settings, [])

@@ -1,4 +1,5 @@
-"""One pass of the load generator, `run_pass(job, window_s)`: what it gets, what it has to do and returns.
+"""One pass of the load generator, `run_pass(job, window_s)`: what it gets, what it has to do and returns; and
+when the passes of a load point suffice.
 
 `perf_analyzer.run_pass` is the real one. All that measures speed is a rule for when to take another pass, so
 a function that invents passes suffices to try it without a server.
@@ -15,6 +16,7 @@ import numpy as np
 from tritonproof.host.activity import CpuTime, GpuTime
 from tritonproof.measure.estimates import SteadyPass, Timeline, steady_pass
 from tritonproof.measure.served import AnswerCheck, ServedModel
+from tritonproof.ratios import FALSE_ALARM_RATE
 from tritonproof.record.schema import LoadPoint, VerifiedAnswers
 
 SharedMemory = Literal["system", "cuda", "none"]
@@ -72,3 +74,29 @@ class PassResult:
 
 RunPass = Callable[[Job, float], PassResult]
 """`run_pass(job, window_s)`: one pass of windows of so many seconds each. Raises ProofError if it fails."""
+
+
+@dataclass(frozen=True)
+class MeasuringPlan:
+    """The conditions under which a point is known well enough, by itself or beside a baseline."""
+
+    interval_target: float = 0.05
+    """Half the width of the interval over the value, of the throughput, at a rate of the mean latency."""
+    budget_s: float = 3.0
+    """Seconds of measuring a point, of both builds if two are compared, without warm-up and verifying."""
+    certify: float | None = None
+    """The percentile, such as 99, for which a point needs enough requests to be certified, if any, even over
+    budget."""
+    settling_window_s: float = 0.0
+    """The least seconds of a window, if it is known how long the queue takes to settle."""
+    baseline_name: str = ""
+    """The commit, folder, or Triton with its version, for a reader."""
+    allowed_slowdown: float = 0.03
+    """How much slower than the baseline this build may be, as a fraction."""
+    compared_points: int = 1
+    """How many load points the whole run compares, which share its false alarm rate."""
+
+    @property
+    def level(self) -> float:
+        """The significance level of one point's comparison."""
+        return FALSE_ALARM_RATE / self.compared_points

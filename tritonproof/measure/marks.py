@@ -6,7 +6,7 @@ from tritonproof.host import activity
 from tritonproof.host.activity import GpuTime
 from tritonproof.measure import estimates, point_state, stopping
 from tritonproof.measure.estimates import SteadyPass
-from tritonproof.measure.plan import MeasuringPlan
+from tritonproof.measure.job import MeasuringPlan
 from tritonproof.measure.point_state import PointState
 from tritonproof.record import schema
 from tritonproof.record.quantities import DURATION, GIVEN_SHARE, HALF_WIDTH

@@ -10,9 +10,8 @@ from tritonproof.host import activity, machine
 from tritonproof.host.activity import CpuTime, GpuTime
 from tritonproof.measure import comparison, estimates, point_state
 from tritonproof.measure.composing import composing_models
-from tritonproof.measure.job import PassResult
+from tritonproof.measure.job import MeasuringPlan, PassResult
 from tritonproof.measure.marks import marks_of
-from tritonproof.measure.plan import MeasuringPlan
 from tritonproof.measure.point_state import PointState
 from tritonproof.record import schema
 from tritonproof.record.schema import CpuUse, Estimate, GpuUse, LoadPoint, Pass, PointResult, VerifiedAnswers

@@ -8,8 +8,7 @@ import numpy as np
 from tritonproof.base.errors import ProofError
 from tritonproof.measure import comparison, estimates
 from tritonproof.measure.estimates import SteadyPass
-from tritonproof.measure.job import Job, PassResult
-from tritonproof.measure.plan import MeasuringPlan
+from tritonproof.measure.job import Job, MeasuringPlan, PassResult
 from tritonproof.ratios import MIN_PAIRS, speed_of_pass
 from tritonproof.record.schema import Estimate, LoadPoint, SpeedComparison, VerifiedAnswers
 from tritonproof.serve.server import Server

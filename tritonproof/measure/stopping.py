@@ -6,7 +6,7 @@ A pass is three windows of perf_analyzer: short, but long enough that requests s
 from collections.abc import Callable
 
 from tritonproof.measure import comparison, estimates, point_state
-from tritonproof.measure.plan import MeasuringPlan
+from tritonproof.measure.job import MeasuringPlan
 from tritonproof.measure.point_state import PointState, Side
 from tritonproof.ratios import MIN_PAIRS
 from tritonproof.record.schema import LoadPoint

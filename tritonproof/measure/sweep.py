@@ -9,8 +9,7 @@ import numpy as np
 from tritonproof.base.errors import ProofError
 from tritonproof.measure import perf_analyzer, point_state, stopping
 from tritonproof.measure.comparison import MAX_PAIRS
-from tritonproof.measure.job import RunPass
-from tritonproof.measure.plan import MeasuringPlan
+from tritonproof.measure.job import MeasuringPlan, RunPass
 from tritonproof.measure.point_result import point_result
 from tritonproof.measure.point_state import PointState, Side
 from tritonproof.measure.stopping import StoppingRule, pass_window_s, warm_up_window_s

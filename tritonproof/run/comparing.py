@@ -15,8 +15,7 @@ from tritonproof.gates.context import GateFinding
 from tritonproof.gates.conversations import compare_server_conversations
 from tritonproof.gates.same_answers import compare_servers
 from tritonproof.measure.input_data import remaining_data
-from tritonproof.measure.job import Job
-from tritonproof.measure.plan import MeasuringPlan
+from tritonproof.measure.job import Job, MeasuringPlan
 from tritonproof.measure.point_state import PointState, Side, with_baseline
 from tritonproof.measure.usage import Usage, read_usage, watch
 from tritonproof.record import schema

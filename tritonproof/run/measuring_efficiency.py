@@ -9,8 +9,7 @@ from tritonproof.base.errors import NotAvailableError, ProofError
 from tritonproof.build import builds
 from tritonproof.cases import reference_of
 from tritonproof.efficiency import best_points, interleaved
-from tritonproof.efficiency.peak import peak_kind
-from tritonproof.efficiency.worker import Worker, artifact_worker
+from tritonproof.efficiency.worker import Worker, artifact_worker, peak_kind
 from tritonproof.record import files
 from tritonproof.record.schema import Efficiency, PointResult, best_of
 from tritonproof.run import record_file

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tritonproof.accuracy.precision_cost import PrecisionCost, measure_cost
 from tritonproof.accuracy.stages import StageAnswers, evaluate_in_process, framework_model_on
 from tritonproof.base.errors import ProofError
-from tritonproof.efficiency import peak
+from tritonproof.efficiency import worker
 from tritonproof.frameworks import count_operations
 from tritonproof.host import locks, machine
 from tritonproof.record.schema import Estimate, LoadPoint, PointResult
@@ -104,10 +104,10 @@ class SuiteRun:
     measured_points: int = 1
     """How many load points this run measures, and so how many may be compared with a baseline."""
     run_id: str = field(default_factory=lambda: machine.own_run()[0])
-    peaks: dict[peak.PeakKind, Estimate | ProofError] = field(default_factory=dict)
+    peaks: dict[worker.PeakKind, Estimate | ProofError] = field(default_factory=dict)
     """The machine's peaks measured so far, or why one could not be."""
 
-    def measure_peak(self, kind: peak.PeakKind, progress: Progress) -> Estimate | ProofError:
+    def measure_peak(self, kind: worker.PeakKind, progress: Progress) -> Estimate | ProofError:
         """The machine's peak, measured with the machine to ourselves unless it is known, or why it was not.
         It takes gigabytes of a GPU's memory, so a suite measures it before its first server starts."""
         if kind not in self.peaks:
@@ -115,7 +115,7 @@ class SuiteRun:
             with locks.hold_machine(exclusive=True, on_wait=progress.waits(f"{text}wait for the machine")):
                 progress.say(f"{text}measure {kind[1].upper()}")
                 try:
-                    self.peaks[kind] = peak.peak_per_s(kind)
+                    self.peaks[kind] = worker.peak_per_s(kind)
                 except ProofError as error:
                     self.peaks[kind] = error.with_traceback(None)  # which would keep a model in memory
         return self.peaks[kind]

@@ -19,8 +19,7 @@ from tritonproof import ratios
 from tritonproof.base.errors import ProofError
 from tritonproof.measure import estimates, perf_analyzer, stopping, sweep
 from tritonproof.measure.estimates import SteadyPass
-from tritonproof.measure.job import Job, RunPass
-from tritonproof.measure.plan import MeasuringPlan
+from tritonproof.measure.job import Job, MeasuringPlan, RunPass
 from tritonproof.measure.point_result import point_result
 from tritonproof.measure.point_state import PointState, Side
 from tritonproof.measure.stopping import WINDOWS, warm_up_window_s

@@ -16,8 +16,7 @@ from tritonproof.build import baselines
 from tritonproof.fleet.groups import Shard
 from tritonproof.host.machine import TF32_OFF, TF32_OVERRIDE
 from tritonproof.measure.estimates import CERTIFIABLE
-from tritonproof.measure.job import SharedMemory
-from tritonproof.measure.plan import MeasuringPlan
+from tritonproof.measure.job import MeasuringPlan, SharedMemory
 from tritonproof.record.schema import Arrivals
 from tritonproof.safe_io.files import absolute_path, escaped, existing, listable_folder
 from tritonproof.search.candidates import SearchGoal
