@@ -16,9 +16,8 @@ from tritonproof.accuracy.expected import expect
 from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
 from tritonproof.measure.input_data import input_data
 from tritonproof.measure.job import Job
-from tritonproof.measure.point_result import summed
 from tritonproof.measure.served import AnswerCheck, ServedModel
-from tritonproof.measure.verifying import ask_server, verify
+from tritonproof.measure.verifying import ask_server, summed, verify
 from tritonproof.record.schema import LoadPoint, VerifiedAnswers
 from tritonproof.serve.server import Server
 

@@ -1,17 +1,20 @@
 """Checks of answers under load against those in process."""
 
 import dataclasses
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from tests import toy
+from tests.helpers import present
 from tritonproof.accuracy.expected import Answer, expect
 from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
-from tritonproof.measure.point_result import summed
+from tritonproof.measure.input_data import InputData
+from tritonproof.measure.job import Job
 from tritonproof.measure.served import AnswerCheck
-from tritonproof.measure.verifying import verify, verifying
+from tritonproof.measure.verifying import summed, verify, verifying
 from tritonproof.record.schema import LoadPoint
 
 ROWS = np.arange(24, dtype=np.float32).reshape(6, 4)
@@ -166,6 +169,23 @@ def test_checking_answers_takes_a_tenth_of_the_time() -> None:
     spent_s = sum(result.elapsed_s for result in results)
     assert 0.08 * spent_s < sum(seconds) < 0.12 * spent_s
     assert len(seconds) < 12
+
+
+def test_samples_of_other_shapes_are_checked_too() -> None:
+    job = toy.job(LoadPoint("online", 1, 2))
+    other = InputData(Path(), ["long-0"], {})
+    data = dataclasses.replace(job.served.data, other_shapes=[other])
+    check = dataclasses.replace(CHECK, other_shapes=(answers_of(OUT=2 * ROWS),))
+    job = dataclasses.replace(job, served=dataclasses.replace(job.served, data=data), check=check)
+
+    def total(is_right: bool) -> Any:
+        def ask(part: Job, _seconds: float) -> list[Answer]:
+            return [answer(ROWS[SAMPLES] * (2 if is_right and part.served.data is other else 1))]
+
+        return present(verifying(toy.LoadGenerator().run_pass, ask)(job, 0.12).answers)
+
+    assert (total(True).verified, total(True).wrong) == (6, 0)
+    assert total(False).wrong > 0
 
 
 def test_slow_requests_are_checked_less_often_and_none_without_a_reference() -> None:

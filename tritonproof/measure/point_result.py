@@ -13,8 +13,9 @@ from tritonproof.measure.composing import composing_models
 from tritonproof.measure.job import MeasuringPlan, PassResult
 from tritonproof.measure.marks import marks_of
 from tritonproof.measure.point_state import PointState
+from tritonproof.measure.verifying import summed
 from tritonproof.record import schema
-from tritonproof.record.schema import CpuUse, Estimate, GpuUse, LoadPoint, Pass, PointResult, VerifiedAnswers
+from tritonproof.record.schema import CpuUse, Estimate, GpuUse, LoadPoint, Pass, PointResult
 
 
 def point_results(
@@ -66,21 +67,6 @@ def point_result(state: PointState, plan: MeasuringPlan, *, finished: bool = Tru
         composing=composing_models(side.job.served.name, pass_results),
     )
     return structs.replace(result, marks=marks_of(state, result, plan, finished=finished))
-
-
-def summed(results: Sequence[VerifiedAnswers]) -> VerifiedAnswers | None:
-    """Join the results of several verifications of one point; returns None if there are none."""
-    if not results:
-        return None
-    return VerifiedAnswers(
-        verified=sum(result.verified for result in results),
-        wrong=sum(result.wrong for result in results),
-        requests=sum(result.requests for result in results),
-        duration_s=round(sum(result.duration_s for result in results), 3),
-        first_wrong=next((result.first_wrong for result in results if result.first_wrong is not None), None),
-        expected_from=results[0].expected_from,
-        left_out=sum(result.left_out for result in results),
-    )
 
 
 def components(results: Sequence[PassResult], average_ms: Estimate) -> dict[str, float]:

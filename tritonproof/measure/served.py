@@ -51,3 +51,5 @@ class AnswerCheck:
     expected: ExpectedOutputs
     limits: AnswerLimits
     expected_from: ExpectedFrom = "in process"
+    other_shapes: tuple["AnswerCheck", ...] = ()
+    """The checks of the load data's samples of other shapes."""

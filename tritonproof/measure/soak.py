@@ -23,10 +23,9 @@ import numpy as np
 from tritonproof.measure import perf_analyzer, point_state
 from tritonproof.measure.composing import totals
 from tritonproof.measure.job import Job, RunPass
-from tritonproof.measure.point_result import summed
 from tritonproof.measure.stopping import pass_window_s, warm_up_window_s
 from tritonproof.measure.usage import Usage
-from tritonproof.measure.verifying import verifying
+from tritonproof.measure.verifying import summed, verifying
 from tritonproof.ratios import unpaired_ratio
 from tritonproof.record.schema import (
     RESOURCE_UNITS,

@@ -1,6 +1,5 @@
 """Verifies answers at a load point between its passes: its requests, as many in flight (eight at a request
-rate), all compared. Samples of other shapes are load too, whose answers only the gate of declared outputs
-looks at.
+rate), all compared; those of each shape in turn.
 
 perf_analyzer cannot verify: in shared memory all requests in flight share one region for their outputs, so
 its own validation fails on each, and otherwise it compares only the first row of a batch, bit by bit
@@ -36,7 +35,8 @@ _MAX_BYTES = 256 << 20
 def make_answer_check(
     case: Case, data: InputData, oracle: Oracle, batch: int, limits: AnswerLimits
 ) -> AnswerCheck:
-    """The check against the oracle's answers to the load data, in batches of `batch` rows."""
+    """The check against the oracle's answers to the load data, in batches of `batch` rows; those of other
+    shapes are of one row."""
     row_bytes = sum(tensor.row_bytes for tensor in (*case.model.inputs, *case.model.outputs))
     size = max(1, min(batch, _MAX_BYTES // row_bytes))
     parts = [
@@ -47,8 +47,9 @@ def make_answer_check(
         tensor.name: np.concatenate([np.asarray(part[tensor.name]) for part in parts])
         for tensor in case.model.outputs
     }
-    limits = inferred_limits(limits, [outputs], "" if case.precision else case.answers_on)
-    return AnswerCheck(expect(data.ids, outputs), limits, oracle.expected_from)
+    others = tuple(make_answer_check(case, other, oracle, 1, limits) for other in data.other_shapes)
+    inferred = inferred_limits(limits, [outputs], "" if case.precision else case.answers_on)
+    return AnswerCheck(expect(data.ids, outputs), inferred, oracle.expected_from, others)
 
 
 def verify(check: AnswerCheck, answers: Sequence[Answer], duration_s: float) -> VerifiedAnswers:
@@ -88,11 +89,38 @@ def verifying(run_pass: RunPass, ask: Callable[[Job, float], Sequence[Answer]] =
         if key in owed_s and seconds < max(_MIN_S, job.request_s / 2):
             owed_s[key] = seconds
             return result
-        started = time.monotonic()
-        answers = ask(job, max(_MIN_S, seconds))
-        asked_s = time.monotonic() - started
+        parts, answers = _by_shape(job, job.check), []
+        for part, check in parts:
+            started = time.monotonic()
+            given = ask(part, max(_MIN_S, seconds) / len(parts))
+            answers.append(verify(check, given, time.monotonic() - started))
+        total = summed(answers)
+        assert total is not None
         # Verifying that took too long, as even a single request may, shortens later verifying.
-        owed_s[key] = min(0.0, seconds - asked_s)
-        return dataclasses.replace(result, answers=verify(job.check, answers, asked_s))
+        owed_s[key] = min(0.0, seconds - total.duration_s)
+        return dataclasses.replace(result, answers=total)
 
     return run_and_verify
+
+
+def _by_shape(job: Job, check: AnswerCheck) -> list[tuple[Job, AnswerCheck]]:
+    """The job with its check, and the same with the samples of each other shape."""
+    data = job.served.data
+    shapes = zip((data, *data.other_shapes_for(job.point.batch)), (check, *check.other_shapes), strict=False)
+    served = ((dataclasses.replace(job.served, data=one), of_shape) for one, of_shape in shapes)
+    return [(dataclasses.replace(job, served=one), of_shape) for one, of_shape in served]
+
+
+def summed(results: Sequence[VerifiedAnswers]) -> VerifiedAnswers | None:
+    """Join the results of several verifications of one point; returns None if there are none."""
+    if not results:
+        return None
+    return VerifiedAnswers(
+        verified=sum(result.verified for result in results),
+        wrong=sum(result.wrong for result in results),
+        requests=sum(result.requests for result in results),
+        duration_s=round(sum(result.duration_s for result in results), 3),
+        first_wrong=next((result.first_wrong for result in results if result.first_wrong is not None), None),
+        expected_from=results[0].expected_from,
+        left_out=sum(result.left_out for result in results),
+    )
