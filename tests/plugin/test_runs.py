@@ -74,7 +74,7 @@ def test_needs_no_server(case):
 @pytest.mark.speed
 @pytest.mark.step("online")
 def test_points(case, point, suite_run):
-    assert suite_run.measured_points == 2 * 3, "two of each case, and none of the efficiency tests"
+    assert suite_run.point_count == 2 * 3, "two of each case, and none of the efficiency tests"
 
 
 @pytest.mark.speed

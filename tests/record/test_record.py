@@ -7,7 +7,7 @@ import pytest
 from tests import examples
 from tests.helpers import records_in
 from tritonproof.record import files
-from tritonproof.record.schema import Record
+from tritonproof.record.schema import LoadPoint, Record
 
 
 def complete() -> Record:
@@ -87,3 +87,10 @@ def test_interrupted_write_keeps_old_file(step: str, path: Path, monkeypatch: py
     assert contents == [complete()]
     assert files.read(path) == complete()
     assert list(path.parent.iterdir()) == [path]
+
+
+def test_load_points_have_names_of_their_own() -> None:
+    rates = (0.01, 0.2, 0.25, 12.5, 120.0, 120000.0)
+    names = [str(LoadPoint("online", 1, 0, rate, "poisson")) for rate in rates]
+    assert len(set(names)) == len(rates)
+    assert names[3:5] == ["b001-r00012.5-poisson", "b001-r00120-poisson"]

@@ -77,6 +77,10 @@ def test_value_and_error_are_computed_once() -> None:
     assert Found().value == 1, "each object has its own"
     forget(counter, "value")
     assert counter.value == 3, "it is made again"
+    forget(counter, "broken")
+    with pytest.raises(ValueError, match="4"):
+        assert counter.broken
+    assert isinstance(Found.value, once), "as of any property"
 
 
 @pytest.mark.parametrize("are_made_up", [False, True])

@@ -24,7 +24,7 @@ def side(log: Path, *warnings: str, loadings_s: Any = (1.0,), batch: int = 4, **
     run.loader = SimpleNamespace(reload=lambda: next(seconds), load=lambda _: SimpleNamespace(backend=""))
     run.comparison, run.deployment = None, SimpleNamespace(max_batch_size=batch)
     run.hold_machine, run.say = lambda **_how: contextlib.nullcontext(), lambda *_step: None
-    run.suite_run, run.context = SimpleNamespace(measured_points=3), run
+    run.suite_run, run.context = SimpleNamespace(point_count=3), run
     return run
 
 

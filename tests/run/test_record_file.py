@@ -13,7 +13,7 @@ from tests import examples
 from tests.helpers import ROOT, records_in
 from tritonproof.base.errors import ProofError
 from tritonproof.record import files
-from tritonproof.record.schema import Conversion, Deployment, PointResult, Record, Start
+from tritonproof.record.schema import Conversion, Deployment, ModelWarmup, PointResult, Record, Start
 from tritonproof.run import record_file
 
 WHOLE = examples.record()
@@ -88,6 +88,10 @@ def test_failure_replaces_result_of_its_step_until_resolved(run: int, is_kept: b
     assert stored.failures == (failed,)
     assert record_file.without_failure(stored, "test_own").failures == (failed,)
     assert record_file.without_failure(stored, "test_accuracy").failures == ()
+
+    warm = examples.record(model_warmup=ModelWarmup(8, (2.0,), (3.0,), passed=True))
+    slow = examples.step_failure("test_model_warmup", step="model-warmup", origin=examples.origin(run=2))
+    assert record_file.with_failure(warm, slow).model_warmup is None
 
 
 def test_conversion_joins_served_and_unserved_records(tmp_path: Path, path: Path) -> None:

@@ -101,7 +101,7 @@ class SuiteRun:
 
     points: Mapping[str, Sequence[LoadPoint]] | None = None
     """The load points of each case to measure; None for all that the settings ask for."""
-    measured_points: int = 1
+    point_count: int = 1
     """How many load points this run measures, and so how many may be compared with a baseline."""
     run_id: str = field(default_factory=lambda: machine.own_run()[0])
     peaks: dict[worker.PeakKind, Estimate | ProofError] = field(default_factory=dict)

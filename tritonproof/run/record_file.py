@@ -121,10 +121,11 @@ def with_failure(stored: Record, failure: StepFailure) -> Record:
     """The record with a failed test, without the results of its step from another run."""
     run = failure.origin and failure.origin.run
     # A step with a single result has the name of its field.
-    earlier: Any = getattr(stored, failure.step, None)
+    field = failure.step.replace("-", "_")
+    earlier: Any = getattr(stored, field, None)
     is_single = earlier is not None and not isinstance(earlier, tuple)
     is_cleared = is_single and not (earlier.origin and earlier.origin.run == run)
-    cleared: dict[str, Any] = {failure.step: None} if is_cleared else {}
+    cleared: dict[str, Any] = {field: None} if is_cleared else {}
     return with_results(stored, failures=(failure,), **cleared)
 
 

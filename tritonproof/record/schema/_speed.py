@@ -44,8 +44,8 @@ class LoadPoint(NamedTuple):
         """The name in test ids: `b008-c001`, or at a rate `b001-r00120-poisson`."""
         if (rate := self.request_rate_per_s) is None:
             return f"b{self.batch:03d}-c{self.concurrency:03d}"
-        digits = "05.0f" if rate == int(rate) else "07.1f"
-        return f"b{self.batch:03d}-r{rate:{digits}}-{self.arrivals}"
+        whole, _, fraction = f"{rate:f}".rstrip("0").partition(".")
+        return f"b{self.batch:03d}-r{int(whole):05d}{'.' * bool(fraction)}{fraction}-{self.arrivals}"
 
 
 COMPONENTS = (
@@ -119,7 +119,7 @@ class GpuUse(Struct, frozen=True):
     """The peak memory of the server's processes, summed over the GPUs."""
     power_w: Number | None
     energy_j_per_1000: Number | None
-    """Mean power of the whole GPU over throughput."""
+    """Joules for 1,000 inferences: the mean power of all GPUs over the throughput."""
     sm_clock_mhz: Number | None
 
 
