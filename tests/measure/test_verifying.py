@@ -11,9 +11,9 @@ from tests import toy
 from tests.helpers import present
 from tritonproof.accuracy.expected import Answer, expect
 from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
+from tritonproof.accuracy.sameness import AnswerCheck
 from tritonproof.measure.input_data import InputData
 from tritonproof.measure.job import Job
-from tritonproof.measure.served import AnswerCheck
 from tritonproof.measure.verifying import summed, verify, verifying
 from tritonproof.record.schema import LoadPoint
 

@@ -10,13 +10,14 @@ from tests import toy
 from tests.user_models.repositories import CALLING, COMPLETING, ENSEMBLE, code, config, contents, write_model
 from tritonproof.accuracy.expected import expect
 from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
+from tritonproof.accuracy.sameness import AnswerCheck
 from tritonproof.base.errors import NotAvailableError, ProofError
 from tritonproof.host import locks
 from tritonproof.measure import perf_analyzer
 from tritonproof.measure.input_data import input_data
 from tritonproof.measure.job import Job, SharedMemory
 from tritonproof.measure.requests import ask_samples
-from tritonproof.measure.served import AnswerCheck, ServedModel
+from tritonproof.measure.served import ServedModel
 from tritonproof.measure.verifying import verify
 from tritonproof.record.schema import LoadPoint
 from tritonproof.run.first_request import send_first_request

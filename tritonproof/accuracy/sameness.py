@@ -13,7 +13,7 @@
   that on.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -23,7 +23,7 @@ from tritonproof.accuracy.expected import Answer, ExpectedOutputs, standardize
 from tritonproof.accuracy.limits import AnswerLimits
 from tritonproof.accuracy.outputs import Spread, beyond_rounding, differences
 from tritonproof.accuracy.precisions import PRECISIONS
-from tritonproof.record.schema import SameAnswers, WrongAnswer
+from tritonproof.record.schema import ExpectedFrom, SameAnswers, WrongAnswer
 from tritonproof.spec import Arrays
 
 _TIED_ELEMENTS = 2
@@ -31,6 +31,26 @@ _TIED_ELEMENTS = 2
 _ROW_SHARE_FACTOR = 3
 """A row's share of differing integers over that of all rows, at most, plus three standard deviations of such
 a count. In BF16 nnU-Net's micro size differs in 73 voxels of 24 masks, 7 in one, where 28 may."""
+
+
+@dataclass(frozen=True)
+class Oracle:
+    """The source of expected answers, in testing's term."""
+
+    answer: Callable[[Arrays], Arrays]
+    """Takes inputs by name, [rows, ...] each, and returns the outputs."""
+    expected_from: ExpectedFrom = "in process"
+
+
+@dataclass(frozen=True)
+class AnswerCheck:
+    """The expected outputs for the samples of the load data, and how near to them answers have to be."""
+
+    expected: ExpectedOutputs
+    limits: AnswerLimits
+    expected_from: ExpectedFrom = "in process"
+    other_shapes: tuple["AnswerCheck", ...] = ()
+    """The checks of the load data's samples of other shapes."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,9 +13,10 @@ from typing import Literal
 
 import numpy as np
 
+from tritonproof.accuracy.sameness import AnswerCheck
 from tritonproof.host.activity import CpuTime, GpuTime
 from tritonproof.measure.estimates import SteadyPass, Timeline, steady_pass
-from tritonproof.measure.served import AnswerCheck, ServedModel
+from tritonproof.measure.served import ServedModel
 from tritonproof.ratios import FALSE_ALARM_RATE
 from tritonproof.record.schema import LoadPoint, VerifiedAnswers
 

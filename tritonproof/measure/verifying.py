@@ -15,11 +15,10 @@ import numpy as np
 
 from tritonproof.accuracy.expected import Answer, expect
 from tritonproof.accuracy.limits import AnswerLimits, inferred_limits
-from tritonproof.accuracy.sameness import compare_answers
+from tritonproof.accuracy.sameness import AnswerCheck, Oracle, compare_answers
 from tritonproof.measure.input_data import InputData
 from tritonproof.measure.job import Job, PassResult, RunPass
 from tritonproof.measure.requests import ask_samples
-from tritonproof.measure.served import AnswerCheck, Oracle
 from tritonproof.record.schema import LoadPoint, VerifiedAnswers
 from tritonproof.spec import Case
 

@@ -6,12 +6,12 @@ import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tritonproof.accuracy.sameness import AnswerCheck
 from tritonproof.base.errors import AccuracyError, ProofError
 from tritonproof.build.builds import BuiltModel
 from tritonproof.gates.context import GateFinding
 from tritonproof.host import machine
 from tritonproof.measure.job import Job
-from tritonproof.measure.served import AnswerCheck
 from tritonproof.record import schema
 from tritonproof.record.schema import Deployment, LoadPoint, PointResult, Scenario
 from tritonproof.run.baseline import as_baseline, prepare_baseline

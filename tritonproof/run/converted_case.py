@@ -6,12 +6,12 @@ import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from tritonproof.accuracy.sameness import Oracle
 from tritonproof.build import baselines, in_process
 from tritonproof.build.builds import BuiltModel, in_use
 from tritonproof.host.scratch import scratch_folder
 from tritonproof.host.targets import runs_here
 from tritonproof.measure.input_data import InputData
-from tritonproof.measure.served import Oracle
 from tritonproof.record.quantities import DURATION, SIZE
 from tritonproof.record.schema import Deployment, Scenario, Start
 from tritonproof.run.context import CaseContext

@@ -9,9 +9,9 @@ from tritonproof.accuracy.ledger import missing_options
 from tritonproof.accuracy.limits import MIN_NOISE, AnswerLimits, limits_per_answer
 from tritonproof.accuracy.precision_cost import PrecisionCost
 from tritonproof.accuracy.precisions import tolerance_of
+from tritonproof.accuracy.sameness import AnswerCheck
 from tritonproof.accuracy.stages import StageAnswers, evaluate_in_process
 from tritonproof.gates.context import GateContext, ask_one_by_one
-from tritonproof.measure.served import AnswerCheck
 from tritonproof.measure.verifying import make_answer_check
 from tritonproof.record import schema
 from tritonproof.run.context import CaseContext
