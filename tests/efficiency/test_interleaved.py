@@ -133,13 +133,9 @@ def test_doubtful_ratio_is_marked(
     assert [mark.code for mark in published.marks] == codes
 
 
-@pytest.mark.parametrize(
-    ("reference_per_s", "text"), [(150.0, ""), (95.0, "the reference 95.0 infer/s in place of 150.0 infer/s")]
-)
-def test_reference_that_does_not_repeat_marks_the_ratio(reference_per_s: float, text: str) -> None:
+@pytest.mark.parametrize(("reference_per_s", "count"), [(150.0, 0), (95.0, 1)])
+def test_reference_that_does_not_repeat_marks_the_ratio(reference_per_s: float, count: int) -> None:
     per_s = {"served": [100.0] * 3, "in_process": [100.0] * 3, "reference": [reference_per_s] * 3}
-    best, reference = examples.measured("offline", 1, 100.0), examples.measured("offline", 1, 150.0)
-    entry = interleaved.efficiency_entry(
-        Turns(per_s, 1.0), best, 2, 1, None, reference=("a40-onnx", reference)
-    )
-    assert [mark.text.partition(": ")[2] for mark in entry.marks] == ([text] if text else [])
+    best, reference = (examples.measured("offline", 1, per_s) for per_s in (100.0, 150.0))
+    entry = interleaved.efficiency_entry(Turns(per_s, 1.0), best, 2, 1, None, reference=("a", reference))
+    assert " ".join(mark.text for mark in entry.marks).count("the reference 95.0 infer/s") == count

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from tests import examples as records
 from tests.conftest import DEPLOYMENT, MakeBuild
 from tests.toy import samples_of
 from tritonproof.build.configuration import model_config
+from tritonproof.measure import cache_audit
 from tritonproof.measure.cache_audit import fresh_inputs, marks_of_cache, with_cache_audit
 from tritonproof.measure.input_data import input_data
 from tritonproof.measure.job import Job
@@ -104,3 +106,10 @@ def test_no_request_is_sent_twice(dtype: type) -> None:
 def test_fresh_requests_end_and_identical_samples_give_none() -> None:
     assert len(list(fresh_inputs({"IN": np.array([[0.0, 0.0], [0.0, 1.0]])}, 1))) <= 2
     assert next(fresh_inputs({"IN": np.ones((5, 4))}, 2), None) is None
+
+
+@pytest.mark.parametrize(("again", "count"), [(Ratio(1.0, 0.98, 1.02), 0), (Ratio(1.1, 1.08, 1.2), 1)])
+def test_cache_has_to_show_twice(monkeypatch: pytest.MonkeyPatch, again: Ratio, count: int) -> None:
+    ratios = iter([Ratio(1.1, 1.08, 1.4), again])
+    monkeypatch.setattr(cache_audit, "_repeated_speed", lambda *_: next(ratios))
+    assert len(with_cache_audit(cast(Job, None), records.measured("online", 4, 1000.0)).marks) == count

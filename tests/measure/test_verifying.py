@@ -172,8 +172,7 @@ def test_checking_answers_takes_a_tenth_of_the_time() -> None:
 
 
 def test_samples_of_other_shapes_are_checked_too() -> None:
-    job = toy.job(LoadPoint("online", 1, 2))
-    other = InputData(Path(), ["long-0"], {})
+    job, other = toy.job(LoadPoint("online", 1, 2)), InputData(Path(), ["long-0"], {})
     data = dataclasses.replace(job.served.data, other_shapes=[other])
     check = dataclasses.replace(CHECK, other_shapes=(answers_of(OUT=2 * ROWS),))
     job = dataclasses.replace(job, served=dataclasses.replace(job.served, data=data), check=check)

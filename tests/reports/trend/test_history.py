@@ -103,5 +103,5 @@ def test_unwritable_history_is_named_with_command(tmp_path: Path) -> None:
 
 
 def test_only_the_checkouts_own_records_have_its_history(tmp_path: Path) -> None:
-    assert history.default_folder(ROOT / "reports" / "results") == ROOT / "reports" / "history"
-    assert history.default_folder(tmp_path) == tmp_path / "history"
+    own, other = map(history.default_folder, (ROOT / "reports" / "results", tmp_path))
+    assert (own, other) == (ROOT / "reports" / "history", tmp_path / "history")
