@@ -144,13 +144,9 @@ def efficiency_entry(
     ratio = turns.ratio()
     means = {name: estimates.geometric_mean(rates) for name, rates in turns.per_s.items()}
     over_reference = turns.ratio("reference") if "reference" in turns.per_s else Ratio(1.0, 1.0, 1.0)
-    changes = [_change(result, means["served"])]
-    if (
-        reference is not None
-        and "reference" in means
-        and (change := _change(reference[1], means["reference"]))
-    ):
-        changes.append(f"the reference {change}")
+    changes = [_change("", result, means["served"])]
+    if reference is not None and "reference" in means:
+        changes.append(_change("the reference ", reference[1], means["reference"]))
     changed = "; ".join(filter(None, changes))
     causes = "answers from a cache, fewer threads or another batch in process, or other programs at work"
     marks = marks_where(
@@ -175,11 +171,11 @@ def efficiency_entry(
     )
 
 
-def _change(first: PointResult, repeated: Estimate) -> str:
+def _change(whose: str, first: PointResult, repeated: Estimate) -> str:
     """How the throughput of a point differs when it is measured again; empty if it hardly does, or by
     chance."""
     before = first.throughput_per_s
     is_apart = abs(repeated.value / before.value - 1) > _REPEATED_WITHIN
     is_significant = repeated.low > before.high or repeated.high < before.low
-    text = f"{THROUGHPUT.text(repeated.value)} in place of {THROUGHPUT.text(before.value)}"
+    text = f"{whose}{THROUGHPUT.text(repeated.value)} in place of {THROUGHPUT.text(before.value)}"
     return text if is_apart and is_significant else ""
