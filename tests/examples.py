@@ -118,8 +118,8 @@ def wrong_under_load(one: PointResult) -> PointResult:
     return structs.replace(one, samples=63, answers=schema.VerifiedAnswers(4100, 2, 4100, 0.5, first_wrong))
 
 
-def one_pass(throughput_per_s: float) -> schema.Pass:
-    return schema.Pass(500, 3.17, throughput_per_s, LATENCIES_MS)
+def one_pass(throughput_per_s: float) -> schema.PassSummary:
+    return schema.PassSummary(500, 3.17, throughput_per_s, LATENCIES_MS)
 
 
 def score(**changes: Any) -> schema.Score:

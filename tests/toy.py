@@ -1,6 +1,7 @@
 """A toy model whose class is the index of the largest of four numbers, and a load generator that invents runs
 of a server of known speed."""
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,9 +13,9 @@ from tritonproof.accuracy import conversion
 from tritonproof.accuracy.precision_cost import measure_cost
 from tritonproof.accuracy.stages import evaluate_in_process
 from tritonproof.host.activity import CpuTime
-from tritonproof.measure.estimates import Timeline
 from tritonproof.measure.input_data import InputData
-from tritonproof.measure.job import Job, PassResult
+from tritonproof.measure.job import Job
+from tritonproof.measure.passes import Pass, closed_loop_pass, open_loop_pass
 from tritonproof.measure.served import ServedModel
 from tritonproof.measure.stopping import WINDOWS
 from tritonproof.record.schema import COMPONENTS, Conversion, Limit, LoadPoint
@@ -175,38 +176,39 @@ def job(point: LoadPoint, name: str = "toy", request_s: float = 0.0) -> Job:
     return Job(ServedModel(cast(Any, None), name, model(), data), point, "none", request_s)
 
 
-def pass_of(timeline: Timeline, **changes: Any) -> PassResult:
-    """A pass with these timestamps on an otherwise idle machine."""
-    window_s = changes.get("next_window_s", 0.12)
-    elapsed_s = WINDOWS * window_s + 0.1
-    defaults: dict[str, Any] = {
-        "components_us": dict.fromkeys(COMPONENTS, 100.0) | {"server_compute_infer": 8000.0},
-        "cpu": CpuTime(elapsed_s, 0.1 * elapsed_s, 0.5 * elapsed_s, 0.6 * elapsed_s, 0.0),
-        "elapsed_s": elapsed_s,
-        "next_window_s": window_s,
-    }
-    return PassResult(timeline, **(defaults | changes))
-
-
-def closed_loop(latencies_s: np.ndarray, length_s: float) -> Timeline:
+def closed_loop(latencies_s: np.ndarray, length_s: float, **changes: Any) -> Pass:
     """Clients that each send a request once the previous one is answered; latencies are [clients, requests].
     Requests still running at the end are not recorded."""
     latencies = np.round(latencies_s * 1e9).astype(np.int64)
-    ends, close = np.cumsum(latencies, axis=1), _OPENED + round(length_s * 1e9)
+    ends, windows = np.cumsum(latencies, axis=1), (_OPENED, _OPENED + round(length_s * 1e9))
     ended = ends <= length_s * 1e9
     starts = ends - latencies
-    return Timeline(starts[ended] + _OPENED, ends[ended] + _OPENED, _OPENED, close, len(latencies_s))
+    cut = closed_loop_pass(starts[ended] + _OPENED, ends[ended] + _OPENED, windows, len(latencies_s))
+    return _on_idle_machine(cut, changes)
 
 
-def open_loop(offsets_s: np.ndarray, service_s: float, length_s: float) -> Timeline:
+def open_loop(offsets_s: np.ndarray, service_s: float, length_s: float, **changes: Any) -> Pass:
     """Requests due at these seconds, [requests], on a serial server with a constant service time."""
     order = np.arange(len(offsets_s))
     ends = np.maximum.accumulate(offsets_s - order * service_s) + (order + 1) * service_s
     ended = ends <= length_s
     offsets = np.round(offsets_s * 1e9).astype(np.int64)
-    answers = np.round(ends * 1e9).astype(np.int64)
-    close = _OPENED + round(length_s * 1e9)
-    return Timeline(offsets[ended] + _OPENED, answers[ended] + _OPENED, _OPENED, close, 0, offsets)
+    answers, windows = np.round(ends * 1e9).astype(np.int64), (_OPENED, _OPENED + round(length_s * 1e9))
+    cut = open_loop_pass(offsets[ended] + _OPENED, answers[ended] + _OPENED, windows, offsets)
+    return _on_idle_machine(cut, changes)
+
+
+def _on_idle_machine(cut: Pass, changes: dict[str, Any]) -> Pass:
+    """The pass with these changes, on an otherwise idle machine."""
+    window_s = changes.get("next_window_s", 0.12)
+    elapsed_s = WINDOWS * window_s + 0.1
+    usual: dict[str, Any] = {
+        "components_us": dict.fromkeys(COMPONENTS, 100.0) | {"server_compute_infer": 8000.0},
+        "cpu": CpuTime(elapsed_s, 0.1 * elapsed_s, 0.5 * elapsed_s, 0.6 * elapsed_s, 0.0),
+        "elapsed_s": elapsed_s,
+        "next_window_s": window_s,
+    }
+    return dataclasses.replace(cut, **(usual | changes))
 
 
 @dataclass
@@ -226,21 +228,20 @@ class LoadGenerator:
     def __post_init__(self) -> None:
         self._generator = np.random.default_rng(self.seed)
 
-    def run_pass(self, job: Job, window_s: float) -> PassResult:
+    def run_pass(self, job: Job, window_s: float) -> Pass:
         number = sum((name, point) == (job.served.name, job.point) for name, point, _ in self.calls)
         self.calls.append((job.served.name, job.point, window_s))
         mean_s = self.mean_ms(job, number) / 1e3
         length_s = WINDOWS * window_s
+        changes = {"next_window_s": window_s} | self.changes(job, number)
         if (rate := job.point.request_rate_per_s) is not None:
             count = int(2 * length_s * rate) + 100
             is_random = job.point.arrivals == "poisson"
             gaps_s = self._generator.exponential(1 / rate, count) if is_random else np.full(count, 1 / rate)
-            timeline = open_loop(np.cumsum(gaps_s) - gaps_s[0], mean_s, length_s)
-        else:
-            count = max(8, int(1.5 * length_s / mean_s) + 2)
-            noise = self._generator.normal(-(self.spread**2) / 2, self.spread, (job.point.concurrency, count))
-            timeline = closed_loop(mean_s * np.exp(noise), max(length_s, 2.5 * mean_s))
-        return pass_of(timeline, **({"next_window_s": window_s} | self.changes(job, number)))
+            return open_loop(np.cumsum(gaps_s) - gaps_s[0], mean_s, length_s, **changes)
+        count = max(8, int(1.5 * length_s / mean_s) + 2)
+        noise = self._generator.normal(-(self.spread**2) / 2, self.spread, (job.point.concurrency, count))
+        return closed_loop(mean_s * np.exp(noise), max(length_s, 2.5 * mean_s), **changes)
 
     def windows_s(self) -> list[float]:
         """The window of each call, in seconds."""

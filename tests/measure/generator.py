@@ -20,15 +20,16 @@ from pathlib import Path
 folder, arguments = Path(__file__).parent, sys.argv[1:]
 calls = folder / "calls.jsonl"
 number = len(calls.read_text().splitlines()) if calls.exists() else 0
-data = Path(arguments[arguments.index("--input-data") + 1])
+after = lambda option: arguments[arguments.index(option) + 1]
+data = Path(after("--input-data"))
+intervals_us = [int(line) for line in open(after("--request-intervals"))] if "--request-intervals" in arguments else []
 with calls.open("a") as file:
     held = json.loads(data.read_text())["data"]
-    file.write(json.dumps({{"arguments": arguments, "data": held, "arenas": os.environ.get("MALLOC_ARENA_MAX")}}) + "\\n")
+    call = {{"arguments": arguments, "data": held, "intervals_us": intervals_us}}
+    file.write(json.dumps(call | {{"arenas": os.environ.get("MALLOC_ARENA_MAX")}}) + "\\n")
 plan = (folder / "plan").read_text().split()
 behaviour = plan[min(number, len(plan) - 1)]
-after = lambda option: arguments[arguments.index(option) + 1]
 window_ns = int(after("--measurement-interval")) * 12 * 10**5
-intervals_us = [int(line) for line in open(after("--request-intervals"))] if "--request-intervals" in arguments else []
 concurrency = 0 if intervals_us else int(after("--concurrency-range"))
 
 if behaviour == "hang":

@@ -15,7 +15,7 @@ from tests.toy import LoadGenerator
 from tritonproof.measure import point_state, sweep
 from tritonproof.measure.comparison import compare_pairs, is_settled, with_p99, with_verdicts
 from tritonproof.measure.job import Job, MeasuringPlan
-from tritonproof.measure.point_state import PointState, Side
+from tritonproof.measure.point_state import PointState
 from tritonproof.record.schema import LoadPoint, PointResult, SpeedComparison, VerifiedAnswers
 from tritonproof.reports.text.load_point import speed_failures
 
@@ -23,7 +23,7 @@ from tritonproof.reports.text.load_point import speed_failures
 def measured(load: LoadGenerator, budget_s: float = 60.0, **options: Any) -> PointResult:
     """A point of this build and of the other, measured in turns."""
     job = toy.job(LoadPoint("offline", 1, 1), "current")
-    state = point_state.with_baseline(PointState(Side(job)), job.served.server, "baseline")
+    state = point_state.with_baseline(PointState(job), job.served.server, "baseline")
     plan = MeasuringPlan(budget_s=budget_s, baseline_name="HEAD~1")
     return timed_server.measured(state, plan, run_pass=load.run_pass, **options)
 
@@ -108,7 +108,7 @@ def test_wrong_answer_of_an_earlier_loading_stays_on_record() -> None:
     load = LoadGenerator(changes=lambda _job, number: {} if number else {"answers": wrong})
     outcome = measured(
         load,
-        is_done=lambda one: len(one.current.passes) > sweep.PAIRS_PER_LOADING,
+        is_done=lambda one: len(one.passes) > sweep.PAIRS_PER_LOADING,
         reload=lambda: None,
         clock=lambda: 0.0,
     )

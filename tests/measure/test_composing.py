@@ -35,7 +35,7 @@ def ask(job: Any, _window_s: float) -> Any:
         "other": Counter(success=5, queue=7, compute_infer=7),
     }.items():
         job.served.server.totals.setdefault(name, Counter()).update(change)
-    return toy.pass_of(toy.closed_loop(np.full((1, 40), 0.01), 0.3))
+    return toy.closed_loop(np.full((1, 40), 0.01), 0.3)
 
 
 def test_composing_times_are_per_request() -> None:

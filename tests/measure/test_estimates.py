@@ -10,7 +10,7 @@ import pytest
 from scipy import signal, stats
 
 from tritonproof.measure import estimates
-from tritonproof.measure.estimates import SteadyPass, Timeline, steady_pass
+from tritonproof.measure.passes import Pass, closed_loop_pass, open_loop_pass
 from tritonproof.measure.stopping import PASSES_TO_BELIEVE_AN_INTERVAL, MeasuringPlan
 
 Service = Callable[[np.random.Generator], float]
@@ -34,7 +34,7 @@ def simulate(
     instances: int = 1,
     start_up: float = 1.0,
     seed: int = 0,
-) -> Timeline:
+) -> Pass:
     """A closed loop: each client sends its next request when it has its answer. Each instance of the server
     takes whole groups of waiting requests, in order, and ends them at once. The first group takes `start_up`
     times as long. Requests in flight at the close are not recorded."""
@@ -57,29 +57,28 @@ def simulate(
             heapq.heappush(arrivals, (end + GAP_S, next(numbers)))
     starts, ends = (np.array(times) * 1e9 for times in zip(*records, strict=True))
     order = np.random.default_rng(0).permutation(np.flatnonzero(ends <= length_s * 1e9))
-    return Timeline(
-        starts[order].astype(np.int64), ends[order].astype(np.int64), 0, int(length_s * 1e9), concurrency
-    )
+    starts, ends = starts[order].astype(np.int64), ends[order].astype(np.int64)
+    return closed_loop_pass(starts, ends, (0, int(length_s * 1e9)), concurrency)
 
 
-def steady_passes(passes: int, service: Service, length_s: float, **server: float) -> list[SteadyPass]:
+def simulated(passes: int, service: Service, length_s: float, **server: float) -> list[Pass]:
     """Independent passes whose lengths differ by up to a third, as perf_analyzer's do."""
     lengths = length_s * (1 + np.random.default_rng(7).uniform(0, 0.3, passes))
     return [
-        steady_pass(simulate(service, length, seed=seed, **server))  # type: ignore[arg-type]
+        simulate(service, length, seed=seed, **server)  # type: ignore[arg-type]
         for seed, length in enumerate(lengths)
     ]
 
 
-def passes_of(latencies_ms: Sequence[np.ndarray]) -> list[SteadyPass]:
+def passes_of(latencies_ms: Sequence[np.ndarray]) -> list[Pass]:
     """Passes of one client without gaps."""
-    return [SteadyPass(len(of_pass), float(of_pass.sum()) / 1e3, of_pass) for of_pass in latencies_ms]
+    return [Pass(len(of_pass), float(of_pass.sum()) / 1e3, of_pass) for of_pass in latencies_ms]
 
 
-def requests(*times_ms: tuple[float, float], closed_ms: float, concurrency: int = 1) -> Timeline:
+def requests(*times_ms: tuple[float, float], closed_ms: float, concurrency: int = 1) -> Pass:
     """A pass written by hand."""
     starts, ends = (np.array([round(t * 1e6) for t in side]) for side in zip(*times_ms, strict=True))
-    return Timeline(starts, ends, 0, round(closed_ms * 1e6), concurrency)
+    return closed_loop_pass(starts, ends, (0, round(closed_ms * 1e6)), concurrency)
 
 
 @pytest.mark.parametrize(
@@ -97,7 +96,7 @@ def requests(*times_ms: tuple[float, float], closed_ms: float, concurrency: int 
 def test_throughput_matches_simulated_server(
     truth_per_s: float, service: Service, length_s: float, server: dict[str, float]
 ) -> None:
-    passes = steady_passes(300, service, length_s, **server)
+    passes = simulated(300, service, length_s, **server)
 
     # The standard error of 300 passes is at most a quarter of a percent in each case.
     assert estimates.throughput(passes) == pytest.approx(truth_per_s, rel=0.01)
@@ -112,9 +111,9 @@ def test_long_requests_keep_their_share_in_passes(server: dict[str, float]) -> N
     def service(generator: np.random.Generator) -> float:
         return 0.06 if generator.random() < 0.02 else 0.005
 
-    passes = steady_passes(1500, service, 0.36, **server)
+    passes = simulated(1500, service, 0.36, **server)
 
-    latencies_ms = np.concatenate([steady.latencies_ms for steady in passes])
+    latencies_ms = np.concatenate([each.latencies_ms for each in passes])
     # Three standard errors of one client's share are 7 %.
     assert np.mean(latencies_ms > 30) == pytest.approx(0.02, rel=0.07)
     if server:  # with four clients the standard error is 0.23 %
@@ -291,7 +290,7 @@ def test_steady_part_excludes_start_up_and_tail(
     duration_ms: float,
     latencies_ms: set[float],
 ) -> None:
-    steady = steady_pass(requests(*times, closed_ms=closed_ms, concurrency=clients))
+    steady = requests(*times, closed_ms=closed_ms, concurrency=clients)
 
     assert steady.completed == pytest.approx(completed)
     assert steady.duration_s == pytest.approx(duration_ms / 1e3)
@@ -300,10 +299,11 @@ def test_steady_part_excludes_start_up_and_tail(
 
 def scheduled(
     due_ms: Sequence[float], sent_ms: Sequence[float], ended_ms: Sequence[float], closed_ms: float
-) -> Timeline:
+) -> Pass:
     """A scheduled pass written by hand; the record omits later requests that are due."""
     offsets, starts, ends = (np.array([round(t * 1e6) for t in side]) for side in (due_ms, sent_ms, ended_ms))
-    return Timeline(starts + 10**15, ends + 10**15, 10**15, 10**15 + round(closed_ms * 1e6), 0, offsets)
+    windows = (10**15, 10**15 + round(closed_ms * 1e6))
+    return open_loop_pass(starts + 10**15, ends + 10**15, windows, offsets)
 
 
 def test_latencies_count_from_due_times() -> None:
@@ -312,7 +312,7 @@ def test_latencies_count_from_due_times() -> None:
     sent = [5, 15, 25, 35, 45, 55, 82, 82, 85, 95, 105]
     ended = [7, 17, 27, 37, 47, 81, 83, 84, 87, 97, 107]
 
-    steady = steady_pass(scheduled(due, sent, ended, closed_ms=140))
+    steady = scheduled(due, sent, ended, closed_ms=140)
 
     assert steady.latencies_ms.tolist() == [2, 2, 26, 18, 9, 2, 2, 2], "of those due after the first quarter"
     assert steady.slips_ms is not None
@@ -326,7 +326,7 @@ def test_requests_due_before_close_do_not_count() -> None:
     due = list(range(0, 110, 10))
     ended = [t + (25 if t % 20 == 0 else 5) for t in due[:-1]]
 
-    steady = steady_pass(scheduled(due, due[:-1], ended, closed_ms=110))
+    steady = scheduled(due, due[:-1], ended, closed_ms=110)
 
     assert steady.latencies_ms.tolist() == [5, 25, 5, 25, 5, 25], "due from 30 to 80 ms, not the one of 90"
 
@@ -336,7 +336,7 @@ def test_overload_shows_in_completed_requests() -> None:
     due = list(range(0, 500, 10))
     ended = [20 * (n + 1) for n in range(50)]
 
-    steady = steady_pass(scheduled(due, due[:25], ended[:25], closed_ms=505))
+    steady = scheduled(due, due[:25], ended[:25], closed_ms=505)
 
     assert steady.completed / steady.duration_s == pytest.approx(50, rel=0.02)
     assert steady.due == pytest.approx(2 * steady.completed, rel=0.06)

@@ -21,7 +21,7 @@ from tritonproof.measure import sweep
 from tritonproof.measure.job import MeasuringPlan
 from tritonproof.measure.marks import marks_of_gpu
 from tritonproof.measure.point_result import gpu_use, point_result
-from tritonproof.measure.point_state import PointState, Side
+from tritonproof.measure.point_state import PointState
 from tritonproof.record.schema import GpuUse, LoadPoint
 
 Stretch = Callable[..., GpuTime]
@@ -109,8 +109,8 @@ def test_windows_of_a_real_run_match_watch_clock(nvml: Nvml, tmp_path: Path) -> 
     ):
         assert job.served.server.device == "cpu"
         on_gpu = dataclasses.replace(job.served, server=dataclasses.replace(job.served.server, device="cuda"))
-        (state,) = sweep.sweep_points([PointState(Side(dataclasses.replace(job, served=on_gpu)))], plan)
-    assert all(result.gpu is not None for result in state.current.passes)
+        (state,) = sweep.sweep_points([PointState(dataclasses.replace(job, served=on_gpu))], plan)
+    assert all(result.gpu is not None for result in state.passes)
     result = point_result(state, plan)
     assert result.gpu is not None
     assert result.gpu.power_w == pytest.approx(100, rel=0.1)

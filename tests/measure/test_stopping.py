@@ -8,20 +8,20 @@ import pytest
 from tests import toy
 from tritonproof.measure import point_state, stopping
 from tritonproof.measure.job import MeasuringPlan
-from tritonproof.measure.point_state import PointState, Side
+from tritonproof.measure.point_state import PointState
 from tritonproof.record.schema import LoadPoint
 
 POINT = LoadPoint("online", 1, 4)
 PATIENT = MeasuringPlan(budget_s=1000)
 
 
-def side(*latencies_ms: float, elapsed_s: float = 0.5, length_s: float = 0.4) -> Side:
-    """A side with a pass for each latency."""
-    measured = Side(toy.job(POINT))
+def state(*latencies_ms: float, elapsed_s: float = 0.5, length_s: float = 0.4) -> PointState:
+    """A load point with a pass for each latency."""
+    measured = PointState(toy.job(POINT))
     for latency_ms in latencies_ms:
         count = int(length_s * 1e3 / latency_ms) + 1
-        timeline = toy.closed_loop(np.full((4, count), latency_ms / 1e3), length_s)
-        measured = point_state.with_pass(measured, toy.pass_of(timeline, elapsed_s=elapsed_s))
+        taken = toy.closed_loop(np.full((4, count), latency_ms / 1e3), length_s, elapsed_s=elapsed_s)
+        measured = point_state.with_pass(measured, taken)
     return measured
 
 
@@ -31,29 +31,31 @@ STEADY, VARIED = [10.0] * 6, [10.0, 14.0] * 3
 @pytest.mark.parametrize(
     ("found", "plan", "done"),
     [
-        (side(*STEADY[:5]), PATIENT, False),  # five passes give no reliable interval
-        (side(*STEADY), PATIENT, True),
-        (side(*VARIED), PATIENT, False),
-        (side(*VARIED), dataclasses.replace(PATIENT, interval_target=0.5), True),
-        (side(*STEADY, length_s=0.05), PATIENT, False),  # a p99 needs a hundred requests
-        (side(*VARIED), MeasuringPlan(budget_s=3.2), True),  # half another pass would exceed the budget
-        (side(*VARIED), MeasuringPlan(budget_s=3.3), False),
-        (side(10, 14, elapsed_s=100), MeasuringPlan(budget_s=1), False),  # three passes at least
-        (side(10, 14, 10, elapsed_s=100), MeasuringPlan(budget_s=1), True),
-        (side(*STEADY, length_s=0.1), MeasuringPlan(budget_s=1.0, certify=99), False),
-        (side(*STEADY, 10, 10), MeasuringPlan(budget_s=1e3, certify=99), True),  # enough requests to certify
+        (state(*STEADY[:5]), PATIENT, False),  # five passes give no reliable interval
+        (state(*STEADY), PATIENT, True),
+        (state(*VARIED), PATIENT, False),
+        (state(*VARIED), dataclasses.replace(PATIENT, interval_target=0.5), True),
+        (state(*STEADY, length_s=0.05), PATIENT, False),  # a p99 needs a hundred requests
+        (state(*VARIED), MeasuringPlan(budget_s=3.2), True),  # half another pass would exceed the budget
+        (state(*VARIED), MeasuringPlan(budget_s=3.3), False),
+        (state(10, 14, elapsed_s=100), MeasuringPlan(budget_s=1), False),  # three passes at least
+        (state(10, 14, 10, elapsed_s=100), MeasuringPlan(budget_s=1), True),
+        (state(*STEADY, length_s=0.1), MeasuringPlan(budget_s=1.0, certify=99), False),
+        (state(*STEADY, 10, 10), MeasuringPlan(budget_s=1e3, certify=99), True),  # enough requests to certify
     ],
 )
-def test_point_ends_on_narrow_interval_or_spent_budget(found: Side, plan: MeasuringPlan, done: bool) -> None:
-    assert stopping.sweep_rule(plan)(PointState(found)) is done
+def test_point_ends_on_narrow_interval_or_spent_budget(
+    found: PointState, plan: MeasuringPlan, done: bool
+) -> None:
+    assert stopping.sweep_rule(plan)(found) is done
 
 
 def pair(count: int, baseline_ms: float, elapsed_s: float = 0.5) -> PointState:
     """`count` pairs of passes, of 10 ms against `baseline_ms`."""
     wobble = [1.0, 1.01] * count
-    current = side(*[10 * factor for factor in wobble[:count]], elapsed_s=elapsed_s)
-    baseline = side(*[baseline_ms * factor for factor in wobble[1 : count + 1]], elapsed_s=elapsed_s)
-    return PointState(current, baseline)
+    current = state(*[10 * factor for factor in wobble[:count]], elapsed_s=elapsed_s)
+    baseline = state(*[baseline_ms * factor for factor in wobble[1 : count + 1]], elapsed_s=elapsed_s)
+    return dataclasses.replace(current, baseline=baseline)
 
 
 @pytest.mark.parametrize(
@@ -79,19 +81,19 @@ def test_comparison_is_done_when_settled_or_budget_spent(
     [((10,), False), ((10, 10), True), ((30, 10), False), ((30, 10, 10), True), ((2000,), True)],
 )
 def test_server_is_warm_once_it_stops_getting_faster(latencies_ms: tuple[float, ...], settled: bool) -> None:
-    measured = Side(toy.job(POINT))
+    measured = PointState(toy.job(POINT))
     for latency_ms in latencies_ms:
-        timeline = toy.closed_loop(np.full((4, 40), latency_ms / 1e3), 40 * latency_ms / 1e3)
-        measured = point_state.with_pass(measured, toy.pass_of(timeline), warms_up=True)
+        taken = toy.closed_loop(np.full((4, 40), latency_ms / 1e3), 40 * latency_ms / 1e3)
+        measured = point_state.with_pass(measured, taken, warms_up=True)
     assert stopping.is_warmed_up(measured) is settled
 
 
 def test_measured_requests_count_toward_certification() -> None:
-    plan, measured = MeasuringPlan(certify=99), side(*[10] * 3)
+    plan, measured = MeasuringPlan(certify=99), state(*[10] * 3)
 
-    assert stopping.requests_missing(Side(toy.job(POINT)), plan) == 662
+    assert stopping.requests_missing(PointState(toy.job(POINT)), plan) == 662
     assert stopping.requests_missing(measured, plan) == 662 - measured.requests > 0
-    assert stopping.requests_missing(side(*[10] * 8), plan) == 0
+    assert stopping.requests_missing(state(*[10] * 8), plan) == 0
 
 
 def test_window_holds_a_whole_request() -> None:

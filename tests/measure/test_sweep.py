@@ -13,7 +13,7 @@ from tritonproof.host.activity import CpuTime
 from tritonproof.measure import estimates, stopping, sweep
 from tritonproof.measure.job import Job, MeasuringPlan
 from tritonproof.measure.point_result import components, point_results
-from tritonproof.measure.point_state import PointState, Side
+from tritonproof.measure.point_state import PointState
 from tritonproof.record import schema
 from tritonproof.record.schema import LoadPoint, PointResult
 
@@ -26,7 +26,7 @@ def run(
     generator: LoadGenerator, *points: LoadPoint, plan: MeasuringPlan = QUICK, **options: Any
 ) -> Mapping[LoadPoint, PointResult | ProofError]:
     """Measure points of a simulated server."""
-    states = [PointState(Side(toy.job(point))) for point in points or (ONLINE,)]
+    states = [PointState(toy.job(point)) for point in points or (ONLINE,)]
     return point_results(sweep.sweep_points(states, plan, run_pass=generator.run_pass, **options), plan)
 
 
@@ -69,7 +69,7 @@ def test_request_rate_gives_its_throughput_and_no_slip() -> None:
 
 
 def test_components_are_shares_of_average_latency() -> None:
-    load_pass = toy.pass_of(toy.closed_loop(np.full((1, 20), 0.01), 0.1))
+    load_pass = toy.closed_loop(np.full((1, 20), 0.01), 0.1)
     shares = components([load_pass], examples.estimate(7.0))
 
     assert tuple(shares) == schema.COMPONENTS
@@ -119,14 +119,14 @@ def test_too_short_window_is_not_retried() -> None:
 def test_continued_point_keeps_earlier_passes() -> None:
     generator = LoadGenerator()
     run_pass = generator.run_pass
-    (first,) = sweep.sweep_points([PointState(Side(toy.job(ONLINE)))], QUICK, run_pass=run_pass)
-    count = len(first.current.passes)
+    (first,) = sweep.sweep_points([PointState(toy.job(ONLINE))], QUICK, run_pass=run_pass)
+    count = len(first.passes)
     (second,) = sweep.sweep_points(
-        [first], QUICK, run_pass=run_pass, is_done=lambda state: len(state.current.passes) > count
+        [first], QUICK, run_pass=run_pass, is_done=lambda state: len(state.passes) > count
     )
 
-    assert second.current.passes[:-1] == first.current.passes
-    assert len(second.current.warm_up) == 2, "of the model that was loaded again"
+    assert second.passes[:-1] == first.passes
+    assert len(second.warm_up) == 2, "of the model that was loaded again"
 
 
 def test_unsettled_latencies_are_marked(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,8 +10,9 @@ from fractions import Fraction
 import numpy as np
 
 from tests import toy
-from tritonproof.measure.job import Job, MeasuringPlan, PassResult
-from tritonproof.measure.point_state import PointState, Side
+from tritonproof.measure.job import Job, MeasuringPlan
+from tritonproof.measure.passes import Pass
+from tritonproof.measure.point_state import PointState
 from tritonproof.record.schema import Deployment, Estimate, LoadPoint, Verdict
 from tritonproof.search import candidates, fastest
 from tritonproof.search.candidates import Candidate, SearchGoal, SearchSpace
@@ -60,9 +61,9 @@ class QueueingServer(toy.LoadGenerator):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.mean_ms = lambda job, _number: 1e3 * job.request_s * max(1, job.point.concurrency)
-        self.passes: list[PassResult] = []
+        self.passes: list[Pass] = []
 
-    def run_pass(self, job: Job, window_s: float) -> PassResult:
+    def run_pass(self, job: Job, window_s: float) -> Pass:
         self.passes.append(super().run_pass(job, window_s))
         return self.passes[-1]
 
@@ -82,7 +83,7 @@ def rerun_with(verdict: Verdict, per_s: float) -> Rerun:
     """A rerun from ten passes of about the same throughput."""
     candidate = candidates.basic_candidates(SPACE, SearchGoal(7, 99))[0]
     latencies_s = [1 / per_s / (1 + n % 3 / 1e3) for n in range(FRESH)]
-    timelines = [toy.closed_loop(np.full((1, 60), latency_s), 50 / per_s) for latency_s in latencies_s]
-    state = PointState(Side(toy.job(candidate.ladder[0]), passes=tuple(map(toy.pass_of, timelines))))
+    passes = [toy.closed_loop(np.full((1, 60), latency_s), 50 / per_s) for latency_s in latencies_s]
+    state = PointState(toy.job(candidate.ladder[0]), passes=tuple(passes))
     value = Estimate(per_s, per_s, per_s)
     return Rerun(OperatingPoint(candidate, 0), state, Estimate(1, 1, 1), value, verdict)

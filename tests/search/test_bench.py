@@ -12,8 +12,8 @@ from tests import toy
 from tests.measure import timed_server
 from tests.search.queueing import ALONE, SPACE, highest_rate_per_s, rerun_with
 from tritonproof.measure.input_data import input_data
-from tritonproof.measure.job import Job, MeasuringPlan, PassResult
-from tritonproof.measure.point_state import PointState
+from tritonproof.measure.job import Job, MeasuringPlan
+from tritonproof.measure.passes import Pass
 from tritonproof.measure.served import ServedModel
 from tritonproof.record.schema import LoadPoint, Verdict
 from tritonproof.search import candidates, fastest
@@ -40,7 +40,7 @@ def bench_of(generator: toy.LoadGenerator, loaded: list[Candidate]) -> Candidate
 def test_answers_are_checked_only_in_reruns() -> None:
     generator, jobs = toy.LoadGenerator(), list[Job]()
 
-    def run_pass(job: Job, window_s: float) -> PassResult:
+    def run_pass(job: Job, window_s: float) -> Pass:
         jobs.append(job)
         return generator.run_pass(job, window_s)
 
@@ -65,14 +65,14 @@ def test_rerun_takes_both_orders_and_spends_its_budget() -> None:
     assert loaded == [first, second, second, first], "a steady drift falls on both alike"
     assert [state.point for state in states] == [choice.point for choice in choices]
     assert all(4.0 - 0.5 < state.spent_s < 4.0 + 0.5 for state in states), "two budgets of a point each"
-    assert all(result.steady.latencies_ms[0] == 1.0 for result in states[0].current.passes)
+    assert all(result.latencies_ms[0] == 1.0 for result in states[0].passes)
 
 
 @pytest.mark.parametrize("verdict", get_args(Verdict))
 def test_search_result_is_summarized_for_the_record(verdict: Verdict) -> None:
     rerun = rerun_with(verdict, 100.0)
-    warm = dataclasses.replace(rerun.state.current, warm_up=rerun.state.current.passes[:2])
-    rerun = dataclasses.replace(rerun, state=PointState(warm))
+    warm = dataclasses.replace(rerun.state, warm_up=rerun.state.passes[:2])
+    rerun = dataclasses.replace(rerun, state=warm)
     summary = summarise(
         Fastest(rerun, None, 9, 95), SearchGoal(7, 99), MeasuringPlan(), 71.64, "config.pbtxt"
     )

@@ -12,7 +12,7 @@ from msgspec import structs
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
 from tests.search.queueing import OWN, SPACE
-from tritonproof.measure.estimates import SteadyPass
+from tritonproof.measure.passes import Pass
 from tritonproof.record.schema import Deployment, Estimate, Scenario
 from tritonproof.search import candidates, fastest
 from tritonproof.search.candidates import Candidate, SearchGoal, SearchSpace
@@ -71,7 +71,7 @@ def test_verdict_follows_the_interval(low: float, value: float, high: float, ver
 def test_requests_certify_an_open_interval_and_a_rate(
     requests: int, verdict: str, is_open: bool, goal: SearchGoal
 ) -> None:
-    passes = [SteadyPass(100.0, 1.0, np.full(requests, 6.0), due=100)]
+    passes = [Pass(100.0, 1.0, np.full(requests, 6.0), due=100)]
     assert fastest.latency_verdict(Estimate(6, 6, 6, open_above=is_open), passes, goal) == verdict
 
 

@@ -25,8 +25,8 @@ from tests.search.queueing import (
 )
 from tritonproof.base.errors import ProofError
 from tritonproof.measure import estimates
-from tritonproof.measure.estimates import SteadyPass
-from tritonproof.measure.point_state import PointState, Side
+from tritonproof.measure.passes import Pass
+from tritonproof.measure.point_state import PointState
 from tritonproof.record.schema import LoadPoint
 from tritonproof.search import candidates, fastest
 from tritonproof.search.candidates import Candidate, SearchGoal, SearchSpace
@@ -104,7 +104,7 @@ def test_rate_fails_once_server_falls_behind() -> None:
     server, point = QueueingServer(service_s=0.001), LoadPoint("online", 1, 0, 1200.0, "poisson")
     candidate = Candidate("online", SPACE.own, (point,))
     results = tuple(server.run_pass(server.job_of(candidate, point), 0.3) for _pass in range(6))
-    state = PointState(Side(toy.job(point), passes=results))
+    state = PointState(toy.job(point), passes=results)
     result = fastest.rerun_of(OperatingPoint(candidate, 0), state, SearchGoal(10_000, 99, "poisson"))
     assert (result.verdict, result.latency_ms.high < 10_000) == ("failed", True)
 
@@ -147,30 +147,30 @@ class SimulatedBench:
     def __post_init__(self) -> None:
         self.generator = np.random.default_rng(self.seed)
 
-    def probe(self, candidate: Candidate, point: LoadPoint) -> SteadyPass:
+    def probe(self, candidate: Candidate, point: LoadPoint) -> Pass:
         self.probes.append((candidate, point))
         mean_ms = self.latency(candidate, point.batch * point.concurrency)
         mean_ms *= math.exp(self.generator.normal(0, self.luck))
         self.rates_per_s.append(1e3 * point.batch * point.concurrency / mean_ms)
         count = max(3, round(point.concurrency * PASS_S * 1e3 / mean_ms))
         latencies = mean_ms * np.exp(self.generator.normal(-(SPREAD**2) / 2, SPREAD, count))
-        return SteadyPass(point.concurrency * PASS_S * 1e3 / mean_ms, PASS_S, latencies)
+        return Pass(point.concurrency * PASS_S * 1e3 / mean_ms, PASS_S, latencies)
 
     def rerun(self, choices: Sequence[OperatingPoint]) -> list[PointState]:
         self.reruns.append(tuple(choices))
-        states = [PointState(self.fresh_passes(choice)) for choice in choices]
+        states = [self.fresh_passes(choice) for choice in choices]
         self.fresh += states
         return states
 
-    def fresh_passes(self, choice: OperatingPoint) -> Side:
+    def fresh_passes(self, choice: OperatingPoint) -> PointState:
         point, mean_ms = choice.point, self.latency(choice.candidate, choice.size)
         requests = max(6, round(3 * PASS_S * 1e3 / mean_ms))
         count = max(FRESH, math.ceil(self.enough / (requests / 4 * point.concurrency)))
         noise = self.generator.normal(-(SPREAD**2) / 2, SPREAD, (count, point.concurrency, requests))
         luck = self.generator.normal(0, self.luck, (count, 1, 1))
         passes = mean_ms / 1e3 * np.exp(noise + luck)
-        results = tuple(toy.pass_of(toy.closed_loop(latencies_s, PASS_S)) for latencies_s in passes)
-        return Side(toy.job(point), passes=results)
+        results = tuple(toy.closed_loop(latencies_s, PASS_S) for latencies_s in passes)
+        return PointState(toy.job(point), passes=results)
 
     def search(self, goal: SearchGoal, space: SearchSpace = SPACE) -> Fastest:
         return fastest.find_fastest(space, goal, self.probe, self.rerun)
@@ -260,9 +260,7 @@ def test_figures_come_from_fresh_passes() -> None:
         winner = bench.search(goal).winner
         true_per_s = bench.throughput_per_s(winner.operating_point)
         assert any(winner.state is state for state in bench.fresh)
-        measured_per_s = (
-            estimates.throughput(winner.state.current.steady_passes) * winner.operating_point.point.batch
-        )
+        measured_per_s = estimates.throughput(winner.state.passes) * winner.operating_point.point.batch
         assert winner.throughput_per_s.value == pytest.approx(measured_per_s)
         errors.append(math.log(winner.throughput_per_s.value / true_per_s))
         selected.append(max(bench.rates_per_s) / true_per_s)
@@ -302,7 +300,7 @@ class Refusing(SimulatedBench):
 
     instances: int = 1
 
-    def probe(self, candidate: Candidate, point: LoadPoint) -> SteadyPass:
+    def probe(self, candidate: Candidate, point: LoadPoint) -> Pass:
         if candidate.deployment.instances >= self.instances:
             raise ProofError(f"{point} does not load with {candidate.deployment.instances}")
         return super().probe(candidate, point)

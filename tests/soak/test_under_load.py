@@ -11,7 +11,8 @@ import pytest
 
 from tests import toy
 from tests.soak.leaking import LEAKS, served
-from tritonproof.measure.job import Job, PassResult
+from tritonproof.measure.job import Job
+from tritonproof.measure.passes import Pass
 from tritonproof.measure.soak import (
     MIN_SAMPLES,
     SoakedPoint,
@@ -38,14 +39,14 @@ class Machine:
     answered: int = 50
     """Requests of earlier tests at first."""
     loadings: int = 0
-    passes: dict[float, PassResult] = field(default_factory=dict)
+    passes: dict[float, Pass] = field(default_factory=dict)
 
-    def run_pass(self, job: Job, window_s: float) -> PassResult:
+    def run_pass(self, job: Job, window_s: float) -> Pass:
         if window_s not in self.passes:
             self.passes[window_s] = toy.LoadGenerator().run_pass(job, window_s)
         result = self.passes[window_s]
         self.now_s += 3 * window_s + 0.1
-        self.answered += len(result.timeline.ends_ns)
+        self.answered += len(result.all_latencies_s)
         return result
 
     def read(self) -> Usage:

@@ -106,7 +106,7 @@ def measure_in_turns(
             nonlocal window_s
             result = run_pass(job, window_s)
             window_s = result.next_window_s  # one that was too short stays lengthened
-            return estimates.throughput([result.steady]) * job.point.batch
+            return estimates.throughput([result]) * job.point.batch
 
         return rate
 

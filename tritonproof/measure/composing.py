@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from tritonproof.measure.job import Job, PassResult, RunPass
+from tritonproof.measure.job import Job, RunPass
+from tritonproof.measure.passes import Pass
 from tritonproof.record.schema import ComposingModel
 from tritonproof.serve.server import Server
 
@@ -18,7 +19,7 @@ def counting(run_pass: RunPass, composing: Sequence[str]) -> RunPass:
     if not composing:
         return run_pass
 
-    def run_and_count(job: Job, window_s: float) -> PassResult:
+    def run_and_count(job: Job, window_s: float) -> Pass:
         before = totals(job.served.server)
         result = run_pass(job, window_s)
         after = totals(job.served.server)
@@ -28,11 +29,11 @@ def counting(run_pass: RunPass, composing: Sequence[str]) -> RunPass:
     return run_and_count
 
 
-def composing_models(name: str, results: Sequence[PassResult]) -> tuple[ComposingModel, ...]:
+def composing_models(name: str, passes: Sequence[Pass]) -> tuple[ComposingModel, ...]:
     """What each model that `name` calls did in the requests of some passes, the slowest model first."""
     sums: dict[str, np.ndarray] = defaultdict(functools.partial(np.zeros, 3, np.int64))
-    for result in results:
-        for model, counts in result.counts.items():
+    for one_pass in passes:
+        for model, counts in one_pass.counts.items():
             sums[model] += counts
     requests, models = sums.pop(name, (0,))[0], []
     for composing, counts in sums.items() if requests else ():

@@ -1,5 +1,4 @@
-"""From the timestamps of requests to figures with intervals: the steady part of each pass, and what all
-passes show together. Pure functions on arrays.
+"""Figures with intervals from the passes over a load point: what all of them show together. Pure functions.
 
 Certifying follows MLPerf LoadGen's early stopping (mlcommons/inference, loadgen/early_stopping.cc and
 EarlyStopping in loadgen/results.cc). A bound on a percentile holds if so few requests were slower that, were
@@ -11,115 +10,14 @@ import bisect
 import functools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
 
+from tritonproof.measure.passes import Pass
 from tritonproof.record.schema import CERTIFIED_CONFIDENCE, CONFIDENCE, CertifiedPercentile, Estimate
 
-
-@dataclass(frozen=True)
-class Timeline:
-    """The requests of one pass of the load generator, by one clock."""
-
-    starts_ns: np.ndarray
-    ends_ns: np.ndarray
-    """When each was answered, [requests], after its start."""
-    opened_ns: int
-    closed_ns: int
-    """The generator kept to its load, and recorded each request that ended, between these two."""
-    concurrency: int
-    """Requests in flight at any time: the next starts when one ends. 0 for a schedule."""
-    offsets_ns: np.ndarray | None = None
-    """Open loop: how long after the first each request is due, ascending, [requests or more]."""
-
-
-@dataclass(frozen=True)
-class SteadyPass:
-    """The part of a pass under steady load, without its start-up and its tail."""
-
-    completed: float
-    """Requests; in a closed loop by Little's law, and so in general no whole number."""
-    duration_s: float
-    latencies_ms: np.ndarray
-    """Of the requests that were sent after the start-up, [n]; in an open loop, from when they were due."""
-    slips_ms: np.ndarray | None = None
-    """Open loop: how much later than due each was sent, [n]."""
-    due: int | None = None
-    """Open loop: requests that were due while the completed ones were answered."""
-
-
-def steady_pass(timeline: Timeline) -> SteadyPass:
-    """Cut the start-up and the tail off a pass."""
-    offsets_ns = timeline.offsets_ns
-    return _closed_loop(timeline) if offsets_ns is None else _open_loop(timeline, offsets_ns)
-
-
-def _closed_loop(timeline: Timeline) -> SteadyPass:
-    """The steady part begins when every client has its first answer: those requests met an empty server. It
-    ends one longest latency before the close, so that requests in flight at the close, which are not in the
-    record, lie outside. If a pass is too short to cut, all of it counts.
-
-    Completed requests are, by Little's law, the time spent in flight over the mean latency. With long
-    requests, or ones that end in groups, this has less noise than counting their ends. If some requests are
-    much longer than others, it also has less bias than counting the part of each request that lies inside,
-    because the end depends on the longest.
-
-    The latencies are those of each client's requests, from its second on, that were sent before the end. When
-    a request is sent depends only on the requests before it, so its own latency does not decide whether it
-    counts (Wald's identity). Whether it ends in time does depend on its latency: the close falls into long
-    requests more often than into short ones, and a percentile of those that ended would be too low.
-    """
-    latencies = timeline.ends_ns - timeline.starts_ns
-    order = np.argsort(timeline.starts_ns, kind="stable")
-    first_answers = timeline.ends_ns[order[: timeline.concurrency]]
-    begin = max(timeline.opened_ns, int(first_answers.max()))
-    longest = int(latencies[timeline.ends_ns > begin].max(initial=0))
-    end = timeline.closed_ns - longest
-    after = np.ones(len(latencies), bool)
-    after[order[: timeline.concurrency]] = False
-    after &= timeline.starts_ns <= end
-    if not after.any() or end - begin < longest:
-        begin, end = int(timeline.starts_ns.min()), int(timeline.ends_ns.max())
-        after = np.ones(len(latencies), bool)
-    inside = np.clip(np.minimum(timeline.ends_ns, end) - np.maximum(timeline.starts_ns, begin), 0, None)
-    return SteadyPass(
-        completed=float(inside.sum() / latencies[after].mean()),
-        duration_s=(end - begin) / 1e9,
-        latencies_ms=latencies[after] / 1e6,
-    )
-
-
-def _open_loop(timeline: Timeline, offsets_ns: np.ndarray) -> SteadyPass:
-    """Latencies count from when a request was due, so that a generator that waits for a slow server hides
-    nothing (coordinated omission). Requests are never early, so the schedule begins where none would be.
-
-    The first quarter does not count: it met an empty server. Latencies count for requests due one longest
-    latency before the close, since a slow one due later may not be in the record. The throughput is that of
-    answers, which stays the server's own if the rate is too high for it.
-    """
-    order = np.argsort(timeline.starts_ns, kind="stable")
-    starts, ends = timeline.starts_ns[order], timeline.ends_ns[order]
-    zero = int((starts - offsets_ns[: len(starts)]).min())
-    due = offsets_ns[: len(starts)] + zero
-    slips = starts - due
-    latencies = ends - due
-    begin = max(timeline.opened_ns + (timeline.closed_ns - timeline.opened_ns) // 4, int(ends.min()))
-    counted = (due >= begin) & (due <= timeline.closed_ns - int(latencies.max()))
-    if not counted.any():
-        counted = np.ones(len(due), bool)
-    answered = int((ends > begin).sum())
-    return SteadyPass(
-        completed=float(max(answered, 1)),
-        duration_s=max(timeline.closed_ns - begin, 1) / 1e9,
-        latencies_ms=latencies[counted] / 1e6,
-        slips_ms=slips[counted] / 1e6,
-        due=int(((offsets_ns > begin - zero) & (offsets_ns <= timeline.closed_ns - zero)).sum()),
-    )
-
-
-_Pass = TypeVar("_Pass")
+_Observed = TypeVar("_Observed")
 PERCENTILES = (50, 90, 95, 99)
 CERTIFIABLE = (99.0, 99.9)
 """The percentiles that are certified for every load point with enough requests."""
@@ -150,28 +48,28 @@ def warm_up_end(latencies: np.ndarray) -> int | None:
     return best * size if best <= count // 2 else None
 
 
-def throughput(passes: Sequence[SteadyPass]) -> float:
+def throughput(passes: Sequence[Pass]) -> float:
     """Requests per second of all passes together."""
-    return sum(steady.completed for steady in passes) / sum(steady.duration_s for steady in passes)
+    return sum(each.completed for each in passes) / sum(each.duration_s for each in passes)
 
 
-def mean_latency(passes: Sequence[SteadyPass]) -> float:
+def mean_latency(passes: Sequence[Pass]) -> float:
     """The mean of all latencies together, in milliseconds."""
     return float(pooled_ms(passes).mean())
 
 
-def percentile_latency(passes: Sequence[SteadyPass], percent: float) -> float:
+def percentile_latency(passes: Sequence[Pass], percent: float) -> float:
     """The percentile of all latencies together, in milliseconds; never a mean of the passes' percentiles."""
     return float(np.percentile(pooled_ms(passes), percent))
 
 
-def pooled_ms(passes: Sequence[SteadyPass]) -> np.ndarray:
+def pooled_ms(passes: Sequence[Pass]) -> np.ndarray:
     """All latencies of all passes, in milliseconds."""
-    return np.concatenate([steady.latencies_ms for steady in passes])
+    return np.concatenate([each.latencies_ms for each in passes])
 
 
 def estimate(
-    passes: Sequence[SteadyPass], statistic: Callable[[Sequence[SteadyPass]], float], scale: float = 1.0
+    passes: Sequence[Pass], statistic: Callable[[Sequence[Pass]], float], scale: float = 1.0
 ) -> Estimate:
     """A ratio or mean of all passes together, with an interval from how much it varies between passes.
     Requests of a pass share its luck (clock, caches, neighbours), so the passes, not the requests, are the
@@ -181,7 +79,7 @@ def estimate(
     return Estimate(value * scale, max(0.0, value - half) * scale, (value + half) * scale)
 
 
-def percentile_estimate(passes: Sequence[SteadyPass], percent: float) -> Estimate:
+def percentile_estimate(passes: Sequence[Pass], percent: float) -> Estimate:
     """A percentile of all latencies together, in milliseconds, with its interval. Needs two passes.
 
     Requests in flight together are slow together, so of 300 latencies as few as 40 may be independent: as
@@ -200,9 +98,11 @@ def percentile_estimate(passes: Sequence[SteadyPass], percent: float) -> Estimat
     return Estimate(value, low_ms, high_ms, open_above=is_open)
 
 
-def _independent(passes: Sequence[SteadyPass], value_ms: float, share: float) -> float:
+def _independent(passes: Sequence[Pass], value_ms: float, share: float) -> float:
     """How many independent latencies would estimate the share up to a value as well as these do."""
-    counts = [(int((steady.latencies_ms <= value_ms).sum()), len(steady.latencies_ms)) for steady in passes]
+    counts = [
+        (int((one_pass.latencies_ms <= value_ms).sum()), len(one_pass.latencies_ms)) for one_pass in passes
+    ]
     count = sum(total for _, total in counts)
     error = _standard_error(
         counts, lambda subset: sum(below for below, _ in subset) / sum(total for _, total in subset)
@@ -222,7 +122,7 @@ def _order_level(count: float, share: float, confidence: float) -> float:
     return min(place / (count + 1), share) if place > 1 else 0.0
 
 
-def _standard_error(passes: Sequence[_Pass], statistic: Callable[[Sequence[_Pass]], float]) -> float:
+def _standard_error(passes: Sequence[_Observed], statistic: Callable[[Sequence[_Observed]], float]) -> float:
     """The standard error of a smooth statistic, by the jackknife over passes."""
     count = len(passes)
     if count < 2:
@@ -254,16 +154,16 @@ def relative_half_width(one: Estimate) -> float:
     return (one.high - one.low) / 2 / one.value
 
 
-def latency_estimates(passes: Sequence[SteadyPass]) -> dict[str, Estimate]:
+def latency_estimates(passes: Sequence[Pass]) -> dict[str, Estimate]:
     """avg, p50, p90, p95 and p99 in milliseconds."""
     percentiles = {f"p{percent}": percentile_estimate(passes, percent) for percent in PERCENTILES}
     return {"avg": estimate(passes, mean_latency), **percentiles}
 
 
-def latency_summary(steady: SteadyPass) -> dict[str, float]:
+def latency_summary(one_pass: Pass) -> dict[str, float]:
     """avg, p50, p90, p95 and p99 of one pass, in milliseconds."""
-    percentiles = {f"p{percent}": percentile_latency([steady], percent) for percent in PERCENTILES}
-    return {"avg": mean_latency([steady]), **percentiles}
+    percentiles = {f"p{percent}": percentile_latency([one_pass], percent) for percent in PERCENTILES}
+    return {"avg": mean_latency([one_pass]), **percentiles}
 
 
 @functools.cache
@@ -304,7 +204,7 @@ shortest passes each at a server that is busy half of the time, none answered fe
 second, 16 at 50 and 156 at 20; of 500 at a server a fifth too slow for the rate, at most 10 answered more."""
 
 
-def keeps_up(passes: Sequence[SteadyPass]) -> bool:
+def keeps_up(passes: Sequence[Pass]) -> bool:
     """Whether a server answers as many requests per second as are due."""
-    due = sum(steady.due or 0 for steady in passes)
-    return sum(steady.completed for steady in passes) >= _MIN_ANSWERED * due
+    due = sum(each.due or 0 for each in passes)
+    return sum(each.completed for each in passes) >= _MIN_ANSWERED * due

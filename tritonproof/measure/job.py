@@ -5,20 +5,15 @@ when the passes of a load point suffice.
 a function that invents passes suffices to try it without a server.
 """
 
-import dataclasses
-import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
-
 from tritonproof.accuracy.sameness import AnswerCheck
-from tritonproof.host.activity import CpuTime, GpuTime
-from tritonproof.measure.estimates import SteadyPass, Timeline, steady_pass
+from tritonproof.measure.passes import Pass
 from tritonproof.measure.served import ServedModel
 from tritonproof.ratios import FALSE_ALARM_RATE
-from tritonproof.record.schema import LoadPoint, VerifiedAnswers
+from tritonproof.record.schema import LoadPoint
 
 SharedMemory = Literal["system", "cuda", "none"]
 
@@ -40,40 +35,7 @@ class Job:
         return f"{self.served.name}, {self.point}"
 
 
-@dataclass(frozen=True)
-class PassResult:
-    """What one pass of the load generator over a load point gave, one that counts or one of the warm-up."""
-
-    timeline: Timeline
-    components_us: Mapping[str, float]
-    """Mean microseconds per request in each of tritonproof.record.schema.COMPONENTS."""
-    cpu: CpuTime
-    elapsed_s: float
-    """Seconds that the pass took, including the start of the load generator and reading its files."""
-    next_window_s: float
-    """Seconds of a measuring window of the next pass, longer than asked for if requests take longer."""
-    gpu: GpuTime | None = None
-    """What the server's GPU did while the windows were open; None if unknown."""
-    damaged: tuple[str, ...] = ()
-    """Why each earlier attempt does not count."""
-    answers: VerifiedAnswers | None = None
-    """The answers verified after the pass, if any."""
-    counts: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
-    """For a model that calls others, what each did in the pass, by its name: requests, nanoseconds in the
-    queue, and nanoseconds of computing."""
-
-    @functools.cached_property
-    def steady(self) -> SteadyPass:
-        return steady_pass(self.timeline)
-
-    @property
-    def latencies_s(self) -> np.ndarray:
-        """Seconds of each request from when it was sent, in the order of the answers, [requests]."""
-        order = np.argsort(self.timeline.ends_ns, kind="stable")
-        return (self.timeline.ends_ns - self.timeline.starts_ns)[order] / 1e9
-
-
-RunPass = Callable[[Job, float], PassResult]
+RunPass = Callable[[Job, float], Pass]
 """`run_pass(job, window_s)`: one pass of windows of so many seconds each. Raises ProofError if it fails."""
 
 

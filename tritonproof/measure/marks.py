@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from tritonproof.host import activity
 from tritonproof.host.activity import GpuTime
 from tritonproof.measure import estimates, point_state, stopping
-from tritonproof.measure.estimates import SteadyPass
 from tritonproof.measure.job import MeasuringPlan
+from tritonproof.measure.passes import Pass
 from tritonproof.measure.point_state import PointState
 from tritonproof.record import schema
 from tritonproof.record.quantities import DURATION, GIVEN_SHARE, HALF_WIDTH
@@ -54,19 +54,18 @@ def marks_of(
     state: PointState, result: PointResult, plan: MeasuringPlan, *, finished: bool
 ) -> tuple[Mark, ...]:
     """The marks of a point with this entry, which still lacks them."""
-    side = state.current
-    last_damage = "".join(side.damaged[-1:])[:_SHOWN]
+    last_damage = "".join(state.damaged[-1:])[:_SHOWN]
     # Triton sets the threads of a model's instances back to normal priority if it may (in its core, r24.10,
     # src/backend_model_instance.cc), and ONNX Runtime's workers, which stay low, starve: a niced run showed
     # 0.72 of the throughput in process.
-    nice = max(one_pass.cpu.nice for one_pass in side.passes)
+    nice = max(one_pass.cpu.nice for one_pass in state.passes)
     is_warm = all(map(point_state.is_stationary, state.sides))
-    is_wide = finished and not stopping.meets_interval_target(side, plan)
-    width = HALF_WIDTH.text(estimates.relative_half_width(point_state.main_estimate(side)))
-    target, spent = GIVEN_SHARE.text(plan.interval_target), DURATION.text(side.spent_s)
+    is_wide = finished and not stopping.meets_interval_target(state, plan)
+    width = HALF_WIDTH.text(estimates.relative_half_width(point_state.main_estimate(state)))
+    target, spent = GIVEN_SHARE.text(plan.interval_target), DURATION.text(state.spent_s)
     marks = marks_where(
         ("unfinished", not finished, ""),
-        ("damaged-passes", bool(side.damaged), f"{len(side.damaged)}, the last: {last_damage}"),
+        ("damaged-passes", bool(state.damaged), f"{len(state.damaged)}, the last: {last_damage}"),
         ("few-requests", result.requests < stopping.FEW_REQUESTS, f"{result.requests} in all"),
         ("niced", nice > 0, f"nice {nice}; Triton sets some of its own threads back to 0"),
         ("not-warm", not is_warm, ""),
@@ -75,8 +74,8 @@ def marks_of(
     if result.cpu is not None:
         marks += marks_of_cpu(result.cpu, result.components_ms, result.concurrency)
     if result.slip_ms is not None:
-        marks += marks_of_schedule(side.steady_passes, result.slip_ms, result.latency_ms["p50"])
-    return (*marks, *marks_of_gpu([one_pass.gpu for one_pass in side.passes if one_pass.gpu is not None]))
+        marks += marks_of_schedule(state.passes, result.slip_ms, result.latency_ms["p50"])
+    return (*marks, *marks_of_gpu([one_pass.gpu for one_pass in state.passes if one_pass.gpu is not None]))
 
 
 def marks_of_cpu(use: CpuUse, components_ms: Mapping[str, float], concurrency: int) -> list[Mark]:
@@ -104,9 +103,9 @@ def marks_of_cpu(use: CpuUse, components_ms: Mapping[str, float], concurrency: i
     )
 
 
-def marks_of_schedule(passes: Sequence[SteadyPass], slip_ms: float, latency_ms: Estimate) -> list[Mark]:
+def marks_of_schedule(passes: Sequence[Pass], slip_ms: float, latency_ms: Estimate) -> list[Mark]:
     """Marks for a server that fell behind a schedule, and for a client that sent late."""
-    answered = sum(steady.completed for steady in passes) / max(1, sum(steady.due or 0 for steady in passes))
+    answered = sum(each.completed for each in passes) / max(1, sum(each.due or 0 for each in passes))
     is_late = slip_ms > max(_MAX_SLIP_MS, _MAX_SLIP * latency_ms.value)
     return marks_where(
         ("overloaded", not estimates.keeps_up(passes), f"{answered:.0%} of it"),

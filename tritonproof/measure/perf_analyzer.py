@@ -19,8 +19,8 @@ from tritonproof.base.sanitize import one_line
 from tritonproof.host import activity, guard, scratch
 from tritonproof.host.process import PRIVATE_UMASK, PROXIES, guarded, how_ended, minimal_environment, wait
 from tritonproof.host.scratch import report_full_disk, scratch_folder
-from tritonproof.measure.estimates import Timeline
-from tritonproof.measure.job import Job, PassResult
+from tritonproof.measure.job import Job
+from tritonproof.measure.passes import Pass, closed_loop_pass, open_loop_pass
 from tritonproof.measure.stopping import LATENCIES_PER_WINDOW, WINDOWS
 from tritonproof.record.schema import LoadPoint
 from tritonproof.safe_io.files import last_lines
@@ -93,7 +93,7 @@ class ShortWindowError(BadPassError):
     """The windows of an attempt were too short for a request to end in each."""
 
 
-def run_pass(job: Job, window_s: float) -> PassResult:
+def run_pass(job: Job, window_s: float) -> Pass:
     """Run perf_analyzer until one attempt is good, with windows of `window_s` seconds; the pass's `damaged`
     says why earlier ones failed.
 
@@ -109,10 +109,9 @@ def run_pass(job: Job, window_s: float) -> PassResult:
     stood_still = False
     for attempt in range(1, _ATTEMPTS + 1):
         try:
-            result = _attempt_pass(job, window_s)
-            late_s = (result.timeline.closed_ns - result.timeline.opened_ns) / 1e9 - WINDOWS * window_s
+            result, late_s = _attempt_pass(job, window_s)
             if late_s <= _STOOD_STILL_S or stood_still or attempt == _ATTEMPTS:
-                needed_s = LATENCIES_PER_WINDOW * float(np.median(result.latencies_s))
+                needed_s = LATENCIES_PER_WINDOW * float(np.median(result.all_latencies_s))
                 next_s = max(asked_s, min(window_s, needed_s))
                 return dataclasses.replace(result, next_window_s=next_s, damaged=tuple(damaged))
             stood_still = True
@@ -192,7 +191,8 @@ def environment(server: Server) -> dict[str, str]:
     return variables | {"LD_LIBRARY_PATH": wheels.perf_analyzer_libraries()} | _ENVIRONMENT
 
 
-def _attempt_pass(job: Job, window_s: float) -> PassResult:
+def _attempt_pass(job: Job, window_s: float) -> tuple[Pass, float]:
+    """One attempt at a pass, and the seconds by which its windows took longer than asked for."""
     server = job.served.server
     with scratch_folder("load", server.scratch) as folder:
         profile, table, log = folder / "profile.json", folder / "table.csv", folder / "log.txt"
@@ -213,14 +213,21 @@ def _attempt_pass(job: Job, window_s: float) -> PassResult:
         if status != 0:
             shown = f"it {how_ended(status)}: " + " | ".join(last_lines(log, _SHOWN_LINES))
             raise ShortWindowError(shown) if _SHORT_WINDOW.search(shown) else BadPassError(shown)
-        timeline = read_profile(profile, job.point.concurrency)
-        if intervals_us is not None:
+        starts_ns, ends_ns, windows_ns = read_profile(profile)
+        if intervals_us is None:
+            result = closed_loop_pass(starts_ns, ends_ns, windows_ns, job.point.concurrency)
+        else:
             # The first request comes one interval after the start.
-            offsets = (np.cumsum(intervals_us) - intervals_us[0]) * 1000
-            timeline = dataclasses.replace(timeline, offsets_ns=offsets)
-        used = None if watched is None else watched.between(timeline.opened_ns, timeline.closed_ns)
-        elapsed_s = time.monotonic() - started
-        return PassResult(timeline, read_table(table), read_cpu(), elapsed_s, window_s, used)
+            offsets_ns = (np.cumsum(intervals_us) - intervals_us[0]) * 1000
+            result = open_loop_pass(starts_ns, ends_ns, windows_ns, offsets_ns)
+        result = dataclasses.replace(
+            result,
+            components_us=read_table(table),
+            cpu=read_cpu(),
+            gpu=None if watched is None else watched.between(*windows_ns),
+            elapsed_s=time.monotonic() - started,
+        )
+        return result, (windows_ns[1] - windows_ns[0]) / 1e9 - WINDOWS * window_s
 
 
 def _wait(job: Job, command: Sequence[str], log: Path, window_s: float) -> int:
@@ -256,8 +263,9 @@ def schedule_us(point: LoadPoint, pass_s: float) -> np.ndarray:
     return np.maximum(1, np.random.default_rng().exponential(mean_us, count).round()).astype(np.int64)
 
 
-def read_profile(path: Path, concurrency: int) -> Timeline:
-    """The requests' timestamps and the measuring windows."""
+def read_profile(path: Path) -> tuple[np.ndarray, np.ndarray, tuple[int, int]]:
+    """When each request started and ended, [requests] each, and when the windows opened and closed, in
+    nanoseconds of one clock."""
     with _whole("profile"):
         (experiment,) = msgspec.json.decode(path.read_bytes(), type=_Profile).experiments
         requests = [request for request in experiment.requests if request.response_timestamps]
@@ -268,7 +276,7 @@ def read_profile(path: Path, concurrency: int) -> Timeline:
         raise ShortWindowError("its profile is empty: no request ended")
     if (ends <= starts).any() or closed <= opened:
         raise BadPassError("its profile has requests that end before they start")
-    return Timeline(starts, ends, opened, closed, concurrency)
+    return starts, ends, (opened, closed)
 
 
 def read_table(path: Path) -> dict[str, float]:

@@ -10,12 +10,13 @@ from tritonproof.host import activity, machine
 from tritonproof.host.activity import CpuTime, GpuTime
 from tritonproof.measure import comparison, estimates, point_state
 from tritonproof.measure.composing import composing_models
-from tritonproof.measure.job import MeasuringPlan, PassResult
+from tritonproof.measure.job import MeasuringPlan
 from tritonproof.measure.marks import marks_of
+from tritonproof.measure.passes import Pass
 from tritonproof.measure.point_state import PointState
 from tritonproof.measure.verifying import summed
 from tritonproof.record import schema
-from tritonproof.record.schema import CpuUse, Estimate, GpuUse, LoadPoint, Pass, PointResult
+from tritonproof.record.schema import CpuUse, Estimate, GpuUse, LoadPoint, PassSummary, PointResult
 
 
 def point_results(
@@ -34,47 +35,46 @@ def point_results(
 
 def point_result(state: PointState, plan: MeasuringPlan, *, finished: bool = True) -> PointResult:
     """The record's entry of a point with at least two passes, marked as unfinished unless `finished`."""
-    side, point, data = state.current, state.point, state.current.job.served.data
-    pass_results, passes = side.passes, side.steady_passes
+    passes, point, data = state.passes, state.point, state.job.served.data
     latency_ms = estimates.latency_estimates(passes)
     latencies_ms = estimates.pooled_ms(passes)
     throughput_per_s = estimates.estimate(passes, estimates.throughput, scale=point.batch)
-    slips_ms = [steady.slips_ms for steady in passes if steady.slips_ms is not None]
+    slips_ms = [each.slips_ms for each in passes if each.slips_ms is not None]
     result = PointResult(
         **point._asdict(),
         throughput_per_s=throughput_per_s,
         latency_ms=latency_ms,
-        components_ms=components(pass_results, latency_ms["avg"]),
+        components_ms=components(passes, latency_ms["avg"]),
         passes=tuple(
-            Pass(
-                requests=len(steady.latencies_ms),
-                duration_s=round(steady.duration_s, 6),
-                throughput_per_s=steady.completed / steady.duration_s * point.batch,
-                latency_ms=estimates.latency_summary(steady),
+            PassSummary(
+                requests=len(each.latencies_ms),
+                duration_s=round(each.duration_s, 6),
+                throughput_per_s=each.completed / each.duration_s * point.batch,
+                latency_ms=estimates.latency_summary(each),
             )
-            for steady in passes
+            for each in passes
         ),
         requests=len(latencies_ms),
-        duration_s=round(sum(steady.duration_s for steady in passes), 3),
-        warm_up_s=point_state.warm_up_s(side),
+        duration_s=round(sum(each.duration_s for each in passes), 3),
+        warm_up_s=point_state.warm_up_s(state),
         slip_ms=float(np.percentile(np.concatenate(slips_ms), 99)) if slips_ms else None,
-        cpu=cpu_use([one.cpu for one in pass_results], machine.cores()),
-        gpu=gpu_use([one.gpu for one in pass_results if one.gpu is not None], throughput_per_s.value),
+        cpu=cpu_use([each.cpu for each in passes], machine.cores()),
+        gpu=gpu_use([each.gpu for each in passes if each.gpu is not None], throughput_per_s.value),
         comparison=point_state.compare_speeds(state, plan),
         certified={f"p{per:g}": estimates.certified(latencies_ms, per) for per in estimates.CERTIFIABLE},
         samples=data.count(point.batch) + sum(len(other.ids) for other in data.other_shapes_for(point.batch)),
-        answers=summed(side.answers),
-        composing=composing_models(side.job.served.name, pass_results),
+        answers=summed(state.answers),
+        composing=composing_models(state.job.served.name, passes),
     )
     return structs.replace(result, marks=marks_of(state, result, plan, finished=finished))
 
 
-def components(results: Sequence[PassResult], average_ms: Estimate) -> dict[str, float]:
+def components(passes: Sequence[Pass], average_ms: Estimate) -> dict[str, float]:
     """The average latency in milliseconds, divided as perf_analyzer divides it. Its own means serve only as
     shares, since they include the start-up, which the average latency leaves out."""
-    weights = [len(result.timeline.starts_ns) for result in results]
+    weights = [len(each.all_latencies_s) for each in passes]
     means_us = {
-        name: float(np.average([result.components_us[name] for result in results], weights=weights))
+        name: float(np.average([each.components_us[name] for each in passes], weights=weights))
         for name in schema.COMPONENTS
     }
     scale = average_ms.value / sum(means_us.values())

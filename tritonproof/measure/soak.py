@@ -86,14 +86,14 @@ def keep_under_load(
     count = answered or (lambda: totals(job.served.server)[job.served.name][0])
     started, before = clock(), count()
     first = run_pass(job, warm_up_window_s(job.point, job.request_s, 0.0))
-    longest_s = float(first.latencies_s.max())
+    longest_s = float(first.all_latencies_s.max())
     window_s = pass_window_s(job.point, longest_s, min(duration_s, _MAX_S), _PASSES)
     used, requests, speeds, answers = [read()], [float(count() - before)], [], [first.answers]
     while clock() - started < duration_s or len(used) < MIN_SAMPLES["request"]:
         on_progress(clock() - started, requests[-1], used[0], used[-1])
         result = run_pass(job, window_s)
         window_s = result.next_window_s
-        speeds.append(point_state.speed(result.steady, job.point))
+        speeds.append(point_state.speed(result, job.point))
         answers.append(result.answers)
         requests.append(float(count() - before))
         used.append(read())

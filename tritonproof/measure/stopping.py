@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from tritonproof.measure import comparison, estimates, point_state
 from tritonproof.measure.job import MeasuringPlan
-from tritonproof.measure.point_state import PointState, Side
+from tritonproof.measure.point_state import PointState
 from tritonproof.ratios import MIN_PAIRS
 from tritonproof.record.schema import LoadPoint
 
@@ -47,14 +47,14 @@ StoppingRule = Callable[[PointState], bool]
 """Whether a point has been measured enough."""
 
 
-def is_warmed_up(side: Side) -> bool:
+def is_warmed_up(state: PointState) -> bool:
     """Whether a point needs no further warm-up: the last pass was hardly faster than the one before, and the
     latencies no longer fall. If a request takes long, one pass is enough."""
-    if is_slow(point_state.median_latency_s(side)):
+    if is_slow(point_state.median_latency_s(state)):
         return True
-    means = [float(result.latencies_s.mean()) for result in side.warm_up]
+    means = [float(one_pass.all_latencies_s.mean()) for one_pass in state.warm_up]
     is_falling = len(means) < 2 or means[-1] < _FALLING * means[-2]
-    return not is_falling and point_state.is_stationary(side)
+    return not is_falling and point_state.is_stationary(state)
 
 
 def sweep_rule(plan: MeasuringPlan) -> StoppingRule:
@@ -63,25 +63,25 @@ def sweep_rule(plan: MeasuringPlan) -> StoppingRule:
     budget is spent. If a percentile is to be certified, the point is not done before it is."""
 
     def is_done(state: PointState) -> bool:
-        side, count = state.current, len(state.current.passes)
+        count = len(state.passes)
         if count < (PASSES_HOWEVER_LONG if state.baseline is None else MIN_PAIRS):
             return False
         if state.baseline is None:
-            is_believed = count >= PASSES_TO_BELIEVE_AN_INTERVAL and side.requests >= FEW_REQUESTS
-            is_known = is_believed and meets_interval_target(side, plan)
+            is_believed = count >= PASSES_TO_BELIEVE_AN_INTERVAL and state.requests >= FEW_REQUESTS
+            is_known = is_believed and meets_interval_target(state, plan)
         else:
             is_known = _is_settled(state, plan)
         is_enough = is_known or is_spent(state.spent_s, count, plan.budget_s)
-        return is_enough and requests_missing(side, plan) == 0
+        return is_enough and requests_missing(state, plan) == 0
 
     return is_done
 
 
-def requests_missing(side: Side, plan: MeasuringPlan) -> int:
+def requests_missing(state: PointState, plan: MeasuringPlan) -> int:
     """How many requests more --certify needs for its bound; 0 without it."""
     if plan.certify is None:
         return 0
-    return max(0, estimates.requests_needed(plan.certify) - side.requests)
+    return max(0, estimates.requests_needed(plan.certify) - state.requests)
 
 
 def _is_settled(state: PointState, plan: MeasuringPlan) -> bool:
@@ -91,8 +91,8 @@ def _is_settled(state: PointState, plan: MeasuringPlan) -> bool:
     return comparison.is_settled(current, baseline, plan, (current_ms, baseline_ms))
 
 
-def meets_interval_target(side: Side, plan: MeasuringPlan) -> bool:
-    return estimates.relative_half_width(point_state.main_estimate(side)) <= plan.interval_target
+def meets_interval_target(state: PointState, plan: MeasuringPlan) -> bool:
+    return estimates.relative_half_width(point_state.main_estimate(state)) <= plan.interval_target
 
 
 def is_spent(spent_s: float, count: int, budget_s: float) -> bool:

@@ -11,7 +11,7 @@ from tritonproof.measure import perf_analyzer, point_state, stopping
 from tritonproof.measure.comparison import MAX_PAIRS
 from tritonproof.measure.job import MeasuringPlan, RunPass
 from tritonproof.measure.point_result import point_result
-from tritonproof.measure.point_state import PointState, Side
+from tritonproof.measure.point_state import PointState
 from tritonproof.measure.stopping import StoppingRule, pass_window_s, warm_up_window_s
 from tritonproof.record.quantities import COUNT, LATENCY, RATIO, THROUGHPUT
 from tritonproof.record.schema import LoadPoint, PointResult
@@ -52,7 +52,7 @@ def sweep_points(
     is_done = is_done or stopping.sweep_rule(plan)
     generator = np.random.default_rng()
 
-    def take_pass(side: Side) -> Side:
+    def take_pass(side: PointState) -> PointState:
         return point_state.with_pass(side, run_pass(side.job, side.window_s))
 
     results, active = list(states), list(range(len(states)))
@@ -72,7 +72,7 @@ def sweep_points(
                 results[index] = _with_sides(results[index], take_pass, generator.permutation)
             active = [index for index in active if not (results[index].error or is_done(results[index]))]
             unfinished = {results[index].point for index in active}
-            known = [state for state in results if state.error is None and len(state.current.passes) > 1]
+            known = [state for state in results if state.error is None and len(state.passes) > 1]
             save([point_result(done, plan, finished=done.point not in unfinished) for done in known])
             rounds += 1
             pairs_s, reloading_s = clock() - reloaded_at_s, reloaded_at_s - started
@@ -87,11 +87,11 @@ def _warmed_up(
     """The points, after passes of each side until its latencies were stationary, with the windows of their
     passes, or with an error. They keep their passes."""
 
-    def warm_up(side: Side) -> Side:
+    def warm_up(side: PointState) -> PointState:
         window_s = warm_up_window_s(side.job.point, side.job.request_s, side.window_s)
         return point_state.with_pass(side, run_pass(side.job, window_s), warms_up=True)
 
-    def forget(side: Side) -> Side:
+    def forget(side: PointState) -> PointState:
         return dataclasses.replace(side, warm_up=(), window_s=0.0)
 
     results = [_with_sides(state, forget) for state in states]
@@ -114,7 +114,9 @@ def _with_windows(state: PointState, plan: MeasuringPlan) -> PointState:
 
 
 def _with_sides(
-    state: PointState, change: Callable[[Side], Side], order: Callable[[int], Iterable[int]] = range
+    state: PointState,
+    change: Callable[[PointState], PointState],
+    order: Callable[[int], Iterable[int]] = range,
 ) -> PointState:
     """The point with each of its sides changed, one after the other in an order of their number, or with a
     ProofError as its error."""
@@ -124,19 +126,20 @@ def _with_sides(
             sides[index] = change(sides[index])
     except ProofError as error:
         return dataclasses.replace(state, error=error)
-    return dataclasses.replace(state, current=sides[0], baseline=sides[1] if len(sides) > 1 else None)
+    return dataclasses.replace(sides[0], baseline=sides[1] if len(sides) > 1 else None)
 
 
 def _progress(state: PointState, plan: MeasuringPlan, known: int, total: int) -> str:
     """The next step and the figure so far, such as `pass 3, 0 of 1 points; 400.0 infer/s ± 2.0 %`."""
-    count = len(state.current.passes)
+    count = len(state.passes)
     text = f"{'pass' if state.baseline is None else 'pair'} {count + 1}, {known} of {total} points"
-    if missing := stopping.requests_missing(state.current, plan):
-        counted = state.current.requests
-        text += f", {COUNT.text(counted)} of {COUNT.text(counted + missing)} requests to certify"
+    if missing := stopping.requests_missing(state, plan):
+        text += (
+            f", {COUNT.text(state.requests)} of {COUNT.text(state.requests + missing)} requests to certify"
+        )
     if count < 2:
         return text
     if (compared := point_state.compare_speeds(state, plan)) is not None:
         return f"{text}; ratio {RATIO.text_with_interval(compared.ratio)}"
     quantity = THROUGHPUT if state.point.request_rate_per_s is None else LATENCY
-    return f"{text}; {quantity.text_with_half_width(point_state.main_estimate(state.current))}"
+    return f"{text}; {quantity.text_with_half_width(point_state.main_estimate(state))}"

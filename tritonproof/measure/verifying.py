@@ -17,7 +17,8 @@ from tritonproof.accuracy.expected import Answer, expect
 from tritonproof.accuracy.limits import AnswerLimits, inferred_limits
 from tritonproof.accuracy.sameness import AnswerCheck, Oracle, compare_answers
 from tritonproof.measure.input_data import InputData
-from tritonproof.measure.job import Job, PassResult, RunPass
+from tritonproof.measure.job import Job, RunPass
+from tritonproof.measure.passes import Pass
 from tritonproof.measure.requests import ask_samples
 from tritonproof.record.schema import LoadPoint, VerifiedAnswers
 from tritonproof.spec import Case
@@ -79,7 +80,7 @@ def verifying(run_pass: RunPass, ask: Callable[[Job, float], Sequence[Answer]] =
     errors of `run_pass`, and ProofError if a request fails."""
     owed_s: dict[tuple[str, LoadPoint], float] = {}
 
-    def run_and_verify(job: Job, window_s: float) -> PassResult:
+    def run_and_verify(job: Job, window_s: float) -> Pass:
         result = run_pass(job, window_s)
         if job.check is None or not job.verifies:
             return result

@@ -247,7 +247,7 @@ def flat(name: str, value: Any) -> dict[str, float | int | str]:
         parts: list[Any] = [part.code if isinstance(part, schema.Mark) else part for part in value]
         if not all(isinstance(part, Struct) for part in parts):
             return flat(name, " ".join(map(str, parts)))
-        if any(isinstance(part, schema.Pass) for part in parts):
+        if any(isinstance(part, schema.PassSummary) for part in parts):
             return flat(name, len(parts))
         value = {_name_of(part, number): part for number, part in enumerate(parts)}
     elif isinstance(value, Struct):

@@ -16,7 +16,7 @@ from tritonproof.gates.conversations import compare_server_conversations
 from tritonproof.gates.same_answers import compare_servers
 from tritonproof.measure.input_data import remaining_data
 from tritonproof.measure.job import Job, MeasuringPlan
-from tritonproof.measure.point_state import PointState, Side, with_baseline
+from tritonproof.measure.point_state import PointState, with_baseline
 from tritonproof.measure.usage import Usage, read_usage, watch
 from tritonproof.record import schema
 from tritonproof.record.schema import BaselineComparison, GateResult, ServedSide
@@ -50,7 +50,7 @@ def with_baselines(
         allowed_slowdown=settings.thresholds.allowed_slowdown(run.case, settings.allowed_slowdown),
         compared_points=run.context.suite_run.point_count,
     )
-    states, served_name = [PointState(Side(job)) for job in jobs], baseline.server.name_of(run.case)
+    states, served_name = [PointState(job) for job in jobs], baseline.server.name_of(run.case)
     compared = [
         with_baseline(state, baseline.server, served_name)
         if state.point.batch <= largest

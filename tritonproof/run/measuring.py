@@ -12,7 +12,7 @@ from tritonproof.measure.cache_audit import with_cache_audit
 from tritonproof.measure.composing import counting
 from tritonproof.measure.job import Job
 from tritonproof.measure.point_result import point_results
-from tritonproof.measure.point_state import PointState, Side
+from tritonproof.measure.point_state import PointState
 from tritonproof.measure.verifying import verifying
 from tritonproof.record.schema import LoadPoint, ModelWarmup, PointResult, best_of
 from tritonproof.run import comparing
@@ -68,7 +68,7 @@ def _sweep(
         baseline.server.check_running()  # started before the machine is ours
     with held_jobs(run, points) as held:
         jobs = timed(run, held)
-        begun: Sequence[PointState] = [PointState(Side(job)) for job in jobs]
+        begun: Sequence[PointState] = [PointState(job) for job in jobs]
         scenario, plan = points[0].scenario, run.settings.plan
         if baseline is not None:
             begun, plan = comparing.with_baselines(run, baseline, jobs)
@@ -91,7 +91,7 @@ def _sweep(
             if best is not None and best.point == job.point:
                 found[job.point] = with_cache_audit(job, best)
             if state.error is None:
-                pooled_ms = estimates.pooled_ms(state.current.steady_passes)
+                pooled_ms = estimates.pooled_ms(state.passes)
                 run.latencies_s[job.point] = (pooled_ms / 1e3).tolist()
         return found
 

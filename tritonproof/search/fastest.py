@@ -18,10 +18,10 @@ from msgspec import structs
 from tritonproof import ratios
 from tritonproof.base.errors import ProofError
 from tritonproof.measure import estimates, perf_analyzer, stopping, sweep
-from tritonproof.measure.estimates import SteadyPass
 from tritonproof.measure.job import Job, MeasuringPlan, RunPass
+from tritonproof.measure.passes import Pass
 from tritonproof.measure.point_result import point_result
-from tritonproof.measure.point_state import PointState, Side
+from tritonproof.measure.point_state import PointState
 from tritonproof.measure.stopping import WINDOWS, warm_up_window_s
 from tritonproof.record.schema import Estimate, LoadPoint, Ratio, Search, Verdict
 from tritonproof.search import candidates, trials
@@ -70,7 +70,7 @@ class Rerun:
         """Inferences per second of each pass, also at a rate, where elsewhere a pass is as fast as its
         latency: here the rate is what a server reaches."""
         batch = self.operating_point.point.batch
-        return [estimates.throughput([steady]) * batch for steady in self.state.current.steady_passes]
+        return [estimates.throughput([each]) * batch for each in self.state.passes]
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ def find_fastest(
         best_reruns[0],
         _lead(best_reruns),
         len({trial.candidate.configuration for trial in tried.values() if not trial.error}),
-        probes + sum(len(rerun.state.current.passes) for rerun in reruns),
+        probes + sum(len(rerun.state.passes) for rerun in reruns),
     )
 
 
@@ -145,7 +145,7 @@ def with_rates(candidate: Candidate, goal: SearchGoal, probe: Probe) -> Trial:
     """The candidate with a ladder of rates up to its capacity, measured in a closed loop. If even one request
     at a time exceeds the budget, that load alone is its ladder: no rate can do better."""
     sizes, level = candidate.sizes, 0
-    probes: list[SteadyPass] = []
+    probes: list[Pass] = []
     try:
         while True:
             probes.append(probe(candidate, candidate.ladder[level]))
@@ -158,7 +158,7 @@ def with_rates(candidate: Candidate, goal: SearchGoal, probe: Probe) -> Trial:
         return Trial(candidate, capacity_probes=tuple(probes), error=error)
     ladder = candidate.ladder[:1]
     if level > 0 or latency_ms <= goal.latency_budget_ms:
-        ladder = candidates.ladder_of_rates(max(estimates.throughput([steady]) for steady in probes), goal)
+        ladder = candidates.ladder_of_rates(max(estimates.throughput([each]) for each in probes), goal)
     return Trial(dataclasses.replace(candidate, ladder=ladder), capacity_probes=tuple(probes))
 
 
@@ -223,13 +223,13 @@ def _lead(reruns: Sequence[Rerun]) -> Ratio | None:
 
 
 def rerun_of(choice: OperatingPoint, state: PointState, goal: SearchGoal) -> Rerun:
-    passes = state.current.steady_passes
+    passes = state.passes
     latency_ms = estimates.percentile_estimate(passes, goal.percentile)
     throughput_per_s = estimates.estimate(passes, estimates.throughput, scale=choice.point.batch)
     return Rerun(choice, state, latency_ms, throughput_per_s, latency_verdict(latency_ms, passes, goal))
 
 
-def latency_verdict(latency_ms: Estimate, passes: Sequence[SteadyPass], goal: SearchGoal) -> Verdict:
+def latency_verdict(latency_ms: Estimate, passes: Sequence[Pass], goal: SearchGoal) -> Verdict:
     """Passed if the percentile's whole interval keeps the budget, and at a rate MLPerf's rule too;
     inconclusive if only its value does; failed also if the server falls behind its rate."""
     if not estimates.keeps_up(passes):
@@ -241,7 +241,7 @@ def latency_verdict(latency_ms: Estimate, passes: Sequence[SteadyPass], goal: Se
     return "inconclusive" if latency_ms.value <= goal.latency_budget_ms else "failed"
 
 
-def keeps_latency_budget(latency_ms: Estimate, passes: Sequence[SteadyPass], goal: SearchGoal) -> bool:
+def keeps_latency_budget(latency_ms: Estimate, passes: Sequence[Pass], goal: SearchGoal) -> bool:
     """Whether a percentile's whole interval keeps the budget. If it is open above, all requests must, and the
     rule of MLPerf's Server scenario decides, which needs 662 requests for a p99: a queue forgets so slowly
     that hardly any requests are independent."""
@@ -279,7 +279,7 @@ class CandidateMeasurer:
     on_progress: sweep.PointProgress = lambda _point, _now: None
     run_pass: RunPass = perf_analyzer.run_pass
 
-    def probe(self, candidate: Candidate, point: LoadPoint) -> SteadyPass:
+    def probe(self, candidate: Candidate, point: LoadPoint) -> Pass:
         """One short pass of a candidate at a load."""
         job = dataclasses.replace(self.deploy(candidate, point), verifies=False)  # it only gives a speed
         queued_s = job.request_s * max(1.0, point.concurrency / candidate.deployment.instances)
@@ -288,7 +288,7 @@ class CandidateMeasurer:
         settles_s = settling_s(candidate, self.goal) / WINDOWS
         least_s = warm_up_window_s(point, latency_s, settles_s)
         with self.hold_machine():
-            return self.run_pass(job, max(least_s, self.plan.budget_s / _PROBES_PER_BUDGET)).steady
+            return self.run_pass(job, max(least_s, self.plan.budget_s / _PROBES_PER_BUDGET))
 
     def rerun(self, choices: Sequence[OperatingPoint]) -> list[PointState]:
         """Fresh passes at each operating point, for the whole budget of a rerun: half of them each, then the
@@ -302,7 +302,7 @@ class CandidateMeasurer:
             budget_s = share * _RERUN_BUDGETS * self.plan.budget_s
             plan = MeasuringPlan(budget_s=budget_s, settling_window_s=settles_s)
             is_done = _is_rerun_done(plan, self.goal, choice, share)
-            state = states.get(choice) or PointState(Side(job))
+            state = states.get(choice) or PointState(job)
             with self.hold_machine():
                 (state,) = sweep.sweep_points(
                     [state], plan, is_done=is_done, run_pass=self.run_pass, on_progress=self.on_progress
@@ -326,8 +326,8 @@ def _is_rerun_done(
         least_requests = share * _CERTIFYING * estimates.requests_needed(goal.percentile)
 
     def is_done(state: PointState) -> bool:
-        passes = state.current.steady_passes
-        if len(passes) < least_passes or state.current.requests < least_requests:
+        passes = state.passes
+        if len(passes) < least_passes or state.requests < least_requests:
             return False
         if not stopping.is_spent(state.spent_s, len(passes), plan.budget_s):
             return False

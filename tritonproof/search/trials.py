@@ -11,11 +11,11 @@ import numpy as np
 
 from tritonproof.base.errors import ProofError
 from tritonproof.measure import estimates
-from tritonproof.measure.estimates import SteadyPass
+from tritonproof.measure.passes import Pass
 from tritonproof.record.schema import LoadPoint
 from tritonproof.search.candidates import Candidate, SearchGoal
 
-Probe = Callable[[Candidate, LoadPoint], SteadyPass]
+Probe = Callable[[Candidate, LoadPoint], Pass]
 """One short pass of a candidate at a load; raises ProofError if it cannot be loaded or measured."""
 
 
@@ -24,10 +24,10 @@ class Trial:
     """A candidate with the passes that select it, but rerun nothing."""
 
     candidate: Candidate
-    probes: tuple[tuple[int, SteadyPass], ...] = ()
+    probes: tuple[tuple[int, Pass], ...] = ()
     """The level of each pass in the candidate's ladder, and the pass, in the order of time."""
     error: ProofError | None = None
-    capacity_probes: tuple[SteadyPass, ...] = ()
+    capacity_probes: tuple[Pass, ...] = ()
     """The passes in a closed loop that show which rates to try."""
 
 
@@ -64,10 +64,10 @@ def screen(trial: Trial, probes: int, goal: SearchGoal, probe: Probe) -> Trial:
     for _count in range(probes if trial.error is None else 0):
         level = next_level(trial, goal)
         try:
-            steady = probe(trial.candidate, trial.candidate.ladder[level])
+            result = probe(trial.candidate, trial.candidate.ladder[level])
         except ProofError as error:
             return dataclasses.replace(trial, error=error)
-        trial = dataclasses.replace(trial, probes=(*trial.probes, (level, steady)))
+        trial = dataclasses.replace(trial, probes=(*trial.probes, (level, result)))
     return trial
 
 
@@ -127,7 +127,7 @@ def readings_of(trial: Trial, goal: SearchGoal) -> list[LevelReading]:
     """The joint reading of all passes at each level, by level."""
     readings = []
     for level in sorted({level for level, _ in trial.probes}):
-        passes = [steady for pass_level, steady in trial.probes if pass_level == level]
+        passes = [each for pass_level, each in trial.probes if pass_level == level]
         per_s = estimates.throughput(passes) * trial.candidate.ladder[level].batch
         latency_ms = estimates.percentile_latency(passes, goal.percentile)
         readings.append(LevelReading(level, len(passes), per_s, latency_ms))

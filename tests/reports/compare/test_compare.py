@@ -19,7 +19,7 @@ CASE = "a40-resnet50-onnx-trt-fp16"
 IDS = tuple(f"digit-{number:04d}" for number in range(500))
 
 
-def passes(speed: float, *, spread: float = 0.01) -> tuple[schema.Pass, ...]:
+def passes(speed: float, *, spread: float = 0.01) -> tuple[schema.PassSummary, ...]:
     return tuple(sample.one_pass(speed * (1 + spread * luck)) for luck in (-1, 0, 0.5, 0.5))
 
 

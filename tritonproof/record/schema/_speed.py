@@ -88,7 +88,7 @@ class Mark(Struct, frozen=True):
     text: Text
 
 
-class Pass(Struct, frozen=True):
+class PassSummary(Struct, frozen=True):
     """One run of the load generator; every estimate combines several. Its figures are a load point's."""
 
     requests: Count
@@ -195,7 +195,7 @@ class PointResult(Struct, frozen=True):
     """By name: avg, p50, p90, p95 and p99. At a request rate they count from the scheduled time."""
     components_ms: Annotated[ByName[Number], SPEED]
     """The mean time per request in each of COMPONENTS."""
-    passes: tuple[Pass, ...]
+    passes: tuple[PassSummary, ...]
     requests: Count
     duration_s: Annotated[NotNegative, SPEED]
     warm_up_s: NotNegative

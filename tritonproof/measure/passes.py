@@ -1,0 +1,128 @@
+"""One run of the load generator over a load point, cut to its steady part. Pure functions on arrays."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tritonproof.host.activity import CpuTime, GpuTime
+from tritonproof.record.schema import VerifiedAnswers
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One run of the load generator over a load point: the figures of its steady part, without start-up and
+    tail, what it took, and what was read beside it."""
+
+    completed: float
+    """Requests; in a closed loop by Little's law, and so in general no whole number."""
+    duration_s: float
+    latencies_ms: np.ndarray
+    """Of the requests that were sent after the start-up, [n]; in an open loop, from when they were due."""
+    slips_ms: np.ndarray | None = None
+    """Open loop: how much later than due each was sent, [n]."""
+    due: int | None = None
+    """Open loop: requests that were due while the completed ones were answered."""
+    all_latencies_s: np.ndarray = field(default_factory=lambda: np.empty(0))
+    """Of every request, also of the start-up, from when it was sent, in the order of the answers."""
+    under_load_s: float = 0.0
+    """Seconds from the first request to the last answer."""
+    components_us: Mapping[str, float] = field(default_factory=dict)
+    """Mean microseconds per request in each of tritonproof.record.schema.COMPONENTS."""
+    cpu: CpuTime = field(default_factory=lambda: CpuTime(0.0, 0.0, None, 0.0, 0.0))
+    gpu: GpuTime | None = None
+    """What the server's GPU did while the windows were open; None if unknown."""
+    elapsed_s: float = 0.0
+    """Seconds that the pass took, including the start of the load generator and reading its files."""
+    next_window_s: float = 0.0
+    """Seconds of a measuring window of the next pass, longer than asked for if requests take longer."""
+    damaged: tuple[str, ...] = ()
+    """Why each earlier attempt does not count."""
+    answers: VerifiedAnswers | None = None
+    """The answers verified after the pass, if any."""
+    counts: Mapping[str, np.ndarray] = field(default_factory=dict)
+    """For a model that calls others, what each did in the pass, by its name: requests, nanoseconds in the
+    queue, and nanoseconds of computing."""
+
+
+def closed_loop_pass(
+    starts_ns: np.ndarray, ends_ns: np.ndarray, windows_ns: tuple[int, int], concurrency: int
+) -> Pass:
+    """The pass of requests with these starts and ends, [requests] each, of which so many were in flight at
+    any time: the next starts when one ends. Between the two ends of the windows the generator kept to its
+    load, and recorded each request that ended.
+
+    The steady part begins when every client has its first answer: those requests met an empty server. It
+    ends one longest latency before the close, so that requests in flight at the close, which are not in the
+    record, lie outside. If a pass is too short to cut, all of it counts.
+
+    Completed requests are, by Little's law, the time spent in flight over the mean latency. With long
+    requests, or ones that end in groups, this has less noise than counting their ends. If some requests are
+    much longer than others, it also has less bias than counting the part of each request that lies inside,
+    because the end depends on the longest.
+
+    The latencies are those of each client's requests, from its second on, that were sent before the end. When
+    a request is sent depends only on the requests before it, so its own latency does not decide whether it
+    counts (Wald's identity). Whether it ends in time does depend on its latency: the close falls into long
+    requests more often than into short ones, and a percentile of those that ended would be too low.
+    """
+    (opened_ns, closed_ns), latencies_ns = windows_ns, ends_ns - starts_ns
+    order = np.argsort(starts_ns, kind="stable")
+    first_answers = ends_ns[order[:concurrency]]
+    begin = max(opened_ns, int(first_answers.max()))
+    longest = int(latencies_ns[ends_ns > begin].max(initial=0))
+    end = closed_ns - longest
+    after = np.ones(len(latencies_ns), bool)
+    after[order[:concurrency]] = False
+    after &= starts_ns <= end
+    if not after.any() or end - begin < longest:
+        begin, end = int(starts_ns.min()), int(ends_ns.max())
+        after = np.ones(len(latencies_ns), bool)
+    inside = np.clip(np.minimum(ends_ns, end) - np.maximum(starts_ns, begin), 0, None)
+    return Pass(
+        completed=float(inside.sum() / latencies_ns[after].mean()),
+        duration_s=(end - begin) / 1e9,
+        latencies_ms=latencies_ns[after] / 1e6,
+        all_latencies_s=_in_order_of_answers_s(starts_ns, ends_ns),
+        under_load_s=float(ends_ns.max() - starts_ns.min()) / 1e9,
+    )
+
+
+def open_loop_pass(
+    starts_ns: np.ndarray, ends_ns: np.ndarray, windows_ns: tuple[int, int], offsets_ns: np.ndarray
+) -> Pass:
+    """The pass of requests with these starts and ends, [requests] each, on a schedule: how long after the
+    first each is due, ascending, [requests or more]. The windows are those of `closed_loop_pass`.
+
+    Latencies count from when a request was due, so that a generator that waits for a slow server hides
+    nothing (coordinated omission). Requests are never early, so the schedule begins where none would be.
+
+    The first quarter does not count: it met an empty server. Latencies count for requests due one longest
+    latency before the close, since a slow one due later may not be in the record. The throughput is that of
+    answers, which stays the server's own if the rate is too high for it.
+    """
+    opened_ns, closed_ns = windows_ns
+    order = np.argsort(starts_ns, kind="stable")
+    starts, ends = starts_ns[order], ends_ns[order]
+    zero = int((starts - offsets_ns[: len(starts)]).min())
+    due = offsets_ns[: len(starts)] + zero
+    slips = starts - due
+    latencies = ends - due
+    begin = max(opened_ns + (closed_ns - opened_ns) // 4, int(ends.min()))
+    counted = (due >= begin) & (due <= closed_ns - int(latencies.max()))
+    if not counted.any():
+        counted = np.ones(len(due), bool)
+    answered = int((ends > begin).sum())
+    return Pass(
+        completed=float(max(answered, 1)),
+        duration_s=max(closed_ns - begin, 1) / 1e9,
+        latencies_ms=latencies[counted] / 1e6,
+        slips_ms=slips[counted] / 1e6,
+        due=int(((offsets_ns > begin - zero) & (offsets_ns <= closed_ns - zero)).sum()),
+        all_latencies_s=_in_order_of_answers_s(starts_ns, ends_ns),
+        under_load_s=float(ends_ns.max() - starts_ns.min()) / 1e9,
+    )
+
+
+def _in_order_of_answers_s(starts_ns: np.ndarray, ends_ns: np.ndarray) -> np.ndarray:
+    return (ends_ns - starts_ns)[np.argsort(ends_ns, kind="stable")] / 1e9
