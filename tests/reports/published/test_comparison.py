@@ -89,10 +89,10 @@ def test_every_published_row_matches_one_case() -> None:
 def test_row_has_both_figures_and_their_ratio(measured: PointResult, values: list[float | None]) -> None:
     (table,) = tables(case_on(ALIKE, measured))
     (row,) = table.rows
-    figures = [cell.value for cell in row.cells[1:]]
+    figures = [cell.value for cell in row[1:]]
     assert [value is None for value in figures] == [value is None for value in values]
     assert [value for value in figures if value] == pytest.approx([value for value in values if value])
-    ratio = row.cells[3]
+    ratio = row[3]
     assert ratio.value is not None
     assert (ratio.low, ratio.high) == pytest.approx((0.98 * ratio.value, 1.02 * ratio.value))
 

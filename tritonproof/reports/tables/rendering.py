@@ -83,15 +83,15 @@ def as_csv(blocks: Iterable[Block]) -> str:
 
     rows = []
     for section, table in _sections(blocks):
-        for row in table.rows:
+        for cells, marks in zip(table.rows, table.marks, strict=True):
             values: dict[str, Any] = {"Section": section}
-            for column, cell in zip(table.columns, row.cells, strict=True):
+            for column, cell in zip(table.columns, cells, strict=True):
                 if column is NOTES:  # the codes say more than their letters
                     continue
                 values[column.title] = plain(cell.text) if cell.value is None else cell.value
                 if cell.low is not None:
                     values |= {f"{column.title}, low": cell.low, f"{column.title}, high": cell.high}
-            rows.append(values | {"Marks": " ".join(mark.code for mark in row.marks) or None})
+            rows.append(values | {"Marks": " ".join(mark.code for mark in marks) or None})
     return csv_text(pd.DataFrame(rows))
 
 
@@ -151,7 +151,7 @@ def _show_wide(table: Table, console: "Console") -> None:
     is_main = [column.narrow is not None for column in table.columns]
     columns = itertools.compress(table.columns, is_main)
     main = [dataclasses.replace(column, title=column.narrow or "") for column in columns]
-    rows = [row._replace(cells=[*itertools.compress(row.cells, is_main)]) for row in table.rows]
+    rows = [[*itertools.compress(cells, is_main)] for cells in table.rows]
     lines = _lines(dataclasses.replace(table, columns=main, rows=rows)) if main else []
     if lines and max(map(len, lines)) <= console.width:
         # Rows keep all their cells: the legend then says why a rank without its ratio is missing.

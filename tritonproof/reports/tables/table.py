@@ -92,19 +92,14 @@ class Column(Generic[Item]):
         return cell_of(self.quantity, taken, self.style, with_unit=self.with_unit)
 
 
-class Row(NamedTuple):
-    """The cells of an item, and why a reader should take care with its figures."""
-
-    cells: Sequence[Cell]
-    marks: Sequence[Mark] = ()
-
-
 @dataclass(frozen=True)
 class Table:
     """Columns, rows and what stands below them. It is false without rows."""
 
     columns: Sequence[Column[Any]]
-    rows: Sequence[Row]
+    rows: Sequence[Sequence[Cell]]
+    marks: Sequence[Sequence[Mark]] = ()
+    """Why a reader should take care with the figures of each row."""
     remarks: Sequence[str] = ()
     """A line for each letter in the column of notes, which rows may share."""
     notes: Sequence["str | Bullets"] = ()
@@ -116,7 +111,7 @@ class Table:
     def legend(self) -> str:
         """The meanings of the columns, and why some figures are missing."""
         parts = [f"{column.title}: {column.meaning}." for column in self.columns if column.meaning]
-        if parts and any(cell.text.startswith(NOT_SHOWN) for row in self.rows for cell in row.cells):
+        if parts and any(cell.text.startswith(NOT_SHOWN) for row in self.rows for cell in row):
             parts.append(f"A ratio whose interval is wider than a factor of {WIDEST_RATIO:g} is not shown.")
         return " ".join(parts)
 
@@ -126,7 +121,7 @@ class Table:
 
     @property
     def texts(self) -> list[list[str]]:
-        return [[cell.text for cell in row.cells] for row in self.rows]
+        return [[cell.text for cell in row] for row in self.rows]
 
 
 NOTES: Column[Any] = Column("Note", lambda _item: None, narrow="")
@@ -154,9 +149,9 @@ def table(
     if letters:
         listed = (", ".join(dict.fromkeys(letters[mark.code] for mark in group)) for group in marks_of)
         shown.append((NOTES, [Cell(text) for text in listed]))
-    rows = [Row([cells[place] for _, cells in shown], marks_of[place]) for place in range(len(items))]
+    rows = [[cells[place] for _, cells in shown] for place in range(len(items))]
     remarks = [f"{letters[code]}: {_meaning(group)}" for code, group in by_code.items()]
-    return Table([column for column, _ in shown], rows, remarks, [note for note in notes if note])
+    return Table([column for column, _ in shown], rows, marks_of, remarks, [note for note in notes if note])
 
 
 def _meaning(marks: Sequence[Mark]) -> str:
