@@ -21,8 +21,8 @@ from tritonproof.models.bert.network import read_config as read_bert_config
 from tritonproof.models.resnet50 import preprocess
 from tritonproof.safe_io import files
 from tritonproof.safe_io.files import absolute_path, end_of, existing, last_lines, listable_folder
+from tritonproof.settings.thresholds import read as read_thresholds
 from tritonproof.spec import Tensor
-from tritonproof.thresholds import read as read_thresholds
 from tritonproof.user_models.labels import read_labels
 from tritonproof.user_models.model_repository import read_config
 from tritonproof.user_models.samples import read_samples

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tritonproof import thresholds
 from tritonproof.base import commands
 from tritonproof.base.errors import InputError
 from tritonproof.base.paths import MODEL_REPOS, RESULTS
@@ -23,9 +22,10 @@ from tritonproof.search.candidates import SearchGoal
 from tritonproof.serve.connection import check_certificates, headers_in
 from tritonproof.serve.server_spec import ServerSpec, parse_server, with_access
 from tritonproof.settings import option_types as readers
+from tritonproof.settings import thresholds
 from tritonproof.settings.option_types import Option, PerModel, RemoteModels, flag, option, options
+from tritonproof.settings.thresholds import Thresholds
 from tritonproof.spec import Target
-from tritonproof.thresholds import Thresholds
 from tritonproof.user_models.labels import LabelOptions
 from tritonproof.user_models.onnx_file import OnnxOptions
 

@@ -12,8 +12,8 @@ from tests.helpers import ROOT, Collect
 from tritonproof.base.errors import InputError
 from tritonproof.record.schema import CertifiedPercentile, Estimate, LoadPoint, PointResult
 from tritonproof.reports.text.load_point import speed_failures
+from tritonproof.settings.thresholds import Thresholds, read
 from tritonproof.spec import Case
-from tritonproof.thresholds import Thresholds, read
 
 CASE = toy.case()
 INT8 = toy.case(precision="int8")
