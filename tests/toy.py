@@ -12,11 +12,11 @@ import numpy as np
 from tritonproof.accuracy import conversion
 from tritonproof.accuracy.precision_cost import measure_cost
 from tritonproof.accuracy.stages import evaluate_in_process
+from tritonproof.client.input_data import InputData
+from tritonproof.client.served_model import ServedModel
 from tritonproof.host.activity import CpuTime
-from tritonproof.measure.input_data import InputData
 from tritonproof.measure.job import Job
 from tritonproof.measure.passes import Pass, closed_loop_pass, open_loop_pass
-from tritonproof.measure.served import ServedModel
 from tritonproof.measure.stopping import WINDOWS
 from tritonproof.record.schema import COMPONENTS, Conversion, Limit, LoadPoint
 from tritonproof.spec import (

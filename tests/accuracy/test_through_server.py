@@ -23,10 +23,10 @@ from tritonproof.accuracy.limits import stage_limits
 from tritonproof.accuracy.stages import StageComparison, evaluate_in_process
 from tritonproof.accuracy.through_server import evaluate_through_server, mixed_batches
 from tritonproof.base.errors import AccuracyError, ProofError
+from tritonproof.client import in_flight
+from tritonproof.client.in_flight import IN_FLIGHT
 from tritonproof.record.schema import Ledger, within_limits
 from tritonproof.reports.text.correctness import ledger_failures
-from tritonproof.serve import in_flight
-from tritonproof.serve.in_flight import IN_FLIGHT
 from tritonproof.serve.messages import raw_content
 from tritonproof.serve.server import Server
 from tritonproof.serve.server_spec import ServerSpec

@@ -18,9 +18,9 @@ from tritonclient.utils import triton_to_np_dtype
 from tests.gates import stand_in
 from tests.gates.stand_in import LIMITS
 from tests.helpers import grpc_server
+from tritonproof.client.input_data import InputData
+from tritonproof.client.served_model import ServedModel
 from tritonproof.gates.context import SingleAnswers, make_single_answers
-from tritonproof.measure.input_data import InputData
-from tritonproof.measure.served import ServedModel
 from tritonproof.serve.messages import raw_content
 from tritonproof.serve.server import Server
 from tritonproof.serve.server_spec import ServerSpec

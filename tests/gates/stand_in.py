@@ -10,11 +10,11 @@ from msgspec import structs
 
 from tests import toy
 from tests.conftest import DEPLOYMENT
-from tritonproof.accuracy.expected import Answer
 from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
+from tritonproof.client.input_data import InputData
+from tritonproof.client.requests import Answer
+from tritonproof.client.served_model import LoadedCase, ServedModel
 from tritonproof.gates.context import GateContext, SingleAnswers, make_single_answers
-from tritonproof.measure.input_data import InputData
-from tritonproof.measure.served import LoadedCase, ServedModel
 from tritonproof.spec import Arrays, Tensor
 
 ROWS = np.random.default_rng(0).standard_normal((8, 4)).astype(np.float32)

@@ -15,9 +15,9 @@ from tests import examples
 from tests.gates.answering_servers import ROWS as SENT
 from tests.gates.answering_servers import careful, right, served_by
 from tests.gates.stand_in import CLASSES, FAULTS, WIDE, Fault
-from tritonproof.accuracy.expected import Answer
 from tritonproof.accuracy.limits import MIN_NOISE, AnswerLimits, NumberLimits
 from tritonproof.accuracy.sameness import AnswerComparison
+from tritonproof.client.requests import Answer
 from tritonproof.gates import context, declared
 from tritonproof.gates.context import compare_to_singles, make_single_answers, with_same_answers
 from tritonproof.record.schema import SameAnswers

@@ -10,11 +10,11 @@ import pytest
 from tritonclient.grpc import service_pb2
 
 from tests.gates.stand_in import LIMITS, ROWS, gate_context, served_model, singles
-from tritonproof.accuracy.expected import Answer
+from tritonproof.client.input_data import InputData
+from tritonproof.client.requests import Answer
 from tritonproof.gates import declared
 from tritonproof.gates.context import AnswersBySample, GateContext, make_single_answers
 from tritonproof.gates.declared import Reply
-from tritonproof.measure.input_data import InputData
 from tritonproof.record.schema import GateResult
 from tritonproof.serve.messages import infer_message
 from tritonproof.spec import Arrays, Tensor

@@ -12,10 +12,10 @@ from msgspec import structs
 from tests.conftest import DEPLOYMENT, MakeBuild
 from tests.toy import samples_of
 from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
+from tritonproof.client.input_data import input_data
+from tritonproof.client.served_model import LoadedCase, ServedModel
 from tritonproof.gates import GATES
 from tritonproof.gates.context import GateContext, ask_one_by_one
-from tritonproof.measure.input_data import input_data
-from tritonproof.measure.served import LoadedCase, ServedModel
 from tritonproof.record.schema import GateResult, Scenario
 from tritonproof.serve.server import Server
 

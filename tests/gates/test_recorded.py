@@ -14,10 +14,10 @@ from tests.gates import stand_in
 from tests.gates.stand_in import ROWS
 from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
 from tritonproof.base.errors import InputError
+from tritonproof.client.input_data import InputData
 from tritonproof.gates import recorded
 from tritonproof.gates.context import GateContext, make_single_answers
 from tritonproof.gates.recorded import RecordedAnswers
-from tritonproof.measure.input_data import InputData
 from tritonproof.serve.server import Server
 from tritonproof.serve.server_spec import ServerSpec
 from tritonproof.spec import Tensor

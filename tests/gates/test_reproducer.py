@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from tests import examples, toy
-from tritonproof.accuracy.expected import Answer, expect
+from tritonproof.accuracy.expected import expect
 from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
 from tritonproof.accuracy.sameness import Mismatch, compare_answers
+from tritonproof.client.requests import Answer
 from tritonproof.gates.reproducer import write_reproducer
 from tritonproof.record.schema import WrongAnswer
 from tritonproof.run.proving import reproduce

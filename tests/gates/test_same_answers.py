@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from tests.gates.stand_in import IDS, LIMITS, ROWS, WIDE, Model, Server, gate_context, served_model, sound
-from tritonproof.accuracy.expected import Answer
 from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
+from tritonproof.client.input_data import InputData
+from tritonproof.client.requests import Answer
 from tritonproof.gates import GATES, context, same_answers
 from tritonproof.gates.context import make_single_answers
-from tritonproof.measure.input_data import InputData
 from tritonproof.record.schema import GateResult
 from tritonproof.spec import Arrays, Tensor
 

@@ -19,8 +19,8 @@ from tests.helpers import present, theirs
 from tests.host.conftest import Beside
 from tritonproof.accuracy.stages import temporary_arrays
 from tritonproof.base.errors import ProofError, SetupError
+from tritonproof.client.input_data import input_data
 from tritonproof.host import scratch
-from tritonproof.measure.input_data import input_data
 
 HOLDING = """\
 import sys

@@ -13,11 +13,11 @@ from tests import examples as records
 from tests.conftest import DEPLOYMENT, MakeBuild
 from tests.toy import samples_of
 from tritonproof.build.configuration import model_config
+from tritonproof.client.input_data import input_data
+from tritonproof.client.served_model import ServedModel
 from tritonproof.measure import cache_audit
 from tritonproof.measure.cache_audit import fresh_inputs, marks_of_cache, with_cache_audit
-from tritonproof.measure.input_data import input_data
 from tritonproof.measure.job import Job
-from tritonproof.measure.served import ServedModel
 from tritonproof.record.schema import Estimate, LoadPoint, Ratio
 from tritonproof.serve import wheels
 from tritonproof.serve.launch import serve

@@ -15,9 +15,9 @@ from tests.toy import samples_of
 from tritonproof.accuracy.expected import expect
 from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
 from tritonproof.accuracy.sameness import AnswerCheck
-from tritonproof.measure.input_data import input_data
+from tritonproof.client.input_data import input_data
+from tritonproof.client.served_model import ServedModel
 from tritonproof.measure.job import Job
-from tritonproof.measure.served import ServedModel
 from tritonproof.measure.verifying import ask_server, summed, verify
 from tritonproof.record.schema import LoadPoint, VerifiedAnswers
 from tritonproof.serve.server import Server

@@ -12,11 +12,11 @@ import pytest
 from tests import toy
 from tests.measure.generator import LATENCY_MS, Generator, option, server_of
 from tritonproof.base.errors import ProofError
+from tritonproof.client.input_data import input_data
+from tritonproof.client.served_model import ServedModel
 from tritonproof.measure import estimates, perf_analyzer
-from tritonproof.measure.input_data import input_data
 from tritonproof.measure.job import Job
 from tritonproof.measure.passes import Pass
-from tritonproof.measure.served import ServedModel
 from tritonproof.measure.stopping import LATENCIES_PER_WINDOW
 from tritonproof.record.schema import COMPONENTS, LoadPoint
 from tritonproof.serve.server import Server

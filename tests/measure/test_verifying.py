@@ -9,10 +9,11 @@ import pytest
 
 from tests import toy
 from tests.helpers import present
-from tritonproof.accuracy.expected import Answer, expect
+from tritonproof.accuracy.expected import expect
 from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
 from tritonproof.accuracy.sameness import AnswerCheck
-from tritonproof.measure.input_data import InputData
+from tritonproof.client.input_data import InputData
+from tritonproof.client.requests import Answer
 from tritonproof.measure.job import Job
 from tritonproof.measure.verifying import summed, verify, verifying
 from tritonproof.record.schema import LoadPoint

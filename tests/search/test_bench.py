@@ -11,10 +11,10 @@ import pytest
 from tests import toy
 from tests.measure import timed_server
 from tests.search.queueing import ALONE, SPACE, highest_rate_per_s, rerun_with
-from tritonproof.measure.input_data import input_data
+from tritonproof.client.input_data import input_data
+from tritonproof.client.served_model import ServedModel
 from tritonproof.measure.job import Job, MeasuringPlan
 from tritonproof.measure.passes import Pass
-from tritonproof.measure.served import ServedModel
 from tritonproof.record.schema import LoadPoint, Verdict
 from tritonproof.search import candidates, fastest
 from tritonproof.search.candidates import Candidate, SearchGoal

@@ -24,14 +24,15 @@ from tests.serve.programs import HANG_S, VALUES, doubled_by
 from tests.toy import samples_of
 from tritonproof.base.errors import InputError, NotAvailableError, ProofError, SetupError
 from tritonproof.build.builds import BuiltModel
+from tritonproof.client.input_data import input_data
+from tritonproof.client.served_model import ServedModel
+from tritonproof.client.shared_memory import shared_region
 from tritonproof.gates.context import ask
 from tritonproof.gates.conversations import ConversationMessage, converse
 from tritonproof.gates.declared import send
 from tritonproof.host.activity import CpuTime
 from tritonproof.measure import perf_analyzer
-from tritonproof.measure.input_data import input_data
 from tritonproof.measure.job import Job
-from tritonproof.measure.served import ServedModel
 from tritonproof.record.schema import LoadPoint
 from tritonproof.serve import connection
 from tritonproof.serve.connection import ServerAccess, Timeouts, grpc_client, wait_while_busy
@@ -39,7 +40,6 @@ from tritonproof.serve.launch import check_accepts_models, connect, serve
 from tritonproof.serve.repository_model import list_models, load_model
 from tritonproof.serve.server import Server
 from tritonproof.serve.server_spec import ServerSpec
-from tritonproof.serve.shared_memory import shared_region
 from tritonproof.spec import Tensor
 from tritonproof.user_models.model_from_config import as_model
 from tritonproof.user_models.model_repository import RepositoryModel

@@ -12,12 +12,12 @@ from tritonproof.accuracy.expected import expect
 from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
 from tritonproof.accuracy.sameness import AnswerCheck
 from tritonproof.base.errors import NotAvailableError, ProofError
+from tritonproof.client.input_data import input_data
+from tritonproof.client.requests import SharedMemory, ask_samples
+from tritonproof.client.served_model import ServedModel
 from tritonproof.host import locks
 from tritonproof.measure import perf_analyzer
-from tritonproof.measure.input_data import input_data
-from tritonproof.measure.job import Job, SharedMemory
-from tritonproof.measure.requests import ask_samples
-from tritonproof.measure.served import ServedModel
+from tritonproof.measure.job import Job
 from tritonproof.measure.verifying import verify
 from tritonproof.record.schema import LoadPoint
 from tritonproof.run.first_request import send_first_request

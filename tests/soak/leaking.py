@@ -12,9 +12,9 @@ from tests.measure.timed_server import write_echoing
 from tritonproof.accuracy.expected import expect
 from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
 from tritonproof.accuracy.sameness import AnswerCheck
-from tritonproof.measure.input_data import input_data
+from tritonproof.client.input_data import input_data
+from tritonproof.client.served_model import ServedModel
 from tritonproof.measure.job import Job
-from tritonproof.measure.served import ServedModel
 from tritonproof.record.schema import LoadPoint
 from tritonproof.serve.launch import serve
 from tritonproof.serve.server import inputs_of

@@ -9,7 +9,7 @@ from tests import toy
 from tests.user_models.repositories import code, config, write_model
 from tests.whole_runs.suite import Run, suite
 from tritonproof.base.errors import InputError
-from tritonproof.measure.input_data import input_data, remaining_data
+from tritonproof.client.input_data import input_data, remaining_data
 from tritonproof.spec import Tensor
 from tritonproof.user_models.samples import read_samples
 

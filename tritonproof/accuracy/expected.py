@@ -20,25 +20,6 @@ _CLIP = 10.0
 """The most that an element counts for there, in multiples of the spread."""
 
 
-@dataclass
-class Answer:
-    """The server's answer to one request."""
-
-    sample_indices: np.ndarray
-    """The indices of the samples that the request held, [batch]."""
-    outputs: Arrays
-    """The outputs, [batch, ...] each. One with another number of rows counts as missing."""
-
-    def __post_init__(self) -> None:
-        arrays, count = self.outputs.items(), len(self.sample_indices)
-        self.outputs = {name: array for name, array in arrays if array.ndim and len(array) == count}
-
-
-def single_answer(sample: int, row: Arrays) -> Answer:
-    """The answer to a request of one sample, from outputs without the batch axis."""
-    return Answer(np.array([sample]), {name: values[None] for name, values in row.items()})
-
-
 @dataclass(frozen=True)
 class ExpectedOutputs:
     """The right answers, to which others are held."""

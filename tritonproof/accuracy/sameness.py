@@ -19,10 +19,11 @@ from dataclasses import dataclass, field
 import numpy as np
 from msgspec import structs
 
-from tritonproof.accuracy.expected import Answer, ExpectedOutputs, standardize
+from tritonproof.accuracy.expected import ExpectedOutputs, standardize
 from tritonproof.accuracy.limits import AnswerLimits
 from tritonproof.accuracy.outputs import Spread, beyond_rounding, differences
 from tritonproof.accuracy.precisions import PRECISIONS
+from tritonproof.client.requests import Answer
 from tritonproof.record.schema import ExpectedFrom, SameAnswers, WrongAnswer
 from tritonproof.spec import Arrays
 

@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from tritonproof.accuracy.expected import Answer, ExpectedOutputs
+from tritonproof.accuracy.expected import ExpectedOutputs
 from tritonproof.accuracy.limits import StageLimits
 from tritonproof.accuracy.outputs import check_finite, check_shapes
 from tritonproof.accuracy.sameness import allowed_in_a_row, compare_rows
 from tritonproof.base.errors import AccuracyError
+from tritonproof.client.requests import Answer
 from tritonproof.frameworks import pytorch
 from tritonproof.host.scratch import report_full_disk
 from tritonproof.record.schema import OutputDifference

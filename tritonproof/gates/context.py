@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from msgspec import structs
 
-from tritonproof.accuracy.expected import Answer, ExpectedOutputs, expect_by_signature
+from tritonproof.accuracy.expected import ExpectedOutputs, expect_by_signature
 from tritonproof.accuracy.limits import MIN_NOISE, NOISE_FACTOR, AnswerLimits, NumberLimits, inferred_limits
 from tritonproof.accuracy.sameness import (
     AnswerComparison,
@@ -19,12 +19,12 @@ from tritonproof.accuracy.sameness import (
     merge_entries,
     typical_difference,
 )
+from tritonproof.client.in_flight import IN_FLIGHT, IN_FLIGHT_BYTES
+from tritonproof.client.input_data import InputData
+from tritonproof.client.requests import Answer, ask_samples
+from tritonproof.client.served_model import LoadedCase, ServedModel
 from tritonproof.host.locks import OnWait
-from tritonproof.measure.input_data import InputData
-from tritonproof.measure.requests import ask_samples
-from tritonproof.measure.served import LoadedCase, ServedModel
 from tritonproof.record.schema import GateResult, Ledger, SameAnswers
-from tritonproof.serve.in_flight import IN_FLIGHT, IN_FLIGHT_BYTES
 from tritonproof.spec import Arrays
 
 

@@ -9,10 +9,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tritonproof.accuracy.expected import Answer, expect_by_signature, single_answer
+from tritonproof.accuracy.expected import expect_by_signature
 from tritonproof.accuracy.limits import MIN_NOISE, NOISE_FACTOR, AnswerLimits, NumberLimits
 from tritonproof.accuracy.sameness import compare_answers, typical_difference
 from tritonproof.base.errors import AccuracyError, ProofError
+from tritonproof.client.requests import Answer, single_answer
 from tritonproof.gates.declared import fault_in
 from tritonproof.record.schema import Conversation, GateResult
 from tritonproof.serve.connection import REQUEST_S, HangsError, grpc_client

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from tritonproof.base.errors import ProofError
+from tritonproof.client.served_model import ServedModel
 from tritonproof.gates.context import AnswersBySample, GateContext, GateFinding, ask, most_in_flight, rows_of
-from tritonproof.measure.served import ServedModel
 from tritonproof.record.schema import GateResult
 from tritonproof.serve.connection import REQUEST_S
 from tritonproof.serve.messages import inputs_of, response_outputs

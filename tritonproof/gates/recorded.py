@@ -12,6 +12,7 @@ import numpy as np
 from tritonproof.accuracy.limits import AnswerLimits, inferred_limits
 from tritonproof.base import disk
 from tritonproof.base.errors import InputError, NotAvailableError
+from tritonproof.client.served_model import ServedModel
 from tritonproof.gates.context import (
     GateContext,
     GateFinding,
@@ -21,7 +22,6 @@ from tritonproof.gates.context import (
 )
 from tritonproof.gates.same_answers import gate_finding
 from tritonproof.host import locks
-from tritonproof.measure.served import ServedModel
 from tritonproof.safe_io.files import content, readable
 from tritonproof.serve.messages import raw_content, values_of
 from tritonproof.spec import Arrays

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 from msgspec import structs
 
-from tritonproof.accuracy.expected import Answer, ExpectedOutputs, expect, signature, single_answer
+from tritonproof.accuracy.expected import ExpectedOutputs, expect, signature
 from tritonproof.accuracy.limits import NOISE_FACTOR, AnswerLimits, inferred_precision
 from tritonproof.accuracy.outputs import Spread
 from tritonproof.accuracy.precisions import PRECISIONS
@@ -17,6 +17,9 @@ from tritonproof.accuracy.sameness import (
     compare_answers,
     merge_comparisons,
 )
+from tritonproof.client.input_data import InputData
+from tritonproof.client.requests import Answer, single_answer
+from tritonproof.client.served_model import ServedModel
 from tritonproof.gates.context import (
     GateContext,
     GateFinding,
@@ -27,8 +30,6 @@ from tritonproof.gates.context import (
     most_in_flight,
     same_answers_entry,
 )
-from tritonproof.measure.input_data import InputData
-from tritonproof.measure.served import ServedModel
 from tritonproof.record.schema import GateResult
 from tritonproof.spec import Arrays
 

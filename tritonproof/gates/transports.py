@@ -9,9 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from tritonproof.accuracy.expected import Answer, single_answer
 from tritonproof.accuracy.sameness import AnswerComparison, merge_comparisons
 from tritonproof.base.errors import ProofError
+from tritonproof.client.requests import Answer, single_answer
+from tritonproof.client.served_model import ServedModel
+from tritonproof.client.shared_memory import shared_region, tensor_places
 from tritonproof.gates.context import (
     GateContext,
     GateFinding,
@@ -20,12 +22,10 @@ from tritonproof.gates.context import (
 )
 from tritonproof.gates.declared import MAX_REFUSAL_CHARS
 from tritonproof.gates.same_answers import wrong_text
-from tritonproof.measure.served import ServedModel
 from tritonproof.record.schema import GateResult
 from tritonproof.serve.connection import REQUEST_S, client_error
 from tritonproof.serve.messages import raw_content, read_output, values_of
 from tritonproof.serve.server import Server
-from tritonproof.serve.shared_memory import shared_region, tensor_places
 from tritonproof.spec import Tensor
 
 _RELEASE_S = 2.0

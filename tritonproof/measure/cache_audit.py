@@ -11,10 +11,10 @@ from collections.abc import Iterator
 import numpy as np
 from msgspec import structs
 
+from tritonproof.client.requests import closed_loop, in_messages
 from tritonproof.measure.estimates import relative_half_width
 from tritonproof.measure.job import Job
 from tritonproof.measure.marks import marks_where
-from tritonproof.measure.requests import closed_loop, in_messages
 from tritonproof.measure.stopping import is_slow
 from tritonproof.ratios import MIN_PAIRS, paired_ratio
 from tritonproof.record.schema import Mark, PointResult, Ratio

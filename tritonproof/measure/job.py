@@ -7,15 +7,13 @@ a function that invents passes suffices to try it without a server.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
 
 from tritonproof.accuracy.sameness import AnswerCheck
+from tritonproof.client.requests import SharedMemory
+from tritonproof.client.served_model import ServedModel
 from tritonproof.measure.passes import Pass
-from tritonproof.measure.served import ServedModel
 from tritonproof.ratios import FALSE_ALARM_RATE
 from tritonproof.record.schema import LoadPoint
-
-SharedMemory = Literal["system", "cuda", "none"]
 
 
 @dataclass(frozen=True)

@@ -13,13 +13,13 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from tritonproof.accuracy.expected import Answer, expect
+from tritonproof.accuracy.expected import expect
 from tritonproof.accuracy.limits import AnswerLimits, inferred_limits
 from tritonproof.accuracy.sameness import AnswerCheck, Oracle, compare_answers
-from tritonproof.measure.input_data import InputData
+from tritonproof.client.input_data import InputData
+from tritonproof.client.requests import Answer, ask_samples
 from tritonproof.measure.job import Job, RunPass
 from tritonproof.measure.passes import Pass
-from tritonproof.measure.requests import ask_samples
 from tritonproof.record.schema import LoadPoint, VerifiedAnswers
 from tritonproof.spec import Case
 

@@ -11,10 +11,10 @@ from msgspec import structs
 from tritonproof.accuracy.limits import inferred_precision
 from tritonproof.base.errors import InputError, NotAvailableError
 from tritonproof.build import baselines
+from tritonproof.client.input_data import remaining_data
 from tritonproof.gates.context import GateFinding
 from tritonproof.gates.conversations import compare_server_conversations
 from tritonproof.gates.same_answers import compare_servers
-from tritonproof.measure.input_data import remaining_data
 from tritonproof.measure.job import Job, MeasuringPlan
 from tritonproof.measure.point_state import PointState, with_baseline
 from tritonproof.measure.usage import Usage, read_usage, watch

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from tritonproof.accuracy.sameness import Oracle
 from tritonproof.build import baselines, in_process
 from tritonproof.build.builds import BuiltModel, in_use
+from tritonproof.client.input_data import InputData
 from tritonproof.host.scratch import scratch_folder
 from tritonproof.host.targets import runs_here
-from tritonproof.measure.input_data import InputData
 from tritonproof.record.quantities import DURATION, SIZE
 from tritonproof.record.schema import Deployment, Scenario, Start
 from tritonproof.run.context import CaseContext

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tritonproof.base.errors import NotAvailableError
+from tritonproof.client.input_data import input_data
+from tritonproof.client.served_model import LoadedCase, ServedModel
 from tritonproof.frameworks import pytorch
-from tritonproof.measure.input_data import input_data
-from tritonproof.measure.served import LoadedCase, ServedModel
 from tritonproof.record import schema
 from tritonproof.record.schema import Deployment, Scenario
 from tritonproof.run.context import CaseContext

@@ -14,8 +14,8 @@ from tritonproof.accuracy.sameness import Oracle
 from tritonproof.base.errors import AccuracyError, NotAvailableError
 from tritonproof.build.builds import CONFIG, BuiltModel
 from tritonproof.build.configuration import config_text
+from tritonproof.client.input_data import InputData, remaining_data
 from tritonproof.host.scratch import scratch_folder
-from tritonproof.measure.input_data import InputData, remaining_data
 from tritonproof.record.schema import Deployment, Scenario, Start
 from tritonproof.run.context import CaseContext
 from tritonproof.run.first_request import FirstRequest, send_first_request

@@ -12,10 +12,11 @@ from tritonproof.base import commands
 from tritonproof.base.errors import InputError
 from tritonproof.base.paths import MODEL_REPOS, RESULTS
 from tritonproof.build import baselines
+from tritonproof.client.requests import SharedMemory
 from tritonproof.fleet.groups import Shard
 from tritonproof.host.machine import TF32_OFF, TF32_OVERRIDE
 from tritonproof.measure.estimates import CERTIFIABLE
-from tritonproof.measure.job import MeasuringPlan, SharedMemory
+from tritonproof.measure.job import MeasuringPlan
 from tritonproof.record.schema import Arrivals
 from tritonproof.safe_io.files import absolute_path, escaped, existing, listable_folder
 from tritonproof.search.candidates import SearchGoal

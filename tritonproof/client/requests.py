@@ -6,19 +6,17 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-from tritonproof.accuracy.expected import Answer
 from tritonproof.base.errors import NotAvailableError, ProofError
-from tritonproof.measure.job import SharedMemory
-from tritonproof.measure.served import ServedModel
+from tritonproof.client.in_flight import requests_in_flight
+from tritonproof.client.served_model import ServedModel
+from tritonproof.client.shared_memory import cuda_region, shared_region, tensor_places
 from tritonproof.serve.connection import client_error
-from tritonproof.serve.in_flight import requests_in_flight
 from tritonproof.serve.messages import infer_message, response_outputs
 from tritonproof.serve.server import Server
-from tritonproof.serve.shared_memory import cuda_region, shared_region, tensor_places
 from tritonproof.spec import Arrays
 
 _NOT_WRITTEN = 0xFF
@@ -31,8 +29,28 @@ _IF_ONE_FAILS = (
     "memory, use fewer instances (--deployment instances=1)"
 )
 
+SharedMemory = Literal["system", "cuda", "none"]
 RawAnswer = tuple[bytes, ...]
 """What is kept of an answer until it is read: the message, and its place in shared memory."""
+
+
+@dataclass
+class Answer:
+    """The server's answer to one request."""
+
+    sample_indices: np.ndarray
+    """The indices of the samples that the request held, [batch]."""
+    outputs: Arrays
+    """The outputs, [batch, ...] each. One with another number of rows counts as missing."""
+
+    def __post_init__(self) -> None:
+        arrays, count = self.outputs.items(), len(self.sample_indices)
+        self.outputs = {name: array for name, array in arrays if array.ndim and len(array) == count}
+
+
+def single_answer(sample: int, row: Arrays) -> Answer:
+    """The answer to a request of one sample, from outputs without the batch axis."""
+    return Answer(np.array([sample]), {name: values[None] for name, values in row.items()})
 
 
 @dataclass(frozen=True)

@@ -16,24 +16,24 @@ import numpy as np
 import pytest
 
 from tests import toy
+from tests.client.memory_server import INPUTS, OUTPUTS, Fault, StandIn, answers, memory_server
 from tests.helpers import present, theirs
 from tests.measure.generator import Generator, server_of
-from tests.measure.memory_server import INPUTS, OUTPUTS, Fault, StandIn, answers, memory_server
 from tritonproof.accuracy.expected import expect
 from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
 from tritonproof.accuracy.sameness import AnswerCheck
 from tritonproof.base.errors import ProofError
+from tritonproof.client import shared_memory
+from tritonproof.client.input_data import InputData, input_data
+from tritonproof.client.requests import SharedMemory, ask_samples
+from tritonproof.client.served_model import ServedModel
+from tritonproof.client.shared_memory import CudaMemory
 from tritonproof.host import machine, scratch
 from tritonproof.measure import perf_analyzer
-from tritonproof.measure.input_data import InputData, input_data
-from tritonproof.measure.job import Job, SharedMemory
-from tritonproof.measure.requests import ask_samples
-from tritonproof.measure.served import ServedModel
+from tritonproof.measure.job import Job
 from tritonproof.measure.verifying import ask_server, verify
 from tritonproof.record.schema import LoadPoint, VerifiedAnswers
-from tritonproof.serve import shared_memory
 from tritonproof.serve.server import Server
-from tritonproof.serve.shared_memory import CudaMemory
 from tritonproof.spec import Tensor
 
 MEMORY = Path("/dev/shm")

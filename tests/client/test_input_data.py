@@ -13,10 +13,11 @@ import pytest
 from tests import toy
 from tests.conftest import DEPLOYMENT, MakeBuild
 from tests.toy import samples_of
+from tritonproof.client.input_data import MAX_BYTES, InputData, input_data
+from tritonproof.client.requests import SharedMemory
+from tritonproof.client.served_model import ServedModel
 from tritonproof.measure import perf_analyzer
-from tritonproof.measure.input_data import MAX_BYTES, InputData, input_data
-from tritonproof.measure.job import Job, SharedMemory
-from tritonproof.measure.served import ServedModel
+from tritonproof.measure.job import Job
 from tritonproof.record.schema import LoadPoint
 from tritonproof.serve.server import Server
 from tritonproof.spec import Samples, Tensor

@@ -34,7 +34,7 @@ class InputData:
     k x batch, holds the steps that follow, and wraps after the last. Each of several requests in flight has a
     thread, and thread t sends the requests t, t + threads, ... (UpdateJsonData and GetInputData of its
     sources, r24.10). With shared memory it makes a region for each step, which holds a whole batch from that
-    step on. tests/measure/test_job.py watches what a server gets.
+    step on. tests/client/test_input_data.py watches what a server gets.
     """
 
     folder: Path

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from tritonproof.measure.input_data import InputData
+from tritonproof.client.input_data import InputData
 from tritonproof.record.schema import Deployment, Scenario
 from tritonproof.serve.server import Server
 from tritonproof.spec import Arrays, Model
