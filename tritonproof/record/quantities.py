@@ -35,7 +35,7 @@ class Quantity:
 
     unit: str
     """Follows the figure in a sentence; empty for a pure number."""
-    spec: DigitsRule
+    digits: DigitsRule
     """The digits of a value, by its size in the unit."""
     better: Better | None = None
     """None if neither is better."""
@@ -46,11 +46,11 @@ class Quantity:
 
     def cell(self, value: float | None) -> str:
         """The figure for a column whose heading has the unit; `-` for None."""
-        return NOTHING if value is None else self._written(value, self._spec(value))
+        return NOTHING if value is None else self._written(value, self._format(value))
 
     def text(self, value: float) -> str:
         """The figure for a sentence: with its unit and thousands separators."""
-        return f"{self._written(value, self._spec(value), ',')} {self.unit}".rstrip()
+        return f"{self._written(value, self._format(value), ',')} {self.unit}".rstrip()
 
     def text_with_interval(self, estimate: Estimate, *apart_from: float, with_unit: bool = True) -> str:
         """`12.3 ms (11.9 to 12.8)`, or `12.3 ms (11.9 or more)`, with enough digits to tell the bounds from
@@ -60,8 +60,8 @@ class Quantity:
             return TOO_WIDE if with_unit else NOT_SHOWN
         bounds = (estimate.value, estimate.low, estimate.high)
         different = {estimate.low, estimate.high, *apart_from} if apart_from else set()
-        spec = self._telling_spec(estimate.value, different)
-        value, low, high = (self._written(bound, spec, "," * with_unit) for bound in bounds)
+        format_spec = self._telling_format(estimate.value, different)
+        value, low, high = (self._written(bound, format_spec, "," * with_unit) for bound in bounds)
         interval = f"({low} or more)" if estimate.open_above else f"({low} to {high})"
         return " ".join(filter(None, (value, self.unit * with_unit, interval)))
 
@@ -74,26 +74,28 @@ class Quantity:
 
     def apart(self, one: float, other: float) -> tuple[str, str]:
         """Two values with their units, and with enough digits to tell them apart."""
-        spec = self._telling_spec(one, {one, other})
-        first, second = (f"{self._written(value, spec, ',')} {self.unit}".rstrip() for value in (one, other))
+        format_spec = self._telling_format(one, {one, other})
+        first, second = (
+            f"{self._written(value, format_spec, ',')} {self.unit}".rstrip() for value in (one, other)
+        )
         return first, second
 
-    def _telling_spec(self, value: float, different: Set[float]) -> str:
+    def _telling_format(self, value: float, different: Set[float]) -> str:
         """The format of `value`, with enough extra digits that different values look different."""
         for extra in range(9):  # a double has no more
-            spec = self._spec(value, extra)
-            if len({self._written(number, spec) for number in different}) == len(different):
-                return spec
-        return self._spec(value)
+            format_spec = self._format(value, extra)
+            if len({self._written(number, format_spec) for number in different}) == len(different):
+                return format_spec
+        return self._format(value)
 
-    def _spec(self, value: float, extra: int = 0) -> str:
-        return self.spec(abs(self.scale * value), extra)
+    def _format(self, value: float, extra: int = 0) -> str:
+        return self.digits(abs(self.scale * value), extra)
 
-    def _written(self, value: float, spec: str, thousands: str = "") -> str:
+    def _written(self, value: float, format_spec: str, thousands: str = "") -> str:
         scaled = self.scale * value
-        if float(format(scaled, spec)) == 0:
+        if float(format(scaled, format_spec)) == 0:
             scaled = 0.0  # a value rounded to zero has no minus
-        return format(scaled, f"{'+' if self.signed else ''}{thousands}{spec}")
+        return format(scaled, f"{'+' if self.signed else ''}{thousands}{format_spec}")
 
 
 def fixed(decimals: int) -> DigitsRule:
@@ -109,12 +111,12 @@ def significant(digits: int) -> DigitsRule:
 def by_size(*steps: tuple[float, int], digits: int = 2) -> DigitsRule:
     """The decimals of the first step whose least value is reached; below all, so many significant digits."""
 
-    def spec(value: float, extra: int) -> str:
+    def format_spec(value: float, extra: int) -> str:
         below_all = max(0, digits - 1 - math.floor(math.log10(value))) if value else 0
         decimals = next((decimals for least, decimals in steps if value >= least), below_all)
         return f".{decimals + extra}f"
 
-    return spec
+    return format_spec
 
 
 def _hundredths(value: float, extra: int) -> str:

@@ -7,7 +7,7 @@ from msgspec import structs
 
 from tests import examples
 from tritonproof.record.schema import BaselineComparison, Build, Record, ServedSide, VerifiedAnswers
-from tritonproof.reports.tables.baseline import baseline_sentence, baseline_verdict
+from tritonproof.reports.tables.upgrade import upgrade_sentence, upgrade_verdict
 from tritonproof.reports.text.publishable import publishable
 
 SIDE = ServedSide("2.51.0", "", 0.0, (3.5, 4.0), {"memory of the server": 2.0**20})
@@ -81,7 +81,7 @@ VERDICTS = {
 
 @pytest.mark.parametrize(("record", "verdict"), VERDICTS.values(), ids=VERDICTS.keys())
 def test_safe_model_has_same_answers_and_speed(record: Record, verdict: str) -> None:
-    assert baseline_verdict(publishable(record))[0] == verdict
+    assert upgrade_verdict(publishable(record))[0] == verdict
 
 
 @pytest.mark.parametrize(
@@ -95,4 +95,4 @@ def test_safe_model_has_same_answers_and_speed(record: Record, verdict: str) -> 
     ],
 )
 def test_run_has_one_verdict(records: list[Record], failed: list[str], begins: str) -> None:
-    assert baseline_sentence(examples.seen(*records), failed, 0).startswith(begins)
+    assert upgrade_sentence(examples.seen(*records), failed, 0).startswith(begins)

@@ -17,7 +17,7 @@ from tritonproof.reports.text.publishable import Publishable, name_of
 
 class _Row(NamedTuple):
     record: Publishable
-    against: BaselineComparison
+    comparison: BaselineComparison
 
 
 def _compared(record: Publishable) -> list[SpeedComparison]:
@@ -25,38 +25,38 @@ def _compared(record: Publishable) -> list[SpeedComparison]:
     return [result.comparison for result in record.points if result.comparison is not None]
 
 
-def baseline_verdict(record: Publishable) -> tuple[Verdict, str]:
+def upgrade_verdict(record: Publishable) -> tuple[Verdict, str]:
     """Whether the model may replace the other, and the reason. It may if all answers are right and the same,
     no load point is slower or has a longer p99, it costs about as much, and its log has no new warning."""
     if record.why_no_speed:
         differs = any(result.gate == "baseline" and result.fault for result in record.gates)
         return "failed", "answers differ" if differs else "answers are wrong"
-    comparisons, against = _compared(record), record.baseline
-    verdicts = [result.verdict for result in comparisons]
+    speeds, comparison = _compared(record), record.baseline
+    verdicts = [speed.verdict for speed in speeds]
 
     def points(what: str, number: int) -> list[str]:
-        return [f"{what} at {number} of {len(comparisons)} load points"] if number else []
+        return [f"{what} at {number} of {len(speeds)} load points"] if number else []
 
     failures = [
         *points("slower", verdicts.count("failed")),
-        *points("p99 longer", sum(result.p99_is_longer for result in comparisons)),
-        *(footprint_failures(against) if against else ()),
+        *points("p99 longer", sum(speed.p99_is_longer for speed in speeds)),
+        *(footprint_failures(comparison) if comparison else ()),
     ]
     if failures:
         return "failed", "; ".join(failures)
     not_shown = points("speed not settled", verdicts.count("inconclusive"))
-    if not comparisons:
+    if not speeds:
         not_shown.append("its speed was not compared")
-    if against and against.warnings:
-        not_shown.append(f"its log has {counted(len(against.warnings), 'new warning')}")
+    if comparison and comparison.warnings:
+        not_shown.append(f"its log has {counted(len(comparison.warnings), 'new warning')}")
     if not_shown:
         return "inconclusive", "; ".join(["the same answers", *not_shown])
     return "passed", "the same answers, and not slower"
 
 
-def baseline_sentence(records: Sequence[Publishable], failed: Sequence[str], skipped: int) -> str:
+def upgrade_sentence(records: Sequence[Publishable], failed: Sequence[str], skipped: int) -> str:
     """Whether an upgrade is safe, judged by the records and the failed tests of a run."""
-    verdicts = {name_of(each): baseline_verdict(each) for each in records if each.baseline is not None}
+    verdicts = {name_of(each): upgrade_verdict(each) for each in records if each.baseline is not None}
     unsafe = {name: reason for name, (verdict, reason) in verdicts.items() if verdict == "failed"}
     not_shown = {name: reason for name, (verdict, reason) in verdicts.items() if verdict == "inconclusive"}
     for test in failed:
@@ -94,7 +94,7 @@ def _largest_p99(row: _Row) -> Cell | None:
 
 
 def _triton(row: _Row) -> str:
-    return " for ".join(dict.fromkeys((row.against.current.triton, row.against.baseline.triton)))
+    return " for ".join(dict.fromkeys((row.comparison.current.triton, row.comparison.baseline.triton)))
 
 
 def _both(
@@ -102,14 +102,14 @@ def _both(
 ) -> list[Column[_Row]]:
     """A column of this server's, and one of the other's."""
     return [
-        Column(here, lambda row: take(row.against.current), quantity, is_optional=True),
-        Column(there, lambda row: take(row.against.baseline), quantity, is_optional=True),
+        Column(here, lambda row: take(row.comparison.current), quantity, is_optional=True),
+        Column(there, lambda row: take(row.comparison.baseline), quantity, is_optional=True),
     ]
 
 
 _COLUMNS: Sequence[Column[_Row]] = (
     Column("Case", lambda row: code(name_of(row.record)), narrow="Case"),
-    Column("To replace", lambda row: row.against.baseline_name),
+    Column("To replace", lambda row: row.comparison.baseline_name),
     Column("Triton", _triton),
     Column("Answers apart", _apart, is_right=True, narrow="Apart"),
     *_both("Noise", "Noise there", lambda side: side.noise, RELATIVE_ERROR),
@@ -119,15 +119,15 @@ _COLUMNS: Sequence[Column[_Row]] = (
     *_both("Ready in (s)", "Ready there", lambda side: side.ready_s, DURATION),
     *_both("Memory (MiB)", "Memory there", lambda side: side.memory_bytes, MEMORY),
     *_both("GPU memory (MiB)", "GPU memory there", lambda side: side.used.get("GPU memory"), MEMORY),
-    Column("New warnings", lambda row: len(row.against.warnings), COUNT),
-    Column("Verdict", lambda row: baseline_verdict(row.record)[1], narrow="Verdict"),
+    Column("New warnings", lambda row: len(row.comparison.warnings), COUNT),
+    Column("Verdict", lambda row: upgrade_verdict(row.record)[1], narrow="Verdict"),
 )
 
 
-def baseline_table(records: Sequence[Publishable]) -> Table:
+def upgrade_table(records: Sequence[Publishable]) -> Table:
     """A row for each model compared with the one it is to replace, and the new warnings below the table."""
     rows = [_Row(record, record.baseline) for record in records if record.baseline is not None]
-    warnings = [(name_of(row.record), warning) for row in rows for warning in row.against.warnings]
+    warnings = [(name_of(row.record), warning) for row in rows for warning in row.comparison.warnings]
     note = (
         "Ready: from the loading of the model to its first answer. Memory: what the server's processes keep. "
         "Far more of either fails; a new warning has to be read."
