@@ -29,7 +29,7 @@ def test_search(run: CaseRun, recorder: Recorder) -> None:
     recorder.show(published.why_no_winner or search_text(result))
     failures = [] if result.accuracy is None else ledger_failures(result.accuracy)
     failures += filter(None, [conversion_failure(run.expectations.conversion)] if is_converted else [])
-    failures += filter(None, [wrong_answers_text(result.result)])
+    failures += filter(None, [wrong_answers_text(result.result.answers)])
     if failures:
         raise AccuracyError("; ".join(failures))
     if not is_converted:

@@ -25,7 +25,7 @@ def measure_and_record(run: CaseRun, point: LoadPoint, recorder: Recorder, bench
     save = functools.partial(recorder.record_points, point.scenario)
     result = measure_point(run, point, save)
     record = save([result])
-    if failure := wrong_answers_text(result):
+    if failure := wrong_answers_text(result.answers):
         raise run.accuracy_error(failure)
     if no_speed := record.why_no_speed:
         recorder.show(no_speed)

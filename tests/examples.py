@@ -6,7 +6,7 @@ from typing import Any
 from msgspec import structs
 
 from tritonproof.record import files, schema
-from tritonproof.record.schema import CaseKey, Estimate, Ledger, Origin, PointResult, Record
+from tritonproof.record.schema import CaseKey, Estimate, Ledger, LoadPoint, Origin, PointResult, Record
 from tritonproof.reports.text.publishable import Publishable, publishable
 
 
@@ -51,13 +51,15 @@ def estimate(value: float, relative: float = 0.02) -> Estimate:
 LATENCIES_MS = {"avg": 2.0312, "p50": 2.0, "p90": 2.046, "p95": 2.111, "p99": 2.126}
 
 
-def measured(scenario: str, size: int, throughput_per_s: float, **changes: Any) -> PointResult:
+def load_point(scenario: str, size: int) -> LoadPoint:
     """A load point; `size` is the batch offline and the concurrency online."""
-    offline = scenario == "offline"
+    return LoadPoint("offline", size, 1) if scenario == "offline" else LoadPoint("online", 1, size)
+
+
+def measured(scenario: str, size: int, throughput_per_s: float, **changes: Any) -> PointResult:
+    """The result of a load point; `size` as in `load_point`."""
     fields: dict[str, Any] = {
-        "scenario": scenario,
-        "batch": size if offline else 1,
-        "concurrency": 1 if offline else size,
+        "point": load_point(scenario, size),
         "throughput_per_s": estimate(throughput_per_s),
         "latency_ms": {name: estimate(value) for name, value in LATENCIES_MS.items()},
         "components_ms": {name: 0.1 * place for place, name in enumerate(schema.COMPONENTS)},
@@ -71,6 +73,12 @@ def measured(scenario: str, size: int, throughput_per_s: float, **changes: Any) 
     return PointResult(**(fields | changes))
 
 
+def at_rate(rate_per_s: float, throughput_per_s: float, **changes: Any) -> PointResult:
+    """The result of a load point of requests at a rate."""
+    point = LoadPoint("online", 1, 0, rate_per_s, "poisson")
+    return measured("online", 0, throughput_per_s, point=point, **changes)
+
+
 def comparison(**changes: Any) -> schema.SpeedComparison:
     """A load point that is significantly slower than in another build, by a tenth."""
     ratio, passes, p_value = schema.Ratio(0.9, 0.88, 0.92), 8, 1e-6
@@ -79,12 +87,9 @@ def comparison(**changes: Any) -> schema.SpeedComparison:
 
 
 def efficiency(scenario: str = "offline", size: int = 8, **changes: Any) -> schema.Efficiency:
-    """The cost of serving at a load point: a tenth of the speed in process; `size` as in `measured`."""
-    offline = scenario == "offline"
+    """The cost of serving at a load point: a tenth of the speed in process; `size` as in `load_point`."""
     fields: dict[str, Any] = {
-        "scenario": scenario,
-        "batch": size if offline else 1,
-        "concurrency": 1 if offline else size,
+        "point": load_point(scenario, size),
         "served_per_s": estimate(1573.6),
         "in_process_per_s": estimate(1748.4),
         "in_process_batch": 8,
@@ -211,7 +216,7 @@ def complete(**changes: Any) -> Record:
             "p99.9": schema.CertifiedPercentile(2.6, None, 1500, 5136),
         },
     )
-    rated = measured("online", 0, 118.0, request_rate_per_s=120.0, arrivals="poisson", slip_ms=0.2)
+    rated = at_rate(120.0, 118.0, slip_ms=0.2)
     leak = schema.Slope(1034.0, 1029.0, 1041.0, 0.99)
     growth = (
         schema.Growth("memory of its stubs", "bytes", "request", leak, 6e7, 3.7e8, 150_000, "failed"),
@@ -231,9 +236,7 @@ def complete(**changes: Any) -> Record:
         ),
         "gates": (gate("transports"), gate()),
         "soak": schema.Soak(
-            "online",
-            1,
-            16,
+            load_point("online", 16),
             600.0,
             300_000,
             119,

@@ -11,18 +11,14 @@ from tritonproof.base.errors import NotAvailableError
 from tritonproof.cases import cases_of, reference_of
 from tritonproof.efficiency.best_points import batch_in_process, best_points, points_of, reference_best
 from tritonproof.host.targets import EVERY_TARGET
-from tritonproof.record.schema import PointResult, best_of
+from tritonproof.record.schema import best_of
 
 RECORD = examples.record()
 
 
 def test_best_point_is_fastest_closed_loop() -> None:
     """A full model has a best point of each scenario, a micro model has one."""
-
-    def at(rate: float, request_rate_per_s: float | None = None) -> PointResult:
-        return structs.replace(examples.measured("offline", 8, rate), request_rate_per_s=request_rate_per_s)
-
-    results = [at(5), at(7), at(6), at(9, request_rate_per_s=9)]
+    results = [examples.measured("offline", 8, per_s) for per_s in (5, 7, 6)] + [examples.at_rate(9, 9)]
     assert best_of(results) is results[1]
     assert best_of(results[3:]) is None
     with pytest.raises(NotAvailableError):
@@ -55,7 +51,7 @@ def test_recorded_points_need_same_machine_build_and_deployment(
     record = structs.replace(RECORD, **changes)
     assert bool(points_of(record, *this)) is points
     best = reference_best(record, *this)
-    assert (best is not None and (best.scenario, best.concurrency) == ("online", 32)) is reference
+    assert (best is not None and best.point == examples.load_point("online", 32)) is reference
     assert points_of(None, *this) == ()
     assert reference_best(None, *this) is None
 

@@ -64,4 +64,4 @@ def test_case_moved_to_twin_keeps_earlier_points(
         change = functools.partial(record_file.with_results, starts=(start,), points=points)
         stored = record_file.update(record(points=(), machine=here), tmp_path, change, in_fleet=in_fleet)
 
-    assert [point.batch for point in stored.points] == kept
+    assert [result.point.batch for result in stored.points] == kept

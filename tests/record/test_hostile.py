@@ -39,6 +39,7 @@ def words_of(command: str, results: Path, out: Path) -> list[str]:
 Keys = tuple[str | int, ...]
 
 LOAD = msgspec.to_builtins(complete().points[0])
+SWEEP = [LOAD | {"point": LOAD["point"] | {"batch": number}} for number in range(1, 502)]
 HOSTILE: dict[str, tuple[Keys, str]] = {
     # Limits of one value.
     "no finite number": (("points", 0, "throughput_per_s", "high"), "1e999"),
@@ -46,7 +47,7 @@ HOSTILE: dict[str, tuple[Keys, str]] = {
     "a size beyond any": (("build", "size_mib"), "1e300"),
     "a time below zero": (("build", "build_time_s"), "-1"),
     "a share above one": (("points", 0, "comparison", "allowed_slowdown"), "1.5"),
-    "a batch of zero": (("points", 0, "batch"), "0"),
+    "a batch of zero": (("points", 0, "point", "batch"), "0"),
     "more instances than a double counts": (("deployment", "instances"), str(2**63)),
     "a latency next to zero": (("points", 0, "passes", 0, "latency_ms", "avg"), "5e-324"),
     "an interval of no confidence": (("points", 0, "throughput_per_s", "confidence"), "0"),
@@ -55,7 +56,7 @@ HOSTILE: dict[str, tuple[Keys, str]] = {
     "another folder": (("case", "target"), '".."'),
     "a path": (("case", "model"), '"a/b"'),
     "a precision that acts on a terminal": (("case", "precision"), '"\\u001b[2J"'),
-    "a load of an unknown scenario": (("points", 0, "scenario"), '"onlin"'),
+    "a load of an unknown scenario": (("points", 0, "point", "scenario"), '"onlin"'),
     "a name that is no word": (("gates", 0, "gate"), '"a b"'),
     # Structure.
     "an unknown key far down": (("points", 0, "throughput_per_s", "latency"), "1"),
@@ -63,7 +64,7 @@ HOSTILE: dict[str, tuple[Keys, str]] = {
     "another schema": (("schema",), "2"),
     "nothing but brackets": (("machine", "cpu"), "[" * 100_000),
     "one stage of two": (("accuracy", "disagreements", 0, "between"), '["converted"]'),
-    "501 load points": (("points",), json.dumps([LOAD | {"batch": number} for number in range(1, 502)])),
+    "501 load points": (("points",), json.dumps(SWEEP)),
     "201 latencies": (
         ("points", 0, "passes", 0, "latency_ms"),
         json.dumps({"avg": 1.0} | {f"p{number}": 1.0 for number in range(200)}),
@@ -74,8 +75,9 @@ HOSTILE: dict[str, tuple[Keys, str]] = {
     "a load point twice": (("points", 1), json.dumps(LOAD)),
     "a speed of zero": (("points", 0, "throughput_per_s"), '{"value": 0, "low": 0, "high": 0}'),
     "a growth beyond its interval": (("soak", "growth", 0, "slope"), '{"value": -9000, "low": 1, "high": 2}'),
-    "a rate of nobody's arrivals": (("points", 0, "request_rate_per_s"), "10"),
-    "arrivals of no rate": (("points", 0, "arrivals"), '"poisson"'),
+    "a rate of nobody's arrivals": (("points", 0, "point", "request_rate_per_s"), "10"),
+    "arrivals of no rate": (("points", 0, "point", "arrivals"), '"poisson"'),
+    "a soak with nothing in flight": (("soak", "point", "concurrency"), "0"),
     "no p99": (("points", 1, "latency_ms"), '{"avg": {"value": 1.0, "low": 1.0, "high": 1.0}}'),
     "a pass without its mean": (("points", 0, "passes", 0, "latency_ms"), '{"p99": 1.0}'),
     "one component alone": (("points", 0, "components_ms"), '{"server_queue": 1.0}'),

@@ -5,14 +5,15 @@ from typing import Any, get_args, get_type_hints
 
 import pytest
 
-from tritonproof.record.schema import SPEED, Efficiency, Estimate, PointResult, Record, Search, Soak
+from tritonproof.record import schema
+from tritonproof.record.schema import SPEED, Efficiency, LoadPoint, PointResult, Record, Search, Soak
 
-POINT = {"batch", "concurrency", "request_rate_per_s"}
-"""The settings of a load point; if a search has found the rate, `publishable` empties it there."""
 NO_SPEED: dict[type, Set[str]] = {
-    PointResult: POINT | {"requests", "warm_up_s", "samples"},
+    # If a search has found the rate, `publishable` empties it.
+    LoadPoint: {"batch", "concurrency", "request_rate_per_s"},
+    PointResult: {"requests", "warm_up_s", "samples"},
     Search: {"latency_budget_ms", "configurations", "passes", "duration_s"},
-    Soak: POINT | {"requests", "passes", "loadings"},
+    Soak: {"requests", "passes", "loadings"},
     Efficiency: set(),
 }
 """The numbers that tell no speed: settings, how much was measured, and times of more than requests."""
@@ -22,7 +23,7 @@ def is_number(hint: Any) -> bool:
     """Whether a field holds a number or an estimate, alone or in a mapping or tuple."""
     if parts := get_args(hint):
         return any(map(is_number, parts))
-    return isinstance(hint, type) and issubclass(hint, int | float | Estimate) and hint is not bool
+    return isinstance(hint, type) and issubclass(hint, int | float | schema.Estimate) and hint is not bool
 
 
 def is_marked(hint: Any) -> bool:

@@ -13,7 +13,7 @@ from tests import examples
 from tests.helpers import ROOT, records_in
 from tritonproof.base.errors import ProofError
 from tritonproof.record import files
-from tritonproof.record.schema import Conversion, Deployment, ModelWarmup, PointResult, Record, Start
+from tritonproof.record.schema import Conversion, Deployment, LoadPoint, ModelWarmup, Record, Start
 from tritonproof.run import record_file
 
 WHOLE = examples.record()
@@ -21,7 +21,7 @@ FRESH = structs.replace(WHOLE, conversion=None, accuracy=None, points=(), update
 """A run's record before its first measurement."""
 NEW = examples.measured("online", 64, 3300.0)
 START = Start("online", 0.4, 2.5, 12.5)
-AT_64 = ("online", 1, 64)
+AT_64 = examples.load_point("online", 64)
 
 
 @pytest.fixture
@@ -41,8 +41,8 @@ def add(fresh: Record, results: Path, **parts: Any) -> Record:
     return on_disk
 
 
-def points(record: Record) -> list[tuple[str, int, int]]:
-    return [(result.scenario, result.batch, result.concurrency) for result in record.points]
+def points(record: Record) -> list[LoadPoint]:
+    return [result.point for result in record.points]
 
 
 def alone(fresh: Record, stored: Record, **more: Any) -> Record:
@@ -65,7 +65,7 @@ def test_result_joins_record_and_replaces_same_point(tmp_path: Path, path: Path)
     again = examples.measured("offline", 8, 1700.0)
     replaced = add(FRESH, tmp_path, points=(again,))
     assert points(replaced) == points(joined)
-    assert [result for result in replaced.points if result.batch == 8] == [again]
+    assert [result for result in replaced.points if result.point.batch == 8] == [again]
 
 
 def test_gate_result_replaces_only_its_own(tmp_path: Path, path: Path) -> None:
@@ -153,7 +153,7 @@ def test_unreadable_record_is_set_aside(tmp_path: Path, path: Path, content: str
 
 
 def test_nonfinite_result_leaves_record_unchanged(tmp_path: Path, path: Path) -> None:
-    nan: PointResult = examples.measured("online", 64, float("nan"))
+    nan = examples.measured("online", 64, float("nan"))
     with pytest.raises(ValueError, match="JSON"):
         add(FRESH, tmp_path, points=(nan,))
 

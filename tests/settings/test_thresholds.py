@@ -35,7 +35,7 @@ def result(p99_ms: Estimate | None = None, **changes: Any) -> PointResult:
 
 def budget_ms(parsed: Thresholds, case: Case, point: LoadPoint) -> float | None:
     """The budget of a point's p99 latency."""
-    budget = parsed.latency_budget(case, structs.replace(result(), **point._asdict()))
+    budget = parsed.latency_budget(case, result(point=point))
     return None if budget is None else budget.budget_ms
 
 

@@ -90,7 +90,7 @@ def test_load_has_samples_of_all_shapes(run: Run) -> None:
     assert len(points) == 2, run.text
     single, pair = points
 
-    assert (single.batch, single.samples) == (1, len(LENGTHS)), run.text
-    assert (pair.batch, pair.samples) == (2, LENGTHS.count(4))
+    assert (single.point.batch, single.samples) == (1, len(LENGTHS)), run.text
+    assert (pair.point.batch, pair.samples) == (2, LENGTHS.count(4))
     assert single.answers is not None
     assert single.answers.wrong == 0

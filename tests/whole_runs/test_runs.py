@@ -28,10 +28,10 @@ def test_run_converts_serves_and_measures(first: Run) -> None:
     (score,) = record.accuracy.scores
     assert score.served == pytest.approx(score.framework, abs=0.004)
     assert record.serving == schema.Serving("embedded", "2.51.0", "python", "system")
-    assert [(result.scenario, result.batch, result.concurrency) for result in record.points] == [
-        ("offline", 1, 1),
-        ("offline", 8, 1),
-        ("online", 1, 4),
+    assert [result.point for result in record.points] == [
+        schema.LoadPoint("offline", 1, 1),
+        schema.LoadPoint("offline", 8, 1),
+        schema.LoadPoint("online", 1, 4),
     ]
 
 
@@ -40,8 +40,7 @@ def test_best_point_is_measured_in_process(first: Run) -> None:
     assert record.price_per_hour == 0.09
     (efficiency,) = record.efficiency
     best = max(record.points, key=lambda result: result.throughput_per_s.value)
-    point = best.scenario, best.batch, best.concurrency
-    assert (efficiency.scenario, efficiency.batch, efficiency.concurrency) == point
+    assert efficiency.point == best.point
     assert efficiency.flops_per_inference == pytest.approx(2 * (30 * 64 + 64 * 2), rel=0.01)
     assert efficiency.turns >= 5
 

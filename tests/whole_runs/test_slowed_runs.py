@@ -73,7 +73,7 @@ def test_winner_configuration_loads_elsewhere(given: tuple[str, ...], slowed: Sl
 
     text = (tmp_path / "cpu" / search.config).read_text()
     config = text_format.Parse(text, model_config_pb2.ModelConfig())
-    assert config.HasField("dynamic_batching") == (search.result.scenario == "online")
+    assert config.HasField("dynamic_batching") == (search.result.point.scenario == "online")
     models = tmp_path / "taken" / GIVEN
     shutil.copytree(tmp_path / "repos" / "cpu" / GIVEN, models)
     (models / "config.pbtxt").write_text(text)

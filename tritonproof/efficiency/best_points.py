@@ -11,7 +11,7 @@ from tritonproof.spec import Case
 def best_points(case: Case, results: Sequence[PointResult]) -> list[PointResult]:
     """The best point of all for a micro model, which has many cases; else that of each scenario, offline
     first, as it is still loaded. Raises NotAvailableError if no point has a number of requests in flight."""
-    by_scenario = ([one for one in results if one.scenario == name] for name in ("offline", "online"))
+    by_scenario = ([one for one in results if one.point.scenario == name] for name in ("offline", "online"))
     points = [best for best in map(best_of, by_scenario) if best is not None]
     overall = best_of(points)
     if overall is None:
@@ -47,7 +47,8 @@ def reference_best(
 def batch_in_process(result: PointResult, deployment: Deployment) -> int:
     """The batch that the server can form at a point, for a fair comparison in process: offline that of the
     requests; online the largest preferred size, else the largest of all, if as many are in flight."""
-    if result.scenario == "offline":
-        return result.batch
+    point = result.point
+    if point.scenario == "offline":
+        return point.batch
     aim = max(deployment.preferred_batch_sizes, default=deployment.max_batch_size)
-    return max(result.batch, min(aim, result.batch * result.concurrency))
+    return max(point.batch, min(aim, point.batch * point.concurrency))

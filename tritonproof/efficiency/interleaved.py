@@ -154,9 +154,7 @@ def efficiency_entry(
         ("faster-than-in-process", ratio.value > _MAX_RATIO, f"look for {causes}"),
     )
     return Efficiency(
-        scenario=result.scenario,
-        batch=result.batch,
-        concurrency=result.concurrency,
+        point=result.point,
         served_per_s=means["served"],
         in_process_per_s=means["in_process"],
         in_process_batch=batch,

@@ -72,7 +72,7 @@ def marks_of(
         ("wide-interval", is_wide, f"± {width} in place of {target}, after {spent}"),
     )
     if result.cpu is not None:
-        marks += marks_of_cpu(result.cpu, result.components_ms, result.concurrency)
+        marks += marks_of_cpu(result.cpu, result.components_ms, result.point.concurrency)
     if result.slip_ms is not None:
         marks += marks_of_schedule(state.passes, result.slip_ms, result.latency_ms["p50"])
     return (*marks, *marks_of_gpu([one_pass.gpu for one_pass in state.passes if one_pass.gpu is not None]))

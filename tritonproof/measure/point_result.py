@@ -41,7 +41,7 @@ def point_result(state: PointState, plan: MeasuringPlan, *, finished: bool = Tru
     throughput_per_s = estimates.estimate(passes, estimates.throughput, scale=point.batch)
     slips_ms = [each.slips_ms for each in passes if each.slips_ms is not None]
     result = PointResult(
-        **point._asdict(),
+        point=point,
         throughput_per_s=throughput_per_s,
         latency_ms=latency_ms,
         components_ms=components(passes, latency_ms["avg"]),

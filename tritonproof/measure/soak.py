@@ -139,7 +139,7 @@ def soak_entry(
         fit = f"only {len(loadings)} of {MIN_SAMPLES['loading']} fit into a third of the soak's time"
         missing.append(f"what a loading leaves behind was not watched: {fit}")
     return Soak(
-        **point._asdict(),
+        point=point,
         duration_s=round(under_load.duration_s, 3),
         requests=round(under_load.requests[-1]),
         passes=len(under_load.speeds),

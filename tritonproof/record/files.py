@@ -178,6 +178,8 @@ def _problems(record: Record) -> _Problems:
             yield from _estimate_problems(part, key)
         elif isinstance(part, schema.Ledger):
             yield from _ledger_problems(part, key)
+        elif isinstance(part, schema.LoadPoint):
+            yield from _load_problems(part, key)
         elif isinstance(part, schema.PointResult):
             yield from _point_problems(part, key)
 
@@ -210,6 +212,11 @@ def _ledger_problems(ledger: schema.Ledger, key: str) -> _Problems:
         yield f"{key}.samples", "there are scores, and none of a sample"
 
 
+def _load_problems(point: schema.LoadPoint, key: str) -> _Problems:
+    if len({point.concurrency == 0, point.request_rate_per_s is not None, point.arrivals is not None}) > 1:
+        yield f"{key}.arrivals", "a load point has either requests in flight, or a rate and its arrivals"
+
+
 def _point_problems(result: schema.PointResult, key: str) -> _Problems:
     if not {"avg", "p99"} <= result.latency_ms.keys():
         yield f"{key}.latency_ms", "avg or p99 is missing"
@@ -219,8 +226,6 @@ def _point_problems(result: schema.PointResult, key: str) -> _Problems:
         yield f"{key}.components_ms", "one is missing"
     if result.latency_budget is not None and result.latency_budget.percentile not in result.latency_ms:
         yield f"{key}.latency_budget.percentile", "the load point has no latency of that name"
-    if len({result.concurrency == 0, result.request_rate_per_s is not None, result.arrivals is not None}) > 1:
-        yield f"{key}.arrivals", "a load point has either requests in flight, or a rate and its arrivals"
 
 
 def _estimate_problems(estimate: schema.Estimate, key: str) -> _Problems:
@@ -252,6 +257,8 @@ def flat(name: str, value: Any) -> dict[str, float | int | str]:
         value = {_name_of(part, number): part for number, part in enumerate(parts)}
     elif isinstance(value, Struct):
         value = structs.asdict(value)
+        if "point" in value:  # its settings are called as if they were the result's own
+            value = structs.asdict(value.pop("point")) | value
     if isinstance(value, dict):
         figures = (flat(f"{name}_{key}" if name else key, part) for key, part in value.items())
         return {key.replace(" ", "_"): figure for part in figures for key, figure in part.items()}
@@ -262,4 +269,5 @@ def flat(name: str, value: Any) -> dict[str, float | int | str]:
 def _name_of(part: Struct, number: int) -> str:
     """What tells a part of a list from the others: its name, else its number."""
     fields = ("scenario", "metric", "gate", "output", "model", "resource")
+    part = getattr(part, "point", part)
     return str(next((getattr(part, field) for field in fields if hasattr(part, field)), number))

@@ -26,7 +26,14 @@ def data_frame(records: Sequence[Publishable]) -> "pd.DataFrame":
     return pd.DataFrame([row for record in records for row in _rows(record)])
 
 
-_OF_HIDDEN = (*schema.LoadPoint._fields, "requests", "passes", "samples", "answers_verified", "answers_wrong")
+_OF_HIDDEN = (
+    *schema.LoadPoint.__struct_fields__,
+    "requests",
+    "passes",
+    "samples",
+    "answers_verified",
+    "answers_wrong",
+)
 """What a row says of a load point whose speed is hidden, beside its origin. A new field is not among them, so
 that no figure of a wrong case gets here unseen."""
 
@@ -114,7 +121,7 @@ FORMATS: Mapping[str, Callable[[Sequence[Publishable]], Any]] = {
 def _points(*records: Publishable) -> list[tuple[str, schema.PointResult]]:
     """The load points by name: `cpu-resnet50-micro-onnx-fp32 offline b008-c001`."""
     return [
-        (f"{schema.case_id(record.case)} {result.scenario} {result.point}", result)
+        (f"{schema.case_id(record.case)} {result.point.scenario} {result.point}", result)
         for record in records
         for result in record.points
     ]

@@ -96,13 +96,13 @@ def entries(record: Publishable) -> list[HistoryRow]:
     measured: list[tuple[Any, Any, str, dict[str, Estimate]]] = []
     for result in record.points:
         speeds = {"throughput_per_s": result.throughput_per_s, "latency_p99_ms": result.latency_ms["p99"]}
-        measured.append((result, "load", f"{result.scenario} {result.point}", speeds))
+        measured.append((result, "load", f"{result.point.scenario} {result.point}", speeds))
     ledger = None if record.accuracy_missing else record.accuracy
     for score in ledger.scores if ledger else ():
         name, served = "score" if score.better == "higher" else "error", score.served
         measured.append((ledger, "accuracy", score.metric, {name: Estimate(served, served, served)}))
     for measurement in record.efficiency:
-        at = f"{measurement.scenario} {measurement.point}"
+        at = f"{measurement.point.scenario} {measurement.point}"
         measured.append((measurement, "efficiency", at, {"in_process_ratio": measurement.ratio}))
     return [
         HistoryRow(

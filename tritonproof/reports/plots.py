@@ -155,7 +155,7 @@ def best_throughput(records: Sequence[Publishable]) -> Chart:
                 marks = [code for code in _codes(best) if code != "few-requests"]  # that is of latencies
                 speed = best.throughput_per_s
                 figure = THROUGHPUT.text_with_half_width(speed, with_unit=False)
-                text = f"{figure}, {phrases.full_point_text(best)}"
+                text = f"{figure}, {phrases.full_point_text(best.point)}"
                 row = PanelRow(row.name, {"throughput": speed}, text, bool(marks))
                 codes += marks
             rows.append(row)
@@ -170,15 +170,16 @@ def throughput_latency(records: Sequence[Publishable]) -> Chart:
     search = record.search
     if record.why_no_speed:
         raise NothingToShowError(record.why_no_speed)
-    points = [result for result in record.points if result.scenario == "online"]
+    points = [result for result in record.points if result.point.scenario == "online"]
     if len(points) < 2:
         raise NothingToShowError("Fewer than two online load points have been measured: no curve.")
     percentile = search.percentile if search else "p99"
-    lines = phrases.grouped(sorted(points, key=phrases.load_level), phrases.swept_text)
+    by_level = sorted(points, key=lambda result: phrases.load_level(result.point))
+    lines = phrases.grouped(by_level, lambda result: phrases.swept_text(result.point))
     winner = search.result if search and search.verdict != "failed" and not record.why_no_winner else None
     first, *_, last = (result for line in lines.values() for result in line)
     gist = "; ".join(
-        f"{phrases.point_text(end)}: {THROUGHPUT.text(end.throughput_per_s.value)}, {percentile} "
+        f"{phrases.point_text(end.point)}: {THROUGHPUT.text(end.throughput_per_s.value)}, {percentile} "
         f"{LATENCY.text(end.latency_ms[percentile].value)}"
         for end in (first, last)
     )
@@ -381,11 +382,11 @@ def _draw_curve(axes: "Axes", curve: Curve) -> None:
             if latency.open_above:
                 axes.plot(position[0], latency.high, marker=CARETUPBASE, color=colour)
             if len(line) <= 12:  # more labels would overlap
-                size = f"{phrases.load_level(result):g}"
+                size = f"{phrases.load_level(result.point):g}"
                 axes.annotate(size, position, (6, -10), textcoords="offset points", color=colour, size=7.5)
     if (winner := curve.winner) is not None:
         position = (winner.throughput_per_s.value, winner.latency_ms[curve.latency].value)
-        label = f"found by the search: {phrases.point_text(winner)}"
+        label = f"found by the search: {phrases.point_text(winner.point)}"
         axes.plot(*position, "*", markersize=13, color="C4", markeredgecolor=ink, zorder=4, label=label)
     if curve.budget_ms is not None:
         label = f"budget: {curve.latency} {LATENCY_BUDGET.text(curve.budget_ms)}"

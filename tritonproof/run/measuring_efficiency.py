@@ -25,7 +25,7 @@ def measure_efficiency(run: CaseRun) -> list[Efficiency]:
     """Measure the best point of each scenario (of a micro model, the best of all) beside the same artifact in
     process, and the best of all beside the model's reference format. The case stays loaded for the last."""
     best_results = best_points.best_points(run.case, known_points(run))
-    loaded, overall = run.loader.load(best_results[0].scenario), best_of(best_results)
+    loaded, overall = run.loader.load(best_results[0].point.scenario), best_of(best_results)
     assert overall is not None
     if run.server.spec.is_remote:
         what = "the artifact in process must run on the server's machine, and this server is remote"
@@ -148,5 +148,5 @@ def _served_reference(
     label = f"the reference {case}"
     role = Role("reference", label, prepare=lambda owner: ConvertedCase(owner, case, used))
     reference_run = keeper.enter_context(CaseRun(case, run.context.model_run, run.context.suite_run, role))
-    reference_run.loader.load(best.scenario)
+    reference_run.loader.load(best.point.scenario)
     return reference_run, best

@@ -101,7 +101,7 @@ def test_speed_difference_needs_interval_excluding_one(
 
 def test_marginal_slowdown_is_inconclusive_among_forty_points(changed: Any) -> None:
     """About 3 % slower with an interval just below 1: shown as the only point, not among forty."""
-    alike = tuple(point(batch=size) for size in range(9, 48))
+    alike = tuple(point(size) for size in range(9, 48))
     slow = point(speed=970, passes=passes(970, spread=0.015))
     (alone,) = changed(sample.record(points=(point(),)), sample.record(points=(slow,))).points
     among, *others = changed(
@@ -120,8 +120,7 @@ def test_speed_at_a_rate_is_inverse_latency(changed: Any) -> None:
             structs.replace(measured, latency_ms={"avg": latency_ms * (1 + n / 100)})
             for n, measured in enumerate(passes(50))
         ]
-        at_rate = {"request_rate_per_s": 50.0, "arrivals": "poisson"}
-        return sample.record(points=(sample.measured("online", 0, 50, passes=tuple(parts), **at_rate),))
+        return sample.record(points=(sample.at_rate(50.0, 50.0, passes=tuple(parts)),))
 
     (measured,) = changed(rated(2.0), rated(4.0)).points
     assert (measured.ratio.value, measured.direction) == (pytest.approx(0.5), "worse")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests import examples
-from tritonproof.record.schema import MARKS, CaseKey, Mark, Record
+from tritonproof.record.schema import MARKS, CaseKey, LoadPoint, Mark, Record
 from tritonproof.reports import plots
 from tritonproof.reports.text.publishable import publishable
 
@@ -56,20 +56,18 @@ def test_wrong_case_shows_accuracy_but_no_speed() -> None:
 def test_curve_joins_points_by_load() -> None:
     (points,) = curve_of(examples.swept()).lines.values()
     measured = {
-        result.concurrency: result.throughput_per_s
+        result.point.concurrency: result.throughput_per_s
         for result in examples.swept().points
-        if result.scenario == "online"
+        if result.point.scenario == "online"
     }
-    assert {point.concurrency: point.throughput_per_s for point in points} == measured
-    assert [point.concurrency for point in points] == sorted(measured)
+    assert {result.point.concurrency: result.throughput_per_s for result in points} == measured
+    assert [result.point.concurrency for result in points] == sorted(measured)
 
 
 def test_rates_and_client_batches_are_separate_lines() -> None:
-    rates = tuple(
-        examples.measured("online", 0, rate, request_rate_per_s=rate, arrivals="poisson")
-        for rate in (500.0, 900.0)
-    )
-    batches = tuple(examples.measured("online", size, 900.0 + size, batch=4) for size in (8, 16))
+    rates = tuple(examples.at_rate(rate, rate) for rate in (500.0, 900.0))
+    fours = [LoadPoint("online", 4, concurrency) for concurrency in (8, 16)]
+    batches = tuple(examples.measured("online", 0, 900.0, point=four) for four in fours)
     lines = curve_of(examples.swept(points=(*examples.swept().points, *rates, *batches))).lines
     assert {name: len(points) for name, points in lines.items()} == {
         "concurrency": 6,

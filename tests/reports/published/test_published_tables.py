@@ -14,7 +14,7 @@ from tritonproof.formats import all_formats
 from tritonproof.models import all_models
 from tritonproof.record.schema import COMPONENTS, Build, CaseKey, Deployment, PointResult, Record
 from tritonproof.reports import published
-from tritonproof.reports.published import PublishedRow, column_of, names_of, served_as
+from tritonproof.reports.published import PublishedRow, column_of, names_of, published_point, served_as
 from tritonproof.reports.tables.case import configuration_list, parameters_table
 from tritonproof.reports.tables.points import points_table
 from tritonproof.reports.text.publishable import publishable
@@ -64,8 +64,7 @@ def point(row: PublishedRow) -> PointResult:
         row["scenario"],
         0,
         row["throughput_per_s"],
-        batch=row["batch"],
-        concurrency=row["concurrency"],
+        point=published_point(row),
         latency_ms={
             name: examples.estimate(row[f"latency_{name}_ms"]) for name in names if row[f"latency_{name}_ms"]
         },

@@ -49,7 +49,7 @@ def planted(**changes: object) -> Record:
     search = examples.search(
         result=points[0], lead=Ratio(PER_S, PER_S, PER_S), accuracy=examples.failed_accuracy()
     )
-    soak = Soak("online", 1, 16, PER_S, 1000, 119, (), 0, (), Ratio(PER_S, PER_S, PER_S), PER_S)
+    soak = Soak(points[2].point, PER_S, 1000, 119, (), 0, (), Ratio(PER_S, PER_S, PER_S), PER_S)
     fields = {
         "points": tuple(points),
         "efficiency": (cost,),

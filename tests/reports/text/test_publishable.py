@@ -168,7 +168,7 @@ def test_search_winner_is_hidden_by_failures_that_do_not_concern_settings_alone(
 
 
 def test_unproven_rate_of_a_search_is_in_no_figure() -> None:
-    result = examples.measured("online", 0, 118.0, request_rate_per_s=118.0, arrivals="poisson")
+    result = examples.at_rate(118.0, 118.0)
     unproven = publishable(examples.record(search=examples.search(result=result)))
     assert unproven.search is not None
     assert "118" not in search_paragraph(unproven)

@@ -123,7 +123,7 @@ def test_cost_is_per_correct_inference(record: Record, wanted: tuple[float, str]
 
 def test_best_point_is_one_at_a_rate_only_if_no_other_was_measured() -> None:
     closed = examples.measured("online", 16, 1000.0)
-    at_rate = examples.measured("online", 0, 1200.0, request_rate_per_s=1200.0, arrivals="poisson")
+    at_rate = examples.at_rate(1200.0, 1200.0)
 
     assert best_point(publishable(examples.record(points=(at_rate, closed)))) == closed
     assert best_point(publishable(examples.record(points=(at_rate,)))) == at_rate

@@ -44,9 +44,7 @@ class Growth(Struct, frozen=True):
 class Soak(Struct, frozen=True):
     """One load point under load for a long time: does the server leak, and is it as fast at the end?"""
 
-    scenario: Scenario
-    batch: Count
-    concurrency: Count
+    point: LoadPoint
     duration_s: Annotated[Positive, SPEED]
     """Seconds under load, with the pauses between passes for verifying answers and reading the use."""
     requests: Count
@@ -61,13 +59,8 @@ class Soak(Struct, frozen=True):
     """Speed in the last quarter of the passes over the second; None for few passes or a hidden speed."""
     requests_per_s: Annotated[Positive | None, SPEED] = None
     """Requests per second over the whole time under load; None for a hidden speed."""
-    request_rate_per_s: Positive | None = None
-    arrivals: Arrivals | None = None
     answers: VerifiedAnswers | None = None
     origin: Origin | None = None
-
-
-MeasuredPoint = PointResult | Soak
 
 
 class Record(Struct, frozen=True):
@@ -101,6 +94,6 @@ class Record(Struct, frozen=True):
     schema: Literal[1] = SCHEMA
 
     @property
-    def measured_points(self) -> list[MeasuredPoint]:
+    def measured_points(self) -> list[PointResult | Soak]:
         """The load points, and the one of the soak."""
         return [*self.points, *([self.soak] if self.soak else [])]

@@ -1,7 +1,7 @@
 """What a record says of speed: each load point, what serving costs, and a search within a budget."""
 
 from collections.abc import Sequence
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Literal
 
 from tritonproof.record.schema._answers import Ledger, VerifiedAnswers
 from tritonproof.record.schema._setup import (
@@ -28,15 +28,15 @@ from tritonproof.record.schema._setup import (
 )
 
 
-class LoadPoint(NamedTuple):
+class LoadPoint(Struct, frozen=True, order=True):
     """One setting of the load generator: requests in flight (closed loop), or a rate (open loop). Load points
     sort in the order of tables."""
 
     scenario: Scenario
-    batch: int
-    concurrency: int
+    batch: PositiveCount
+    concurrency: Count
     """The requests in flight; 0 for requests at a rate."""
-    request_rate_per_s: float | None = None
+    request_rate_per_s: Positive | None = None
     arrivals: Arrivals | None = None
     """The distribution in time of requests at a rate; None in a closed loop, as is the rate."""
 
@@ -185,10 +185,7 @@ class LatencyBudget(Struct, frozen=True):
 class PointResult(Struct, frozen=True):
     """One load point: throughput, latency and where the time went."""
 
-    scenario: Scenario
-    batch: PositiveCount
-    concurrency: Count
-    """Requests in flight; 0 at a request rate."""
+    point: LoadPoint
     throughput_per_s: Annotated[Estimate, SPEED]
     """Inferences per second: requests times batch."""
     latency_ms: Annotated[ByName[Estimate], SPEED]
@@ -204,9 +201,6 @@ class PointResult(Struct, frozen=True):
     """The number of different samples in the requests."""
     certified: Annotated[ByName[CertifiedPercentile], SPEED]
     """By the percentile's name: p99 and p99.9."""
-    request_rate_per_s: Positive | None = None
-    """Requests per second of a schedule (open loop)."""
-    arrivals: Arrivals | None = None
     slip_ms: Annotated[Number | None, SPEED] = None
     """The 99th percentile of how late a request was sent."""
     cpu: CpuUse | None = None
@@ -220,14 +214,10 @@ class PointResult(Struct, frozen=True):
     origin: Origin | None = None
     latency_budget: Annotated[LatencyBudget | None, SPEED] = None
 
-    @property
-    def point(self) -> LoadPoint:
-        return LoadPoint(self.scenario, self.batch, self.concurrency, self.request_rate_per_s, self.arrivals)
-
 
 def best_of(points: Sequence[PointResult]) -> PointResult | None:
     """The point of the highest throughput, without those at a request rate, where the rate decides it."""
-    closed = [result for result in points if result.request_rate_per_s is None]
+    closed = [result for result in points if result.point.request_rate_per_s is None]
     return max(closed, key=lambda result: result.throughput_per_s.value, default=None)
 
 
@@ -244,9 +234,7 @@ class Efficiency(Struct, frozen=True):
     """The cost of serving: the best load point compared with the same artifact in process and with the
     model's reference format, measured in turns. On several GPUs, figures of one GPU are multiplied."""
 
-    scenario: Scenario
-    batch: PositiveCount
-    concurrency: Count
+    point: LoadPoint
     served_per_s: Estimate
     in_process_per_s: Estimate
     """Inferences per second of `in_process_batch` at a time in its own process, on the same data: on a GPU
@@ -268,13 +256,9 @@ class Efficiency(Struct, frozen=True):
     marks: tuple[Mark, ...] = ()
 
     @property
-    def point(self) -> LoadPoint:
-        return LoadPoint(self.scenario, self.batch, self.concurrency)
-
-    @property
     def serving_overhead_ms(self) -> float:
         """Milliseconds that a request takes longer on the server than the same inferences in process."""
-        return 1e3 * self.batch * (1 / self.served_per_s.value - 1 / self.in_process_per_s.value)
+        return 1e3 * self.point.batch * (1 / self.served_per_s.value - 1 / self.in_process_per_s.value)
 
 
 class Search(Struct, frozen=True):

@@ -14,7 +14,7 @@ from tritonproof.base.commands import EXIT_ACCURACY, EXIT_SPEED, UsageError, no_
 from tritonproof.record import files, sample_files, schema
 from tritonproof.record.files import RecordError
 from tritonproof.record.sample_files import SampleScores
-from tritonproof.record.schema import CONFIDENCE, PointResult, Record, Score
+from tritonproof.record.schema import CONFIDENCE, LoadPoint, PointResult, Record, Score
 from tritonproof.reports.text.phrases import first_of, setting_text
 from tritonproof.reports.text.publishable import Publishable, name_of, publishable
 
@@ -113,8 +113,8 @@ class CaseChange:
     scores: Sequence[ScoreChange]
     points: Sequence[PointChange]
     """The load points that both measured; empty if either may show no speed."""
-    only_before: Sequence[PointResult]
-    only_after: Sequence[PointResult]
+    only_before: Sequence[LoadPoint]
+    only_after: Sequence[LoadPoint]
 
 
 @dataclass(frozen=True)
@@ -167,8 +167,8 @@ def _case_change(before: StoredRecord, after: StoredRecord) -> CaseChange:
         setup=differing(before.record, after.record),
         scores=_score_changes(before, after),
         points=[_point_change(first[at], second[at]) for at in in_both],
-        only_before=[first[at] for at in sorted(first.keys() - second.keys())],
-        only_after=[second[at] for at in sorted(second.keys() - first.keys())],
+        only_before=sorted(first.keys() - second.keys()),
+        only_after=sorted(second.keys() - first.keys()),
     )
 
 
@@ -211,7 +211,7 @@ def _point_change(before: PointResult, after: PointResult) -> PointChange:
 
 def _speeds(result: PointResult) -> list[float]:
     return [
-        ratios.speed_of_pass(one.throughput_per_s, one.latency_ms["avg"], result.request_rate_per_s)
+        ratios.speed_of_pass(one.throughput_per_s, one.latency_ms["avg"], result.point.request_rate_per_s)
         for one in result.passes
     ]
 

@@ -174,7 +174,7 @@ def _score_text(change: ScoreChange, case: CaseChange) -> str:
 
 
 _POINTS: Sequence[Column[PointChange]] = (
-    Column("Load point", lambda point: full_point_text(point.before), narrow="Load point"),
+    Column("Load point", lambda point: full_point_text(point.before.point), narrow="Load point"),
     Column("infer/s, A", lambda point: point.before.throughput_per_s, THROUGHPUT, narrow="infer/s, A"),
     Column("infer/s, B", lambda point: point.after.throughput_per_s, THROUGHPUT, narrow="infer/s, B"),
     Column("B / A", lambda point: cell_of(RATIO, point.ratio, "interval", 1.0), RATIO, narrow="B / A"),

@@ -226,7 +226,7 @@ def _latency_columns(name: str) -> list[Column[PublishedPair]]:
 
 
 _COLUMNS: Sequence[Column[PublishedPair]] = (
-    Column("Load point", lambda pair: phrases.full_point_text(pair.result)),
+    Column("Load point", lambda pair: phrases.full_point_text(pair.result.point)),
     Column("Inferences/second", lambda pair: pair.result.throughput_per_s, THROUGHPUT),
     Column("Published", lambda pair: _as_published(pair.row["throughput_per_s"]), THROUGHPUT),
     Column(

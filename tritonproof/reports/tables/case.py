@@ -87,7 +87,7 @@ def _batching(record: Publishable, scenario: str) -> str:
             "preferred batch sizes do not apply."
         )
     points = (*record.points, *record.hidden)
-    sizes = sorted({result.batch for result in points if result.scenario == "online"}) or [1]
+    sizes = sorted({result.point.batch for result in points if result.point.scenario == "online"}) or [1]
     how = "By the model's own settings" if record.build.from_repository else "Dynamic batching"
     return f"{how}; client batch size {', '.join(map(str, sizes))}."
 
@@ -185,7 +185,7 @@ def _start(record: Publishable, scenario: str) -> str:
     if start is None:
         return ""
     server = f"server {DURATION.text(start.server_s)}, " if start.server_s is not None else ""
-    warm_ups = [result.warm_up_s for result in record.points if result.scenario == scenario]
+    warm_ups = [result.warm_up_s for result in record.points if result.point.scenario == scenario]
     longest = f", warm-up under load {DURATION.text(max(warm_ups))} at most" if warm_ups else ""
     first = LATENCY.text(start.first_request_ms)
     return f"{server}model load {DURATION.text(start.loading_s)}, first request {first}{longest}"

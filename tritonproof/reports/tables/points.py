@@ -28,9 +28,12 @@ class PointRow(Generic[Part]):
 
 def point_rows(record: Publishable, scenario: str) -> list[PointRow[None]]:
     """The load points of a scenario, those with a number of requests in flight first."""
-    points = [result for result in record.points if result.scenario == scenario]
-    points.sort(key=lambda result: (result.request_rate_per_s or 0.0, result.concurrency, result.batch))
-    return [PointRow(record, result, None) for result in points]
+
+    def place(result: schema.PointResult) -> tuple[float, int, int]:
+        return result.point.request_rate_per_s or 0.0, result.point.concurrency, result.point.batch
+
+    points = [result for result in record.points if result.point.scenario == scenario]
+    return [PointRow(record, result, None) for result in sorted(points, key=place)]
 
 
 # --- as NVIDIA published them ------------------------------------------------------------------------------
@@ -46,14 +49,15 @@ def _component(name: str) -> Column[PointRow[object]]:
 
 
 def _concurrency(row: PointRow[object]) -> str | int:
-    return phrases.schedule_text(row.result) if row.result.request_rate_per_s else row.result.concurrency
+    point = row.result.point
+    return phrases.schedule_text(point) if point.request_rate_per_s else point.concurrency
 
 
 _POINT_COLUMNS: Mapping[str, Column[PointRow[object]]] = {
     "precision": Column("", lambda row: row.record.case.precision.upper()),
     "accelerator": Column("", lambda row: phrases.backend_accelerator(row.record)),
     "sequence_length": Column("", lambda row: phrases.sequence_length(row.record), is_right=True),
-    "batch": Column("", lambda row: row.result.batch, COUNT, narrow="Batch"),
+    "batch": Column("", lambda row: row.result.point.batch, COUNT, narrow="Batch"),
     "concurrency": Column("", _concurrency, COUNT, narrow="Concurrency"),
     "throughput_per_s": Column("", lambda row: row.result.throughput_per_s, THROUGHPUT, narrow="Infer/s"),
     **{f"{name}_ms": _component(name) for name in schema.COMPONENTS},
@@ -77,7 +81,7 @@ def points_table(record: Publishable, scenario: str) -> Block:
 
 # --- the resources and the limits of a load point ----------------------------------------------------------
 
-_AT: Column[PointRow[object]] = Column("Load point", lambda row: point_text(row.result))
+_AT: Column[PointRow[object]] = Column("Load point", lambda row: point_text(row.result.point))
 
 
 def cost_cell(record: Publishable, result: schema.PointResult | None) -> Cell:
@@ -190,7 +194,7 @@ def _limited_latency(row: PointRow[schema.LatencyBudget]) -> Cell:
 
 _BUDGETS: Sequence[Column[PointRow[schema.LatencyBudget]]] = (
     Column("Case", lambda row: f"`{name_of(row.record)}`"),
-    Column("At", lambda row: full_point_text(row.result)),
+    Column("At", lambda row: full_point_text(row.result.point)),
     Column("Latency", _limited_latency),
     Column("Budget", lambda row: quantities.LATENCY_BUDGET.text(row.part.budget_ms)),
     Column("Verdict", lambda row: load_point.BUDGET_WORDS[row.part.verdict]),
@@ -203,14 +207,14 @@ def budget_table(records: Sequence[Publishable], scenario: str | None = None) ->
         PointRow(record, result, result.latency_budget)
         for record in records
         for result in record.points
-        if result.latency_budget and scenario in (None, result.scenario)
+        if result.latency_budget and scenario in (None, result.point.scenario)
     ]
     return table(_BUDGETS, rows)
 
 
 _COMPARISON: Sequence[Column[PointRow[schema.SpeedComparison]]] = (
     Column("Case", lambda row: f"`{name_of(row.record)}`"),
-    Column("At", lambda row: full_point_text(row.result)),
+    Column("At", lambda row: full_point_text(row.result.point)),
     Column("Speed, ratio", lambda row: speed_cell(row.part), RATIO, is_right=False),
     Column("To", lambda row: row.part.baseline_name),
     Column("P99, ratio", lambda row: p99_cell(row.part), RATIO, is_optional=True, is_right=False),
@@ -233,7 +237,7 @@ def comparison_table(records: Sequence[Publishable], scenario: str | None = None
         PointRow(record, result, result.comparison)
         for record in records
         for result in (*record.points, *record.hidden)
-        if result.comparison and scenario in (None, result.scenario)
+        if result.comparison and scenario in (None, result.point.scenario)
     ]
     most_false = GIVEN_SHARE.text(FALSE_ALARM_RATE)
     note = (
@@ -246,7 +250,7 @@ def comparison_table(records: Sequence[Publishable], scenario: str | None = None
 # --- beside the same artifact in process -------------------------------------------------------------------
 
 _EFFICIENCY: Sequence[Column[schema.Efficiency]] = (
-    Column("At", full_point_text),
+    Column("At", lambda row: full_point_text(row.point)),
     Column("Inferences/second, served", lambda row: row.served_per_s, THROUGHPUT),
     Column("In process", lambda row: row.in_process_per_s, THROUGHPUT),
     Column("In-process batch", lambda row: row.in_process_batch, COUNT),

@@ -113,6 +113,6 @@ def soak_section(record: Publishable) -> list[Block]:
             "what was used is read between passes, with no request in flight; growth is of the second half of"
             f" the requests, of the last two thirds of the loadings, with its {' or '.join(levels)} interval"
         )
-    length = f"{phrases.full_point_text(soak)}: {_length_text(soak)}"
+    length = f"{phrases.full_point_text(soak.point)}: {_length_text(soak)}"
     sentences = map(phrases.sentence, (length, how, _speed_text(soak), *soak.not_watched))
     return [Heading("Soak", 4), soak_table([record]), " ".join(filter(None, sentences))]

@@ -63,7 +63,7 @@ def summary_columns(rows: Sequence[SummaryRow]) -> Sequence[Column[SummaryRow]]:
         Column("Accuracy", _accuracy, narrow="Accuracy"),
         optional("Floor", _floor),
         optional("Inferences/second", _best_speed, THROUGHPUT, "half width", narrow="Infer/s"),
-        optional("At", lambda row: phrases.point_text(row.result) if row.result else None),
+        optional("At", lambda row: phrases.point_text(row.result.point) if row.result else None),
         optional("P99 (ms)", _p99, LATENCY, narrow="p99, ms"),
         optional("Rank", lambda row: row.rank, COUNT, narrow="#"),
         optional("Ratio to reference", _to_reference, RATIO),

@@ -157,9 +157,8 @@ def metric_text(score: schema.Score, value: float) -> str:
     return METRICS[score.better].text(value)
 
 
-def wrong_answers_text(result: schema.MeasuredPoint) -> str:
+def wrong_answers_text(answers: schema.VerifiedAnswers | None) -> str:
     """The wrong answers of a load point; empty if there are none, or none was checked."""
-    answers = result.answers
     if answers is None or not answers.wrong:
         return ""
     text = f"{COUNT.text(answers.wrong)} of {COUNT.text(answers.verified)} answers under load are wrong"

@@ -7,7 +7,7 @@ from string import ascii_lowercase
 from typing import Any, TypeVar
 
 from tritonproof.record.quantities import GIVEN_SHARE, REQUEST_RATE
-from tritonproof.record.schema import REMOTE, CaseKey, Efficiency, MeasuredPoint, PointResult, Record, case_id
+from tritonproof.record.schema import REMOTE, CaseKey, LoadPoint, PointResult, Record, case_id
 
 # The names that a reader knows, by name. Any other name is shown as it is.
 _ACCELERATORS = {"trt": "TensorRT", "cuda": "CUDA"}
@@ -18,21 +18,20 @@ def confidence_levels(points: Iterable[PointResult]) -> str:
     return " or ".join(map(GIVEN_SHARE.text, sorted({each.throughput_per_s.confidence for each in points})))
 
 
-def point_text(measured: MeasuredPoint | Efficiency) -> str:
+def point_text(point: LoadPoint) -> str:
     """The load point within its scenario."""
-    if not isinstance(measured, Efficiency) and measured.request_rate_per_s is not None:
-        return schedule_text(measured)
-    is_offline = measured.scenario == "offline"
-    return f"batch {measured.batch}" if is_offline else f"concurrency {measured.concurrency}"
+    if point.request_rate_per_s is not None:
+        return schedule_text(point)
+    return f"batch {point.batch}" if point.scenario == "offline" else f"concurrency {point.concurrency}"
 
 
-def full_point_text(measured: MeasuredPoint | Efficiency) -> str:
+def full_point_text(point: LoadPoint) -> str:
     """The load point with its scenario: `offline, batch 8`."""
-    return f"{measured.scenario}, {point_text(measured)}"
+    return f"{point.scenario}, {point_text(point)}"
 
 
-def schedule_text(result: MeasuredPoint) -> str:
-    return f"{REQUEST_RATE.cell(result.request_rate_per_s)}/s, {result.arrivals}"
+def schedule_text(point: LoadPoint) -> str:
+    return f"{REQUEST_RATE.cell(point.request_rate_per_s)}/s, {point.arrivals}"
 
 
 def server_name(version: str) -> str:
@@ -146,15 +145,15 @@ def grouped(values: Iterable[Value], key: Callable[[Value], Key]) -> dict[Key, l
     return groups
 
 
-def swept_text(result: PointResult) -> str:
+def swept_text(point: LoadPoint) -> str:
     """What a sweep changes from the point to the next: `concurrency`, `poisson rate, client batch 8`."""
-    swept = "concurrency" if result.request_rate_per_s is None else f"{result.arrivals} rate"
-    return swept if result.batch == 1 else f"{swept}, client batch {result.batch}"
+    swept = "concurrency" if point.request_rate_per_s is None else f"{point.arrivals} rate"
+    return swept if point.batch == 1 else f"{swept}, client batch {point.batch}"
 
 
-def load_level(result: PointResult) -> float:
+def load_level(point: LoadPoint) -> float:
     """The concurrency or the request rate."""
-    return result.concurrency if result.request_rate_per_s is None else result.request_rate_per_s
+    return point.concurrency if point.request_rate_per_s is None else point.request_rate_per_s
 
 
 def short_name(case: CaseKey) -> str:

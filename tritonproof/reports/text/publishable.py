@@ -91,12 +91,12 @@ def _failures(record: Record) -> list[str]:
     if record.accuracy is not None:
         failures += correctness.ledger_failures(record.accuracy)
     for result in record.measured_points:
-        if wrong := correctness.wrong_answers_text(result):
-            failures.append(f"{wrong} ({full_point_text(result)})")
+        if wrong := correctness.wrong_answers_text(result.answers):
+            failures.append(f"{wrong} ({full_point_text(result.point)})")
     gates = correctness.gates_in_order(record.gates)
     failures += [f"{gate.fault} (gate {gate.gate})" for gate in gates if gate.fault]
     failures += filter(None, [correctness.conversation_failure(record.conversation)])
-    unverified = [full_point_text(result) for result in record.points if result.answers is None]
+    unverified = [full_point_text(result.point) for result in record.points if result.answers is None]
     if record.build.from_repository and unverified:
         failures.append(f"answers under load were not compared ({unverified[0]})")
     return failures
@@ -118,6 +118,6 @@ def _publishable_search(record: Record) -> tuple[Search | None, str]:
     if not (reason := _why_no_speed(winner)):
         return search, ""
     # The rate that a search finds is a speed.
-    result = structs.replace(hidden.result, request_rate_per_s=None, arrivals=None)
+    point = structs.replace(hidden.result.point, request_rate_per_s=None, arrivals=None)
     reason = f"The winner within {LATENCY_BUDGET.text(search.latency_budget_ms)} is not proven. {reason}"
-    return structs.replace(hidden, result=result), reason
+    return structs.replace(hidden, result=structs.replace(hidden.result, point=point)), reason

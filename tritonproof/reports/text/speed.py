@@ -84,7 +84,7 @@ def efficiency_text(measurements: Sequence[schema.Efficiency], precision: str) -
         # That of the reference to itself has no interval.
         if reference is not None and reference.ratio.low < reference.ratio.high:
             parts.append(f"ratio {RATIO.text_with_interval(reference.ratio)} to {reference.case}")
-        scenario = f"{efficiency.scenario} " if len(measurements) > 1 else ""
+        scenario = f"{efficiency.point.scenario} " if len(measurements) > 1 else ""
         texts.append(f"{scenario}{', '.join(parts)}{mark_codes(efficiency.marks)}")
     return "; ".join(texts)
 
@@ -185,8 +185,8 @@ def search_text(search: schema.Search) -> str:
     """The winner: its throughput, or its rate with the percentile from the schedule."""
     result, latency = search.result, search.result.latency_ms[search.percentile]
     reached, due = quantities.THROUGHPUT.text(result.throughput_per_s.value), ""
-    if result.request_rate_per_s is not None:
-        rate = quantities.REQUEST_RATE.cell(result.request_rate_per_s)
+    if (rate_per_s := result.point.request_rate_per_s) is not None:
+        rate = quantities.REQUEST_RATE.cell(rate_per_s)
         reached, due = f"{rate} requests/s", " from when each was due"
     budget = f"{BUDGET_WORDS[search.verdict]} {LATENCY_BUDGET.text(search.latency_budget_ms)}"
     latency_text = LATENCY.text_with_interval(latency, search.latency_budget_ms)
@@ -205,13 +205,13 @@ def no_winner_text(search: schema.Search) -> str:
 
 def _configuration_text(search: schema.Search) -> str:
     """The load point, and the settings that a search varies; static batching has no sizes and no delay."""
-    result, deployment = search.result, search.deployment
+    point, deployment = search.result.point, search.deployment
     instances = counted(deployment.instances, "instance")
-    if result.scenario == "offline":
-        return f"{full_point_text(result)}, concurrency {result.concurrency}, {instances}"
+    if point.scenario == "offline":
+        return f"{full_point_text(point)}, concurrency {point.concurrency}, {instances}"
     sizes = " ".join(map(str, deployment.preferred_batch_sizes))
     delay = f"delay {deployment.max_queue_delay_us:,} µs" if deployment.max_queue_delay_us else "no delay"
-    return ", ".join([full_point_text(result), instances, *([f"preferred {sizes}"] if sizes else []), delay])
+    return ", ".join([full_point_text(point), instances, *([f"preferred {sizes}"] if sizes else []), delay])
 
 
 def lead_text(lead: schema.Ratio | None, other: str) -> str:
