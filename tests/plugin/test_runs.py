@@ -44,7 +44,7 @@ def run(run):
 @pytest.mark.step("conversion")
 def test_first(run):
     assert PEAKS == [("cpu", "fp32", None), ("cpu", "int8", None)], "those of all cases, before any server"
-    weights, framework_answers = run.context.model_run.cpu_model, run.context.model_run.framework_answers
+    weights, framework_answers = run.model_run.cpu_model, run.model_run.framework_answers
     gc.collect()
     ALIVE[:] = [one for one in ALIVE if one() is not None]
     assert all(one() is weights for one in ALIVE), "the weights of another model are in memory"
@@ -54,8 +54,8 @@ def test_first(run):
 
 @pytest.mark.step("accuracy")
 def test_second(case, run):
-    assert ALIVE[-1]() is run.context.model_run.cpu_model
-    assert len(run.context.model_run.samples) > 0
+    assert ALIVE[-1]() is run.model_run.cpu_model
+    assert len(run.model_run.samples) > 0
     if str(case) == "cpu-left-onnx-fp32":
         run.server.process.kill()
         run.server.process.wait()

@@ -17,7 +17,7 @@ from tritonproof.build import baselines, in_process
 from tritonproof.cases import cases_of
 from tritonproof.host import locks
 from tritonproof.host.targets import CPU
-from tritonproof.run import context
+from tritonproof.run import case_run
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.model_run import ModelRun
 from tritonproof.run.once import forget, is_made, once
@@ -32,14 +32,16 @@ def test_contributing_example_converts_serves_and_measures(
     arguments = f'model_repos="{tmp_path}/repos", results="{tmp_path}/results", triton="embedded", '
     namespace: dict[str, Any] = {}
 
-    exec(lines.replace("Settings.of(", f"Settings.of({arguments}"), namespace)
+    exec(lines.replace("Settings.of(", f"Settings.of({arguments}") + "    server = run.server\n", namespace)
 
     built, scores, speed = capsys.readouterr().out.splitlines()
     assert built.startswith(f"{tmp_path}/repos/cpu/")
     assert "cpu-resnet50-micro-onnx-fp32 2.51.0 " in built
     assert "metric='top-1'" in scores
     assert speed.startswith("Estimate(value=")
-    assert namespace["run"].server.process.poll() is not None, "it ends with the block"
+    assert namespace["server"].process.poll() is not None, "it ends with the block"
+    with pytest.raises(RuntimeError, match="has ended"):
+        assert namespace["run"].server
 
     earlier = dataclasses.replace(namespace["settings"], against=baselines.parse(f"{tmp_path}/repos"))
     case = namespace["case"]
@@ -113,7 +115,7 @@ def test_loading_shares_the_machine_and_running_does_not(
 
     monkeypatch.setattr("tritonproof.run.model_run.framework_model_on", noting("reference"))
     monkeypatch.setattr(in_process, "open_in_process", noting("oracle"))
-    monkeypatch.setattr(context, "serve", serve)
+    monkeypatch.setattr(case_run, "serve", serve)
     case = next(cases_of(CPU))
     model = dataclasses.replace(case.model, load_weights=noting("load"), samples=noting("samples"))
     case, given = dataclasses.replace(case, model=model), settings(results=str(tmp_path))

@@ -20,11 +20,10 @@ def side(log: Path, *warnings: str, loadings_s: Any = (1.0,), batch: int = 4, **
     log.write_text("".join(f'W1124 03:18:53.9 12 model.cc:1] "{warning}"\n' for warning in warnings))
     case, seconds = toy.case(toy.model(**{"exchange": "decoupled", **model})), iter(loadings_s)
     run: Any = SimpleNamespace(case=case, settings=settings(against="."), samples=None, prepared=None)
-    run.server = Server(run.settings.triton, "", "2.51.0", log, None)
+    run.server, run.comparison = Server(run.settings.triton, "", "2.51.0", log, None), None
     run.loader = SimpleNamespace(reload=lambda: next(seconds), load=lambda _: SimpleNamespace(backend=""))
-    run.comparison, run.deployment = None, SimpleNamespace(max_batch_size=batch)
+    run.suite_run, run.deployment = SimpleNamespace(point_count=3), SimpleNamespace(max_batch_size=batch)
     run.hold_machine, run.say = lambda **_how: contextlib.nullcontext(), lambda *_step: None
-    run.suite_run, run.context = SimpleNamespace(point_count=3), run
     return run
 
 

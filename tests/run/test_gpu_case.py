@@ -22,7 +22,7 @@ from tritonproof.frameworks import tensorrt
 from tritonproof.frameworks.tensorrt import TensorRT
 from tritonproof.host import locks
 from tritonproof.host.targets import recognise
-from tritonproof.run import context, converted_case, measuring_efficiency
+from tritonproof.run import case_run, converted_case, measuring_efficiency
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.model_run import ModelRun
 from tritonproof.serve.backends import tensorrt_of
@@ -84,7 +84,7 @@ def two_a100s(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]
 
     (other_machine := tmp_path / "machine").mkdir()  # no test waits for measurements on this one
     monkeypatch.setattr(locks, "MACHINE", other_machine)
-    monkeypatch.setattr(context, "serve", serve)
+    monkeypatch.setattr(case_run, "serve", serve)
     monkeypatch.setattr(converted_case, "timed_answer", lambda *_arguments: (0.001, {}))
     monkeypatch.setattr(measuring_efficiency, "artifact_worker", worker_beside)
     points = [examples.measured("online", 8, 100.0)]
@@ -142,15 +142,14 @@ def test_in_process_data_location_matches_shared_memory(way: str, resident: bool
     assert SEEN["in process"] == {"backend": "onnxruntime", "resident": resident}
 
 
-def test_process_leaves_gpu_before_case_is_loaded(tmp_path: Path) -> None:
+def test_process_leaves_gpu_before_case_is_loaded_and_with_the_block(tmp_path: Path) -> None:
     """Its ONNX Runtime sessions take as much GPU memory as the server's."""
     with run_of(FP16, tmp_path) as run:
-        SEEN["opened"] = [
-            weakref.ref(one) for one in (run.prepared.oracle.answer, run.context.model_run.framework_model)
-        ]
+        SEEN["opened"] = [*map(weakref.ref, (run.prepared.oracle.answer, run.model_run.framework_model))]
         run.loader.load("online")
-    assert len(SEEN["opened"]) == 2
-    assert SEEN["left"] == []
+        reopened = weakref.ref(run.prepared.oracle.answer)
+    assert (len(SEEN["opened"]), SEEN["left"]) == (2, [])
+    assert reopened() is None
 
 
 def test_reference_server_runs_only_while_comparing(tmp_path: Path) -> None:

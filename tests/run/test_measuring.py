@@ -32,9 +32,9 @@ def test_points_are_measured_with_the_machine_to_ourselves() -> None:
 
 
 def test_reloaded_case_is_cold() -> None:
-    prepared: Any = SimpleNamespace(case="net", load=lambda *_: "python")
-    prepared.server = SimpleNamespace(unload=str, name_of=str)
-    loader = Loader(prepared, prepared, LoadedCase("offline", DEPLOYMENT, "onnx", {}), was_under_load=True)
+    server = SimpleNamespace(unload=str, name_of=str)
+    run: Any = SimpleNamespace(prepared=SimpleNamespace(case="net", load=lambda *_: "python", server=server))
+    loader = Loader(run, LoadedCase("offline", DEPLOYMENT, "onnx", {}), was_under_load=True)
     loader.reload()
     assert (loader.loaded, loader.was_under_load) == (LoadedCase("offline", DEPLOYMENT, "python"), False)
 

@@ -2,17 +2,21 @@
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from tritonproof.build import baselines
 from tritonproof.build.baselines import BaselineSpec
 from tritonproof.build.builds import BuiltModel, snapshot
-from tritonproof.run.context import CaseContext
 from tritonproof.run.converted_case import ConvertedCase
+from tritonproof.run.repository_case import RepositoryCase, serve_repository_case
 from tritonproof.settings.available_models import AvailableModels
 from tritonproof.settings.settings import Settings
 from tritonproof.spec import Case
 from tritonproof.user_models import model_from_config
+
+if TYPE_CHECKING:
+    from tritonproof.run.case_run import CaseRun
 
 
 def as_baseline(
@@ -38,36 +42,35 @@ def as_baseline(
     return case, settings, models
 
 
-def prepare_baseline(build_here: Callable[[], BuiltModel], context: CaseContext) -> ConvertedCase:
-    """Prepare the baseline of a converted case: the build of --against, or on another Triton the
-    build of the case that is compared with it."""
-    against = context.settings.against
-    building = contextlib.nullcontext(build_here()) if against is None else _build(context, against)
-    return ConvertedCase(context, context.requested, building, keeps_config=against is not None)
+def prepare_baseline(
+    compared: ConvertedCase | RepositoryCase, run: "CaseRun"
+) -> ConvertedCase | RepositoryCase:
+    """Prepare the baseline of the compared case in a run of its own: the other repository's model or build,
+    or on another Triton the same one. Models of repositories get the same samples."""
+    if isinstance(compared, RepositoryCase):
+        return run.stack.enter_context(serve_repository_case(run, compared.samples))
+    against = run.settings.against
+    building = contextlib.nullcontext(compared.build) if against is None else _build(run, against)
+    return ConvertedCase(run, building, keeps_config=against is not None)
 
 
 @contextlib.contextmanager
-def _build(context: CaseContext, baseline: BaselineSpec) -> Iterator[BuiltModel]:
+def _build(run: "CaseRun", baseline: BaselineSpec) -> Iterator[BuiltModel]:
     """The case's baseline in its own model repository: one that exists, or one built in its own checkout. Its
     own config.pbtxt serves it, as in production: a change of settings is part of the comparison."""
-
-    case = context.requested
-
-    def say(step: str) -> None:
-        context.progress.say(f"{case} against {baseline.name}: {step}")
-
+    case = run.requested
     with contextlib.ExitStack() as stack:
         if baseline.kind == "builds":
             folder = baselines.find_build(baseline, case)
             baselines.check_unchanged(baseline, folder)
         else:
             if (checkout := baseline.folder) is None:
-                say("get its files")
-                place = context.settings.model_repos / ".against"
-                checkout = baselines.export_commit(baseline, place, on_progress=say)
-            options = context.settings.command_line("builds", case.model.name)
-            built = baselines.build_in_checkout(checkout, baseline, case, options, say)
-            context.progress.note(f"{case} against {baseline.name}: built in {built}")
-            folder = stack.enter_context(snapshot(built, on_progress=say))
+                run.say("get its files")
+                place = run.settings.model_repos / ".against"
+                checkout = baselines.export_commit(baseline, place, on_progress=run.say)
+            options = run.settings.command_line("builds", case.model.name)
+            built = baselines.build_in_checkout(checkout, baseline, case, options, run.say)
+            run.progress.note(f"{run.label}: built in {built}")
+            folder = stack.enter_context(snapshot(built, on_progress=run.say))
             baselines.check_unchanged(baseline, folder, built)
         yield BuiltModel(case, folder, "", "", 0.0, 0.0, reused=True)

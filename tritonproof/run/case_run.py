@@ -2,9 +2,11 @@
 length of a block. Other modules here have the functions that take a run, such as `measure_point`."""
 
 import contextlib
+import dataclasses
 import functools
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, NoReturn
 
 from tritonproof.accuracy.sameness import AnswerCheck
 from tritonproof.base.errors import AccuracyError, ProofError
@@ -15,36 +17,47 @@ from tritonproof.measure.job import Job
 from tritonproof.record import schema
 from tritonproof.record.schema import Deployment, LoadPoint, PointResult, Scenario
 from tritonproof.run.baseline import as_baseline, prepare_baseline
-from tritonproof.run.context import OWN_RUN, CaseContext, Role
 from tritonproof.run.converted_case import ConvertedCase, convert
 from tritonproof.run.expectations import Expectations
 from tritonproof.run.loader import Loader
 from tritonproof.run.model_run import ModelRun, SuiteRun
-from tritonproof.run.once import is_made, once
+from tritonproof.run.once import forget, is_made, once
 from tritonproof.run.repository_case import RepositoryCase, serve_repository_case
+from tritonproof.serve.launch import serve
 from tritonproof.serve.server import Server
 from tritonproof.settings.case_settings import load_points
 from tritonproof.spec import Case, Samples
 
 
-def prepare(context: CaseContext) -> ConvertedCase | RepositoryCase:
+def prepare_own(run: "CaseRun") -> ConvertedCase | RepositoryCase:
     """Prepare the case of a case's own run."""
-    if context.requested.model.from_repository:
-        return context.stack.enter_context(serve_repository_case(context))
-    return ConvertedCase(context, context.requested, convert(context))
+    if run.requested.model.from_repository:
+        return run.stack.enter_context(serve_repository_case(run))
+    return ConvertedCase(run, convert(run))
+
+
+def _ended(run: "CaseRun") -> NoReturn:
+    raise RuntimeError(f"{run.label}: the block of this run has ended")
 
 
 class CaseRun(contextlib.AbstractContextManager["CaseRun"]):
-    """A case for the duration of a block, `with CaseRun(case, model_run) as run`. Its parts share its
-    context, and none holds the run itself: the weights are freed with its last reference."""
+    """A case for the duration of a block, `with CaseRun(case, model_run) as run`. Its parts know the run; it
+    drops them when the block ends, which frees their models."""
 
     def __init__(
-        self, requested: Case, model_run: ModelRun, suite_run: SuiteRun | None = None, role: Role = OWN_RUN
+        self,
+        requested: Case,
+        model_run: ModelRun,
+        suite_run: SuiteRun | None = None,
+        beside: Literal["", "baseline", "reference"] = "",
+        prepare: Callable[["CaseRun"], ConvertedCase | RepositoryCase] = prepare_own,
     ) -> None:
-        """`requested` is the case as requested, and `case` the case as its server reports it."""
-        self.context = CaseContext(requested, model_run, suite_run or SuiteRun(), role)
+        """`requested` is the case as requested, and `case` the case as its server reports it. `beside` says
+        which run it is beside the case's own, and is empty for that; `prepare` prepares its case."""
+        self.requested, self.beside, self._prepare = requested, beside, prepare
+        self.model_run, self.suite_run = model_run, suite_run or SuiteRun()
         self.settings, self.progress = model_run.settings, model_run.progress
-        self.say, self.hold_machine = self.context.say, self.context.hold_machine
+        self.stack = contextlib.ExitStack()  # what ends with the run
         # What its steps have found, for the steps after them and for those who ask again.
         self.gate_findings: dict[str, GateFinding] = {}
         self.sweeps: dict[Scenario, Mapping[LoadPoint, PointResult | ProofError]] = {}
@@ -52,22 +65,25 @@ class CaseRun(contextlib.AbstractContextManager["CaseRun"]):
         self.comparison: tuple[GateFinding, schema.BaselineComparison] | None = None
 
     def __exit__(self, *error: Any) -> None:
-        self.context.stack.__exit__(*error)
+        for part in ("prepared", "loader", "expectations", "baseline"):
+            forget(self, part)
+        self._prepare = _ended
+        self.stack.__exit__(*error)
 
     @once
     def prepared(self) -> ConvertedCase | RepositoryCase:
         """The case with its build, its server and its expected answers."""
-        return (self.context.role.prepare or prepare)(self.context)
+        return self._prepare(self)
 
     @once
     def loader(self) -> Loader:
         """What loads the case on its server."""
-        return Loader(self.context, self.prepared)
+        return Loader(self)
 
     @once
     def expectations(self) -> Expectations:
         """What the case's answers are held to."""
-        return Expectations(self.context, self.loader)
+        return Expectations(self)
 
     @property
     def case(self) -> Case:
@@ -94,6 +110,36 @@ class CaseRun(contextlib.AbstractContextManager["CaseRun"]):
     def machine(self) -> schema.Machine:
         return machine.stamp(self.case.target.device, is_client=self.settings.triton.is_remote)
 
+    @property
+    def label(self) -> str:
+        """The run's name in progress and errors."""
+        if self.beside == "baseline":
+            return f"{self.requested} against {self.settings.baseline_name}"
+        return f"the reference {self.requested}" if self.beside == "reference" else str(self.requested)
+
+    def say(self, step: str, detail: str = "") -> None:
+        self.progress.say(f"{self.label}: {step}", detail)
+
+    def hold_machine(self, *, exclusive: bool) -> contextlib.AbstractContextManager[None]:
+        """Lock the machine for a block: exclusively to measure speed, else shared."""
+        return self.model_run.hold_machine(exclusive=exclusive)
+
+    @contextlib.contextmanager
+    def triton(self, repository: Path, **more: Any) -> Iterator[Server]:
+        """A Triton of the run with the models below `repository`; `more` goes to `serve`."""
+        case, settings = self.requested, self.settings
+        log = f"{case}.{self.beside}.server.log" if self.beside else f"{case}.server.log"
+        with serve(
+            settings.triton,
+            repository,
+            settings.results / case.target.name / log,
+            device=case.target.device,
+            shared_memory=settings.shared_memory,
+            on_progress=self.say,
+            **more,
+        ) as server:
+            yield dataclasses.replace(server, label=f"the Triton of {self.label}") if self.beside else server
+
     def check_running(self) -> None:
         """Raise ProofError if the case's server has ended by itself."""
         # One that has not been started is not started for this.
@@ -116,8 +162,8 @@ class CaseRun(contextlib.AbstractContextManager["CaseRun"]):
     def points(self, scenario: Scenario) -> list[LoadPoint]:
         """The load points of a scenario that are measured together."""
         points = load_points(self.case, scenario, self.settings)
-        if self.context.suite_run.points is not None:
-            selected = self.context.suite_run.points.get(str(self.context.requested), ())
+        if self.suite_run.points is not None:
+            selected = self.suite_run.points.get(str(self.requested), ())
             points = [point for point in selected if point.scenario == scenario]
         # Of a model of --repository only the server knows the largest batch.
         return [point for point in points if point.batch <= self.deployment.max_batch_size]
@@ -126,15 +172,11 @@ class CaseRun(contextlib.AbstractContextManager["CaseRun"]):
     def baseline(self) -> "CaseRun | None":
         """The run to compare the case with, on its own server; None without --against and --against-triton,
         and if the baseline's repository has no model of that name."""
-        found = as_baseline(self.context.requested, self.settings, self.context.model_run.models)
+        found = as_baseline(self.requested, self.settings, self.model_run.models)
         if found is None:
             return None
-        (case, settings, models), prepared = found, self.prepared
-        label = f"{case} against {self.settings.baseline_name}"
-        role = Role("baseline", label, prepare=functools.partial(prepare_baseline, lambda: prepared.build))
-        if self.settings.compares_repositories:
-            role = Role("baseline", label, shared_samples=lambda: prepared.samples)
-        model_run = self.context.stack.enter_context(
+        (case, settings, models), prepare = found, functools.partial(prepare_baseline, self.prepared)
+        model_run = self.stack.enter_context(
             ModelRun(case.model, case.target, settings, models, self.progress)
         )
-        return self.context.stack.enter_context(CaseRun(case, model_run, self.context.suite_run, role))
+        return self.stack.enter_context(CaseRun(case, model_run, self.suite_run, "baseline", prepare))

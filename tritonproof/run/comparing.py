@@ -48,7 +48,7 @@ def with_baselines(
         settings.plan,
         baseline_name=name,
         allowed_slowdown=settings.thresholds.allowed_slowdown(run.case, settings.allowed_slowdown),
-        compared_points=run.context.suite_run.point_count,
+        compared_points=run.suite_run.point_count,
     )
     states, served_name = [PointState(job) for job in jobs], baseline.server.name_of(run.case)
     compared = [

@@ -5,6 +5,7 @@ import dataclasses
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from tritonproof.accuracy.sameness import Oracle
 from tritonproof.build import baselines, in_process
@@ -14,7 +15,6 @@ from tritonproof.host.scratch import scratch_folder
 from tritonproof.host.targets import runs_here
 from tritonproof.record.quantities import DURATION, SIZE
 from tritonproof.record.schema import Deployment, Scenario, Start
-from tritonproof.run.context import CaseContext
 from tritonproof.run.loader import timed_answer
 from tritonproof.run.once import once
 from tritonproof.serve.backends import pool_options, server_variables
@@ -22,14 +22,16 @@ from tritonproof.serve.server import Server
 from tritonproof.settings.case_settings import build_case, deployment_of
 from tritonproof.spec import Arrays, Case, Device, Samples
 
+if TYPE_CHECKING:
+    from tritonproof.run.case_run import CaseRun
+
 
 @dataclass(frozen=True)
 class ConvertedCase:
     """A prepared case that the suite converts. A `RepositoryCase` answers the same questions; what either
     starts ends with the run's block."""
 
-    context: CaseContext
-    case: Case
+    run: "CaseRun"
     building: contextlib.AbstractContextManager[BuiltModel]
     """Makes the build, and has it for a block."""
     keeps_config: bool = False
@@ -39,8 +41,12 @@ class ConvertedCase:
     backend, called_names, unreported, requests_note = "", (), (), ""
 
     @property
+    def case(self) -> Case:
+        return self.run.requested
+
+    @property
     def samples(self) -> Samples:
-        return self.context.model_run.samples
+        return self.run.model_run.samples
 
     @property
     def evaluated(self) -> Samples:
@@ -50,37 +56,37 @@ class ConvertedCase:
     @property
     def deployment(self) -> Deployment:
         """The case's own settings."""
-        return deployment_of(self.case, self.context.settings)
+        return deployment_of(self.case, self.run.settings)
 
     @once
     def build(self) -> BuiltModel:
-        return self.context.stack.enter_context(self.building)
+        return self.run.stack.enter_context(self.building)
 
     @once
     def server(self) -> Server:
         """Its Triton. The model is built first, as a server without its model repository ends."""
-        context, deployment = self.context, self.deployment
-        triton = context.triton(
+        run, deployment = self.run, self.deployment
+        triton = run.triton(
             self.build.folder.parent,
-            variables=server_variables(context.settings.triton, self.case, deployment),
+            variables=server_variables(run.settings.triton, self.case, deployment),
             options=pool_options(self.case, deployment, self.case.gpus),
         )
-        with context.hold_machine(exclusive=False):
-            return context.stack.enter_context(triton)
+        with run.hold_machine(exclusive=False):
+            return run.stack.enter_context(triton)
 
     @once
     def oracle(self) -> Oracle:
         """What gives the expected answers: the artifact, in process."""
         engines = in_process.engine_folder(self.build.case, self.build.digest)
-        with self.context.hold_machine(exclusive=False):
+        with self.run.hold_machine(exclusive=False):
             open_in_process = in_process.open_in_process
             return Oracle(open_in_process(self.case, self.build.artifact, self.deployment, engines))
 
     def load_and_ask(self, scenario: Scenario, deployment: Deployment) -> tuple[str, Start, Arrays]:
         """Load the model and send its first request; returns the backend that serves it, how long that took,
         and the answer."""
-        self.context.say(f"load into Triton ({scenario})")
-        with self.context.hold_machine(exclusive=False):
+        self.run.say(f"load into Triton ({scenario})")
+        with self.run.hold_machine(exclusive=False):
             started = time.monotonic()
             backend = self.load(scenario, deployment)
             load_s = time.monotonic() - started
@@ -107,23 +113,23 @@ class ConvertedCase:
 
 
 @contextlib.contextmanager
-def convert(context: CaseContext) -> Iterator[BuiltModel]:
+def convert(run: "CaseRun") -> Iterator[BuiltModel]:
     """The converted case, in its folder of --model-repos. That of a GPU which is not here (--convert-only) is
     converted on this machine's CPU and removed after the test: a run on the GPU converts with the packages
     for GPUs, and would not reuse it."""
-    case, settings, is_here = context.requested, context.settings, runs_here(context.requested.target)
+    case, settings, is_here = run.requested, run.settings, runs_here(run.requested.target)
     with contextlib.ExitStack() as stack:
         if not is_here:
             folder = stack.enter_context(scratch_folder("conversion"))
             settings = dataclasses.replace(settings, model_repos=folder)
-        with context.hold_machine(exclusive=False):
-            context.say("convert")
+        with run.hold_machine(exclusive=False):
+            run.say("convert")
             device: Device | None = None if is_here else "cpu"
-            build = build_case(case, context.model_run.cpu_model, settings, context.say, device=device)
+            build = build_case(case, run.model_run.cpu_model, settings, run.say, device=device)
         size, took = SIZE.text(build.size_mib), DURATION.text(build.build_time_s)
         if is_here:
-            context.progress.note(f"{case}: built in {took}{', reused' if build.reused else ''} ({size})")
-            build = stack.enter_context(in_use(build, on_progress=context.say))
+            run.progress.note(f"{case}: built in {took}{', reused' if build.reused else ''} ({size})")
+            build = stack.enter_context(in_use(build, on_progress=run.say))
         else:
-            context.progress.note(f"{case}: can be converted ({size}); {case.target.label} converts its own")
+            run.progress.note(f"{case}: can be converted ({size}); {case.target.label} converts its own")
         yield build

@@ -2,7 +2,7 @@
 
 import functools
 import math
-from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from tritonproof.accuracy.conversion import compare_conversion
 from tritonproof.accuracy.ledger import missing_options
@@ -14,78 +14,75 @@ from tritonproof.accuracy.stages import StageAnswers, evaluate_in_process
 from tritonproof.gates.context import GateContext, ask_one_by_one
 from tritonproof.measure.verifying import make_answer_check
 from tritonproof.record import schema
-from tritonproof.run.context import CaseContext
-from tritonproof.run.loader import Loader
 from tritonproof.run.once import once, once_while_unmeasured
 from tritonproof.settings.case_settings import evaluation_batch
 
+if TYPE_CHECKING:
+    from tritonproof.run.case_run import CaseRun
 
-@dataclass(eq=False)
+
 class Expectations:
     """What the answers of a run's case are held to. Each value is computed once."""
 
-    context: CaseContext
-    loader: Loader
-
-    def __post_init__(self) -> None:
-        self.prepared, self.deployment = self.loader.prepared, self.loader.prepared.deployment
-        self.hold_machine = self.context.hold_machine
+    def __init__(self, run: "CaseRun") -> None:
+        self.run, self.hold_machine = run, run.hold_machine
 
     @property
     def compute_precision(self) -> str:
         """The case's precision; tf32 for FP32 whose products a GPU computes in TF32."""
-        return "tf32" if self.deployment.tf32 else self.prepared.case.precision
+        return "tf32" if self.run.deployment.tf32 else self.run.case.precision
 
     @once_while_unmeasured
     def precision_cost(self) -> PrecisionCost | None:
         """The cost of the case's precision, which limits all answers; None without a framework."""
-        is_known = not self.prepared.case.model.from_repository
-        return self.context.model_run.precision_cost(self.compute_precision) if is_known else None
+        is_known = not self.run.case.model.from_repository
+        return self.run.model_run.precision_cost(self.compute_precision) if is_known else None
 
     @once_while_unmeasured
     def converted_answers(self) -> StageAnswers:
         """The converted model's answers to the whole evaluation set, in process."""
-        prepared, say = self.prepared, functools.partial(self.context.say, "evaluate in process")
-        model, oracle, batch = prepared.case.model, prepared.oracle.answer, evaluation_batch(self.deployment)
+        run, say = self.run, functools.partial(self.run.say, "evaluate in process")
+        oracle, batch = run.prepared.oracle.answer, evaluation_batch(run.deployment)
         return evaluate_in_process(
-            "converted", model, oracle, prepared.samples, batch, say, with_outputs=True
+            "converted", run.case.model, oracle, run.samples, batch, say, with_outputs=True
         )
 
     @once_while_unmeasured
     def conversion(self) -> schema.Conversion:
         """The converted model in process against the framework."""
-        context, say = self.context, functools.partial(self.context.say, "compare with the framework")
-        stages, cost = (context.model_run.framework_answers, self.converted_answers), self.precision_cost
-        trained, ids = context.model_run.framework_model.trained, self.prepared.samples.ids
+        run, say = self.run, functools.partial(self.run.say, "compare with the framework")
+        stages, cost = (run.model_run.framework_answers, self.converted_answers), self.precision_cost
+        trained, ids = run.model_run.framework_model.trained, run.samples.ids
         return compare_conversion(
-            self.prepared.case, self.compute_precision, *stages, ids, cost, trained=trained, on_progress=say
+            run.case, self.compute_precision, *stages, ids, cost, trained=trained, on_progress=say
         )
 
     @once
     def accuracy_missing(self) -> str | None:
         """Why the model's task metric cannot be computed, in a sentence; None if it can. Raises InputError if
         an option sets a limit for a metric that cannot be computed."""
-        context, model = self.context, self.prepared.case.model
-        has_dataset, samples = model.name in context.settings.dataset, self.prepared.samples
-        missing = missing_options(model, context.model_run.cpu_model, samples, has_dataset=has_dataset)
-        context.settings.thresholds.check_measured(self.prepared.case, missing)
+        run, model = self.run, self.run.case.model
+        has_dataset = model.name in run.settings.dataset
+        missing = missing_options(model, run.model_run.cpu_model, run.samples, has_dataset=has_dataset)
+        run.settings.thresholds.check_measured(run.case, missing)
         return missing
 
     @once
     def answer_limits(self) -> AnswerLimits:
         """How far answers to one sample may differ if different kernels may compute them."""
-        outputs, count = self.prepared.case.model.outputs, len(self.prepared.samples)
+        outputs, count = self.run.case.model.outputs, len(self.run.samples)
         elements = {tensor.name: count * math.prod(map(abs, tensor.shape)) for tensor in outputs}
-        return limits_per_answer(self.prepared.case, self.compute_precision, self.precision_cost, elements)
+        return limits_per_answer(self.run.case, self.compute_precision, self.precision_cost, elements)
 
     @once
     def gate_context(self) -> GateContext:
         """What gates get of the case as it is loaded online, with its answers to samples sent alone."""
-        loaded, limits, case = self.loader.load("online"), self.answer_limits, self.prepared.case
-        tolerance, served = tolerance_of(case, self.compute_precision), self.loader.served
+        loader, case = self.run.loader, self.run.case
+        loaded, limits = loader.load("online"), self.answer_limits
+        tolerance, served = tolerance_of(case, self.compute_precision), loader.served
         min_noise = max(MIN_NOISE, tolerance.max_relative_error if tolerance.is_given else 0.0)
         infers_on = "" if case.precision else case.answers_on
-        self.loader.leave_gpu()  # which the limits may have used
+        loader.leave_gpu()  # which the limits may have used
         singles = ask_one_by_one(served, limits, min_noise, infers_on)
         kernels_may_change = case.answers_on == "cuda"
         return GateContext(served, loaded, singles, limits, min_noise, infers_on, kernels_may_change)
@@ -93,9 +90,9 @@ class Expectations:
     @once_while_unmeasured
     def answer_check(self) -> AnswerCheck:
         """How the case's answers under load are checked."""
-        case, data = self.prepared.case, self.loader.served.data
-        limits, oracle = self.answer_limits, self.prepared.oracle
+        run, data = self.run, self.run.loader.served.data
+        limits, oracle = self.answer_limits, run.prepared.oracle
         samples = f"{len(data.ids)} samples {oracle.expected_from}"
-        self.context.say("compute the answers to expect under load", samples)
-        size = min(self.deployment.max_batch_size, len(data.ids))
-        return make_answer_check(case, data, oracle, size, limits)
+        run.say("compute the answers to expect under load", samples)
+        size = min(run.deployment.max_batch_size, len(data.ids))
+        return make_answer_check(run.case, data, oracle, size, limits)

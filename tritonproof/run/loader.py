@@ -11,12 +11,12 @@ from tritonproof.client.served_model import LoadedCase, ServedModel
 from tritonproof.frameworks import pytorch
 from tritonproof.record import schema
 from tritonproof.record.schema import Deployment, Scenario
-from tritonproof.run.context import CaseContext
 from tritonproof.run.once import forget, once
 from tritonproof.serve.server import check_supported, serving_of
 from tritonproof.spec import Arrays
 
 if TYPE_CHECKING:
+    from tritonproof.run.case_run import CaseRun
     from tritonproof.run.converted_case import ConvertedCase
     from tritonproof.run.repository_case import RepositoryCase
 
@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 class Loader:
     """Loads the case of a run, and knows how it is loaded now."""
 
-    context: CaseContext
-    prepared: "ConvertedCase | RepositoryCase"
+    run: "CaseRun"
     loaded: LoadedCase | None = None
     was_under_load: bool = False
     """Whether the case has been under load since it was loaded."""
@@ -36,29 +35,28 @@ class Loader:
     @property
     def serving(self) -> schema.Serving | None:
         """The record's entry of the server, with the case's backend; None before the case is loaded."""
-        backend = self.prepared.backend if self.loaded is None else self.loaded.backend
-        shared_memory = self.context.settings.shared_memory
-        return serving_of(self.prepared.server, backend, shared_memory) if backend else None
+        backend = self.run.prepared.backend if self.loaded is None else self.loaded.backend
+        return serving_of(self.run.server, backend, self.run.settings.shared_memory) if backend else None
 
     @once
     def served(self) -> ServedModel:
         """The case's model on its server, with the data of its requests."""
-        case, server = self.prepared.case, self.prepared.server
-        making = input_data(case.model, self.prepared.samples, server.scratch)
-        data = self.context.stack.enter_context(making)
+        case, server = self.run.case, self.run.server
+        making = input_data(case.model, self.run.samples, server.scratch)
+        data = self.run.stack.enter_context(making)
         return ServedModel(server, server.name_of(case), case.model, data)
 
     def leave_gpu(self) -> None:
         """Free this process's models from the GPU's memory, which servers need; they reopen on use."""
-        if self.context.requested.target.device == "cuda":
-            forget(self.prepared, "oracle")
-            forget(self.context.model_run, "framework_model")
+        if self.run.requested.target.device == "cuda":
+            forget(self.run.prepared, "oracle")
+            forget(self.run.model_run, "framework_model")
             pytorch.release_gpu_memory()
 
     def load(self, scenario: Scenario, deployment: Deployment | None = None) -> LoadedCase:
         """Load the case for a scenario, with its own settings or others, unless it is loaded like that. A
         model of --repository is loaded in one way for both scenarios."""
-        prepared, new_deployment = self.prepared, deployment or self.prepared.deployment
+        prepared, new_deployment = self.run.prepared, deployment or self.run.deployment
         self.leave_gpu()
         prepared.server.check_running()
         loaded = self.loaded
@@ -73,13 +71,13 @@ class Loader:
 
     def check_may_reload(self) -> None:
         """Raise NotAvailableError if the case's server is not to load models again."""
-        if self.context.settings.triton.is_remote:
+        if self.run.settings.triton.is_remote:
             what = "models are not reloaded on a server that others may use"
-            raise NotAvailableError(what, where=self.prepared.case)
+            raise NotAvailableError(what, where=self.run.case)
 
     def reload(self) -> float:
         """Unload the case and load it again in the same way; returns the seconds of loading."""
-        prepared, loaded = self.prepared, self.loaded
+        prepared, loaded = self.run.prepared, self.loaded
         self.loaded, self.was_under_load = None, False
         prepared.server.unload(prepared.server.name_of(prepared.case))
         started = time.monotonic()

@@ -3,6 +3,7 @@ machine's peak."""
 
 import contextlib
 import dataclasses
+import functools
 from collections.abc import Sequence
 
 from tritonproof.base.errors import NotAvailableError, ProofError
@@ -14,7 +15,6 @@ from tritonproof.record import files
 from tritonproof.record.schema import Efficiency, PointResult, best_of
 from tritonproof.run import record_file
 from tritonproof.run.case_run import CaseRun
-from tritonproof.run.context import Role
 from tritonproof.run.converted_case import ConvertedCase
 from tritonproof.run.measuring import held_jobs
 from tritonproof.settings.case_settings import deployment_of
@@ -43,7 +43,7 @@ def measure_efficiency(run: CaseRun) -> list[Efficiency]:
             # block, to free the memory.
             until = stack if run.case.target.device == "cuda" else None
             reference = reference_for(run, overall, until)
-            flops = run.context.model_run.flops_per_inference
+            flops = run.model_run.flops_per_inference
             worker.wait_ready()
         return [
             _measure(run, best, worker, flops, reference if best is overall else None)
@@ -73,7 +73,7 @@ def _measure(
     reference: tuple[CaseRun, PointResult] | None,
 ) -> Efficiency:
     """Measure a load point in turns: served, in process and in the reference format; and the peak."""
-    peak_per_s = run.context.suite_run.measure_peak(peak_kind(run.case, run.deployment), run.progress)
+    peak_per_s = run.suite_run.measure_peak(peak_kind(run.case, run.deployment), run.progress)
     if isinstance(peak_per_s, ProofError):
         raise peak_per_s
     batch, point = best_points.batch_in_process(best, run.deployment), best.point
@@ -106,7 +106,7 @@ def _measure(
         peak_flops_per_s=peak_per_s,
         gpus=run.case.gpus,
         spinning=worker.spinning,
-        reference=None if reference is None else (str(reference[0].context.requested), reference[1]),
+        reference=None if reference is None else (str(reference[0].requested), reference[1]),
     )
 
 
@@ -120,11 +120,11 @@ def reference_for(
     """The run of the reference format to measure a case beside, loaded on first use for its best point, and
     that point; `run` and its `best` if this is the reference. It stays for the model's other cases, or
     `until` a block ends. None if it has no right record of this machine, build and settings."""
-    case, references = reference_of(run.case), run.context.model_run.reference_runs if until is None else {}
+    case, references = reference_of(run.case), run.model_run.reference_runs if until is None else {}
     if str(case) == str(run.case):
         return run, best
     if str(case) not in references:
-        references[str(case)] = _served_reference(run, case, until or run.context.model_run)
+        references[str(case)] = _served_reference(run, case, until or run.model_run)
     return references[str(case)]
 
 
@@ -132,7 +132,7 @@ def _served_reference(
     run: CaseRun, case: Case, keeper: contextlib.ExitStack
 ) -> tuple[CaseRun, PointResult] | None:
     deployment = deployment_of(case, run.settings)
-    build = builds.find(case, run.context.model_run.cpu_model, deployment, run.settings.model_repos)
+    build = builds.find(case, run.model_run.cpu_model, deployment, run.settings.model_repos)
     record = record_file.read_stored(files.record_path(case.key, run.settings.results))
     digest = "" if build is None else build.digest
     best = best_points.reference_best(record, run.machine, digest, deployment)
@@ -145,8 +145,9 @@ def _served_reference(
     run.progress.say(f"{case}: serve the reference format (of {run.case.model.name})")
 
     used = builds.in_use(build, on_progress=lambda step: run.progress.say(f"{case}: {step}"))
-    label = f"the reference {case}"
-    role = Role("reference", label, prepare=lambda owner: ConvertedCase(owner, case, used))
-    reference_run = keeper.enter_context(CaseRun(case, run.context.model_run, run.context.suite_run, role))
+    prepare_reference = functools.partial(ConvertedCase, building=used)
+    reference_run = keeper.enter_context(
+        CaseRun(case, run.model_run, run.suite_run, "reference", prepare_reference)
+    )
     reference_run.loader.load(best.point.scenario)
     return reference_run, best

@@ -58,7 +58,7 @@ def evaluate(run: CaseRun) -> Evaluation:
         return Evaluation(ledger, None, None)
     case, expectations = run.case, run.expectations
     precision, missing = expectations.compute_precision, expectations.accuracy_missing
-    framework, converted = run.context.model_run.framework_answers, expectations.converted_answers
+    framework, converted = run.model_run.framework_answers, expectations.converted_answers
     assert converted.outputs is not None
     elements = {name: values.size for name, values in converted.outputs.items()}
     cost, rows = expectations.precision_cost, len(run.samples)
@@ -121,7 +121,7 @@ def _answers_folder(run: CaseRun) -> AnswersFolder | None:
     folder, name = run.settings.answers, str(run.case)
     if folder is None:
         return None
-    run_id = run.context.suite_run.run_id if run.settings.record_answers else None
+    run_id = run.suite_run.run_id if run.settings.record_answers else None
     on_wait = run.progress.waits(f"{name}: wait for answers that another run records")
     return AnswersFolder(folder, name, run_id, on_wait)
 

@@ -7,6 +7,7 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,17 +18,19 @@ from tritonproof.build.configuration import config_text
 from tritonproof.client.input_data import InputData, remaining_data
 from tritonproof.host.scratch import scratch_folder
 from tritonproof.record.schema import Deployment, Scenario, Start
-from tritonproof.run.context import CaseContext
 from tritonproof.run.first_request import FirstRequest, send_first_request
 from tritonproof.safe_io.files import file_digest, files_in, size_bytes
 from tritonproof.serve.messages import undeclared
 from tritonproof.serve.repository_model import DescribedModel, load_model
 from tritonproof.serve.server import Server
-from tritonproof.settings.available_models import AvailableModels, labelled_samples, samples_in_folder
+from tritonproof.settings.available_models import labelled_samples, samples_in_folder
 from tritonproof.settings.case_settings import deployment_of
 from tritonproof.spec import Arrays, Case, Model, Samples
 from tritonproof.user_models import model_from_config
 from tritonproof.user_models.model_repository import link_repository
+
+if TYPE_CHECKING:
+    from tritonproof.run.case_run import CaseRun
 
 
 @dataclass(frozen=True)
@@ -122,9 +125,10 @@ class RepositoryCase:
 
 
 @contextlib.contextmanager
-def serve_repository_case(context: CaseContext) -> Iterator[RepositoryCase]:
-    """The case of --repository with its model loaded and its first request answered."""
-    case, settings, available = context.requested, context.settings, context.model_run.models
+def serve_repository_case(run: "CaseRun", shared_samples: Samples | None = None) -> Iterator[RepositoryCase]:
+    """The case of --repository with its model loaded and its first request answered. A baseline gets the
+    samples of the case that is compared with it as `shared_samples`."""
+    case, settings, available = run.requested, run.settings, run.model_run.models
     name, models = case.model.name, available.repository_models
     if name not in models:
         what = f"{name} is not in this repository, so that its clients would get no answers"
@@ -140,11 +144,11 @@ def serve_repository_case(context: CaseContext) -> Iterator[RepositoryCase]:
             repository = scratch / "models"
             repository.mkdir()
             link_repository(models.values(), repository)
-        server = stack.enter_context(context.triton(repository, auto_complete=True))
-        context.say("load into Triton as it is")
-        with context.hold_machine(exclusive=False):
-            model, described, first_request = _load_and_ask(context, server, available)
-        context.progress.note(f"{context.role.label or case}: {described}; requests: {first_request.note}")
+        server = stack.enter_context(run.triton(repository, auto_complete=True))
+        run.say("load into Triton as it is")
+        with run.hold_machine(exclusive=False):
+            model, described, first_request = _load_and_ask(run, server, shared_samples)
+        run.progress.note(f"{run.label}: {described}; requests: {first_request.note}")
         served_format = dataclasses.replace(case.format, library=described.backend)
         case = dataclasses.replace(case, model=model, format=served_format)
         (as_served := scratch / "as-served").mkdir()
@@ -157,13 +161,12 @@ def serve_repository_case(context: CaseContext) -> Iterator[RepositoryCase]:
 
 
 def _load_and_ask(
-    context: CaseContext, server: Server, available: AvailableModels
+    run: "CaseRun", server: Server, shared_samples: Samples | None
 ) -> tuple[Model, DescribedModel, FirstRequest]:
     """Load a model of --repository and send its first request; returns the model as its server completes it,
-    too. A baseline gets the samples of the case that is compared with it."""
-    requested, name = context.requested.model, context.requested.model.name
+    too."""
+    requested, name, available = run.requested.model, run.requested.model.name, run.model_run.models
     labels, models = available.labels.get(name), available.repository_models
-    shared_samples = None if context.role.shared_samples is None else context.role.shared_samples()
 
     def user_samples(model: Model) -> Samples | None:
         several = labels is None and model.exchange == "single"
@@ -177,7 +180,7 @@ def _load_and_ask(
     required = {tensor.name for tensor in model.inputs if not tensor.optional}
     if shared_samples is not None and (lacking := required - shared_samples.read([0]).keys()):
         inputs = ", ".join(sorted(lacking))
-        raise AccuracyError(f"{context.role.label} takes other inputs: {inputs} too", where=context.requested)
+        raise AccuracyError(f"{run.label} takes other inputs: {inputs} too", where=run.requested)
     first_request = send_first_request(server, model, samples or user_samples(model))
     if described.unreported:
         remark = f"the server does not give {' and '.join(described.unreported)}"
