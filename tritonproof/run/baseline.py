@@ -9,9 +9,8 @@ from tritonproof.build import baselines
 from tritonproof.build.baselines import BaselineSpec
 from tritonproof.build.builds import BuiltModel, snapshot
 from tritonproof.run.converted_case import ConvertedCase
+from tritonproof.run.model_run import ModelRun
 from tritonproof.run.repository_case import RepositoryCase, serve_repository_case
-from tritonproof.settings.available_models import AvailableModels
-from tritonproof.settings.settings import Settings
 from tritonproof.spec import Case
 from tritonproof.user_models import model_from_config
 
@@ -19,12 +18,10 @@ if TYPE_CHECKING:
     from tritonproof.run.case_run import CaseRun
 
 
-def as_baseline(
-    case: Case, settings: Settings, models: AvailableModels
-) -> tuple[Case, Settings, AvailableModels] | None:
-    """A case, the settings and the models as the run of its baseline has them; None without --against and
+def as_baseline(case: Case, model_run: ModelRun) -> tuple[Case, ModelRun] | None:
+    """A case and the run of its model as the run of its baseline has them; None without --against and
     --against-triton, and if the baseline's repository has no model of that name."""
-    against = settings.against
+    settings, models, against = model_run.settings, model_run.models, model_run.settings.against
     if settings.against_triton is not None:
         settings = dataclasses.replace(settings, triton=settings.against_triton)
     elif against is None:
@@ -39,7 +36,7 @@ def as_baseline(
             model = model_from_config.as_model(models.repository_models[case.model.name])
             model = dataclasses.replace(model, tolerances=case.model.tolerances)
             case = dataclasses.replace(case, model=model)
-    return case, settings, models
+    return case, ModelRun(case.model, case.target, settings, models, model_run.progress)
 
 
 def prepare_baseline(

@@ -172,11 +172,9 @@ class CaseRun(contextlib.AbstractContextManager["CaseRun"]):
     def baseline(self) -> "CaseRun | None":
         """The run to compare the case with, on its own server; None without --against and --against-triton,
         and if the baseline's repository has no model of that name."""
-        found = as_baseline(self.requested, self.settings, self.model_run.models)
+        found = as_baseline(self.requested, self.model_run)
         if found is None:
             return None
-        (case, settings, models), prepare = found, functools.partial(prepare_baseline, self.prepared)
-        model_run = self.stack.enter_context(
-            ModelRun(case.model, case.target, settings, models, self.progress)
-        )
+        (case, model_run), prepare = found, functools.partial(prepare_baseline, self.prepared)
+        self.stack.enter_context(model_run)
         return self.stack.enter_context(CaseRun(case, model_run, self.suite_run, "baseline", prepare))
