@@ -13,7 +13,7 @@ from tritonproof.accuracy import conversion
 from tritonproof.accuracy.precision_cost import measure_cost
 from tritonproof.accuracy.stages import evaluate_in_process
 from tritonproof.client.input_data import InputData
-from tritonproof.client.served_model import ServedModel
+from tritonproof.client.requests import ServedModel
 from tritonproof.host.activity import CpuTime
 from tritonproof.measure.job import Job
 from tritonproof.measure.passes import Pass, closed_loop_pass, open_loop_pass

@@ -14,8 +14,7 @@ from tests import toy
 from tests.conftest import DEPLOYMENT, MakeBuild
 from tests.toy import samples_of
 from tritonproof.client.input_data import MAX_BYTES, InputData, input_data
-from tritonproof.client.requests import SharedMemory
-from tritonproof.client.served_model import ServedModel
+from tritonproof.client.requests import ServedModel, SharedMemory
 from tritonproof.measure import perf_analyzer
 from tritonproof.measure.job import Job
 from tritonproof.record.schema import LoadPoint

@@ -25,8 +25,7 @@ from tritonproof.accuracy.sameness import AnswerCheck
 from tritonproof.base.errors import ProofError
 from tritonproof.client import shared_memory
 from tritonproof.client.input_data import InputData, input_data
-from tritonproof.client.requests import SharedMemory, ask_samples
-from tritonproof.client.served_model import ServedModel
+from tritonproof.client.requests import ServedModel, SharedMemory, ask_samples
 from tritonproof.client.shared_memory import CudaMemory
 from tritonproof.host import machine, scratch
 from tritonproof.measure import perf_analyzer

@@ -19,7 +19,7 @@ from tests.gates import stand_in
 from tests.gates.stand_in import LIMITS
 from tests.helpers import grpc_server
 from tritonproof.client.input_data import InputData
-from tritonproof.client.served_model import ServedModel
+from tritonproof.client.requests import ServedModel
 from tritonproof.gates.context import SingleAnswers, make_single_answers
 from tritonproof.serve.messages import raw_content
 from tritonproof.serve.server import Server

@@ -14,7 +14,7 @@ from tests.conftest import DEPLOYMENT, MakeBuild
 from tests.toy import samples_of
 from tritonproof.build.configuration import model_config
 from tritonproof.client.input_data import input_data
-from tritonproof.client.served_model import ServedModel
+from tritonproof.client.requests import ServedModel
 from tritonproof.measure import cache_audit
 from tritonproof.measure.cache_audit import fresh_inputs, marks_of_cache, with_cache_audit
 from tritonproof.measure.job import Job

@@ -16,7 +16,7 @@ from tritonproof.accuracy.expected import expect
 from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
 from tritonproof.accuracy.sameness import AnswerCheck
 from tritonproof.client.input_data import input_data
-from tritonproof.client.served_model import ServedModel
+from tritonproof.client.requests import ServedModel
 from tritonproof.measure.job import Job
 from tritonproof.measure.verifying import ask_server, summed, verify
 from tritonproof.record.schema import LoadPoint, VerifiedAnswers

@@ -13,7 +13,7 @@ from tests import toy
 from tests.measure.generator import LATENCY_MS, Generator, option, server_of
 from tritonproof.base.errors import ProofError
 from tritonproof.client.input_data import input_data
-from tritonproof.client.served_model import ServedModel
+from tritonproof.client.requests import ServedModel
 from tritonproof.measure import estimates, perf_analyzer
 from tritonproof.measure.job import Job
 from tritonproof.measure.passes import Pass

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import DEPLOYMENT
-from tritonproof.client.served_model import LoadedCase
+from tritonproof.gates.context import LoadedCase
 from tritonproof.record.schema import LoadPoint
 from tritonproof.run.loader import Loader
 from tritonproof.run.measuring import compare_requests, held_jobs

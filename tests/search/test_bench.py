@@ -12,7 +12,7 @@ from tests import toy
 from tests.measure import timed_server
 from tests.search.queueing import ALONE, SPACE, highest_rate_per_s, rerun_with
 from tritonproof.client.input_data import input_data
-from tritonproof.client.served_model import ServedModel
+from tritonproof.client.requests import ServedModel
 from tritonproof.measure.job import Job, MeasuringPlan
 from tritonproof.measure.passes import Pass
 from tritonproof.record.schema import LoadPoint, Verdict

@@ -25,7 +25,7 @@ from tests.toy import samples_of
 from tritonproof.base.errors import InputError, NotAvailableError, ProofError, SetupError
 from tritonproof.build.builds import BuiltModel
 from tritonproof.client.input_data import input_data
-from tritonproof.client.served_model import ServedModel
+from tritonproof.client.requests import ServedModel
 from tritonproof.client.shared_memory import shared_region
 from tritonproof.gates.context import ask
 from tritonproof.gates.conversations import ConversationMessage, converse

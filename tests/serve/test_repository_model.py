@@ -13,8 +13,7 @@ from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
 from tritonproof.accuracy.sameness import AnswerCheck
 from tritonproof.base.errors import NotAvailableError, ProofError
 from tritonproof.client.input_data import input_data
-from tritonproof.client.requests import SharedMemory, ask_samples
-from tritonproof.client.served_model import ServedModel
+from tritonproof.client.requests import ServedModel, SharedMemory, ask_samples
 from tritonproof.host import locks
 from tritonproof.measure import perf_analyzer
 from tritonproof.measure.job import Job

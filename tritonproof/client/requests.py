@@ -1,4 +1,4 @@
-"""Sends requests as load, in messages or in memory that this process and a server on this host share."""
+"""Sends requests to a served model as load, in messages or in memory that this process and a server on this host share."""
 
 import contextlib
 import itertools
@@ -12,12 +12,12 @@ import numpy as np
 
 from tritonproof.base.errors import NotAvailableError, ProofError
 from tritonproof.client.in_flight import requests_in_flight
-from tritonproof.client.served_model import ServedModel
+from tritonproof.client.input_data import InputData
 from tritonproof.client.shared_memory import cuda_region, shared_region, tensor_places
 from tritonproof.serve.connection import client_error
 from tritonproof.serve.messages import infer_message, response_outputs
 from tritonproof.serve.server import Server
-from tritonproof.spec import Arrays
+from tritonproof.spec import Arrays, Model
 
 _NOT_WRITTEN = 0xFF
 """Fills an answer's place before its request is sent: NaN in every floating-point type, -1 in integers. So
@@ -32,6 +32,17 @@ _IF_ONE_FAILS = (
 SharedMemory = Literal["system", "cuda", "none"]
 RawAnswer = tuple[bytes, ...]
 """What is kept of an answer until it is read: the message, and its place in shared memory."""
+
+
+@dataclass(frozen=True)
+class ServedModel:
+    """A model as a server serves it, and the samples that it is sent: all that a request needs."""
+
+    server: Server
+    name: str
+    """The name under which the server has loaded the model."""
+    model: Model
+    data: InputData
 
 
 @dataclass

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tritonproof.base.errors import ProofError
-from tritonproof.client.served_model import ServedModel
+from tritonproof.client.requests import ServedModel
 from tritonproof.gates.context import AnswersBySample, GateContext, GateFinding, ask, most_in_flight, rows_of
 from tritonproof.record.schema import GateResult
 from tritonproof.serve.connection import REQUEST_S

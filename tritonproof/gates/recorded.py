@@ -12,7 +12,7 @@ import numpy as np
 from tritonproof.accuracy.limits import AnswerLimits, inferred_limits
 from tritonproof.base import disk
 from tritonproof.base.errors import InputError, NotAvailableError
-from tritonproof.client.served_model import ServedModel
+from tritonproof.client.requests import ServedModel
 from tritonproof.gates.context import (
     GateContext,
     GateFinding,

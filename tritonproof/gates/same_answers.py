@@ -18,8 +18,7 @@ from tritonproof.accuracy.sameness import (
     merge_comparisons,
 )
 from tritonproof.client.input_data import InputData
-from tritonproof.client.requests import Answer, single_answer
-from tritonproof.client.served_model import ServedModel
+from tritonproof.client.requests import Answer, ServedModel, single_answer
 from tritonproof.gates.context import (
     GateContext,
     GateFinding,

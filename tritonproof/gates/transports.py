@@ -11,8 +11,7 @@ import numpy as np
 
 from tritonproof.accuracy.sameness import AnswerComparison, merge_comparisons
 from tritonproof.base.errors import ProofError
-from tritonproof.client.requests import Answer, single_answer
-from tritonproof.client.served_model import ServedModel
+from tritonproof.client.requests import Answer, ServedModel, single_answer
 from tritonproof.client.shared_memory import shared_region, tensor_places
 from tritonproof.gates.context import (
     GateContext,

@@ -9,8 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tritonproof.accuracy.sameness import AnswerCheck
-from tritonproof.client.requests import SharedMemory
-from tritonproof.client.served_model import ServedModel
+from tritonproof.client.requests import ServedModel, SharedMemory
 from tritonproof.measure.passes import Pass
 from tritonproof.ratios import FALSE_ALARM_RATE
 from tritonproof.record.schema import LoadPoint

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tritonproof.run.case_run import CaseRun
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class ConvertedCase:
     """A prepared case that the suite converts. A `RepositoryCase` answers the same questions; what either
     starts ends with the run's block."""
