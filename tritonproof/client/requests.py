@@ -1,4 +1,4 @@
-"""Sends requests to a served model as load, in messages or in memory that this process and a server on this host share."""
+"""Sends requests to a served model, in messages or in memory that this process and a server here share."""
 
 import contextlib
 import itertools
