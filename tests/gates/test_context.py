@@ -15,6 +15,7 @@ from tests import examples
 from tests.gates.answering_servers import ROWS as SENT
 from tests.gates.answering_servers import careful, right, served_by
 from tests.gates.stand_in import CLASSES, FAULTS, WIDE, Fault
+from tests.helpers import present
 from tritonproof.accuracy.limits import MIN_NOISE, AnswerLimits, NumberLimits
 from tritonproof.accuracy.sameness import AnswerComparison
 from tritonproof.client.requests import Answer
@@ -323,9 +324,7 @@ def test_worst_gate_counts_in_the_ledger() -> None:
     texts = SameAnswers(2, 2, None, 1.0, passed=True)
 
     def entry(*gates: SameAnswers) -> SameAnswers:
-        same = with_same_answers(examples.accuracy(), gates).same_answers
-        assert same is not None
-        return same
+        return present(with_same_answers(examples.accuracy(), gates).same_answers)
 
     worst = entry(good, bad)
     assert worst == entry(bad, good)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.helpers import present
 from tritonproof.host import machine, nvml
 from tritonproof.host.activity import GpuTime, GpuWatch
 from tritonproof.host.nvml import visible_gpus
@@ -168,6 +169,4 @@ def watched(
 
 def between(watch: GpuWatch, opened_s: float, closed_s: float) -> GpuTime:
     """The watch's figures for a stretch of time."""
-    stretch = watch.between(round(opened_s * S), round(closed_s * S))
-    assert stretch is not None
-    return stretch
+    return present(watch.between(round(opened_s * S), round(closed_s * S)))

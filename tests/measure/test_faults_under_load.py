@@ -11,6 +11,7 @@ import pytest
 from msgspec import structs
 
 from tests.conftest import DEPLOYMENT, MakeBuild
+from tests.helpers import present
 from tests.toy import samples_of
 from tritonproof.accuracy.expected import expect
 from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
@@ -96,9 +97,7 @@ def look(job: Job, is_enough: Callable[[VerifiedAnswers], bool]) -> VerifiedAnsw
     assert job.check is not None
     so_far, deadline = verify(job.check, ask_server(job, 0.3), 0.3), time.monotonic() + SECONDS
     while not is_enough(so_far) and time.monotonic() < deadline:
-        joined = summed([so_far, verify(job.check, ask_server(job, 0.3), 0.3)])
-        assert joined is not None
-        so_far = joined
+        so_far = present(summed([so_far, verify(job.check, ask_server(job, 0.3), 0.3)]))
     return so_far
 
 

@@ -3,6 +3,7 @@
 import heapq
 import itertools
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -57,19 +58,16 @@ def simulate(
     return closed_loop_pass(starts, ends, (0, int(length_s * 1e9)), concurrency)
 
 
-def simulated(passes: int, service: Service, length_s: float, **server: float) -> list[Pass]:
+def simulated(passes: int, service: Service, length_s: float, **server: Any) -> list[Pass]:
     """Independent passes whose lengths differ by up to a third, as perf_analyzer's do."""
     lengths = length_s * (1 + np.random.default_rng(7).uniform(0, 0.3, passes))
-    return [
-        simulate(service, length, seed=seed, **server)  # type: ignore[arg-type]
-        for seed, length in enumerate(lengths)
-    ]
+    return [simulate(service, length, seed=seed, **server) for seed, length in enumerate(lengths)]
 
 
-def requests(*times_ms: tuple[float, float], closed_ms: float, concurrency: int = 1) -> Pass:
+def requests(*times_ms: tuple[float, float], closed_ms: float, clients: int) -> Pass:
     """A pass written by hand."""
     starts, ends = (np.array([round(t * 1e6) for t in side]) for side in zip(*times_ms, strict=True))
-    return closed_loop_pass(starts, ends, (0, round(closed_ms * 1e6)), concurrency)
+    return closed_loop_pass(starts, ends, (0, round(closed_ms * 1e6)), clients)
 
 
 @pytest.mark.parametrize(
@@ -113,34 +111,32 @@ def test_long_requests_keep_their_share_in_passes(server: dict[str, float]) -> N
 
 
 @pytest.mark.parametrize(
-    ("times", "closed_ms", "clients", "completed", "duration_ms", "latencies_ms"),
+    ("times", "closed_ms", "clients", "steady"),
     [
-        ([(1, 11)], 12, 1, 1.0, 10, {10.0}),  # one request counts whole
-        ([(0, 90), (0, 95)], 100, 2, 2.0, 95, {90.0, 95.0}),  # requests fill the pass: all count
-        ([(0, 10)], 500, 1, 1.0, 10, {10.0}),  # a server that hangs after the start has a value
+        ([(1, 11)], 12, 1, (1.0, 10, {10.0})),  # one request counts whole
+        ([(0, 90), (0, 95)], 100, 2, (2.0, 95, {90.0, 95.0})),  # requests fill the pass: all count
+        ([(0, 10)], 500, 1, (1.0, 10, {10.0})),  # a server that hangs after the start has a value
         # A slow start is cut off.
-        ([(0, 50), (1, 60), *((t, t + 10) for t in range(60, 100, 10))], 105, 2, 3.5, 35, {10.0}),
+        ([(0, 50), (1, 60), *((t, t + 10) for t in range(60, 100, 10))], 105, 2, (3.5, 35, {10.0})),
         # It lasts until every client is answered, even one that began late.
-        ([(0, 30), (5.5, 40), *((t, t + 4) for t in range(40, 80, 4))], 82, 2, 9.5, 38, {4.0}),
+        ([(0, 30), (5.5, 40), *((t, t + 4) for t in range(40, 80, 4))], 82, 2, (9.5, 38, {4.0})),
         # Requests in flight at the close lie outside.
-        ([(t, t + 10) for t in range(0, 90, 10)], 99, 1, 7.9, 79, {10.0}),
+        ([(t, t + 10) for t in range(0, 90, 10)], 99, 1, (7.9, 79, {10.0})),
         # One across an edge counts by the time that it was in flight inside.
-        ([(t, t + 10) for t in range(0, 40, 10)], 45, 1, 2.5, 25, {10.0}),
+        ([(t, t + 10) for t in range(0, 40, 10)], 45, 1, (2.5, 25, {10.0})),
     ],
 )
 def test_steady_part_excludes_start_up_and_tail(
-    times: list[tuple[float, float]],
-    closed_ms: float,
-    clients: int,
-    completed: float,
-    duration_ms: float,
-    latencies_ms: set[float],
+    times: list[tuple[float, float]], closed_ms: float, clients: int, steady: tuple[float, float, set[float]]
 ) -> None:
-    steady = requests(*times, closed_ms=closed_ms, concurrency=clients)
+    """Requests, milliseconds, and the latencies that count."""
+    cut, (completed, duration_ms, latencies_ms) = (
+        requests(*times, closed_ms=closed_ms, clients=clients),
+        steady,
+    )
 
-    assert steady.completed == pytest.approx(completed)
-    assert steady.duration_s == pytest.approx(duration_ms / 1e3)
-    assert set(steady.latencies_ms) == latencies_ms
+    assert (cut.completed, 1e3 * cut.duration_s) == pytest.approx((completed, duration_ms))
+    assert set(cut.latencies_ms) == latencies_ms
 
 
 def scheduled(

@@ -78,9 +78,7 @@ NAN = np.where(ROWS == 6, np.nan, ROWS)
 def test_wrong_answer_is_recorded_with_sample_and_values(
     expected: np.ndarray, value: float, shown: tuple[str, str]
 ) -> None:
-    first = verify(answers_of(OUT=expected), [answer(changed(1, 2, value))], 0).first_wrong
-
-    assert first is not None
+    first = present(verify(answers_of(OUT=expected), [answer(changed(1, 2, value))], 0).first_wrong)
     assert (first.sample, first.output, first.expected, first.given) == ("row-1", "OUT[2]", *shown)
 
 
@@ -138,9 +136,8 @@ def test_each_output_is_limited_by_its_precision_cost() -> None:
 
 def test_checks_add_up_and_keep_first_fault() -> None:
     right, broken = verify(CHECK, [answer()], 0.5), verify(CHECK, [answer(changed(0, 0, np.nan))], 0.5)
-    total = summed([right, broken, right])
+    total = present(summed([right, broken, right]))
 
-    assert total is not None
     assert (total.verified, total.wrong, total.duration_s) == (9, 1, 1.5)
     assert total.first_wrong == broken.first_wrong
     assert summed([]) is None

@@ -130,9 +130,7 @@ def test_time_of_called_model_is_in_tables(run: Run) -> None:
 
 
 def test_ineffective_warm_up_is_found(run: Run) -> None:
-    warm, cold = (run.record(f"cpu-{name}-asis").model_warmup for name in ("warm", "cold"))
-    assert warm is not None
-    assert cold is not None
+    warm, cold = (present(run.record(f"cpu-{name}-asis").model_warmup) for name in ("warm", "cold"))
     assert (warm.passed, warm.batch) == (True, 2)  # a busy machine may take a second look at it
     assert (cold.passed, len(cold.first_ms)) == (False, 3)
     assert min(cold.first_ms) > 1000 > max(cold.later_ms)
