@@ -16,7 +16,6 @@ from tests.host.fake_nvml import Nvml, in_place_of_nvml
 from tritonproof.base.errors import NotAvailableError
 from tritonproof.build import builds, in_process
 from tritonproof.cases import cases_of
-from tritonproof.efficiency import best_points
 from tritonproof.efficiency.worker import peak_kind
 from tritonproof.frameworks import tensorrt
 from tritonproof.frameworks.tensorrt import TensorRT
@@ -89,13 +88,11 @@ def two_a100s(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]
     monkeypatch.setattr(measuring_efficiency, "artifact_worker", worker_beside)
     points = [examples.measured("online", 8, 100.0)]
     monkeypatch.setattr(measuring_efficiency, "known_points", lambda _run: points)
-    monkeypatch.setattr(best_points, "best_points", lambda _case, results: results)
+    monkeypatch.setattr(measuring_efficiency, "best_points", lambda _case, results: results)
     monkeypatch.setattr(in_process, "open_in_process", lambda *_arguments: Opened())
     monkeypatch.setattr("tritonproof.run.model_run.framework_model_on", lambda *_arguments: Opened())
     monkeypatch.setattr(builds, "find", find)
-    monkeypatch.setattr(
-        best_points, "reference_best", lambda *_arguments: examples.measured("online", 8, 100.0)
-    )
+    monkeypatch.setattr(measuring_efficiency, "right_points", lambda *_arguments: points)
     monkeypatch.setattr(builds, "in_use", lambda build, **_report: contextlib.nullcontext(build))
     monkeypatch.setattr(measuring_efficiency, "_measure", beside)
     SEEN.clear()

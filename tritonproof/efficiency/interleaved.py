@@ -19,7 +19,14 @@ from tritonproof.measure.stopping import (
     is_spent,
 )
 from tritonproof.record.quantities import THROUGHPUT
-from tritonproof.record.schema import Efficiency, Estimate, PointResult, Ratio, ReferenceComparison
+from tritonproof.record.schema import (
+    Deployment,
+    Efficiency,
+    Estimate,
+    PointResult,
+    Ratio,
+    ReferenceComparison,
+)
 
 TURNS_TO_BELIEVE_A_RATIO = 5
 """Turns before a ratio is believed. With three, the 95 % interval reaches more than four standard errors to
@@ -167,6 +174,16 @@ def efficiency_entry(
         reference=None if reference is None else ReferenceComparison(reference[0], over_reference),
         marks=tuple(marks),
     )
+
+
+def batch_in_process(result: PointResult, deployment: Deployment) -> int:
+    """The batch that the server can form at a point, for a fair comparison in process: offline that of the
+    requests; online the largest preferred size, else the largest of all, if as many are in flight."""
+    point = result.point
+    if point.scenario == "offline":
+        return point.batch
+    aim = max(deployment.preferred_batch_sizes, default=deployment.max_batch_size)
+    return max(point.batch, min(aim, point.batch * point.concurrency))
 
 
 def _change(whose: str, first: PointResult, repeated: Estimate) -> str:

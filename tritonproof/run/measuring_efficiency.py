@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from tritonproof.base.errors import NotAvailableError, ProofError
 from tritonproof.build import builds
 from tritonproof.cases import reference_of
-from tritonproof.efficiency import best_points, interleaved
+from tritonproof.efficiency import interleaved
 from tritonproof.efficiency.worker import Worker, artifact_worker, peak_kind
 from tritonproof.record import files
-from tritonproof.record.schema import Efficiency, PointResult, best_of
+from tritonproof.record.schema import Deployment, Efficiency, Machine, PointResult, Record, best_of
+from tritonproof.reports.text.publishable import publishable
 from tritonproof.run import record_file
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.converted_case import ConvertedCase
@@ -24,7 +25,7 @@ from tritonproof.spec import Case
 def measure_efficiency(run: CaseRun) -> list[Efficiency]:
     """Measure the best point of each scenario (of a micro model, the best of all) beside the same artifact in
     process, and the best of all beside the model's reference format. The case stays loaded for the last."""
-    best_results = best_points.best_points(run.case, known_points(run))
+    best_results = best_points(run.case, known_points(run))
     loaded, overall = run.loader.load(best_results[0].point.scenario), best_of(best_results)
     assert overall is not None
     if run.server.spec.is_remote:
@@ -58,11 +59,42 @@ def known_points(run: CaseRun) -> Sequence[PointResult]:
     points: Sequence[PointResult] = [each for each in known if isinstance(each, PointResult)]
     if not points:
         record = record_file.read_stored(files.record_path(run.case.key, run.settings.results))
-        points = best_points.points_of(record, run.machine, run.build.digest, run.deployment)
+        points = points_of(record, run.machine, run.build.digest, run.deployment)
     if any(result.answers is not None and result.answers.wrong for result in points):
         what = "the fastest load point is not known: answers under load were wrong"
         raise NotAvailableError(what, where=run.case, fix="see the failed load tests of this case")
     return points
+
+
+def best_points(case: Case, results: Sequence[PointResult]) -> list[PointResult]:
+    """The best point of all for a micro model, which has many cases; else that of each scenario, offline
+    first, as it is still loaded. Raises NotAvailableError if no point has a number of requests in flight."""
+    by_scenario = ([one for one in results if one.point.scenario == name] for name in ("offline", "online"))
+    points = [best for best in map(best_of, by_scenario) if best is not None]
+    overall = best_of(points)
+    if overall is None:
+        raise NotAvailableError(
+            "the best load point is not known: none has been measured with a number of requests in flight",
+            where=case,
+            fix="select test_offline or test_online too",
+        )
+    return [overall] if case.model.micro else points
+
+
+def points_of(
+    record: Record | None, machine: Machine, digest: str, deployment: Deployment
+) -> Sequence[PointResult]:
+    """The record's load points if it is of this machine, build and deployment, else none."""
+    if record is None or (record.machine, record.build.digest) != (machine, digest):
+        return ()
+    return record.points if record.deployment == deployment else ()
+
+
+def right_points(
+    record: Record | None, machine: Machine, digest: str, deployment: Deployment
+) -> Sequence[PointResult]:
+    """`points_of` a record, but none unless it is proven right, as the speed of a wrong case says nothing."""
+    return points_of(None if record is None else publishable(record), machine, digest, deployment)
 
 
 def _measure(
@@ -76,7 +108,7 @@ def _measure(
     peak_per_s = run.suite_run.measure_peak(peak_kind(run.case, run.deployment), run.progress)
     if isinstance(peak_per_s, ProofError):
         raise peak_per_s
-    batch, point = best_points.batch_in_process(best, run.deployment), best.point
+    batch, point = interleaved.batch_in_process(best, run.deployment), best.point
     with held_jobs(run, [point]) as (held,):
         job = dataclasses.replace(held, request_s=_request_s(best))
         cold = [] if run.loader.was_under_load else [job]
@@ -135,11 +167,11 @@ def _served_reference(
     build = builds.find(case, run.model_run.cpu_model, deployment, run.settings.model_repos)
     record = record_file.read_stored(files.record_path(case.key, run.settings.results))
     digest = "" if build is None else build.digest
-    best = best_points.reference_best(record, run.machine, digest, deployment)
+    best = best_of(right_points(record, run.machine, digest, deployment))
     if build is None or best is None:
         run.progress.note(
-            f"{run.case.model.name}: no format is compared with its reference {case}, which has no load "
-            "points of this build with right answers on record; select its load tests too (-k)"
+            f"{run.case.model.name}: no format is compared with its reference {case}, which is not on "
+            "record as right, with load points of this build; select all of its tests too (-k)"
         )
         return None
     run.progress.say(f"{case}: serve the reference format (of {run.case.model.name})")

@@ -9,9 +9,10 @@ from tests import examples, toy
 from tests.conftest import DEPLOYMENT
 from tritonproof.base.errors import NotAvailableError
 from tritonproof.cases import cases_of, reference_of
-from tritonproof.efficiency.best_points import batch_in_process, best_points, points_of, reference_best
+from tritonproof.efficiency.interleaved import batch_in_process
 from tritonproof.host.targets import EVERY_TARGET
-from tritonproof.record.schema import best_of
+from tritonproof.record.schema import GateResult, best_of
+from tritonproof.run.measuring_efficiency import best_points, points_of, right_points
 
 RECORD = examples.record()
 
@@ -35,6 +36,9 @@ def test_best_point_is_fastest_closed_loop() -> None:
         ({"conversion": examples.failed_conversion()}, True, False),
         ({"conversion": None}, True, False),
         ({"accuracy": examples.failed_accuracy()}, True, False),
+        ({"accuracy": None}, True, False),
+        ({"gates": (GateResult("transports", 8, "HTTP", "other answers"),)}, True, False),
+        ({"points": (examples.wrong_under_load(RECORD.points[0]),)}, True, False),
         ({"failures": (examples.step_failure(),)}, True, False),
         ({"points": ()}, False, False),
         ({"machine": structs.replace(RECORD.machine, cores=3)}, False, False),
@@ -50,10 +54,8 @@ def test_recorded_points_need_same_machine_build_and_deployment(
     this = RECORD.machine, RECORD.build.digest, RECORD.deployment
     record = structs.replace(RECORD, **changes)
     assert bool(points_of(record, *this)) is points
-    best = reference_best(record, *this)
-    assert (best is not None and best.point == examples.load_point("online", 32)) is reference
-    assert points_of(None, *this) == ()
-    assert reference_best(None, *this) is None
+    assert bool(right_points(record, *this)) is reference
+    assert points_of(None, *this) == right_points(None, *this) == ()
 
 
 def test_reference_is_published_format_or_onnx_fp32() -> None:
