@@ -7,7 +7,7 @@ from msgspec import structs
 
 from tritonproof.record import files, schema
 from tritonproof.record.schema import CaseKey, Estimate, Ledger, LoadPoint, Origin, PointResult, Record
-from tritonproof.reports.text.publishable import Publishable, publishable
+from tritonproof.reports.publishable import Publishable, publishable
 
 
 def seen(*records: Record) -> list[Publishable]:

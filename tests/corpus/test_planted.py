@@ -8,7 +8,7 @@ import pytest
 from tests.corpus import planted, verdicts
 from tests.corpus.planted import CONTROLS, FAULTS, UNDER_LOAD, Planted
 from tests.corpus.verdicts import Found
-from tritonproof.reports.text.publishable import publishable
+from tritonproof.reports.publishable import publishable
 
 pytestmark = pytest.mark.campaign
 

@@ -13,7 +13,7 @@ from tritonproof.efficiency.interleaved import Turns, is_done, take_turns
 from tritonproof.measure.job import Job, MeasuringPlan
 from tritonproof.measure.passes import Pass
 from tritonproof.record.schema import Estimate, LoadPoint
-from tritonproof.reports.text.publishable import publishable
+from tritonproof.reports.publishable import publishable
 
 QUICK = MeasuringPlan(budget_s=0.1)
 RECORD = examples.record()

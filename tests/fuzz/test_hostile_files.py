@@ -34,9 +34,9 @@ from tritonproof.frameworks import pytorch
 from tritonproof.frameworks.pytorch import check_weights
 from tritonproof.record import files
 from tritonproof.record.files import RecordError
+from tritonproof.reports.publishable import publishable
 from tritonproof.reports.tables.case import case_section
 from tritonproof.reports.tables.summary import machine_blocks, summary
-from tritonproof.reports.text.publishable import publishable
 from tritonproof.spec import Tensor
 from tritonproof.user_models import model_from_config, model_repository
 from tritonproof.user_models.samples import read_samples, sized_inputs

@@ -26,7 +26,7 @@ TEST = """
     from benchmarks import test_speed
     from benchmarks.test_speed import test_online
     from tests import examples
-    from tritonproof.reports.text.publishable import publishable
+    from tritonproof.reports.publishable import publishable
     from tests.plugin.test_gating import RUNS
 
     SEEN = RUNS[-1]

@@ -10,7 +10,7 @@ from tests import examples
 from tests.helpers import WITHOUT, write_benchmarks
 from tritonproof.host.machine import own_run
 from tritonproof.record import files
-from tritonproof.reports.text.publishable import Publishable, publishable
+from tritonproof.reports.publishable import Publishable, publishable
 
 BENCHMARKS = """\
 import os

@@ -9,6 +9,7 @@ import pytest
 
 from tests import toy
 from tests.helpers import settings
+from tritonproof.measure.point_state import PointState
 from tritonproof.record.schema import MAX_LOADINGS, LoadPoint, loading_is_slower
 from tritonproof.run import comparing
 from tritonproof.serve.server import Server
@@ -53,7 +54,7 @@ def test_slow_loading_is_repeated_in_turns(loadings_s: Any, count: int, tmp_path
 
 
 def test_batch_that_the_baseline_does_not_take_is_measured_alone(tmp_path: Path) -> None:
-    jobs = [toy.job(LoadPoint("offline", batch, 1)) for batch in (1, 2, 4)]
-    states, plan = comparing.with_baselines(side(tmp_path / "log"), side(tmp_path / "other", batch=2), jobs)
+    begun = [PointState(toy.job(LoadPoint("offline", batch, 1))) for batch in (1, 2, 4)]
+    states, plan = comparing.with_baselines(side(tmp_path / "log"), side(tmp_path / "other", batch=2), begun)
     assert [state.baseline is not None for state in states] == [True, True, False]
     assert plan.compared_points == 3

@@ -6,12 +6,18 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from msgspec import structs
 
+from tests import toy
 from tests.conftest import DEPLOYMENT
 from tritonproof.gates.context import LoadedCase
-from tritonproof.record.schema import LoadPoint
+from tritonproof.measure import perf_analyzer
+from tritonproof.measure.job import MeasuringPlan
+from tritonproof.record.schema import LoadPoint, Mark
+from tritonproof.run import measuring
 from tritonproof.run.loader import Loader
 from tritonproof.run.measuring import compare_requests, held_jobs
+from tritonproof.settings.thresholds import Thresholds
 
 LATER = [0.001] * 19 + [0.002]
 
@@ -29,6 +35,31 @@ def test_points_are_measured_with_the_machine_to_ourselves() -> None:
     point = LoadPoint("online", 1, 4)
     with held_jobs(run, [point]) as jobs:
         assert (held, jobs) == ([True], [point])
+
+
+def test_marks_from_after_the_sweep_are_saved_with_all_points(monkeypatch: pytest.MonkeyPatch) -> None:
+    points, cached = [LoadPoint("online", 1, clients) for clients in (2, 4)], Mark("cached-answers", "cached")
+    run: Any = SimpleNamespace(
+        baseline=None,
+        deployment=DEPLOYMENT,
+        settings=SimpleNamespace(plan=MeasuringPlan(budget_s=0.1), thresholds=Thresholds()),
+        prepared=SimpleNamespace(called_names=()),
+        server=SimpleNamespace(how_it_ended=str),
+        loader=SimpleNamespace(),
+        case=toy.case(),
+        points=lambda _scenario: points,
+        say=lambda *_texts: None,
+        sweeps={},
+        latencies_s={},
+    )
+    jobs = contextlib.nullcontext([toy.job(point) for point in points])
+    monkeypatch.setattr(measuring, "held_jobs", lambda *_: jobs)
+    monkeypatch.setattr(measuring, "timed", lambda _run, held: held)
+    monkeypatch.setattr(perf_analyzer, "run_pass", toy.LoadGenerator().run_pass)
+    monkeypatch.setattr(measuring, "with_cache_audit", lambda _, best: structs.replace(best, marks=(cached,)))
+    saved: list[Any] = []
+    measuring.measure_point(run, points[0], saved.append)
+    assert [cached in result.marks for result in saved[-1]] == [False, True]
 
 
 def test_reloaded_case_is_cold() -> None:

@@ -11,7 +11,7 @@ import torch
 
 from tests.whole_runs.conftest import PAGE
 from tests.whole_runs.suite import FAST, suite
-from tritonproof.reports.text.publishable import publishable
+from tritonproof.reports.publishable import publishable
 
 NETWORK = """
 from torch import nn

@@ -14,8 +14,8 @@ from tests.soak.leaking import LEAKS
 from tests.user_models.repositories import ENSEMBLE, code, config, contents, write_model
 from tests.whole_runs.suite import Run, suite
 from tritonproof.record.schema import Search
+from tritonproof.reports.publishable import publishable
 from tritonproof.reports.tables.case import case_section
-from tritonproof.reports.text.publishable import publishable
 from tritonproof.serve.launch import serve
 from tritonproof.serve.server_spec import ServerSpec
 

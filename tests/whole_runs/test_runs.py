@@ -11,7 +11,7 @@ from tests import classifier
 from tests.classifier import write_network
 from tests.whole_runs.suite import BIOPSY, FAST, GIVEN, Run, suite
 from tritonproof.record import schema
-from tritonproof.reports.text.publishable import publishable
+from tritonproof.reports.publishable import publishable
 from tritonproof.serve.launch import serve
 from tritonproof.serve.server_spec import ServerSpec
 

@@ -1,4 +1,4 @@
-"""One run of the load generator over a load point, cut to its steady part. Pure functions on arrays."""
+"""One pass of the load generator over a load point, cut to its steady part. Pure functions on arrays."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from tritonproof.record.schema import VerifiedAnswers
 
 @dataclass(frozen=True)
 class Pass:
-    """One run of the load generator over a load point: the figures of its steady part, without start-up and
+    """One pass of the load generator over a load point: the figures of its steady part, without start-up and
     tail, what it took, and what was read beside it."""
 
     completed: float

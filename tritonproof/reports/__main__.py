@@ -25,12 +25,12 @@ from tritonproof.record import files
 from tritonproof.record.files import RecordError
 from tritonproof.reports import export, history, plots, readme
 from tritonproof.reports.plots import Theme
+from tritonproof.reports.publishable import Publishable, name_of, publishable
 from tritonproof.reports.tables.case import case_section
 from tritonproof.reports.tables.rendering import RENDERINGS, csv_text, print_as
 from tritonproof.reports.tables.summary import machine_blocks, summary
 from tritonproof.reports.tables.table import Block, Heading
 from tritonproof.reports.text.phrases import counted, grouped
-from tritonproof.reports.text.publishable import Publishable, name_of, publishable
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

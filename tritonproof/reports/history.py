@@ -15,8 +15,8 @@ from tritonproof.base.paths import RESULTS
 from tritonproof.base.sanitize import one_line, path_text
 from tritonproof.record import files
 from tritonproof.record.schema import Estimate, FilePart, case_id
+from tritonproof.reports.publishable import Publishable
 from tritonproof.reports.text.phrases import first_of, grouped
-from tritonproof.reports.text.publishable import Publishable
 
 SUFFIX = ".jsonl"
 

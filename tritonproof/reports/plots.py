@@ -19,9 +19,9 @@ import msgspec
 from tritonproof.base.sanitize import visible
 from tritonproof.record.quantities import LATENCY, LATENCY_BUDGET, METRICS, THROUGHPUT, Quantity
 from tritonproof.record.schema import MARKS, Estimate, PointResult, Score
+from tritonproof.reports.publishable import Publishable, name_of
 from tritonproof.reports.text import phrases
 from tritonproof.reports.text.correctness import main_score, metric_text, tightest_limit, tightest_text
-from tritonproof.reports.text.publishable import Publishable, name_of
 from tritonproof.reports.text.speed import best_point
 
 if TYPE_CHECKING:

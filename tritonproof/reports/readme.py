@@ -15,12 +15,12 @@ from tritonproof.base.commands import UsageError
 from tritonproof.base.sanitize import one_line
 from tritonproof.reports import plots
 from tritonproof.reports.plots import NothingToShowError, Theme
+from tritonproof.reports.publishable import Publishable, name_of
 from tritonproof.reports.tables.case import case_section
 from tritonproof.reports.tables.points import points_table
 from tritonproof.reports.tables.rendering import markdown
 from tritonproof.reports.tables.summary import machine_blocks, summary
 from tritonproof.reports.tables.table import Block
-from tritonproof.reports.text.publishable import Publishable, name_of
 
 
 class MarkerKind(NamedTuple):

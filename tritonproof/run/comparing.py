@@ -15,7 +15,7 @@ from tritonproof.client.input_data import remaining_data
 from tritonproof.gates.context import GateFinding
 from tritonproof.gates.conversations import compare_server_conversations
 from tritonproof.gates.same_answers import compare_servers
-from tritonproof.measure.job import Job, MeasuringPlan
+from tritonproof.measure.job import MeasuringPlan
 from tritonproof.measure.point_state import PointState, with_baseline
 from tritonproof.measure.usage import Usage, read_usage, watch
 from tritonproof.record import schema
@@ -27,13 +27,13 @@ from tritonproof.serve.server import warnings_in
 
 
 def with_baselines(
-    run: CaseRun, baseline: CaseRun, jobs: Sequence[Job]
-) -> tuple[Sequence[PointState], MeasuringPlan]:
+    run: CaseRun, baseline: CaseRun, states: Sequence[PointState]
+) -> tuple[list[PointState], MeasuringPlan]:
     """The load points of one scenario before measurement, each with its baseline, if that takes its batch,
     and their plan. Raises InputError if the baseline is a build that does not take the largest batch."""
-    scenario, prepared = jobs[0].point.scenario, baseline.prepared
+    scenario, prepared = states[0].point.scenario, baseline.prepared
     if isinstance(prepared, ConvertedCase) and prepared.keeps_config:
-        needed = max(job.point.batch for job in jobs)
+        needed = max(state.point.batch for state in states)
         largest_there = baselines.config_of(baseline.build.folder).max_batch_size
         if needed > largest_there:
             what = f"the other build takes batches up to {largest_there}, not {needed}"
@@ -50,7 +50,7 @@ def with_baselines(
         allowed_slowdown=settings.thresholds.allowed_slowdown(run.case, settings.allowed_slowdown),
         compared_points=run.suite_run.point_count,
     )
-    states, served_name = [PointState(job) for job in jobs], baseline.server.name_of(run.case)
+    served_name = baseline.server.name_of(run.case)
     compared = [
         with_baseline(state, baseline.server, served_name)
         if state.point.batch <= largest

@@ -68,12 +68,12 @@ def _sweep(
         baseline.server.check_running()  # started before the machine is ours
     with held_jobs(run, points) as held:
         jobs = timed(run, held)
-        begun: Sequence[PointState] = [PointState(job) for job in jobs]
+        states = [PointState(job) for job in jobs]
         scenario, plan = points[0].scenario, run.settings.plan
         if baseline is not None:
-            begun, plan = comparing.with_baselines(run, baseline, jobs)
+            states, plan = comparing.with_baselines(run, baseline, states)
         states = sweep.sweep_points(
-            begun,
+            states,
             plan,
             run_pass=verifying(counting(perf_analyzer.run_pass, run.prepared.called_names)),
             on_progress=lambda point, now: run.say(f"measure {point.scenario}", f"{point} {now}"),
@@ -93,6 +93,7 @@ def _sweep(
             if state.error is None:
                 pooled_ms = estimates.pooled_ms(state.passes)
                 run.latencies_s[job.point] = (pooled_ms / 1e3).tolist()
+        save([each for each in found.values() if isinstance(each, PointResult)])
         return found
 
 

@@ -13,7 +13,7 @@ from tritonproof.efficiency import interleaved
 from tritonproof.efficiency.worker import Worker, artifact_worker, peak_kind
 from tritonproof.record import files
 from tritonproof.record.schema import Deployment, Efficiency, Machine, PointResult, Record, best_of
-from tritonproof.reports.text.publishable import publishable
+from tritonproof.reports.publishable import publishable
 from tritonproof.run import record_file
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.converted_case import ConvertedCase

@@ -118,7 +118,7 @@ def with_results(stored: Record, **results: Any) -> Record:
 
 
 def with_failure(stored: Record, failure: StepFailure) -> Record:
-    """The record with a failed test, without the results of its step from another run."""
+    """The record with a failed test, without another run's result of its step, if that has a single one."""
     run = failure.origin and failure.origin.run
     # A step with a single result has the name of its field.
     field = failure.step.replace("-", "_")

@@ -6,7 +6,7 @@ from pathlib import Path
 from tests import examples
 from tritonproof.record.schema import Record
 from tritonproof.reports.page import page, section_of
-from tritonproof.reports.text.publishable import publishable
+from tritonproof.reports.publishable import publishable
 
 
 def page_of(results: Path, *records: Record) -> str:

@@ -10,7 +10,7 @@ import pytest
 from tests import examples
 from tritonproof.record.schema import MARKS, CaseKey, LoadPoint, Mark, Record
 from tritonproof.reports import plots
-from tritonproof.reports.text.publishable import publishable
+from tritonproof.reports.publishable import publishable
 
 CURVE = "throughput-latency"
 

@@ -9,6 +9,7 @@ from tests import examples
 from tests.reports.published.test_published_tables import point
 from tritonproof.record.schema import CaseKey, Deployment, Estimate, PointResult, Record, Serving
 from tritonproof.reports import published
+from tritonproof.reports.publishable import publishable
 from tritonproof.reports.published import (
     PublishedRow,
     differences,
@@ -18,7 +19,6 @@ from tritonproof.reports.published import (
     published_section,
 )
 from tritonproof.reports.tables.table import Table
-from tritonproof.reports.text.publishable import publishable
 
 NATIVE = Serving("docker", "2.51.0", "onnxruntime", "system")
 ALIKE = "a40 resnet50 onnx trt fp16"

@@ -14,10 +14,10 @@ from tritonproof.formats import all_formats
 from tritonproof.models import all_models
 from tritonproof.record.schema import COMPONENTS, Build, CaseKey, Deployment, PointResult, Record
 from tritonproof.reports import published
+from tritonproof.reports.publishable import publishable
 from tritonproof.reports.published import PublishedRow, column_of, names_of, published_point, served_as
 from tritonproof.reports.tables.case import configuration_list, parameters_table
 from tritonproof.reports.tables.points import points_table
-from tritonproof.reports.text.publishable import publishable
 
 MODELS = ("resnet50", "nnunet", "resnet50-tf", "bert-dist4l", "fastpitch")
 

@@ -14,10 +14,10 @@ from tests.helpers import as_markdown
 from tritonproof.base.commands import UsageError
 from tritonproof.record.schema import case_id
 from tritonproof.reports import plots, readme
+from tritonproof.reports.publishable import publishable
 from tritonproof.reports.tables.case import case_section
 from tritonproof.reports.tables.points import points_table
 from tritonproof.reports.tables.summary import machine_blocks, summary
-from tritonproof.reports.text.publishable import publishable
 
 SWEPT = examples.swept()
 CASE, OTHER = case_id(SWEPT.case), case_id(examples.random_weights().case)

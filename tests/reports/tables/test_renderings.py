@@ -18,11 +18,11 @@ from tests.helpers import ROOT
 from tritonproof.base.sanitize import bold
 from tritonproof.record.quantities import LATENCY, NOT_SHOWN, RATIO, SHARE, Quantity, fixed
 from tritonproof.record.schema import Estimate, Mark, PointResult, Ratio
+from tritonproof.reports.publishable import publishable
 from tritonproof.reports.tables import points, summary
 from tritonproof.reports.tables.case import case_section
 from tritonproof.reports.tables.rendering import as_csv, html, markdown, terminal_text
 from tritonproof.reports.tables.table import Block, Bullets, Cell, Column, Heading, Table, cell_of, table
-from tritonproof.reports.text.publishable import publishable
 
 RENDERINGS: dict[str, Callable[[Sequence[Block]], str]] = {
     "markdown": markdown,

@@ -7,8 +7,8 @@ from msgspec import structs
 
 from tests import examples
 from tritonproof.record.schema import BaselineComparison, Build, Record, ServedSide, VerifiedAnswers
+from tritonproof.reports.publishable import publishable
 from tritonproof.reports.tables.upgrade import upgrade_sentence, upgrade_verdict
-from tritonproof.reports.text.publishable import publishable
 
 SIDE = ServedSide("2.51.0", "", 0.0, (3.5, 4.0), {"memory of the server": 2.0**20})
 FIVE_PERCENT = {"verdict": "failed", "ratio": examples.estimate(0.95, 0.01), "p_value": 1e-6}

@@ -8,7 +8,7 @@ from msgspec import structs
 
 from tests import examples
 from tritonproof.record.schema import Ratio, Record, ReferenceComparison, Serving, case_id
-from tritonproof.reports.text.publishable import publishable
+from tritonproof.reports.publishable import publishable
 from tritonproof.reports.text.speed import (
     best_point,
     cost_per_million,

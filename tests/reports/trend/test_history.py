@@ -14,7 +14,7 @@ from tests.helpers import ROOT
 from tests.reports.trend import past
 from tritonproof.record.schema import Record
 from tritonproof.reports import history
-from tritonproof.reports.text.publishable import publishable
+from tritonproof.reports.publishable import publishable
 
 ORIGIN = examples.origin("node-7")
 

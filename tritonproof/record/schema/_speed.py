@@ -89,7 +89,7 @@ class Mark(Struct, frozen=True):
 
 
 class PassSummary(Struct, frozen=True):
-    """One run of the load generator; every estimate combines several. Its figures are a load point's."""
+    """One pass of the load generator; every estimate combines several. Its figures are a load point's."""
 
     requests: Count
     duration_s: Annotated[NotNegative, SPEED]

@@ -15,8 +15,8 @@ from tritonproof.record import files, sample_files, schema
 from tritonproof.record.files import RecordError
 from tritonproof.record.sample_files import SampleScores
 from tritonproof.record.schema import CONFIDENCE, LoadPoint, PointResult, Record, Score
+from tritonproof.reports.publishable import Publishable, name_of, publishable
 from tritonproof.reports.text.phrases import first_of, setting_text
-from tritonproof.reports.text.publishable import Publishable, name_of, publishable
 
 
 class StoredRecord(NamedTuple):

@@ -19,6 +19,7 @@ from tritonproof.record.quantities import DURATION, SIZE
 from tritonproof.record.sample_files import Sample, SampleScores
 from tritonproof.record.schema import Ledger
 from tritonproof.reports import plots
+from tritonproof.reports.publishable import Publishable, name_of
 from tritonproof.reports.published import match_published, published_legend, published_section
 from tritonproof.reports.tables.case import accuracy_blocks, scenario_section, sections_beside_points
 from tritonproof.reports.tables.rendering import html, notes_below
@@ -27,7 +28,6 @@ from tritonproof.reports.tables.table import Block, Table
 from tritonproof.reports.text import speed
 from tritonproof.reports.text.correctness import main_score, metric_text, missing_score_reason
 from tritonproof.reports.text.phrases import grouped, kind_of_device
-from tritonproof.reports.text.publishable import Publishable, name_of
 
 
 class Status(NamedTuple):

@@ -17,9 +17,9 @@ from tritonproof.base.disk import is_plain
 from tritonproof.base.sanitize import code
 from tritonproof.record.quantities import LATENCY, RATIO, SCORE, THROUGHPUT, WIDEST_RATIO
 from tritonproof.record.schema import COMPONENTS, Estimate, LoadPoint, PointResult, Ratio, Record
+from tritonproof.reports.publishable import Publishable, name_of
 from tritonproof.reports.tables.table import Block, Bullets, Cell, Column, Heading, table
 from tritonproof.reports.text import phrases
-from tritonproof.reports.text.publishable import Publishable, name_of
 
 FOLDER = Path(__file__).parent
 _INTEGERS = ("max_batch_size", "instances", "max_queue_delay_us", "sequence_length", "batch", "concurrency")

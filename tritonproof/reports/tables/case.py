@@ -13,6 +13,7 @@ from tritonproof.record.schema import (
     Record,
     Score,
 )
+from tritonproof.reports.publishable import Publishable, name_of
 from tritonproof.reports.published import names_of
 from tritonproof.reports.tables import points
 from tritonproof.reports.tables.soak import soak_section, soak_table
@@ -29,7 +30,6 @@ from tritonproof.reports.tables.table import (
 )
 from tritonproof.reports.tables.upgrade import upgrade_table
 from tritonproof.reports.text import correctness, phrases
-from tritonproof.reports.text.publishable import Publishable, name_of
 from tritonproof.reports.text.speed import model_warmup_text, search_paragraph
 
 

@@ -10,11 +10,11 @@ from tritonproof.base.sanitize import Formatted, markdown_text
 from tritonproof.record import schema
 from tritonproof.record.quantities import COUNT, LATENCY, METRICS, RATIO, THROUGHPUT
 from tritonproof.record.schema import Estimate, Mark, Ratio, Record, case_id
+from tritonproof.reports.publishable import Publishable, name_of
 from tritonproof.reports.published import published_ratio
 from tritonproof.reports.tables.points import cost_cell, price_sentence
 from tritonproof.reports.tables.table import Block, Bullets, Cell, Column, Table, cell_of, table
 from tritonproof.reports.text import correctness, phrases, speed
-from tritonproof.reports.text.publishable import Publishable, name_of
 
 
 class SummaryRow(NamedTuple):
@@ -61,7 +61,7 @@ def summary_columns(rows: Sequence[SummaryRow]) -> Sequence[Column[SummaryRow]]:
         Column("Format", lambda row: phrases.format_text(row.record), narrow="Format"),
         Column("Precision", lambda row: row.record.case.precision.upper(), narrow=""),
         Column("Accuracy", _accuracy, narrow="Accuracy"),
-        optional("Floor", _floor),
+        optional("Limit", _limit),
         optional("Inferences/second", _best_speed, THROUGHPUT, "half width", narrow="Infer/s"),
         optional("At", lambda row: phrases.point_text(row.result.point) if row.result else None),
         optional("P99 (ms)", _p99, LATENCY, narrow="p99, ms"),
@@ -119,7 +119,7 @@ def _accuracy(row: SummaryRow) -> Cell:
     return _score_cell(row.score, row.score.served, f"{row.score.metric} ")
 
 
-def _floor(row: SummaryRow) -> Cell | None:
+def _limit(row: SummaryRow) -> Cell | None:
     if row.score is None or (limit := correctness.tightest_limit(row.score)) is None:
         return None
     return _score_cell(row.score, limit.value, "≤ " if row.score.better == "lower" else "")

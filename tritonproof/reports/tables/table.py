@@ -1,5 +1,5 @@
 """A table as a value: columns, rows and notes, which `tables.rendering` writes in every form. Rows
-come from records that passed `text.publishable`, and a cell leaves out a figure whose interval is too
+come from records that passed `publishable`, and a cell leaves out a figure whose interval is too
 wide, so no rendering can show what has to stay hidden."""
 
 import itertools
@@ -147,7 +147,7 @@ def table(
     by_code = grouped(itertools.chain(*marks_of), operator.attrgetter("code"))
     letters = {code: letter(place) for place, code in enumerate(by_code)}
     if letters:
-        listed = (", ".join(dict.fromkeys(letters[mark.code] for mark in group)) for group in marks_of)
+        listed = (", ".join(sorted({letters[mark.code] for mark in group})) for group in marks_of)
         shown.append((NOTES, [Cell(text) for text in listed]))
     rows = [[cells[place] for _, cells in shown] for place in range(len(items))]
     remarks = [f"{letters[code]}: {_meaning(group)}" for code, group in by_code.items()]

@@ -7,12 +7,12 @@ from typing import NamedTuple
 from tritonproof.base.sanitize import code
 from tritonproof.record.quantities import COUNT, DURATION, MEMORY, RATIO, RELATIVE_ERROR, Quantity
 from tritonproof.record.schema import BaselineComparison, ServedSide, SpeedComparison, Verdict
+from tritonproof.reports.publishable import Publishable, name_of
 from tritonproof.reports.tables.points import p99_cell, speed_cell
 from tritonproof.reports.tables.table import Bullets, Cell, Column, Table, Taken, table
 from tritonproof.reports.text.correctness import difference_text
 from tritonproof.reports.text.load_point import footprint_failures
 from tritonproof.reports.text.phrases import counted, first_of
-from tritonproof.reports.text.publishable import Publishable, name_of
 
 
 class _Row(NamedTuple):

@@ -4,14 +4,12 @@ result of a search within a latency budget."""
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
-from msgspec import structs
-
 from tritonproof.record import quantities, schema
 from tritonproof.record.quantities import LATENCY, LATENCY_BUDGET, RATIO, TOO_WIDE, is_narrow, is_shown
+from tritonproof.reports.publishable import Publishable, name_of
 from tritonproof.reports.text.correctness import main_score
 from tritonproof.reports.text.load_point import BUDGET_WORDS, mark_codes
 from tritonproof.reports.text.phrases import counted, format_text, full_point_text, grouped, sentence
-from tritonproof.reports.text.publishable import Publishable, name_of
 
 
 def rank_group(record: Publishable) -> tuple[str, str, int]:
@@ -49,13 +47,10 @@ def ranks(records: Sequence[Publishable]) -> Mapping[str, int]:
 
 
 def best_point(record: Publishable) -> schema.PointResult | None:
-    """The point of the highest throughput, if shown, without the mark of a wide interval. A case that was
-    measured at request rates alone has the highest of these."""
+    """The point of the highest throughput, if shown. A case that was measured at request rates alone has the
+    highest of these."""
     at_rates = max(record.points, key=lambda result: result.throughput_per_s.value, default=None)
-    best = schema.best_of(record.points) or at_rates
-    if best is None:
-        return None
-    return structs.replace(best, marks=tuple(mark for mark in best.marks if mark.code != "wide-interval"))
+    return schema.best_of(record.points) or at_rates
 
 
 def reference_names(records: Sequence[Publishable]) -> list[str]:

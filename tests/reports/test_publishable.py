@@ -29,9 +29,9 @@ from tritonproof.record.schema import (
     case_id,
 )
 from tritonproof.reports.page import status_of
+from tritonproof.reports.publishable import publishable
 from tritonproof.reports.tables.case import accuracy_blocks, case_section
 from tritonproof.reports.tables.summary import summary
-from tritonproof.reports.text.publishable import publishable
 from tritonproof.reports.text.speed import search_paragraph
 
 
