@@ -355,4 +355,4 @@ class Case:
         return schema.CaseKey(*names, self.accelerator, self.precision, self.gpus)
 
     def __str__(self) -> str:
-        return schema.case_id(self.key)
+        return str(self.key)

@@ -16,7 +16,6 @@ from tests.record.test_hostile import words_of
 from tritonproof.base import disk
 from tritonproof.base.commands import EXIT_INPUT
 from tritonproof.record import files
-from tritonproof.record.schema import case_id
 
 WHOLE = examples.measured_at(examples.origin(), examples.record())
 OTHER = examples.random_weights()
@@ -55,7 +54,7 @@ def test_non_record_files_are_skipped(results: Path, printed: Callable[..., str]
     disk.replace(results / "a40" / "a40-of-before.search" / "samples.json", b"{}")
     disk.replace(results / "a40" / "superseded" / "old.json", b"{}")
 
-    assert case_id(WHOLE.case) in printed("tables", "--results", results)
+    assert WHOLE.name in printed("tables", "--results", results)
     assert "1 case" in printed("compare", results.parent / "other", results / "a40")
 
 

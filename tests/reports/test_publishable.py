@@ -26,7 +26,6 @@ from tritonproof.record.schema import (
     Record,
     VerifiedAnswers,
     WrongAnswer,
-    case_id,
 )
 from tritonproof.reports.page import status_of
 from tritonproof.reports.publishable import publishable
@@ -65,7 +64,7 @@ NOT_PROVEN: dict[str, Record] = {
 def stored(record: Record, folder: Path) -> Path:
     """A results folder with the record; a folder beside it has a proven record of the same case."""
     faster = [examples.measured("offline", size, 100.0 * size) for size in (1, 8)]
-    files.write(examples.record(points=faster), folder / "other" / f"{case_id(record.case)}.json")
+    files.write(examples.record(points=faster), folder / "other" / f"{record.name}.json")
     return examples.store(folder / "results", record)
 
 

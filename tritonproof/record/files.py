@@ -16,7 +16,7 @@ from tritonproof.base.commands import with_fix
 from tritonproof.base.sanitize import cut, one_line, path_text, visible
 from tritonproof.record import schema
 from tritonproof.record.quantities import is_shown
-from tritonproof.record.schema import MAX_TEXT_CHARS, CaseKey, Machine, Origin, Record, Struct, case_id
+from tritonproof.record.schema import MAX_TEXT_CHARS, CaseKey, Machine, Origin, Record, Struct
 
 SAMPLES_SUFFIX = ".samples.json"
 """The suffix of a file of samples beside a record."""
@@ -37,7 +37,7 @@ class RecordError(Exception):
 
 
 def record_path(case: CaseKey, results: Path) -> Path:
-    return results / case.target / f"{case_id(case)}.json"
+    return results / case.target / f"{case!s}.json"
 
 
 def config_of_search(path: Path) -> str:
@@ -164,7 +164,7 @@ _Problems = Iterator[tuple[str, str]]  # keys and reasons
 
 def _problems(record: Record) -> _Problems:
     """The keys of what contradicts itself, so that no run writes it, and the reasons."""
-    if len(case_id(record.case)) > 250:  # with `.json` it is a file's, of at most 255 (NAME_MAX in limits.h)
+    if len(record.name) > 250:  # with `.json` it is a file's, of at most 255 (NAME_MAX in limits.h)
         yield "case", "its name is longer than a file's may be"
     if record.case.precision == "" and not record.build.from_repository:
         yield "case.precision", "it is empty, although the model was converted"

@@ -25,7 +25,7 @@ from tritonproof.record import files
 from tritonproof.record.files import RecordError
 from tritonproof.reports import export, history, plots, readme
 from tritonproof.reports.plots import Theme
-from tritonproof.reports.publishable import Publishable, name_of, publishable
+from tritonproof.reports.publishable import Publishable, publishable
 from tritonproof.reports.tables.case import case_section
 from tritonproof.reports.tables.rendering import RENDERINGS, csv_text, print_as
 from tritonproof.reports.tables.summary import machine_blocks, summary
@@ -71,9 +71,9 @@ def _chosen(options: argparse.Namespace) -> list[Publishable]:
     if not records:
         fix = f"Measure some: {commands.run_command()}"
         raise UsageError(f"{options.results}: no records (TARGET/CASE.json). {fix}")
-    chosen = [record for record in records if options.k in name_of(record)]
+    chosen = [record for record in records if options.k in record.name]
     if not chosen:
-        raise no_case(options.results, options.k, map(name_of, records))
+        raise no_case(options.results, options.k, [record.name for record in records])
     return chosen
 
 
@@ -88,7 +88,7 @@ def _tables(options: argparse.Namespace) -> int:
     for target, of_target in grouped(records, lambda record: record.case.target).items():
         blocks += [Heading(target, 2), *machine_blocks(of_target)]
         for record in of_target:
-            blocks += [Heading(name_of(record), 3), *case_section(record)]
+            blocks += [Heading(record.name, 3), *case_section(record)]
     print_as(options.format, blocks)
     return 0
 
@@ -108,7 +108,7 @@ def _html(options: argparse.Namespace) -> int:
 def _plots(options: argparse.Namespace) -> int:
     """Draw the plots of each case and those of all cases side by side. Prints the names of the files."""
     records = _chosen(options)
-    groups = {name_of(record): [record] for record in records}
+    groups = {record.name: [record] for record in records}
     if len(records) > 1:
         groups[""] = records
     for case, group in groups.items():
@@ -143,7 +143,7 @@ def _name_left_out(records: Sequence[Publishable]) -> None:
     """Name each case whose speed may not be shown, and why."""
     for record in records:
         if record.hidden:
-            print(f"{name_of(record)}: {record.why_no_speed}", file=sys.stderr)
+            print(f"{record.name}: {record.why_no_speed}", file=sys.stderr)
 
 
 def _compare(options: argparse.Namespace) -> int:

@@ -61,7 +61,7 @@ def _case(record: Publishable) -> dict[str, Any]:
     is_on_gpu = case.target not in ("cpu", schema.REMOTE)
     device = machine.gpu if is_on_gpu else machine.cpu
     return {
-        "case": schema.case_id(case),
+        "case": str(case),
         **structs.asdict(case),
         "gpus": case.gpus if is_on_gpu else None,
         "device": None if machine.is_client else device,
@@ -80,7 +80,7 @@ def bencher(records: Sequence[Publishable]) -> dict[str, Any]:
     for record in records:
         measured = record.accuracy.scores if record.accuracy and main_score(record) else ()
         scores = {score.metric.replace(" ", "_"): {"value": _served(score)} for score in measured}
-        benchmarks |= {schema.case_id(record.case): scores} if scores else {}
+        benchmarks |= {record.name: scores} if scores else {}
         for name, result in _points(record):
             benchmarks[name] = {
                 "throughput": _metric(result.throughput_per_s),
@@ -99,7 +99,7 @@ def github_action(records: Sequence[Publishable], better: str) -> list[dict[str,
     for record in records:
         score = main_score(record)
         if score is not None and score.better == better:
-            name, unit = f"{schema.case_id(record.case)} {score.metric}", "%" if is_bigger else "error"
+            name, unit = f"{record.name} {score.metric}", "%" if is_bigger else "error"
             entries.append({"name": name, "unit": unit, "value": _served(score)})
     for name, result in _points(*records):
         estimate = result.throughput_per_s if is_bigger else result.latency_ms["p99"]
@@ -121,7 +121,7 @@ FORMATS: Mapping[str, Callable[[Sequence[Publishable]], Any]] = {
 def _points(*records: Publishable) -> list[tuple[str, schema.PointResult]]:
     """The load points by name: `cpu-resnet50-micro-onnx-fp32 offline b008-c001`."""
     return [
-        (f"{schema.case_id(record.case)} {result.point.scenario} {result.point}", result)
+        (f"{record.name} {result.point.scenario} {result.point}", result)
         for record in records
         for result in record.points
     ]

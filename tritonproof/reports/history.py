@@ -14,7 +14,7 @@ from tritonproof.base import disk
 from tritonproof.base.paths import RESULTS
 from tritonproof.base.sanitize import one_line, path_text
 from tritonproof.record import files
-from tritonproof.record.schema import Estimate, FilePart, case_id
+from tritonproof.record.schema import Estimate, FilePart
 from tritonproof.reports.publishable import Publishable
 from tritonproof.reports.text.phrases import first_of, grouped
 
@@ -109,7 +109,7 @@ def entries(record: Publishable) -> list[HistoryRow]:
             **{name: getattr(measurement.origin, name) for name in _OF_ORIGIN},
             machine=files.machine_digest(record.machine),
             target=record.case.target,
-            case=case_id(record.case),
+            case=record.name,
             kind=kind,
             at=at,
             figures={

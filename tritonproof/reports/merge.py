@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from tritonproof.base import commands, disk
 from tritonproof.base.sanitize import one_line
 from tritonproof.record import files, sample_files
-from tritonproof.record.schema import Record, case_id
+from tritonproof.record.schema import Record
 from tritonproof.reports.compare import differing
 from tritonproof.reports.text.phrases import grouped
 
@@ -46,7 +46,7 @@ def merge(arguments: Sequence[Path], output: Path, *, anonymous: bool = False) -
 
 def _contradictions(records: Mapping[Path, Record]) -> Iterator[str]:
     """A sentence for each case that several files hold, and for each target of more than one machine."""
-    for case, paths in grouped(records, lambda path: case_id(records[path].case)).items():
+    for case, paths in grouped(records, lambda path: str(records[path].case)).items():
         if len(paths) > 1:
             yield f"{' and '.join(map(str, paths))}: hold the same case, {case}. Leave out all but one."
     for target, (first, *others) in grouped(records, lambda path: records[path].case.target).items():

@@ -19,7 +19,7 @@ import msgspec
 from tritonproof.base.sanitize import visible
 from tritonproof.record.quantities import LATENCY, LATENCY_BUDGET, METRICS, THROUGHPUT, Quantity
 from tritonproof.record.schema import MARKS, Estimate, PointResult, Score
-from tritonproof.reports.publishable import Publishable, name_of
+from tritonproof.reports.publishable import Publishable
 from tritonproof.reports.text import phrases
 from tritonproof.reports.text.correctness import main_score, metric_text, tightest_limit, tightest_text
 from tritonproof.reports.text.speed import best_point
@@ -135,7 +135,7 @@ def accuracy_ledger(records: Sequence[Publishable]) -> Chart:
             rows.append(PanelRow(name, exact, text if score.passed else f"{text}: fails", limit=worst))
         panels.append(Panel(model, axis, rows, "stages"))
         gists.append(_gist(model, rows, "served", quantity))
-    missing = [name_of(record) for record in records if main_score(record) is None]
+    missing = [record.name for record in records if main_score(record) is None]
     notes = ["Upright line: the limit."]
     notes += [f"Without a score: {', '.join(missing)}."] if missing else []
     return _chart("Accuracy after each stage", records, "; ".join(gists), panels, notes)
@@ -222,7 +222,7 @@ def _chart(
     notes: Sequence[str],
 ) -> Chart:
     """The chart with its caption: `NVIDIA H200 · Triton 2.51.0 · measured 2026-11-23`."""
-    subtitle = name_of(records[0]) if len(records) == 1 else f"{len(records)} cases"
+    subtitle = records[0].name if len(records) == 1 else f"{len(records)} cases"
     tritons = dict.fromkeys(
         phrases.server_name(record.serving.triton) for record in records if record.serving is not None
     )

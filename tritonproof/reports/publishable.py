@@ -8,7 +8,7 @@ import msgspec
 from msgspec import structs
 
 from tritonproof.record.quantities import LATENCY_BUDGET, NOT_SHOWN
-from tritonproof.record.schema import SPEED, Estimate, PointResult, Ratio, Record, Search, Struct, case_id
+from tritonproof.record.schema import SPEED, Estimate, PointResult, Ratio, Record, Search, Struct
 from tritonproof.reports.text import correctness
 from tritonproof.reports.text.phrases import full_point_text
 
@@ -30,10 +30,6 @@ class Publishable(Record, frozen=True):
     """The reason why a search's winner is hidden, with all its figures; empty if it is shown."""
     hidden: tuple[PointResult, ...] = ()
     """The load points that are not shown, without their speeds: settings, and how much was measured."""
-
-
-def name_of(record: Record) -> str:
-    return case_id(record.case)
 
 
 def publishable(record: Record) -> Publishable:

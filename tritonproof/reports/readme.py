@@ -15,7 +15,7 @@ from tritonproof.base.commands import UsageError
 from tritonproof.base.sanitize import one_line
 from tritonproof.reports import plots
 from tritonproof.reports.plots import NothingToShowError, Theme
-from tritonproof.reports.publishable import Publishable, name_of
+from tritonproof.reports.publishable import Publishable
 from tritonproof.reports.tables.case import case_section
 from tritonproof.reports.tables.points import points_table
 from tritonproof.reports.tables.rendering import markdown
@@ -191,7 +191,7 @@ def _line(text: str, place: int) -> int:
 def _filling(marker: str, before: str, records: Sequence[Publishable]) -> tuple[str, list[PictureFile]]:
     """The text of a region in place of that `before`, and its pictures."""
     name, case = _parsed(marker)
-    chosen = [record for record in records if case in ("", name_of(record))]
+    chosen = [record for record in records if case in ("", record.name)]
     if not chosen:
         case = _quoted(case)
         problem = f"there is no record of {case}" if case else "there are no records"

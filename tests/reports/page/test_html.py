@@ -16,7 +16,7 @@ from tests.reports.page.pages import page_of, unmeasured, words
 from tests.reports.text.test_speed import AS_FAST, FAST, ONNX, SLOW
 from tritonproof.record import files, sample_files
 from tritonproof.record.sample_files import Sample, SamplePart, SampleScores
-from tritonproof.record.schema import CaseKey, Mark, Record, case_id
+from tritonproof.record.schema import CaseKey, Mark, Record
 from tritonproof.reports.page import fastest
 from tritonproof.run import record_file
 
@@ -88,10 +88,10 @@ DEPLOYED: dict[str, tuple[Sequence[Record], Sequence[Record]]] = {
 def test_right_and_fast_configurations_may_be_deployed(
     records: Sequence[Record], chosen: Sequence[Record]
 ) -> None:
-    names = [case_id(record.case) for record in fastest(examples.seen(*records))]
-    assert names == [case_id(record.case) for record in chosen]
+    names = [record.name for record in fastest(examples.seen(*records))]
+    assert names == [record.name for record in chosen]
 
 
 def test_wrong_cases_are_named_and_an_unmeasured_one_is_not(tmp_path: Path) -> None:
     text = words(page_of(tmp_path, UNMEASURED, FAILED))
-    assert f"Not proven to be right: {case_id(FAILED.case)} ." in text
+    assert f"Not proven to be right: {FAILED.name} ." in text

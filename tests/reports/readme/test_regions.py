@@ -12,7 +12,6 @@ from tests import examples
 from tests.conftest import Reports
 from tests.helpers import as_markdown
 from tritonproof.base.commands import UsageError
-from tritonproof.record.schema import case_id
 from tritonproof.reports import plots, readme
 from tritonproof.reports.publishable import publishable
 from tritonproof.reports.tables.case import case_section
@@ -20,7 +19,7 @@ from tritonproof.reports.tables.points import points_table
 from tritonproof.reports.tables.summary import machine_blocks, summary
 
 SWEPT = examples.swept()
-CASE, OTHER = case_id(SWEPT.case), case_id(examples.random_weights().case)
+CASE, OTHER = SWEPT.name, str(examples.random_weights().case)
 RECORDS = [SWEPT, examples.random_weights()]
 SEEN = examples.seen(*RECORDS)
 
@@ -174,7 +173,7 @@ def test_marker_in_record_text_is_escaped(said: str) -> None:
     sample = examples.record(accuracy=examples.accuracy(examples.score(metric=said)))
     machine = structs.replace(sample.machine, cpu=said, gpu=None)
     record = publishable(structs.replace(sample, machine=machine))
-    for name in ("machine", "summary", f"case {case_id(record.case)}"):
+    for name in ("machine", "summary", f"case {record.name}"):
         synced = readme.sync(region(name), [record]).text
         assert readme.sync(synced, [record]).text == synced
 

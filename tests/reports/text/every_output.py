@@ -15,7 +15,7 @@ from tests import examples
 from tests.conftest import Reports
 from tests.helpers import PRINTING
 from tritonproof.record import files
-from tritonproof.record.schema import CertifiedPercentile, LatencyBudget, Ratio, Record, Soak, case_id
+from tritonproof.record.schema import CertifiedPercentile, LatencyBudget, Ratio, Record, Soak
 from tritonproof.reports import readme
 
 Output = Callable[[Path, Reports], str]
@@ -85,7 +85,7 @@ def pictures(results: Path, reports: Reports) -> str:
 
 def marked_file(results: Path, reports: Reports) -> str:
     """A file with every kind of region, and its pictures."""
-    case = case_id(planted().case)
+    case = str(planted().case)
     names = [name if kind.of == "several" else f"{name} {case}" for name, kind in readme.KINDS.items()]
     file = results / "README.md"
     file.write_text("".join(f"<!-- tritonproof:{n} -->\n<!-- /tritonproof:{n} -->\n" for n in names))

@@ -7,7 +7,7 @@ import pytest
 from msgspec import structs
 
 from tests import examples
-from tritonproof.record.schema import Ratio, Record, ReferenceComparison, Serving, case_id
+from tritonproof.record.schema import Ratio, Record, ReferenceComparison, Serving
 from tritonproof.reports.publishable import publishable
 from tritonproof.reports.text.speed import (
     best_point,
@@ -55,8 +55,8 @@ def test_formats_rank_by_disjoint_intervals(
 ) -> None:
     seen = examples.seen(*records)
 
-    assert [case_id(record.case) for record in ranked(seen)] == [case_id(record.case) for record in order]
-    assert [ranks(seen).get(case_id(record.case)) for record in order] == list(places)
+    assert [record.name for record in ranked(seen)] == [record.name for record in order]
+    assert [ranks(seen).get(record.name) for record in order] == list(places)
 
 
 def served(

@@ -94,6 +94,11 @@ class Record(Struct, frozen=True):
     schema: Literal[1] = SCHEMA
 
     @property
+    def name(self) -> str:
+        """The case's name."""
+        return str(self.case)
+
+    @property
     def measured_points(self) -> list[PointResult | Soak]:
         """The load points, and the one of the soak."""
         return [*self.points, *([self.soak] if self.soak else [])]

@@ -95,12 +95,11 @@ class CaseKey(Struct, frozen=True):
     gpus: PositiveCount = 1
     """The number of GPUs, each with as many instances as the deployment says; 1 on a CPU."""
 
-
-def case_id(case: CaseKey) -> str:
-    """The case's name everywhere: test id, folder, record file and table row."""
-    several = f"{case.gpus}gpus" if case.gpus > 1 else None
-    parts = (case.target, case.model, case.format, case.accelerator, case.precision, several)
-    return "-".join(part for part in parts if part)
+    def __str__(self) -> str:
+        """The case's name everywhere: test id, folder, record file and table row."""
+        several = f"{self.gpus}gpus" if self.gpus > 1 else None
+        parts = (self.target, self.model, self.format, self.accelerator, self.precision, several)
+        return "-".join(part for part in parts if part)
 
 
 REMOTE = "remote"

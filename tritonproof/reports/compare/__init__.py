@@ -15,7 +15,7 @@ from tritonproof.record import files, sample_files, schema
 from tritonproof.record.files import RecordError
 from tritonproof.record.sample_files import SampleScores
 from tritonproof.record.schema import CONFIDENCE, LoadPoint, PointResult, Record, Score
-from tritonproof.reports.publishable import Publishable, name_of, publishable
+from tritonproof.reports.publishable import Publishable, publishable
 from tritonproof.reports.text.phrases import first_of, setting_text
 
 
@@ -42,7 +42,7 @@ def sources(arguments: Sequence[Path], substring: str = "") -> list[ComparedReco
     for argument in arguments:
         records = files.read_argument(argument)
         stored = [StoredRecord(publishable(record), path) for path, record in records.items()]
-        by_name = {name_of(one.record): one for one in stored}
+        by_name = {one.record.name: one for one in stored}
         chosen = {name: one for name, one in by_name.items() if substring in name}
         if not chosen:
             raise no_case(argument, substring, by_name)
@@ -149,7 +149,7 @@ def compare_records(
             f"{before.argument} has {others}. To compare different cases of one model, give two record files."
         )
     cases = [_case_change(first, second) for first, second in pairs]
-    paired_names = {name_of(stored.record) for pair in pairs for stored in pair}
+    paired_names = {stored.record.name for pair in pairs for stored in pair}
     only_before, only_after = (sorted(source.records.keys() - paired_names) for source in (before, after))
     return Changes(before, after, _with_directions(cases, 1 - allowed_slowdown), only_before, only_after)
 

@@ -8,7 +8,6 @@ from tritonproof.record.quantities import GIVEN_SHARE, LATENCY, METRIC_CHANGES, 
 from tritonproof.record.schema import Mark
 from tritonproof.reports import compare
 from tritonproof.reports.compare import CaseChange, Changes, PairedScores, PointChange, ScoreChange
-from tritonproof.reports.publishable import name_of
 from tritonproof.reports.tables.table import Block, Bullets, Column, Heading, cell_of, table
 from tritonproof.reports.text.correctness import metric_text, missing_score_reason
 from tritonproof.reports.text.phrases import counted, days_text, first_of, full_point_text
@@ -141,7 +140,7 @@ def _case_section(case: CaseChange, common: Sequence[compare.SettingChange]) -> 
 
 def _case_name(case: CaseChange) -> str:
     """The case's name, or both names where the sides differ."""
-    return " → ".join(dict.fromkeys(name_of(stored.record) for stored in (case.before, case.after)))
+    return " → ".join(dict.fromkeys(stored.record.name for stored in (case.before, case.after)))
 
 
 def _reasons_for_no_speed(case: CaseChange) -> list[str]:

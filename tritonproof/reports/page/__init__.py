@@ -19,7 +19,7 @@ from tritonproof.record.quantities import DURATION, SIZE
 from tritonproof.record.sample_files import Sample, SampleScores
 from tritonproof.record.schema import Ledger
 from tritonproof.reports import plots
-from tritonproof.reports.publishable import Publishable, name_of
+from tritonproof.reports.publishable import Publishable
 from tritonproof.reports.published import match_published, published_legend, published_section
 from tritonproof.reports.tables.case import accuracy_blocks, scenario_section, sections_beside_points
 from tritonproof.reports.tables.rendering import html, notes_below
@@ -60,7 +60,7 @@ def fastest(records: Sequence[Publishable]) -> list[Publishable]:
         record
         for group in with_speed.values()
         for record in group
-        if len(group) == 1 or rank_by_name.get(name_of(record)) == 1
+        if len(group) == 1 or rank_by_name.get(record.name) == 1
     ]
 
 
@@ -78,7 +78,7 @@ def section_of(record: Publishable, results: Path) -> dict[str, Any]:
     origin = f"{built}, digest {build.digest}. The record was last changed at {record.updated or 'unknown'}."
     return {
         "record": record,
-        "name": name_of(record),
+        "name": record.name,
         "status": status_of(record),
         "accuracy": accuracy_blocks(record),
         "worst": _worst(samples, record.accuracy),
@@ -166,7 +166,7 @@ def page(sections: Sequence[Mapping[str, Any]]) -> str:
         devices=dict.fromkeys(f"{record.case.target} ({kind_of_device(record)})" for record in records),
         choices={name: sorted({getattr(record.case, name) for record in records}) for name in _CHOICES},
         table=all_cases,
-        names=map(name_of, speed.ranked(records)),
+        names=[record.name for record in speed.ranked(records)],
         in_name=("Model", "Precision"),  # the name of a case says these
         zip=zip,
         statuses=collections.Counter(section["status"].word for section in sections),

@@ -17,7 +17,7 @@ from tritonproof.base.disk import is_plain
 from tritonproof.base.sanitize import code
 from tritonproof.record.quantities import LATENCY, RATIO, SCORE, THROUGHPUT, WIDEST_RATIO
 from tritonproof.record.schema import COMPONENTS, Estimate, LoadPoint, PointResult, Ratio, Record
-from tritonproof.reports.publishable import Publishable, name_of
+from tritonproof.reports.publishable import Publishable
 from tritonproof.reports.tables.table import Block, Bullets, Cell, Column, Heading, table
 from tritonproof.reports.text import phrases
 
@@ -176,11 +176,11 @@ def published_blocks(matches: Sequence[PublishedMatch]) -> list[Block]:
     if compared:
         blocks.append(published_legend(matches))
     for match in compared:
-        blocks += [Heading(name_of(match.record), 2), *published_section(match)]
+        blocks += [Heading(match.record.name, 2), *published_section(match)]
     missing = phrases.grouped((match for match in matches if match.missing), lambda match: match.missing)
     lines = []
     for reason, group in missing.items():
-        lines.append(f"{', '.join(code(name_of(match.record)) for match in group)}: {reason}")
+        lines.append(f"{', '.join(code(match.record.name) for match in group)}: {reason}")
     return [*blocks, Heading("Not compared", 2), Bullets(lines)] if lines else blocks
 
 

@@ -13,7 +13,7 @@ from tritonproof.record.schema import (
     Record,
     Score,
 )
-from tritonproof.reports.publishable import Publishable, name_of
+from tritonproof.reports.publishable import Publishable
 from tritonproof.reports.published import names_of
 from tritonproof.reports.tables import points
 from tritonproof.reports.tables.soak import soak_section, soak_table
@@ -127,7 +127,7 @@ def configuration_list(record: Publishable, scenario: str) -> Bullets:
         served_by = f"{server}, shared memory: {serving.shared_memory}"
     measured = (record.updated.partition("T")[0], phrases.measured_text([record]))
     lines = [
-        ("Case", f"`{name_of(record)}`"),
+        ("Case", f"`{record.name}`"),
         *(_settings(record, scenario, published.configuration) if published.parameters else ()),
         ("Options", ", ".join(name for name, on in options if on)),
         ("Served by", served_by),

@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 from tritonproof.ratios import FALSE_ALARM_RATE
 from tritonproof.record import quantities, schema
 from tritonproof.record.quantities import COUNT, GIVEN_SHARE, LATENCY, RATIO, THROUGHPUT, Quantity
-from tritonproof.reports.publishable import Publishable, name_of
+from tritonproof.reports.publishable import Publishable
 from tritonproof.reports.published import column_of, names_of
 from tritonproof.reports.tables.table import Block, Cell, Column, Heading, Table, cell_of, table
 from tritonproof.reports.text import load_point, phrases, speed
@@ -193,7 +193,7 @@ def _limited_latency(row: PointRow[schema.LatencyBudget]) -> Cell:
 
 
 _BUDGETS: Sequence[Column[PointRow[schema.LatencyBudget]]] = (
-    Column("Case", lambda row: f"`{name_of(row.record)}`"),
+    Column("Case", lambda row: f"`{row.record.name}`"),
     Column("At", lambda row: full_point_text(row.result.point)),
     Column("Latency", _limited_latency),
     Column("Budget", lambda row: quantities.LATENCY_BUDGET.text(row.part.budget_ms)),
@@ -213,7 +213,7 @@ def budget_table(records: Sequence[Publishable], scenario: str | None = None) ->
 
 
 _COMPARISON: Sequence[Column[PointRow[schema.SpeedComparison]]] = (
-    Column("Case", lambda row: f"`{name_of(row.record)}`"),
+    Column("Case", lambda row: f"`{row.record.name}`"),
     Column("At", lambda row: full_point_text(row.result.point)),
     Column("Speed, ratio", lambda row: speed_cell(row.part), RATIO, is_right=False),
     Column("To", lambda row: row.part.baseline_name),

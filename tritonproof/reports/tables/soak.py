@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from tritonproof.record.quantities import COUNT, DURATION, GIVEN_SHARE, GROWTH, MEMORY, RATIO
 from tritonproof.record.schema import Growth, Soak, Verdict
-from tritonproof.reports.publishable import Publishable, name_of
+from tritonproof.reports.publishable import Publishable
 from tritonproof.reports.tables.table import Block, Cell, Column, Heading, Table, cell_of, table
 from tritonproof.reports.text import phrases
 
@@ -85,7 +85,7 @@ def _slope(row: _GrowthRow) -> Cell:
 
 
 _SOAK: Sequence[Column[_GrowthRow]] = (
-    Column("Case", lambda row: f"`{name_of(row.record)}`"),
+    Column("Case", lambda row: f"`{row.record.name}`"),
     Column("What", lambda row: f"{row.growth.resource}, by {row.growth.per}"),
     Column("At first", lambda row: _used(row.growth, row.growth.first), is_right=True),
     Column("At last", lambda row: _used(row.growth, row.growth.last), is_right=True),

@@ -9,8 +9,8 @@ from typing import NamedTuple
 from tritonproof.base.sanitize import Formatted, markdown_text
 from tritonproof.record import schema
 from tritonproof.record.quantities import COUNT, LATENCY, METRICS, RATIO, THROUGHPUT
-from tritonproof.record.schema import Estimate, Mark, Ratio, Record, case_id
-from tritonproof.reports.publishable import Publishable, name_of
+from tritonproof.record.schema import Estimate, Mark, Ratio, Record
+from tritonproof.reports.publishable import Publishable
 from tritonproof.reports.published import published_ratio
 from tritonproof.reports.tables.points import cost_cell, price_sentence
 from tritonproof.reports.tables.table import Block, Bullets, Cell, Column, Table, cell_of, table
@@ -41,10 +41,10 @@ def summary_table(of_target: Sequence[Publishable]) -> Table:
     records = speed.ranked(of_target)
     ranks = speed.ranks(records)
     rows = [
-        SummaryRow(each, correctness.main_score(each), speed.best_point(each), ranks.get(name_of(each)))
+        SummaryRow(each, correctness.main_score(each), speed.best_point(each), ranks.get(each.name))
         for each in records
     ]
-    searches = ((name_of(case), speed.search_paragraph(case)) for case in records)
+    searches = ((case.name, speed.search_paragraph(case)) for case in records)
     notes = [
         *(f"`{name}`: {paragraph}" for name, paragraph in searches if paragraph),
         price_sentence([row.record for row in rows if row.result]),
@@ -130,7 +130,7 @@ def _to_reference(row: SummaryRow) -> Cell | None:
     if compared is None:
         return None
     cell = cell_of(RATIO, compared.ratio, "interval")
-    is_reference = compared.case == case_id(row.record.case)
+    is_reference = compared.case == row.record.name
     return Cell("reference", cell.value) if is_reference else cell
 
 
@@ -188,7 +188,7 @@ def _by_case(groups: Mapping[str, Sequence[Record]], one: str, several: str) -> 
         return [phrases.sentence(one + next(iter(groups)))]
     lines = []
     for statement, group in groups.items():
-        names = ", ".join(f"`{name_of(record)}`" for record in group)
+        names = ", ".join(f"`{record.name}`" for record in group)
         lines.append(Formatted(f"{names}: {markdown_text(statement)}."))
     return [several, Bullets(lines)]
 

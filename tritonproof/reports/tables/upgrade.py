@@ -7,7 +7,7 @@ from typing import NamedTuple
 from tritonproof.base.sanitize import code
 from tritonproof.record.quantities import COUNT, DURATION, MEMORY, RATIO, RELATIVE_ERROR, Quantity
 from tritonproof.record.schema import BaselineComparison, ServedSide, SpeedComparison, Verdict
-from tritonproof.reports.publishable import Publishable, name_of
+from tritonproof.reports.publishable import Publishable
 from tritonproof.reports.tables.points import p99_cell, speed_cell
 from tritonproof.reports.tables.table import Bullets, Cell, Column, Table, Taken, table
 from tritonproof.reports.text.correctness import difference_text
@@ -56,7 +56,7 @@ def upgrade_verdict(record: Publishable) -> tuple[Verdict, str]:
 
 def upgrade_sentence(records: Sequence[Publishable], failed: Sequence[str], skipped: int) -> str:
     """Whether an upgrade is safe, judged by the records and the failed tests of a run."""
-    verdicts = {name_of(each): upgrade_verdict(each) for each in records if each.baseline is not None}
+    verdicts = {each.name: upgrade_verdict(each) for each in records if each.baseline is not None}
     unsafe = {name: reason for name, (verdict, reason) in verdicts.items() if verdict == "failed"}
     not_shown = {name: reason for name, (verdict, reason) in verdicts.items() if verdict == "inconclusive"}
     for test in failed:
@@ -108,7 +108,7 @@ def _both(
 
 
 _COLUMNS: Sequence[Column[_Row]] = (
-    Column("Case", lambda row: code(name_of(row.record)), narrow="Case"),
+    Column("Case", lambda row: code(row.record.name), narrow="Case"),
     Column("To replace", lambda row: row.comparison.baseline_name),
     Column("Triton", _triton),
     Column("Answers apart", _apart, is_right=True, narrow="Apart"),
@@ -127,7 +127,7 @@ _COLUMNS: Sequence[Column[_Row]] = (
 def upgrade_table(records: Sequence[Publishable]) -> Table:
     """A row for each model compared with the one it is to replace, and the new warnings below the table."""
     rows = [_Row(record, record.baseline) for record in records if record.baseline is not None]
-    warnings = [(name_of(row.record), warning) for row in rows for warning in row.comparison.warnings]
+    warnings = [(row.record.name, warning) for row in rows for warning in row.comparison.warnings]
     note = (
         "Ready: from the loading of the model to its first answer. Memory: what the server's processes keep. "
         "Far more of either fails; a new warning has to be read."

@@ -7,7 +7,7 @@ from string import ascii_lowercase
 from typing import Any, TypeVar
 
 from tritonproof.record.quantities import GIVEN_SHARE, REQUEST_RATE
-from tritonproof.record.schema import REMOTE, CaseKey, LoadPoint, PointResult, Record, case_id
+from tritonproof.record.schema import REMOTE, CaseKey, LoadPoint, PointResult, Record
 
 # The names that a reader knows, by name. Any other name is shown as it is.
 _ACCELERATORS = {"trt": "TensorRT", "cuda": "CUDA"}
@@ -158,4 +158,4 @@ def load_level(point: LoadPoint) -> float:
 
 def short_name(case: CaseKey) -> str:
     """Format, accelerator, precision and the number of GPUs, where a title has the rest."""
-    return case_id(case).removeprefix(f"{case.target}-{case.model}-")
+    return str(case).removeprefix(f"{case.target}-{case.model}-")

@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 from tritonproof.record import quantities, schema
 from tritonproof.record.quantities import LATENCY, LATENCY_BUDGET, RATIO, TOO_WIDE, is_narrow, is_shown
-from tritonproof.reports.publishable import Publishable, name_of
+from tritonproof.reports.publishable import Publishable
 from tritonproof.reports.text.correctness import main_score
 from tritonproof.reports.text.load_point import BUDGET_WORDS, mark_codes
 from tritonproof.reports.text.phrases import counted, format_text, full_point_text, grouped, sentence
@@ -38,7 +38,7 @@ def ranks(records: Sequence[Publishable]) -> Mapping[str, int]:
     do not overlap. Others share a rank; a hidden ratio has none."""
     rank_of = {}
     for group in grouped(records, rank_group).values():
-        compared = {name_of(record): format_comparison(record) for record in group}
+        compared = {record.name: format_comparison(record) for record in group}
         all_ratios = {name: one.ratio for name, one in compared.items() if one}
         ratios = {name: ratio for name, ratio in all_ratios.items() if is_shown(ratio)}
         for name, ratio in ratios.items():
@@ -55,7 +55,7 @@ def best_point(record: Publishable) -> schema.PointResult | None:
 
 def reference_names(records: Sequence[Publishable]) -> list[str]:
     """The cases' reference formats as a reader knows them, or the ids of those outside the records."""
-    names = {name_of(record): f"{format_text(record)} {record.case.precision.upper()}" for record in records}
+    names = {record.name: f"{format_text(record)} {record.case.precision.upper()}" for record in records}
     references = (compared.case for record in records if (compared := format_comparison(record)))
     return list(dict.fromkeys(names.get(reference, reference) for reference in references))
 
