@@ -170,7 +170,7 @@ def test_every_answer_must_be_finite(gate: Gate, monkeypatch: pytest.MonkeyPatch
     remaining = [InputData(Path(), ids, {"IN": np.zeros((3, 4))}) for ids in pieces]
 
     rows = {n: outputs_of(n) for n in range(8)}
-    result, _ = declared.declared_gate(model(rows=rows, remaining_data=remaining))
+    result, _ = declared.declared_gate(model(rows=rows, remaining_data=lambda: remaining))
 
     assert result.requests == 5 + 6
     assert (f"row-{wrong}" in result.fault, bool(result.fault)) == (wrong is not None, wrong is not None)

@@ -106,9 +106,9 @@ def test_interval_scales_with_value_and_stays_nonnegative() -> None:
     assert (eightfold.value, eightfold.low, eightfold.high) == tuple(8 * end for end in ends)
 
     far_apart = passes_of([np.array([1.0]), np.array([100.0])])
-    assert estimates.estimate(far_apart, estimates.mean_latency).low == 0.0
+    assert estimates.estimate(far_apart, estimates.mean_latency_ms).low == 0.0
     with pytest.raises(ValueError, match="two passes"):
-        estimates.estimate(far_apart[:1], estimates.mean_latency)
+        estimates.estimate(far_apart[:1], estimates.mean_latency_ms)
 
 
 @pytest.mark.parametrize("passes", [2, 3, 6])
@@ -116,7 +116,7 @@ def test_interval_of_mean_matches_student_t(passes: int) -> None:
     means = np.array([10.0, 11.0, 9.5, 10.2, 10.4, 9.9])[:passes]
     taken = passes_of([np.full(50, mean) for mean in means])
 
-    interval = estimates.estimate(taken, estimates.mean_latency)
+    interval = estimates.estimate(taken, estimates.mean_latency_ms)
     low, high = stats.t.interval(0.95, passes - 1, means.mean(), stats.sem(means))
 
     assert interval.value == pytest.approx(means.mean())

@@ -10,7 +10,7 @@ from msgspec import structs
 
 from tests import toy
 from tests.conftest import DEPLOYMENT
-from tritonproof.gates.context import LoadedCase
+from tritonproof.client.requests import LoadedCase
 from tritonproof.measure import perf_analyzer
 from tritonproof.measure.job import MeasuringPlan
 from tritonproof.record.schema import LoadPoint, Mark

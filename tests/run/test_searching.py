@@ -28,7 +28,7 @@ def search_of(**configuration: Any) -> Any:
     run.settings, run.loader = SimpleNamespace(concurrencies=None), SimpleNamespace(load=str)
     run.hold_machine = lambda **_how: contextlib.nullcontext()
     run.progress = SimpleNamespace(note=run.notes.append)
-    prepared: Any = SimpleNamespace(described=SimpleNamespace(found=found, config=found.config))
+    prepared: Any = SimpleNamespace(described=SimpleNamespace(model=found, config=found.config))
     return searching.RepositorySearch(run, prepared)
 
 

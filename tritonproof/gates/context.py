@@ -1,7 +1,7 @@
 """What gates get: a loaded model, its answers to samples that were each sent alone, and how other answers are
 held to these."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -21,9 +21,9 @@ from tritonproof.accuracy.sameness import (
 )
 from tritonproof.client.in_flight import IN_FLIGHT, IN_FLIGHT_BYTES
 from tritonproof.client.input_data import InputData
-from tritonproof.client.requests import Answer, ServedModel, ask_samples
+from tritonproof.client.requests import Answer, LoadedCase, ServedModel, ask_samples
 from tritonproof.host.locks import OnWait
-from tritonproof.record.schema import Deployment, GateResult, Ledger, SameAnswers, Scenario
+from tritonproof.record.schema import GateResult, Ledger, SameAnswers
 from tritonproof.spec import Arrays
 
 
@@ -89,19 +89,6 @@ class AnswersFolder:
 
 
 @dataclass(frozen=True)
-class LoadedCase:
-    """A case as it is loaded on its server."""
-
-    scenario: Scenario
-    deployment: Deployment
-    backend: str
-    first_answer: Arrays | None = None
-    """The answer to the first request, the first sample alone, [1, ...] each; None if another was first."""
-    batches_dynamically: bool = True
-    """Whether the server may join requests to a batch."""
-
-
-@dataclass(frozen=True)
 class GateContext:
     """What a gate gets: the model as it is loaded, its answers before, and what single gates need."""
 
@@ -116,8 +103,8 @@ class GateContext:
     """The device, cpu or cuda, of a model whose precision only its answers show; empty if that is known."""
     kernels_may_change: bool = False
     """Whether a loading may change kernels: on a GPU libraries choose them by trying some."""
-    remaining_data: Iterable[InputData] = ()
-    """Samples that no other check sends."""
+    remaining_data: Callable[[], Iterable[InputData]] = tuple
+    """Gives samples that no other check sends."""
     shared_memory: bool = False
     """Whether the server and this process may share memory for requests."""
     answers_folder: AnswersFolder | None = None

@@ -64,7 +64,7 @@ def declared_gate(context: GateContext) -> GateFinding:
     problems = [_violation(served, *pair) for pair in zip(batches, replies, strict=True)]
     problems += _all_as_declared(served, single_rows)
     remaining_count = 0
-    for data in context.remaining_data:
+    for data in context.remaining_data():
         model = replace(served, data=data)
         answers = ask(model, [[sample] for sample in range(len(data.ids))], most_in_flight(model, 1))
         problems += _all_as_declared(model, rows_of(answers))

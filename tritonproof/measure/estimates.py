@@ -53,7 +53,7 @@ def throughput(passes: Sequence[Pass]) -> float:
     return sum(each.completed for each in passes) / sum(each.duration_s for each in passes)
 
 
-def mean_latency(passes: Sequence[Pass]) -> float:
+def mean_latency_ms(passes: Sequence[Pass]) -> float:
     """The mean of all latencies together, in milliseconds."""
     return float(pooled_ms(passes).mean())
 
@@ -157,13 +157,13 @@ def relative_half_width(one: Estimate) -> float:
 def latency_estimates(passes: Sequence[Pass]) -> dict[str, Estimate]:
     """avg, p50, p90, p95 and p99 in milliseconds."""
     percentiles = {f"p{percent}": percentile_estimate(passes, percent) for percent in PERCENTILES}
-    return {"avg": estimate(passes, mean_latency), **percentiles}
+    return {"avg": estimate(passes, mean_latency_ms), **percentiles}
 
 
 def latency_summary(one_pass: Pass) -> dict[str, float]:
     """avg, p50, p90, p95 and p99 of one pass, in milliseconds."""
     percentiles = {f"p{percent}": percentile_latency([one_pass], percent) for percent in PERCENTILES}
-    return {"avg": mean_latency([one_pass]), **percentiles}
+    return {"avg": mean_latency_ms([one_pass]), **percentiles}
 
 
 @functools.cache

@@ -98,7 +98,7 @@ def main_estimate(state: PointState) -> Estimate:
     """What the interval target is for: inferences per second, or at a request rate the mean latency in ms."""
     if state.point.request_rate_per_s is None:
         return estimates.estimate(state.passes, estimates.throughput, scale=state.point.batch)
-    return estimates.estimate(state.passes, estimates.mean_latency)
+    return estimates.estimate(state.passes, estimates.mean_latency_ms)
 
 
 def speeds(state: PointState) -> list[float]:
@@ -107,7 +107,7 @@ def speeds(state: PointState) -> list[float]:
 
 def speed(one_pass: Pass, point: LoadPoint) -> float:
     throughput_per_s = estimates.throughput([one_pass]) * point.batch
-    return speed_of_pass(throughput_per_s, estimates.mean_latency([one_pass]), point.request_rate_per_s)
+    return speed_of_pass(throughput_per_s, estimates.mean_latency_ms([one_pass]), point.request_rate_per_s)
 
 
 def p99_ms(state: PointState) -> list[float]:

@@ -188,7 +188,7 @@ class _Limits:
     least: float
     """The least growth each time that counts as a leak: of bytes an eighth of what must be found with each
     request, a quarter with each loading."""
-    found: float
+    must_find: float
     """The leak each time that a soak must find; a figure passes only if shown to be less."""
     least_in_all: float = math.inf
     """A growth over all counted requests that is a leak too, even below `least` each time. A server of 24.10
@@ -235,7 +235,7 @@ def _growth(name: str, per: Per, used: np.ndarray, counts: np.ndarray, heaps: in
     verdict: Verdict = "inconclusive"
     if leaking and not are_too_few:
         verdict = "failed"
-    elif not leaking and slope.high < limits.found:
+    elif not leaking and slope.high < limits.must_find:
         verdict = "passed"
     return Growth(name, unit, per, slope, float(used[0]), float(used[-1]), counted, verdict)
 

@@ -49,12 +49,12 @@ class CaseRun(contextlib.AbstractContextManager["CaseRun"]):
         requested: Case,
         model_run: ModelRun,
         suite_run: SuiteRun | None = None,
-        beside: Literal["", "baseline", "reference"] = "",
+        role: Literal["", "baseline", "reference"] = "",
         prepare: Callable[["CaseRun"], ConvertedCase | RepositoryCase] = prepare_own,
     ) -> None:
-        """`requested` is the case as requested, and `case` the case as its server reports it. `beside` says
-        which run it is beside the case's own, and is empty for that; `prepare` prepares its case."""
-        self.requested, self.beside, self._prepare = requested, beside, prepare
+        """`requested` is the case as requested, and `case` the case as its server reports it. `role` is
+        empty for the case's own run; `prepare` prepares its case."""
+        self.requested, self.role, self._prepare = requested, role, prepare
         self.model_run, self.suite_run = model_run, suite_run or SuiteRun()
         self.settings, self.progress = model_run.settings, model_run.progress
         self.stack = contextlib.ExitStack()  # what ends with the run
@@ -113,9 +113,9 @@ class CaseRun(contextlib.AbstractContextManager["CaseRun"]):
     @property
     def label(self) -> str:
         """The run's name in progress and errors."""
-        if self.beside == "baseline":
+        if self.role == "baseline":
             return f"{self.requested} against {self.settings.baseline_name}"
-        return f"the reference {self.requested}" if self.beside == "reference" else str(self.requested)
+        return f"the reference {self.requested}" if self.role == "reference" else str(self.requested)
 
     def say(self, step: str, detail: str = "") -> None:
         self.progress.say(f"{self.label}: {step}", detail)
@@ -128,7 +128,7 @@ class CaseRun(contextlib.AbstractContextManager["CaseRun"]):
     def triton(self, repository: Path, **more: Any) -> Iterator[Server]:
         """A Triton of the run with the models below `repository`; `more` goes to `serve`."""
         case, settings = self.requested, self.settings
-        log = f"{case}.{self.beside}.server.log" if self.beside else f"{case}.server.log"
+        log = f"{case}.{self.role}.server.log" if self.role else f"{case}.server.log"
         with serve(
             settings.triton,
             repository,
@@ -138,7 +138,7 @@ class CaseRun(contextlib.AbstractContextManager["CaseRun"]):
             on_progress=self.say,
             **more,
         ) as server:
-            yield dataclasses.replace(server, label=f"the Triton of {self.label}") if self.beside else server
+            yield dataclasses.replace(server, label=f"the Triton of {self.label}") if self.role else server
 
     def check_running(self) -> None:
         """Raise ProofError if the case's server has ended by itself."""

@@ -11,7 +11,7 @@ from tritonproof.accuracy.precision_cost import PrecisionCost
 from tritonproof.accuracy.precisions import tolerance_of
 from tritonproof.accuracy.sameness import AnswerCheck
 from tritonproof.accuracy.stages import StageAnswers, evaluate_in_process
-from tritonproof.gates.context import GateContext, ask_one_by_one
+from tritonproof.gates.context import AnswersFolder, GateContext, ask_one_by_one
 from tritonproof.measure.verifying import make_answer_check
 from tritonproof.record import schema
 from tritonproof.run.once import once, once_while_unmeasured
@@ -84,8 +84,28 @@ class Expectations:
         infers_on = "" if case.precision else case.answers_on
         loader.leave_gpu()  # which the limits may have used
         singles = ask_one_by_one(served, limits, min_noise, infers_on)
-        kernels_may_change = case.answers_on == "cuda"
-        return GateContext(served, loaded, singles, limits, min_noise, infers_on, kernels_may_change)
+        return GateContext(
+            served,
+            loaded,
+            singles,
+            limits,
+            min_noise,
+            infers_precision_on=infers_on,
+            kernels_may_change=case.answers_on == "cuda",
+            remaining_data=self.run.prepared.remaining_data,
+            shared_memory=self.run.settings.shared_memory == "system",
+            answers_folder=self.answers_folder,
+        )
+
+    @property
+    def answers_folder(self) -> AnswersFolder | None:
+        """The folder that has the answers of other runs, or gets this one's; None if the user gave none."""
+        run, name = self.run, str(self.run.requested)
+        if run.settings.answers is None:
+            return None
+        run_id = run.suite_run.run_id if run.settings.record_answers else None
+        on_wait = run.progress.waits(f"{name}: wait for answers that another run records")
+        return AnswersFolder(run.settings.answers, name, run_id, on_wait)
 
     @once_while_unmeasured
     def answer_check(self) -> AnswerCheck:

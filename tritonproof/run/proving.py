@@ -12,8 +12,9 @@ from tritonproof.accuracy.sameness import Mismatch
 from tritonproof.accuracy.stages import StageAnswers, StageComparison
 from tritonproof.accuracy.through_server import evaluate_through_server
 from tritonproof.base.errors import NotAvailableError
+from tritonproof.client.requests import LoadedCase
 from tritonproof.gates import GATES, Gate
-from tritonproof.gates.context import AnswersFolder, GateFinding, LoadedCase, with_same_answers
+from tritonproof.gates.context import GateFinding, with_same_answers
 from tritonproof.gates.conversations import compare_conversations
 from tritonproof.gates.reproducer import write_reproducer
 from tritonproof.record import sample_files
@@ -106,23 +107,7 @@ def _check_gate(run: CaseRun, gate: Gate) -> GateFinding:
     loaded = _reload(run) if gate.after_reload else run.loader.load("online")
     if gate.needs_configuration and "configuration" in run.prepared.unreported:
         raise NotAvailableError("the server does not give the configuration, which has the largest batch")
-    context = dataclasses.replace(
-        context,
-        loaded=loaded,
-        remaining_data=run.prepared.remaining_data(),
-        shared_memory=run.settings.shared_memory == "system",
-        answers_folder=_answers_folder(run),
-    )
-    return gate.check(context)
-
-
-def _answers_folder(run: CaseRun) -> AnswersFolder | None:
-    folder, name = run.settings.answers, str(run.case)
-    if folder is None:
-        return None
-    run_id = run.suite_run.run_id if run.settings.record_answers else None
-    on_wait = run.progress.waits(f"{name}: wait for answers that another run records")
-    return AnswersFolder(folder, name, run_id, on_wait)
+    return gate.check(dataclasses.replace(context, loaded=loaded))
 
 
 def _reload(run: CaseRun) -> LoadedCase:

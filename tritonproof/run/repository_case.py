@@ -59,7 +59,7 @@ class RepositoryCase:
 
     @property
     def backend(self) -> str:
-        return self.case.format.library
+        return self.described.backend
 
     @property
     def called_names(self) -> tuple[str, ...]:
@@ -83,8 +83,8 @@ class RepositoryCase:
         return self.backend, start, self.first_request.answer
 
     def load(self, *_scenario_and_deployment: object) -> str:
-        assert self.described.found.folder is not None
-        self.server.load_from_repository(self.described.found.folder)
+        assert self.described.model.folder is not None
+        self.server.load_from_repository(self.described.model.folder)
         return self.backend
 
     def batches_dynamically(self, _scenario: Scenario) -> bool:
@@ -137,7 +137,7 @@ def serve_repository_case(run: "CaseRun", shared_samples: Samples | None = None)
     if (reason := model_from_config.why_not_here(models[name], case.answers_on)) is not None:
         raise NotAvailableError(reason)  # before a server is started
     with contextlib.ExitStack() as stack:
-        scratch = stack.enter_context(scratch_folder("found"))
+        scratch = stack.enter_context(scratch_folder("repository"))
         if settings.triton.kind == "docker" and isinstance(settings.repository, Path):
             repository = settings.repository  # a container gets the user's own, read-only
         else:
@@ -196,7 +196,7 @@ def as_build(case: Case, described: DescribedModel, folder: Path) -> BuiltModel:
     digest = hashlib.sha256(config.encode())
     digest.update(" ".join(described.versions).encode())
     size = 0
-    for model in (described.found, *described.called):
+    for model in (described.model, *described.called):
         if model.folder is None:
             continue
         for path in files_in(model.folder):
@@ -204,5 +204,5 @@ def as_build(case: Case, described: DescribedModel, folder: Path) -> BuiltModel:
                 place = Path(model.name, path.relative_to(model.folder))
                 digest.update(f"{place} {file_digest(path)}".encode())
         size += size_bytes(model.folder)
-    origin = f"as it is{'' if described.found.folder is not None else ' on the server'}, {described.version}"
+    origin = f"as it is{'' if described.model.folder is not None else ' on the server'}, {described.version}"
     return BuiltModel(case, folder, digest.hexdigest(), origin, 0.0, round(size / 2**20, 3), reused=True)

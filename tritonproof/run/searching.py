@@ -115,7 +115,7 @@ class RepositorySearch:
     other is loaded. Raises NotAvailableError for an ensemble, which has nothing to vary."""
 
     def __init__(self, run: CaseRun, prepared: RepositoryCase) -> None:
-        self.run, self.model = run, prepared.described.found
+        self.run, self.model = run, prepared.described.model
         if self.model.is_ensemble:
             what = f"the ensemble {self.model.name} has no instances and no batcher of its own to vary"
             fix = "search the models that it calls, by their names: -k NAME"

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 class DescribedModel:
     """A model of an existing repository, as the server that has loaded it describes it."""
 
-    found: RepositoryModel
+    model: RepositoryModel
     called: tuple[RepositoryModel, ...]
     """The models of the repository that it calls, all loaded before it."""
     config: "ModelConfig"
@@ -61,35 +61,35 @@ class DescribedModel:
 
 
 def load_model(
-    server: Server, found: RepositoryModel, models: Mapping[str, RepositoryModel]
+    server: Server, model: RepositoryModel, models: Mapping[str, RepositoryModel]
 ) -> DescribedModel:
     """Load a model of the server's repository `models`, after those that it calls. A remote server loads
     nothing: the model must be ready. Raises NotAvailableError if the server lacks a backend or a GPU,
     ProofError if the model or one of its versions does not load."""
-    if found.problem:
-        raise ProofError(found.problem)
-    called = tuple(models_called_by(found, models))
+    if model.problem:
+        raise ProofError(model.problem)
+    called = tuple(models_called_by(model, models))
     started = time.monotonic()
-    for model in () if server.spec.is_remote else (*called, found):
-        assert model.folder is not None
-        if server.device is not None and (reason := why_not_here(model, server.device)) is not None:
-            calls = "" if model is found else f"{found.name} calls {model.name}, and "
+    for each in () if server.spec.is_remote else (*called, model):
+        assert each.folder is not None
+        if server.device is not None and (reason := why_not_here(each, server.device)) is not None:
+            calls = "" if each is model else f"{model.name} calls {each.name}, and "
             raise NotAvailableError(f"{calls}{reason}")
-        name = (model.config and model.config.default_model_filename) or "model.py"
-        if model.backend == "python" and not strict_glob(model.folder, f"*/{name}"):
+        name = (each.config and each.config.default_model_filename) or "model.py"
+        if each.backend == "python" and not strict_glob(each.folder, f"*/{name}"):
             # The backend would wait for its code for ever.
-            fix = f"put it into the folder of a version: {model.folder / '1' / escaped(name)}"
-            what = f"{model.name} is of the Python backend, without {name!a}"
-            raise ProofError(what, where=model.folder, fix=fix)
-        server.load_from_repository(model.folder)
+            fix = f"put it into the folder of a version: {each.folder / '1' / escaped(name)}"
+            what = f"{each.name} is of the Python backend, without {name!a}"
+            raise ProofError(what, where=each.folder, fix=fix)
+        server.load_from_repository(each.folder)
     load_s = 0.0 if server.spec.is_remote else round(time.monotonic() - started, 3)
-    versions = _versions(server, found)
-    config, is_reported = model_config_of(server, found.name)
+    versions = _versions(server, model)
+    config, is_reported = model_config_of(server, model.name)
     unreported = [] if is_reported else ["configuration"]
-    question = f"what it has counted of {found.name}"
-    if server.spec.is_remote and server.query(question, "get_inference_statistics", found.name) is None:
+    question = f"what it has counted of {model.name}"
+    if server.spec.is_remote and server.query(question, "get_inference_statistics", model.name) is None:
         unreported.append("statistics")
-    return DescribedModel(found, called, config, versions, load_s, tuple(unreported))
+    return DescribedModel(model, called, config, versions, load_s, tuple(unreported))
 
 
 def list_models(server: Server, names: Sequence[str] = ()) -> list[RepositoryModel]:

@@ -196,13 +196,13 @@ def _stage(name: str) -> Column[Score]:
         value = getattr(score, name)
         return None if value is None else correctness.metric_text(score, value)
 
-    return Column(name.capitalize(), take, is_right=True)
+    return Column(name.capitalize(), take, right_aligned=True)
 
 
 _LEDGER: Sequence[Column[Score]] = (
     Column("Metric", lambda score: score.metric),
     *map(_stage, ("framework", "converted", "served")),
-    Column("Limit", lambda score: correctness.tightest_text(score) or None, is_right=True),
+    Column("Limit", lambda score: correctness.tightest_text(score) or None, right_aligned=True),
     Column("Its source", lambda score: getattr(correctness.tightest_limit(score), "source", None)),
     Column("Verdict", lambda score: "kept" if score.passed else "not kept"),
 )
@@ -222,7 +222,7 @@ def _output(title: str, name: str) -> Column[OutputDifference]:
     def take(output: OutputDifference) -> Cell:
         return cell_of(AGREEMENT if output.kind == "differing" else RELATIVE_ERROR, getattr(output, name))
 
-    return Column(title, take, is_right=True)
+    return Column(title, take, right_aligned=True)
 
 
 def _outputs_table(previous_stage: str, outputs: Sequence[OutputDifference]) -> Table:
@@ -247,7 +247,7 @@ _GATES: Sequence[Column[GateResult]] = (
     Column("Without labels", lambda row: GATE_DEMANDS.get(row.gate, row.gate)),
     Column("Tried", lambda row: row.tried),
     Column("Requests", lambda row: row.requests, COUNT),
-    Column("Apart at most", _apart, is_right=True),
+    Column("Apart at most", _apart, right_aligned=True),
     Column("Verdict", lambda row: row.fault or "passed"),
 )
 

@@ -14,16 +14,16 @@ from tritonproof.reports.text import load_point, phrases, speed
 from tritonproof.reports.text.correctness import verified_answers_text
 from tritonproof.reports.text.phrases import full_point_text, point_text
 
-Part = TypeVar("Part", covariant=True)
+Detail = TypeVar("Detail", covariant=True)
 
 
 @dataclasses.dataclass(frozen=True)
-class PointRow(Generic[Part]):
+class PointRow(Generic[Detail]):
     """A load point that may be shown, its case, and what a table shows of it that not every point has."""
 
     record: Publishable
     result: schema.PointResult
-    part: Part
+    detail: Detail
 
 
 def point_rows(record: Publishable, scenario: str) -> list[PointRow[None]]:
@@ -56,7 +56,7 @@ def _concurrency(row: PointRow[object]) -> str | int:
 _POINT_COLUMNS: Mapping[str, Column[PointRow[object]]] = {
     "precision": Column("", lambda row: row.record.case.precision.upper()),
     "accelerator": Column("", lambda row: phrases.backend_accelerator(row.record)),
-    "sequence_length": Column("", lambda row: phrases.sequence_length(row.record), is_right=True),
+    "sequence_length": Column("", lambda row: phrases.sequence_length(row.record), right_aligned=True),
     "batch": Column("", lambda row: row.result.point.batch, COUNT, narrow="Batch"),
     "concurrency": Column("", _concurrency, COUNT, narrow="Concurrency"),
     "throughput_per_s": Column("", lambda row: row.result.throughput_per_s, THROUGHPUT, narrow="Infer/s"),
@@ -166,10 +166,10 @@ def _certified(name: str) -> list[Column[PointRow[object]]]:
 
 _COMPOSING: Sequence[Column[PointRow[schema.ComposingModel]]] = (
     _AT,
-    Column("Called model", lambda row: row.part.model),
-    Column("Calls", lambda row: Cell(f"{row.part.calls:.2f}", row.part.calls), COUNT),
-    Column("Queue (ms)", lambda row: row.part.queue_ms, LATENCY),
-    Column("Compute (ms)", lambda row: row.part.compute_ms, LATENCY),
+    Column("Called model", lambda row: row.detail.model),
+    Column("Calls", lambda row: Cell(f"{row.detail.calls:.2f}", row.detail.calls), COUNT),
+    Column("Queue (ms)", lambda row: row.detail.queue_ms, LATENCY),
+    Column("Compute (ms)", lambda row: row.detail.compute_ms, LATENCY),
 )
 
 
@@ -187,7 +187,7 @@ def composing_table(record: Publishable, scenario: str) -> Table:
 
 
 def _limited_latency(row: PointRow[schema.LatencyBudget]) -> Cell:
-    name, limit_ms = row.part.percentile, row.part.budget_ms
+    name, limit_ms = row.detail.percentile, row.detail.budget_ms
     cell = cell_of(LATENCY, row.result.latency_ms[name], "interval", limit_ms, with_unit=True)
     return cell._replace(text=f"{name} {cell.text}")
 
@@ -196,9 +196,9 @@ _BUDGETS: Sequence[Column[PointRow[schema.LatencyBudget]]] = (
     Column("Case", lambda row: f"`{row.record.name}`"),
     Column("At", lambda row: full_point_text(row.result.point)),
     Column("Latency", _limited_latency),
-    Column("Budget", lambda row: quantities.LATENCY_BUDGET.text(row.part.budget_ms)),
-    Column("Verdict", lambda row: load_point.BUDGET_WORDS[row.part.verdict]),
-    Column("Budget from", lambda row: row.part.source),
+    Column("Budget", lambda row: quantities.LATENCY_BUDGET.text(row.detail.budget_ms)),
+    Column("Verdict", lambda row: load_point.BUDGET_WORDS[row.detail.verdict]),
+    Column("Budget from", lambda row: row.detail.source),
 )
 
 
@@ -215,10 +215,10 @@ def budget_table(records: Sequence[Publishable], scenario: str | None = None) ->
 _COMPARISON: Sequence[Column[PointRow[schema.SpeedComparison]]] = (
     Column("Case", lambda row: f"`{row.record.name}`"),
     Column("At", lambda row: full_point_text(row.result.point)),
-    Column("Speed, ratio", lambda row: speed_cell(row.part), RATIO, is_right=False),
-    Column("To", lambda row: row.part.baseline_name),
-    Column("P99, ratio", lambda row: p99_cell(row.part), RATIO, is_optional=True, is_right=False),
-    Column("Verdict", lambda row: row.record.why_no_speed or load_point.comparison_verdict(row.part)),
+    Column("Speed, ratio", lambda row: speed_cell(row.detail), RATIO, right_aligned=False),
+    Column("To", lambda row: row.detail.baseline_name),
+    Column("P99, ratio", lambda row: p99_cell(row.detail), RATIO, is_optional=True, right_aligned=False),
+    Column("Verdict", lambda row: row.record.why_no_speed or load_point.comparison_verdict(row.detail)),
 )
 
 

@@ -40,14 +40,14 @@ def notes_below(table: Table) -> list[Block]:
 def _grid(table: Table) -> str:
     lines = [[markdown_text(cell) for cell in line] for line in (table.titles, *table.texts)]
     widths = [max(3, *map(len, cells)) for cells in zip(*lines, strict=True)]
-    ends = (":" if column.is_number else "-" for column in table.columns)
+    ends = (":" if column.is_right_aligned else "-" for column in table.columns)
     rule = ["-" * (width - 1) + end for width, end in zip(widths, ends, strict=True)]
     titles, *rows = (_padded(line, widths, table.columns) for line in lines)
     return "\n".join(f"| {' | '.join(line)} |" for line in (titles, rule, *rows))
 
 
 def _padded(cells: Sequence[str], widths: Sequence[int], columns: Sequence[Column[Any]]) -> list[str]:
-    sides = (">" if column.is_number else "<" for column in columns)
+    sides = (">" if column.is_right_aligned else "<" for column in columns)
     return [f"{cell:{side}{width}}" for cell, side, width in zip(cells, sides, widths, strict=True)]
 
 

@@ -87,10 +87,10 @@ def _slope(row: _GrowthRow) -> Cell:
 _SOAK: Sequence[Column[_GrowthRow]] = (
     Column("Case", lambda row: f"`{row.record.name}`"),
     Column("What", lambda row: f"{row.growth.resource}, by {row.growth.per}"),
-    Column("At first", lambda row: _used(row.growth, row.growth.first), is_right=True),
-    Column("At last", lambda row: _used(row.growth, row.growth.last), is_right=True),
-    Column("Growth", _slope, is_right=True),
-    Column("1 GiB more in", lambda row: _time_until_text(row.growth, row.soak) or None, is_right=True),
+    Column("At first", lambda row: _used(row.growth, row.growth.first), right_aligned=True),
+    Column("At last", lambda row: _used(row.growth, row.growth.last), right_aligned=True),
+    Column("Growth", _slope, right_aligned=True),
+    Column("1 GiB more in", lambda row: _time_until_text(row.growth, row.soak) or None, right_aligned=True),
     Column("Verdict", lambda row: _VERDICTS[row.growth.verdict]),
 )
 

@@ -72,14 +72,14 @@ class Column(Generic[Item]):
     """Whether the table leaves the column out if it has nothing to show."""
     with_unit: bool = False
     """Whether cells show the unit, which the title lacks."""
-    is_right: bool | None = None
+    right_aligned: bool | None = None
     """Whether cells align right; by default those of quantities do."""
     narrow: str | None = None
     """The title in a terminal too narrow for all columns; None if the column is left out there."""
 
     @property
-    def is_number(self) -> bool:
-        return self.quantity is not None if self.is_right is None else self.is_right
+    def is_right_aligned(self) -> bool:
+        return self.quantity is not None if self.right_aligned is None else self.right_aligned
 
     def cell(self, item: Item) -> Cell:
         taken = self.take(item)
@@ -160,10 +160,10 @@ def _meaning(marks: Sequence[Mark]) -> str:
     return texts[0] if len(texts) == 1 else MARKS.get(marks[0].code, "; ".join(texts))
 
 
-def table_of_texts(titles: Sequence[str], rows: Iterable[Sequence[str]], is_right: str = "") -> Table:
-    """A table of texts; `is_right` has an `r` in the place of each right-aligned column."""
+def table_of_texts(titles: Sequence[str], rows: Iterable[Sequence[str]], right_aligned: str = "") -> Table:
+    """A table of texts; `right_aligned` has an `r` in the place of each right-aligned column."""
     columns: list[Column[Sequence[str]]] = [
-        Column(title, operator.itemgetter(place), is_right=is_right[place : place + 1] == "r")
+        Column(title, operator.itemgetter(place), right_aligned=right_aligned[place : place + 1] == "r")
         for place, title in enumerate(titles)
     ]
     return table(columns, rows)

@@ -111,7 +111,7 @@ _COLUMNS: Sequence[Column[_Row]] = (
     Column("Case", lambda row: code(row.record.name), narrow="Case"),
     Column("To replace", lambda row: row.comparison.baseline_name),
     Column("Triton", _triton),
-    Column("Answers apart", _apart, is_right=True, narrow="Apart"),
+    Column("Answers apart", _apart, right_aligned=True, narrow="Apart"),
     *_both("Noise", "Noise there", lambda side: side.noise, RELATIVE_ERROR),
     *_both("Precision shown", "Precision there", lambda side: side.precision.upper() or None),
     Column("Least speed, ratio", _least_ratio, RATIO, is_optional=True),
