@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Annotated, Literal
 
-from msgspec import Meta, field
+from msgspec import Meta
 
 from tritonproof.record.schema._setup import (
     SPEED,
@@ -187,7 +187,7 @@ class GateResult(Struct, frozen=True):
     requests: Count
     tried: Text
     """The ways, batch sizes and faults that were tried, in words."""
-    fault: Text = field(default="", name="wrong")
+    fault: Text = ""
     """What is wrong, as a sentence about the first fault; empty if the gate passed."""
     same: SameAnswers | None = None
     """How far answers to one sample differ; None for a gate that compares none."""

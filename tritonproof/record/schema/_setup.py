@@ -187,7 +187,7 @@ class Build(Struct, frozen=True):
     """The model's inputs and their shapes without the batch dimension."""
     from_repository: bool = False
     """Whether it is served as it is: nothing was converted, and answers are compared with its own alone."""
-    requests_note: Text = msgspec.field(default="", name="requests")
+    requests_note: Text = ""
     """The content of the requests, if that is not the model's data set."""
 
 
