@@ -15,9 +15,9 @@ from tritonproof.accuracy.stages import evaluate_in_process
 from tritonproof.client.input_data import InputData
 from tritonproof.client.requests import ServedModel
 from tritonproof.host.activity import CpuTime
-from tritonproof.measure.job import Job
+from tritonproof.measure.load_job import LoadJob
 from tritonproof.measure.passes import Pass, closed_loop_pass, open_loop_pass
-from tritonproof.measure.stopping import WINDOWS
+from tritonproof.measure.windows import WINDOWS
 from tritonproof.record.schema import COMPONENTS, Conversion, Limit, LoadPoint
 from tritonproof.spec import (
     Arrays,
@@ -170,10 +170,10 @@ def samples_of(rows: Arrays) -> Samples:
     return Samples([f"row-{row}" for row in range(count)], load)
 
 
-def job(point: LoadPoint, name: str = "toy", request_s: float = 0.0) -> Job:
+def job(point: LoadPoint, name: str = "toy", request_s: float = 0.0) -> LoadJob:
     """A job of the toy model without a server."""
     data = InputData(Path(), ["toy-000"], samples().read([0]))
-    return Job(ServedModel(cast(Any, None), name, model(), data), point, "none", request_s)
+    return LoadJob(ServedModel(cast(Any, None), name, model(), data), point, "none", request_s)
 
 
 def closed_loop(latencies_s: np.ndarray, length_s: float, **changes: Any) -> Pass:
@@ -215,11 +215,11 @@ def _on_idle_machine(cut: Pass, changes: dict[str, Any]) -> Pass:
 class LoadGenerator:
     """`run_pass` of an invented server; records its calls."""
 
-    mean_ms: Callable[[Job, int], float] = lambda _job, _number: LATENCY_MS
+    mean_ms: Callable[[LoadJob, int], float] = lambda _job, _number: LATENCY_MS
     """Mean latency in milliseconds of a job and its pass's number, from 0; may raise ProofError."""
     spread: float = 0.0
     """Standard deviation of the logarithm of single latencies."""
-    changes: Callable[[Job, int], dict[str, Any]] = lambda _job, _number: {}
+    changes: Callable[[LoadJob, int], dict[str, Any]] = lambda _job, _number: {}
     """Other fields of the pass, from the same arguments."""
     calls: list[tuple[str, LoadPoint, float]] = field(default_factory=list)
     """Model name, load point and window in seconds of each call."""
@@ -228,7 +228,7 @@ class LoadGenerator:
     def __post_init__(self) -> None:
         self._generator = np.random.default_rng(self.seed)
 
-    def run_pass(self, job: Job, window_s: float) -> Pass:
+    def run_pass(self, job: LoadJob, window_s: float) -> Pass:
         number = sum((name, point) == (job.served.name, job.point) for name, point, _ in self.calls)
         self.calls.append((job.served.name, job.point, window_s))
         mean_s = self.mean_ms(job, number) / 1e3

@@ -16,7 +16,7 @@ from tests.toy import samples_of
 from tritonproof.client.input_data import MAX_BYTES, InputData, input_data
 from tritonproof.client.requests import ServedModel, SharedMemory
 from tritonproof.measure import perf_analyzer
-from tritonproof.measure.job import Job
+from tritonproof.measure.load_job import LoadJob
 from tritonproof.record.schema import LoadPoint
 from tritonproof.serve.server import Server
 from tritonproof.spec import Samples, Tensor
@@ -37,7 +37,7 @@ def load(artifact, settings):
 
 
 @pytest.fixture(scope="module")
-def watched(make_build: MakeBuild, server_of_models: tuple[Server, Path]) -> Iterator[tuple[Job, Path]]:
+def watched(make_build: MakeBuild, server_of_models: tuple[Server, Path]) -> Iterator[tuple[LoadJob, Path]]:
     """A job of the model, and the file in which it notes the samples of each request."""
     server, folder = server_of_models
     built = make_build(folder, NAME, _NOTING)
@@ -45,13 +45,13 @@ def watched(make_build: MakeBuild, server_of_models: tuple[Server, Path]) -> Ite
     with input_data(model, samples_of({model.inputs[0].name: ROWS}), server.scratch) as data:
         server.load(built, DEPLOYMENT, "offline")
         served = ServedModel(server, str(built.case), model, data)
-        yield Job(served, LoadPoint("offline", 1, 1), "none"), built.artifact.with_name("seen")
+        yield LoadJob(served, LoadPoint("offline", 1, 1), "none"), built.artifact.with_name("seen")
 
 
 @pytest.mark.parametrize("shared_memory", ["system", "none"])
 @pytest.mark.parametrize(("batch", "concurrency"), [(1, 1), (2, 1), (4, 3)])
 def test_requests_cycle_through_all_samples(
-    watched: tuple[Job, Path], shared_memory: SharedMemory, batch: int, concurrency: int
+    watched: tuple[LoadJob, Path], shared_memory: SharedMemory, batch: int, concurrency: int
 ) -> None:
     job, notes = watched
     before = len(notes.read_text().splitlines())

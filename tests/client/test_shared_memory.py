@@ -29,7 +29,7 @@ from tritonproof.client.requests import ServedModel, SharedMemory, ask_samples
 from tritonproof.client.shared_memory import CudaMemory
 from tritonproof.host import machine, scratch
 from tritonproof.measure import perf_analyzer
-from tritonproof.measure.job import Job
+from tritonproof.measure.load_job import LoadJob
 from tritonproof.measure.verifying import ask_server, verify
 from tritonproof.record.schema import LoadPoint, VerifiedAnswers
 from tritonproof.serve.server import Server
@@ -41,7 +41,7 @@ POINTS = [LoadPoint("online", 1, 3), LoadPoint("offline", 4, 1)]
 
 def job_of(
     server: Server, point: LoadPoint = POINTS[0], *, samples: int = 7, through: SharedMemory = "system"
-) -> Job:
+) -> LoadJob:
     """A load point of the server's model, with the right answers."""
     generator = np.random.default_rng(0)
     rows: dict[str, np.ndarray] = {
@@ -52,10 +52,10 @@ def job_of(
     expected = expect(ids, answers(rows["VALUES"], rows["COUNT"]))
     check = AnswerCheck(expected, AnswerLimits(NumberLimits(1e-4, 5e-4)))
     model, data = toy.model(inputs=INPUTS, outputs=OUTPUTS), InputData(Path(), ids, rows)
-    return Job(ServedModel(server, "m", model, data), point, through, check=check)
+    return LoadJob(ServedModel(server, "m", model, data), point, through, check=check)
 
 
-def look(job: Job) -> VerifiedAnswers:
+def look(job: LoadJob) -> VerifiedAnswers:
     return verify(present(job.check), ask_server(job, 0.05), 0.05)
 
 
@@ -196,7 +196,7 @@ def test_left_segments_are_removed_unless_another_process_uses_them() -> None:
     name = f"test{uuid.uuid4().hex}"
     inputs, outputs = (Tensor(f"{name}/IN", "FP32", (4,)),), (Tensor(f"{name}_OUT", "FP32", (4,)),)
     model = toy.model(inputs=inputs, outputs=outputs)
-    job = Job(dataclasses.replace(toy.job(POINTS[0]).served, model=model), POINTS[0], "system")
+    job = LoadJob(dataclasses.replace(toy.job(POINTS[0]).served, model=model), POINTS[0], "system")
     unused, used = (MEMORY / segment for segment in (f"{name}IN_0_12", f"{name}_OUT"))
     for path in (unused, used):
         path.write_bytes(b"\0" * mmap.PAGESIZE)
@@ -228,7 +228,7 @@ def test_memory_of_a_dead_generator_goes_once_the_server_lets_go(
     server, model = server_of(tmp_path), toy.model()
     server.client.unregister_system_shared_memory = unregister
     with input_data(model, toy.samples(), None) as data:
-        perf_analyzer.run_pass(Job(ServedModel(server, "toy", model, data), POINTS[0], "system"), 0.12)
+        perf_analyzer.run_pass(LoadJob(ServedModel(server, "toy", model, data), POINTS[0], "system"), 0.12)
 
     assert not segment.exists()
 
@@ -240,7 +240,7 @@ def test_segment_of_another_user_stops_the_pass(tmp_path: Path, generator: Gener
     model, point = toy.model(), LoadPoint("online", 1, 4)
 
     with input_data(model, toy.samples(), None) as data:
-        job = Job(ServedModel(server_of(tmp_path), "toy", model, data), point, "system")
+        job = LoadJob(ServedModel(server_of(tmp_path), "toy", model, data), point, "system")
         with pytest.raises(ProofError, check=lambda error: error.where == f"{other} of user 12345"):
             perf_analyzer.run_pass(job, 0.12)
         perf_analyzer.run_pass(dataclasses.replace(job, shared_memory="none"), 0.12)

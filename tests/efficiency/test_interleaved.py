@@ -10,7 +10,7 @@ from msgspec import structs
 from tests import examples, toy
 from tritonproof.efficiency import interleaved
 from tritonproof.efficiency.interleaved import Turns, is_done, take_turns
-from tritonproof.measure.job import Job, MeasuringPlan
+from tritonproof.measure.load_job import LoadJob, MeasuringPlan
 from tritonproof.measure.passes import Pass
 from tritonproof.record.schema import Estimate, LoadPoint
 from tritonproof.reports.publishable import publishable
@@ -75,7 +75,7 @@ def measure(
     job = toy.job(LoadPoint("offline", batch, 1), request_s=request_s)
     generator, process = toy.LoadGenerator(), cast(Any, Process())
 
-    def run_pass(job: Job, _window_s: float) -> Pass:
+    def run_pass(job: LoadJob, _window_s: float) -> Pass:
         return generator.run_pass(job, 0.12)
 
     cold = [job] * is_cold

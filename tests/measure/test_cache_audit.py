@@ -17,7 +17,7 @@ from tritonproof.client.input_data import input_data
 from tritonproof.client.requests import ServedModel
 from tritonproof.measure import cache_audit
 from tritonproof.measure.cache_audit import fresh_inputs, marks_of_cache, with_cache_audit
-from tritonproof.measure.job import Job
+from tritonproof.measure.load_job import LoadJob
 from tritonproof.record.schema import Estimate, LoadPoint, Ratio
 from tritonproof.serve import wheels
 from tritonproof.serve.launch import serve
@@ -66,7 +66,7 @@ def test_response_caching_is_marked(make_build: MakeBuild, server: tuple[Server,
     )
 
     with input_data(model, samples_of(inputs), triton.scratch) as data:
-        job = Job(ServedModel(triton, str(built.case), model, data), POINT, "none")
+        job = LoadJob(ServedModel(triton, str(built.case), model, data), POINT, "none")
         audited = with_cache_audit(job, result)
 
     assert audited.repeated_speed is not None
@@ -112,4 +112,4 @@ def test_fresh_requests_end_and_identical_samples_give_none() -> None:
 def test_cache_has_to_show_twice(monkeypatch: pytest.MonkeyPatch, again: Ratio, count: int) -> None:
     ratios = iter([Ratio(1.1, 1.08, 1.4), again])
     monkeypatch.setattr(cache_audit, "_repeated_speed", lambda *_: next(ratios))
-    assert len(with_cache_audit(cast(Job, None), records.measured("online", 4, 1000.0)).marks) == count
+    assert len(with_cache_audit(cast(LoadJob, None), records.measured("online", 4, 1000.0)).marks) == count

@@ -14,7 +14,7 @@ from tests.measure import timed_server
 from tests.toy import LoadGenerator
 from tritonproof.measure import point_state, sweep
 from tritonproof.measure.comparison import compare_pairs, is_settled, with_p99, with_verdicts
-from tritonproof.measure.job import Job, MeasuringPlan
+from tritonproof.measure.load_job import LoadJob, MeasuringPlan
 from tritonproof.measure.point_state import PointState
 from tritonproof.record.schema import LoadPoint, PointResult, SpeedComparison, VerifiedAnswers
 from tritonproof.reports.text.load_point import speed_failures
@@ -35,7 +35,7 @@ def in_pairs(
     # Of each build its own, since which of a pair comes first is chance.
     noises = {"current": np.random.default_rng(0), "baseline": np.random.default_rng(1)}
 
-    def mean_ms(job: Job, _number: int) -> float:
+    def mean_ms(job: LoadJob, _number: int) -> float:
         usual_ms = baseline_ms if job.served.name == "baseline" else 20.0
         return usual_ms * math.exp(noises[job.served.name].normal(0, 0.01))
 
@@ -84,7 +84,7 @@ def by_loading(pairs_per_loading: int, monkeypatch: pytest.MonkeyPatch) -> tuple
         effect = next(effects)
         calls.append("load")
 
-    def mean_ms(job: Job, _number: int) -> float:
+    def mean_ms(job: LoadJob, _number: int) -> float:
         calls.append(job.served.name)
         return 20.0 * math.exp(noise.normal(0, 0.005)) * (effect if calls[-1] == "current" else 1.0)
 

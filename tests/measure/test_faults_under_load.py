@@ -18,7 +18,7 @@ from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
 from tritonproof.accuracy.sameness import AnswerCheck
 from tritonproof.client.input_data import input_data
 from tritonproof.client.requests import ServedModel
-from tritonproof.measure.job import Job
+from tritonproof.measure.load_job import LoadJob
 from tritonproof.measure.verifying import ask_server, summed, verify
 from tritonproof.record.schema import LoadPoint, VerifiedAnswers
 from tritonproof.serve.server import Server
@@ -70,12 +70,12 @@ NO_FAULT = "pass"
 @pytest.fixture
 def job_of(
     make_build: MakeBuild, server_of_models: tuple[Server, Path]
-) -> Iterator[Callable[[str, LoadPoint], Job]]:
+) -> Iterator[Callable[[str, LoadPoint], LoadJob]]:
     """Load a model with a fault and known right answers; returns the job of a load point."""
     triton, folder = server_of_models
     with ExitStack() as stack:
 
-        def load(fault: str, point: LoadPoint) -> Job:
+        def load(fault: str, point: LoadPoint) -> LoadJob:
             name = f"F{os.getpid()}x{len(list(folder.iterdir()))}"
             built = make_build(folder, name, _RUNTIME.format(fault=fault))
             model, name = built.case.model, str(built.case)
@@ -87,12 +87,12 @@ def job_of(
             stack.callback(triton.unload, name)
             expected = expect(data.ids, {model.outputs[0].name: 3 * rows + 1})
             check = AnswerCheck(expected, AnswerLimits(NumberLimits(1e-4, 5e-4)))
-            return Job(ServedModel(triton, name, model, data), point, "system", check=check)
+            return LoadJob(ServedModel(triton, name, model, data), point, "system", check=check)
 
         yield load
 
 
-def look(job: Job, is_enough: Callable[[VerifiedAnswers], bool]) -> VerifiedAnswers:
+def look(job: LoadJob, is_enough: Callable[[VerifiedAnswers], bool]) -> VerifiedAnswers:
     """Check a server's answers until there are enough."""
     assert job.check is not None
     so_far, deadline = verify(job.check, ask_server(job, 0.3), 0.3), time.monotonic() + SECONDS
@@ -104,7 +104,7 @@ def look(job: Job, is_enough: Callable[[VerifiedAnswers], bool]) -> VerifiedAnsw
 @pytest.mark.parametrize(
     "fault", [name if name in QUICK else pytest.param(name, marks=pytest.mark.campaign) for name in FAULTS]
 )
-def test_fault_under_load_is_found_and_named(job_of: Callable[[str, LoadPoint], Job], fault: str) -> None:
+def test_fault_under_load_is_found_and_named(job_of: Callable[[str, LoadPoint], LoadJob], fault: str) -> None:
     answers = look(job_of(FAULTS[fault], ONLINE), lambda so_far: so_far.wrong > 0)
 
     assert answers.wrong > 0, f"none wrong of {answers.verified}"
@@ -123,7 +123,7 @@ def test_fault_under_load_is_found_and_named(job_of: Callable[[str, LoadPoint], 
     ids=str,
 )
 def test_server_without_fault_passes_under_load(
-    job_of: Callable[[str, LoadPoint], Job], point: LoadPoint
+    job_of: Callable[[str, LoadPoint], LoadJob], point: LoadPoint
 ) -> None:
     answers = look(job_of(NO_FAULT, point), lambda so_far: so_far.verified >= MIN_VERIFIED)
 

@@ -15,9 +15,9 @@ from tritonproof.base.errors import ProofError
 from tritonproof.client.input_data import input_data
 from tritonproof.client.requests import ServedModel
 from tritonproof.measure import estimates, perf_analyzer
-from tritonproof.measure.job import Job
+from tritonproof.measure.load_job import LoadJob
 from tritonproof.measure.passes import Pass
-from tritonproof.measure.stopping import LATENCIES_PER_WINDOW
+from tritonproof.measure.windows import LATENCIES_PER_WINDOW
 from tritonproof.record.schema import COMPONENTS, LoadPoint
 from tritonproof.serve.server import Server
 from tritonproof.spec import Model, Tensor
@@ -37,7 +37,7 @@ def take_pass(tmp_path: Path, generator: Generator) -> TakePass:
         model, server = model or toy.model(), server or server_of(tmp_path)
         with input_data(model, toy.samples(), None) as data:
             served = ServedModel(server, "toy", model, data)
-            return perf_analyzer.run_pass(Job(served, point, "system"), WINDOW_S)
+            return perf_analyzer.run_pass(LoadJob(served, point, "system"), WINDOW_S)
 
     return take_pass
 

@@ -11,7 +11,7 @@ from tests.toy import LATENCY_MS, LoadGenerator
 from tritonproof.base.errors import ProofError
 from tritonproof.host.activity import CpuTime
 from tritonproof.measure import estimates, stopping, sweep
-from tritonproof.measure.job import Job, MeasuringPlan
+from tritonproof.measure.load_job import LoadJob, MeasuringPlan
 from tritonproof.measure.point_result import components, point_results
 from tritonproof.measure.point_state import PointState
 from tritonproof.record import schema
@@ -43,7 +43,7 @@ def codes(result: PointResult) -> list[str]:
     return [mark.code for mark in result.marks]
 
 
-def every_second(job: Job, number: int) -> float:
+def every_second(job: LoadJob, number: int) -> float:
     """A server that is half as fast in every second pass, once it is warm."""
     return LATENCY_MS * (2 if number > 1 and number % 2 else 1)
 
@@ -166,7 +166,7 @@ def test_few_requests_are_marked() -> None:
 
 @pytest.mark.parametrize("number", [0, 3], ids=["in its warm-up", "later"])
 def test_failing_point_leaves_the_others(number: int) -> None:
-    def refuse(job: Job, run_number: int) -> float:
+    def refuse(job: LoadJob, run_number: int) -> float:
         if job.point == POINTS[1] and run_number == number:
             raise ProofError("refused", where="here")
         return LATENCY_MS

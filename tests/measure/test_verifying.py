@@ -14,7 +14,7 @@ from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
 from tritonproof.accuracy.sameness import AnswerCheck
 from tritonproof.client.input_data import InputData
 from tritonproof.client.requests import Answer
-from tritonproof.measure.job import Job
+from tritonproof.measure.load_job import LoadJob
 from tritonproof.measure.verifying import summed, verify, verifying
 from tritonproof.record.schema import LoadPoint
 
@@ -176,7 +176,7 @@ def test_samples_of_other_shapes_are_checked_too() -> None:
     job = dataclasses.replace(job, served=dataclasses.replace(job.served, data=data), check=check)
 
     def total(is_right: bool) -> Any:
-        def ask(part: Job, _seconds: float) -> list[Answer]:
+        def ask(part: LoadJob, _seconds: float) -> list[Answer]:
             return [answer(ROWS[SAMPLES] * (2 if is_right and part.served.data is other else 1))]
 
         return present(verifying(toy.LoadGenerator().run_pass, ask)(job, 0.12).answers)

@@ -14,7 +14,7 @@ from tritonproof.measure.comparison import (
     verdict,
     with_verdicts,
 )
-from tritonproof.measure.job import MeasuringPlan
+from tritonproof.measure.load_job import MeasuringPlan
 from tritonproof.ratios import paired_ratio, unpaired_ratio
 from tritonproof.record.schema import Ratio, SpeedComparison
 

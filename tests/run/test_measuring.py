@@ -12,7 +12,7 @@ from tests import toy
 from tests.conftest import DEPLOYMENT
 from tritonproof.client.requests import LoadedCase
 from tritonproof.measure import perf_analyzer
-from tritonproof.measure.job import MeasuringPlan
+from tritonproof.measure.load_job import MeasuringPlan
 from tritonproof.record.schema import LoadPoint, Mark
 from tritonproof.run import measuring
 from tritonproof.run.loader import Loader

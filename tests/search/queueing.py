@@ -10,7 +10,7 @@ from fractions import Fraction
 import numpy as np
 
 from tests import toy
-from tritonproof.measure.job import Job, MeasuringPlan
+from tritonproof.measure.load_job import LoadJob, MeasuringPlan
 from tritonproof.measure.passes import Pass
 from tritonproof.measure.point_state import PointState
 from tritonproof.record.schema import Deployment, Estimate, LoadPoint, Verdict
@@ -63,11 +63,11 @@ class QueueingServer(toy.LoadGenerator):
         self.mean_ms = lambda job, _number: 1e3 * job.request_s * max(1, job.point.concurrency)
         self.passes: list[Pass] = []
 
-    def run_pass(self, job: Job, window_s: float) -> Pass:
+    def run_pass(self, job: LoadJob, window_s: float) -> Pass:
         self.passes.append(super().run_pass(job, window_s))
         return self.passes[-1]
 
-    def job_of(self, candidate: Candidate, point: LoadPoint) -> Job:
+    def job_of(self, candidate: Candidate, point: LoadPoint) -> LoadJob:
         """The job of a candidate, with its service time."""
         factor = self.factor_of_instances ** (candidate.deployment.instances - 1)
         return toy.job(point, request_s=self.service_s * factor)

@@ -13,7 +13,7 @@ from tests.measure import timed_server
 from tests.search.queueing import ALONE, SPACE, highest_rate_per_s, rerun_with
 from tritonproof.client.input_data import input_data
 from tritonproof.client.requests import ServedModel
-from tritonproof.measure.job import Job, MeasuringPlan
+from tritonproof.measure.load_job import LoadJob, MeasuringPlan
 from tritonproof.measure.passes import Pass
 from tritonproof.record.schema import LoadPoint, Verdict
 from tritonproof.search import candidates, fastest
@@ -27,7 +27,7 @@ from tritonproof.serve.server_spec import ServerSpec
 def bench_of(generator: toy.LoadGenerator, loaded: list[Candidate]) -> CandidateMeasurer:
     """A bench with a simulated server; it appends each loaded candidate to `loaded`."""
 
-    def job_of(candidate: Candidate, point: LoadPoint) -> Job:
+    def job_of(candidate: Candidate, point: LoadPoint) -> LoadJob:
         loaded.append(candidate)
         return toy.job(point, request_s=0.002)
 
@@ -38,9 +38,9 @@ def bench_of(generator: toy.LoadGenerator, loaded: list[Candidate]) -> Candidate
 
 
 def test_answers_are_checked_only_in_reruns() -> None:
-    generator, jobs = toy.LoadGenerator(), list[Job]()
+    generator, jobs = toy.LoadGenerator(), list[LoadJob]()
 
-    def run_pass(job: Job, window_s: float) -> Pass:
+    def run_pass(job: LoadJob, window_s: float) -> Pass:
         jobs.append(job)
         return generator.run_pass(job, window_s)
 
@@ -92,8 +92,8 @@ def test_highest_rate_of_live_server_matches_its_queue(tmp_path: Path) -> None:
         server.client.load_model(name)
         data = stack.enter_context(input_data(model, model.samples("evaluation", None, None), server.scratch))
 
-        def job_of(_candidate: Candidate, point: LoadPoint) -> Job:
-            return Job(ServedModel(server, name, model, data), point, "system", 0.005)
+        def job_of(_candidate: Candidate, point: LoadPoint) -> LoadJob:
+            return LoadJob(ServedModel(server, name, model, data), point, "system", 0.005)
 
         bench = CandidateMeasurer(goal, job_of, contextlib.nullcontext, plan)
         result = fastest.find_fastest(ALONE, goal, bench.probe, bench.rerun)

@@ -32,7 +32,7 @@ from tritonproof.gates.conversations import ConversationMessage, converse
 from tritonproof.gates.declared import send
 from tritonproof.host.activity import CpuTime
 from tritonproof.measure import perf_analyzer
-from tritonproof.measure.job import Job
+from tritonproof.measure.load_job import LoadJob
 from tritonproof.record.schema import LoadPoint
 from tritonproof.serve import connection
 from tritonproof.serve.connection import ServerAccess, Timeouts, grpc_client, wait_while_busy
@@ -323,10 +323,10 @@ def encrypted(models: Path, certificate: tuple[Path, Path], headers: Path) -> It
 
 
 @contextlib.contextmanager
-def job_of(server: Server, built: BuiltModel) -> Iterator[Job]:
+def job_of(server: Server, built: BuiltModel) -> Iterator[LoadJob]:
     model, point = built.case.model, LoadPoint("online", 1, 2)
     with input_data(model, samples_of({model.inputs[0].name: VALUES}), None) as data:
-        yield Job(ServedModel(server, server.name_of(built.case), model, data), point, "none")
+        yield LoadJob(ServedModel(server, server.name_of(built.case), model, data), point, "none")
 
 
 def test_all_requests_use_tls_and_headers(encrypted: Server, doubling: BuiltModel, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
 from tritonproof.accuracy.sameness import AnswerCheck
 from tritonproof.client.input_data import input_data
 from tritonproof.client.requests import ServedModel
-from tritonproof.measure.job import Job
+from tritonproof.measure.load_job import LoadJob
 from tritonproof.record.schema import LoadPoint
 from tritonproof.serve.launch import serve
 from tritonproof.serve.server import inputs_of
@@ -32,7 +32,7 @@ LEAKS = {
 class Served:
     """A model on its own server."""
 
-    job: Job
+    job: LoadJob
     load: Callable[[], None]
     """Unloads the model, loads it, and sends it a request."""
 
@@ -58,4 +58,4 @@ def served(folder: Path, *, request: str = "pass", loading: str = "pass") -> Ite
 
         server.client.load_model(name)
         point = LoadPoint("online", 1, 4)
-        yield Served(Job(ServedModel(server, name, model, data), point, "system", check=check), load)
+        yield Served(LoadJob(ServedModel(server, name, model, data), point, "system", check=check), load)

@@ -11,7 +11,7 @@ import pytest
 
 from tests import toy
 from tests.soak.leaking import LEAKS, served
-from tritonproof.measure.job import Job
+from tritonproof.measure.load_job import LoadJob
 from tritonproof.measure.passes import Pass
 from tritonproof.measure.soak import (
     MIN_SAMPLES,
@@ -41,7 +41,7 @@ class Machine:
     loadings: int = 0
     passes: dict[float, Pass] = field(default_factory=dict)
 
-    def run_pass(self, job: Job, window_s: float) -> Pass:
+    def run_pass(self, job: LoadJob, window_s: float) -> Pass:
         if window_s not in self.passes:
             self.passes[window_s] = toy.LoadGenerator().run_pass(job, window_s)
         result = self.passes[window_s]

@@ -10,14 +10,10 @@ from msgspec import structs
 
 from tritonproof.efficiency.worker import Worker
 from tritonproof.measure import estimates, perf_analyzer
-from tritonproof.measure.job import Job, MeasuringPlan, RunPass
+from tritonproof.measure.load_job import LoadJob, MeasuringPlan, RunPass
 from tritonproof.measure.marks import marks_where
-from tritonproof.measure.stopping import (
-    LATENCIES_PER_WINDOW,
-    MIN_PASS_WINDOW_S,
-    is_slow,
-    is_spent,
-)
+from tritonproof.measure.stopping import is_spent
+from tritonproof.measure.windows import LATENCIES_PER_WINDOW, MIN_PASS_WINDOW_S, is_slow
 from tritonproof.record.quantities import THROUGHPUT
 from tritonproof.record.schema import (
     Deployment,
@@ -84,14 +80,14 @@ def take_turns(sides: Mapping[str, TakeTurn], done: Callable[[Turns], bool]) -> 
 
 
 def measure_in_turns(
-    job: Job,
+    job: LoadJob,
     worker: Worker,
     batch: int,
     plan: MeasuringPlan,
     run_pass: RunPass = perf_analyzer.run_pass,
     gpus: int = 1,
-    reference: Job | None = None,
-    cold: Sequence[Job] = (),
+    reference: LoadJob | None = None,
+    cold: Sequence[LoadJob] = (),
 ) -> Turns:
     """Measure in turns a point of the loaded model, the artifact in `worker` with `batch` inferences at a
     time, and the best point of the `reference` format.
@@ -106,7 +102,7 @@ def measure_in_turns(
         if not is_slow(cold_job.request_s):
             run_pass(cold_job, _window_s(cold_job))
 
-    def served(job: Job) -> TakeTurn:
+    def served(job: LoadJob) -> TakeTurn:
         window_s = _window_s(job)
 
         def rate() -> float:
@@ -126,7 +122,7 @@ def measure_in_turns(
     return take_turns(sides, lambda turns: is_done(turns, plan, slow=slow))
 
 
-def _window_s(job: Job) -> float:
+def _window_s(job: LoadJob) -> float:
     return max(MIN_PASS_WINDOW_S, LATENCIES_PER_WINDOW * job.request_s)
 
 

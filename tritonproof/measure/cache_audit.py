@@ -13,9 +13,9 @@ from msgspec import structs
 
 from tritonproof.client.requests import closed_loop, in_messages
 from tritonproof.measure.estimates import relative_half_width
-from tritonproof.measure.job import Job
+from tritonproof.measure.load_job import LoadJob
 from tritonproof.measure.marks import marks_where
-from tritonproof.measure.stopping import is_slow
+from tritonproof.measure.windows import is_slow
 from tritonproof.ratios import MIN_PAIRS, paired_ratio
 from tritonproof.record.schema import Mark, PointResult, Ratio
 from tritonproof.serve.messages import infer_message
@@ -33,7 +33,7 @@ _ELEMENTS = 3
 """Elements that are taken from another sample: hardly two requests draw the same so many places."""
 
 
-def with_cache_audit(job: Job, result: PointResult) -> PointResult:
+def with_cache_audit(job: LoadJob, result: PointResult) -> PointResult:
     """The load point, with its repeated requests compared with new ones, as in MLPerf Inference's TEST04."""
     ratio = _repeated_speed(job, result)
     if marks_of_cache(result, ratio):
@@ -42,7 +42,7 @@ def with_cache_audit(job: Job, result: PointResult) -> PointResult:
     return structs.replace(result, repeated_speed=ratio, marks=marks)
 
 
-def _repeated_speed(job: Job, result: PointResult) -> Ratio | None:
+def _repeated_speed(job: LoadJob, result: PointResult) -> Ratio | None:
     """The speed of requests that repeat one sample over that of requests that were never sent before, at a
     measured point in a closed loop; None if requests are too slow, or there are too few different samples."""
     latency_s = result.latency_ms["avg"].value / 1e3

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from tritonproof.measure.job import Job, RunPass
+from tritonproof.measure.load_job import LoadJob, RunPass
 from tritonproof.measure.passes import Pass
 from tritonproof.record.schema import ComposingModel
 from tritonproof.serve.server import Server
@@ -19,7 +19,7 @@ def counting(run_pass: RunPass, composing: Sequence[str]) -> RunPass:
     if not composing:
         return run_pass
 
-    def run_and_count(job: Job, window_s: float) -> Pass:
+    def run_and_count(job: LoadJob, window_s: float) -> Pass:
         before = totals(job.served.server)
         result = run_pass(job, window_s)
         after = totals(job.served.server)

@@ -19,9 +19,9 @@ from tritonproof.base.sanitize import one_line
 from tritonproof.host import activity, guard, scratch
 from tritonproof.host.process import PRIVATE_UMASK, PROXIES, guarded, how_ended, minimal_environment, wait
 from tritonproof.host.scratch import report_full_disk, scratch_folder
-from tritonproof.measure.job import Job
+from tritonproof.measure.load_job import LoadJob
 from tritonproof.measure.passes import Pass, closed_loop_pass, open_loop_pass
-from tritonproof.measure.stopping import LATENCIES_PER_WINDOW, WINDOWS
+from tritonproof.measure.windows import LATENCIES_PER_WINDOW, WINDOWS
 from tritonproof.record.schema import LoadPoint
 from tritonproof.safe_io.files import last_lines
 from tritonproof.serve import wheels
@@ -93,7 +93,7 @@ class ShortWindowError(BadPassError):
     """The windows of an attempt were too short for a request to end in each."""
 
 
-def run_pass(job: Job, window_s: float) -> Pass:
+def run_pass(job: LoadJob, window_s: float) -> Pass:
     """Run perf_analyzer until one attempt is good, with windows of `window_s` seconds; the pass's `damaged`
     says why earlier ones failed.
 
@@ -132,7 +132,7 @@ def run_pass(job: Job, window_s: float) -> Pass:
     ) from failure
 
 
-def _recover(job: Job, error: Exception) -> None:
+def _recover(job: LoadJob, error: Exception) -> None:
     """Have the server forget a bad attempt's shared memory, which it keeps until it has done its requests,
     and remove that. Raises ProofError if the server no longer answers."""
     server, until_s = job.served.server, time.monotonic() + _ANSWER_S
@@ -149,7 +149,7 @@ def _recover(job: Job, error: Exception) -> None:
         raise ProofError(text, where=job) from error
 
 
-def command(job: Job, samples: Path) -> list[str]:
+def command(job: LoadJob, samples: Path) -> list[str]:
     """perf_analyzer's command with the input file `samples`, but no window length and no output files."""
     server, outputs, data = job.served.server, job.served.model.outputs, job.served.data
     command = [
@@ -191,7 +191,7 @@ def environment(server: Server) -> dict[str, str]:
     return variables | {"LD_LIBRARY_PATH": wheels.perf_analyzer_libraries()} | _ENVIRONMENT
 
 
-def _attempt_pass(job: Job, window_s: float) -> tuple[Pass, float]:
+def _attempt_pass(job: LoadJob, window_s: float) -> tuple[Pass, float]:
     """One attempt at a pass, and the seconds by which its windows took longer than asked for."""
     server = job.served.server
     with scratch_folder("load", server.scratch) as folder:
@@ -230,7 +230,7 @@ def _attempt_pass(job: Job, window_s: float) -> tuple[Pass, float]:
         return result, (windows_ns[1] - windows_ns[0]) / 1e9 - WINDOWS * window_s
 
 
-def _wait(job: Job, command: Sequence[str], log: Path, window_s: float) -> int:
+def _wait(job: LoadJob, command: Sequence[str], log: Path, window_s: float) -> int:
     """Run perf_analyzer, with its output in the file `log`, and return its exit status. The guard ends it if
     it takes far too long or this process is killed, and removes its shared memory. Raises ProofError if
     another process uses the names of that memory."""
@@ -300,7 +300,7 @@ def _whole(name: str) -> Iterator[None]:
         raise BadPassError(text) from error
 
 
-def region_names(job: Job) -> list[str]:
+def region_names(job: LoadJob) -> list[str]:
     """Regular expressions that match perf_analyzer's names of shared memory, if any, and hardly any others.
 
     It names an input's memory after the input with the numbers of the stream and of the step, and an output's
@@ -319,7 +319,7 @@ def region_names(job: Job) -> list[str]:
     return [*inputs, *(plain(tensor.name) for tensor in job.served.model.outputs)]
 
 
-def remove_stale_regions(job: Job) -> None:
+def remove_stale_regions(job: LoadJob) -> None:
     """Remove a killed load generator's memory under these names. Raises ProofError if a process uses it, or
     it is another user's."""
     for name in sorted(guard.segments_named(region_names(job), str(scratch.MEMORY))):

@@ -10,7 +10,7 @@ from tritonproof.host import activity, machine
 from tritonproof.host.activity import CpuTime, GpuTime
 from tritonproof.measure import comparison, estimates, point_state
 from tritonproof.measure.composing import composing_models
-from tritonproof.measure.job import MeasuringPlan
+from tritonproof.measure.load_job import MeasuringPlan
 from tritonproof.measure.marks import marks_of
 from tritonproof.measure.passes import Pass
 from tritonproof.measure.point_state import PointState

@@ -7,7 +7,7 @@ import numpy as np
 
 from tritonproof.base.errors import ProofError
 from tritonproof.measure import comparison, estimates
-from tritonproof.measure.job import Job, MeasuringPlan
+from tritonproof.measure.load_job import LoadJob, MeasuringPlan
 from tritonproof.measure.passes import Pass
 from tritonproof.ratios import MIN_PAIRS, speed_of_pass
 from tritonproof.record.schema import Estimate, LoadPoint, SpeedComparison, VerifiedAnswers
@@ -19,7 +19,7 @@ class PointState:
     """A load point while it is measured: the passes over it on one server, and with a baseline those on the
     baseline's, taken in turns."""
 
-    job: Job
+    job: LoadJob
     passes: tuple[Pass, ...] = ()
     """Those that count, in the order they were taken."""
     warm_up: tuple[Pass, ...] = ()

@@ -22,10 +22,10 @@ import numpy as np
 
 from tritonproof.measure import perf_analyzer, point_state
 from tritonproof.measure.composing import totals
-from tritonproof.measure.job import Job, RunPass
-from tritonproof.measure.stopping import pass_window_s, warm_up_window_s
+from tritonproof.measure.load_job import LoadJob, RunPass
 from tritonproof.measure.usage import Usage
 from tritonproof.measure.verifying import summed, verifying
+from tritonproof.measure.windows import pass_window_s, warm_up_window_s
 from tritonproof.ratios import unpaired_ratio
 from tritonproof.record.schema import (
     RESOURCE_UNITS,
@@ -67,7 +67,7 @@ class SoakedPoint:
 
 
 def keep_under_load(
-    job: Job,
+    job: LoadJob,
     duration_s: float,
     read: Read,
     *,

@@ -1,31 +1,13 @@
-"""Decides how long the passes over a load point are, and when to stop. Pure functions of what was measured.
-
-A pass is three windows of perf_analyzer: short, but long enough that requests start and end in each.
-"""
+"""Decides when a load point is warmed up, and when it has been measured enough. Pure functions of what was
+measured."""
 
 from collections.abc import Callable
 
 from tritonproof.measure import comparison, estimates, point_state
-from tritonproof.measure.job import MeasuringPlan
+from tritonproof.measure.load_job import MeasuringPlan
 from tritonproof.measure.point_state import PointState
+from tritonproof.measure.windows import is_slow
 from tritonproof.ratios import MIN_PAIRS
-from tritonproof.record.schema import LoadPoint
-
-WINDOWS = 3
-"""Windows of a pass: perf_analyzer's least number, as it looks at stability only over three."""
-MIN_WARM_UP_WINDOW_S = 0.06
-"""Seconds of a warm-up's window. perf_analyzer kept to windows of 0.05 s and more."""
-MIN_PASS_WINDOW_S = 0.12
-"""Seconds of a pass's window: in its first 0.2 s a server was 4 % slower than afterwards, in turns."""
-START_S = 0.1
-"""Seconds that a pass takes beyond its windows; starting perf_analyzer alone costs about 0.06."""
-LATENCIES_PER_WINDOW = 2.2
-"""perf_analyzer refuses a window in which no request both starts and ends; one of two latencies holds one
-always. The three of a pass are long enough to cut off start-up and tail."""
-_DUE_PER_PASS = 20
-"""Requests that are due in a pass at a rate: without the first quarter, which does not count, 15 are left."""
-_SLOW_S = 1.0
-"""If a request takes longer than this, a pass exceeds twice the default budget of a point, 3 s."""
 
 FEW_REQUESTS = 100
 """With fewer requests, less than one lies above the p99."""
@@ -98,30 +80,3 @@ def meets_interval_target(state: PointState, plan: MeasuringPlan) -> bool:
 def is_spent(spent_s: float, count: int, budget_s: float) -> bool:
     """Whether more than half of another pass, as long as `count` passes on average, exceeds the budget."""
     return spent_s + spent_s / count / 2 > budget_s
-
-
-def is_slow(latency_s: float) -> bool:
-    """Whether a request takes so long that only few can be measured."""
-    return latency_s > _SLOW_S
-
-
-def least_window_s(point: LoadPoint) -> float:
-    """The length, in seconds, of the shortest window of a pass that counts. At a request rate it is several
-    requests long, because a queue takes longer to become stationary."""
-    if point.request_rate_per_s is None:
-        return MIN_PASS_WINDOW_S
-    return max(2 * MIN_PASS_WINDOW_S, _DUE_PER_PASS / point.request_rate_per_s / WINDOWS)
-
-
-def warm_up_window_s(point: LoadPoint, request_s: float, last_s: float) -> float:
-    """The length, in seconds, of a window of the next warm-up pass. `request_s` is the time of one request, 0
-    if unknown; `last_s` is the window of the pass before, which may have been lengthened."""
-    least_s = MIN_WARM_UP_WINDOW_S if point.request_rate_per_s is None else least_window_s(point)
-    return max(least_s, LATENCIES_PER_WINDOW * request_s, last_s)
-
-
-def pass_window_s(point: LoadPoint, longest_latency_s: float, budget_s: float, most_passes: int) -> float:
-    """The length, in seconds, of a window of the passes that count: several latencies, and so long that the
-    budget does not hold more passes than are useful."""
-    share_s = (budget_s / most_passes - START_S) / WINDOWS
-    return max(least_window_s(point), share_s, LATENCIES_PER_WINDOW * longest_latency_s)

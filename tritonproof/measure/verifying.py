@@ -18,7 +18,7 @@ from tritonproof.accuracy.limits import AnswerLimits, inferred_limits
 from tritonproof.accuracy.sameness import AnswerCheck, Oracle, compare_answers
 from tritonproof.client.input_data import InputData
 from tritonproof.client.requests import Answer, ask_samples
-from tritonproof.measure.job import Job, RunPass
+from tritonproof.measure.load_job import LoadJob, RunPass
 from tritonproof.measure.passes import Pass
 from tritonproof.record.schema import LoadPoint, VerifiedAnswers
 from tritonproof.spec import Case
@@ -66,7 +66,7 @@ def verify(check: AnswerCheck, answers: Sequence[Answer], duration_s: float) -> 
     )
 
 
-def ask_server(job: Job, seconds: float) -> list[Answer]:
+def ask_server(job: LoadJob, seconds: float) -> list[Answer]:
     """Answers of a server to the job's requests, as many in flight as the point has and by the load's own
     transport, sent again and again for so many seconds."""
     requests, clients = job.served.data.requests(job.point.batch), job.point.concurrency
@@ -74,13 +74,13 @@ def ask_server(job: Job, seconds: float) -> list[Answer]:
     return ask_samples(job.served, requests, clients, where, seconds, job.shared_memory)
 
 
-def verifying(run_pass: RunPass, ask: Callable[[Job, float], Sequence[Answer]] = ask_server) -> RunPass:
+def verifying(run_pass: RunPass, ask: Callable[[LoadJob, float], Sequence[Answer]] = ask_server) -> RunPass:
     """A `run_pass` that also verifies answers if the job says so: after the first pass of each point,
     then about once a second, for a tenth of the passes' time, which `elapsed_s` does not include. Raises the
     errors of `run_pass`, and ProofError if a request fails."""
     owed_s: dict[tuple[str, LoadPoint], float] = {}
 
-    def run_and_verify(job: Job, window_s: float) -> Pass:
+    def run_and_verify(job: LoadJob, window_s: float) -> Pass:
         result = run_pass(job, window_s)
         if job.check is None or not job.verifies:
             return result
@@ -103,7 +103,7 @@ def verifying(run_pass: RunPass, ask: Callable[[Job, float], Sequence[Answer]] =
     return run_and_verify
 
 
-def _by_shape(job: Job, check: AnswerCheck) -> list[tuple[Job, AnswerCheck]]:
+def _by_shape(job: LoadJob, check: AnswerCheck) -> list[tuple[LoadJob, AnswerCheck]]:
     """The job with its check, and the same with the samples of each other shape."""
     data = job.served.data
     shapes = zip((data, *data.other_shapes_for(job.point.batch)), (check, *check.other_shapes), strict=False)

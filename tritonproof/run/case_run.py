@@ -13,7 +13,7 @@ from tritonproof.base.errors import AccuracyError, ProofError
 from tritonproof.build.builds import BuiltModel
 from tritonproof.gates.context import GateFinding
 from tritonproof.host import machine
-from tritonproof.measure.job import Job
+from tritonproof.measure.load_job import LoadJob
 from tritonproof.record import schema
 from tritonproof.record.schema import Deployment, LoadPoint, PointResult, Scenario
 from tritonproof.run.baseline import as_baseline, prepare_baseline
@@ -154,10 +154,10 @@ class CaseRun(contextlib.AbstractContextManager["CaseRun"]):
             fix = f"its inputs are made up; see whether it holds with real ones: --samples {name}=DIR"
         return AccuracyError(what, where=where, fix=fix)
 
-    def job(self, point: LoadPoint, check: AnswerCheck, request_s: float = 0.0) -> Job:
+    def job(self, point: LoadPoint, check: AnswerCheck, request_s: float = 0.0) -> LoadJob:
         """The load generator's work at a point of the case, as it is loaded now."""
         memory = self.settings.shared_memory
-        return Job(self.loader.served, point, memory, request_s, check)
+        return LoadJob(self.loader.served, point, memory, request_s, check)
 
     def points(self, scenario: Scenario) -> list[LoadPoint]:
         """The load points of a scenario that are measured together."""

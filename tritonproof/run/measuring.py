@@ -10,7 +10,7 @@ from tritonproof.base.errors import NotAvailableError, ProofError
 from tritonproof.measure import estimates, perf_analyzer, sweep
 from tritonproof.measure.cache_audit import with_cache_audit
 from tritonproof.measure.composing import counting
-from tritonproof.measure.job import Job
+from tritonproof.measure.load_job import LoadJob
 from tritonproof.measure.point_result import point_results
 from tritonproof.measure.point_state import PointState
 from tritonproof.measure.verifying import verifying
@@ -29,7 +29,7 @@ _LOADINGS = 3
 
 
 @contextlib.contextmanager
-def held_jobs(run: CaseRun, points: Sequence[LoadPoint]) -> Iterator[list[Job]]:
+def held_jobs(run: CaseRun, points: Sequence[LoadPoint]) -> Iterator[list[LoadJob]]:
     """A job for each point of one scenario, loaded, with the machine to ourselves for the block."""
     run.server.check_measurable(run.prepared.unreported)
     check = run.expectations.answer_check
@@ -38,7 +38,7 @@ def held_jobs(run: CaseRun, points: Sequence[LoadPoint]) -> Iterator[list[Job]]:
         yield [run.job(point, check) for point in points]
 
 
-def timed(run: CaseRun, jobs: Sequence[Job]) -> list[Job]:
+def timed(run: CaseRun, jobs: Sequence[LoadJob]) -> list[LoadJob]:
     """The held jobs with the seconds of one request each."""
     run.say(f"measure {jobs[0].point.scenario}", "first request of each batch size")
     seconds = [timed_answer(run.prepared, job.point.batch)[0] for job in jobs]

@@ -16,7 +16,7 @@ from tritonproof.build.configuration import config_text, model_config
 from tritonproof.gates.same_answers import in_flight_gate, reload_gate
 from tritonproof.host import machine
 from tritonproof.measure import perf_analyzer
-from tritonproof.measure.job import Job
+from tritonproof.measure.load_job import LoadJob
 from tritonproof.measure.verifying import verifying
 from tritonproof.record import files
 from tritonproof.record.schema import LoadPoint, Search
@@ -46,7 +46,7 @@ def search(run: CaseRun) -> Iterator[Search]:
     space = searched.space(goal)
     request_s: dict[tuple[Candidate, int], float] = {}
 
-    def load(candidate: Candidate, point: LoadPoint) -> Job:
+    def load(candidate: Candidate, point: LoadPoint) -> LoadJob:
         searched.load(candidate)
         key = candidate, point.batch
         if key not in request_s:

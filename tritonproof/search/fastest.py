@@ -18,11 +18,11 @@ from msgspec import structs
 from tritonproof import ratios
 from tritonproof.base.errors import ProofError
 from tritonproof.measure import estimates, perf_analyzer, stopping, sweep
-from tritonproof.measure.job import Job, MeasuringPlan, RunPass
+from tritonproof.measure.load_job import LoadJob, MeasuringPlan, RunPass
 from tritonproof.measure.passes import Pass
 from tritonproof.measure.point_result import point_result
 from tritonproof.measure.point_state import PointState
-from tritonproof.measure.stopping import WINDOWS, warm_up_window_s
+from tritonproof.measure.windows import WINDOWS, warm_up_window_s
 from tritonproof.record.schema import Estimate, LoadPoint, Ratio, Search, Verdict
 from tritonproof.search import candidates, trials
 from tritonproof.search.candidates import Candidate, SearchGoal, SearchSpace, settling_s
@@ -269,7 +269,7 @@ class CandidateMeasurer:
     """Measures the candidates of a search on a real server."""
 
     goal: SearchGoal
-    deploy: Callable[[Candidate, LoadPoint], Job]
+    deploy: Callable[[Candidate, LoadPoint], LoadJob]
     """Loads a candidate, unless it is loaded, and returns the job of one of its loads, with the seconds of a
     request. Raises ProofError if it does not load."""
     hold_machine: Callable[[], contextlib.AbstractContextManager[None]]

@@ -16,7 +16,7 @@ from tritonproof.record.schema import LoadPoint
 
 
 @dataclass(frozen=True)
-class Job:
+class LoadJob:
     """What the load generator has to do at a load point, except for how long."""
 
     served: ServedModel
@@ -32,7 +32,7 @@ class Job:
         return f"{self.served.name}, {self.point}"
 
 
-RunPass = Callable[[Job, float], Pass]
+RunPass = Callable[[LoadJob, float], Pass]
 """`run_pass(job, window_s)`: one pass of windows of so many seconds each. Raises ProofError if it fails."""
 
 
