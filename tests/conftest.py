@@ -55,7 +55,6 @@ DEPLOYMENT = Deployment(
     warmup=False,
 )
 
-MakeBuild = Callable[..., BuiltModel]
 
 NATIVE_PROGRAM = os.environ.pop(TRITON_VARIABLE, None)
 """A tritonserver with native backends, for the tests that need one. Runs of the suite that other tests start
@@ -159,32 +158,27 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     return max(1, min(cores + 2, round(memory / 2**30 / _WORKER_GIB)))
 
 
-@pytest.fixture(scope="session")
-def make_build() -> MakeBuild:
+def make_build(root: Path, name: str, runtime: str) -> BuiltModel:
     """Put a model into a repository without converting anything: `make_build(root, "doubling", DOUBLING)`.
     Its runtime is the given source; input `<name>_IN` and output `<name>_OUT` are four numbers."""
-
-    def make(root: Path, name: str, runtime: str) -> BuiltModel:
-        model = dataclasses.replace(
-            all_models()[0],
-            name=name,
-            inputs=(Tensor(f"{name}_IN", "FP32", (4,)),),
-            outputs=(Tensor(f"{name}_OUT", "FP32", (4,)),),
-        )
-        raw = dataclasses.replace(toy.case().format, name="raw", artifact="model.bin", backend="onnxruntime")
-        case = Case(CPU, model, raw, None, "fp32")
-        folder = root / str(case)
-        version = folder / "1"
-        version.mkdir(parents=True)
-        shutil.copyfile(in_process.RUNTIMES / "model.py", version / "model.py")
-        (version / "runtime.py").write_text(runtime)
-        (version / "model.bin").write_bytes(b"weights")
-        (version / "__pycache__").touch()
-        config = configuration.model_config(case, DEPLOYMENT, native=False)
-        (folder / "config.pbtxt").write_text(configuration.config_text(config))
-        return BuiltModel(case, folder, "digest", "none", 0.0, 0.0, reused=False)
-
-    return make
+    model = dataclasses.replace(
+        all_models()[0],
+        name=name,
+        inputs=(Tensor(f"{name}_IN", "FP32", (4,)),),
+        outputs=(Tensor(f"{name}_OUT", "FP32", (4,)),),
+    )
+    raw = dataclasses.replace(toy.case().format, name="raw", artifact="model.bin", backend="onnxruntime")
+    case = Case(CPU, model, raw, None, "fp32")
+    folder = root / str(case)
+    version = folder / "1"
+    version.mkdir(parents=True)
+    shutil.copyfile(in_process.RUNTIMES / "model.py", version / "model.py")
+    (version / "runtime.py").write_text(runtime)
+    (version / "model.bin").write_bytes(b"weights")
+    (version / "__pycache__").touch()
+    config = configuration.model_config(case, DEPLOYMENT, native=False)
+    (folder / "config.pbtxt").write_text(configuration.config_text(config))
+    return BuiltModel(case, folder, "digest", "none", 0.0, 0.0, reused=False)
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import SLEEPING, MakeBuild
+from tests.conftest import SLEEPING, make_build
 from tests.helpers import closed, git, settings
 from tritonproof.base.errors import InputError, ProofError
 from tritonproof.build import baselines
@@ -35,7 +35,7 @@ def test_invalid_other_build_is_an_error_naming_its_option(option: str, value: s
 
 
 @pytest.fixture
-def built(make_build: MakeBuild, tmp_path: Path) -> BuiltModel:
+def built(tmp_path: Path) -> BuiltModel:
     """A build of the case `cpu-toy-raw-fp32` in models/cpu/."""
     return make_build(tmp_path / "models" / "cpu", "toy", SLEEPING.format(seconds=0.005))
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tests import toy
-from tests.conftest import DEPLOYMENT, MakeBuild
+from tests.conftest import DEPLOYMENT, make_build
 from tests.toy import samples_of
 from tritonproof.client.input_data import MAX_BYTES, InputData, input_data
 from tritonproof.client.requests import ServedModel, SharedMemory
@@ -37,7 +37,7 @@ def load(artifact, settings):
 
 
 @pytest.fixture(scope="module")
-def watched(make_build: MakeBuild, server_of_models: tuple[Server, Path]) -> Iterator[tuple[LoadJob, Path]]:
+def watched(server_of_models: tuple[Server, Path]) -> Iterator[tuple[LoadJob, Path]]:
     """A job of the model, and the file in which it notes the samples of each request."""
     server, folder = server_of_models
     built = make_build(folder, NAME, _NOTING)

@@ -14,7 +14,7 @@ import pytest
 import torch
 from msgspec import structs
 
-from tests.conftest import DEPLOYMENT, SLEEPING, MakeBuild
+from tests.conftest import DEPLOYMENT, SLEEPING, make_build
 from tritonproof.base.errors import ProofError
 from tritonproof.build.builds import BuiltModel
 from tritonproof.efficiency import worker as process_module
@@ -59,7 +59,7 @@ def run_once(build: BuiltModel, batch: int = 1) -> None:
     ("backend", "resident", "spinning"), [("onnxruntime", False, True), ("python", True, False)]
 )
 def test_worker_runs_runtime_with_backend_settings(
-    make_build: MakeBuild, tmp_path: Path, *, backend: str, resident: bool, spinning: bool
+    tmp_path: Path, *, backend: str, resident: bool, spinning: bool
 ) -> None:
     """The worker runs a batch of samples with all threads of the server's instances, which spin if those of
     the backend do. A file beside the runtime does not hide a package that it imports."""
@@ -142,7 +142,7 @@ def test_overlapped_copy_skips_batch_of_another_run(cuda: list[str]) -> None:
 
 
 def test_accelerator_builds_engines_for_all_sizes_first(
-    make_build: MakeBuild, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As a server does, so that both compute with engines of the same range of sizes."""
     monkeypatch.setattr(scratch, "user_folder", lambda: tmp_path / "tritonproof")
@@ -152,7 +152,7 @@ def test_accelerator_builds_engines_for_all_sizes_first(
     assert (build.artifact.parent / "sizes").read_text() == "3 1 4 3 "
 
 
-def test_worker_runs_as_long_as_asked_and_then_ends(make_build: MakeBuild, tmp_path: Path) -> None:
+def test_worker_runs_as_long_as_asked_and_then_ends(tmp_path: Path) -> None:
     build = make_build(tmp_path, "sleeping", SLEEPING.format(seconds=0.005))
     with artifact_worker(build, DEPLOYMENT, sample_of(build)) as worker:
         worker.wait_ready()
@@ -171,7 +171,7 @@ def test_worker_runs_as_long_as_asked_and_then_ends(make_build: MakeBuild, tmp_p
     ids=["cannot load", "dies", "hangs"],
 )
 def test_failing_worker_is_an_error_with_its_output(
-    make_build: MakeBuild, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, runtime: str, said: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, runtime: str, said: str
 ) -> None:
     monkeypatch.setattr(process_module, "_ANSWER_LIMIT_S", 1.0)
     build = make_build(tmp_path, "failing", runtime)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from msgspec import structs
 
-from tests.conftest import DEPLOYMENT, MakeBuild
+from tests.conftest import DEPLOYMENT, make_build
 from tests.toy import samples_of
 from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
 from tritonproof.client.input_data import input_data
@@ -56,7 +56,7 @@ with every fault."""
 
 
 @pytest.fixture
-def served_with(make_build: MakeBuild, server_of_models: tuple[Server, Path]) -> Iterator[Loader]:
+def served_with(server_of_models: tuple[Server, Path]) -> Iterator[Loader]:
     """Load a model with a fault."""
     triton, folder = server_of_models
     with ExitStack() as stack:

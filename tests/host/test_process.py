@@ -10,7 +10,7 @@ import numpy as np
 import psutil
 import pytest
 
-from tests.conftest import DEPLOYMENT, DOUBLING, MakeBuild
+from tests.conftest import DEPLOYMENT, DOUBLING, make_build
 from tests.helpers import ENDED_S, ROOT, Household, present
 from tests.serve.programs import script
 from tritonproof.base.errors import ProofError
@@ -70,7 +70,7 @@ def assert_handed_on(found: list[dict[str, str]]) -> None:
 
 
 def test_models_served_and_in_process_get_speed_variables_but_no_secrets(
-    make_build: MakeBuild, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The server works, too: the stub finds this Python and its packages with any PATH of the caller."""
     monkeypatch.setenv("PATH", "/usr/bin:/bin")

@@ -10,7 +10,7 @@ import pytest
 from msgspec import structs
 
 from tests import examples as records
-from tests.conftest import DEPLOYMENT, MakeBuild
+from tests.conftest import DEPLOYMENT, make_build
 from tests.toy import samples_of
 from tritonproof.build.configuration import model_config
 from tritonproof.client.input_data import input_data
@@ -50,7 +50,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, P
 
 
 @pytest.mark.parametrize("who", ["the model", "Triton", "nobody"])
-def test_response_caching_is_marked(make_build: MakeBuild, server: tuple[Server, Path], who: str) -> None:
+def test_response_caching_is_marked(server: tuple[Server, Path], who: str) -> None:
     triton, folder = server
     name, remembers = f"C{os.getpid()}{who.split()[-1]}", who != "nobody"
     built = make_build(folder, name, _COMPUTING.format(remembers=who == "the model"))

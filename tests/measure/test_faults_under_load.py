@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from msgspec import structs
 
-from tests.conftest import DEPLOYMENT, MakeBuild
+from tests.conftest import DEPLOYMENT, make_build
 from tests.helpers import present
 from tests.toy import samples_of
 from tritonproof.accuracy.expected import expect
@@ -68,9 +68,7 @@ NO_FAULT = "pass"
 
 
 @pytest.fixture
-def job_of(
-    make_build: MakeBuild, server_of_models: tuple[Server, Path]
-) -> Iterator[Callable[[str, LoadPoint], LoadJob]]:
+def job_of(server_of_models: tuple[Server, Path]) -> Iterator[Callable[[str, LoadPoint], LoadJob]]:
     """Load a model with a fault and known right answers; returns the job of a load point."""
     triton, folder = server_of_models
     with ExitStack() as stack:

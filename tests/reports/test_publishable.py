@@ -98,8 +98,9 @@ def with_ratios(low: float, high: float) -> Record:
         for result in record.points
     )
     (cost,) = record.efficiency
-    assert record.search is not None
-    search = structs.replace(record.search, lead=ratio, result=points[0], accuracy=examples.accuracy())
+    search = structs.replace(
+        present(record.search), lead=ratio, result=points[0], accuracy=examples.accuracy()
+    )
     return planted(points=points, efficiency=(structs.replace(cost, ratio=ratio),), search=search)
 
 
@@ -169,9 +170,10 @@ def test_search_winner_is_hidden_by_failures_that_do_not_concern_settings_alone(
 def test_unproven_rate_of_a_search_is_in_no_figure() -> None:
     result = examples.at_rate(118.0, 118.0)
     unproven = publishable(examples.record(search=examples.search(result=result)))
-    assert unproven.search is not None
     assert "118" not in search_paragraph(unproven)
-    assert not [name for name in flat("search", unproven.search) if name.endswith(("_per_s", "_ms_p99"))]
+    assert not [
+        name for name in flat("search", present(unproven.search)) if name.endswith(("_per_s", "_ms_p99"))
+    ]
     proven = publishable(examples.record(search=examples.search(result=result, accuracy=examples.accuracy())))
     assert flat("search", present(proven.search))["search_result_request_rate_per_s"] == 118.0
 

@@ -40,18 +40,11 @@ def test_points_are_measured_with_the_machine_to_ourselves() -> None:
 def test_marks_from_after_the_sweep_are_saved_with_all_points(monkeypatch: pytest.MonkeyPatch) -> None:
     points, cached = [LoadPoint("online", 1, clients) for clients in (2, 4)], Mark("cached-answers", "cached")
     run: Any = SimpleNamespace(
-        baseline=None,
-        deployment=DEPLOYMENT,
-        settings=SimpleNamespace(plan=MeasuringPlan(budget_s=0.1), thresholds=Thresholds()),
-        prepared=SimpleNamespace(called_names=()),
-        server=SimpleNamespace(how_it_ended=str),
-        loader=SimpleNamespace(),
-        case=toy.case(),
-        points=lambda _scenario: points,
-        say=lambda *_texts: None,
-        sweeps={},
-        latencies_s={},
+        baseline=None, case=toy.case(), deployment=DEPLOYMENT, sweeps={}, latencies_s={}
     )
+    run.settings = SimpleNamespace(plan=MeasuringPlan(budget_s=0.1), thresholds=Thresholds())
+    run.prepared, run.loader = SimpleNamespace(called_names=()), SimpleNamespace()
+    run.points, run.say = (lambda _scenario: points), (lambda *_texts: None)
     jobs = contextlib.nullcontext([toy.job(point) for point in points])
     monkeypatch.setattr(measuring, "held_jobs", lambda *_: jobs)
     monkeypatch.setattr(measuring, "timed", lambda _run, held: held)

@@ -9,7 +9,7 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.conftest import DEPLOYMENT, DOUBLING, MakeBuild
+from tests.conftest import DEPLOYMENT, DOUBLING, make_build
 from tests.helpers import command_line, present
 from tests.serve.programs import doubled_by, port_of, process_of, script
 from tests.whole_runs.suite import TRACE, suite
@@ -28,7 +28,7 @@ HELP = '[ "$*" = --help ] && exit'
 """The suite asks a server for its help before starting it, and waits for the answer."""
 
 
-def test_only_the_log_of_a_server_remains(make_build: MakeBuild, tmp_path: Path, temporary: Path) -> None:
+def test_only_the_log_of_a_server_remains(tmp_path: Path, temporary: Path) -> None:
     built = make_build(tmp_path / "models", "doubling", DOUBLING)
     log = tmp_path / "logs" / "server.log"
     with serve(EMBEDDED, tmp_path / "models", log, device="cpu") as server:
@@ -50,7 +50,7 @@ def test_only_the_log_of_a_server_remains(make_build: MakeBuild, tmp_path: Path,
 
 @pytest.mark.parametrize("auto_complete", [False, True])
 def test_model_in_any_path_starts_once_if_its_configuration_is_complete(
-    make_build: MakeBuild, tmp_path: Path, auto_complete: bool, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, auto_complete: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = tmp_path / "Modelle für it's $HOME;"
     (root / "tmp").mkdir(parents=True)

@@ -14,7 +14,7 @@ import numpy as np
 import psutil
 import pytest
 
-from tests.conftest import DOUBLING, MakeBuild
+from tests.conftest import DOUBLING, make_build
 from tests.helpers import ROOT, present, wait_until
 from tests.serve.programs import doubled_by, script
 from tritonproof.serve import command, wheels
@@ -106,7 +106,7 @@ def containers() -> list[str]:
 
 @pytest.mark.parametrize("shared_memory", ["system", "cuda", "none"])
 def test_container_serves_a_model_and_is_removed(
-    shared_memory: str, tmp_path: Path, make_build: MakeBuild, load_generator: tuple[str, dict[str, str]]
+    shared_memory: str, tmp_path: Path, load_generator: tuple[str, dict[str, str]]
 ) -> None:
     """Podman's first process is the server if it shares the host's processes, else the server's parent."""
     build = make_build(tmp_path / "models", "doubling", DOUBLING)

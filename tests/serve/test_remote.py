@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from tritonclient.utils import InferenceServerException
 
-from tests.conftest import DEPLOYMENT, DOUBLING, MakeBuild
+from tests.conftest import DEPLOYMENT, DOUBLING, make_build
 from tests.helpers import ROOT, wait_until
 from tests.serve.programs import HANG_S, doubled_by, port_of
 from tritonproof.base.errors import ProofError, SetupError
@@ -46,7 +46,7 @@ def remote(server: Server) -> Iterator[Server]:
 
 
 @pytest.fixture(scope="module")
-def sent(tmp_path_factory: pytest.TempPathFactory, make_build: MakeBuild) -> BuiltModel:
+def sent(tmp_path_factory: pytest.TempPathFactory) -> BuiltModel:
     """A model that doubles its input, in no server's repository."""
     return make_build(tmp_path_factory.mktemp("here"), "sent", DOUBLING)
 
@@ -65,7 +65,7 @@ def ready_on(server: Server) -> set[str]:
 
 
 def test_remote_server_keeps_exactly_its_own_models(
-    server: Server, sent: BuiltModel, doubling: BuiltModel, tmp_path: Path, make_build: MakeBuild
+    server: Server, sent: BuiltModel, doubling: BuiltModel, tmp_path: Path
 ) -> None:
     tripling = make_build(tmp_path, "doubling", DOUBLING.replace("2 *", "3 *"))
     assert str(tripling.case) == str(doubling.case), "a name that somebody else's model has"
@@ -121,9 +121,7 @@ def test_next_run_removes_leftover_models_on_remote_server(server: Server, sent:
     assert ready_on(server) == before
 
 
-def test_abandoned_load_leaves_no_model_on_remote_server(
-    server: Server, tmp_path: Path, make_build: MakeBuild
-) -> None:
+def test_abandoned_load_leaves_no_model_on_remote_server(server: Server, tmp_path: Path) -> None:
     before, loaded = ready_on(server), tmp_path / "loaded"
     slow = f"import time\ntime.sleep(4)\nopen({str(loaded)!r}, 'w').close()\n"
     built = make_build(tmp_path, "slow", slow + DOUBLING)
@@ -136,9 +134,7 @@ def test_abandoned_load_leaves_no_model_on_remote_server(
     assert ready_on(server) == before
 
 
-def test_replaced_model_leaves_no_copies_on_remote_server(
-    remote: Server, tmp_path: Path, make_build: MakeBuild
-) -> None:
+def test_replaced_model_leaves_no_copies_on_remote_server(remote: Server, tmp_path: Path) -> None:
     built = make_build(tmp_path, "replaced", DOUBLING)
     content = uuid.uuid4().bytes
     built.artifact.write_bytes(content)
@@ -157,9 +153,7 @@ def test_replaced_model_leaves_no_copies_on_remote_server(
     wait_until(lambda: not copies(), said=copies)
 
 
-def test_missing_backend_differs_from_backend_error(
-    remote: Server, tmp_path: Path, make_build: MakeBuild
-) -> None:
+def test_missing_backend_differs_from_backend_error(remote: Server, tmp_path: Path) -> None:
     for backend in ("onnxruntime", "pytorch", "tensorrt"):
         config = json.dumps({"name": "native", "backend": backend, "default_model_filename": "model.bin"})
         with pytest.raises(InferenceServerException) as caught:

@@ -10,7 +10,7 @@ import psutil
 import pytest
 from tritonclient.utils import InferenceServerException
 
-from tests.conftest import DEPLOYMENT, MakeBuild
+from tests.conftest import DEPLOYMENT, make_build
 from tests.serve.programs import HANG_S, doubled_by, process_of
 from tritonproof.base.errors import ProofError
 from tritonproof.build.builds import BuiltModel
@@ -69,9 +69,7 @@ def test_tensors_of_requests_are_private(server: Server, doubling: BuiltModel) -
     assert "\nUmask:\t0077\n" in Path(f"/proc/{process_of(server).pid}/status").read_text()
 
 
-def test_failed_load_is_an_error_with_end_of_log(
-    server: Server, models: Path, make_build: MakeBuild, doubling: BuiltModel
-) -> None:
+def test_failed_load_is_an_error_with_end_of_log(server: Server, models: Path, doubling: BuiltModel) -> None:
     """cuDNN's refusal of a graph has 380 KB, of which gRPC's clients read 16 by default."""
     raises = "raise ValueError('upside down ' + 'x' * 380_000)"
     bad = make_build(models, "bad", f"def load(artifact, settings):\n    {raises}\n")
@@ -90,9 +88,7 @@ def fresh(models: Path, tmp_path: Path) -> Iterator[Server]:
         yield server
 
 
-def test_runtime_or_server_that_dies_while_loading_is_reported(
-    fresh: Server, models: Path, make_build: MakeBuild
-) -> None:
+def test_runtime_or_server_that_dies_while_loading_is_reported(fresh: Server, models: Path) -> None:
     exiting = make_build(models, "exiting", "import os\ndef load(artifact, settings):\n    os._exit(3)\n")
     source = "import os\ndef load(artifact, settings):\n    os.kill(os.getppid(), 9)\n"
     deadly = make_build(models, "deadly", source)
@@ -121,9 +117,7 @@ def test_end_of_server_is_reported_repeatedly(fresh: Server, doubling: BuiltMode
 
 
 @pytest.mark.parametrize("when", ["loading", "asked"])
-def test_idle_load_or_request_is_given_up_once(
-    fresh: Server, models: Path, make_build: MakeBuild, when: str
-) -> None:
+def test_idle_load_or_request_is_given_up_once(fresh: Server, models: Path, when: str) -> None:
     code = {"loading": "time.sleep(600)", "asked": "return lambda arrays: time.sleep(600)"}[when]
     waiting = make_build(models, when, f"import time\ndef load(artifact, settings):\n    {code}\n")
 

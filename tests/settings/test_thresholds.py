@@ -8,7 +8,7 @@ import pytest
 from msgspec import structs
 
 from tests import examples, toy
-from tests.helpers import ROOT, Collect
+from tests.helpers import ROOT, Collect, present
 from tritonproof.base.errors import InputError
 from tritonproof.record.schema import CertifiedPercentile, Estimate, LoadPoint, PointResult
 from tritonproof.reports.text.load_point import speed_failures
@@ -81,9 +81,8 @@ def test_point_verdict_follows_its_budget(
     parsed = thresholds(tmp_path, '[[cases]]\nmatch = "*"\np99_ms = 5\nsource = "agreed"\n')
     certified = {"p99": CertifiedPercentile(4.0, bound_ms, 700, 0, 0.99)}
 
-    budget = parsed.latency_budget(CASE, result(p99_ms, certified=certified))
+    budget = present(parsed.latency_budget(CASE, result(p99_ms, certified=certified)))
 
-    assert budget is not None
     assert (budget.verdict, budget.source) == (verdict, "agreed")
     assert bool(speed_failures(result(p99_ms, latency_budget=budget))) is (verdict == "failed")
 

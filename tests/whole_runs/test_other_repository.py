@@ -95,10 +95,8 @@ def test_unchanged_answers_pass(run: Run, name: str) -> None:
 
 
 def test_costs_are_recorded_and_fail_a_costlier_model(run: Run) -> None:
-    alike, dear = (run.record(f"cpu-{name}-asis").baseline for name in ("slower", "dear"))
+    alike, dear = (present(run.record(f"cpu-{name}-asis").baseline) for name in ("slower", "dear"))
 
-    assert alike is not None
-    assert dear is not None
     assert alike.current.triton == alike.baseline.triton != ""
     assert alike.current.loadings_s[0] > 0
     assert alike.baseline.used["memory of the server"] > 0
