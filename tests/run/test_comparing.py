@@ -1,6 +1,7 @@
 """A case beside its baseline: what is lost, what is new, and how both are loaded and measured in turns."""
 
 import contextlib
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,6 +15,8 @@ from tritonproof.record.schema import MAX_LOADINGS, LoadPoint, loading_is_slower
 from tritonproof.run import comparing
 from tritonproof.serve.server import Server
 from tritonproof.spec import Tensor
+
+B = Tensor("B", "FP32", (4,))
 
 
 def side(log: Path, *warnings: str, loadings_s: Any = (1.0,), batch: int = 4, **model: Any) -> Any:
@@ -37,6 +40,25 @@ def test_losses_of_clients_and_new_warnings_are_told_once(tmp_path: Path) -> Non
     assert finding.result.fault.startswith(f"{lost}its requests are decoupled, and sequence there")
     assert baseline.warnings == ("fresh",)
     assert comparing.compare_with_baseline(run) == (finding, baseline), "no server loads it again"
+
+
+@pytest.mark.parametrize(
+    ("inputs", "inputs_there", "lost"),
+    [
+        ([B], [], "it requires the input B, which the other does not; "),
+        ([B], [replace(B, optional=True)], "it requires the input B, which the other does not; "),
+        ([replace(B, optional=True)], [], ""),
+        ([B], [replace(B, shape=(-1,))], "its input B takes [-1, 4], and [-1, -1] there; "),
+        ([replace(B, shape=(-1,))], [B], ""),
+    ],
+)
+def test_requests_that_are_not_taken_any_more_are_losses(
+    inputs: list[Tensor], inputs_there: list[Tensor], lost: str, tmp_path: Path
+) -> None:
+    run = side(tmp_path / "log", inputs=inputs)
+    run.baseline = side(tmp_path / "other", inputs=inputs_there, exchange="sequence")
+    fault = comparing.compare_with_baseline(run)[0].result.fault
+    assert fault == f"{lost}its requests are decoupled, and sequence there"
 
 
 def test_start_up_is_slower_by_a_time_that_somebody_notices() -> None:

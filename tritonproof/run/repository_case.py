@@ -25,7 +25,7 @@ from tritonproof.serve.repository_model import DescribedModel, load_model
 from tritonproof.serve.server import Server
 from tritonproof.settings.available_models import labelled_samples, samples_in_folder
 from tritonproof.settings.case_settings import deployment_of
-from tritonproof.spec import Arrays, Case, Model, Samples
+from tritonproof.spec import Arrays, Case, Model, Samples, fits
 from tritonproof.user_models import model_from_config
 from tritonproof.user_models.model_repository import link_repository
 
@@ -177,10 +177,14 @@ def _load_and_ask(
     model = model_from_config.with_config(requested, described.config)
     if labels is not None:
         model = model_from_config.with_labels(model, labels)
-    required = {tensor.name for tensor in model.inputs if not tensor.optional}
-    if shared_samples is not None and (lacking := required - shared_samples.read([0]).keys()):
-        inputs = ", ".join(sorted(lacking))
-        raise AccuracyError(f"{run.label} takes other inputs: {inputs} too", where=run.requested)
+    rows = {} if shared_samples is None else shared_samples.read([0])
+    others = [
+        f"{tensor.name} {list(tensor.shape)}"
+        for tensor in model.inputs
+        if not (fits(rows[tensor.name].shape[1:], tensor.shape) if tensor.name in rows else tensor.optional)
+    ]
+    if shared_samples is not None and others:
+        raise AccuracyError(f"{run.label} takes other inputs: {', '.join(others)}", where=run.requested)
     first_request = send_first_request(server, model, samples or user_samples(model))
     if described.unreported:
         remark = f"the server does not give {' and '.join(described.unreported)}"
