@@ -10,10 +10,10 @@ import pytest
 from msgspec import structs
 
 from tests import examples
-from tests.helpers import ROOT, records_in
+from tests.helpers import ROOT, present, records_in
 from tritonproof.base.errors import ProofError
 from tritonproof.record import files
-from tritonproof.record.schema import Conversion, Deployment, LoadPoint, ModelWarmup, Record, Start
+from tritonproof.record.schema import Deployment, LoadPoint, ModelWarmup, Record, Start
 from tritonproof.run import record_file
 
 WHOLE = examples.record()
@@ -22,6 +22,10 @@ FRESH = structs.replace(WHOLE, conversion=None, accuracy=None, points=(), update
 NEW = examples.measured("online", 64, 3300.0)
 START = Start("online", 0.4, 2.5, 12.5)
 AT_64 = examples.load_point("online", 64)
+OWN_FAILURE, EARLIER_FAILURE = (
+    examples.step_failure(f"test_{run}", origin=examples.origin(run=run)) for run in (2, 1)
+)
+KEPT = {"conversion": WHOLE.conversion, "failures": (OWN_FAILURE,)}
 
 
 @pytest.fixture
@@ -35,7 +39,7 @@ def path(tmp_path: Path) -> Path:
 def add(fresh: Record, results: Path, **parts: Any) -> Record:
     """Record results, by default one load point; returns the record on disk."""
     change = functools.partial(record_file.with_results, **(parts or {"starts": (START,), "points": (NEW,)}))
-    written = record_file.update(fresh, results, change)
+    written = record_file.update(fresh, results, change, run=examples.origin(run=2).run)
     on_disk = files.read(files.record_path(fresh.case, results))
     assert written == on_disk
     return on_disk
@@ -121,26 +125,23 @@ def test_record_of_another_machine_is_kept_apart(tmp_path: Path, path: Path) -> 
 @pytest.mark.parametrize(
     ("changes", "kept"),
     [
-        pytest.param({"build": structs.replace(WHOLE.build, digest="77aa")}, None, id="build"),
+        pytest.param({"build": structs.replace(WHOLE.build, digest="77aa")}, {}, id="build"),
+        pytest.param({"deployment": Deployment(128, 2, (64, 128), 1, False, True)}, KEPT, id="deployment"),
         pytest.param(
-            {"deployment": Deployment(128, 2, (64, 128), 1, False, True)}, WHOLE.conversion, id="deployment"
-        ),
-        pytest.param(
-            {"serving": structs.replace(examples.record().serving, shared_memory="none")},  # type: ignore[type-var]
-            WHOLE.conversion,
-            id="serving",
+            {"serving": structs.replace(present(WHOLE.serving), shared_memory="none")}, KEPT, id="serving"
         ),
     ],
 )
 def test_another_build_replaces_record(
-    tmp_path: Path, path: Path, changes: dict[str, Any], kept: Conversion | None
+    tmp_path: Path, path: Path, changes: dict[str, Any], kept: dict[str, Any]
 ) -> None:
-    """Another deployment or server keeps the conversion alone."""
+    """Another deployment or server keeps the conversion and the failures of the same run alone."""
     other = structs.replace(FRESH, **changes)
+    files.write(structs.replace(WHOLE, failures=(OWN_FAILURE, EARLIER_FAILURE)), path)
 
     stored = add(other, tmp_path)
 
-    assert stored == alone(other, stored, conversion=kept)
+    assert stored == alone(other, stored, **kept)
     assert not (path.parent / "superseded").exists()
 
 

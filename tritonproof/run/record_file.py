@@ -16,15 +16,16 @@ from tritonproof.record.schema import Record, StepFailure
 
 
 def update(
-    fresh: Record, results: Path, change: Callable[[Record], Record], *, in_fleet: bool = False
+    fresh: Record, results: Path, change: Callable[[Record], Record], *, run: str = "", in_fleet: bool = False
 ) -> Record:
     """Apply `change` to the case's record on disk, or to `fresh` if no stored record fits; returns the record
     that is then on disk. Raises ProofError if the folder cannot be written.
 
     Results join only those of the same machine, build, deployment and server; the conversion depends on
-    machine and build alone. A record of another machine moves to `superseded/` beside it; any other is
-    outdated and replaced. If `in_fleet`, results may come from several machines that differ only in the
-    UUIDs of their GPUs, as a later run may give the case to another node; each result has its origin.
+    machine and build alone, and a failure of the same `run` stays. A record of another machine moves to
+    `superseded/` beside it; any other is outdated and replaced. If `in_fleet`, results may come from several
+    machines that differ only in the UUIDs of their GPUs, as a later run may give the case to another node;
+    each result has its origin.
     """
     path = files.record_path(fresh.case, results)
     with writing(path):
@@ -39,7 +40,7 @@ def update(
                 _supersede(path, stored)
                 stored = None
             now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
-            changed = structs.replace(change(_joinable(stored, fresh)), updated=now)
+            changed = structs.replace(change(_joinable(stored, fresh, run)), updated=now)
             files.write(changed, path)
     return changed
 
@@ -82,7 +83,7 @@ def writing(file: Path) -> Iterator[None]:
         raise ProofError(f"the record cannot be written: {error.strerror}", where=file, fix=fix) from error
 
 
-def _joinable(stored: Record | None, fresh: Record) -> Record:
+def _joinable(stored: Record | None, fresh: Record, run: str) -> Record:
     """The part of the stored record that a result of this run may join; `fresh` if there is none. The price
     is the machine's; a run without one keeps the stored price."""
     if stored is None:
@@ -95,7 +96,9 @@ def _joinable(stored: Record | None, fresh: Record) -> Record:
     if stored.deployment == fresh.deployment and served_alike:
         price, serving = fresh.price_per_hour, fresh.serving or stored.serving
         return structs.replace(stored, build=fresh.build, serving=serving, price_per_hour=price)
-    return structs.replace(fresh, conversion=stored.conversion)
+    # A test may fail before it knows the server; its failure is then in the record of an earlier one.
+    own = tuple(failure for failure in stored.failures if failure.origin and failure.origin.run == run)
+    return structs.replace(fresh, conversion=stored.conversion, failures=own)
 
 
 _PLACES: Mapping[str, Callable[[Any], Any]] = {
