@@ -24,13 +24,14 @@ def test_search(run: CaseRun, recorder: Recorder) -> None:
         if run.prepared.evaluated is not None and result.verdict != "failed":
             result = structs.replace(result, accuracy=evaluate(run).ledger)
         published = recorder.record(search=result, accuracy_missing=missing)
-    if result.verdict == "failed":
-        raise SpeedError(no_winner_text(result))
-    recorder.show(published.why_no_winner or search_text(result))
+    if result.verdict != "failed":
+        recorder.show(published.why_no_winner or search_text(result))
     failures = [] if result.accuracy is None else ledger_failures(result.accuracy)
     failures += filter(None, [conversion_failure(run.expectations.conversion)] if is_converted else [])
     failures += filter(None, [wrong_answers_text(result.result.answers)])
     if failures:
         raise AccuracyError("; ".join(failures))
+    if result.verdict == "failed":
+        raise SpeedError(no_winner_text(result))
     if not is_converted:
         run.progress.note(proposal_text(result))

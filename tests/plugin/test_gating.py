@@ -1,19 +1,24 @@
 """The benchmarks for answers and for load points, against a simulated server: each test checks what its name
 says, records its result before it fails, and determines the exit status."""
 
+import runpy
 import textwrap
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from fixtures.failures import STATUS
-from tests import examples
+from tests import examples, toy
 from tests.gates.answering_servers import Memory, with_memory
 from tests.gates.stand_in import LIMITS, gate_context
 from tests.helpers import ROOT, WITHOUT, Collect
+from tritonproof.base.errors import AccuracyError, SpeedError
 from tritonproof.gates import GATES
 from tritonproof.gates.context import GateContext, ask_one_by_one
 from tritonproof.record.schema import GATE_DEMANDS, GateResult, PointResult, VerifiedAnswers
@@ -164,3 +169,17 @@ def test_wrong_answers_fail_a_load_point_at_any_speed(
     seen.result = examples.measured("online", 4, 1000.0, **changes)
 
     assert run(seen, tmp_path, "-k", f"{CASE} and online", "--concurrencies", "4") == status
+
+
+@pytest.mark.parametrize(("changes", "error"), [({}, SpeedError), (WRONG, AccuracyError)])
+def test_wrong_answers_fail_a_search_without_a_winner(
+    changes: dict[str, Any], error: type[Exception]
+) -> None:
+    found = examples.search(verdict="failed", result=examples.measured("offline", 8, 1573.6, **changes))
+    test = runpy.run_path(str(ROOT / "benchmarks" / "test_search.py"))["test_search"]
+    test.__globals__["search"] = lambda _run: nullcontext(found)
+    searched: Any = SimpleNamespace(case=toy.case(toy.model(framework=None)))
+    searched.prepared, recorder = SimpleNamespace(evaluated=None), Mock()
+    with pytest.raises(error):
+        test(searched, recorder)
+    recorder.record.assert_called_once()
