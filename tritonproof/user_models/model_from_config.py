@@ -102,14 +102,15 @@ def with_config(model: Model, config: "ModelConfig") -> Model:
     # An iterative sequence is one request, which the server passes to the model again and again.
     if config.HasField("sequence_batching") and not config.sequence_batching.iterative_sequence:
         exchange = "sequence"
-    if not is_complete(config) and not config.max_batch_size:
+    is_unknown = not is_complete(config) and not config.max_batch_size
+    if is_unknown:
         deployment, batches = structs.replace(deployment, max_batch_size=_UNKNOWN), (1, _COMPLETED_BATCH)
     return dataclasses.replace(
         model,
         inputs=inputs,
         outputs=tuple(_tensor(tensor) for tensor in config.output),
         profiles=_profiles(deployment, batches),
-        batched=config.max_batch_size > 0,
+        batched=is_unknown or config.max_batch_size > 0,
         exchange=exchange,
     )
 
