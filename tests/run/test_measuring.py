@@ -17,7 +17,7 @@ from tritonproof.record.schema import LoadPoint, Mark
 from tritonproof.run import measuring
 from tritonproof.run.loader import Loader
 from tritonproof.run.measuring import compare_requests, held_jobs
-from tritonproof.settings.thresholds import Thresholds
+from tritonproof.settings.thresholds import ThresholdEntry, Thresholds
 
 LATER = [0.001] * 19 + [0.002]
 
@@ -37,12 +37,13 @@ def test_points_are_measured_with_the_machine_to_ourselves() -> None:
         assert (held, jobs) == ([True], [point])
 
 
-def test_marks_from_after_the_sweep_are_saved_with_all_points(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_marks_and_verdicts_are_saved_with_all_points(monkeypatch: pytest.MonkeyPatch) -> None:
     points, cached = [LoadPoint("online", 1, clients) for clients in (2, 4)], Mark("cached-answers", "cached")
     run: Any = SimpleNamespace(
         baseline=None, case=toy.case(), deployment=DEPLOYMENT, sweeps={}, latencies_s={}
     )
-    run.settings = SimpleNamespace(plan=MeasuringPlan(budget_s=0.1), thresholds=Thresholds())
+    thresholds = Thresholds([ThresholdEntry("*", p99_ms=50.0)])
+    run.settings = SimpleNamespace(plan=MeasuringPlan(budget_s=0.1), thresholds=thresholds)
     run.prepared, run.loader = SimpleNamespace(called_names=()), SimpleNamespace()
     run.points, run.say = (lambda _scenario: points), (lambda *_texts: None)
     jobs = contextlib.nullcontext([toy.job(point) for point in points])
@@ -53,6 +54,7 @@ def test_marks_from_after_the_sweep_are_saved_with_all_points(monkeypatch: pytes
     saved: list[Any] = []
     measuring.measure_point(run, points[0], saved.append)
     assert [cached in result.marks for result in saved[-1]] == [False, True]
+    assert all(result.latency_budget for results in saved for result in results)
 
 
 def test_reloaded_case_is_cold() -> None:

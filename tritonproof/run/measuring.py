@@ -51,13 +51,18 @@ def measure_point(run: CaseRun, point: LoadPoint, save: Save = lambda _results: 
         raise NotAvailableError(
             f"{run.case.model.name} takes batches up to {run.deployment.max_batch_size}, not {point.batch}"
         )
+
+    def judged(result: PointResult) -> PointResult:
+        budget = run.settings.thresholds.latency_budget(run.case, result)
+        return structs.replace(result, latency_budget=budget)
+
     if point.scenario not in run.sweeps:
-        run.sweeps[point.scenario] = _sweep(run, run.points(point.scenario), save)
+        points = run.points(point.scenario)
+        run.sweeps[point.scenario] = _sweep(run, points, lambda known: save([*map(judged, known)]))
     measured = run.sweeps[point.scenario][point]
     if isinstance(measured, ProofError):
         raise measured
-    budget = run.settings.thresholds.latency_budget(run.case, measured)
-    return structs.replace(measured, latency_budget=budget)
+    return judged(measured)
 
 
 def _sweep(
