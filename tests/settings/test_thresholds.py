@@ -134,16 +134,18 @@ def test_mistake_names_its_entry(tmp_path: Path) -> None:
 (DOCUMENTED,) = re.findall(r"```toml\n(.*?)```", (ROOT / "docs" / "ci.md").read_text(), re.DOTALL)
 OF_RESNET = '[[cases]]\nmatch = "cpu-resnet50-micro-*"\np99_ms = '
 OF_OTHERS = OF_RESNET + '{ "b001-*" = 5 }\n[[cases]]\nmatch = "a100-*-fp16"\np99_ms = 2\n'
+ONE_TEST = "benchmarks/test_speed.py::test_online[cpu-resnet50-micro-onnx-fp32-b001-c032]"
 ACCEPTED, REFUSED = pytest.ExitCode.OK, pytest.ExitCode.USAGE_ERROR
 
 
 @pytest.mark.parametrize(
     ("text", "selected", "status"),
     [
-        pytest.param(DOCUMENTED, "onnx", ACCEPTED, id="as documented"),
-        pytest.param(OF_OTHERS, "nnunet-micro and onnx", ACCEPTED, id="of other cases and hardware"),
-        pytest.param(OF_RESNET.replace("50", "51") + "5", "nnunet-micro", REFUSED, id="no case"),
-        pytest.param(OF_RESNET + '{ "b002-*" = 5 }', "nnunet-micro", REFUSED, id="no load point"),
+        pytest.param(DOCUMENTED, "benchmarks -k onnx", ACCEPTED, id="as documented"),
+        pytest.param(DOCUMENTED, ONE_TEST, ACCEPTED, id="as documented, for one test"),
+        pytest.param(OF_OTHERS, "benchmarks -k nnunet-micro", ACCEPTED, id="of other cases and hardware"),
+        pytest.param(OF_RESNET.replace("50", "51") + "5", "benchmarks -k nnunet", REFUSED, id="no case"),
+        pytest.param(OF_RESNET + '{ "b002-*" = 5 }', "benchmarks -k nnunet", REFUSED, id="no load point"),
     ],
 )
 def test_file_is_checked_against_all_cases_before_any_runs(
@@ -152,7 +154,7 @@ def test_file_is_checked_against_all_cases_before_any_runs(
     file = tmp_path / "asked.toml"
     file.write_text(text)
 
-    collected = collect("--target", "cpu", "-k", selected, "--thresholds", str(file))
+    collected = collect("--target", "cpu", "--thresholds", str(file), *selected.split(maxsplit=2), paths=())
 
     assert collected.status == status, collected.text
     assert (str(file) in collected.text) == (status == REFUSED)
