@@ -71,6 +71,14 @@ def test_unproven(recorder, benchmark):
 def test_slower():
     raise SpeedError("ratio 0.90")
 
+@pytest.fixture
+def broken():
+    yield
+    raise ProofError("Triton does not end")
+
+def test_left_broken(broken):
+    raise SpeedError("ratio 0.80")
+
 def test_without_a_server(server):
     pass
 
@@ -136,8 +144,12 @@ def test_failures_reach_exit_status_and_junit(either: Run) -> None:
     assert {name: kind for name, kind in kinds.items() if kind is not None} == {
         "test_accuracy": "accuracy",
         "test_slower": "speed",
-        **dict.fromkeys(("test_without_a_server", "test_with_a_bug", "test_of_no_case"), "infrastructure"),
+        **dict.fromkeys(
+            ("test_left_broken", "test_without_a_server", "test_with_a_bug", "test_of_no_case"),
+            "infrastructure",
+        ),
     }
+    assert "2 failed for speed" in either.text, "what broke after a slow test counts as what it is"
 
 
 @pytest.mark.parametrize(("arguments", "has_trace"), [(("-n", "1"), False), (("--full-trace",), True)])
@@ -245,7 +257,7 @@ def test_failures_are_annotated_at_their_tests_worst_first(either: Run) -> None:
     assert lines[0].startswith(
         f"::error file={either.folder.name}/benchmarks/test_all.py,line={line},title=accuracy"
     )
-    assert len(lines) == 5
+    assert len(lines) == 7
 
 
 def test_annotation_is_escaped_and_names_only_repository_files() -> None:
