@@ -92,7 +92,8 @@ def test_of_no_case():
 def test_elsewhere():
     raise NotAvailableError("needs an A100", fix="find one")
 
-def test_what_was_given():
+@pytest.mark.step("accuracy")
+def test_what_was_given(case):
     raise InputError("the checkpoint is truncated")
 """
 
@@ -188,8 +189,9 @@ UNWRITTEN, UNREADABLE = ["summary.md"], ["a.json"]
         (1, failing("accuracy", "infrastructure", "speed"), 12),
         (1, replace(failing("accuracy"), missing=UNWRITTEN), 12),
         (1, replace(failing("speed"), others_failed=True, missing=UNWRITTEN), 1),
-        (2, failing("input"), 4),
-        (2, failing("input", "accuracy"), 12),
+        (2, failing("input"), 2),
+        (2, replace(failing("input"), was_stopped=True), 4),
+        (2, replace(failing("input", "accuracy"), was_stopped=True), 12),
         (2, Outcomes(passed=1, missing=UNWRITTEN), 2),
         (3, failing("input", "accuracy"), 3),
     ],
