@@ -9,6 +9,7 @@ import pytest
 from tests import toy
 from tests.build.conversions import DEPLOYMENT
 from tests.helpers import settings
+from tritonproof.base.errors import NotAvailableError
 from tritonproof.measure.soak import SoakedPoint
 from tritonproof.record.schema import LoadPoint
 from tritonproof.run import soaking
@@ -42,4 +43,7 @@ def test_soak_is_at_the_heaviest_load(given: Any, point: LoadPoint, monkeypatch:
     found = soaking.soak(run)
     assert found.point == point
     assert (found.duration_s, found.not_watched[0]) == (600.0, "open files")
+    run.settings = settings(soak="10m", batches="64")
+    with pytest.raises(NotAvailableError, match="not 64"):
+        soaking.soak(run)
     assert found.loadings == 2 * 16 * soaking.ARENAS_OF_A_CPU, "each of malloc's heaps twice"

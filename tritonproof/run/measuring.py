@@ -45,12 +45,15 @@ def timed(run: CaseRun, jobs: Sequence[LoadJob]) -> list[LoadJob]:
     return [dataclasses.replace(job, request_s=each) for job, each in zip(jobs, seconds, strict=True)]
 
 
+def check_batch(run: CaseRun, point: LoadPoint) -> None:
+    """Raise NotAvailableError if the point's batch is larger than the largest, which the server may say."""
+    if point.batch > (largest := run.deployment.max_batch_size):
+        raise NotAvailableError(f"{run.case.model.name} takes batches up to {largest}, not {point.batch}")
+
+
 def measure_point(run: CaseRun, point: LoadPoint, save: Save = lambda _results: None) -> PointResult:
     """Measure a load point; the first call, all of its scenario, in turns. `save` gets those known so far."""
-    if point.batch > run.deployment.max_batch_size:
-        raise NotAvailableError(
-            f"{run.case.model.name} takes batches up to {run.deployment.max_batch_size}, not {point.batch}"
-        )
+    check_batch(run, point)
 
     def judged(result: PointResult) -> PointResult:
         budget = run.settings.thresholds.latency_budget(run.case, result)

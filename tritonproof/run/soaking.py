@@ -9,7 +9,7 @@ from tritonproof.record.quantities import DURATION
 from tritonproof.record.schema import LoadPoint, Soak
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.loader import timed_answer
-from tritonproof.run.measuring import held_jobs, timed
+from tritonproof.run.measuring import check_batch, held_jobs, timed
 from tritonproof.settings.case_settings import load_points
 
 
@@ -47,6 +47,7 @@ def _point(run: CaseRun) -> LoadPoint:
     asks_for_online = settings.concurrencies or settings.request_rates or not settings.batches
     points = load_points(run.case, "online" if asks_for_online else "offline", settings)
     largest = run.deployment.max_batch_size
-    point = [point for point in points if point.batch <= largest][-1]
+    point = ([point for point in points if point.batch <= largest] or points)[-1]
+    check_batch(run, point)
     run.progress.note(f"{run.case}: soak at {point.scenario} {point}")
     return point
