@@ -55,8 +55,8 @@ def test_later_matching_entry_wins_per_setting(tmp_path: Path) -> None:
 
 
 def test_budget_applies_to_matching_load_points(tmp_path: Path) -> None:
-    parsed = thresholds(tmp_path, '[[cases]]\nmatch = "*"\np99_ms = { "b001-*" = 5, "b032-c001" = 20.5 }\n')
-    points = (POINT, LoadPoint("offline", 32, 1), LoadPoint("online", 2, 1))
+    parsed = thresholds(tmp_path, '[[cases]]\nmatch = "*"\np99_ms = { "b0?[12]-*" = 20.5, "b001-*" = 5 }\n')
+    points = (POINT, LoadPoint("offline", 32, 1), LoadPoint("online", 8, 1))
     assert [budget_ms(parsed, CASE, point) for point in points] == [5, 20.5, None]
 
 
@@ -116,6 +116,7 @@ def test_limit_of_unmeasurable_metric_is_refused(tmp_path: Path) -> None:
                 *("limits = { top-1 = nan }", "allowed_slowdown_percent = 100"),
                 *("allowed_slowdown_percent = 150", "allowed_slowdown_percent = true"),
                 *("p99_ms = {}", "p99_ms = 0", "p99_ms = { b001 = '5ms' }"),
+                "p99_ms = { 'b001-*' = 5, '*' = 20 }",
             )
         ),
     ],

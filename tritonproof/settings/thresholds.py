@@ -4,10 +4,11 @@
 match = "cpu-biopsy-*"                    # ids of cases, as a shell matches names of files
 limits = { accuracy = 0.95 }              # of metrics, in place of the model's own
 allowed_slowdown_percent = 5              # in place of --allow-slowdown's
-p99_ms = { "b001-*" = 5.0, "*" = 20.0 }   # by load point, or one number for all
+p99_ms = { "*" = 20.0, "b001-*" = 5.0 }   # by load point, the last that matches; or one number for all
 source = "agreed with the clinic"         # where they come from; printed where one is missed
 """
 
+import itertools
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -43,6 +44,9 @@ class ThresholdEntry(Struct, frozen=True, forbid_unknown_fields=True):
     def __post_init__(self) -> None:
         if not (self.limits or self.p99_ms or self.allowed_slowdown_percent):
             raise ValueError("it asks nothing of the cases that it matches")
+        for pattern, later in itertools.combinations(self.budgets_ms, 2):
+            if fnmatchcase(pattern, later):
+                raise ValueError(f"p99_ms: {pattern!r} never counts: put it after {later!r}")
 
     @property
     def budgets_ms(self) -> Mapping[str, float]:
