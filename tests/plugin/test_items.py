@@ -1,11 +1,14 @@
 """The order of tests, and shards."""
 
 from itertools import groupby
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from fixtures.collection import pytest_xdist_make_scheduler
 from fixtures.steps import step_of
-from tests.helpers import Collect, Collected
+from tests.helpers import Collect, Collected, run_pytest
 
 
 def test_cases_stay_together_in_step_order(collect: Collect) -> None:
@@ -79,3 +82,15 @@ def test_empty_shard_passes_but_empty_selection_does_not(collect: Collect) -> No
     assert {shard.status for shard in collected} == {0}
     nothing = collect(*ON_CPU, "-k", "no-such-case", "--shard", "1/2")
     assert nothing.status == pytest.ExitCode.NO_TESTS_COLLECTED
+    words = ("--shard", "3/3", "-k", "cpu-resnet50-micro-onnx-fp32", "-n", "1")
+    assert run_pytest("benchmarks", *words).returncode == 0, "as only the workers know"
+
+
+@pytest.mark.parametrize(
+    "point", ["", "-b001-c032", "-b128-c1000", "-b001-r00120-poisson", "-b001-r00000.5-constant"]
+)
+def test_workers_get_all_tests_of_a_case(point: str) -> None:
+    config: Any = SimpleNamespace(getoption=lambda _: "load", getvalue=lambda _: ["popen"])
+    scheduler = pytest_xdist_make_scheduler(config, None)
+    case = "cpu-bert-b128-c1-onnx-fp32"
+    assert scheduler._split_scope(f"benchmarks/test_any.py::test_any[{case}{point}]") == case
