@@ -23,7 +23,7 @@ def measure_and_record(run: CaseRun, point: LoadPoint, recorder: Recorder, bench
     if an answer is wrong, SpeedError if it is shown to be slower than allowed or to exceed its latency
     budget."""
     save = functools.partial(recorder.record_points, point.scenario)
-    result = measure_point(run, point, save)
+    result = measure_point(run, point, functools.partial(save, are_all=True))
     record = save([result])
     if failure := wrong_answers_text(result.answers):
         raise run.accuracy_error(failure)

@@ -10,10 +10,11 @@ from msgspec import structs
 
 from tests import toy
 from tests.conftest import DEPLOYMENT
+from tritonproof.base.errors import ProofError
 from tritonproof.client.requests import LoadedCase
 from tritonproof.measure import perf_analyzer
-from tritonproof.measure.load_job import MeasuringPlan
-from tritonproof.record.schema import LoadPoint, Mark
+from tritonproof.measure.load_job import LoadJob, MeasuringPlan
+from tritonproof.record.schema import LoadPoint, Mark, PointResult
 from tritonproof.run import measuring
 from tritonproof.run.loader import Loader
 from tritonproof.run.measuring import compare_requests, held_jobs
@@ -37,7 +38,19 @@ def test_points_are_measured_with_the_machine_to_ourselves() -> None:
         assert (held, jobs) == ([True], [point])
 
 
-def test_marks_and_verdicts_are_saved_with_all_points(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("fails", "ended", "marked"),
+    [
+        ("", "", [False, True]),
+        ("pass", "", [True]),
+        ("audit", "", [False, False]),
+        ("pass", "by signal 9", []),
+        ("audit", "by signal 9", []),
+    ],
+)
+def test_what_counts_after_the_sweep_is_saved(
+    fails: str, ended: str, marked: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
     points, cached = [LoadPoint("online", 1, clients) for clients in (2, 4)], Mark("cached-answers", "cached")
     run: Any = SimpleNamespace(
         baseline=None, case=toy.case(), deployment=DEPLOYMENT, sweeps={}, latencies_s={}
@@ -49,11 +62,29 @@ def test_marks_and_verdicts_are_saved_with_all_points(monkeypatch: pytest.Monkey
     jobs = contextlib.nullcontext([toy.job(point) for point in points])
     monkeypatch.setattr(measuring, "held_jobs", lambda *_: jobs)
     monkeypatch.setattr(measuring, "timed", lambda _run, held: held)
-    monkeypatch.setattr(perf_analyzer, "run_pass", toy.LoadGenerator().run_pass)
-    monkeypatch.setattr(measuring, "with_cache_audit", lambda _, best: structs.replace(best, marks=(cached,)))
+    run.server, notes = SimpleNamespace(how_it_ended=lambda: ended), list[str]()
+    run.progress = SimpleNamespace(note=notes.append)
+
+    def refuse_in(what: str) -> None:
+        if what == fails:
+            raise ProofError("refused")
+
+    def latency_ms(job: LoadJob, number: int) -> float:
+        refuse_in("pass" if (job.point, number) == (points[1], 4) else "another pass")
+        return toy.LATENCY_MS
+
+    def audit(_job: LoadJob, best: PointResult) -> PointResult:
+        refuse_in("audit")
+        return structs.replace(best, marks=(cached,))
+
+    monkeypatch.setattr(perf_analyzer, "run_pass", toy.LoadGenerator(latency_ms).run_pass)
+    monkeypatch.setattr(measuring, "with_cache_audit", audit)
     saved: list[Any] = []
-    measuring.measure_point(run, points[0], saved.append)
-    assert [cached in result.marks for result in saved[-1]] == [False, True]
+    with contextlib.suppress(ProofError):
+        measuring.measure_point(run, points[0], saved.append)
+    assert any(map(len, saved)), "it is saved meanwhile"
+    assert [cached in result.marks for result in saved[-1]] == marked
+    assert bool(notes) == (fails == "audit" and not ended)
     assert all(result.latency_budget for results in saved for result in results)
 
 

@@ -22,7 +22,7 @@ from tritonproof.run.repository_case import RepositoryCase
 from tritonproof.user_models.model_from_config import warmup_batch
 
 Save = Callable[[Sequence[PointResult]], object]
-"""Gets load points as soon as they are known."""
+"""Gets the load points of a scenario as soon as they are known: all that count so far."""
 _LOADINGS = 3
 """Loadings that must each make the first request slow. If it were like the others, it would be the slowest of
 21 by chance three times in one of 9,000 runs, whatever else the machine does."""
@@ -80,29 +80,44 @@ def _sweep(
         scenario, plan = points[0].scenario, run.settings.plan
         if baseline is not None:
             states, plan = comparing.with_baselines(run, baseline, states)
-        states = sweep.sweep_points(
-            states,
-            plan,
-            run_pass=verifying(counting(perf_analyzer.run_pass, run.prepared.called_names)),
-            on_progress=lambda point, now: run.say(f"measure {point.scenario}", f"{point} {now}"),
-            save=save,
-            reload=None if baseline is None else comparing.reloader(run, baseline),
-        )
-        found = point_results(states, plan)
-        errors = [error for error in found.values() if isinstance(error, ProofError)]
-        if errors and run.server.how_it_ended():
-            raise errors[0]  # measurements on a server that has ended do not count
-        run.say(f"measure {scenario}", "one sample repeated")
-        run.loader.was_under_load = True
-        best = best_of([each for each in found.values() if isinstance(each, PointResult)])
-        for job, state in zip(jobs, states, strict=True):
-            if best is not None and best.point == job.point:
-                found[job.point] = with_cache_audit(job, best)
-            if state.error is None:
-                pooled_ms = estimates.pooled_ms(state.passes)
-                run.latencies_s[job.point] = (pooled_ms / 1e3).tolist()
-        save([each for each in found.values() if isinstance(each, PointResult)])
-        return found
+        try:
+            states = sweep.sweep_points(
+                states,
+                plan,
+                run_pass=verifying(counting(perf_analyzer.run_pass, run.prepared.called_names)),
+                on_progress=lambda point, now: run.say(f"measure {point.scenario}", f"{point} {now}"),
+                save=save,
+                reload=None if baseline is None else comparing.reloader(run, baseline),
+            )
+            found = point_results(states, plan)
+            errors = [error for error in found.values() if isinstance(error, ProofError)]
+            if errors and run.server.how_it_ended():
+                raise errors[0]  # measurements on a server that has ended do not count
+            run.say(f"measure {scenario}", "one sample repeated")
+            run.loader.was_under_load = True
+            best = best_of([each for each in found.values() if isinstance(each, PointResult)])
+            for job, state in zip(jobs, states, strict=True):
+                if best is not None and best.point == job.point:
+                    found[job.point] = _audited(run, job, best)
+                if state.error is None:
+                    pooled_ms = estimates.pooled_ms(state.passes)
+                    run.latencies_s[job.point] = (pooled_ms / 1e3).tolist()
+            save([each for each in found.values() if isinstance(each, PointResult)])
+            return found
+        except Exception:
+            save([])
+            raise
+
+
+def _audited(run: CaseRun, job: LoadJob, result: PointResult) -> PointResult:
+    """The load point with its cache audit, unless the model refuses the audit's inputs, which are made up."""
+    try:
+        return with_cache_audit(job, result)
+    except ProofError as error:
+        if run.server.how_it_ended():
+            raise
+        run.progress.note(f"{run.case}: not checked for cached answers at {job.point}: {error.what}")
+        return result
 
 
 def measure_model_warmup(run: CaseRun) -> ModelWarmup:
