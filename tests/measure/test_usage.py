@@ -50,10 +50,6 @@ class Program:
 
     process: "subprocess.Popen[str]"
 
-    @property
-    def pid(self) -> int:
-        return self.process.pid
-
     def use(self, what: str) -> None:
         print(what, file=present(self.process.stdin), flush=True)
         assert present(self.process.stdout).readline() == "done\n"
@@ -107,25 +103,27 @@ def increases(server: Server, program: Program, *uses: str) -> dict[str, float]:
 )
 def test_each_resource_increase_is_seen_alone(what: str, name: str, least: int, start: Start) -> None:
     program = start()
-    more = increases(server_of(program.pid), program, what)
+    more = increases(server_of(program.process.pid), program, what)
     assert least <= more.pop(name) < 1.5 * least
     assert max(more.values()) < MIB
 
 
 def test_segment_of_another_program_is_excluded(start: Start) -> None:
     server, other = start(), start()
-    assert increases(server_of(server.pid), other, "mapped segment")["shared memory"] == 0
+    assert increases(server_of(server.process.pid), other, "mapped segment")["shared memory"] == 0
 
 
 def test_gpu_memory_is_read_if_nvml_reports_it(start: Start, nvml: Nvml) -> None:
-    pid = start().pid
+    pid = start().process.pid
     nvml.pids = lambda _handle: [pid, 1]
     reporting = watch(server_of(pid, device="cuda"))
     assert read_usage(reporting)["GPU memory"] == 5 * 2**30
     assert not reporting.not_watched
 
-    for refused in ("nvmlDeviceGetComputeRunningProcesses", "usedGpuMemory"):
+    for refused in ("nvmlDeviceGetComputeRunningProcesses", "usedGpuMemory", "this process"):
         nvml.refused = {refused}
+        nvml.pids = lambda _handle: [1] if "this process" in nvml.refused else [pid, 1]
+        assert "GPU memory" not in read_usage(reporting), "rather than 0"
         silent = watch(server_of(pid, device="cuda"))
         assert "GPU memory" not in read_usage(silent)
         assert len(silent.not_watched) == 1
@@ -143,7 +141,7 @@ def test_container_is_watched_by_its_first_process(
     start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = start(f"--id={SERVER}")
-    docker_that_says(program.pid, tmp_path, monkeypatch)
+    docker_that_says(program.process.pid, tmp_path, monkeypatch)
     more = increases(server_of(None, "docker"), program, "memory", "segment")
     assert more["memory of the server"] >= 8 * MIB
     assert more["shared memory"] >= 4 * MIB
@@ -152,7 +150,7 @@ def test_container_is_watched_by_its_first_process(
 def test_unreadable_processes_limit_what_is_watched(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "access", lambda path, _mode: not str(path).endswith("fd"))
 
-    watched = watch(server_of(start().pid))
+    watched = watch(server_of(start().process.pid))
 
     assert set(read_usage(watched)) == {"memory of the server", "threads"}
     assert "open files and shared memory were not watched" in watched.not_watched[0]
@@ -164,6 +162,6 @@ def test_invisible_server_is_not_watched(
     """A server elsewhere, and a container of another machine's engine, whose process has an id of this one."""
     with pytest.raises(NotAvailableError):
         watch(server_of(None, scratch=None))
-    docker_that_says(start().pid, tmp_path, monkeypatch)
+    docker_that_says(start().process.pid, tmp_path, monkeypatch)
     with pytest.raises(NotAvailableError):
         watch(server_of(None, "docker"))

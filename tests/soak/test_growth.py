@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tritonproof.measure.soak import ARENAS_OF_A_CPU, Per, growths
-from tritonproof.record.schema import Growth
+from tritonproof.measure.soak import ARENAS_OF_A_CPU, Per, SoakedPoint, growths, soak_entry
+from tritonproof.record.schema import Growth, LoadPoint
 
 MIB = 2**20
 BYTES, NUMBER = "shared memory", "open files"
@@ -211,12 +211,13 @@ def test_successive_malloc_heaps_are_no_leak() -> None:
     assert by_name["open files"] == "passed"
 
 
-def test_partly_watched_resource_is_left_out() -> None:
+def test_partly_watched_resource_is_left_out_and_named() -> None:
     used: list[dict[str, float]] = [{"threads": 4.0}] * 30 + [{"threads": 4.0, "open files": 9.0}] * 30
 
-    assert [growth.resource for growth in growths(used, [float(n) for n in range(60)], "loading")] == [
-        "threads"
-    ]
+    under_load = SoakedPoint(used, range(60), [], [], 1.0)
+    soak = soak_entry(LoadPoint("online", 1, 4), under_load, used)
+    assert [growth.resource for growth in soak.growth] == ["threads"] * 2
+    assert soak.not_watched == ("open files was not watched throughout: 60 of 120 readings lack it",)
 
 
 @pytest.mark.parametrize(("released", "at", "is_leak"), [(6, 30, True), (8, 30, False), (10, 45, False)])

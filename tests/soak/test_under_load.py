@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests import toy
+from tests.helpers import present
 from tests.soak.leaking import LEAKS, served
 from tritonproof.measure.load_job import LoadJob
 from tritonproof.measure.passes import Pass
@@ -107,10 +108,8 @@ def test_slowdown_is_found_and_slow_start_ignored() -> None:
     slower = end_over_begin([*steady, *(0.8 * rate for rate in steady)])
     warmed = end_over_begin([*(0.5 * rate for rate in steady[:20]), *steady[20:]])
 
-    assert slower is not None
-    assert slower.high < 0.9
-    assert warmed is not None
-    assert warmed.low <= 1.0 <= warmed.high
+    assert present(slower).high < 0.9
+    assert present(warmed).low <= 1.0 <= present(warmed).high
     assert end_over_begin(steady[:8]) is None
 
 
@@ -134,8 +133,7 @@ def soak(folder: Path, *, loads_again: bool = False, loading: str = "pass", requ
 
 
 def leaking(found: Soak) -> set[tuple[str, str]]:
-    assert found.answers is not None
-    assert found.answers.verified > found.answers.wrong == 0
+    assert present(found.answers).verified > present(found.answers).wrong == 0
     return verdicts(found)
 
 

@@ -133,6 +133,10 @@ def soak_entry(
     """The record's entry of a soak, with what was used after each loading that followed, and their `heaps` as
     in `growths`."""
     growth, missing = growths(under_load.used, under_load.requests, "request"), list(not_watched)
+    samples = [*under_load.used, *loadings]
+    for name in RESOURCE_UNITS:
+        if 0 < (lacking := sum(name not in sample for sample in samples)) < len(samples):
+            missing.append(f"{name} was not watched throughout: {lacking} of {len(samples)} readings lack it")
     if len(loadings) >= MIN_SAMPLES["loading"]:
         growth += growths(loadings, range(1, len(loadings) + 1), "loading", heaps)
     else:

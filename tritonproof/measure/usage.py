@@ -62,11 +62,10 @@ def watch(server: Server) -> ServerWatch:
         )
     missing = []
     gpus = nvml.visible_gpus(os.environ.get(VISIBLE_GPUS)) if server.device == "cuda" else ()
-    processes = [nvml.processes_on(gpu) for gpu in gpus]
-    if any(used is None or None in used.values() for used in processes):
+    if any(nvml.memory_of(nvml.processes_on(gpu) or {}, _family(pid)) is None for gpu in gpus):
         gpus = ()
     if server.device == "cuda" and not gpus:
-        missing.append("GPU memory was not watched: NVML does not tell it of this GPU")
+        missing.append("GPU memory was not watched: NVML does not tell it of this server on its GPU")
     is_readable = all(os.access(PROCESSES / str(member) / "fd", os.R_OK) for member in _family(pid))
     if not is_readable:
         missing.append("open files and shared memory were not watched: its processes are another user's")
@@ -91,9 +90,9 @@ def read_usage(watched: ServerWatch) -> Usage:
             usage["threads"] += int(status[b"Threads"])
             if watched.is_readable:
                 usage["open files"] += sum(1 for _ in (folder / "fd").iterdir())
-    if watched.gpus:
-        used = [nvml.memory_of(nvml.processes_on(gpu) or {}, pids) for gpu in watched.gpus]
-        usage["GPU memory"] = 2.0**20 * sum(memory_mib or 0.0 for memory_mib in used)
+    used = [nvml.memory_of(nvml.processes_on(gpu) or {}, pids) for gpu in watched.gpus]
+    if used and None not in used:
+        usage["GPU memory"] = 2.0**20 * sum(filter(None, used))
     return dict(usage)
 
 
