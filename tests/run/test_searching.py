@@ -4,6 +4,7 @@ import contextlib
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from tritonclient.grpc.model_config_pb2 import ModelConfig
@@ -11,10 +12,12 @@ from tritonclient.grpc.model_config_pb2 import ModelConfig
 from tests import toy
 from tests.build.conversions import DEPLOYMENT
 from tests.gates.stand_in import gate_context
-from tritonproof.base.errors import AccuracyError
+from tests.helpers import settings
+from tritonproof.base.errors import AccuracyError, ProofError
 from tritonproof.gates.context import GateFinding
-from tritonproof.record.schema import GateResult
+from tritonproof.record.schema import GateResult, LoadPoint
 from tritonproof.run import searching
+from tritonproof.search import fastest
 from tritonproof.search.candidates import Candidate, SearchGoal
 from tritonproof.user_models.model_repository import RepositoryModel
 
@@ -45,7 +48,19 @@ def test_settings_that_change_answers_are_left_out(monkeypatch: pytest.MonkeyPat
     search, candidate = search_of(instance_group=[{}]), Candidate("online", DEPLOYMENT, ())
     with pytest.raises(AccuracyError, match="row 3 differs"):
         search.load(candidate)
-    assert f"left out: {candidate.label}" in search.run.notes[0]
     for _once_and_again in range(2):
         search.load(candidate)
     assert len(search.run.loads) == 2, "once after it was left out"
+
+
+def test_what_a_search_leaves_out_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+    candidate, run = Candidate("online", DEPLOYMENT, (LoadPoint("online", 1, 4),)), search_of().run
+    given = settings(latency_budget_ms="7", batches="1,8,64")
+    vars(run).update(prepared=None, deployment=DEPLOYMENT, settings=given)
+    run.loader.load = Mock(side_effect=ProofError("too large"))
+    probing = lambda _space, _goal, probe, *_more: probe(candidate, candidate.ladder[0])  # noqa: E731
+    monkeypatch.setattr(fastest, "find_fastest", probing)
+    with pytest.raises(ProofError), searching.search(run):
+        pass
+    said = "batch 64: larger than 32", f"{candidate.label}: too large"
+    assert run.notes == [f"{run.case}: left out: {what}" for what in said]

@@ -2,19 +2,25 @@
 
 import contextlib
 import dataclasses
+import functools
 import os
 from pathlib import Path
 from typing import get_args
 
+import numpy as np
 import pytest
 
 from tests import toy
+from tests.helpers import present
 from tests.measure import timed_server
 from tests.search.queueing import ALONE, SPACE, highest_rate_per_s, rerun_with
+from tritonproof.accuracy.expected import expect
+from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
+from tritonproof.accuracy.sameness import AnswerCheck
 from tritonproof.client.input_data import input_data
-from tritonproof.client.requests import ServedModel
+from tritonproof.client.requests import Answer, ServedModel
 from tritonproof.measure.load_job import LoadJob, MeasuringPlan
-from tritonproof.measure.passes import Pass
+from tritonproof.measure.verifying import verifying
 from tritonproof.record.schema import LoadPoint, Verdict
 from tritonproof.search import candidates, fastest
 from tritonproof.search.candidates import Candidate, SearchGoal
@@ -37,22 +43,22 @@ def bench_of(generator: toy.LoadGenerator, loaded: list[Candidate]) -> Candidate
     )
 
 
-def test_answers_are_checked_only_in_reruns() -> None:
-    generator, jobs = toy.LoadGenerator(), list[LoadJob]()
+def test_answers_of_each_choice_are_verified_in_reruns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also if two are at one point, with requests so slow that verifying once takes longer than is due."""
+    generator = toy.LoadGenerator(changes=lambda *_: {"elapsed_s": 0.5})
+    expected, limits = {toy.OUTPUT: toy.rows([0])}, AnswerLimits(NumberLimits(0.01, 0.02), 0.9)
+    check, bench = AnswerCheck(expect(["toy-000"], expected), limits), bench_of(generator, [])
 
-    def run_pass(job: LoadJob, window_s: float) -> Pass:
-        jobs.append(job)
-        return generator.run_pass(job, window_s)
+    def deploy(candidate: Candidate, point: LoadPoint) -> LoadJob:
+        return dataclasses.replace(bench.deploy(candidate, point), check=check, request_s=60.0)
 
-    bench = dataclasses.replace(bench_of(generator, []), run_pass=run_pass)
-    candidate = candidates.basic_candidates(SPACE, SearchGoal(7, 99))[0]
-    bench.probe(candidate, candidate.ladder[3])
-    bench.rerun([OperatingPoint(candidate, 3)])
-
-    probe, *rerun = jobs
-    assert not probe.verifies
-    assert rerun
-    assert all(job.verifies for job in rerun)
+    verify = functools.partial(verifying, ask=lambda _job, _seconds: [Answer(np.array([0]), expected)])
+    monkeypatch.setattr(fastest, "verifying", verify)
+    slow = dataclasses.replace(bench, deploy=deploy)
+    first, *_, last = candidates.basic_candidates(SPACE, SearchGoal(7, 99))
+    assert slow.probe(first, first.ladder[3]).answers is None
+    twins = [OperatingPoint(dataclasses.replace(one, ladder=first.ladder), 3) for one in (first, last)]
+    assert [len(state.answers) for state in slow.rerun(twins)] == [1, 1]
 
 
 def test_rerun_takes_both_orders_and_spends_its_budget() -> None:
@@ -102,10 +108,9 @@ def test_highest_rate_of_live_server_matches_its_queue(tmp_path: Path) -> None:
     # While the model is busy, its own clock shows the server's overhead beyond the 5 ms too.
     service_s = 1 / timed_server.busy_rate_per_s(repository, name, last=300)
     exact = highest_rate_per_s(service_s, goal)
-    rate = result.winner.operating_point.point.request_rate_per_s
+    rate = present(result.winner.operating_point.point.request_rate_per_s)
     if result.winner.verdict != "passed":
         pytest.skip(f"other programs delayed requests: {result.winner.latency_ms} is {result.winner.verdict}")
-    assert rate is not None
     # Other programs lengthen tails, which only lowers the rate within budget.
     assert 0.3 * exact < rate < 1.05 * exact, f"{exact:.1f}/s of {1e3 * service_s:.2f} ms"
     assert result.winner.throughput_per_s.value == pytest.approx(rate, rel=0.12)

@@ -45,7 +45,7 @@ def test_queue_delays_are_below_budget(budget_ms: float, delays_us: list[int]) -
 
 def test_user_settings_are_kept() -> None:
     fixed = frozenset({"instances", "max_queue_delay_us"})
-    space = SearchSpace(OWN, "cpu", 2, fixed, batches=(1,), concurrencies=(4, 8))
+    space = SearchSpace(OWN, "cpu", 2, fixed, batches=(1, 64), concurrencies=(4, 8))
     basic = candidates.basic_candidates(space, SearchGoal(7, 99))
     proposals = [*basic, *candidates.variations(space, SearchGoal(7, 99), 1)]
 

@@ -78,16 +78,15 @@ def verifying(run_pass: RunPass, ask: Callable[[LoadJob, float], Sequence[Answer
     """A `run_pass` that also verifies answers if the job says so: after the first pass of each point,
     then about once a second, for a tenth of the passes' time, which `elapsed_s` does not include. Raises the
     errors of `run_pass`, and ProofError if a request fails."""
-    owed_s: dict[tuple[str, LoadPoint], float] = {}
+    owed_s: dict[LoadPoint, float] = {}
 
     def run_and_verify(job: LoadJob, window_s: float) -> Pass:
         result = run_pass(job, window_s)
         if job.check is None or not job.verifies:
             return result
-        key = (job.served.name, job.point)
-        seconds = owed_s.get(key, 0.0) + _SHARE * result.elapsed_s
-        if key in owed_s and seconds < max(_MIN_S, job.request_s / 2):
-            owed_s[key] = seconds
+        seconds = owed_s.get(job.point, 0.0) + _SHARE * result.elapsed_s
+        if job.point in owed_s and seconds < max(_MIN_S, job.request_s / 2):
+            owed_s[job.point] = seconds
             return result
         parts, answers = _by_shape(job, job.check), []
         for part, check in parts:
@@ -97,7 +96,7 @@ def verifying(run_pass: RunPass, ask: Callable[[LoadJob, float], Sequence[Answer
         total = summed(answers)
         assert total is not None
         # Verifying that took too long, as even a single request may, shortens later verifying.
-        owed_s[key] = min(0.0, seconds - total.duration_s)
+        owed_s[job.point] = min(0.0, seconds - total.duration_s)
         return dataclasses.replace(result, answers=total)
 
     return run_and_verify

@@ -15,9 +15,8 @@ from tritonproof.base.errors import AccuracyError, NotAvailableError, ProofError
 from tritonproof.build.configuration import config_text, model_config
 from tritonproof.gates.same_answers import in_flight_gate, reload_gate
 from tritonproof.host import machine
-from tritonproof.measure import perf_analyzer
 from tritonproof.measure.load_job import LoadJob
-from tritonproof.measure.verifying import verifying
+from tritonproof.measure.passes import Pass
 from tritonproof.record import files
 from tritonproof.record.schema import LoadPoint, Search
 from tritonproof.run import record_file
@@ -62,11 +61,18 @@ def search(run: CaseRun) -> Iterator[Search]:
         functools.partial(run.hold_machine, exclusive=True),
         plan,
         lambda point, now: say(f"rerun, {point.scenario} {point}", now),
-        run_pass=verifying(perf_analyzer.run_pass),
     )
+
+    def probe(candidate: Candidate, point: LoadPoint) -> Pass:
+        try:
+            return measurer.probe(candidate, point)
+        except ProofError as error:
+            run.progress.note(f"{run.case}: left out: {candidate.label}: {error.what}")
+            raise
+
     started = time.monotonic()
     try:
-        result = fastest.find_fastest(space, goal, measurer.probe, measurer.rerun, say)
+        result = fastest.find_fastest(space, goal, probe, measurer.rerun, say)
         winner, keeps_latency_budget = result.winner.operating_point, result.winner.verdict != "failed"
         searched.load(winner.candidate)
         took_s = time.monotonic() - started
@@ -86,10 +92,12 @@ class ConvertedSearch:
     run: CaseRun
 
     def space(self, goal: SearchGoal) -> SearchSpace:
-        settings = self.run.settings
+        run, own, settings = self.run, self.run.deployment, self.run.settings
+        if larger := [f"batch {batch}" for batch in settings.batches or () if batch > own.max_batch_size]:
+            run.progress.note(f"{run.case}: left out: {', '.join(larger)}: larger than {own.max_batch_size}")
         return SearchSpace(
-            own=self.run.deployment,
-            device=self.run.case.target.device,
+            own=own,
+            device=run.case.target.device,
             cores=machine.cores(),
             fixed=frozenset(settings.deployment),  # options fix theirs
             batches=settings.batches,
@@ -149,12 +157,8 @@ class RepositorySearch:
         ProofError if they do not load, AccuracyError if an answer changes."""
         if candidate.configuration != self.loaded_settings:
             self.loaded_settings = None
-            try:
-                with self.run.hold_machine(exclusive=False):
-                    self._load(candidate)
-            except ProofError as error:
-                self.run.progress.note(f"{self.run.case}: left out: {candidate.label}: {error.what}")
-                raise
+            with self.run.hold_machine(exclusive=False):
+                self._load(candidate)
             self.loaded_settings = candidate.configuration
         self.run.loader.load("online")
 

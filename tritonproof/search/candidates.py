@@ -63,7 +63,7 @@ class SearchSpace:
     fixed: frozenset[str] = frozenset()
     """Fields of the deployment that stay as the user has set them."""
     batches: tuple[int, ...] | None = None
-    """Client batch sizes in place of all up to the largest."""
+    """Client batch sizes in place of all up to the largest, if any is not larger."""
     concurrencies: tuple[int, ...] | None = None
     """Requests in flight in place of all."""
     incumbent: tuple[Scenario, Deployment] | None = None
@@ -148,7 +148,8 @@ def basic_candidates(space: SearchSpace, goal: SearchGoal) -> list[Candidate]:
         online = _online(space, deployment, (), 0)
         loads: list[list[LoadPoint]] = []
         if goal.arrivals is None and space.incumbent is None:
-            batches = space.batches or ladder_sizes(own.max_batch_size)
+            fitting = [batch for batch in space.batches or () if batch <= own.max_batch_size]
+            batches = fitting or ladder_sizes(own.max_batch_size)
             loads = [[LoadPoint("offline", batch, of) for batch in batches] for of in (count, 2 * count)]
         elif space.incumbent is not None and own.max_batch_size > 1:
             loads = [[LoadPoint("offline", 1, point.concurrency) for point in online.ladder]]

@@ -22,6 +22,7 @@ from tritonproof.measure.load_job import LoadJob, MeasuringPlan, RunPass
 from tritonproof.measure.passes import Pass
 from tritonproof.measure.point_result import point_result
 from tritonproof.measure.point_state import PointState
+from tritonproof.measure.verifying import verifying
 from tritonproof.measure.windows import WINDOWS, warm_up_window_s
 from tritonproof.record.schema import Estimate, LoadPoint, Ratio, Search, Verdict
 from tritonproof.search import candidates, trials
@@ -280,8 +281,8 @@ class CandidateMeasurer:
     run_pass: RunPass = perf_analyzer.run_pass
 
     def probe(self, candidate: Candidate, point: LoadPoint) -> Pass:
-        """One short pass of a candidate at a load."""
-        job = dataclasses.replace(self.deploy(candidate, point), verifies=False)  # it only gives a speed
+        """One short pass of a candidate at a load, whose answers are not verified: it only gives a speed."""
+        job = self.deploy(candidate, point)
         queued_s = job.request_s * max(1.0, point.concurrency / candidate.deployment.instances)
         # A latency beyond the budget need not be precise.
         latency_s = max(job.request_s, min(queued_s, self.goal.latency_budget_ms / 1e3))
@@ -293,7 +294,8 @@ class CandidateMeasurer:
     def rerun(self, choices: Sequence[OperatingPoint]) -> list[PointState]:
         """Fresh passes at each operating point, for the whole budget of a rerun: half of them each, then the
         other half in reverse order, so that a drift of the machine affects all alike, and the last is not
-        loaded twice. Raises ProofError if one cannot be measured."""
+        loaded twice. Answers of each are verified. Raises ProofError if one cannot be measured."""
+        verified = {choice: verifying(self.run_pass) for choice in choices}
         turns = [(choice, 0.5) for choice in choices] + [(choice, 1.0) for choice in reversed(choices)]
         states: dict[OperatingPoint, PointState] = {}
         for choice, share in turns if len(choices) > 1 else [(choices[0], 1.0)]:
@@ -305,7 +307,7 @@ class CandidateMeasurer:
             state = states.get(choice) or PointState(job)
             with self.hold_machine():
                 (state,) = sweep.sweep_points(
-                    [state], plan, is_done=is_done, run_pass=self.run_pass, on_progress=self.on_progress
+                    [state], plan, is_done=is_done, run_pass=verified[choice], on_progress=self.on_progress
                 )
             if state.error is not None:
                 raise state.error
