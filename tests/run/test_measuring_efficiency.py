@@ -1,5 +1,7 @@
 """The fastest load points among measured ones and on record."""
 
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -7,12 +9,13 @@ from msgspec import structs
 
 from tests import examples, toy
 from tests.conftest import DEPLOYMENT
-from tritonproof.base.errors import NotAvailableError
+from tritonproof.base.errors import NotAvailableError, ProofError
 from tritonproof.cases import cases_of, reference_of
 from tritonproof.efficiency.interleaved import batch_in_process
 from tritonproof.host.targets import EVERY_TARGET
-from tritonproof.record.schema import GateResult, best_of
-from tritonproof.run.measuring_efficiency import best_points, points_of, right_points
+from tritonproof.record.schema import GateResult, LoadPoint, best_of
+from tritonproof.run import record_file
+from tritonproof.run.measuring_efficiency import best_points, known_points, points_of, right_points
 
 RECORD = examples.record()
 
@@ -27,6 +30,16 @@ def test_best_point_is_fastest_closed_loop() -> None:
     offline, online = examples.measured("offline", 8, 5.0), examples.measured("online", 16, 7.0)
     assert best_points(toy.case(), [online, offline]) == [offline, online]
     assert best_points(toy.case(toy.model(micro=True)), [online, offline]) == [online]
+
+
+def test_this_runs_points_join_those_on_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    light, heavy, anew = (examples.measured("online", *one) for one in ((1, 5.0), (32, 9.0), (1, 6.0)))
+    record = structs.replace(RECORD, points=(light, heavy))
+    monkeypatch.setattr(record_file, "read_stored", lambda _path: record)
+    run: Any = SimpleNamespace(case=toy.case(), settings=SimpleNamespace(results=Path()))
+    run.machine, run.deployment, run.build = RECORD.machine, RECORD.deployment, RECORD.build
+    run.sweeps = {"online": {anew.point: anew, LoadPoint("online", 1, 4): ProofError("refused")}}
+    assert known_points(run) == [anew, heavy]
 
 
 @pytest.mark.parametrize(

@@ -53,17 +53,17 @@ def measure_efficiency(run: CaseRun) -> list[Efficiency]:
 
 
 def known_points(run: CaseRun) -> Sequence[PointResult]:
-    """The load points measured so far, else those on record for this machine, build and settings. Raises
+    """The load points measured so far, and the others on record for this machine, build and settings. Raises
     NotAvailableError if an answer was wrong."""
-    known = [each for found in run.sweeps.values() for each in found.values()]
-    points: Sequence[PointResult] = [each for each in known if isinstance(each, PointResult)]
-    if not points:
-        record = record_file.read_stored(files.record_path(run.case.key, run.settings.results))
-        points = points_of(record, run.machine, run.build.digest, run.deployment)
-    if any(result.answers is not None and result.answers.wrong for result in points):
+    record = record_file.read_stored(files.record_path(run.case.key, run.settings.results))
+    on_record = points_of(record, run.machine, run.build.digest, run.deployment)
+    points = {result.point: result for result in on_record}
+    for found in run.sweeps.values():
+        points |= {point: each for point, each in found.items() if isinstance(each, PointResult)}
+    if any(result.answers is not None and result.answers.wrong for result in points.values()):
         what = "the fastest load point is not known: answers under load were wrong"
         raise NotAvailableError(what, where=run.case, fix="see the failed load tests of this case")
-    return points
+    return [*points.values()]
 
 
 def best_points(case: Case, results: Sequence[PointResult]) -> list[PointResult]:
