@@ -60,7 +60,8 @@ def marks_of(
     # 0.72 of the throughput in process.
     nice = max(one_pass.cpu.nice for one_pass in state.passes)
     is_warm = all(map(point_state.is_stationary, state.sides))
-    is_wide = finished and not stopping.meets_interval_target(state, plan)
+    is_spent = finished and stopping.is_spent(state.spent_s, len(state.passes), plan.budget_s)
+    is_wide = is_spent and not stopping.meets_interval_target(state, plan)
     width = HALF_WIDTH.text(estimates.relative_half_width(point_state.main_estimate(state)))
     target, spent = GIVEN_SHARE.text(plan.interval_target), DURATION.text(state.spent_s)
     marks = marks_where(
