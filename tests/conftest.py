@@ -17,11 +17,12 @@ import pytest
 
 from tests import helpers, own_machine, toy
 from tests.helpers import Collect, Household
-from tests.host.fake_nvml import Clock, Nvml, in_place_of_nvml
+from tests.host.fake_nvml import Clock, Nvml, S, Stretch, in_place_of_nvml, watched
 from tests.measure.generator import Generator
 from tritonproof.build import configuration, in_process
 from tritonproof.build.builds import BuiltModel
 from tritonproof.host import scratch
+from tritonproof.host.activity import GpuTime
 from tritonproof.host.process import EXTRA_VARIABLES
 from tritonproof.host.targets import CPU
 from tritonproof.models import all_models
@@ -291,6 +292,17 @@ def nvml(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Iterator[Nvml]:
     monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
     with in_place_of_nvml(Nvml(clock), monkeypatch) as fake:
         yield fake
+
+
+@pytest.fixture
+def stretch(nvml: Nvml, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Stretch:
+    """GPU use between two moments, by default of this process."""
+
+    def take(opened_s: float = 0.5, closed_s: float = 1.5, **watch: Any) -> GpuTime:
+        taken = watched(clock, monkeypatch, **watch or {"roots": (os.getpid(),), "server": os.getpid()})
+        return helpers.present(taken.between(round(opened_s * S), round(closed_s * S)))
+
+    return take
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from tests.helpers import present
 from tritonproof.host import machine, nvml
 from tritonproof.host.activity import GpuTime, GpuWatch
 from tritonproof.host.nvml import visible_gpus
@@ -167,6 +166,5 @@ def watched(
     return watch
 
 
-def between(watch: GpuWatch, opened_s: float, closed_s: float) -> GpuTime:
-    """The watch's figures for a stretch of time."""
-    return present(watch.between(round(opened_s * S), round(closed_s * S)))
+Stretch = Callable[..., GpuTime]
+"""`stretch(0.5, 1.5, roots=...)`: what the stand-in's GPUs did between two moments of a watch."""

@@ -5,16 +5,16 @@ import os
 import re
 import subprocess
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pynvml as NVML  # noqa: N812 - not the stand-in
 import pytest
 
 from tests.helpers import present, wait_until
-from tests.host.fake_nvml import Clock, Nvml, S, between, watched
+from tests.host.fake_nvml import Clock, Nvml, S, Stretch, watched
 from tritonproof.host import activity, machine
-from tritonproof.host.activity import GpuTime
 from tritonproof.host.nvml import GpuHandle, gpu_handles, visible_gpus
 from tritonproof.measure.marks import marks_of_gpu
 from tritonproof.measure.point_result import gpu_use
@@ -38,6 +38,22 @@ def test_cpu_clock_attributes_busy_time(monkeypatch: pytest.MonkeyPatch) -> None
     assert activity.start_cpu_clock(None)().server_s is None
 
 
+def test_cores_are_counted_by_their_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Core n has been busy for 3 times 10 to the power of n seconds, and its host has kept as many from it."""
+    monkeypatch.setattr(psutil, "PROCFS_PATH", str(tmp_path))
+    for listed, affinity, counted in (
+        ((0, 1, 2), {1, 2}, (1, 2)),
+        ((0, 2, 5), {2, 5}, (2, 5)),  # others are offline
+        ((0, 1), {4, 5}, (0, 1)),  # a container's list with numbers of its own
+    ):
+        ticks = {core: os.sysconf("SC_CLK_TCK") * 10**core for core in listed}
+        lines = [f"cpu{core} {one} 0 {one} 7 7 {one} 0 {3 * one} 0 0" for core, one in ticks.items()]
+        (tmp_path / "stat").write_text("\n".join(["cpu 0 0 0 0 0 0 0 0 0 0", *lines]))
+        monkeypatch.setattr(os, "sched_getaffinity", lambda _pid, numbers=affinity: numbers)
+        _now_s, _children_s, busy_s, stolen_s = activity._read_clocks()
+        assert busy_s == stolen_s == sum(3 * 10**core for core in counted)
+
+
 SERVER = Server(ServerSpec("embedded"), "127.0.0.1:1", "2.51.0", None, None, device="cuda")
 
 
@@ -47,18 +63,6 @@ def server_process() -> Iterator[int]:
     with subprocess.Popen(["sleep", "60"]) as process:
         yield process.pid
         process.kill()
-
-
-Stretch = Callable[..., GpuTime]
-"""`stretch(0.5, 1.5, roots=...)`: what the stand-in's GPUs did between two moments of two seconds."""
-
-
-@pytest.fixture
-def stretch(nvml: Nvml, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Stretch:
-    def take(opened_s: float = 0.5, closed_s: float = 1.5, roots: Collection[int] = ()) -> GpuTime:
-        return between(watched(clock, monkeypatch, roots=tuple(roots)), opened_s, closed_s)
-
-    return take
 
 
 def test_foreign_programs_on_gpu_are_counted(
@@ -113,8 +117,7 @@ def test_only_gpus_of_the_run_are_watched_and_stamped(nvml: Nvml, monkeypatch: p
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-cccc,GPU-aaaa")
     for server in (SERVER, dataclasses.replace(SERVER, spec=ServerSpec("docker"))):
         with server.watch_gpu() as watch:
-            assert watch is not None
-            assert [gpu.handle for gpu in watch.gpus] == ["GPU-cccc", "GPU-aaaa"]
+            assert [gpu.handle for gpu in present(watch).gpus] == ["GPU-cccc", "GPU-aaaa"]
     assert machine.gpu_names() == ("NVIDIA GPU-cccc", "NVIDIA GPU-aaaa")
     assert list(machine.stamp("cuda").gpu_uuids) == ["GPU-cccc", "GPU-aaaa"]
     assert list(machine.stamp("cpu").gpu_uuids) == []

@@ -4,16 +4,14 @@ import dataclasses
 import os
 import subprocess
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pynvml as NVML  # noqa: N812 - not the fake
 import pytest
 from msgspec import structs
 
 from tests.helpers import present
-from tests.host.fake_nvml import Clock, Nvml, between, watched
+from tests.host.fake_nvml import Nvml, Stretch
 from tests.measure import timed_server
 from tritonproof.host import activity
 from tritonproof.host.activity import GpuTime
@@ -23,19 +21,6 @@ from tritonproof.measure.marks import marks_of_gpu
 from tritonproof.measure.point_result import gpu_use, point_result
 from tritonproof.measure.point_state import PointState
 from tritonproof.record.schema import GpuUse, LoadPoint
-
-Stretch = Callable[..., GpuTime]
-
-
-@pytest.fixture
-def stretch(nvml: Nvml, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Stretch:
-    """GPU use of this process between two moments, by default a point's begin and end."""
-
-    def run_pass(opened_s: float = 0.5, closed_s: float = 1.5, **watch: Any) -> GpuTime:
-        roots = watch or {"roots": (os.getpid(),), "server": os.getpid()}
-        return between(watched(clock, monkeypatch, **roots), opened_s, closed_s)
-
-    return run_pass
 
 
 def use_of(*times: GpuTime, throughput_per_s: float = 400) -> GpuUse:

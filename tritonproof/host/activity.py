@@ -4,11 +4,13 @@ import contextlib
 import dataclasses
 import itertools
 import os
+import re
 import resource
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from tritonproof.host import nvml
 from tritonproof.host.machine import VISIBLE_GPUS
@@ -51,8 +53,10 @@ def _read_clocks() -> tuple[float, float, float, float]:
     """Wall clock, and CPU seconds of this process's ended children, of all programs, of the host."""
     import psutil  # the doctor reads this module where it may be missing
 
-    affinity = os.sched_getaffinity(0)
-    times = [core for number, core in enumerate(psutil.cpu_times(percpu=True)) if number in affinity]
+    # psutil leaves out the numbers, which may have gaps. A container's list may have numbers of its own.
+    numbers = map(int, re.findall(r"^cpu(\d+)", Path(psutil.PROCFS_PATH, "stat").read_text(), re.MULTILINE))
+    cores, affinity = dict(zip(numbers, psutil.cpu_times(percpu=True), strict=False)), os.sched_getaffinity(0)
+    times = [cores[number] for number in (affinity if affinity <= cores.keys() else cores)]
     busy = sum(core.user + core.nice + core.system + core.irq + core.softirq for core in times)
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
     return (time.monotonic(), children.ru_utime + children.ru_stime, busy, sum(core.steal for core in times))
