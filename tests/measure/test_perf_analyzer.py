@@ -87,6 +87,9 @@ def test_rate_is_sent_by_schedule(take_pass: TakePass, generator: Generator, arr
     assert gaps_ms.std() == pytest.approx(0 if arrivals == "constant" else 2, abs=1)
     assert result.latencies_ms == pytest.approx(np.full(len(result.latencies_ms), LATENCY_MS))
     assert result.slips_ms == pytest.approx(np.zeros(len(result.latencies_ms)), abs=1e-3)
+    gaps_us = perf_analyzer.schedule_us(LoadPoint("online", 1, 0, 60_000.0, arrivals), 1.0)
+    assert gaps_us.mean() == pytest.approx(1e6 / 60_000, rel=0.015), "not whole microseconds"
+    assert gaps_us.min() >= 1
 
 
 @pytest.mark.parametrize(

@@ -254,13 +254,15 @@ def _wait(job: LoadJob, command: Sequence[str], log: Path, window_s: float) -> i
 
 
 def schedule_us(point: LoadPoint, pass_s: float) -> np.ndarray:
-    """Microseconds between requests, more than a pass uses: perf_analyzer would begin again at the first."""
+    """Whole microseconds between requests, at least 1 and in all as long as the rate says; more than a pass
+    uses, as perf_analyzer would begin again at the first."""
     assert point.request_rate_per_s is not None
     mean_us = 1e6 / point.request_rate_per_s
-    count = math.ceil(2 * pass_s * point.request_rate_per_s) + 100
-    if point.arrivals == "constant":
-        return np.full(count, max(1, round(mean_us)), np.int64)
-    return np.maximum(1, np.random.default_rng().exponential(mean_us, count).round()).astype(np.int64)
+    places = np.arange(math.ceil(2 * pass_s * point.request_rate_per_s) + 101)
+    times_us = mean_us * places
+    if point.arrivals == "poisson":
+        times_us[1:] = np.random.default_rng().exponential(mean_us, len(places) - 1).cumsum()
+    return np.diff(np.maximum.accumulate(times_us.round().astype(np.int64) - places) + places)
 
 
 def read_profile(path: Path) -> tuple[np.ndarray, np.ndarray, tuple[int, int]]:
