@@ -95,7 +95,8 @@ def open_loop_pass(
     first each is due, ascending, [requests or more]. The windows are those of `closed_loop_pass`.
 
     Latencies count from when a request was due, so that a generator that waits for a slow server hides
-    nothing (coordinated omission). Requests are never early, so the schedule begins where none would be.
+    nothing (coordinated omission). Requests are never early, so the schedule begins where none would be. If a
+    request is in flight at the close, those that overtook it seem due earlier, and slower, than they were.
 
     The first quarter does not count: it met an empty server. Latencies count for requests due one longest
     latency before the close, since a slow one due later may not be in the record. The throughput is that of
