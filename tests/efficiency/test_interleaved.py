@@ -83,16 +83,11 @@ def measure(
     return turns, len(generator.calls)
 
 
-def test_two_gpus_are_compared_with_twice_one_in_process_once_it_has_compiled() -> None:
-    single, double = (measure(gpus=gpus)[0] for gpus in (1, 2))
-    assert set(single.per_s["in_process"]) == {25.0}
-    assert set(double.per_s["in_process"]) == {50.0}
-
-
-def test_rates_count_inferences_of_each_batch() -> None:
-    single, batched = (measure(batch=batch)[0].per_s for batch in (1, 8))
-    assert set(batched["in_process"]) == {200.0}
-    assert np.mean(batched["served"]) == pytest.approx(8 * np.mean(single["served"]), rel=0.2)
+@pytest.mark.parametrize(("gpus", "batch", "per_s"), [(1, 1, 25.0), (2, 1, 50.0), (1, 8, 200.0)])
+def test_rates_count_inferences_on_all_gpus_once_compiled(gpus: int, batch: int, per_s: float) -> None:
+    turns, _passes = measure(gpus=gpus, batch=batch)
+    assert set(turns.per_s["in_process"]) == {per_s}
+    assert np.mean(turns.per_s["served"]) == pytest.approx(batch * 1e3 / toy.LATENCY_MS, rel=0.2)
 
 
 @pytest.mark.parametrize(

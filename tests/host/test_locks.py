@@ -3,32 +3,26 @@
 import os
 import signal
 import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.helpers import present
 from tests.host.conftest import Beside
 from tritonproof.host import locks
 
 Other = Callable[[str], "subprocess.Popen[str]"]
 
 
-class WouldWaitError(Exception):
-    pass
-
-
-def refuse(_holder: str) -> None:
-    raise WouldWaitError
-
-
 def is_free(place: Path, *, exclusive: bool) -> bool:
     """Whether the machine can be locked without waiting."""
     try:
-        with locks.hold_machine(folder=place, exclusive=exclusive, on_wait=refuse):
+        with locks.hold_machine(folder=place, exclusive=exclusive, on_wait=lambda _holder: sys.exit()):
             return True
-    except WouldWaitError:
+    except SystemExit:
         return False
 
 
@@ -40,11 +34,6 @@ with locks.hold_machine(folder=Path(sys.argv[1]), exclusive=False, on_wait=lambd
     print("free")
 """
     return beside(code, place).communicate()[0] == "free\n"
-
-
-def let_go(holder: "subprocess.Popen[str]") -> None:
-    assert holder.stdin is not None
-    holder.stdin.close()
 
 
 @pytest.mark.parametrize(
@@ -77,7 +66,7 @@ def test_shared_requests_do_not_overtake_a_measurement(place: Path, other: Other
     thread.start()
     assert waits.wait(30)
     assert not is_free_for_others(place, beside)
-    let_go(holder)
+    present(holder.stdin).close()  # it lets go
     assert acquired.wait(30)
     thread.join()
     assert is_free_for_others(place, beside)
@@ -116,7 +105,7 @@ def test_waiting_is_told_with_the_holder(place: Path, other: Other) -> None:
 
     def on_wait(who: str) -> None:
         holders.append(who)
-        let_go(holder)
+        present(holder.stdin).close()  # it lets go
 
     with locks.hold_machine(folder=place, exclusive=True, on_wait=on_wait):
         pass

@@ -29,12 +29,7 @@ from tritonproof.host.process import minimal_environment
     ],
 )
 def test_first_visible_gpu_and_precision_decide_tf32(
-    nvml: Nvml,
-    precision: str,
-    visible: str,
-    capability: tuple[int, int],
-    expected: bool | None,
-    monkeypatch: pytest.MonkeyPatch,
+    nvml: Nvml, precision: str, visible: str, capability: Any, expected: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nvml.uuids, nvml.instances = ("GPU-aaaa", "GPU-bbbb"), {"GPU-aaaa": ["MIG-1"]}
     nvml.capabilities = {"GPU-aaaa": capability, "GPU-bbbb": (7, 0)}

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -49,11 +50,8 @@ def test_only_folders_of_killed_runs_are_removed(beside: Beside, temporary: Path
     assert scratch.remove_orphaned_folders() == [leftover]
     assert not leftover.exists()
     assert (alive / "file").is_file()
-    assert {path.name for path in alive.parent.iterdir()} == {
-        alive.name,
-        "somebody-elses",
-        "tritonproof-link",
-    }
+    kept = {alive.name, "somebody-elses", "tritonproof-link"}
+    assert {path.name for path in alive.parent.iterdir()} == kept
 
 
 def test_folder_of_a_run_killed_before_its_lock_is_removed_once_it_is_old(tmp_path: Path) -> None:
@@ -140,10 +138,7 @@ def test_truncated_input_data_is_written_again(tmp_path: Path, monkeypatch: pyte
 
 
 def test_full_disk_error_names_the_folder(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_arguments: object) -> None:
-        raise FULL
-
-    monkeypatch.setattr(os, "posix_fallocate", full)
+    monkeypatch.setattr(os, "posix_fallocate", Mock(side_effect=FULL))
     with pytest.raises(ProofError, check=lambda error: error.where == str(temporary)):
         temporary_arrays({"OUT": np.zeros((2, 3), np.float32)}, 8)
 

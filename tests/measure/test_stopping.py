@@ -25,6 +25,14 @@ def state(*latencies_ms: float, elapsed_s: float = 0.5, length_s: float = 0.4) -
     return measured
 
 
+def pair(count: int, baseline_ms: float, elapsed_s: float = 0.5) -> PointState:
+    """`count` pairs of passes, of 10 ms against `baseline_ms`."""
+    wobble = [1.0, 1.01] * count
+    current = state(*[10 * factor for factor in wobble[:count]], elapsed_s=elapsed_s)
+    baseline = state(*[baseline_ms * factor for factor in wobble[1 : count + 1]], elapsed_s=elapsed_s)
+    return dataclasses.replace(current, baseline=baseline)
+
+
 STEADY, VARIED = [10.0] * 6, [10.0, 14.0] * 3
 
 
@@ -42,38 +50,19 @@ STEADY, VARIED = [10.0] * 6, [10.0, 14.0] * 3
         (state(10, 14, 10, elapsed_s=100), MeasuringPlan(budget_s=1), True),
         (state(*STEADY, length_s=0.1), MeasuringPlan(budget_s=1.0, certify=99), False),
         (state(*STEADY, 10, 10), MeasuringPlan(budget_s=1e3, certify=99), True),  # enough requests to certify
+        (pair(8, 10), PATIENT, True),
+        (pair(16, 8), PATIENT, True),
+        (pair(16, 9.7), PATIENT, False),
+        (pair(7, 8), PATIENT, False),  # no look comes after seven pairs
+        (pair(6, 9.7), MeasuringPlan(budget_s=6), True),  # both share one budget
+        (pair(6, 9.7), MeasuringPlan(budget_s=7), False),
+        (pair(5, 9.7, elapsed_s=100), MeasuringPlan(budget_s=1), False),  # six pairs at least
     ],
 )
-def test_point_ends_on_narrow_interval_or_spent_budget(
+def test_point_ends_on_narrow_interval_settled_comparison_or_spent_budget(
     found: PointState, plan: MeasuringPlan, done: bool
 ) -> None:
     assert stopping.sweep_rule(plan)(found) is done
-
-
-def pair(count: int, baseline_ms: float, elapsed_s: float = 0.5) -> PointState:
-    """`count` pairs of passes, of 10 ms against `baseline_ms`."""
-    wobble = [1.0, 1.01] * count
-    current = state(*[10 * factor for factor in wobble[:count]], elapsed_s=elapsed_s)
-    baseline = state(*[baseline_ms * factor for factor in wobble[1 : count + 1]], elapsed_s=elapsed_s)
-    return dataclasses.replace(current, baseline=baseline)
-
-
-@pytest.mark.parametrize(
-    ("state", "budget_s", "done"),
-    [
-        (pair(8, 10), 1000, True),
-        (pair(16, 8), 1000, True),
-        (pair(16, 9.7), 1000, False),
-        (pair(7, 8), 1000, False),  # no look comes after seven pairs
-        (pair(6, 9.7), 6, True),  # both share one budget
-        (pair(6, 9.7), 7, False),
-        (pair(5, 9.7, elapsed_s=100), 1, False),  # six pairs at least
-    ],
-)
-def test_comparison_is_done_when_settled_or_budget_spent(
-    state: PointState, budget_s: float, done: bool
-) -> None:
-    assert stopping.sweep_rule(MeasuringPlan(budget_s=budget_s))(state) is done
 
 
 @pytest.mark.parametrize(

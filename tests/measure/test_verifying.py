@@ -129,8 +129,7 @@ def test_each_output_is_limited_by_its_precision_cost() -> None:
     assert wrong(reference, answer(OUT=off, SECOND=ROWS[SAMPLES])) == 0
     result = verify(reference, [answer(OUT=ROWS[SAMPLES], SECOND=off)], 0)
     assert result.wrong == 3
-    assert result.first_wrong is not None
-    assert result.first_wrong.output.startswith("SECOND")
+    assert present(result.first_wrong).output.startswith("SECOND")
     assert limits.at_least(0.01).of_output("SECOND") == (0.01, 2e-4)
 
 

@@ -46,19 +46,18 @@ def test_lengths_are_tried_in_order() -> None:
     assert result.samples.read([0])["IN"].shape == (1, 224, 224)
 
 
-def test_rejected_lengths_within_size_limit_report_error_of_the_model() -> None:
-    """A row of five dimensions of 224 would take 2 TiB."""
+@pytest.mark.parametrize(
+    ("shape", "lengths", "error", "said"),
+    [
+        ((-1,) * 5, [16], NotAvailableError, "16 is no length of mine"),  # of 224 each it would take 2 TiB
+        ((100_000, 100_000), [], InputError, None),
+    ],
+)
+def test_oversized_row_is_not_tried(shape: Any, lengths: list[int], error: Any, said: Any) -> None:
     server = Asked()
-    with pytest.raises(NotAvailableError, match="16 is no length of mine"):
-        ask(server, Tensor("IN", "FP32", (-1,) * 5))
-    assert server.lengths == [16]
-
-
-def test_oversized_row_is_refused() -> None:
-    server = Asked()
-    with pytest.raises(InputError):
-        ask(server, Tensor("IN", "INT64", (100_000, 100_000)))
-    assert server.lengths == []
+    with pytest.raises(error, match=said):
+        ask(server, Tensor("IN", "FP32", shape))
+    assert server.lengths == lengths
 
 
 @pytest.mark.parametrize(

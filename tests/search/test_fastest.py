@@ -13,6 +13,7 @@ import pytest
 from msgspec import structs
 
 from tests import toy
+from tests.helpers import present
 from tests.search.queueing import (
     ALONE,
     FRESH,
@@ -36,11 +37,6 @@ from tritonproof.search.trials import OperatingPoint
 POISSON = SearchGoal(10, 99, "poisson")
 
 
-def rate_of(point: LoadPoint) -> float:
-    assert point.request_rate_per_s is not None
-    return point.request_rate_per_s
-
-
 CAPACITY_PER_S = 1000
 
 
@@ -62,7 +58,7 @@ def test_highest_rate_is_found_and_keeps_budget(
 
     assert winner.verdict == "passed"
     assert winner.operating_point.point.arrivals == goal.arrivals
-    assert least * exact_per_s <= rate_of(winner.operating_point.point) <= exact_per_s
+    assert least * exact_per_s <= present(winner.operating_point.point.request_rate_per_s) <= exact_per_s
 
 
 @pytest.mark.parametrize(("service_s", "budget_ms"), [(0.001, 10), (0.005, 100)])
@@ -73,7 +69,8 @@ def test_short_measurement_rarely_passes_an_excessive_rate(service_s: float, bud
         QueueingServer(seed=seed, service_s=service_s).search(goal, 0.5, ALONE).winner for seed in range(12)
     ]
 
-    rates = [rate_of(winner.operating_point.point) for winner in winners if winner.verdict == "passed"]
+    passed = [winner.operating_point.point for winner in winners if winner.verdict == "passed"]
+    rates = [present(point.request_rate_per_s) for point in passed]
     assert len(rates) >= 9
     assert np.mean([rate <= exact for rate in rates]) >= 0.8, "the queue began empty"
     assert max(rates) < 1.1 * exact
@@ -236,17 +233,13 @@ def test_impossible_budget_fails_with_nearest_configuration() -> None:
 
 
 def test_too_few_requests_leave_verdict_open_without_lighter_loads() -> None:
-    def slow(candidate: Candidate, size: float) -> float:
-        return 8 * usual(candidate, size)
-
-    bench = SimulatedBench(latency=slow, enough=0)
-    result = bench.search(SearchGoal(100_000, 99))
+    goal = SearchGoal(100_000, 99)
+    bench = SimulatedBench(latency=lambda candidate, size: 8 * usual(candidate, size), enough=0)
+    result = bench.search(goal)
 
     assert result.winner.verdict == "inconclusive"
     assert len(bench.reruns) == 1
-    assert bench.throughput_per_s(result.winner.operating_point) >= 0.95 * bench.optimum_per_s(
-        SearchGoal(100_000, 99)
-    )
+    assert bench.throughput_per_s(result.winner.operating_point) >= 0.95 * bench.optimum_per_s(goal)
 
 
 def test_figures_come_from_fresh_passes() -> None:
@@ -294,23 +287,17 @@ def test_own_settings_of_model_are_tried_and_rerun_beside_the_best() -> None:
     assert ("online", odd) in {choice.candidate.configuration for choice in bench.reruns[0]}
 
 
-@dataclass
-class Refusing(SimulatedBench):
-    """A server that does not load so many instances or more."""
-
-    instances: int = 1
-
-    def probe(self, candidate: Candidate, point: LoadPoint) -> Pass:
-        if candidate.deployment.instances >= self.instances:
-            raise ProofError(f"{point} does not load with {candidate.deployment.instances}")
-        return super().probe(candidate, point)
-
-
 def test_configuration_that_fails_to_load_is_left_out() -> None:
     """If none is left, the first one's error is raised."""
-    result = Refusing(instances=2).search(SearchGoal(7, 99))
 
+    def with_at_most(instances: int, candidate: Candidate, size: float) -> float:
+        if candidate.deployment.instances > instances:
+            raise ProofError(f"it does not load with {candidate.deployment.instances}")
+        return usual(candidate, size)
+
+    one, none = (SimulatedBench(latency=functools.partial(with_at_most, count)) for count in (1, 0))
+    result = one.search(SearchGoal(7, 99))
     assert result.winner.operating_point.candidate.deployment.instances == 1
     assert result.winner.verdict == "passed"
     with pytest.raises(ProofError, match=r"with 1$"):
-        Refusing().search(SearchGoal(7, 99))
+        none.search(SearchGoal(7, 99))
