@@ -133,3 +133,9 @@ def test_recorded_or_foreign_failure_is_not_kept(run: Run, fails: str) -> None:
 
     assert not record.failures
     assert record.accuracy is not None
+
+
+def test_run_without_a_baseline_drops_the_one_of_an_earlier_run(run: Run, tmp_path: Path) -> None:
+    examples.store(tmp_path / "results", examples.record(gates=(examples.gate("baseline", "3 differ"),)))
+
+    assert run().points

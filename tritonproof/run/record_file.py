@@ -138,6 +138,16 @@ def without_failure(stored: Record, test: str) -> Record:
     return structs.replace(stored, failures=failures)
 
 
+def without_other_baseline(stored: Record, name: str) -> Record:
+    """The record without what was found of another baseline than that of this name, which no test of this
+    run would replace; of any baseline if the name is empty."""
+    if name and (stored.baseline is None or stored.baseline.baseline_name == name):
+        return stored
+    gates = tuple(gate for gate in stored.gates if gate.gate != "baseline")
+    failures = tuple(failure for failure in stored.failures if failure.step != "baseline")
+    return structs.replace(stored, baseline=None, gates=gates, failures=failures)
+
+
 def read_stored(path: Path) -> Record | None:
     """The record at a path; None without one, and for a damaged one."""
     try:

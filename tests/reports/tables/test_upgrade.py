@@ -7,8 +7,7 @@ from msgspec import structs
 
 from tests import examples
 from tritonproof.record.schema import BaselineComparison, Build, Record, ServedSide, VerifiedAnswers
-from tritonproof.reports.publishable import publishable
-from tritonproof.reports.tables.upgrade import upgrade_sentence, upgrade_verdict
+from tritonproof.reports.tables.upgrade import compared_models, upgrade_sentence, upgrade_verdict
 
 SIDE = ServedSide("2.51.0", "", 0.0, (3.5, 4.0), {"memory of the server": 2.0**20})
 FIVE_PERCENT = {"verdict": "failed", "ratio": examples.estimate(0.95, 0.01), "p_value": 1e-6}
@@ -53,12 +52,25 @@ def using(mib: float, there_mib: float) -> Record:
     return costing(used=used, there=structs.replace(SIDE, used=used_there))
 
 
+def of_two_runs(earlier: str, *compared: dict[str, Any]) -> Record:
+    """A model like the other, with the results of this field from an earlier run."""
+    stored, later = (
+        examples.measured_at(examples.origin(run=run), beside("", *(compared or [FAST]))) for run in (1, 2)
+    )
+    return structs.replace(later, **{earlier: getattr(stored, earlier)})
+
+
 VERDICTS = {
     "alike": (beside("", FAST, FAST), "passed"),
     "5 % slower": (beside("", FAST, FIVE_PERCENT), "failed"),
     "other answers": (beside("3 answers differ", FAST), "failed"),
     "speed not settled": (beside("", FAST, OPEN), "inconclusive"),
     "no speed compared": (beside(""), "inconclusive"),
+    "no answers compared": (structs.replace(beside("", FAST), gates=()), "inconclusive"),
+    "speed compared in an earlier run": (of_two_runs("points"), "inconclusive"),
+    "answers compared in an earlier run": (of_two_runs("gates"), "inconclusive"),
+    "slower in an earlier run": (of_two_runs("points", FAST, FIVE_PERCENT), "inconclusive"),
+    "no costs on servers of others": (costing(loadings_s=(), used={}), "inconclusive"),
     "wrong in batches": (
         structs.replace(beside("", FAST), gates=(examples.gate("batches", "2 differ"),)),
         "failed",
@@ -81,7 +93,8 @@ VERDICTS = {
 
 @pytest.mark.parametrize(("record", "verdict"), VERDICTS.values(), ids=VERDICTS.keys())
 def test_safe_model_has_same_answers_and_speed(record: Record, verdict: str) -> None:
-    assert upgrade_verdict(publishable(record))[0] == verdict
+    (model,) = compared_models(examples.seen(record))
+    assert upgrade_verdict(model)[0] == verdict
 
 
 @pytest.mark.parametrize(

@@ -2,36 +2,53 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tritonproof.base.sanitize import code
 from tritonproof.record.quantities import COUNT, DURATION, MEMORY, RATIO, RELATIVE_ERROR, Quantity
-from tritonproof.record.schema import BaselineComparison, ServedSide, SpeedComparison, Verdict
+from tritonproof.record.schema import BaselineComparison, GateResult, ServedSide, SpeedComparison, Verdict
 from tritonproof.reports.publishable import Publishable
 from tritonproof.reports.tables.points import p99_cell, speed_cell
 from tritonproof.reports.tables.table import Bullets, Cell, Column, Table, Taken, table
 from tritonproof.reports.text.correctness import difference_text
-from tritonproof.reports.text.load_point import footprint_failures
+from tritonproof.reports.text.load_point import footprint_changes, footprint_failures
 from tritonproof.reports.text.phrases import counted, first_of
 
 
-class _Row(NamedTuple):
+class ComparedModel(NamedTuple):
+    """A model, and what the run that compared it last has found: results of another run may be of another
+    baseline."""
+
     record: Publishable
     comparison: BaselineComparison
+    gate: GateResult | None
+    """None if its answers were not compared."""
+    speeds: Sequence[SpeedComparison]
+    """Of each load point; empty if the record hides its speed."""
 
 
-def _compared(record: Publishable) -> list[SpeedComparison]:
-    """The comparisons of the load points; empty if the record hides its speed."""
-    return [result.comparison for result in record.points if result.comparison is not None]
+def compared_models(records: Sequence[Publishable]) -> list[ComparedModel]:
+    """The models that were compared with the ones that they are to replace."""
+    models = []
+    for record in records:
+        if record.baseline is not None:
+            run = _run_of(record.baseline)
+            gates = [gate for gate in record.gates if gate.gate == "baseline" and _run_of(gate) == run]
+            speeds = [each.comparison for each in record.points if each.comparison and _run_of(each) == run]
+            models.append(ComparedModel(record, record.baseline, next(iter(gates), None), speeds))
+    return models
 
 
-def upgrade_verdict(record: Publishable) -> tuple[Verdict, str]:
+def _run_of(result: Any) -> str | None:
+    return result.origin.run if result.origin else None
+
+
+def upgrade_verdict(model: ComparedModel) -> tuple[Verdict, str]:
     """Whether the model may replace the other, and the reason. It may if all answers are right and the same,
     no load point is slower or has a longer p99, it costs about as much, and its log has no new warning."""
+    record, comparison, gate, speeds = model
     if record.why_no_speed:
-        differs = any(result.gate == "baseline" and result.fault for result in record.gates)
-        return "failed", "answers differ" if differs else "answers are wrong"
-    speeds, comparison = _compared(record), record.baseline
+        return "failed", "answers differ" if gate and gate.fault else "answers are wrong"
     verdicts = [speed.verdict for speed in speeds]
 
     def points(what: str, number: int) -> list[str]:
@@ -40,23 +57,26 @@ def upgrade_verdict(record: Publishable) -> tuple[Verdict, str]:
     failures = [
         *points("slower", verdicts.count("failed")),
         *points("p99 longer", sum(speed.p99_is_longer for speed in speeds)),
-        *(footprint_failures(comparison) if comparison else ()),
+        *footprint_failures(comparison),
     ]
     if failures:
         return "failed", "; ".join(failures)
     not_shown = points("speed not settled", verdicts.count("inconclusive"))
     if not speeds:
         not_shown.append("its speed was not compared")
-    if comparison and comparison.warnings:
+    if not [*footprint_changes(comparison)]:
+        not_shown.append("its costs were not compared")
+    if comparison.warnings:
         not_shown.append(f"its log has {counted(len(comparison.warnings), 'new warning')}")
-    if not_shown:
-        return "inconclusive", "; ".join(["the same answers", *not_shown])
+    answers = "the same answers" if gate else "answers were not compared"
+    if not_shown or not gate:
+        return "inconclusive", "; ".join([answers, *not_shown])
     return "passed", "the same answers, and not slower"
 
 
 def upgrade_sentence(records: Sequence[Publishable], failed: Sequence[str], skipped: int) -> str:
     """Whether an upgrade is safe, judged by the records and the failed tests of a run."""
-    verdicts = {each.name: upgrade_verdict(each) for each in records if each.baseline is not None}
+    verdicts = {each.record.name: upgrade_verdict(each) for each in compared_models(records)}
     unsafe = {name: reason for name, (verdict, reason) in verdicts.items() if verdict == "failed"}
     not_shown = {name: reason for name, (verdict, reason) in verdicts.items() if verdict == "inconclusive"}
     for test in failed:
@@ -78,28 +98,27 @@ def _listed(reasons: Mapping[str, str]) -> str:
     return first_of([f"{name} ({reason})" for name, reason in reasons.items()], 8)
 
 
-def _apart(row: _Row) -> str | None:
-    differences = (gate.same for gate in row.record.gates if gate.gate == "baseline" and gate.same)
-    return next(map(difference_text, differences), None)
+def _apart(row: ComparedModel) -> str | None:
+    same = row.gate and row.gate.same
+    return difference_text(same) if same else None
 
 
-def _least_ratio(row: _Row) -> Cell | None:
-    compared = _compared(row.record)
-    return speed_cell(min(compared, key=attrgetter("ratio.value"))) if compared else None
+def _least_ratio(row: ComparedModel) -> Cell | None:
+    return speed_cell(min(row.speeds, key=attrgetter("ratio.value"))) if row.speeds else None
 
 
-def _largest_p99(row: _Row) -> Cell | None:
-    compared = [comparison for comparison in _compared(row.record) if comparison.p99_ratio]
+def _largest_p99(row: ComparedModel) -> Cell | None:
+    compared = [comparison for comparison in row.speeds if comparison.p99_ratio]
     return p99_cell(max(compared, key=attrgetter("p99_ratio.value"))) if compared else None
 
 
-def _triton(row: _Row) -> str:
+def _triton(row: ComparedModel) -> str:
     return " for ".join(dict.fromkeys((row.comparison.current.triton, row.comparison.baseline.triton)))
 
 
 def _both(
     here: str, there: str, take: Callable[[ServedSide], Taken], quantity: Quantity | None = None
-) -> list[Column[_Row]]:
+) -> list[Column[ComparedModel]]:
     """A column of this server's, and one of the other's."""
     return [
         Column(here, lambda row: take(row.comparison.current), quantity, is_optional=True),
@@ -107,7 +126,7 @@ def _both(
     ]
 
 
-_COLUMNS: Sequence[Column[_Row]] = (
+_COLUMNS: Sequence[Column[ComparedModel]] = (
     Column("Case", lambda row: code(row.record.name), narrow="Case"),
     Column("To replace", lambda row: row.comparison.baseline_name),
     Column("Triton", _triton),
@@ -120,13 +139,13 @@ _COLUMNS: Sequence[Column[_Row]] = (
     *_both("Memory (MiB)", "Memory there", lambda side: side.memory_bytes, MEMORY),
     *_both("GPU memory (MiB)", "GPU memory there", lambda side: side.used.get("GPU memory"), MEMORY),
     Column("New warnings", lambda row: len(row.comparison.warnings), COUNT),
-    Column("Verdict", lambda row: upgrade_verdict(row.record)[1], narrow="Verdict"),
+    Column("Verdict", lambda row: upgrade_verdict(row)[1], narrow="Verdict"),
 )
 
 
 def upgrade_table(records: Sequence[Publishable]) -> Table:
     """A row for each model compared with the one it is to replace, and the new warnings below the table."""
-    rows = [_Row(record, record.baseline) for record in records if record.baseline is not None]
+    rows = compared_models(records)
     warnings = [(row.record.name, warning) for row in rows for warning in row.comparison.warnings]
     note = (
         "Ready: from the loading of the model to its first answer. Memory: what the server's processes keep. "
