@@ -32,6 +32,6 @@ def test_search(run: CaseRun, recorder: Recorder) -> None:
     if failures:
         raise AccuracyError("; ".join(failures))
     if result.verdict == "failed":
-        raise SpeedError(no_winner_text(result))
+        raise SpeedError(published.why_no_winner or no_winner_text(result))
     if not is_converted:
         run.progress.note(proposal_text(result))

@@ -24,6 +24,7 @@ from tritonproof.record.schema import (
     Disagreement,
     Ratio,
     Record,
+    Verdict,
     VerifiedAnswers,
     WrongAnswer,
 )
@@ -193,6 +194,25 @@ def test_search_without_winner_shows_its_lowest_latency_alone() -> None:
     assert seen.search.result.latency_ms == search.result.latency_ms
     assert all(math.isnan(each.throughput_per_s) for each in seen.search.result.passes)
     assert math.isnan(seen.search.result.throughput_per_s.value)
+
+
+@pytest.mark.parametrize("verdict", ["passed", "failed"])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"gates": (examples.gate(fault="3 of 96 answers differ"),)},
+        {"conversion": examples.failed_conversion()},
+        {"failures": (examples.step_failure(step="gates"),)},
+    ],
+    ids=["gate", "conversion", "failure"],
+)
+def test_wrong_case_is_not_called_searched_only(changes: dict[str, Any], verdict: Verdict) -> None:
+    searched = {"accuracy": None, "points": (), "search": examples.search(verdict=verdict)}
+    wrong = publishable(examples.record(**searched, **changes))
+    assert status_of(wrong) == ("bad", "not proven", wrong.why_no_speed)
+    assert wrong.why_no_speed in as_markdown(summary([wrong]))
+    assert "2.126" not in search_paragraph(wrong)
+    assert status_of(publishable(examples.record(**searched))).word == "search only"
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,8 @@ class Publishable(Record, frozen=True):
 
     why_no_speed: str = ""
     """The reason why the case's speed is hidden; empty if it is shown."""
+    is_wrong: bool = False
+    """Whether something was found wrong; a hidden case in which nothing was has not been proven yet."""
     why_no_winner: str = ""
     """The reason why a search's winner is hidden, with all its figures; empty if it is shown."""
     hidden: tuple[PointResult, ...] = ()
@@ -41,7 +43,10 @@ def publishable(record: Record) -> Publishable:
     shown = _without_speed(record) if no_speed else record
     fields = {name: getattr(shown, name) for name in Record.__struct_fields__} | {"search": search}
     hidden = tuple(map(_without_speed, record.points)) if no_speed else ()
-    return Publishable(**fields, why_no_speed=no_speed, why_no_winner=no_winner, hidden=hidden)
+    wrong = bool(_wrong(record))
+    return Publishable(
+        **fields, why_no_speed=no_speed, is_wrong=wrong, why_no_winner=no_winner, hidden=hidden
+    )
 
 
 def _without_speed(part: Any) -> Any:
@@ -70,20 +75,21 @@ def _speeds(part: type[Struct]) -> Mapping[str, Any]:
 
 
 def _why_no_speed(record: Record) -> str:
-    steps: dict[str, dict[str, None]] = {}
-    for failure in record.failures:
-        steps.setdefault(failure.message, {})[failure.step] = None
-    failures = [f"{', '.join(of)} failed: {message}" for message, of in steps.items()] or _failures(record)
+    wrong = _wrong(record)
+    failures = wrong if record.failures else [*wrong, *_not_proven(record)]
     return f"No throughput is shown: {', and '.join(failures)}." if failures else ""
 
 
-def _failures(record: Record) -> list[str]:
-    """What was measured that hides the record's speed, as parts of a sentence."""
+def _wrong(record: Record) -> list[str]:
+    """What was found wrong, as parts of a sentence: what failed before it had a result, or else results."""
+    steps: dict[str, dict[str, None]] = {}
+    for failure in record.failures:
+        steps.setdefault(failure.message, {})[failure.step] = None
+    if steps:
+        return [f"{', '.join(of)} failed: {message}" for message, of in steps.items()]
     failures: list[str] = []
-    if not record.build.from_repository:
+    if not record.build.from_repository and record.conversion is not None:
         failures += filter(None, [correctness.conversion_failure(record.conversion)])
-        if not correctness.has_random_weights(record) and correctness.main_score(record) is None:
-            failures.append(f"accuracy was {correctness.missing_score_reason(record)}")
     if record.accuracy is not None:
         failures += correctness.ledger_failures(record.accuracy)
     for result in record.measured_points:
@@ -91,29 +97,38 @@ def _failures(record: Record) -> list[str]:
             failures.append(f"{wrong} ({full_point_text(result.point)})")
     gates = correctness.gates_in_order(record.gates)
     failures += [f"{gate.fault} (gate {gate.gate})" for gate in gates if gate.fault]
-    failures += filter(None, [correctness.conversation_failure(record.conversation)])
-    unverified = [full_point_text(result.point) for result in record.points if result.answers is None]
-    if record.build.from_repository and unverified:
-        failures.append(f"answers under load were not compared ({unverified[0]})")
-    return failures
+    return [*failures, *filter(None, [correctness.conversation_failure(record.conversation)])]
+
+
+def _not_proven(record: Record) -> list[str]:
+    """What was not measured and has to be right, as parts of a sentence."""
+    if record.build.from_repository:
+        unverified = [full_point_text(result.point) for result in record.points if result.answers is None]
+        return [f"answers under load were not compared ({point})" for point in unverified[:1]]
+    missing = [] if record.conversion else ["the converted model was not compared with the framework"]
+    if not correctness.has_random_weights(record) and correctness.main_score(record) is None:
+        missing.append(f"accuracy was {correctness.missing_score_reason(record)}")
+    return missing
 
 
 def _publishable_search(record: Record) -> tuple[Search | None, str]:
     """The search as it may be shown, and why its winner is hidden. If nothing keeps the budget there is no
-    winner to prove, and the lowest latency, which says so, stays."""
+    winner to prove, and the lowest latency, which says so, stays unless something is wrong."""
     search = record.search
     if search is None:
         return None, ""
     hidden = _without_speed(search)
-    if search.verdict == "failed":
-        lowest = structs.replace(hidden.result, latency_ms=search.result.latency_ms)
-        return structs.replace(hidden, result=lowest), ""
     # An accuracy failure concerns the case's own settings, not the winner's.
     failures = tuple(failure for failure in record.failures if failure.step != "accuracy")
     winner = structs.replace(record, accuracy=search.accuracy, points=(search.result,), failures=failures)
+    if search.verdict == "failed" and not _wrong(winner):
+        lowest = structs.replace(hidden.result, latency_ms=search.result.latency_ms)
+        return structs.replace(hidden, result=lowest), ""
     if not (reason := _why_no_speed(winner)):
         return search, ""
     # The rate that a search finds is a speed.
     point = structs.replace(hidden.result.point, request_rate_per_s=None, arrivals=None)
-    reason = f"The winner within {LATENCY_BUDGET.text(search.latency_budget_ms)} is not proven. {reason}"
+    budget = LATENCY_BUDGET.text(search.latency_budget_ms)
+    found = "The lowest latency" if search.verdict == "failed" else f"The winner within {budget}"
+    reason = f"{found} is not proven. {reason}"
     return structs.replace(hidden, result=structs.replace(hidden.result, point=point)), reason

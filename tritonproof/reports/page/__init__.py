@@ -40,7 +40,8 @@ class Status(NamedTuple):
 
 
 def status_of(record: Publishable) -> Status:
-    if record.search is not None and record.accuracy is None and not (record.points or record.hidden):
+    is_searched = record.search is not None and not (record.accuracy or record.points or record.hidden)
+    if is_searched and not record.is_wrong:
         return Status("care", "search only", "Nothing but a search was measured; what it found stands below.")
     if record.why_no_speed:
         return Status("bad", "not proven", record.why_no_speed)

@@ -155,7 +155,7 @@ def _in_process(row: SummaryRow) -> schema.Efficiency | None:
 def _marks(row: SummaryRow) -> list[Mark]:
     """What a reader should know about a case beyond its cells. A sentence is its own code."""
     record, sentences = row.record, []
-    if record.why_no_speed and (record.hidden or not speed.search_paragraph(record)):
+    if record.why_no_speed and (record.hidden or record.is_wrong or not record.search):
         sentences.append(record.why_no_speed)
     if row.score is None and correctness.has_random_weights(record):
         sentences.append(f"{correctness.missing_score_reason(record)}.")

@@ -97,10 +97,8 @@ def missing_score_reason(record: schema.Record) -> str:
     return missing_score(record) + reason
 
 
-def conversion_failure(conversion: schema.Conversion | None) -> str | None:
+def conversion_failure(conversion: schema.Conversion) -> str | None:
     """How far the converted model is from the framework; None if it is near enough."""
-    if conversion is None:
-        return "the converted model was not compared with the framework"
     if conversion.passed:
         return None
     sentence = "the converted model differs from the framework"

@@ -154,10 +154,10 @@ def search_paragraph(record: Publishable) -> str:
     search = record.search
     if search is None:
         return ""
-    if search.verdict == "failed":
-        return sentence(no_winner_text(search))
     if record.why_no_winner:
         return record.why_no_winner
+    if search.verdict == "failed":
+        return sentence(no_winner_text(search))
     proven = (
         "for which conversion and accuracy hold"
         if not record.build.from_repository
