@@ -13,7 +13,7 @@ from msgspec import structs
 from tests import examples
 from tests.conftest import Reports
 from tests.reports.page.pages import page_of, unmeasured, words
-from tests.reports.text.test_speed import AS_FAST, FAST, ONNX, SLOW
+from tests.reports.text.test_speed import AS_FAST, FAST, HIDDEN, ONNX, SLOW
 from tritonproof.record import files, sample_files
 from tritonproof.record.sample_files import Sample, SamplePart, SampleScores
 from tritonproof.record.schema import CaseKey, Mark, Record
@@ -77,6 +77,7 @@ ONNX_ALONE, FAST_ALONE = (structs.replace(record, efficiency=()) for record in (
 DEPLOYED: dict[str, tuple[Sequence[Record], Sequence[Record]]] = {
     "the fastest": ([ONNX, FAST, SLOW], [FAST]),
     "a wrong one": ([ONNX, FAILED, SLOW], [ONNX]),
+    "another that is faster, with a hidden ratio": ([ONNX, HIDDEN], []),
     "not told apart": ([ONNX, FAST, AS_FAST], [FAST, AS_FAST]),
     "the only right one": ([ONNX_ALONE, FAILED], [ONNX]),
     "not measured in turns": ([ONNX_ALONE, FAST_ALONE], []),

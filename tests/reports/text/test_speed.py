@@ -18,7 +18,7 @@ from tritonproof.reports.text.speed import (
     version_note,
 )
 
-ONE = examples.efficiency()
+ONE = examples.efficiency("online", 32)
 
 
 def beside(format_: str, ratio: float, low: float, high: float, **changes: Any) -> Record:
@@ -36,6 +36,9 @@ SLOW = beside("ts-trace", 0.6, 0.5, 0.7)
 OTHER_MODEL = beside("pt2", 1.5, 1.4, 1.6, model="nnunet")
 TWO_GPUS = beside("trt", 1.45, 1.38, 1.52, gpus=2)
 TOO_WIDE = beside("trt", 1.45, 0.5, 2.5)
+HIDDEN = beside("trt", 3.0, 1.7, 4.8)
+BEST = examples.measured("online", 64, 9000.0)
+STALE = structs.replace(FAST, points=(*FAST.points, BEST))
 WITHOUT_TURNS = examples.record(efficiency=(ONE,))
 
 
@@ -47,8 +50,10 @@ WITHOUT_TURNS = examples.record(efficiency=(ONE,))
         ((SLOW, TWO_GPUS, ONNX), (ONNX, SLOW, TWO_GPUS), (1, 2, 1)),
         ((WITHOUT_TURNS, SLOW), (SLOW, WITHOUT_TURNS), (1, None)),
         ((ONNX, TOO_WIDE), (TOO_WIDE, ONNX), (None, 1)),
+        ((ONNX, HIDDEN), (HIDDEN, ONNX), (None, 2)),
+        ((STALE, ONNX), (ONNX, STALE), (1, None)),
     ],
-    ids=["by intervals", "by model", "by number of GPUs", "without turns", "not shown"],
+    ids=["by intervals", "by model", "by number of GPUs", "without turns", "not shown", "faster", "stale"],
 )
 def test_formats_rank_by_disjoint_intervals(
     records: tuple[Record, ...], order: tuple[Record, ...], places: tuple[int | None, ...]

@@ -143,13 +143,7 @@ def _to_published(row: SummaryRow) -> Ratio | None:
 
 
 def _to_in_process(row: SummaryRow) -> Ratio | None:
-    return measured.ratio if (measured := _in_process(row)) else None
-
-
-def _in_process(row: SummaryRow) -> schema.Efficiency | None:
-    """The comparison with the artifact in process at the case's best point."""
-    best = row.result.point if row.result else None
-    return next((measured for measured in row.record.efficiency if measured.point == best), None)
+    return measured.ratio if (measured := speed.best_efficiency(row.record)) else None
 
 
 def _marks(row: SummaryRow) -> list[Mark]:
@@ -160,7 +154,7 @@ def _marks(row: SummaryRow) -> list[Mark]:
     if row.score is None and correctness.has_random_weights(record):
         sentences.append(f"{correctness.missing_score_reason(record)}.")
     sentences += filter(None, [speed.version_note(record)])
-    measured = [source.marks for source in (row.result, _in_process(row)) if source is not None]
+    measured = [source.marks for source in (row.result, speed.best_efficiency(record)) if source is not None]
     return [*(Mark(remark, remark) for remark in sentences), *itertools.chain(*measured)]
 
 

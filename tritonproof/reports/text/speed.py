@@ -19,7 +19,14 @@ def rank_group(record: Publishable) -> tuple[str, str, int]:
 
 def format_comparison(record: Publishable) -> schema.ReferenceComparison | None:
     """The best speed over that of the model's reference format, in turns; None if there is none."""
-    return next((entry.reference for entry in record.efficiency if entry.reference is not None), None)
+    measured = best_efficiency(record)
+    return measured.reference if measured else None
+
+
+def best_efficiency(record: Publishable) -> schema.Efficiency | None:
+    """The cost of serving at the case's best point; None if a later run has found a better point."""
+    best = best_point(record)
+    return next((each for each in record.efficiency if best and each.point == best.point), None)
 
 
 def ranked(records: Sequence[Publishable]) -> list[Publishable]:
@@ -35,14 +42,14 @@ def ranked(records: Sequence[Publishable]) -> list[Publishable]:
 
 def ranks(records: Sequence[Publishable]) -> Mapping[str, int]:
     """The ranks by name: one more than the number of formats that are shown to be faster, by intervals that
-    do not overlap. Others share a rank; a hidden ratio has none."""
+    do not overlap. Others share a rank; a hidden ratio has none, and counts among the others' faster ones."""
     rank_of = {}
     for group in grouped(records, rank_group).values():
         compared = {record.name: format_comparison(record) for record in group}
-        all_ratios = {name: one.ratio for name, one in compared.items() if one}
-        ratios = {name: ratio for name, ratio in all_ratios.items() if is_shown(ratio)}
+        ratios = {name: one.ratio for name, one in compared.items() if one}
         for name, ratio in ratios.items():
-            rank_of[name] = 1 + sum(other.low > ratio.high for other in ratios.values())
+            if is_shown(ratio):
+                rank_of[name] = 1 + sum(other.low > ratio.high for other in ratios.values())
     return rank_of
 
 
