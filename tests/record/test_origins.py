@@ -9,20 +9,31 @@ from msgspec import structs
 
 from tests import examples
 from tests.helpers import records_in
+from tests.reports.tables.test_upgrade import SIDE
 from tritonproof.record import files
-from tritonproof.record.schema import Conversation, Origin, Record
+from tritonproof.record.schema import BaselineComparison, Conversation, Origin, Record
 from tritonproof.reports.merge import merge
 
 HERE = examples.origin("secret-host", 1, "GPU-5ec2e70d-1111-2222-3333-444455556666")
+COMMIT = "HEAD~1 (3643daf)"
 README = Path("reports/readme")
 
 
-def measured(where: Origin = HERE) -> Record:
-    """A record with every measurement, all of them of one machine."""
-    point, ledger = examples.measured("offline", 8, 1573.6, origin=where), examples.accuracy(origin=where)
-    search = examples.search(result=point, accuracy=ledger)
-    conversation = Conversation("sequence", 4, 4, "", passed=True)
-    return examples.measured_at(where, examples.complete(search=search, conversation=conversation))
+def measured(where: Origin = HERE, other: str = "secret-box.example:8001") -> Record:
+    """A record with every measurement, all of them of one machine, beside another server."""
+    compared = examples.comparison(baseline_name=f"Triton 2.51.0, {other}" if "secret" in other else other)
+    point = examples.measured("offline", 8, 1573.6, origin=where, comparison=compared)
+    whole = examples.complete(
+        points=(
+            point,
+            examples.measured("offline", 1, 491.5, comparison=examples.comparison(baseline_name=COMMIT)),
+        ),
+        search=examples.search(result=point, accuracy=examples.accuracy(origin=where)),
+        conversation=Conversation("sequence", 4, 4, "", passed=True),
+        gates=(examples.gate("baseline", f"OUT is 1, and 2 by {other}", tried=f"9 samples beside {other}"),),
+        baseline=BaselineComparison(other, SIDE, SIDE),
+    )
+    return examples.measured_at(where, whole)
 
 
 @pytest.fixture
@@ -47,7 +58,7 @@ def test_anonymous_merge_removes_names_but_no_figures(one_machine: Path, tmp_pat
         assert b"secret" not in path.read_bytes()
         assert b"5ec2e70d" not in path.read_bytes()
     (record,) = records_in(tmp_path / "out")
-    assert record == measured(structs.replace(HERE, host="", gpu_uuids=()))
+    assert record == measured(structs.replace(HERE, host="", gpu_uuids=()), "the baseline")
 
 
 def test_published_records_name_no_host_or_gpu() -> None:

@@ -4,6 +4,7 @@ the names of machines. Other programs get their figures by name."""
 import hashlib
 import json
 import math
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
@@ -144,7 +145,20 @@ def machine_digest(machine: Machine) -> str:
 
 
 def without_names(part: Any) -> Any:
-    """A record, or a part of one, without the names of hosts and the UUIDs of GPUs, for readers elsewhere."""
+    """A record, or a part of one, without the names of hosts, the UUIDs of GPUs, and the folders and servers
+    that it was compared with, for readers elsewhere."""
+    if isinstance(part, Record) and part.baseline is not None:
+        renamed = f" {part.baseline.baseline_name}", " the baseline"
+        gates = [
+            structs.replace(gate, tried=gate.tried.replace(*renamed), fault=gate.fault.replace(*renamed))
+            if gate.gate == "baseline"
+            else gate
+            for gate in part.gates
+        ]
+        part = structs.replace(part, gates=tuple(gates))
+    if isinstance(part, schema.BaselineComparison | schema.SpeedComparison):
+        is_commit = re.fullmatch(r"(.+ \()?[0-9a-f]{7}\)?", part.baseline_name)
+        part = part if is_commit else structs.replace(part, baseline_name="the baseline")
     if isinstance(part, Machine):
         return structs.replace(part, gpu_uuids=())
     if isinstance(part, Origin):
@@ -268,6 +282,6 @@ def flat(name: str, value: Any) -> dict[str, float | int | str]:
 
 def _name_of(part: Struct, number: int) -> str:
     """What tells a part of a list from the others: its name, else its number."""
-    fields = ("scenario", "metric", "gate", "output", "model", "resource")
+    fields = ("scenario", "metric", "gate", "output", "model", "resource", "per")
     part = getattr(part, "point", part)
-    return str(next((getattr(part, field) for field in fields if hasattr(part, field)), number))
+    return " ".join(getattr(part, field) for field in fields if hasattr(part, field)) or str(number)

@@ -107,7 +107,7 @@ def entries(record: Publishable) -> list[HistoryRow]:
     return [
         HistoryRow(
             **{name: getattr(measurement.origin, name) for name in _OF_ORIGIN},
-            machine=files.machine_digest(record.machine),
+            machine=files.machine_digest(files.without_names(record.machine)),
             target=record.case.target,
             case=record.name,
             kind=kind,

@@ -33,6 +33,8 @@ def test_figures_are_named_by_the_fields_that_lead_to_them() -> None:
     }
     figures = flat("search", search)
     assert {name: figures.get(name) for name in wanted} == wanted
+    of_soak = flat("soak", examples.complete().soak)
+    assert of_soak["soak_growth_threads_loading_last"] == 9.0
     assert not {"search_lead", "search_goodput_per_s", "search_diff"} & set(figures), "what is not known"
 
 

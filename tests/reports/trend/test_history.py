@@ -49,6 +49,12 @@ def test_each_point_and_metric_is_a_row(tmp_path: Path) -> None:
     assert set(first.figures) == {"throughput_per_s", "latency_p99_ms"}
 
 
+def test_equal_machines_have_one_series_whatever_their_gpus() -> None:
+    origins = (examples.origin("node-7", 1, "GPU-1"), examples.origin("node-8", 1, "GPU-2"))
+    records = examples.seen(*(examples.measured_at(origin, examples.record()) for origin in origins))
+    assert len({row.machine for record in records for row in history.entries(record)}) == 1
+
+
 def test_wrong_case_has_score_but_no_speed_in_history(tmp_path: Path) -> None:
     added(tmp_path, measured(accuracy=examples.failed_accuracy()))
     ((row,), _) = history.read(tmp_path)
