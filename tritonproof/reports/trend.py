@@ -16,7 +16,7 @@ from ruptures import KernelCPD
 from tritonproof.base.commands import EXIT_ACCURACY, EXIT_SPEED, UsageError
 from tritonproof.base.sanitize import bold, italic, join_markdown, quoted, visible
 from tritonproof.record import quantities
-from tritonproof.record.schema import Estimate
+from tritonproof.record.schema import Estimate, Ratio
 from tritonproof.reports.history import HistoryRow
 from tritonproof.reports.tables.rendering import markdown
 from tritonproof.reports.tables.table import table_of_texts
@@ -35,7 +35,8 @@ _MIN_TOGETHER = 8
 
 class TrackedQuantity(NamedTuple):
     """A quantity that is followed; `usual_spread` is the prior for the spread of its logarithm from run to
-    run, or of a score in samples, and `status` the exit status for a step for the worse."""
+    run, of a score in samples, or of an error as a share of its mean, and `status` the exit status for a
+    step for the worse."""
 
     name: str
     quantity: quantities.Quantity
@@ -51,8 +52,10 @@ _TRACKED = {
     "latency_p99_ms": TrackedQuantity("p99 latency", quantities.LATENCY, 0.05),
     "in_process_ratio": TrackedQuantity("served / in process", quantities.RATIO, 0.02),
     "score": TrackedQuantity("accuracy", quantities.SCORE, 0.5, EXIT_ACCURACY, quantities.SCORE_CHANGE),
-    "error": TrackedQuantity("accuracy", quantities.ERROR, 0.001, EXIT_ACCURACY),
+    "error": TrackedQuantity("accuracy", quantities.ERROR, 0.001, EXIT_ACCURACY, quantities.ERROR_CHANGE),
 }
+_ACCURACIES = ("score", "error")
+"""May be zero and do not vary with the machine's speed, so that their steps are differences, not ratios."""
 _run_of = attrgetter("started", "run", "host")  # sorts the runs, and tells them apart
 
 
@@ -85,23 +88,26 @@ def all_series(rows: Iterable[HistoryRow], *, join_hosts: bool = False) -> list[
         ("" if join_hosts else row.host, row.machine, name, row.case, row.at, _run_of(row), row, value)
         for row in sorted(rows, key=_run_of)
         for name, (value, _, _) in row.figures.items()
-        if name in _TRACKED and (value > 0 or name == "score")
+        if name in _TRACKED and (value > 0 or name in _ACCURACIES)
     ]
     columns = ["host", "machine", "figure", "case", "at", "run", "row", "value"]
     series = []
     for (host, stamp, figure), group in pd.DataFrame(figures, columns=columns).groupby(columns[:3]):
-        tracked, is_score = _TRACKED[figure], figure == "score"
+        tracked, is_accuracy = _TRACKED[figure], figure in _ACCURACIES
         levels = group.pivot(index="run", columns=["case", "at"], values="value")
-        if not is_score:
+        if not is_accuracy:
             levels = np.log(levels)
             levels = levels.sub(_machine_shift(levels, tracked.usual_spread), axis=0)
         for (case, at), column in group.groupby(["case", "at"])["row"]:
             case_steps, case_rows, usual_spread = [], [*column], tracked.usual_spread
-            if is_score:
+            values = levels[case, at].dropna().to_numpy()
+            if figure == "score":
                 usual_spread /= max(1, case_rows[-1].samples)
-            for first, change, error in find_steps(levels[case, at].dropna().to_numpy(), usual_spread):
+            elif is_accuracy:
+                usual_spread *= values.mean() or 1.0
+            for first, change, error in find_steps(values, usual_spread):
                 bounds = (change, change - 1.96 * error, change + 1.96 * error)
-                size = Estimate(*(bounds if is_score else map(math.expm1, bounds)))
+                size = Estimate(*(bounds if is_accuracy else map(math.expm1, bounds)))
                 is_worse = (change < 0) == (tracked.quantity.better == "higher")
                 case_steps.append(LevelShift(case_rows[first - 1], case_rows[first], size, is_worse))
             series.append(Series(f"{host} {stamp}".strip(), case, figure, at, tracked, case_rows, case_steps))
@@ -223,9 +229,12 @@ def _commit(row: HistoryRow) -> str:
 
 def _last(series: Series) -> str:
     value, low, high = series.rows[-1].figures[series.figure]
-    estimate = Estimate(value, low, value if high is None else high, open_above=high is None)
     quantity = series.tracked.quantity
-    return quantity.text(value) if low == high else quantity.text_with_interval(estimate)
+    kind = Ratio if quantity is quantities.RATIO else Estimate
+    estimate = kind(value, low, value if high is None else high, open_above=high is None)
+    if low == high:
+        return quantity.text(value)
+    return quantity.text_with_interval(estimate, with_unit=kind is Estimate)  # a ratio has none
 
 
 def picture(series: Sequence[Series]) -> Figure:

@@ -12,6 +12,7 @@ import pytest
 from fixtures.failures import STATUS
 from tests import examples
 from tests.conftest import Reports
+from tests.helpers import cells
 from tests.reports.trend import past
 from tests.reports.trend.test_history import measured
 from tritonproof.reports.history import HistoryRow, append, read
@@ -22,10 +23,10 @@ BETWEEN = f"{past.COMMITS[49][:9]} and {past.COMMITS[50][:9]}"
 FAIL = ("--fail-on", "step")
 
 
-def scores(*values: float) -> list[HistoryRow]:
+def scores(*values: float, name: str = "score") -> list[HistoryRow]:
     """An accuracy, measured once a day from the 20th on."""
     return [
-        past.row(n, kind="accuracy", at="top-1", figures={"score": (s, s, s)}, samples=500)
+        past.row(n, kind="accuracy", at="top-1", figures={name: (s, s, s)}, samples=500)
         for n, s in enumerate(values, 20)
     ]
 
@@ -206,11 +207,24 @@ def test_common_step_is_found_in_all_cases() -> None:
     ] * 12
 
 
-def test_lasting_sample_loss_is_an_accuracy_step() -> None:
-    (series,) = all_series(scores(*[0.98] * 30, *[0.974] * 10))
+@pytest.mark.parametrize(
+    ("name", "before", "after"),
+    [("score", 0.98, 0.974), ("error", 0.0, 0.3), ("error", 0.012, 0.01204)],
+    ids=["lost samples", "errors where none were", "a larger error"],
+)
+def test_lasting_loss_is_an_accuracy_step(name: str, before: float, after: float) -> None:
+    (series,) = all_series(scores(*[before] * 30, *[after] * 10, name=name))
     (step,) = series.steps
     assert (step.after.commit, step.is_worse) == (past.COMMITS[50], True)
-    assert step.change.value == pytest.approx(-0.006)
+    assert step.change.value == pytest.approx(after - before)
+
+
+@pytest.mark.parametrize(("high", "shown"), [(1.6, "not shown"), (0.95, "0.90 (0.85 to 0.95)")])
+def test_ratio_of_a_wide_interval_is_not_shown(
+    high: float, shown: str, tmp_path: Path, trend: Reports
+) -> None:
+    append(tmp_path, [past.row(1, figures={"in_process_ratio": (0.9, 0.85, high)})])
+    assert [row[5] for row in cells(trend().out)[1:]] == [shown]
 
 
 def test_close_steps_are_both_found() -> None:
