@@ -54,14 +54,20 @@ def options(given: Mapping[str, str]) -> list[str]:
     base = workspace(given)
     arguments: list[str] = []
     for name, option in PATHS.items():
-        for text in lines(given, name):
+        paths = lines(given, name)
+        if len(paths) > 1 and option in ("--repository", "--thresholds"):
+            raise ValueError(f"give one path for {option}, not {len(paths)}: pytest would keep the last")
+        for text in paths:
             arguments += [option, str(base / text)]
     for text in lines(given, "PROVE_ONNX"):
         model, _, path = text.partition("=")
         arguments += ["--onnx", f"{model}={base / path}"]
     if selection := given.get("PROVE_SELECTION", "").strip():
         arguments += ["-k", selection]
-    if given.get("PROVE_MEASURE", "").strip() != "true":
+    measure = given.get("PROVE_MEASURE", "").strip()
+    if measure not in ("true", "false", ""):
+        raise ValueError(f"measure: give true or false, not {measure}")
+    if measure != "true":
         arguments += ["-m", "not speed"]
     results = base / "tritonproof-results"
     arguments += ["--model-repos", str(cache(given) / "model_repos"), "--results", str(results)]

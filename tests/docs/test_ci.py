@@ -80,7 +80,7 @@ def test_later_steps_use_outputs_of_the_first(tmp_path: Path) -> None:
     assert all(written.values())
 
 
-@pytest.mark.parametrize("speed", ["", "true"])
+@pytest.mark.parametrize("speed", ["", "true", "false"])
 def test_inputs_become_pytest_options_and_paths_resolve_in_workspace(
     speed: str, tmp_path: Path, collect: Collect
 ) -> None:
@@ -102,7 +102,7 @@ def test_inputs_become_pytest_options_and_paths_resolve_in_workspace(
     assert collected.status == 0, collected.text
     assert collected.cases("test_accuracy") == {"cpu-mine-onnx-fp32", "cpu-other-onnx-fp32"}
     assert collected.cases("test_same_answer_in_batches")
-    assert bool(collected.cases("test_offline")) is bool(speed)
+    assert bool(collected.cases("test_offline")) is (speed == "true")
 
 
 def test_every_input_maps_to_an_existing_option(capsys: pytest.CaptureFixture[str]) -> None:
@@ -116,6 +116,9 @@ def test_every_input_maps_to_an_existing_option(capsys: pytest.CaptureFixture[st
         {"PROVE_MODELS": " \n"},
         {"PROVE_MODELS": "[a.py"},
         {"PROVE_MODELS": "a.py", "PROVE_ARGUMENTS": "'open"},
+        {"PROVE_MODELS": "a.py", "PROVE_MEASURE": "True"},
+        {"PROVE_REPOSITORY": "models\nmore"},
+        {"PROVE_MODELS": "a.py", "PROVE_THRESHOLDS": "a.toml\nb.toml"},
     ],
 )
 def test_invalid_input_is_a_usage_error_and_installs_nothing(

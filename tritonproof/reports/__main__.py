@@ -30,7 +30,7 @@ from tritonproof.reports.tables.case import case_section
 from tritonproof.reports.tables.rendering import RENDERINGS, csv_text, print_as
 from tritonproof.reports.tables.summary import machine_blocks, summary
 from tritonproof.reports.tables.table import Block, Heading
-from tritonproof.reports.text.phrases import counted, grouped
+from tritonproof.reports.text.phrases import counted, first_of, grouped
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -149,12 +149,14 @@ def _name_left_out(records: Sequence[Publishable]) -> None:
 def _compare(options: argparse.Namespace) -> int:
     """Print what changed from A to B. That is the setup, the accuracy sample by sample, and the speed as a
     ratio with its interval."""
-    from tritonproof.reports.compare import compare_records, exit_status, sources
+    from tritonproof.reports.compare import compare_records, exit_status, missing_after, sources
     from tritonproof.reports.compare.blocks import comparison_blocks
 
     before, after = sources((options.before, options.after), options.k)
     changes = compare_records(before, after, options.allow_slowdown)
     print_as(options.format, comparison_blocks(changes))
+    if options.fail_on and (missing := missing_after(changes)):
+        print(f"not compared, because {options.after} lacks it: {first_of(missing, 8)}", file=sys.stderr)
     return exit_status(changes) if options.fail_on else 0
 
 

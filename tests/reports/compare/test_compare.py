@@ -296,6 +296,17 @@ def test_exit_status_reports_worse_results(
     assert status_of(tmp_path, before, after, *options) == status
 
 
+def test_what_is_missing_afterwards_is_named_and_no_failure(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sample.store(tmp_path / "before", sample.random_weights())
+    before = structs.replace(at(1000), points=(point(), point(16)))
+    assert status_of(tmp_path, before, at(1000), *WORSE) == 0
+    assert (
+        "cpu-nnunet-ts-trace-fp32, a40-resnet50-onnx-trt-fp16 (offline, batch 16)" in capsys.readouterr().err
+    )
+
+
 @pytest.mark.parametrize(
     ("after", "scores", "status"),
     [(at(900), WRONG, 12), (structs.replace(at(1000), points=()), RIGHT, 0)],
