@@ -15,7 +15,6 @@ from tritonproof.base.errors import ProofError
 from tritonproof.record import files
 from tritonproof.record.schema import (
     BaselineComparison,
-    Conversion,
     Deployment,
     LoadPoint,
     ModelWarmup,
