@@ -180,6 +180,7 @@ def test_wrong_answers_fail_a_search_without_a_winner(
     test.__globals__["search"] = lambda _run: nullcontext(found)
     searched: Any = SimpleNamespace(case=toy.case(toy.model(framework=None)))
     searched.prepared, recorder = SimpleNamespace(evaluated=None), Mock()
+    recorder.record.return_value = SimpleNamespace(why_no_winner="")
     with pytest.raises(error):
         test(searched, recorder)
     recorder.record.assert_called_once()
