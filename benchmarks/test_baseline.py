@@ -30,8 +30,7 @@ def test_footprint_near_baseline(run: CaseRun, recorder: Recorder) -> None:
     recorder.record(baseline=comparison)
     changes = [text for text, _ in footprint_changes(comparison)]
     if not changes:
-        what = "loading and memory cannot be compared on servers that run elsewhere"
-        raise NotAvailableError(what, where=run.case)
+        raise NotAvailableError("loading and memory of running servers are not compared", where=run.case)
     recorder.show("; ".join(changes))
     if excesses := footprint_failures(comparison):
         raise SpeedError("; ".join(excesses), where=run.case)

@@ -15,20 +15,20 @@ from tritonproof.record.schema import BaselineComparison, Conversation, Origin, 
 from tritonproof.reports.merge import merge
 
 HERE = examples.origin("secret-host", 1, "GPU-5ec2e70d-1111-2222-3333-444455556666")
-COMMIT = "HEAD~1 (3643daf)"
 README = Path("reports/readme")
 
 
 def measured(where: Origin = HERE, other: str = "secret-box.example:8001") -> Record:
-    """A record with every measurement, all of them of one machine, beside another server."""
-    compared = examples.comparison(baseline_name=f"Triton 2.51.0, {other}" if "secret" in other else other)
-    point = examples.measured("offline", 8, 1573.6, origin=where, comparison=compared)
+    """A record with every measurement, all of them of one machine, beside another server and a commit."""
+    points = [
+        examples.measured("offline", batch, 9.0, comparison=examples.comparison(baseline_name=name))
+        for batch, name in enumerate((other, "HEAD~1 (3643daf)"), 1)
+    ]
     whole = examples.complete(
-        points=(
-            point,
-            examples.measured("offline", 1, 491.5, comparison=examples.comparison(baseline_name=COMMIT)),
+        points=tuple(points),
+        search=examples.search(
+            result=structs.replace(points[0], origin=where), accuracy=examples.accuracy(origin=where)
         ),
-        search=examples.search(result=point, accuracy=examples.accuracy(origin=where)),
         conversation=Conversation("sequence", 4, 4, "", passed=True),
         gates=(examples.gate("baseline", f"OUT is 1, and 2 by {other}", tried=f"9 samples beside {other}"),),
         baseline=BaselineComparison(other, SIDE, SIDE),

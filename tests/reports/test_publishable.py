@@ -190,25 +190,19 @@ def test_search_without_winner_shows_its_lowest_latency_alone() -> None:
     search = examples.search(verdict="failed", accuracy=examples.accuracy())
     seen = publishable(planted(search=search))
     assert seen.why_no_winner == "", "there is none to prove"
-    assert seen.search is not None
-    assert seen.search.result.latency_ms == search.result.latency_ms
-    assert all(math.isnan(each.throughput_per_s) for each in seen.search.result.passes)
-    assert math.isnan(seen.search.result.throughput_per_s.value)
+    result = present(seen.search).result
+    assert result.latency_ms == search.result.latency_ms
+    assert all(
+        math.isnan(each)
+        for each in (result.throughput_per_s.value, *(p.throughput_per_s for p in result.passes))
+    )
 
 
 @pytest.mark.parametrize("verdict", ["passed", "failed"])
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"gates": (examples.gate(fault="3 of 96 answers differ"),)},
-        {"conversion": examples.failed_conversion()},
-        {"failures": (examples.step_failure(step="gates"),)},
-    ],
-    ids=["gate", "conversion", "failure"],
-)
-def test_wrong_case_is_not_called_searched_only(changes: dict[str, Any], verdict: Verdict) -> None:
+@pytest.mark.parametrize("why", [*NOT_PROVEN][-5:-2])
+def test_wrong_case_is_not_called_searched_only(why: str, verdict: Verdict) -> None:
     searched = {"accuracy": None, "points": (), "search": examples.search(verdict=verdict)}
-    wrong = publishable(examples.record(**searched, **changes))
+    wrong = publishable(structs.replace(NOT_PROVEN[why], soak=None, **searched))
     assert status_of(wrong) == ("bad", "not proven", wrong.why_no_speed)
     assert wrong.why_no_speed in as_markdown(summary([wrong]))
     assert "2.126" not in search_paragraph(wrong)

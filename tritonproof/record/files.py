@@ -151,8 +151,6 @@ def without_names(part: Any) -> Any:
         renamed = f" {part.baseline.baseline_name}", " the baseline"
         gates = [
             structs.replace(gate, tried=gate.tried.replace(*renamed), fault=gate.fault.replace(*renamed))
-            if gate.gate == "baseline"
-            else gate
             for gate in part.gates
         ]
         part = structs.replace(part, gates=tuple(gates))

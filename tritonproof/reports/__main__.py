@@ -30,7 +30,7 @@ from tritonproof.reports.tables.case import case_section
 from tritonproof.reports.tables.rendering import RENDERINGS, csv_text, print_as
 from tritonproof.reports.tables.summary import machine_blocks, summary
 from tritonproof.reports.tables.table import Block, Heading
-from tritonproof.reports.text.phrases import counted, first_of, grouped
+from tritonproof.reports.text.phrases import counted, grouped
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -149,14 +149,12 @@ def _name_left_out(records: Sequence[Publishable]) -> None:
 def _compare(options: argparse.Namespace) -> int:
     """Print what changed from A to B. That is the setup, the accuracy sample by sample, and the speed as a
     ratio with its interval."""
-    from tritonproof.reports.compare import compare_records, exit_status, missing_after, sources
+    from tritonproof.reports.compare import compare_records, exit_status, sources
     from tritonproof.reports.compare.blocks import comparison_blocks
 
     before, after = sources((options.before, options.after), options.k)
     changes = compare_records(before, after, options.allow_slowdown)
     print_as(options.format, comparison_blocks(changes))
-    if options.fail_on and (missing := missing_after(changes)):
-        print(f"not compared, because {options.after} lacks it: {first_of(missing, 8)}", file=sys.stderr)
     return exit_status(changes) if options.fail_on else 0
 
 
@@ -368,7 +366,7 @@ def _parser() -> Parser:
     option("records", type=path, nargs="+", metavar="A", help="folders of records, or single record files")
     note = "the folder to write, which has to be new or empty"
     option("--output", type=path, required=True, metavar="DIR", help=note)
-    note = "leave out the names of hosts, the UUIDs of GPUs and the server's logs"
+    note = "leave out the names of hosts and baselines, the UUIDs of GPUs and the server's logs"
     option("--anonymous", action="store_true", help=note)
 
     add(_published, "--results -k --format")

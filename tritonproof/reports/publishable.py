@@ -41,12 +41,10 @@ def publishable(record: Record) -> Publishable:
     no_speed = _why_no_speed(record)
     search, no_winner = _publishable_search(record)
     shown = _without_speed(record) if no_speed else record
-    fields = {name: getattr(shown, name) for name in Record.__struct_fields__} | {"search": search}
+    fields: dict[str, Any] = {name: getattr(shown, name) for name in Record.__struct_fields__}
+    fields |= {"search": search, "is_wrong": bool(_wrong(record))}
     hidden = tuple(map(_without_speed, record.points)) if no_speed else ()
-    wrong = bool(_wrong(record))
-    return Publishable(
-        **fields, why_no_speed=no_speed, is_wrong=wrong, why_no_winner=no_winner, hidden=hidden
-    )
+    return Publishable(**fields, why_no_speed=no_speed, why_no_winner=no_winner, hidden=hidden)
 
 
 def _without_speed(part: Any) -> Any:
@@ -118,17 +116,17 @@ def _publishable_search(record: Record) -> tuple[Search | None, str]:
     if search is None:
         return None, ""
     hidden = _without_speed(search)
-    # An accuracy failure concerns the case's own settings, not the winner's.
-    failures = tuple(failure for failure in record.failures if failure.step != "accuracy")
-    winner = structs.replace(record, accuracy=search.accuracy, points=(search.result,), failures=failures)
-    if search.verdict == "failed" and not _wrong(winner):
+    if search.verdict == "failed" and not _wrong(record):
         lowest = structs.replace(hidden.result, latency_ms=search.result.latency_ms)
         return structs.replace(hidden, result=lowest), ""
-    if not (reason := _why_no_speed(winner)):
+    if search.verdict != "failed":
+        # An accuracy failure concerns the case's own settings, not the winner's.
+        failures = tuple(failure for failure in record.failures if failure.step != "accuracy")
+        record = structs.replace(record, accuracy=search.accuracy, points=(search.result,), failures=failures)
+    if not (reason := _why_no_speed(record)):
         return search, ""
     # The rate that a search finds is a speed.
     point = structs.replace(hidden.result.point, request_rate_per_s=None, arrivals=None)
-    budget = LATENCY_BUDGET.text(search.latency_budget_ms)
-    found = "The lowest latency" if search.verdict == "failed" else f"The winner within {budget}"
-    reason = f"{found} is not proven. {reason}"
+    found = "The lowest latency" if search.verdict == "failed" else "The winner"
+    reason = f"{found} within {LATENCY_BUDGET.text(search.latency_budget_ms)} is not proven. {reason}"
     return structs.replace(hidden, result=structs.replace(hidden.result, point=point)), reason

@@ -54,8 +54,6 @@ _TRACKED = {
     "score": TrackedQuantity("accuracy", quantities.SCORE, 0.5, EXIT_ACCURACY, quantities.SCORE_CHANGE),
     "error": TrackedQuantity("accuracy", quantities.ERROR, 0.001, EXIT_ACCURACY, quantities.ERROR_CHANGE),
 }
-_ACCURACIES = ("score", "error")
-"""May be zero and do not vary with the machine's speed, so that their steps are differences, not ratios."""
 _run_of = attrgetter("started", "run", "host")  # sorts the runs, and tells them apart
 
 
@@ -88,12 +86,14 @@ def all_series(rows: Iterable[HistoryRow], *, join_hosts: bool = False) -> list[
         ("" if join_hosts else row.host, row.machine, name, row.case, row.at, _run_of(row), row, value)
         for row in sorted(rows, key=_run_of)
         for name, (value, _, _) in row.figures.items()
-        if name in _TRACKED and (value > 0 or name in _ACCURACIES)
+        if name in _TRACKED and (value > 0 or _TRACKED[name].status == EXIT_ACCURACY)
     ]
     columns = ["host", "machine", "figure", "case", "at", "run", "row", "value"]
     series = []
     for (host, stamp, figure), group in pd.DataFrame(figures, columns=columns).groupby(columns[:3]):
-        tracked, is_accuracy = _TRACKED[figure], figure in _ACCURACIES
+        tracked = _TRACKED[figure]
+        # An accuracy may be zero and does not vary with the machine: its steps are differences, not ratios.
+        is_accuracy = tracked.status == EXIT_ACCURACY
         levels = group.pivot(index="run", columns=["case", "at"], values="value")
         if not is_accuracy:
             levels = np.log(levels)
@@ -232,9 +232,8 @@ def _last(series: Series) -> str:
     quantity = series.tracked.quantity
     kind = Ratio if quantity is quantities.RATIO else Estimate
     estimate = kind(value, low, value if high is None else high, open_above=high is None)
-    if low == high:
-        return quantity.text(value)
-    return quantity.text_with_interval(estimate, with_unit=kind is Estimate)  # a ratio has none
+    shown = quantity.text_with_interval(estimate, with_unit=kind is Estimate)  # a ratio has none
+    return quantity.text(value) if low == high else shown
 
 
 def picture(series: Sequence[Series]) -> Figure:

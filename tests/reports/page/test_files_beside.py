@@ -7,6 +7,7 @@ from msgspec import structs
 
 from tests import examples
 from tests.conftest import Reports
+from tests.helpers import present
 from tests.reports.page.pages import page_of, unmeasured, words
 from tritonproof.record import files, sample_files
 from tritonproof.record.sample_files import Sample, SamplePart, SampleScores
@@ -19,8 +20,7 @@ PARTS = (SamplePart("image", "Image", PIXEL), SamplePart("text", "Label", "class
 
 def with_samples(record: Record, results: Path) -> None:
     """Write a samples file beside the record; its worst sample shows PARTS."""
-    assert record.accuracy is not None
-    count = record.accuracy.samples
+    count = present(record.accuracy).samples
     right = (1.0,) * count
     scores = {"top-1": {"framework": right, "converted": right, "served": (0.0, *right[1:])}}
     ids = tuple(f"digit-{i:04d}" for i in range(count))

@@ -12,6 +12,7 @@ from msgspec import structs
 
 from tests import examples
 from tests.conftest import Reports
+from tests.helpers import present
 from tests.reports.page.pages import page_of, unmeasured, words
 from tests.reports.text.test_speed import AS_FAST, FAST, HIDDEN, ONNX, SLOW
 from tritonproof.record import files, sample_files
@@ -27,8 +28,7 @@ def test_page_may_load_nothing_and_run_only_its_own_script(tmp_path: Path) -> No
     whole = page_of(tmp_path, examples.swept())
     policy = html.unescape(whole.partition("Content-Security-Policy")[2].partition(">")[0])
     script = re.search(r"<script>(.*?)</script>", whole, re.DOTALL)
-    assert script is not None
-    digest = base64.b64encode(hashlib.sha256(script[1].encode()).digest()).decode()
+    digest = base64.b64encode(hashlib.sha256(present(script)[1].encode()).digest()).decode()
 
     assert "default-src 'none'; img-src data:;" in policy
     assert f"script-src 'sha256-{digest}'" in policy

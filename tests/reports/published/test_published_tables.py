@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests import examples
-from tests.helpers import as_markdown, cells
+from tests.helpers import as_markdown, cells, present
 from tritonproof.formats import all_formats
 from tritonproof.models import all_models
 from tritonproof.record.schema import COMPONENTS, Build, CaseKey, Deployment, PointResult, Record
@@ -37,8 +37,6 @@ def measured(rows: list[PublishedRow]) -> Record:
     """A record of the figures in a published table, with its points in reverse order."""
     row = rows[0]
     format_, accelerator, precision = served_as(row)
-    assert format_ is not None
-    assert precision is not None
     model_format = next(entry for entry in all_formats() if entry.name == format_)
     model = next(entry for entry in all_models() if entry.name == row["model"])
     inputs = {tensor.name: tensor.shape for tensor in model.inputs}
@@ -48,7 +46,7 @@ def measured(rows: list[PublishedRow]) -> Record:
         changes = {"accuracy": examples.accuracy(score)}
     sizes = tuple(map(int, (row["preferred_batch_sizes"] or "").split()))
     return examples.record(
-        case=CaseKey(row["gpu"], row["model"], format_, accelerator, precision),
+        case=CaseKey(row["gpu"], row["model"], present(format_), accelerator, present(precision)),
         build=Build("0f3c", "checkpoint", 1.0, 1.0, model_format.label, model_format.library, inputs),
         deployment=Deployment(
             row["max_batch_size"], row["instances"], sizes, row["max_queue_delay_us"] or 0, False, True

@@ -2,10 +2,12 @@
 
 from typing import Any
 
+import pytest
+
 from tests import examples
 from tritonproof.record.quantities import TOO_WIDE
 from tritonproof.record.schema import LatencyBudget, Ratio, SpeedComparison
-from tritonproof.reports.text.load_point import comparison_text, comparison_verdict, speed_failures
+from tritonproof.reports.text.load_point import comparison_text, speed_failures
 
 
 def comparison(**changes: Any) -> SpeedComparison:
@@ -13,24 +15,18 @@ def comparison(**changes: Any) -> SpeedComparison:
     return examples.comparison(**({"passes": 16, "p_value": 0.0001} | changes))
 
 
-def test_wide_ratio_is_omitted_but_verdict_is_shown() -> None:
-    wide = comparison(ratio=Ratio(0.5, 0.4, 0.7))
-
-    assert comparison_text(wide) == f"ratio {TOO_WIDE} to HEAD~1: {comparison_verdict(wide)}"
-    assert "0.5" not in comparison_text(wide)
-    assert comparison_text(comparison()).startswith("ratio 0.90 (0.88 to 0.92) to HEAD~1: slower")
-
-
-def test_ratio_near_limit_has_more_digits() -> None:
-    near = comparison(verdict="passed", ratio=Ratio(0.9704, 0.9702, 0.9706))
-
-    assert "0.9702" in comparison_text(near), "the limit is 0.97"
-
-
-def test_open_comparison_says_how_long_it_would_take() -> None:
-    unknown = comparison(verdict="inconclusive", ratio=Ratio(0.99, 0.95, 1.02), seconds_to_settle=600.0)
-
-    assert "about 10 min more would settle it" in comparison_verdict(unknown)
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({}, "ratio 0.90 (0.88 to 0.92) to HEAD~1: slower"),
+        ({"ratio": Ratio(0.5, 0.4, 0.7)}, f"ratio {TOO_WIDE} to HEAD~1: slower"),
+        ({"verdict": "passed", "ratio": Ratio(0.9704, 0.9702, 0.9706)}, "ratio 0.9704 (0.9702 to"),
+        ({"verdict": "inconclusive", "seconds_to_settle": 600.0}, "about 10 min more would settle it"),
+    ],
+    ids=["slower", "too wide", "more digits near the limit of 0.97", "open"],
+)
+def test_comparison_says_how_much_and_how_sure(changes: dict[str, Any], said: str) -> None:
+    assert said in comparison_text(comparison(**changes))
 
 
 def budget(verdict: Any) -> LatencyBudget:

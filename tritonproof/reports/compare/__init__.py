@@ -16,7 +16,7 @@ from tritonproof.record.files import RecordError
 from tritonproof.record.sample_files import SampleScores
 from tritonproof.record.schema import CONFIDENCE, LoadPoint, PointResult, Record, Score
 from tritonproof.reports.publishable import Publishable, publishable
-from tritonproof.reports.text.phrases import first_of, full_point_text, setting_text
+from tritonproof.reports.text.phrases import first_of, setting_text
 
 
 class StoredRecord(NamedTuple):
@@ -303,13 +303,6 @@ def sign_flips(change: np.ndarray) -> float:
         rng=np.random.default_rng(0),
     )
     return float(test.pvalue)
-
-
-def missing_after(changes: Changes) -> list[str]:
-    """The cases, and load points of others, that the second source lacks."""
-    cases = ((case.before.record.name, case.only_before) for case in changes.cases)
-    points = [f"{name} ({full_point_text(point)})" for name, points in cases for point in points]
-    return [*changes.only_before, *points]
 
 
 # --- the exit status ---------------------------------------------------------------------------------------

@@ -69,7 +69,9 @@ def summary_columns(rows: Sequence[SummaryRow]) -> Sequence[Column[SummaryRow]]:
         optional("Ratio to reference", _to_reference, RATIO),
         optional("Ratio to published", _to_published, RATIO),
         optional("Ratio to in process", _to_in_process, RATIO, "interval"),
-        optional("Cost per million correct", _cost, right_aligned=True),
+        optional(
+            "Cost per million correct", lambda row: cost_cell(row.record, row.result), right_aligned=True
+        ),
     )
     meanings = _meanings(rows)
     return [dataclasses.replace(column, meaning=meanings.get(column.title, "")) for column in columns]
@@ -106,10 +108,6 @@ def _p99(row: SummaryRow) -> Cell:
     p99 = row.result.latency_ms.get("p99") if row.result else None
     cell = cell_of(LATENCY, p99)
     return cell._replace(text=f"{cell.text}+") if p99 and p99.open_above else cell
-
-
-def _cost(row: SummaryRow) -> Cell:
-    return cost_cell(row.record, row.result)
 
 
 def _score_cell(score: schema.Score, value: float, before: str) -> Cell:
