@@ -127,6 +127,7 @@ def _publishable_search(record: Record) -> tuple[Search | None, str]:
         return search, ""
     # The rate that a search finds is a speed.
     point = structs.replace(hidden.result.point, request_rate_per_s=None, arrivals=None)
-    found = "The lowest latency" if search.verdict == "failed" else "The winner"
-    reason = f"{found} within {LATENCY_BUDGET.text(search.latency_budget_ms)} is not proven. {reason}"
+    winner = f"The winner within {LATENCY_BUDGET.text(search.latency_budget_ms)}"
+    found = "The lowest latency" if search.verdict == "failed" else winner
+    reason = f"{found} is not proven. {reason}"
     return structs.replace(hidden, result=structs.replace(hidden.result, point=point)), reason
