@@ -1,5 +1,6 @@
 """The command `tritonproof`, with its commands. A run writes to the current folder."""
 
+import itertools
 import runpy
 import sys
 from collections.abc import Sequence
@@ -63,6 +64,11 @@ class _Ids:
         config.cwd_relative_nodeid = lambda nodeid: nodeid  # type: ignore[method-assign]
 
 
+def _names_tests(word: str, before: str) -> bool:
+    """Whether an argument names the suite's tests; a mere `benchmarks` after an option is its value."""
+    return word.startswith("benchmarks/test_") or (word == "benchmarks" and not before.startswith("--"))
+
+
 def _pytest(options: Sequence[str]) -> int:
     """Run the benchmarks, or only those with the given ids, with the suite's configuration of pytest."""
     import pytest
@@ -70,7 +76,8 @@ def _pytest(options: Sequence[str]) -> int:
     base = ["-p", "no:tritonproof", "-c", str(SUITE / "pyproject.toml"), "--rootdir", str(SUITE), "-v"]
     base += ["-o", f"cache_dir={Path.cwd() / '.pytest_cache'}"]
     base += ["-W", "ignore:Module already imported so cannot be rewritten"]  # this one, which asserts nothing
-    arguments = [str(SUITE / option) if option.startswith("benchmarks") else option for option in options]
+    pairs = itertools.pairwise(["", *options])
+    arguments = [str(SUITE / word) if _names_tests(word, before) else word for before, word in pairs]
     tests = [] if arguments != [*options] else [str(SUITE / "benchmarks")]
     return int(pytest.main([*base, *tests, *arguments], plugins=[_Ids()]))
 

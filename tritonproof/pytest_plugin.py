@@ -32,24 +32,25 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Refuse to have several workers of pytest-xdist run the suite, each all of it."""
+    if config.getoption("--triton-prove") and config.getoption("dist", "no") not in ("no", "loadfile"):
+        raise pytest.UsageError("--triton-prove with -n would run it in each worker: add --dist loadfile")
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(session: pytest.Session, items: list[pytest.Item]) -> None:
     """Add the tests of each repository before -k selects, so that it selects among them too."""
     config = session.config
     for folder in config.getoption("--triton-prove"):
-        name = f"tritonproof[{folder}]"
-        repository = Repository.from_parent(session, name=name, nodeid=name, folder=folder)
+        repository = Repository.from_parent(session, name=folder, nodeid=f"tritonproof[{folder}]")
         report = config.hook.pytest_make_collect_report(collector=repository)
         config.hook.pytest_collectreport(report=report)
         items.extend(report.result)
 
 
 class Repository(pytest.Collector):
-    """The tests of a model repository, and their outcomes once they have run."""
-
-    def __init__(self, folder: str, **names: object) -> None:
-        super().__init__(**names)  # type: ignore[arg-type]
-        self.folder = folder
+    """The tests of the model repository of its name, and their outcomes once they have run."""
 
     def collect(self) -> Iterator["ProofItem"]:
         done = self._run("--collect-only", "-qq", "--no-header")
@@ -76,7 +77,7 @@ class Repository(pytest.Collector):
         triton = ["--triton", server] if server else []
         # Packages of the current folder may have Python's names; before 3.11 there is no such option.
         safe_path = ["-P"] if sys.version_info >= (3, 11) else []
-        command = [sys.executable, *safe_path, "-m", "tritonproof", "prove", self.folder, *triton, *options]
+        command = [sys.executable, *safe_path, "-m", "tritonproof", "prove", self.name, *triton, *options]
         return subprocess.run(command, capture_output=capture, text=True, check=False)
 
 
@@ -86,7 +87,6 @@ class ProofItem(pytest.Item):
     def __init__(self, test: str, **names: object) -> None:
         super().__init__(**names)  # type: ignore[arg-type]
         self.test = test
-        self.add_marker(pytest.mark.xdist_group("tritonproof"))
 
     def runtest(self) -> None:
         outcome = self.parent.outcomes.get(self.test)  # type: ignore[union-attr]

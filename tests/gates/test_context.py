@@ -135,8 +135,7 @@ def test_differing_answer_is_counted_and_its_sample_named(
     comparison = compared({"OUT": right}, {"OUT": change(right[[4, 9]])}, [4, 9])
 
     assert comparison.wrong_count >= 1
-    assert comparison.mismatch is not None
-    wrong = comparison.mismatch.wrong
+    wrong = present(comparison.mismatch).wrong
     assert comparison.same.sample == wrong.sample in ("row-4", "row-9")
     assert wrong.expected != wrong.given
 

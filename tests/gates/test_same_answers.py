@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests.gates.stand_in import IDS, LIMITS, ROWS, WIDE, Model, Server, gate_context, served_model, sound
+from tests.helpers import present
 from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
 from tritonproof.client.input_data import InputData
 from tritonproof.client.requests import Answer
@@ -47,9 +48,8 @@ def test_sound_model_passes_every_gate(gate: Gate, name: str) -> None:
 
     assert result.fault == ""
     assert result.requests == len(server.asked) + (8 if name == "repeated" else 0)
-    assert result.same is not None
-    assert result.same.passed
-    assert result.same.answers >= result.requests
+    assert present(result.same).passed
+    assert present(result.same).answers >= result.requests
 
 
 @pytest.mark.parametrize(
@@ -94,11 +94,9 @@ def test_answer_unlike_the_lone_one_is_named(monkeypatch: pytest.MonkeyPatch, na
 
     result, mismatch = GATES[name].check(gate_context())
 
-    assert mismatch is not None
-    assert mismatch.batch[mismatch.row] == "row-5"
+    assert present(mismatch).batch[present(mismatch).row] == "row-5"
     assert "row-5" in result.fault
-    assert result.same is not None
-    assert (result.same.passed, result.same.sample) == (False, "row-5")
+    assert (present(result.same).passed, present(result.same).sample) == (False, "row-5")
 
 
 def test_first_answer_after_load_is_compared(gate: Gate) -> None:

@@ -95,6 +95,10 @@ def test_elsewhere():
 @pytest.mark.step("accuracy")
 def test_what_was_given(case):
     raise InputError("the checkpoint is truncated")
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_given_alone(number):
+    raise InputError(f"the checkpoint is truncated: {number}")
 """
 
 
@@ -153,12 +157,17 @@ def test_failures_reach_exit_status_and_junit(either: Run) -> None:
     assert "2 failed for speed" in either.text, "what broke after a slow test counts as what it is"
 
 
-@pytest.mark.parametrize(("arguments", "has_trace"), [(("-n", "1"), False), (("--full-trace",), True)])
-def test_input_error_is_a_usage_error_with_optional_trace(
-    arguments: tuple[str, ...], has_trace: bool, tmp_path: Path
+@pytest.mark.parametrize(
+    ("keyword", "option", "failed", "has_trace"),
+    [("what_was_given", "-n1", 1, False), ("alone", "--full-trace", 2, True)],
+)
+def test_input_error_is_a_usage_error_and_ends_the_run_of_cases(
+    keyword: str, option: str, failed: int, has_trace: bool, tmp_path: Path
 ) -> None:
-    done = run(tmp_path, "-k", "given", *arguments)
+    done = run(tmp_path, "-k", keyword, option)
     assert done.status == pytest.ExitCode.USAGE_ERROR, done.text
+    assert f"{failed} failed" in done.text
+    assert "the checkpoint is truncated" in done.text
     assert ("raise InputError" in done.text) is has_trace
 
 

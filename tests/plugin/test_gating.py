@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
 
@@ -178,9 +177,9 @@ def test_wrong_answers_fail_a_search_without_a_winner(
     found = examples.search(verdict="failed", result=examples.measured("offline", 8, 1573.6, **changes))
     test = runpy.run_path(str(ROOT / "benchmarks" / "test_search.py"))["test_search"]
     test.__globals__["search"] = lambda _run: nullcontext(found)
-    searched: Any = SimpleNamespace(case=toy.case(toy.model(framework=None)))
-    searched.prepared, recorder = SimpleNamespace(evaluated=None), Mock()
-    recorder.record.return_value = SimpleNamespace(why_no_winner="")
+    searched, recorder = Mock(case=toy.case(toy.model(framework=None))), Mock()
+    searched.prepared.evaluated = None
+    recorder.record.return_value.why_no_winner = ""
     with pytest.raises(error):
         test(searched, recorder)
     recorder.record.assert_called_once()

@@ -88,6 +88,7 @@ def repository(tmp_path: Path) -> Path:
     root = tmp_path / "repository"
     write_model(root, "resnet50", code("2 * values"), config(batch=16))
     write_model(root, "bare", COMPLETING, None)
+    write_model(root, "named", COMPLETING, 'backend: "python"')
     in_parts = 'backend: "python" model_transaction_policy { decoupled: true }'
     write_model(root, "parts", IN_PARTS, config("INT32", "3", batch=0, more=in_parts))
     return root
@@ -99,13 +100,16 @@ def test_repository_models_replace_own_models(repository: Path, collect: Collect
     assert collected.cases("test_offline") == {
         "cpu-bare-asis-b001-c001",
         "cpu-bare-asis-b004-c001",
+        "cpu-named-asis-b001-c001",
+        "cpu-named-asis-b004-c001",
         "cpu-parts-asis-b001-c001",
         "cpu-resnet50-asis-b001-c001",
         "cpu-resnet50-asis-b008-c001",
         "cpu-resnet50-asis-b016-c001",
     }
-    assert collected.cases("test_declared_output") == {"cpu-bare-asis", "cpu-resnet50-asis"}
-    assert collected.cases("test_conversation") == {"cpu-bare-asis", "cpu-parts-asis"}
+    incomplete = {"cpu-bare-asis", "cpu-named-asis"}
+    assert collected.cases("test_declared_output") == {"cpu-resnet50-asis", *incomplete}
+    assert collected.cases("test_conversation") == {"cpu-parts-asis", *incomplete}
     for test in ("test_conversion", "test_accuracy", "test_efficiency"):
         assert not collected.cases(test)
 

@@ -4,13 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers import settings
 from tests.user_models.repositories import CALLING, ENSEMBLE, code, config, write_model
 from tritonproof.base.errors import InputError
-from tritonproof.host.targets import CPU
-from tritonproof.settings.case_settings import load_points
-from tritonproof.spec import Case, Tensor
-from tritonproof.user_models.model_from_config import AS_IS, as_model, why_not_here
+from tritonproof.spec import Tensor
+from tritonproof.user_models.model_from_config import as_model, why_not_here
 from tritonproof.user_models.model_repository import RepositoryModel, models_called_by, models_in
 
 
@@ -81,25 +78,13 @@ def test_configuration_describes_requests(tmp_path: Path) -> None:
     assert not model.batched
 
 
-@pytest.mark.parametrize(
-    ("configuration", "batches"),
-    [
-        (config(batch=0), [1]),
-        (config(batch=4), [1, 4]),
-        (config(batch=64), [1, 8, 64]),
-        (config(batch=2**31 - 1), [1, 8, 4096]),
-        ('name: "mine" backend: "python"', [1, 4]),  # the server completes it
-        (None, [1, 4]),
-    ],
-)
-def test_load_points_reach_largest_batch(
-    configuration: str | None, batches: list[int], tmp_path: Path
-) -> None:
-    write_model(tmp_path, "mine", code("values"), configuration)
+@pytest.mark.parametrize(("batch", "largest"), [(0, 1), (4, 4), (64, 64), (2**31 - 1, 4096)])
+def test_load_points_reach_largest_batch(batch: int, largest: int, tmp_path: Path) -> None:
+    write_model(tmp_path, "mine", code("values"), config(batch=batch))
 
-    case = Case(CPU, as_model(found_in(tmp_path)["mine"]), AS_IS, None, "")
+    batches = as_model(found_in(tmp_path)["mine"]).profiles["cpu"].batches
 
-    assert [point.batch for point in load_points(case, "offline", settings())] == batches
+    assert (min(batches), max(batches)) == (1, largest)
 
 
 def test_gpu_model_is_not_for_a_cpu(tmp_path: Path) -> None:

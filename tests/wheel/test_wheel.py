@@ -79,6 +79,14 @@ def test_invalid_arguments_end_with_status_4(call: Call, arguments: tuple[str, .
     assert call("tritonproof", *arguments).returncode == 4
 
 
+@pytest.mark.parametrize("value", ["benchmarks", "benchmarks-out", "benchmarks/out"])
+def test_value_of_an_option_is_no_test(call: Call, value: str, tmp_path: Path) -> None:
+    result = call("tritonproof", "run", "--results", value, "-k", "cpu and test_conversion", "--collect-only")
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert f"--results {tmp_path / value}" in result.stdout
+    assert "test_conversion[cpu-" in result.stdout
+
+
 @pytest.mark.parametrize(
     "arguments", [("--help",), ("report", "--help"), ("new", "--help"), ("doctor", "--help")]
 )
@@ -109,6 +117,7 @@ def test_plugin_proves_a_repository_beside_own_tests(call: Call, tmp_path: Path)
         "test_same_answer_in_batches[cpu-right-asis]": "passed",
         "test_same_answer_in_batches[cpu-wrong-asis]": "failure",
     }, result.stdout + result.stderr
+    assert call("pytest", "-n1", *options).returncode == pytest.ExitCode.USAGE_ERROR, "it would run in each"
 
 
 def test_plugin_adds_nothing_without_its_option(call: Call, tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from tritonproof.run.case_run import CaseRun
 from tritonproof.run.converted_case import ConvertedCase
 from tritonproof.run.loader import timed_answer
 from tritonproof.serve.server import warnings_in
-from tritonproof.spec import ANY, Model, Tensor, fits
+from tritonproof.spec import ANY, fits
 
 
 def with_baselines(
@@ -132,24 +132,20 @@ def _lost_by_clients(run: CaseRun, baseline: CaseRun) -> list[str]:
         )
         if lacking := sorted(other_tensors - tensors):
             losses.append(f"it lacks {field} that the other has: {', '.join(lacking)}")
+    batch, batch_there = ([ANY] * one.batched for one in (model, other))  # the first axis of a request
     known = {tensor.name: tensor for tensor in other.inputs}
     for tensor in model.inputs:
-        there = known.get(tensor.name)
+        there, shape = known.get(tensor.name), [*batch, *tensor.shape]
         if not tensor.optional and (there is None or there.optional):
             losses.append(f"it requires the input {tensor.name}, which the other does not")
-        if there and not fits(taken := _sent_shape(other, there), shape := _sent_shape(model, tensor)):
-            losses.append(f"its input {tensor.name} takes {shape}, and {taken} there")
+        if there and not fits(shape_there := [*batch_there, *there.shape], shape):
+            losses.append(f"its input {tensor.name} takes {shape}, and {shape_there} there")
     largest, other_largest = run.deployment.max_batch_size, baseline.deployment.max_batch_size
     if other_largest > largest:
         losses.append(f"batches up to {largest} are taken, and up to {other_largest} there")
     if model.exchange != other.exchange:
         losses.append(f"its requests are {model.exchange}, and {other.exchange} there")
     return losses
-
-
-def _sent_shape(model: Model, tensor: Tensor) -> list[int]:
-    """An input's shape as clients send it, with the batch if the model has one."""
-    return [*([ANY] if model.batched else []), *tensor.shape]
 
 
 def _served_side(run: CaseRun) -> ServedSide:

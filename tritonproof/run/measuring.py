@@ -54,18 +54,12 @@ def check_batch(run: CaseRun, point: LoadPoint) -> None:
 def measure_point(run: CaseRun, point: LoadPoint, save: Save = lambda _results: None) -> PointResult:
     """Measure a load point; the first call, all of its scenario, in turns. `save` gets those known so far."""
     check_batch(run, point)
-
-    def judged(result: PointResult) -> PointResult:
-        budget = run.settings.thresholds.latency_budget(run.case, result)
-        return structs.replace(result, latency_budget=budget)
-
     if point.scenario not in run.sweeps:
-        points = run.points(point.scenario)
-        run.sweeps[point.scenario] = _sweep(run, points, lambda known: save([*map(judged, known)]))
+        run.sweeps[point.scenario] = _sweep(run, run.points(point.scenario), save)
     measured = run.sweeps[point.scenario][point]
     if isinstance(measured, ProofError):
         raise measured
-    return judged(measured)
+    return measured
 
 
 def _sweep(
@@ -102,6 +96,9 @@ def _sweep(
                 if state.error is None:
                     pooled_ms = estimates.pooled_ms(state.passes)
                     run.latencies_s[job.point] = (pooled_ms / 1e3).tolist()
+                if isinstance(result := found[job.point], PointResult):
+                    budget = run.settings.thresholds.latency_budget(run.case, result)
+                    found[job.point] = structs.replace(result, latency_budget=budget)
             save([each for each in found.values() if isinstance(each, PointResult)])
             return found
         except Exception:

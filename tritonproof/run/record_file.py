@@ -22,10 +22,9 @@ def update(
     that is then on disk. Raises ProofError if the folder cannot be written.
 
     Results join only those of the same machine, build, deployment and server; the conversion depends on
-    machine and build alone, and a failure of the same `run` stays. A record of another machine moves to
-    `superseded/` beside it; any other is outdated and replaced. If `in_fleet`, results may come from several
-    machines that differ only in the UUIDs of their GPUs, as a later run may give the case to another node;
-    each result has its origin.
+    machine and build alone, and a failure of the same `run` stays. Another machine's record moves to
+    `superseded/` beside it; any other is outdated and replaced. If `in_fleet`, results may come from machines
+    that differ only in their GPUs' UUIDs, as a later run may give the case to another node.
     """
     path = files.record_path(fresh.case, results)
     with writing(path):

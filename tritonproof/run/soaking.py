@@ -46,8 +46,7 @@ def _point(run: CaseRun) -> LoadPoint:
     settings = run.settings
     asks_for_online = settings.concurrencies or settings.request_rates or not settings.batches
     points = load_points(run.case, "online" if asks_for_online else "offline", settings)
-    largest = run.deployment.max_batch_size
-    point = ([point for point in points if point.batch <= largest] or points)[-1]
+    point = ([point for point in points if point.batch <= run.deployment.max_batch_size] or points)[-1]
     check_batch(run, point)
     run.progress.note(f"{run.case}: soak at {point.scenario} {point}")
     return point

@@ -2,7 +2,6 @@
 
 import dataclasses
 import re
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -67,22 +66,21 @@ AS_IS = Format(
 
 def as_model(found: RepositoryModel) -> Model:
     """The model as its files describe it; without config.pbtxt its inputs and outputs are unknown."""
+    from tritonclient.grpc import model_config_pb2 as pb
+
     plain = Model(
         name=found.name,
         inputs=(),
         outputs=(),
         decide=_unused,
         metrics=(),
-        profiles=_profiles(
-            Deployment(_UNKNOWN, 1, (), 0, cuda_graphs=False, warmup=False), (1, _COMPLETED_BATCH)
-        ),
         framework=None,
         load_weights=_unused,
         infer=_unused,
         samples=_unused,
         defined_in=Path(__file__),
     )
-    return plain if found.config is None else with_config(plain, found.config)
+    return with_config(plain, found.config or pb.ModelConfig())
 
 
 def is_complete(config: "ModelConfig | None") -> bool:
@@ -109,7 +107,7 @@ def with_config(model: Model, config: "ModelConfig") -> Model:
         model,
         inputs=inputs,
         outputs=tuple(_tensor(tensor) for tensor in config.output),
-        profiles=_profiles(deployment, batches),
+        profiles=dict.fromkeys(("cpu", "gpu"), ServingProfile(deployment, batches, (_CLIENTS,))),
         batched=is_unknown or config.max_batch_size > 0,
         exchange=exchange,
     )
@@ -171,10 +169,6 @@ def _tensor(entry: Any, *, optional: bool = False) -> Tensor:
 
     name = pb.DataType.Name(entry.data_type).removeprefix("TYPE_")
     return Tensor(entry.name, "BYTES" if name == "STRING" else name, tuple(entry.dims), optional)
-
-
-def _profiles(deployment: Deployment, batches: tuple[int, ...]) -> Mapping[str, ServingProfile]:
-    return dict.fromkeys(("cpu", "gpu"), ServingProfile(deployment, batches, (_CLIENTS,)))
 
 
 def warmup_batch(config: "ModelConfig", rows: Arrays) -> int | None:
