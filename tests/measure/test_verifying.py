@@ -10,7 +10,7 @@ import pytest
 from tests import toy
 from tests.helpers import present
 from tritonproof.accuracy.expected import expect
-from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
+from tritonproof.accuracy.limits import AnswerLimits, NumberLimits, min_agreement_for
 from tritonproof.accuracy.sameness import AnswerCheck
 from tritonproof.client.input_data import InputData
 from tritonproof.client.requests import Answer
@@ -85,15 +85,37 @@ def test_wrong_answer_is_recorded_with_sample_and_values(
 def test_near_ties_may_move_outputs_but_not_swap_samples() -> None:
     durations = np.random.default_rng(0).integers(1, 9, (6, 20))
     limits = dataclasses.replace(LIMITS, min_agreement=0.999)
-    of_speech = answers_of(limits, DURATIONS=durations, MEL=ROWS)
+    of_speech = answers_of(limits, DURATIONS=durations, MEL=ROWS, SUM=durations.sum(axis=1))
     rounded = durations[SAMPLES].copy()
     rounded[1, 7] += 1
+    sums = {"SUM": rounded.sum(axis=1)}
 
-    moved = verify(of_speech, [answer(DURATIONS=rounded, MEL=ROWS[SAMPLES] + [[0.0], [9], [0]])], 0)
+    moved = verify(of_speech, [answer(DURATIONS=rounded, MEL=ROWS[SAMPLES] + [[0.0], [9], [0]], **sums)], 0)
     assert (moved.wrong, moved.left_out) == (0, 1)
     for mel in ([[0.0], [np.nan], [0]], [[9.0], [0], [0]]):
-        assert wrong(of_speech, answer(DURATIONS=rounded, MEL=ROWS[SAMPLES] + mel)) == 1
-    assert wrong(of_speech, answer(DURATIONS=durations[[1, 4, 2]], MEL=ROWS[[1, 4, 2]])) == 2
+        assert wrong(of_speech, answer(DURATIONS=rounded, MEL=ROWS[SAMPLES] + mel, **sums)) == 1
+    swapped = {"DURATIONS": durations[[1, 4, 2]], "SUM": durations[[1, 4, 2]].sum(axis=1)}
+    assert wrong(of_speech, answer(MEL=ROWS[[1, 4, 2]], **swapped)) == 2
+
+
+FEW = np.arange(5000) % 70 == 0
+"""Answers to 64 samples, 72 of them wrong."""
+
+
+@pytest.mark.parametrize(
+    ("columns", "changed", "count"),
+    [(1, FEW, 72), (20, FEW, 72), (20, np.arange(5000) % 64 == 3, 0)],
+    ids=["classes", "durations", "a tie of one sample"],
+)
+def test_share_of_few_evaluated_integers_excuses_no_answers_under_load(
+    columns: int, changed: np.ndarray, count: int
+) -> None:
+    """Three of the evaluated integers may differ."""
+    integers, indices = np.random.default_rng(0).integers(0, 9, (64, columns)), np.arange(5000) % 64
+    limits = dataclasses.replace(LIMITS, min_agreement=min_agreement_for(1.0, 190 * columns))
+    given = integers[indices] + (np.arange(columns) == 0) * changed[:, None]
+
+    assert wrong(answers_of(limits, OUT=integers), Answer(indices, {"OUT": given})) == count
 
 
 @pytest.mark.parametrize(("compared", "expected"), [(0.7, (0, 6)), (0.75, (6, 0))])
