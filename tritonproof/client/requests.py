@@ -24,7 +24,7 @@ _NOT_WRITTEN = 0xFF
 """Fills an answer's place before its request is sent: NaN in every floating-point type, -1 in integers. So
 what a server does not write is neither right nor left from an earlier answer."""
 _MAX_BYTES = 256 << 20
-"""The most bytes of answers kept until they are compared."""
+"""The bytes of answers after which none are asked for any more, if requests are sent for so many seconds."""
 _IF_ONE_FAILS = (
     "the server's words, and the end of its log, tell why; where one of its processes was killed for want of "
     "memory, use fewer instances (--deployment instances=1)"
@@ -116,7 +116,9 @@ def closed_loop(
     Each request is sent once, or for so many seconds. Raises ProofError, with `where`, if one fails."""
     one_round = range(requests.count)
     numbers = iter(one_round) if seconds is None else itertools.cycle(one_round)
-    deadline = math.inf if seconds is None else time.monotonic() + seconds
+    deadline, most_bytes = math.inf, math.inf
+    if seconds is not None:
+        deadline, most_bytes = time.monotonic() + seconds, _MAX_BYTES
     answers: list[tuple[int, RawAnswer]] = []
     size = 0
     with requests_in_flight(server, where=where, fix=_IF_ONE_FAILS) as in_flight:
@@ -127,7 +129,7 @@ def closed_loop(
             (number, slot), message = in_flight.next_answer()
             answers.append((number, requests.keep(slot, message)))
             size += sum(map(len, answers[-1][1]))
-            further = next(numbers, None) if time.monotonic() < deadline and size < _MAX_BYTES else None
+            further = next(numbers, None) if time.monotonic() < deadline and size < most_bytes else None
             if further is not None:
                 in_flight.send((further, slot), requests.message(further, slot))
     return answers
