@@ -22,11 +22,13 @@ def save(path: Path, values: Any) -> None:
     np.save(path, values)
 
 
-def picture(path: Path, pixels: np.ndarray) -> None:
+def picture(path: Path, pixels: np.ndarray, orientation: int = 1) -> None:
     from PIL import Image
 
+    exif = Image.Exif()
+    exif[0x0112] = orientation
     path.parent.mkdir(parents=True, exist_ok=True)
-    Image.fromarray(pixels).save(path)
+    Image.fromarray(pixels).save(path, exif=exif)
 
 
 def test_input_folders_hold_a_file_per_sample(tmp_path: Path) -> None:
@@ -61,11 +63,18 @@ def test_single_input_needs_no_folder_and_takes_no_labels_and_answers(tmp_path: 
     np.testing.assert_array_equal(samples.read([1])["LEFT"], TWO[1:])
 
 
-def test_optional_input_may_be_missing_from_all_samples(tmp_path: Path) -> None:
+def test_optional_input_may_be_missing_from_all_samples_and_not_from_some(tmp_path: Path) -> None:
     save(tmp_path / "LEFT" / "a.npy", TWO[0])
     samples = read_samples(tmp_path, (LEFT, RIGHT), optional=("RIGHT",))
     assert list(samples.read([0])) == ["LEFT"]
     assert sized_inputs((LEFT, RIGHT), samples) == (LEFT,)
+    some = [{"A": [1]}, {"A": [1], "B": [2]}]
+    a, b = (Tensor(name, "INT64", (1,)) for name in "AB")
+    for number, steps in enumerate((some, some[::-1])):
+        (tmp_path / str(number)).mkdir()
+        (tmp_path / str(number) / "load.json").write_text(json.dumps({"data": steps}))
+        with pytest.raises(InputError, check=lambda error: "lacks the input B" in error.what):
+            read_samples(tmp_path / str(number), (a, b), optional=("B",))
 
 
 @pytest.mark.parametrize("layout", ["CHW", "HWC"])
@@ -77,6 +86,15 @@ def test_pictures_match_layout_and_size_of_input(tmp_path: Path, layout: str) ->
     rows = read_samples(tmp_path, (Tensor("X", "FP32", shape),)).read([0])["X"]
     channels = rows[0] if layout == "CHW" else rows[0].transpose(2, 0, 1)
     np.testing.assert_allclose(channels.mean(axis=(1, 2)), [1.0, 0.0, 0.2], atol=0.02)
+
+
+@pytest.mark.parametrize(("orientation", "sides"), [(3, (4, 8)), (6, (8, 4))])
+def test_size_of_a_picture_is_that_when_upright(
+    tmp_path: Path, orientation: int, sides: tuple[int, int]
+) -> None:
+    for suffix in ("png", "jpg"):
+        picture(tmp_path / f"{suffix}.{suffix}", np.zeros((4, 8, 3), np.uint8), orientation)
+    assert read_samples(tmp_path, (Tensor("X", "FP32", (3, -1, -1)),)).read([0, 1])["X"].shape[2:] == sides
 
 
 def test_settings_file_normalizes_pictures(tmp_path: Path) -> None:

@@ -71,6 +71,8 @@ def read_settings(folder: Path) -> SampleSettings:
 SUFFIXES = (".png", ".jpg", ".jpeg")
 _MODES = {3: "RGB", 1: "L", 4: "RGBA"}
 """Pillow's modes by numbers of channels, the likeliest first: of 3 x 4 x 4 they are the 3."""
+_ORIENTATION = 0x0112
+"""EXIF's entry, from 1 to 8, of how a picture is turned upright: from 5 on its width becomes its height."""
 _opened = functools.partial(
     opened_picture, what="the picture", fix="save it anew as PNG or JPEG", formats=("PNG", "JPEG")
 )
@@ -99,7 +101,8 @@ def read_pictures(
     samples = []
     for path in files:
         with _opened(path) as picture:
-            height, width = settings.size or (picture.height, picture.width)
+            is_turned = ANY in tensor.shape and picture.getexif().get(_ORIENTATION) in range(5, 9)
+            height, width = settings.size or (picture.size if is_turned else picture.size[::-1])
         sizes = {"H": height, "W": width, "C": channels}
         axes = zip(layout, tensor.shape, strict=True)
         shape = tuple(sizes[axis] if length == ANY else length for axis, length in axes)

@@ -62,7 +62,8 @@ def read_samples(
             samples = read_numpy_files(folder, files, inputs)
     if not samples:
         raise InputError("the files have no samples", where=files[0], fix="give at least one")
-    present = [entry for entry in inputs if entry.name not in optional or entry.name in samples[0].shapes]
+    given = {name for sample in samples for name in sample.shapes}
+    present = [entry for entry in inputs if entry.name not in optional or entry.name in given]
     _check(samples, present)
     by_shape: dict[tuple[tuple[int, ...], ...], list[UserSample]] = {}
     for entry in samples:
