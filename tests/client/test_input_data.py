@@ -92,6 +92,11 @@ def test_input_data_stays_within_its_size_limit(row_bytes: int, batch: int, most
     assert 3 <= data_of(row_bytes).count(batch) <= most
 
 
+def test_texts_count_with_their_real_lengths() -> None:
+    texts = np.array([[b"x" * (1 << 21)]] * 64, object)
+    assert InputData(Path(), [str(n) for n in range(64)], {"TEXT": texts}).count(8) == 3
+
+
 def test_loaded_samples_are_limited_by_size() -> None:
     loaded: list[int] = []
 

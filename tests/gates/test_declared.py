@@ -182,6 +182,14 @@ def test_answer_given_alone_must_have_every_output(gate: Gate) -> None:
     assert "COUNT" in declared.declared_gate(lacking).result.fault
 
 
+def test_batch_beyond_the_largest_is_sent_only_if_it_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A configuration may allow a million pictures."""
+    received = serve_sizes(monkeypatch, *range(1, 1025))
+    result, _ = declared.largest_batch_gate(gate_context(largest=10**9))
+    assert (result.fault, received[-1].inputs[0].shape[0]) == ("", 1024)
+    assert "larger ones take more than 256 MiB" in result.tried
+
+
 def serve_sizes(monkeypatch: pytest.MonkeyPatch, *sizes: int) -> list[Any]:
     """Start a server that takes batches of these sizes alone; returns the requests that it receives."""
 

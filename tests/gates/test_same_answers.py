@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -63,6 +64,19 @@ def test_sound_model_passes_every_gate(gate: Gate, name: str) -> None:
 def test_each_sample_is_sent_alone(gate: Gate, name: str, asked: list[tuple[list[int], int]]) -> None:
     """`repeated` reverses the order, so that each request follows a different one."""
     assert gate(name)[1].asked == asked
+
+
+def test_tried_batches_fit_256_mib_by_real_lengths(gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
+    size = 16 << 20
+    texts = served_model(1, data=InputData(Path(), IDS[:1], {"IN": np.array([[b"x" * size]], object)}))
+    answers = make_single_answers(IDS, {0: {"OUT": np.zeros(size, np.int8)}}, LIMITS)
+    for one in (gate_context(texts, largest=40), gate_context(answers=answers, largest=40)):
+        assert (one.batch_sizes[-1], one.most_in_flight(1)) == (15, 15)
+    monkeypatch.setattr("tritonproof.gates.context.IN_FLIGHT_BYTES", 3 * 32)
+    result, server = gate("batches")
+    assert max(len(samples) for samples, _ in server.asked) == 3
+    assert result.tried.startswith("3 of 4 batch sizes")
+    assert "larger ones take" in result.tried
 
 
 @pytest.mark.parametrize(
@@ -155,11 +169,12 @@ def test_noisy_model_is_judged_by_its_noise(gate: Gate, name: str) -> None:
     assert gate(name, noisy, limits=WIDE)[0].fault == ""
 
 
-def test_model_without_readable_answers_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(same_answers, "ask", Server().ask)
+@pytest.mark.parametrize("name", REPEATABLE)
+def test_model_without_readable_answers_fails(gate: Gate, name: str) -> None:
+    def with_a_row_more(samples: np.ndarray, _in_flight: int) -> np.ndarray:
+        return np.resize(2 * ROWS[samples], (len(samples) + 1, 4))
 
-    nothing = gate_context(answers=make_single_answers(IDS, {}, LIMITS))
-    assert same_answers.reload_gate(nothing).result.fault
+    assert "OUT" in gate(name, with_a_row_more)[0].fault
 
 
 # --- optional inputs ----------------------------------------------------------------------------------------

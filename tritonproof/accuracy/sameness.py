@@ -5,12 +5,12 @@
   output's own magnitude is allowed in any case, so that columns that hardly move raise no alarm.
 - Integers are equal, but for ties. Scores beside classes show each tie. Elsewhere a few elements of a row may
   differ, as many as the precision allows; then the rule compares no numbers of the row, as an integer moves
-  them: a duration that is rounded up moves all that follows. The rule limits the share of the samples' elements
-  that differ and the share of rows left out.
+  them: a duration that is rounded up moves all that follows. Over all samples it limits the share of elements
+  that differ, and over all rows the share of those left out.
 - Row identity: an answer is nearer to its own sample's answer than to any other sample's, and one or two
-  integers, such as a class, are no tie by themselves. This holds for the samples of the gates and of the load,
-  and not for the conversion and the evaluation set: there a right INT8 is off by up to 3.8 times the measured
-  cost, two samples count as told apart only from twice that on, and precisions change classes.
+  integers, such as a class, are no tie by themselves. This holds for the samples of the gates and of the
+  load, and not for the conversion and the evaluation set: there a right INT8 changes classes, and is off by
+  up to 3.8 times the measured cost, and two samples count as told apart only from twice that on.
 """
 
 from collections.abc import Callable, Sequence

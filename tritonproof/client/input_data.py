@@ -3,6 +3,7 @@
 import base64
 import contextlib
 import dataclasses
+import functools
 import json
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tritonproof.host.scratch import report_full_disk, scratch_folder
-from tritonproof.serve.messages import raw_content
+from tritonproof.serve.messages import content_bytes, raw_content
 from tritonproof.spec import Arrays, Model, Samples
 
 MAX_BYTES = 64 << 20
@@ -48,9 +49,11 @@ class InputData:
     other_shapes: Sequence["InputData"] = ()
     """Samples of other shapes, for requests of one sample: perf_analyzer makes no mixed batches."""
 
-    @property
+    @functools.cached_property
     def row_bytes(self) -> int:
-        return sum(values[0].nbytes for values in self.arrays.values())
+        """The bytes of the largest sample."""
+        sizes = [map(content_bytes, rows) for rows in self.arrays.values()]
+        return max(map(sum, zip(*sizes, strict=True)), default=0)
 
     def count(self, batch: int) -> int:
         """How many different samples the requests of a batch size use: if possible coprime to the batch size,

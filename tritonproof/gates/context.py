@@ -24,6 +24,7 @@ from tritonproof.client.input_data import InputData
 from tritonproof.client.requests import Answer, LoadedCase, ServedModel, ask_samples
 from tritonproof.host.locks import OnWait
 from tritonproof.record.schema import GateResult, Ledger, SameAnswers
+from tritonproof.serve.messages import content_bytes
 from tritonproof.spec import Arrays
 
 
@@ -36,14 +37,6 @@ def ask(
     rows = max(map(len, requests), default=1)
     where = f"{served.name}, b{rows:03d}-c{in_flight:03d}, under load"
     return ask_samples(served, requests, in_flight, where)
-
-
-def most_in_flight(served: ServedModel, rows: int) -> int:
-    """How many requests of so many rows may be in flight, by their tensors' bytes; two at least."""
-    tensors = (*served.model.inputs, *served.model.outputs)
-    sent = {name: values[:1].nbytes for name, values in served.data.arrays.items()}
-    row_bytes = sum(max(tensor.row_bytes, sent.get(tensor.name, 0)) for tensor in tensors)
-    return max(2, min(IN_FLIGHT, IN_FLIGHT_BYTES // max(1, rows * row_bytes)))
 
 
 _STEADY_SHARE = 0.99
@@ -68,6 +61,14 @@ class SingleAnswers:
     """How far repeated answers typically are from the first, as a share of the spread."""
     repeats: Sequence[Answer] = ()
     """The answers to the same requests, sent again in the same order, which show the noise."""
+
+    def unread(self, served: ServedModel) -> str:
+        """The model's outputs that no answer has, in a sentence; empty if there are none: gates would compare
+        nothing."""
+        outputs = [tensor.name for tensor in served.model.outputs]
+        lacking = [name for name in outputs if not any(name in row for row in self.rows.values())]
+        has = "no answer could be read: none has a row for each sample of"
+        return f"{has} {', '.join(lacking)}" if lacking else ""
 
     @property
     def tells_apart(self) -> bool:
@@ -124,7 +125,7 @@ class GateContext:
     def kernel_sizes(self) -> list[int]:
         """Batch sizes that decide which kernels run, however busy the machine is: 1, the powers of two, the
         preferred sizes and the largest one, each with one more and one less."""
-        largest = min(self.largest_batch, 1024)  # a configuration may allow any number of rows
+        largest = min(self.largest_batch, 1024, self.most_rows)  # a configuration may allow any number
         powers = (2**power for power in range(largest.bit_length()))
         chosen = {1, largest, *powers, *self.loaded.deployment.preferred_batch_sizes}
         sizes = {size + step for size in chosen for step in (-1, 0, 1)}
@@ -133,7 +134,24 @@ class GateContext:
     @property
     def batch_sizes(self) -> list[int]:
         """The batch sizes to try: all up to 64, and of larger ones those that decide which kernels run."""
-        return sorted({*self.kernel_sizes, *range(1, min(self.largest_batch, 64) + 1)})
+        return sorted({*self.kernel_sizes, *range(1, min(self.largest_batch, 64, self.most_rows) + 1)})
+
+    @property
+    def most_rows(self) -> int:
+        """How many rows may be sent at once, by the bytes of the largest sample and answer; one at least."""
+        answers = [sum(map(content_bytes, row.values())) for row in self.single_answers.rows.values()]
+        declared = sum(tensor.row_bytes for tensor in self.served.model.outputs)
+        row_bytes = self.served.data.row_bytes + max([declared, *answers])
+        return max(1, IN_FLIGHT_BYTES // max(1, row_bytes))
+
+    def larger_left_out(self, rows: int) -> str:
+        """That batches of more than `most_rows` are left out, in words, if up to `rows` were to be tried."""
+        is_left_out = rows > self.most_rows
+        return f"; larger ones take more than {IN_FLIGHT_BYTES >> 20} MiB" if is_left_out else ""
+
+    def most_in_flight(self, rows: int) -> int:
+        """How many requests of so many rows may be in flight; two at least."""
+        return max(2, min(IN_FLIGHT, self.most_rows // rows))
 
 
 class GateFinding(NamedTuple):

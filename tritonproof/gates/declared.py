@@ -10,7 +10,7 @@ import numpy as np
 
 from tritonproof.base.errors import ProofError
 from tritonproof.client.requests import ServedModel
-from tritonproof.gates.context import AnswersBySample, GateContext, GateFinding, ask, most_in_flight, rows_of
+from tritonproof.gates.context import AnswersBySample, GateContext, GateFinding, ask, rows_of
 from tritonproof.record.schema import GateResult
 from tritonproof.serve.connection import REQUEST_S
 from tritonproof.serve.messages import inputs_of, response_outputs
@@ -66,7 +66,8 @@ def declared_gate(context: GateContext) -> GateFinding:
     remaining_count = 0
     for data in context.remaining_data():
         model = replace(served, data=data)
-        answers = ask(model, [[sample] for sample in range(len(data.ids))], most_in_flight(model, 1))
+        at_once = replace(context, served=model).most_in_flight(1)
+        answers = ask(model, [[sample] for sample in range(len(data.ids))], at_once)
         problems += _all_as_declared(model, rows_of(answers))
         remaining_count += len(answers)
     names = ", ".join(f"{tensor.name} ({tensor.dtype})" for tensor in served.model.outputs)
@@ -121,13 +122,16 @@ def largest_batch_gate(context: GateContext) -> GateFinding:
     if not served.model.batched:
         return GateFinding(GateResult("largest-batch", 0, "no batch axis, so no batch sizes"))
     sizes, largest, count = context.kernel_sizes, context.largest_batch, len(served.data.ids)
-    replies = send(served, (np.arange(size) % count for size in (*sizes, largest + 1)))
+    left_out = context.larger_left_out(largest + 1)
+    sent = sizes if left_out else [*sizes, largest + 1]
+    replies = send(served, (np.arange(size) % count for size in sent))
     problems = [
         f"a batch of {size}, of {largest} declared, was refused: {reply.refusal}"
         for size, reply in zip(sizes, replies, strict=False)
         if reply.response is None
     ]
-    if replies[-1].response is not None:
+    if not left_out and replies[-1].response is not None:
         problems.append(f"a batch of {largest + 1} was answered, and {largest} is declared")
-    text = f"{len(sizes)} of the {largest} batch sizes, and a batch of {largest + 1}, which has to be refused"
+    one_more = left_out or f", and a batch of {largest + 1}, which has to be refused"
+    text = f"{len(sizes)} of the {largest} batch sizes{one_more}"
     return GateFinding(GateResult("largest-batch", len(replies), text, fault=next(iter(problems), "")))

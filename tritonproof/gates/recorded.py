@@ -117,7 +117,7 @@ def compare_with_recorded(context: GateContext, earlier: RecordedAnswers, where:
     recorded = make_single_answers(served.data.ids, expected, limits)
     comparison = compare_to_singles(recorded, answers, limits)
     tried = f"{len(expected)} answers recorded of {earlier.case} on Triton {earlier.triton}"
-    return gate_finding("recorded", recorded, comparison, len(answers), tried, "recorded")
+    return gate_finding("recorded", served, recorded, comparison, len(answers), tried, "recorded")
 
 
 def _digest(served: ServedModel, sample: int) -> str:

@@ -26,7 +26,6 @@ from tritonproof.gates.context import (
     ask,
     ask_one_by_one,
     compare_to_singles,
-    most_in_flight,
     same_answers_entry,
 )
 from tritonproof.record.schema import GateResult
@@ -51,7 +50,7 @@ def repeated_gate(context: GateContext) -> GateFinding:
         comparisons.append(lacking)
         text += ", and requests without the optional inputs"
     whole = merge_comparisons(comparisons)
-    return gate_finding("repeated", singles, whole, whole.same.answers, text)
+    return gate_finding("repeated", served, singles, whole, whole.same.answers, text)
 
 
 def reload_gate(context: GateContext) -> GateFinding:
@@ -60,19 +59,21 @@ def reload_gate(context: GateContext) -> GateFinding:
     answers = [*_first_answer(context), *ask(served, [[sample] for sample in sorted(singles.rows)])]
     text = "each sample again alone, after the model was loaded again"
     comparison = compare_to_singles(singles, answers, _limits_after_load(context))
-    return gate_finding("reload", singles, comparison, len(answers), text)
+    return gate_finding("reload", served, singles, comparison, len(answers), text)
 
 
 def in_flight_gate(context: GateContext) -> GateFinding:
     """Send samples in requests of one row, up to 64 in flight, for the server to join and to spread."""
     served, singles = context.served, context.single_answers
-    at_once = most_in_flight(served, 1)
+    at_once = context.most_in_flight(1)
     count = max(len(singles.rows), at_once)
     is_joined = context.loaded.batches_dynamically and context.takes_batches
     limits = singles.wide_limits if is_joined else singles.noise_limits
     answers = ask(served, [[sample] for sample in np.resize(sorted(singles.rows), count)], at_once)
     text = f"{count} requests of one sample each, {at_once} in flight"
-    return gate_finding("in-flight", singles, compare_to_singles(singles, answers, limits), count, text)
+    return gate_finding(
+        "in-flight", served, singles, compare_to_singles(singles, answers, limits), count, text
+    )
 
 
 def batches_gate(context: GateContext) -> GateFinding:
@@ -102,7 +103,7 @@ def batches_gate(context: GateContext) -> GateFinding:
     largest = sizes[-1]
     requests = [  # so many at once that each instance computes some of them
         (shift + np.arange(largest)) % count
-        for shift in range(min(8, most_in_flight(served, largest), count))
+        for shift in range(min(8, context.most_in_flight(largest), count))
     ]
     before = {tuple(answer.sample_indices): answer for answer in ask(served, requests)}
     at_once = ask(served, requests, len(requests))
@@ -114,8 +115,9 @@ def batches_gate(context: GateContext) -> GateFinding:
     text = (
         f"{len(sizes)} of {context.largest_batch} batch sizes, {sizes[0]} to "
         f"{largest}, {len(chosen)} of them beside other neighbours, {len(requests)} of {largest} in flight"
+        f"{context.larger_left_out(min(context.largest_batch, 1024))}"
     )
-    return gate_finding("batches", singles, merge_comparisons(comparisons), sent, text)
+    return gate_finding("batches", served, singles, merge_comparisons(comparisons), sent, text)
 
 
 def _first_answer(context: GateContext) -> list[Answer]:
@@ -177,6 +179,7 @@ def _spreads_like(singles: SingleAnswers, outputs: Arrays) -> Mapping[str, Sprea
 
 def gate_finding(
     gate: str,
+    served: ServedModel,
     singles: SingleAnswers,
     comparison: AnswerComparison,
     requests: int,
@@ -184,7 +187,7 @@ def gate_finding(
     expected_from: str = "alone",
 ) -> GateFinding:
     """The result of a gate that compares answers with those alone, or those that `expected_from` names."""
-    fault = wrong_text(comparison, expected_from) if singles.rows else "no answer could be read"
+    fault = singles.unread(served) or wrong_text(comparison, expected_from)
     same = same_answers_entry(singles, comparison)
     return GateFinding(GateResult(gate, requests, tried=tried, fault=fault, same=same), comparison.mismatch)
 
@@ -218,7 +221,8 @@ def compare_servers(
         samples += len(expected.rows)
     whole = merge_comparisons(comparisons)
     tried = f"{samples} samples, each twice alone, beside {baseline_name}"
-    gate = gate_finding("baseline", singles[1], whole, 4 * samples, tried, f"by {baseline_name}")
+    served, expected_from = baseline.served, f"by {baseline_name}"
+    gate = gate_finding("baseline", served, singles[1], whole, 4 * samples, tried, expected_from)
     precisions = [inferred_precision(answers.rows.values()) or "fp32" for answers in singles]
     if whole.wrong_count and precisions[0] != precisions[1]:
         difference = f"its answers show {precisions[0].upper()}, and {precisions[1].upper()} there"

@@ -52,6 +52,12 @@ def raw_content(values: np.ndarray, datatype: str) -> bytes:
     return np.ascontiguousarray(values).tobytes()
 
 
+def content_bytes(values: Any) -> int:
+    """The bytes of a tensor's values, for texts those of each and of its length."""
+    array = np.asarray(values)
+    return array.nbytes if array.dtype != object else sum(4 + len(text) for text in array.flat)
+
+
 def values_of(content: bytes, datatype: str, shape: Iterable[int]) -> np.ndarray | None:
     """The tensor in raw bytes; None if their number does not fit its type and shape."""
     from tritonclient.utils import deserialize_bytes_tensor, triton_to_np_dtype
