@@ -16,7 +16,7 @@ from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
 from tritonproof.base.errors import InputError
 from tritonproof.client.input_data import InputData
 from tritonproof.gates import recorded
-from tritonproof.gates.context import GateContext, make_single_answers
+from tritonproof.gates.context import AnswersFolder, GateContext, make_single_answers
 from tritonproof.gates.recorded import RecordedAnswers
 from tritonproof.serve.server import Server
 from tritonproof.serve.server_spec import ServerSpec
@@ -144,9 +144,15 @@ FAULTS: dict[str, Callable[[bytes], bytes]] = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_damaged_answers_file_is_refused(fault: str, kept: tuple[Path, RecordedAnswers]) -> None:
+def test_damaged_answers_file_is_refused_and_recorded_anew(
+    fault: str, kept: tuple[Path, RecordedAnswers], monkeypatch: pytest.MonkeyPatch
+) -> None:
     path, _ = kept
     path.write_bytes(FAULTS[fault](path.read_bytes()))
 
     with pytest.raises(InputError, check=lambda error: error.where == str(path)):
         recorded.read(path)
+    answering(monkeypatch)
+    folder = AnswersFolder(path.parent, "cpu-toy-onnx-fp32", "r2", lambda _holder: None)
+    assert recorded.recorded_gate(dataclasses.replace(context_of(), answers_folder=folder)).result.fault == ""
+    assert recorded.read(path).run_id == "r2"

@@ -1,5 +1,6 @@
 """A small file keeps a model's answers, to which later runs hold theirs."""
 
+import contextlib
 import hashlib
 import zlib
 from collections.abc import Mapping
@@ -86,12 +87,19 @@ def recorded_gate(context: GateContext) -> GateFinding:
     if folder.run_id is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
         with locks.hold_path(path, on_wait=folder.on_wait):
-            if not path.is_file() or read(path).run_id != folder.run_id:
+            if not path.is_file() or _run_id_in(path) != folder.run_id:
                 disk.replace(path, encoded(record(context, folder.case, folder.run_id)))
     elif not path.is_file():
         what = f"no answers of {name} were recorded"
         raise NotAvailableError(what, where=path, fix="record them: --record-answers")
     return compare_with_recorded(context, read(path), path)
+
+
+def _run_id_in(path: Path) -> str | None:
+    """The run that recorded a file of answers; None for one that this version cannot read."""
+    with contextlib.suppress(InputError):
+        return read(path).run_id
+    return None
 
 
 def compare_with_recorded(context: GateContext, earlier: RecordedAnswers, where: Path) -> GateFinding:
