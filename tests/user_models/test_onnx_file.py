@@ -62,13 +62,18 @@ def test_interface_is_from_file_and_lengths_from_samples(tmp_path: Path) -> None
     ]
 
 
-def test_tokenizer_folder_accepts_texts(tmp_path: Path) -> None:
+def test_tokenizer_folder_accepts_texts_and_is_part_of_the_weights(tmp_path: Path) -> None:
     networks.tokens(tmp_path / "export" / "onnx" / "model.onnx")
     write_tokenizer(tmp_path / "export")
     (tmp_path / "texts").mkdir()
     (tmp_path / "texts" / "some.txt").write_text("a b a\nb\n")
     model = model_of("mine", OnnxOptions(tmp_path / "export", tmp_path / "texts"))
     assert model.samples("evaluation", None, None).read([1])["attention_mask"].tolist() == [[1, 0, 0]]
+    digests = {model.load_weights(None).digest}
+    write_tokenizer(tmp_path / "export", most_tokens=2)
+    digests.add(model.load_weights(None).digest)
+    (tmp_path / "export" / "tokenizer_config.json").write_text("{}")
+    assert len(digests | {model.load_weights(None).digest}) == 3, "its tokens calibrate INT8"
 
 
 def test_invented_inputs_are_valid_and_announced(tmp_path: Path) -> None:

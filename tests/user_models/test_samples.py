@@ -55,11 +55,11 @@ def test_archive_holds_one_or_many_samples(tmp_path: Path) -> None:
 
 def test_single_input_needs_no_folder_and_takes_no_labels_and_answers(tmp_path: Path) -> None:
     save(tmp_path / "x.npy", TWO[0])
-    save(tmp_path / "more" / "y.npy", TWO)
+    save(tmp_path / "license_plates" / "y.npy", TWO)
     save(tmp_path / "answers" / "z.npy", TWO[0])
     (tmp_path / "labels.csv").write_text("x,1\n")
     samples = read_samples(tmp_path, (LEFT,))
-    assert list(samples.ids) == ["more/y-0000", "more/y-0001", "x"]
+    assert list(samples.ids) == ["license_plates/y-0000", "license_plates/y-0001", "x"]
     np.testing.assert_array_equal(samples.read([1])["LEFT"], TWO[1:])
 
 
@@ -153,9 +153,12 @@ def test_tokenizer_pads_texts_to_one_length(pads: bool, tmp_path: Path) -> None:
     fixed = [Tensor(tensor.name, tensor.dtype, (3,)) for tensor in TOKENS]
     cut = read_samples(tmp_path / "texts", fixed, tokenizer=tmp_path / "model")
     assert cut.read([0, 1])["attention_mask"].tolist() == [[1, 1, 0], [1, 1, 1]]
+    write_tokenizer(tmp_path / "model", most_tokens=2)
+    cut = read_samples(tmp_path / "texts", TOKENS, tokenizer=tmp_path / "model")
+    assert cut.read([0, 1])["input_ids"].shape == (2, 2)
 
 
-def write_tokenizer(folder: Path, *, pads: bool = True) -> None:
+def write_tokenizer(folder: Path, *, pads: bool = True, most_tokens: int | None = None) -> None:
     """Write a tokenizer of two words, as Hugging Face's library does."""
     from tokenizers import Tokenizer, models, pre_tokenizers
 
@@ -164,6 +167,8 @@ def write_tokenizer(folder: Path, *, pads: bool = True) -> None:
     words.pre_tokenizer = pre_tokenizers.Whitespace()
     if pads:
         words.enable_padding(pad_id=0, pad_token="[PAD]")
+    if most_tokens is not None:
+        words.enable_truncation(most_tokens)
     words.save(str(folder / "tokenizer.json"))
 
 

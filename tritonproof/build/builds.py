@@ -21,7 +21,7 @@ from typing import Any
 
 import msgspec
 
-from tritonproof import data, formats, frameworks, models
+from tritonproof import data, formats, frameworks, models, user_models
 from tritonproof.base import disk
 from tritonproof.base.disk import strict_walk
 from tritonproof.base.errors import ProofError
@@ -114,8 +114,9 @@ def build_inputs(
     if is_suites:  # one file, or all of the package whose `__init__.py` it names
         sources.update(source.parent.glob("*.py") if source.name == "__init__.py" else [source])
     if case.precision in case.format.calibrated:
-        # Any file of models or data may make its samples.
-        sources.update(Path(models.__file__).parent.rglob("*.py"), Path(data.__file__).parent.rglob("*.py"))
+        # Any file of these may make its samples.
+        for package in (models, data, user_models):
+            sources.update(Path(package.__path__[0]).rglob("*.py"))
     digests = {os.path.relpath(path, PACKAGE.parent): file_digest(path) for path in sorted(sources)}
     if not is_suites:
         own_files = importable_files(source)

@@ -155,6 +155,9 @@ def _read_picture(
 
 TOKENIZER = "tokenizer.json"
 """The file of a tokenizer, as Hugging Face's library `tokenizers` writes it."""
+_TOKENIZER_CONFIG = "tokenizer_config.json"
+TOKENIZER_FILES = (TOKENIZER, _TOKENIZER_CONFIG)
+"""All files that decide how a text becomes tokens."""
 _MAX_TOKENS = 512
 """The most tokens if neither settings, model nor tokenizer say: those of BERT and its kin."""
 _EXPORT = "export the model anew"
@@ -218,13 +221,14 @@ def _encode(
     path = tokenizer / TOKENIZER
     with readable("the tokenizer", path, _EXPORT):
         encoder = Tokenizer.from_str(files_given.text(path, "the tokenizer", _EXPORT))
-    config = tokenizer / "tokenizer_config.json"
+    config = tokenizer / _TOKENIZER_CONFIG
     written = files_given.json_in(config, "the tokenizer's settings", _EXPORT) if config.is_file() else {}
     if not isinstance(written, dict):
         raise InputError("the tokenizer's settings are no JSON object", where=config, fix=_EXPORT)
-    limit = written.get("model_max_length")
-    if not isinstance(limit, int) or not 1 <= limit <= _MAX_LENGTH:  # without one the library writes 1e30
-        limit = _MAX_TOKENS
+    limits = written.get("model_max_length"), (encoder.truncation or {}).get("max_length")
+    # Without one the library writes 1e30.
+    valid = (limit for limit in limits if isinstance(limit, int) and 1 <= limit <= _MAX_LENGTH)
+    limit = next(valid, _MAX_TOKENS)
     fixed = min((tensor.shape[0] for tensor in inputs if tensor.shape[0] != ANY), default=None)
     cap = fixed or settings.max_length or limit
     encoder.enable_truncation(cap)

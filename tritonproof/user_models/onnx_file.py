@@ -20,7 +20,7 @@ from tritonproof.frameworks import onnx_files
 from tritonproof.frameworks.onnx_files import Interface
 from tritonproof.frameworks.pytorch import TOLERANCES
 from tritonproof.record.schema import Limit
-from tritonproof.safe_io.files import files_in, readable
+from tritonproof.safe_io.files import file_digest, files_in, readable
 from tritonproof.spec import (
     ANY,
     DEFAULT_PROFILES,
@@ -35,7 +35,7 @@ from tritonproof.spec import (
 )
 from tritonproof.user_models import network_samples
 from tritonproof.user_models.labels import LabelOptions, class_axis, metric_of, read_labels
-from tritonproof.user_models.media_files import TOKENIZER
+from tritonproof.user_models.media_files import TOKENIZER, TOKENIZER_FILES
 from tritonproof.user_models.network_samples import Batch, BatchError, row_tensor
 from tritonproof.user_models.samples import CALIBRATION, sized_inputs
 from tritonproof.user_models.value_files import shape_text
@@ -83,15 +83,15 @@ def _model_of(name: str, given: OnnxOptions, path: Path, interface: Interface, b
     from tritonclient.utils import np_to_triton_dtype
 
     batched = batch != "none"
+    # Hugging Face's exports have it beside the graph, or above a folder onnx with the graph.
+    folders = [path.parent, *([path.parent.parent] if path.parent.name == "onnx" else [])]
+    tokenizer = next((folder for folder in folders if (folder / TOKENIZER).is_file()), None)
     network = onnx_files.open_network(path, batched=batched)
     rows = tuple(row_tensor(each.name, each.dtype, each.shape[batched:], batch) for each in interface.inputs)
     if given.samples is None:
         evaluation, calibration = network_samples.synthetic_samples_for(network, rows, interface), None
         every_id = evaluation.ids
     else:
-        # Hugging Face's exports have it beside the graph, or above a folder onnx with the graph.
-        folders = [path.parent, *([path.parent.parent] if path.parent.name == "onnx" else [])]
-        tokenizer = next((folder for folder in folders if (folder / TOKENIZER).is_file()), None)
         every_id, evaluation, calibration = network_samples.split_samples(
             given.samples, rows, tokenizer, calibrates=interface.has_products
         )
@@ -141,7 +141,7 @@ def _model_of(name: str, given: OnnxOptions, path: Path, interface: Interface, b
         name=name,
         inputs=inputs,
         outputs=outputs,
-        load_weights=functools.partial(_load_weights, path, given.samples, batched),
+        load_weights=functools.partial(_load_weights, path, given.samples, tokenizer, batched),
         infer=onnx_files.run,
         samples=functools.partial(_samples, name, evaluation, calibration),
         decide=lambda kept: kept[_DECISIONS],
@@ -190,8 +190,11 @@ def _graph_in(place: Path) -> Path:
     return graphs[0]
 
 
-def _load_weights(path: Path, samples: Path | None, batched: bool, checkpoint: Path | None) -> FrameworkModel:
-    """The network. Its digest includes the sample files, since some of them calibrate INT8."""
+def _load_weights(
+    path: Path, samples: Path | None, tokenizer: Path | None, batched: bool, checkpoint: Path | None
+) -> FrameworkModel:
+    """The network. Its digest includes the files of samples and the tokenizer's, since some samples calibrate
+    INT8."""
     if checkpoint is not None:
         what = "the weights of a network that --onnx gives are in its file"
         fix = "name the file of the other weights with --onnx"
@@ -202,6 +205,8 @@ def _load_weights(path: Path, samples: Path | None, batched: bool, checkpoint: P
     if samples is not None:
         files = [(file.relative_to(samples), file.stat()) for file in files_in(samples)]
         stamps += [f"{name} {stat.st_size} {stat.st_mtime_ns}" for name, stat in files]
+        of_tokenizer = [tokenizer / name for name in TOKENIZER_FILES] if tokenizer is not None else []
+        stamps += [f"{file.name} {file_digest(file)}" for file in of_tokenizer if file.is_file()]
     full_digest = hashlib.sha256("\n".join(stamps).encode(errors="surrogateescape")).hexdigest()
     network = onnx_files.open_network(path, batched=batched)
     return FrameworkModel(network, origin, full_digest, trained=True)

@@ -25,7 +25,7 @@ _KINDS = {
 CALIBRATION = "calibration"
 """The folder, within that of the evaluated samples, whose samples calibrate INT8."""
 _BESIDE = ("labels", "answers", CALIBRATION, "readme", "license")
-"""How the names begin of files and folders that may lie beside samples."""
+"""The names, up to the first dot, of files and folders that may lie beside samples."""
 
 
 def read_samples(
@@ -48,7 +48,7 @@ def read_samples(
     kinds = dict.fromkeys(_KINDS[path.suffix.lower()] for path in files)
     if len(kinds) > 1:
         what = f"the folder holds samples of several kinds: {' and '.join(kinds)}"
-        fix = "keep one kind in a folder; what begins with labels or answers may lie beside them"
+        fix = "keep one kind in a folder; files named labels or answers may lie beside them"
         raise InputError(what, where=folder, fix=fix)
     settings = read_settings(folder)
     match next(iter(kinds)):
@@ -118,7 +118,7 @@ def _files(folder: Path) -> list[Path]:
 def _is_beside(path: Path, folder: Path) -> bool:
     """Whether a path below the folder of samples neither is a sample nor leads to one."""
     parts = path.relative_to(folder).parts
-    return parts[0].lower().startswith(_BESIDE) or any(part.startswith(".") for part in parts)
+    return parts[0].lower().split(".")[0] in _BESIDE or any(part.startswith(".") for part in parts)
 
 
 def _check(samples: Sequence[UserSample], inputs: Sequence[Tensor]) -> None:
