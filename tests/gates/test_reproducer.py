@@ -20,7 +20,7 @@ from tritonproof.spec import Tensor
 
 ROWS = {
     "IN": np.arange(8, dtype=np.float32).reshape(2, 4),
-    "TEXT": np.array([[b"one"], [b"\xffthree"]], object),
+    "TEXT": np.array([[b"one"], [b"\xffthree\0\0"]], object),
 }
 MODEL = dataclasses.replace(
     toy.model(),
@@ -47,7 +47,8 @@ def test_reproducer_round_trips_without_pickle(config: Path, tmp_path: Path) -> 
     names = ("request", "expected", "given")
     arrays = {name: dict(np.load(folder / f"{name}.npz").items()) for name in names}
     np.testing.assert_array_equal(arrays["request"]["IN"], ROWS["IN"])
-    assert arrays["request"]["TEXT"].tolist() == ROWS["TEXT"].tolist()
+    ended = [[text + b"." for text in row] for row in ROWS["TEXT"].tolist()]
+    assert arrays["request"]["TEXT"].tolist() == ended
     np.testing.assert_array_equal(2 * arrays["expected"]["OUT"], arrays["given"]["OUT"])
     assert (folder / "config.pbtxt").read_text() == "max_batch_size: 4"
     assert not (folder / "of-before").exists()
