@@ -29,6 +29,7 @@ SAMPLES = Samples(["one", "two"], lambda indices: {"IN": np.array(indices, np.fl
         ("max_batch_size: 0 sequence_batching { }", 1),
         ("max_batch_size: 4 sequence_batching { direct { } }", 4),
         ("instance_group [ { count: 3 } ] sequence_batching { }", 3),
+        ("instance_group [ { count: 2 gpus: [ 0, 1 ] } ] sequence_batching { }", 4),
         ("sequence_batching { oldest { max_candidate_sequences: 8 } } instance_group [ { count: 2 } ]", 16),
     ],
 )

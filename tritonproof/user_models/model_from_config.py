@@ -134,8 +134,9 @@ def batches_dynamically(config: "ModelConfig") -> bool:
 def sequences_at_once(config: "ModelConfig") -> int:
     """How many sequences the model takes at once; the server queues others until one ends or times out."""
     batching, deployment = config.sequence_batching, configured_deployment(config)
+    instances = sum(max(1, group.count) * max(1, len(group.gpus)) for group in config.instance_group) or 1
     oldest = batching.oldest.max_candidate_sequences if batching.HasField("oldest") else None
-    return deployment.instances * max(1, deployment.max_batch_size if oldest is None else oldest)
+    return instances * max(1, deployment.max_batch_size if oldest is None else oldest)
 
 
 def why_not_here(found: RepositoryModel, device: Device) -> str | None:
