@@ -1,5 +1,7 @@
 """How far answers may differ, by what a precision costs and by what answers show of theirs."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import torch
@@ -10,11 +12,13 @@ from tritonproof.accuracy.limits import (
     NumberLimits,
     inferred_limits,
     inferred_precision,
+    infers_precision_on,
     limits_per_answer,
     min_agreement_for,
 )
 from tritonproof.accuracy.precision_cost import PrecisionCost
 from tritonproof.accuracy.precisions import PRECISIONS
+from tritonproof.spec import Tolerance
 
 
 @pytest.mark.parametrize(
@@ -29,6 +33,18 @@ def test_half_precision_outputs_are_recognized_by_last_bits(dtype: torch.dtype, 
     assert inferred_precision([{"y": values}]) == shown
     assert (limits == requested) is (shown == "")
     assert limits.default.max_element == max(2e-3, 10 * PRECISIONS[shown or "fp32"].unknown_mean)
+
+
+@pytest.mark.parametrize(
+    ("precision", "is_given", "device"), [("", False, "cpu"), ("", True, ""), ("fp32", False, "")]
+)
+def test_given_tolerance_and_known_precision_hold_whatever_answers_show(
+    precision: str, is_given: bool, device: str
+) -> None:
+    tolerance = Tolerance(1e-4, 1.0, "given", is_given=is_given)
+    case = dataclasses.replace(toy.case(tolerance=tolerance), precision=precision)
+    case = dataclasses.replace(case, format=dataclasses.replace(case.format, tolerances={"": tolerance}))
+    assert infers_precision_on(case) == device
 
 
 def test_whole_numbers_show_no_precision() -> None:

@@ -345,15 +345,19 @@ def test_wrong_shape_of_unused_output_is_an_error(connect: Connect) -> None:
 
 
 def test_wrong_text_fails_and_its_sample_is_named() -> None:
-    texts = np.array([[b"one"], [b"two"], [b"three"]], object)
-    case = toy.case(toy.model(outputs=(Tensor("TEXT", "BYTES", (1,)),)))
-    limits = stage_limits(case, "fp32", None, {"TEXT": 3}, 3, same_file=True)
-    comparison = StageComparison(expect(["a", "b", "c"], {"TEXT": texts}), limits, "served", "in process it")
+    ids = [f"row-{n}" for n in range(2000)]
+    texts = np.array([[name.encode()] for name in ids], object)
+    case = toy.case(toy.model(outputs=(Tensor("TEXT", "BYTES", (1,)), THREE[2])))
+    limits = stage_limits(case, "fp32", None, {"TEXT": 2000, COUNTS: 2000}, 2000, same_file=True)
+    right = {"TEXT": texts, COUNTS: np.zeros((2000, 1), int)}
+    comparison = StageComparison(expect(ids, right), limits, "served", "in process it")
 
-    comparison.add({"TEXT": np.array([[b"three"], [b"one"], [b"another"]], object)}, [2, 0, 1])
+    given = {**right, "TEXT": np.where(texts == b"row-7", b"another", texts)[::-1]}
+    comparison.add(given, range(1999, -1, -1))
 
-    (result,) = comparison.outputs
-    assert (within_limits(result), result.sample) == (False, "b")
+    result, _ = comparison.outputs
+    assert (within_limits(result), result.sample) == (False, "row-7")
+    assert (result.largest_limit, result.mean_limit) == (0.0, 0.0)
     (failure,) = ledger_failures(examples.accuracy(outputs=(result,), passed=False))
-    assert "sample b" in failure
+    assert "sample row-7" in failure
     assert "given" not in failure, "the record has no place for a text"

@@ -127,11 +127,12 @@ def stage_limits(
     floating = [name for name in numbers if name in sizes]
     largest, mean, source = _floating_limits(case, precision, cost, floating, same_file=same_file)
     tolerated = tolerance_of(case, precision).min_agreement
+    texts = {tensor.name: 0.0 for tensor in case.model.outputs if tensor.dtype == "BYTES"}
     unequal = {
         name: 1 - (tolerated if cost is None else min_agreement_for(1 - cost.mean[name], count))
         for name, count in sizes.items()
         if name not in floating
-    }
+    } | texts
     rounding = rounding_of(case.model, precision)
     measured = _DEEP_ROUNDING if cost is None else LARGEST_FACTOR * min(rounding, cost.rounding)
     by_output = {name: NumberLimits(largest[name], _ROW_MEAN_FACTOR * mean[name]) for name in floating}
@@ -171,10 +172,16 @@ def _floating_limits(
     return dict.fromkeys(names, largest_error), dict.fromkeys(names, mean_error), source
 
 
+def infers_precision_on(case: Case) -> str:
+    """The device, cpu or cuda, of a case whose precision only its answers show; empty if that is known, or if
+    the user gave a tolerance, which holds as it is."""
+    return "" if case.precision or tolerance_of(case, "").is_given else case.answers_on
+
+
 def inferred_limits(limits: AnswerLimits, answers: Iterable[Arrays], device: str) -> AnswerLimits:
     """How far two answers of a model of unknown precision may differ: `limits`, FP32's, or those of FP16
     or BF16 if every number of the `answers` fits it. On the device cuda products may be in TF32. Without
-    a device the precision is known, and the `limits` hold."""
+    a device (`infers_precision_on`) the `limits` hold."""
     if not device:
         return limits
     rule = PRECISIONS[inferred_precision(answers) or ("tf32" if device == "cuda" else "fp32")]

@@ -101,7 +101,7 @@ class GateContext:
     min_noise: float = MIN_NOISE
     """How far answers may be apart in any case, as a share of the spread; the user may ask for more."""
     infers_precision_on: str = ""
-    """The device, cpu or cuda, of a model whose precision only its answers show; empty if that is known."""
+    """The device on which only the answers show the model's precision, by `limits.infers_precision_on`."""
     kernels_may_change: bool = False
     """Whether a loading may change kernels: on a GPU libraries choose them by trying some."""
     remaining_data: Callable[[], Iterable[InputData]] = tuple
