@@ -32,7 +32,7 @@ def test_conversion(run: CaseRun, recorder: Recorder) -> None:
         texts.append(f"relative error {RELATIVE_ERROR.text(conversion.relative_error)}")
     if conversion.error_in_costs is not None:
         error = RATIO.text(conversion.error_in_costs)
-        texts.append(f"{error} times what {case.precision.upper()} itself costs")
+        texts.append(f"{error} times what {run.expectations.compute_precision.upper()} itself costs")
     if conversion.agreement is not None:
         texts.append(f"{AGREEMENT.text(conversion.agreement)} of decisions agree")
     recorder.show(", ".join(texts))

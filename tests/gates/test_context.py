@@ -23,6 +23,7 @@ from tritonproof.client.requests import Answer
 from tritonproof.gates import context, declared
 from tritonproof.gates.context import compare_to_singles, make_single_answers, with_same_answers
 from tritonproof.record.schema import SameAnswers
+from tritonproof.reports.text.correctness import difference_text
 from tritonproof.spec import Arrays
 
 
@@ -321,8 +322,8 @@ def test_equal_answers_for_all_samples_are_reported() -> None:
 
 
 def test_worst_gate_counts_in_the_ledger() -> None:
-    good = SameAnswers(8, 40, 1e-6, 1.0, passed=True, sample="a", left_out=1)
-    bad = SameAnswers(6, 30, 2e-3, 0.5, passed=False, sample="b", left_out=2)
+    good = SameAnswers(8, 40, 3e-3, 1.0, passed=True, sample="a", limit=1e-2, left_out=1)
+    bad = SameAnswers(6, 30, 2e-3, 0.5, passed=False, sample="b", limit=1e-4, left_out=2)
     texts = SameAnswers(2, 2, None, 1.0, passed=True)
 
     def entry(*gates: SameAnswers) -> SameAnswers:
@@ -332,10 +333,12 @@ def test_worst_gate_counts_in_the_ledger() -> None:
     assert worst == entry(bad, good)
     assert (worst.samples, worst.answers, worst.left_out) == (8, 70, 3)
     assert (worst.agreement, worst.passed, worst.sample, worst.relative_difference) == (0.5, False, "b", 2e-3)
-    tied = SameAnswers(8, 40, 1e-6, 0.4, passed=True)
+    assert worst.limit == 1e-4, "its own, which the difference exceeds"
+    tied = SameAnswers(8, 40, 0.0, 0.4, passed=True)
+    assert difference_text(tied) == "60.00 % of the elements"
     assert (entry(tied, bad).agreement, entry(tied, bad).sample) == (0.4, "b")
     assert entry(texts, texts).relative_difference is None
-    assert entry(texts, good).relative_difference == 1e-6
+    assert entry(texts, good).relative_difference == 3e-3
     failed = examples.failed_accuracy()
     ledgers = (examples.accuracy(), good), (examples.accuracy(), bad), (failed, good)
     assert [with_same_answers(ledger, [gate]).passed for ledger, gate in ledgers] == [True, False, False]

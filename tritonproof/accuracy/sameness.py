@@ -268,10 +268,8 @@ def _summary(expected: ExpectedOutputs, result: RowDifferences, limit: float | N
 def merge_comparisons(comparisons: Sequence[AnswerComparison]) -> AnswerComparison:
     if not comparisons:
         return AnswerComparison(SameAnswers(0, 0, None, 1.0, passed=True))
-    limits = [part.same.limit for part in comparisons if part.same.limit is not None]
-    same = merge_entries([part.same for part in comparisons])
     return AnswerComparison(
-        same=structs.replace(same, limit=max(limits, default=None)),
+        same=merge_entries([part.same for part in comparisons]),
         wrong_count=sum(part.wrong_count for part in comparisons),
         mismatch=next((part.mismatch for part in comparisons if part.mismatch is not None), None),
     )
@@ -280,12 +278,15 @@ def merge_comparisons(comparisons: Sequence[AnswerComparison]) -> AnswerComparis
 def merge_entries(entries: Sequence[SameAnswers]) -> SameAnswers:
     """The entry of the worst of some comparisons, with the figures of all."""
     worst = min(entries, key=lambda same: (same.passed, same.agreement, -(same.relative_difference or 0.0)))
-    found = [same.relative_difference for same in entries if same.relative_difference is not None]
+    found = [same for same in entries if same.relative_difference is not None]
+    shares = [(same.relative_difference or 0.0) / (same.limit or 1.0) for same in found]
+    largest = found[int(np.argmax(shares))] if found else worst
     return structs.replace(
         worst,
         samples=max(same.samples for same in entries),
         answers=sum(same.answers for same in entries),
-        relative_difference=max(found, default=None),
+        relative_difference=largest.relative_difference,
+        limit=largest.limit,
         agreement=min(same.agreement for same in entries),
         left_out=sum(same.left_out for same in entries),
     )

@@ -76,11 +76,12 @@ class RepositoryCase:
         return Oracle(self.ask_alone, "alone")
 
     def load_and_ask(self, scenario: Scenario, _deployment: Deployment) -> tuple[str, Start, Arrays | None]:
-        """How it was loaded: in one way, and once, for both scenarios."""
+        """How it was loaded: in one way, and once, for both scenarios. A remote model was asked before."""
         self.check_single_requests()
         first_ms = round(1e3 * self.first_request.elapsed_s, 3)
         start = Start(scenario, self.server.ready_s, self.described.load_s, first_ms)
-        return self.backend, start, self.first_request.answer
+        is_remote = self.described.model.folder is None
+        return self.backend, start, None if is_remote else self.first_request.answer
 
     def load(self, *_scenario_and_deployment: object) -> str:
         assert self.described.model.folder is not None

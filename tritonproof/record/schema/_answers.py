@@ -147,8 +147,8 @@ class SameAnswers(Struct, frozen=True):
     answers: Count
     """The compared answers, to all samples in all ways."""
     relative_difference: Number | None
-    """The largest difference beyond rounding from the sample's first answer, as a share of the spread of its
-    column over all samples; None without floating-point outputs, or if an answer is not a number."""
+    """The largest difference for its limit, beyond rounding from the sample's first answer, as a share of the
+    spread of its column over all samples; None without floating-point outputs, or if one is not a number."""
     agreement: Number
     """The least share of elements of an integer or text output that equal the first answer to the sample."""
     passed: bool

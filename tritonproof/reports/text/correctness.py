@@ -221,7 +221,7 @@ def answer_remarks(same: schema.SameAnswers) -> str:
 
 def difference_text(same: schema.SameAnswers) -> str:
     """The difference of answers to one sample: `3e-07 of the spread`, or `0.12 % of the elements`."""
-    if same.relative_difference is not None:
+    if same.relative_difference is not None and (same.relative_difference > 0 or same.agreement == 1):
         return f"{RELATIVE_ERROR.text(same.relative_difference)} of the spread"
     return f"{AGREEMENT.text(1 - same.agreement)} of the elements"
 
