@@ -12,7 +12,6 @@ from tritonproof.accuracy.limits import (
     NumberLimits,
     inferred_limits,
     inferred_precision,
-    infers_precision_on,
     limits_per_answer,
     min_agreement_for,
 )
@@ -26,25 +25,21 @@ from tritonproof.spec import Tolerance
 )
 def test_half_precision_outputs_are_recognized_by_last_bits(dtype: torch.dtype, shown: str) -> None:
     values = torch.randn(64, 8, generator=torch.Generator().manual_seed(0)).to(dtype).float().numpy()
-    requested = AnswerLimits(NumberLimits(2e-3, 1e-4))
+    requested = AnswerLimits(NumberLimits(2e-3, 1e-4), inferred_on="cpu")
 
-    limits = inferred_limits(requested, [{"y": values}], "cpu")
+    limits = inferred_limits(requested, [{"y": values}])
 
     assert inferred_precision([{"y": values}]) == shown
-    assert (limits == requested) is (shown == "")
+    assert (limits == dataclasses.replace(requested, inferred_on="")) is (shown == "")
     assert limits.default.max_element == max(2e-3, 10 * PRECISIONS[shown or "fp32"].unknown_mean)
 
 
-@pytest.mark.parametrize(
-    ("precision", "is_given", "device"), [("", False, "cpu"), ("", True, ""), ("fp32", False, "")]
-)
-def test_given_tolerance_and_known_precision_hold_whatever_answers_show(
-    precision: str, is_given: bool, device: str
-) -> None:
-    tolerance = Tolerance(1e-4, 1.0, "given", is_given=is_given)
-    case = dataclasses.replace(toy.case(tolerance=tolerance), precision=precision)
-    case = dataclasses.replace(case, format=dataclasses.replace(case.format, tolerances={"": tolerance}))
-    assert infers_precision_on(case) == device
+def test_given_tolerance_holds_whatever_answers_show() -> None:
+    for is_given, device in ((False, "cpu"), (True, "")):
+        tolerance = Tolerance(1e-4, 1.0, "given", is_given=is_given)
+        format_ = dataclasses.replace(toy.case().format, tolerances={"": tolerance})
+        case = dataclasses.replace(toy.case(precision=""), format=format_)
+        assert limits_per_answer(case, "", None, {}).inferred_on == device
 
 
 def test_whole_numbers_show_no_precision() -> None:

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from tests import toy
+from tests.helpers import present
 from tests.toy import compare_conversion
 from tritonproof.accuracy.stages import evaluate_in_process, framework_model_on
 from tritonproof.base.errors import AccuracyError
@@ -224,15 +225,13 @@ def test_error_above_cost_limit_fails_in_any_unit(of_limit: float, passed: bool,
     def times(costs: float) -> Change:
         return shares_off(costs * 0.008 * unit, costs * 0.008 * unit)
 
-    limit = found(times(1), emulated=times(1), precision="fp16", of=in_unit).error_in_costs_limit
-    assert limit is not None
+    limit = present(found(times(1), emulated=times(1), precision="fp16", of=in_unit).error_in_costs_limit)
     parity = found(times(of_limit * limit), emulated=times(1), precision="fp16", of=in_unit)
 
     assert parity.precision_cost == pytest.approx(0.008, rel=0.01)
     assert parity.error_in_costs == pytest.approx(of_limit * limit, rel=0.01)
     assert parity.passed is passed
-    assert parity.relative_error is not None
-    assert parity.relative_error < parity.relative_error_limit
+    assert present(parity.relative_error) < parity.relative_error_limit
 
 
 # --- decisions and whole numbers ----------------------------------------------------------------------------
@@ -264,8 +263,7 @@ def test_rows_with_differing_integers_are_left_out_of_error() -> None:
         decide=lambda kept: kept[LENGTH],
     )
 
-    assert parity.error_in_costs is not None
-    assert parity.error_in_costs < 2
+    assert present(parity.error_in_costs) < 2
     assert parity.agreement == 0.5
     assert not parity.passed, "by its decisions and by the rows that are left to compare"
     by_name = {result.output: result for result in parity.outputs}

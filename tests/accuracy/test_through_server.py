@@ -15,7 +15,7 @@ from tritonclient.grpc import service_pb2
 from tritonclient.utils import np_to_triton_dtype
 
 from tests import examples, toy
-from tests.helpers import grpc_server
+from tests.helpers import grpc_server, present
 from tritonproof.accuracy import through_server
 from tritonproof.accuracy.expected import expect
 from tritonproof.accuracy.ledger import accuracy_ledger, score_each_sample
@@ -161,28 +161,6 @@ def repeating() -> Callable[[Answer], Answer]:
     return change
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda _answer: Answer("9999", {toy.OUTPUT: toy.rows([0])}),
-        repeating(),
-        lambda answer: Answer(answer.id, {}),
-        lambda answer: Answer(answer.id, {toy.OUTPUT: toy.rows([0, 1, 2, 3, 4])}),
-        lambda answer: Answer(answer.id, {toy.OUTPUT: np.array([[b"text"]], object)}, cut=2),
-        lambda answer: None if answer.id == "3" else answer,
-    ],
-    ids=["to no request", "twice", "without the output", "of another length", "cut off", "none in time"],
-)
-def test_malformed_answer_is_an_error(
-    change: Callable[[Answer], Answer | None], connect: Connect, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(in_flight, "REQUEST_S", 0.3)
-    _, server = connect(change)
-
-    with pytest.raises(ProofError):
-        evaluate_through_server(server, CASE, toy.samples(COUNT), 2)
-
-
 def spoilt(change: Callable[[np.ndarray], np.ndarray], only: str = "") -> Callable[[Answer], Answer]:
     def spoil(answer: Answer) -> Answer:
         if only in ("", answer.id):
@@ -192,26 +170,32 @@ def spoilt(change: Callable[[np.ndarray], np.ndarray], only: str = "") -> Callab
     return spoil
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda values: values.astype(np.float64),
-        lambda values: values.argmax(axis=1),
-        lambda values: values.astype(str).astype(object),
-        lambda values: values[:, :2],
-        lambda values: values[:, :0],
-        lambda values: values[..., None],
-        lambda values: values[0, 0],
-    ],
-    ids=["FP64", "INT64", "texts", "narrower", "nothing", "an axis more", "one number"],
-)
-def test_answer_of_wrong_type_or_shape_is_an_error(
-    connect: Connect, change: Callable[[np.ndarray], np.ndarray]
-) -> None:
-    _, server = connect(spoilt(change))
+MALFORMED: dict[str, Change] = {
+    "to no request": lambda _answer: Answer("9999", {toy.OUTPUT: toy.rows([0])}),
+    "twice": repeating(),
+    "without the output": lambda answer: Answer(answer.id, {}),
+    "of another length": lambda answer: Answer(answer.id, {toy.OUTPUT: toy.rows([0, 1, 2, 3, 4])}),
+    "cut off": lambda answer: Answer(answer.id, {toy.OUTPUT: np.array([[b"text"]], object)}, cut=2),
+    "none in time": lambda answer: None if answer.id == "3" else answer,
+    "FP64": spoilt(lambda values: values.astype(np.float64)),
+    "INT64": spoilt(lambda values: values.argmax(axis=1)),
+    "texts": spoilt(lambda values: values.astype(str).astype(object)),
+    "narrower": spoilt(lambda values: values[:, :2]),
+    "nothing": spoilt(lambda values: values[:, :0]),
+    "an axis more": spoilt(lambda values: values[..., None]),
+    "one number": spoilt(lambda values: values[0, 0]),
+}
 
-    with pytest.raises(AccuracyError, check=lambda error: error.where == str(CASE)):
+
+@pytest.mark.parametrize("name", MALFORMED)
+def test_malformed_answer_is_an_error(name: str, connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(in_flight, "REQUEST_S", 0.3)
+    _, server = connect(MALFORMED[name])
+
+    with pytest.raises(ProofError) as raised:
         evaluate_through_server(server, CASE, toy.samples(COUNT), 2)
+    assert isinstance(raised.value, AccuracyError) is (name not in ("to no request", "twice", "none in time"))
+    assert raised.value.where == (f"output {toy.OUTPUT}" if name == "of another length" else str(CASE))
 
 
 def test_nonfinite_served_value_names_its_sample(connect: Connect) -> None:
@@ -278,10 +262,10 @@ def served_ledger(
     samples = toy.samples(COUNT)
     framework = evaluate_in_process("framework", case.model, three_outputs, samples, 8)
     converted = evaluate_in_process("converted", case.model, three_outputs, samples, 8, with_outputs=True)
-    assert converted.outputs is not None
-    elements = {name: values.size for name, values in converted.outputs.items()}
+    expected = expect(samples.ids, present(converted.outputs))
+    elements = {name: values.size for name, values in expected.outputs.items()}
     limits = stage_limits(case, precision, None, elements, COUNT, same_file=True)
-    comparison = StageComparison(expect(samples.ids, converted.outputs), limits, "served", "in process it")
+    comparison = StageComparison(expected, limits, "served", "in process it")
     last = evaluate_through_server(server, case, samples, 4, comparison=comparison)
     stages = (framework, converted, last)
     return accuracy_ledger(case, precision, samples, stages, score_each_sample(case, samples, stages))

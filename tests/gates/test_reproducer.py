@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tests import examples, toy
+from tests.helpers import present
 from tritonproof.accuracy.expected import expect
 from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
 from tritonproof.accuracy.sameness import Mismatch, compare_answers
@@ -71,9 +72,9 @@ def test_first_wrong_answer_is_kept_with_its_request() -> None:
     given = expected.outputs["OUT"][[2, 0]] + np.array([[0], [1]], np.float32)
 
     limits = AnswerLimits(NumberLimits(1e-5, np.inf))
-    mismatch = compare_answers(expected, [Answer(np.array([2, 0]), {"OUT": given})], limits).mismatch
+    answer = Answer(np.array([2, 0]), {"OUT": given})
+    mismatch = present(compare_answers(expected, [answer], limits).mismatch)
 
-    assert mismatch is not None
     assert (list(mismatch.batch), mismatch.row) == (["c", "a"], 1)
     np.testing.assert_array_equal(mismatch.given["OUT"], given[1])
     np.testing.assert_array_equal(mismatch.expected["OUT"], expected.outputs["OUT"][0])

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from tests.gates.answering_servers import (
-    IDS,
     IN_MEMORY,
     ROWS,
     SINGLES,
@@ -18,9 +17,8 @@ from tests.gates.answering_servers import (
     web_server,
     with_memory,
 )
-from tests.gates.stand_in import LIMITS, gate_context
+from tests.gates.stand_in import gate_context
 from tests.helpers import present
-from tritonproof.gates.context import make_single_answers
 from tritonproof.gates.transports import transports_gate
 
 
@@ -36,7 +34,7 @@ def test_transport_with_different_answers_is_named(factor: float) -> None:
 def test_refusing_transport_is_named() -> None:
     with served_by(careful) as model:
         result = transports_gate(gate_context(model, SINGLES, shared_memory=True)).result
-        nothing = transports_gate(gate_context(model, make_single_answers(IDS, {0: {}}, LIMITS))).result
+        nothing = transports_gate(gate_context(model, dataclasses.replace(SINGLES, rows={}))).result
 
     assert "gRPC with shared memory" in result.fault
     assert "no answer could be read" in nothing.fault

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.helpers import present
 from tests.user_models.repositories import code, config, write_model
 from tritonproof.accuracy.ledger import served_ledger
 from tritonproof.accuracy.stages import evaluate_in_process
@@ -118,8 +119,7 @@ def test_served_model_is_judged_by_labels_and_given_floor(tmp_path: Path) -> Non
     given_labels = LabelOptions(tmp_path / "labels.csv", "top-1", 0.75)
     known = with_labels(as_model(whole), given_labels)
     before = with_labels(as_model(bare), given_labels)
-    assert whole.config is not None
-    loaded = with_labels(with_config(before, whole.config), given_labels)
+    loaded = with_labels(with_config(before, present(whole.config)), given_labels)
     rows = np.eye(4, dtype=np.float32)
     samples = Samples(list("abcd"), lambda indices: {"IN": rows[list(indices)]}, np.array([0, 1, 2, 0]))
     for model, limits, passes in (

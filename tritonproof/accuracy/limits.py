@@ -64,6 +64,8 @@ class AnswerLimits:
     """The least share of rows with compared floating-point outputs: a tie of integers leaves a row out."""
     by_output: Mapping[str, NumberLimits] = field(default_factory=dict)
     """Of single outputs that need less than the rest."""
+    inferred_on: str = ""
+    """The device, cpu or cuda, if only answers show the precision; empty if known, or if limits are given."""
 
     def of_output(self, output: str) -> NumberLimits:
         return self.by_output.get(output, self.default)
@@ -115,7 +117,8 @@ def limits_per_answer(case: Case, precision: str, cost: PrecisionCost | None, si
     """How far answers to one sample by the same file may differ if other kernels may compute them."""
     limits = stage_limits(case, precision, cost, sizes, rows=1, same_file=True).per_answer
     share = AnswerLimits.min_compared_share if cost is None else max(0.0, cost.comparable - _TIE_MARGIN)
-    return replace(limits, min_compared_share=share)
+    is_known = precision or tolerance_of(case, precision).is_given
+    return replace(limits, min_compared_share=share, inferred_on="" if is_known else case.answers_on)
 
 
 def stage_limits(
@@ -172,22 +175,15 @@ def _floating_limits(
     return dict.fromkeys(names, largest_error), dict.fromkeys(names, mean_error), source
 
 
-def infers_precision_on(case: Case) -> str:
-    """The device, cpu or cuda, of a case whose precision only its answers show; empty if that is known, or if
-    the user gave a tolerance, which holds as it is."""
-    return "" if case.precision or tolerance_of(case, "").is_given else case.answers_on
-
-
-def inferred_limits(limits: AnswerLimits, answers: Iterable[Arrays], device: str) -> AnswerLimits:
-    """How far two answers of a model of unknown precision may differ: `limits`, FP32's, or those of FP16
-    or BF16 if every number of the `answers` fits it. On the device cuda products may be in TF32. Without
-    a device (`infers_precision_on`) the `limits` hold."""
-    if not device:
+def inferred_limits(limits: AnswerLimits, answers: Iterable[Arrays]) -> AnswerLimits:
+    """How far two answers may differ. If only they show the model's precision: `limits`, FP32's, or those of
+    FP16 or BF16 if every number of the `answers` fits it. On the device cuda products may be in TF32."""
+    if not limits.inferred_on:
         return limits
-    rule = PRECISIONS[inferred_precision(answers) or ("tf32" if device == "cuda" else "fp32")]
+    rule = PRECISIONS[inferred_precision(answers) or ("tf32" if limits.inferred_on == "cuda" else "fp32")]
     inferred = NumberLimits(rule.unknown_largest, _ROW_MEAN_FACTOR * rule.unknown_mean)
     default, rounding = limits.default.or_wider(inferred), max(limits.rounding, rule.rounding)
-    return replace(limits, default=default, rounding=rounding)
+    return replace(limits, default=default, rounding=rounding, inferred_on="")
 
 
 def inferred_precision(answers: Iterable[Arrays]) -> str:

@@ -125,7 +125,7 @@ def compare_rows(
     count = len(answer.sample_indices)
     result = RowDifferences(answer, np.zeros(count, bool))
     for name in expected.discrete_outputs:
-        _compare_discrete(expected, result, name, limits, checks_identity=checks_identity)
+        _compare_discrete(expected, result, name, limits, checks_identity)
     for name, spread in expected.spreads.items():
         right, given = expected.outputs[name][answer.sample_indices], answer.outputs.get(name)
         if given is None or given.shape != right.shape or given.dtype.kind != "f":
@@ -159,12 +159,7 @@ def allowed_in_a_row(size: int, agreement: float) -> float:
 
 
 def _compare_discrete(
-    expected: ExpectedOutputs,
-    result: RowDifferences,
-    name: str,
-    limits: AnswerLimits,
-    *,
-    checks_identity: bool,
+    expected: ExpectedOutputs, result: RowDifferences, name: str, limits: AnswerLimits, checks_identity: bool
 ) -> None:
     """Texts, integers and truth values of one output: which rows are wrong, and which differ as ties do."""
     answer, count = result.answer, len(result.left_out)
@@ -215,22 +210,20 @@ def compare_answers(
     given = [answer for answer in answers if len(answer.sample_indices)]
     results = [compare_rows(expected, answer, limits, only_finite=only_finite) for answer in given]
     rows = sum(len(result.left_out) for result in results)
-    samples = len({int(sample) for answer in given for sample in answer.sample_indices})
+    samples = len({sample for answer in given for sample in answer.sample_indices.tolist()})
     left_out = sum(int(result.left_out.sum()) for result in results)
     too_many = left_out > max(_TIED_ELEMENTS, (1 - limits.min_compared_share) * rows)
     for name in expected.discrete_outputs:
         # Each sample counts once, however often it was sent: the share is that of different samples.
+        changed = [result for result in results if name in result.unequal]
         differing = np.zeros(len(expected.ids))
-        for result in results:
-            if name in result.unequal:
-                counts = result.unequal[name].sum(axis=1)
-                np.maximum.at(differing, result.answer.sample_indices, counts)
+        for result in changed:
+            np.maximum.at(differing, result.answer.sample_indices, result.unequal[name].sum(axis=1))
         # If all must be equal, those that differ are wrong already unless their scores show a tie.
         share, elements = 1 - limits.min_agreement, samples * expected.outputs[name][:1].size
         allowed = max(_TIED_ELEMENTS, share * elements) if share > 0 else np.inf
-        for result in results if too_many or differing.sum() > allowed else ():
-            if name in result.unequal:
-                result.wrong_rows[name] |= result.unequal[name].any(axis=1)
+        for result in changed if too_many or differing.sum() > allowed else ():
+            result.wrong_rows[name] |= result.unequal[name].any(axis=1)
     limit = limits.default.max_element if expected.spreads else None
     return merge_comparisons([_summary(expected, result, limit) for result in results])
 

@@ -116,9 +116,8 @@ def closed_loop(
     Each request is sent once, or for so many seconds. Raises ProofError, with `where`, if one fails."""
     one_round = range(requests.count)
     numbers = iter(one_round) if seconds is None else itertools.cycle(one_round)
-    deadline, most_bytes = math.inf, math.inf
-    if seconds is not None:
-        deadline, most_bytes = time.monotonic() + seconds, _MAX_BYTES
+    deadline = math.inf if seconds is None else time.monotonic() + seconds
+    most_bytes = math.inf if seconds is None else _MAX_BYTES
     answers: list[tuple[int, RawAnswer]] = []
     size = 0
     with requests_in_flight(server, where=where, fix=_IF_ONE_FAILS) as in_flight:

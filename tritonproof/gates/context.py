@@ -62,14 +62,6 @@ class SingleAnswers:
     repeats: Sequence[Answer] = ()
     """The answers to the same requests, sent again in the same order, which show the noise."""
 
-    def unread(self, served: ServedModel) -> str:
-        """The model's outputs that no answer has, in a sentence; empty if there are none: gates would compare
-        nothing."""
-        outputs = [tensor.name for tensor in served.model.outputs]
-        lacking = [name for name in outputs if not any(name in row for row in self.rows.values())]
-        has = "no answer could be read: none has a row for each sample of"
-        return f"{has} {', '.join(lacking)}" if lacking else ""
-
     @property
     def tells_apart(self) -> bool:
         """Whether different samples get different answers."""
@@ -100,8 +92,6 @@ class GateContext:
     """How far answers to one sample may differ if other kernels may compute them."""
     min_noise: float = MIN_NOISE
     """How far answers may be apart in any case, as a share of the spread; the user may ask for more."""
-    infers_precision_on: str = ""
-    """The device on which only the answers show the model's precision, by `limits.infers_precision_on`."""
     kernels_may_change: bool = False
     """Whether a loading may change kernels: on a GPU libraries choose them by trying some."""
     remaining_data: Callable[[], Iterable[InputData]] = tuple
@@ -120,6 +110,13 @@ class GateContext:
     def takes_batches(self) -> bool:
         """Whether a request may hold several samples."""
         return self.served.model.batched and self.largest_batch > 1
+
+    @property
+    def unread(self) -> str:
+        """That an output is in no answer given alone, so that nothing is compared, in words; else empty."""
+        names = {tensor.name for tensor in self.served.model.outputs}
+        lacking = ", ".join(sorted(names.difference(*self.single_answers.rows.values())))
+        return f"no answer could be read with a row of {lacking} for each sample" if lacking else ""
 
     @property
     def kernel_sizes(self) -> list[int]:
@@ -144,11 +141,6 @@ class GateContext:
         row_bytes = self.served.data.row_bytes + max([declared, *answers])
         return max(1, IN_FLIGHT_BYTES // max(1, row_bytes))
 
-    def larger_left_out(self, rows: int) -> str:
-        """That batches of more than `most_rows` are left out, in words, if up to `rows` were to be tried."""
-        is_left_out = rows > self.most_rows
-        return f"; larger ones take more than {IN_FLIGHT_BYTES >> 20} MiB" if is_left_out else ""
-
     def most_in_flight(self, rows: int) -> int:
         """How many requests of so many rows may be in flight; two at least."""
         return max(2, min(IN_FLIGHT, self.most_rows // rows))
@@ -162,14 +154,12 @@ class GateFinding(NamedTuple):
     """The whole first wrong answer, if a single one is wrong."""
 
 
-def ask_one_by_one(
-    served: ServedModel, limits: AnswerLimits, min_noise: float = MIN_NOISE, infers_precision_on: str = ""
-) -> SingleAnswers:
+def ask_one_by_one(served: ServedModel, limits: AnswerLimits, min_noise: float = MIN_NOISE) -> SingleAnswers:
     """The answers to all samples, each sent alone, one after the other, and to the same requests again; the
     rest is as in GateContext."""
     requests = [[sample] for sample in range(len(served.data.ids))]
     rows, repeats = rows_of(ask(served, requests)), ask(served, requests)
-    limits = inferred_limits(limits, rows.values(), infers_precision_on)
+    limits = inferred_limits(limits, rows.values())
     return make_single_answers(served.data.ids, rows, limits, repeats, min_noise)
 
 

@@ -122,16 +122,15 @@ def largest_batch_gate(context: GateContext) -> GateFinding:
     if not served.model.batched:
         return GateFinding(GateResult("largest-batch", 0, "no batch axis, so no batch sizes"))
     sizes, largest, count = context.kernel_sizes, context.largest_batch, len(served.data.ids)
-    left_out = context.larger_left_out(largest + 1)
-    sent = sizes if left_out else [*sizes, largest + 1]
-    replies = send(served, (np.arange(size) % count for size in sent))
+    one_more = [largest + 1] if largest < context.most_rows else []
+    replies = send(served, (np.arange(size) % count for size in (*sizes, *one_more)))
     problems = [
         f"a batch of {size}, of {largest} declared, was refused: {reply.refusal}"
         for size, reply in zip(sizes, replies, strict=False)
         if reply.response is None
     ]
-    if not left_out and replies[-1].response is not None:
+    if one_more and replies[-1].response is not None:
         problems.append(f"a batch of {largest + 1} was answered, and {largest} is declared")
-    one_more = left_out or f", and a batch of {largest + 1}, which has to be refused"
-    text = f"{len(sizes)} of the {largest} batch sizes{one_more}"
+    limit = "which has to be refused" if one_more else "larger than a request may be, is not sent"
+    text = f"{len(sizes)} of the {largest} batch sizes, and a batch of {largest + 1}, {limit}"
     return GateFinding(GateResult("largest-batch", len(replies), text, fault=next(iter(problems), "")))

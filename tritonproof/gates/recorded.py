@@ -1,6 +1,7 @@
 """A small file keeps a model's answers, to which later runs hold theirs."""
 
 import contextlib
+import dataclasses
 import hashlib
 import zlib
 from collections.abc import Mapping
@@ -70,7 +71,7 @@ def record(context: GateContext, case: str, run_id: str) -> RecordedAnswers:
         what = f"an answer of {served.model.name} takes more than the {_MAX_BYTES >> 20} MiB of a file"
         raise NotAvailableError(what, where=case)
     digests = {str(served.data.ids[sample]): _digest(served, sample) for sample in kept}
-    limits = inferred_limits(context.limits, kept.values(), context.infers_precision_on)
+    limits = inferred_limits(context.limits, kept.values())
     model, triton = served.model.name, served.server.version
     rows = dict(zip(digests, kept.values(), strict=True))
     return RecordedAnswers(
@@ -87,19 +88,15 @@ def recorded_gate(context: GateContext) -> GateFinding:
     if folder.run_id is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
         with locks.hold_path(path, on_wait=folder.on_wait):
-            if not path.is_file() or _run_id_in(path) != folder.run_id:
+            is_own = False
+            with contextlib.suppress(InputError):  # of a file that is damaged, or of another version
+                is_own = path.is_file() and read(path).run_id == folder.run_id
+            if not is_own:
                 disk.replace(path, encoded(record(context, folder.case, folder.run_id)))
     elif not path.is_file():
         what = f"no answers of {name} were recorded"
         raise NotAvailableError(what, where=path, fix="record them: --record-answers")
     return compare_with_recorded(context, read(path), path)
-
-
-def _run_id_in(path: Path) -> str | None:
-    """The run that recorded a file of answers; None for one that this version cannot read."""
-    with contextlib.suppress(InputError):
-        return read(path).run_id
-    return None
 
 
 def compare_with_recorded(context: GateContext, earlier: RecordedAnswers, where: Path) -> GateFinding:
@@ -119,13 +116,14 @@ def compare_with_recorded(context: GateContext, earlier: RecordedAnswers, where:
             fix = "give the samples that they were recorded with, or record anew with --record-answers"
             raise InputError(what, where=where, fix=fix)
     expected = {places[name]: row for name, row in earlier.rows.items()}
-    own_limits = inferred_limits(context.limits, expected.values(), context.infers_precision_on)
+    own_limits = inferred_limits(context.limits, expected.values())
     limits = own_limits.or_wider(earlier.limits).at_least(context.min_noise)
     answers = ask(served, [[sample] for sample in sorted(expected)])
     recorded = make_single_answers(served.data.ids, expected, limits)
     comparison = compare_to_singles(recorded, answers, limits)
     tried = f"{len(expected)} answers recorded of {earlier.case} on Triton {earlier.triton}"
-    return gate_finding("recorded", served, recorded, comparison, len(answers), tried, "recorded")
+    context = dataclasses.replace(context, single_answers=recorded)
+    return gate_finding("recorded", context, comparison, len(answers), tried, "recorded")
 
 
 def _digest(served: ServedModel, sample: int) -> str:

@@ -50,7 +50,7 @@ def repeated_gate(context: GateContext) -> GateFinding:
         comparisons.append(lacking)
         text += ", and requests without the optional inputs"
     whole = merge_comparisons(comparisons)
-    return gate_finding("repeated", served, singles, whole, whole.same.answers, text)
+    return gate_finding("repeated", context, whole, whole.same.answers, text)
 
 
 def reload_gate(context: GateContext) -> GateFinding:
@@ -59,7 +59,7 @@ def reload_gate(context: GateContext) -> GateFinding:
     answers = [*_first_answer(context), *ask(served, [[sample] for sample in sorted(singles.rows)])]
     text = "each sample again alone, after the model was loaded again"
     comparison = compare_to_singles(singles, answers, _limits_after_load(context))
-    return gate_finding("reload", served, singles, comparison, len(answers), text)
+    return gate_finding("reload", context, comparison, len(answers), text)
 
 
 def in_flight_gate(context: GateContext) -> GateFinding:
@@ -71,9 +71,7 @@ def in_flight_gate(context: GateContext) -> GateFinding:
     limits = singles.wide_limits if is_joined else singles.noise_limits
     answers = ask(served, [[sample] for sample in np.resize(sorted(singles.rows), count)], at_once)
     text = f"{count} requests of one sample each, {at_once} in flight"
-    return gate_finding(
-        "in-flight", served, singles, compare_to_singles(singles, answers, limits), count, text
-    )
+    return gate_finding("in-flight", context, compare_to_singles(singles, answers, limits), count, text)
 
 
 def batches_gate(context: GateContext) -> GateFinding:
@@ -115,9 +113,8 @@ def batches_gate(context: GateContext) -> GateFinding:
     text = (
         f"{len(sizes)} of {context.largest_batch} batch sizes, {sizes[0]} to "
         f"{largest}, {len(chosen)} of them beside other neighbours, {len(requests)} of {largest} in flight"
-        f"{context.larger_left_out(min(context.largest_batch, 1024))}"
     )
-    return gate_finding("batches", served, singles, merge_comparisons(comparisons), sent, text)
+    return gate_finding("batches", context, merge_comparisons(comparisons), sent, text)
 
 
 def _first_answer(context: GateContext) -> list[Answer]:
@@ -179,16 +176,15 @@ def _spreads_like(singles: SingleAnswers, outputs: Arrays) -> Mapping[str, Sprea
 
 def gate_finding(
     gate: str,
-    served: ServedModel,
-    singles: SingleAnswers,
+    context: GateContext,
     comparison: AnswerComparison,
     requests: int,
     tried: str,
     expected_from: str = "alone",
 ) -> GateFinding:
     """The result of a gate that compares answers with those alone, or those that `expected_from` names."""
-    fault = singles.unread(served) or wrong_text(comparison, expected_from)
-    same = same_answers_entry(singles, comparison)
+    fault = context.unread or wrong_text(comparison, expected_from)
+    same = same_answers_entry(context.single_answers, comparison)
     return GateFinding(GateResult(gate, requests, tried=tried, fault=fault, same=same), comparison.mismatch)
 
 
@@ -212,7 +208,7 @@ def compare_servers(
 
     def ask_for(data: InputData, one: GateContext) -> SingleAnswers:
         served = dataclasses.replace(one.served, data=data)
-        return ask_one_by_one(served, one.limits, one.min_noise, one.infers_precision_on)
+        return ask_one_by_one(served, one.limits, one.min_noise)
 
     of_others = ((ask_for(data, current), ask_for(data, baseline)) for data in others)
     for ours, expected in itertools.chain([singles], of_others):
@@ -221,8 +217,7 @@ def compare_servers(
         samples += len(expected.rows)
     whole = merge_comparisons(comparisons)
     tried = f"{samples} samples, each twice alone, beside {baseline_name}"
-    served, expected_from = baseline.served, f"by {baseline_name}"
-    gate = gate_finding("baseline", served, singles[1], whole, 4 * samples, tried, expected_from)
+    gate = gate_finding("baseline", baseline, whole, 4 * samples, tried, f"by {baseline_name}")
     precisions = [inferred_precision(answers.rows.values()) or "fp32" for answers in singles]
     if whole.wrong_count and precisions[0] != precisions[1]:
         difference = f"its answers show {precisions[0].upper()}, and {precisions[1].upper()} there"

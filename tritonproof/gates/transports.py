@@ -48,7 +48,7 @@ def transports_gate(context: GateContext) -> GateFinding:
     served, singles = context.served, context.single_answers
     samples = sorted(singles.rows)[:4]
     comparisons: list[AnswerComparison] = []
-    names, problems = [], list(filter(None, [singles.unread(served)]))
+    names, problems = [], list(filter(None, [context.unread]))
     with _available(served.server, context.shared_memory) as available:
         for transport in available:
             names.append(transport.name)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from tritonproof.accuracy.expected import expect
-from tritonproof.accuracy.limits import AnswerLimits, inferred_limits, infers_precision_on
+from tritonproof.accuracy.limits import AnswerLimits, inferred_limits
 from tritonproof.accuracy.sameness import AnswerCheck, Oracle, compare_answers
 from tritonproof.client.input_data import InputData
 from tritonproof.client.requests import Answer, ask_samples
@@ -48,7 +48,7 @@ def make_answer_check(
         for tensor in case.model.outputs
     }
     others = tuple(make_answer_check(case, other, oracle, 1, limits) for other in data.other_shapes)
-    inferred = inferred_limits(limits, [outputs], infers_precision_on(case))
+    inferred = inferred_limits(limits, [outputs])
     return AnswerCheck(expect(data.ids, outputs), inferred, oracle.expected_from, others)
 
 

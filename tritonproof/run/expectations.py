@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tritonproof.accuracy.conversion import compare_conversion
 from tritonproof.accuracy.ledger import missing_options
-from tritonproof.accuracy.limits import MIN_NOISE, AnswerLimits, infers_precision_on, limits_per_answer
+from tritonproof.accuracy.limits import MIN_NOISE, AnswerLimits, limits_per_answer
 from tritonproof.accuracy.precision_cost import PrecisionCost
 from tritonproof.accuracy.precisions import tolerance_of
 from tritonproof.accuracy.sameness import AnswerCheck
@@ -81,16 +81,14 @@ class Expectations:
         loaded, limits = loader.load("online"), self.answer_limits
         tolerance, served = tolerance_of(case, self.compute_precision), loader.served
         min_noise = max(MIN_NOISE, tolerance.max_relative_error if tolerance.is_given else 0.0)
-        infers_on = infers_precision_on(case)
         loader.leave_gpu()  # which the limits may have used
-        singles = ask_one_by_one(served, limits, min_noise, infers_on)
+        singles = ask_one_by_one(served, limits, min_noise)
         return GateContext(
             served,
             loaded,
             singles,
             limits,
             min_noise,
-            infers_precision_on=infers_on,
             kernels_may_change=case.answers_on == "cuda",
             remaining_data=self.run.prepared.remaining_data,
             shared_memory=self.run.settings.shared_memory == "system",

@@ -71,8 +71,6 @@ def read_settings(folder: Path) -> SampleSettings:
 SUFFIXES = (".png", ".jpg", ".jpeg")
 _MODES = {3: "RGB", 1: "L", 4: "RGBA"}
 """Pillow's modes by numbers of channels, the likeliest first: of 3 x 4 x 4 they are the 3."""
-_ORIENTATION = 0x0112
-"""EXIF's entry, from 1 to 8, of how a picture is turned upright: from 5 on its width becomes its height."""
 _opened = functools.partial(
     opened_picture, what="the picture", fix="save it anew as PNG or JPEG", formats=("PNG", "JPEG")
 )
@@ -101,7 +99,8 @@ def read_pictures(
     samples = []
     for path in files:
         with _opened(path) as picture:
-            is_turned = ANY in tensor.shape and picture.getexif().get(_ORIENTATION) in range(5, 9)
+            # EXIF's orientations from 5 to 8 turn it by a quarter.
+            is_turned = ANY in tensor.shape and picture.getexif().get(0x0112) in range(5, 9)
             height, width = settings.size or (picture.size if is_turned else picture.size[::-1])
         sizes = {"H": height, "W": width, "C": channels}
         axes = zip(layout, tensor.shape, strict=True)
@@ -155,8 +154,7 @@ def _read_picture(
 
 TOKENIZER = "tokenizer.json"
 """The file of a tokenizer, as Hugging Face's library `tokenizers` writes it."""
-_TOKENIZER_CONFIG = "tokenizer_config.json"
-TOKENIZER_FILES = (TOKENIZER, _TOKENIZER_CONFIG)
+TOKENIZER_FILES = (TOKENIZER, "tokenizer_config.json")
 """All files that decide how a text becomes tokens."""
 _MAX_TOKENS = 512
 """The most tokens if neither settings, model nor tokenizer say: those of BERT and its kin."""
@@ -221,12 +219,12 @@ def _encode(
     path = tokenizer / TOKENIZER
     with readable("the tokenizer", path, _EXPORT):
         encoder = Tokenizer.from_str(files_given.text(path, "the tokenizer", _EXPORT))
-    config = tokenizer / _TOKENIZER_CONFIG
+    config = tokenizer / TOKENIZER_FILES[1]
     written = files_given.json_in(config, "the tokenizer's settings", _EXPORT) if config.is_file() else {}
     if not isinstance(written, dict):
         raise InputError("the tokenizer's settings are no JSON object", where=config, fix=_EXPORT)
-    limits = written.get("model_max_length"), (encoder.truncation or {}).get("max_length")
     # Without one the library writes 1e30.
+    limits = written.get("model_max_length"), (encoder.truncation or {}).get("max_length")
     valid = (limit for limit in limits if isinstance(limit, int) and 1 <= limit <= _MAX_LENGTH)
     limit = next(valid, _MAX_TOKENS)
     fixed = min((tensor.shape[0] for tensor in inputs if tensor.shape[0] != ANY), default=None)
