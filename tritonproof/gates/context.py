@@ -137,8 +137,7 @@ class GateContext:
     def most_rows(self) -> int:
         """How many rows may be sent at once, by the bytes of the largest sample and answer; one at least."""
         answers = [sum(map(content_bytes, row.values())) for row in self.single_answers.rows.values()]
-        declared = sum(tensor.row_bytes for tensor in self.served.model.outputs)
-        row_bytes = self.served.data.row_bytes + max([declared, *answers])
+        row_bytes = self.served.data.row_bytes + max(answers, default=0)
         return max(1, IN_FLIGHT_BYTES // max(1, row_bytes))
 
     def most_in_flight(self, rows: int) -> int:
