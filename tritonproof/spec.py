@@ -163,8 +163,7 @@ class ServingProfile:
 
 
 DEFAULT_PROFILES: Mapping[str, ServingProfile] = dict.fromkeys(
-    ("cpu", "gpu"),
-    ServingProfile.batching(32, (1, 32), (16,), preferred=(16, 32), max_queue_delay_us=1_000),
+    ("cpu", "gpu"), ServingProfile.batching(32, (1, 32), (16,), preferred=(16, 32), max_queue_delay_us=1_000)
 )
 """For a model that names none: dynamic batching to 32 within a millisecond, and a few load points."""
 

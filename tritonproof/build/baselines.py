@@ -132,11 +132,7 @@ def for_scenario(config: "ModelConfig", case: Case, scenario: Scenario) -> "Mode
 
 
 def export_commit(
-    baseline: BaselineSpec,
-    cache: Path,
-    root: Path = SUITE,
-    *,
-    on_progress: OnProgress = lambda _step: None,
+    baseline: BaselineSpec, cache: Path, root: Path = SUITE, *, on_progress: OnProgress = lambda _step: None
 ) -> Path:
     """The files of a commit in a folder of their own below `cache`, from an earlier run or now.
 

@@ -15,13 +15,7 @@ from tritonproof.accuracy.limits import AnswerLimits, inferred_limits
 from tritonproof.base import disk
 from tritonproof.base.errors import InputError, NotAvailableError
 from tritonproof.client.requests import ServedModel
-from tritonproof.gates.context import (
-    GateContext,
-    GateFinding,
-    ask,
-    compare_to_singles,
-    make_single_answers,
-)
+from tritonproof.gates.context import GateContext, GateFinding, ask, compare_to_singles, make_single_answers
 from tritonproof.gates.same_answers import gate_finding
 from tritonproof.host import locks
 from tritonproof.safe_io.files import content, readable

@@ -12,11 +12,7 @@ from tritonproof.accuracy.expected import ExpectedOutputs, expect, signature
 from tritonproof.accuracy.limits import NOISE_FACTOR, AnswerLimits, inferred_precision
 from tritonproof.accuracy.outputs import Spread
 from tritonproof.accuracy.precisions import PRECISIONS
-from tritonproof.accuracy.sameness import (
-    AnswerComparison,
-    compare_answers,
-    merge_comparisons,
-)
+from tritonproof.accuracy.sameness import AnswerComparison, compare_answers, merge_comparisons
 from tritonproof.client.input_data import InputData
 from tritonproof.client.requests import Answer, ServedModel, single_answer
 from tritonproof.gates.context import (

@@ -13,12 +13,7 @@ from tritonproof.accuracy.sameness import AnswerComparison, merge_comparisons
 from tritonproof.base.errors import ProofError
 from tritonproof.client.requests import Answer, ServedModel, single_answer
 from tritonproof.client.shared_memory import shared_region, tensor_places
-from tritonproof.gates.context import (
-    GateContext,
-    GateFinding,
-    compare_to_singles,
-    same_answers_entry,
-)
+from tritonproof.gates.context import GateContext, GateFinding, compare_to_singles, same_answers_entry
 from tritonproof.gates.declared import MAX_REFUSAL_CHARS
 from tritonproof.gates.same_answers import wrong_text
 from tritonproof.record.schema import GateResult

@@ -155,7 +155,7 @@ _FULL_SIZE = Model(
     # A window without the answer may have two poor spans of nearly equal scores: in FP16 one of the micro
     # model's first 64 does, 0.01 apart. The metrics test the answers themselves.
     tolerances={
-        "fp16": Tolerance(2e-2, 0.96, "FP16 holds 11 bits; two windows of 64; measured 0.005 and one window"),
+        "fp16": Tolerance(2e-2, 0.96, "FP16 holds 11 bits; two windows of 64; measured 0.005 and one window")
     },
 )
 MODELS = (
