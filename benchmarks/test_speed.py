@@ -20,8 +20,7 @@ from tritonproof.run.measuring_efficiency import measure_efficiency
 
 def measure_and_record(run: CaseRun, point: LoadPoint, recorder: Recorder, benchmark: Any) -> None:
     """Measure and record a load point, and show its speed if the case is proven right. Raises AccuracyError
-    if an answer is wrong, SpeedError if it is shown to be slower than allowed or to exceed its latency
-    budget."""
+    if an answer is wrong, SpeedError if it is shown to be too slow or beyond its latency budget."""
     save = functools.partial(recorder.record_points, point.scenario)
     result = measure_point(run, point, functools.partial(save, are_all=True))
     record = save([result])
@@ -39,8 +38,7 @@ def measure_and_record(run: CaseRun, point: LoadPoint, recorder: Recorder, bench
 @pytest.mark.speed
 @pytest.mark.step("online")
 def test_online(run: CaseRun, point: LoadPoint, recorder: Recorder, benchmark: Any) -> None:
-    """Measures throughput and latency at a concurrency or a request rate; fails if it is shown to be slower
-    than allowed."""
+    """Measures throughput and latency at a concurrency or a request rate; fails if shown to be too slow."""
     measure_and_record(run, point, recorder, benchmark)
 
 

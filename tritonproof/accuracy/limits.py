@@ -124,8 +124,7 @@ def limits_per_answer(case: Case, precision: str, cost: PrecisionCost | None, si
 def stage_limits(
     case: Case, precision: str, cost: PrecisionCost | None, sizes: Sizes, rows: int, *, same_file: bool
 ) -> StageLimits:
-    """How far outputs of so many `rows` may be from those of the stage before, of the `same_file` or before
-    its conversion."""
+    """How far outputs of so many `rows` may be from those of the stage before, which may be the same file."""
     numbers = [tensor.name for tensor in case.model.outputs if tensor.dtype.startswith(("FP", "BF"))]
     floating = [name for name in numbers if name in sizes]
     largest, mean, source = _floating_limits(case, precision, cost, floating, same_file=same_file)

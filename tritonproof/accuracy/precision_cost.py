@@ -39,8 +39,7 @@ class PrecisionCost:
     largest: Mapping[str, float]
     """The largest error of each floating-point output beyond rounding, as a share of the spread."""
     mean: Mapping[str, float]
-    """Each floating-point output's mean error over its mean magnitude, MIN_COST at least; any other's share
-    of differences."""
+    """A floating output's mean error over its mean magnitude, or MIN_COST; another's share of changes."""
     comparable: float
     """The share of rows in which no integers differ that move the other outputs."""
     agreement: float

@@ -21,8 +21,7 @@ class PrecisionRule:
     conversion_factor: float
     """How many times the precision's cost the mean error of a converted output may be. Measured on the micro
     models; with the vector extensions of an older CPU right builds of BERT and FastPitch in FP16 and of INT8
-    moved by 0.1 at most. A fault of twice the cost, and a right build's own error beside it, make 2.2 times
-    and more."""
+    moved by 0.1 at most. A fault of twice the cost makes 2.2 times and more, with a right build's error."""
     kernel_factor: float
     """How many times the precision's cost other kernels may be off on the mean with the same file: in batches
     of another size, or by another backend. In mixed batches on Triton BERT and ResNet50 gave the same as in

@@ -71,8 +71,7 @@ class Mismatch:
 
 @dataclass(frozen=True)
 class AnswerComparison:
-    """The result of comparing answers with the expected ones: the record's entry, and what it has no place
-    for."""
+    """The result of comparing answers with the expected ones: the record's entry, and more."""
 
     same: SameAnswers
     """It lacks the number of samples yet; its difference is infinite if an answer is not a number."""

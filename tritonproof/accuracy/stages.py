@@ -207,8 +207,7 @@ def temporary_arrays(outputs: Arrays, rows: int) -> dict[str, np.ndarray]:
 def keep_outputs(
     stage: str, model: Model, outputs: Arrays, samples: Samples, indices: Sequence[int]
 ) -> Arrays:
-    """What the model keeps of a batch's outputs. Raises AccuracyError unless each has one finite result per
-    row."""
+    """What the model keeps of a batch's outputs. Raises AccuracyError unless each row has a finite result."""
     if missing := [tensor.name for tensor in model.outputs if tensor.name not in outputs]:
         raise AccuracyError(f"the {stage} outputs lack {', '.join(missing)}", where=model.name)
     for name, values in outputs.items():

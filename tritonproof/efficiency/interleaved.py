@@ -183,8 +183,7 @@ def batch_in_process(result: PointResult, deployment: Deployment) -> int:
 
 
 def _change(whose: str, first: PointResult, repeated: Estimate) -> str:
-    """How the throughput of a point differs when it is measured again; empty if it hardly does, or by
-    chance."""
+    """How the throughput of a point differs when measured again; empty if it hardly does, or by chance."""
     before = first.throughput_per_s
     is_apart = abs(repeated.value / before.value - 1) > _REPEATED_WITHIN
     is_significant = repeated.low > before.high or repeated.high < before.low

@@ -162,8 +162,7 @@ def peak_kind(case: Case, deployment: Deployment) -> PeakKind:
 
 
 def peak_per_s(kind: PeakKind) -> Estimate:
-    """The machine's peak in floating-point operations per second, measured in a process of its own. Raises
-    ProofError."""
+    """The machine's peak in floating-point operations per second, in a process of its own, or ProofError."""
     operations = peak_runtime.operations(peak_runtime.SIZE[kind[0]])
     with peak_of(kind) as product:
         product.wait_ready()

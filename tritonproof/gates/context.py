@@ -1,5 +1,4 @@
-"""What gates get: a loaded model, its answers to samples that were each sent alone, and how other answers are
-held to these."""
+"""What gates get: a loaded model, its answers to samples sent alone, and how others are held to these."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,5 +1,4 @@
-"""A folder that reproduces a wrong answer: the request, both answers, the configuration, and a script that
-asks again."""
+"""A folder that reproduces a wrong answer: request, both answers, configuration, a script that asks again."""
 
 import shutil
 import zipfile

@@ -1,5 +1,4 @@
-"""Gates that send samples in several ways, or to two servers, and hold all answers to those to the same
-samples alone."""
+"""Gates that send samples in several ways, or to two servers, and hold all answers to those alone."""
 
 import dataclasses
 import itertools

@@ -1,5 +1,4 @@
-"""Checks whether answers come from a cache: requests that repeat one sample against ones that were never sent
-before."""
+"""Checks whether answers come from a cache: requests that repeat a sample against ones never sent before."""
 
 import functools
 import hashlib

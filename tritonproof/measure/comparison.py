@@ -1,5 +1,4 @@
-"""Compares the speed of a build with a baseline's: the verdict on their ratio, and when to stop. Pure
-functions."""
+"""Compares a build's speed with a baseline's: the verdict on their ratio, and when to stop."""
 
 from collections.abc import Sequence
 

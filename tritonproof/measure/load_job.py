@@ -45,8 +45,7 @@ class MeasuringPlan:
     budget_s: float = 3.0
     """Seconds of measuring a point, of both builds if two are compared, without warm-up and verifying."""
     certify: float | None = None
-    """The percentile, such as 99, for which a point needs enough requests to be certified, if any, even over
-    budget."""
+    """The percentile, such as 99, that a point needs enough requests to certify, if any, even over budget."""
     settling_window_s: float = 0.0
     """The least seconds of a window, if it is known how long the queue takes to settle."""
     baseline_name: str = ""

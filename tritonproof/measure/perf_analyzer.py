@@ -52,8 +52,7 @@ _SHORT_WINDOW = re.compile("No valid requests recorded|Failed to obtain stable m
 _ENVIRONMENT = {"MALLOC_ARENA_MAX": "1"}
 """With system shared memory, perf_analyzer 2.51 exports tensor values that look like scrambled heap
 addresses. If they read as NaN its JSON writer seems to stop, and the file is empty or cut at a multiple of 64
-KiB. With one heap for all threads that happened in 0 of 49 runs at concurrency 16, with glibc's usual many in
-5."""
+KiB. With one heap for all threads that happened in 0 of 49 runs at concurrency 16, with glibc's many in 5."""
 _CSV_COLUMNS = {
     "client_send": "Client Send",
     "network_server_send_recv": "Network+Server Send/Recv",

@@ -22,8 +22,7 @@ from tritonproof.record.schema import CpuUse, Estimate, GpuUse, LoadPoint, PassS
 def point_results(
     states: Sequence[PointState], plan: MeasuringPlan
 ) -> dict[LoadPoint, PointResult | ProofError]:
-    """The result of each point, or why it has none. Points that are compared with a baseline are judged
-    together."""
+    """The result of each point, or why it has none. Points with a baseline are judged together."""
     found = {state.point: state.error or point_result(state, plan) for state in states}
     measured = [each for each in found.values() if isinstance(each, PointResult)]
     compared = [(result, before) for result in measured if (before := result.comparison) is not None]

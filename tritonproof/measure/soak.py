@@ -130,8 +130,7 @@ def soak_entry(
     not_watched: Sequence[str] = (),
     heaps: int = 0,
 ) -> Soak:
-    """The record's entry of a soak, with what was used after each loading that followed, and their `heaps` as
-    in `growths`."""
+    """The record's entry of a soak and of the loadings that followed, with their `heaps` as in `growths`."""
     growth, missing = growths(under_load.used, under_load.requests, "request"), list(not_watched)
     samples = [*under_load.used, *loadings]
     for name in RESOURCE_UNITS:

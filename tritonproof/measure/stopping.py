@@ -1,5 +1,4 @@
-"""Decides when a load point is warmed up, and when it has been measured enough. Pure functions of what was
-measured."""
+"""Decides when a load point is warmed up, and when it has been measured enough."""
 
 from collections.abc import Callable
 

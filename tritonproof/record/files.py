@@ -91,8 +91,7 @@ def parse(
 
 def read_folder(folder: Path) -> dict[Path, Record]:
     """Every record of a results folder or of a folder of one target, by name. Raises one RecordError that
-    names all damaged files, and each that is not named after its case: a copy would add a second row for one
-    measurement."""
+    names all damaged files, and each that is not named after its case: a copy would be a second row."""
     records: dict[Path, Record] = {}
     problems: list[str] = []
     for path in record_paths(folder):

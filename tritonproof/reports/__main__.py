@@ -95,8 +95,7 @@ def _tables(options: argparse.Namespace) -> int:
 
 def _html(options: argparse.Namespace) -> int:
     """Write all records as one HTML page. It needs no network and no other file: which configuration to
-    deploy, all cases to filter and sort, and of each case its tables, worst samples, configuration and
-    machine."""
+    deploy, all cases to filter and sort, and the tables, worst samples and machine of each."""
     from tritonproof.reports.page import page, section_of
 
     content = page([section_of(record, options.results) for record in _chosen(options)]).encode()

@@ -45,8 +45,7 @@ _COLOURS: Mapping[str, tuple[str, str]] = {
     "first": ("#0072b2", "#56b4e9"),
     "second": ("#d55e00", "#e69f00"),
 }
-"""The colours of light and dark pages; those of lines are Okabe's and Ito's (2008,
-https://jfly.uni-koeln.de/color/), which the colour-blind can tell apart."""
+"""The colours of light and dark pages; lines have those of jfly.uni-koeln.de/color for the colour-blind."""
 
 
 class NothingToShowError(Exception):
@@ -174,8 +173,8 @@ def throughput_latency(records: Sequence[Publishable]) -> Chart:
     if len(points) < 2:
         raise NothingToShowError("Fewer than two online load points have been measured: no curve.")
     percentile = search.percentile if search else "p99"
-    by_level = sorted(points, key=lambda result: phrases.load_level(result.point))
-    lines = phrases.grouped(by_level, lambda result: phrases.swept_text(result.point))
+    points.sort(key=lambda result: phrases.load_level(result.point))
+    lines = phrases.grouped(points, lambda result: phrases.swept_text(result.point))
     winner = search.result if search and search.verdict != "failed" and not record.why_no_winner else None
     first, *_, last = (result for line in lines.values() for result in line)
     gist = "; ".join(

@@ -23,8 +23,7 @@ from tritonproof.reports.tables.table import table_of_texts
 from tritonproof.reports.text.phrases import counted, days_text
 
 MIN_RUNS, LASTING = 4, 8
-"""The fewest runs of a level: fewer than MIN_RUNS are outliers, fewer than LASTING between two levels a bad
-week."""
+"""The fewest runs of a level: fewer than MIN_RUNS are outliers, fewer than LASTING between two a bad week."""
 THRESHOLD = 5.0
 """The least size of a step in standard errors: below one false step in 200 simulated series of 1,000 runs."""
 _NEIGHBOURS = 60
@@ -80,8 +79,7 @@ class Series(NamedTuple):
 
 
 def all_series(rows: Iterable[HistoryRow], *, join_hosts: bool = False) -> list[Series]:
-    """Every series of the rows, with its steps; `join_hosts` treats hosts with the same stamp as one
-    machine."""
+    """Every series of the rows, with its steps; `join_hosts` treats hosts with one stamp as one machine."""
     figures = [
         ("" if join_hosts else row.host, row.machine, name, row.case, row.at, _run_of(row), row, value)
         for row in sorted(rows, key=_run_of)

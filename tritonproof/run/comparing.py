@@ -79,8 +79,7 @@ def reloader(run: CaseRun, baseline: CaseRun) -> Callable[[], None] | None:
 
 def compare_with_baseline(run: CaseRun) -> tuple[GateFinding, BaselineComparison]:
     """Whether every sample gets the same answer from the baseline, of another repository or on another
-    Triton, and what else differs; compared once. Raises NotAvailableError if its repository has no such
-    model."""
+    Triton, and what else differs; compared once. Raises NotAvailableError if there is no such model."""
     if run.comparison is None:
         run.comparison = _compare(run)
     return run.comparison

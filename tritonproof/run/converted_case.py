@@ -83,8 +83,7 @@ class ConvertedCase:
             return Oracle(open_in_process(self.case, self.build.artifact, self.deployment, engines))
 
     def load_and_ask(self, scenario: Scenario, deployment: Deployment) -> tuple[str, Start, Arrays]:
-        """Load the model and send its first request; returns the backend that serves it, how long that took,
-        and the answer."""
+        """Load the model and send its first request; returns its backend, how long that took, the answer."""
         self.run.say(f"load into Triton ({scenario})")
         with self.run.hold_machine(exclusive=False):
             started = time.monotonic()

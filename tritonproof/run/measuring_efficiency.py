@@ -1,5 +1,4 @@
-"""Measures a case's best load point beside the same artifact in process, its model's reference format and the
-machine's peak."""
+"""Measures a case's best load point beside the artifact in process, the reference format and the peak."""
 
 import contextlib
 import dataclasses

@@ -164,8 +164,7 @@ def serve_repository_case(run: "CaseRun", shared_samples: Samples | None = None)
 def _load_and_ask(
     run: "CaseRun", server: Server, shared_samples: Samples | None
 ) -> tuple[Model, DescribedModel, FirstRequest]:
-    """Load a model of --repository and send its first request; returns the model as its server completes it,
-    too."""
+    """Load a model of --repository and send its first request; returns it as its server completes it, too."""
     requested, name, available = run.requested.model, run.requested.model.name, run.model_run.models
     labels, models = available.labels.get(name), available.repository_models
 

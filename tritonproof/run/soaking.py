@@ -14,8 +14,7 @@ from tritonproof.settings.case_settings import load_points
 
 
 def soak(run: CaseRun) -> Soak:
-    """Keep the case under load for the time of --soak, then reload it repeatedly; returns what
-    its server used."""
+    """Keep the case under load for the time of --soak, then reload it; returns what its server used."""
     duration_s = run.settings.soak
     assert duration_s is not None
     heaps = ARENAS_OF_A_CPU * (os.cpu_count() or 1)

@@ -42,8 +42,7 @@ _FINALISTS = 2
 _VERDICTS: Sequence[Verdict] = ("passed", "inconclusive", "failed")
 """The best first."""
 _ATTEMPTS = 6
-"""Reruns at most: in 150 simulated searches for the highest rate one of six always kept the budget, one of
-four in 143."""
+"""Reruns at most: in 150 simulated searches for a highest rate one of six kept the budget, of four in 143."""
 _STEEPEST = 0.7
 """The least share of the load after a step down: the upper end of a percentile may be one slow request."""
 _RISE_AT_RATES = 4
@@ -186,8 +185,7 @@ def _rerun_best(
 
 def _lighter(rerun: Rerun, goal: SearchGoal) -> OperatingPoint | None:
     """The load to rerun next: the same if it keeps the budget, or in a closed loop lacks only requests, of
-    which a lighter load has even fewer; else where the percentile's upper end should keep it; None below the
-    lightest."""
+    which a lighter load has fewer; else where the percentile's upper end should; None below the lightest."""
     choice = rerun.operating_point
     is_below = rerun.latency_ms.high <= goal.latency_budget_ms
     if rerun.verdict == "passed" or (goal.arrivals is None and is_below):

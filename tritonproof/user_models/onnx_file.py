@@ -193,8 +193,7 @@ def _graph_in(place: Path) -> Path:
 def _load_weights(
     path: Path, samples: Path | None, tokenizer: Path | None, batched: bool, checkpoint: Path | None
 ) -> FrameworkModel:
-    """The network. Its digest includes the files of samples and the tokenizer's, since some samples calibrate
-    INT8."""
+    """The network. Its digest includes the files of samples and the tokenizer's: some calibrate INT8."""
     if checkpoint is not None:
         what = "the weights of a network that --onnx gives are in its file"
         fix = "name the file of the other weights with --onnx"

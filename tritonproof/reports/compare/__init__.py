@@ -69,8 +69,7 @@ class PointChange:
     before: PointResult
     after: PointResult
     ratio: schema.Ratio | None
-    """Speed after over speed before, at a request rate the inverse of the mean latency; None with too few
-    passes."""
+    """Speed after over speed before, at a rate the inverse of the mean latency; None with too few passes."""
     direction: Direction = "unclear"
     """better: among all points of both it is shown to be faster; worse: slower."""
 
@@ -286,8 +285,7 @@ def pair_scores(before: Mapping[str, float], after: Mapping[str, float], better:
 
 def sign_flips(change: np.ndarray) -> float:
     """The permutation test of the mean paired difference: all sign flips of up to 13 differences, else a
-    fixed draw. Of scores of 0 and 1 it is McNemar's. Wilcoxon's compares ranks, which may disagree with the
-    mean."""
+    fixed draw. Of scores of 0 and 1 it is McNemar's. Wilcoxon's ranks may disagree with the mean."""
     from scipy import stats
 
     differing = change[change != 0]

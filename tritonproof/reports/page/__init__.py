@@ -121,8 +121,7 @@ def _worst(samples: SampleScores | None, accuracy: Ledger | None) -> list[tuple[
 
 
 def _configs(record: Publishable, results: Path) -> list[tuple[str, str]]:
-    """Title and text of each configuration beside the record: the case's own, and that of a search's
-    winner."""
+    """Title and text of each configuration beside the record: the case's own, and a search winner's."""
     path = files.record_path(record.case, results)
     configs = [(path.with_suffix(files.CONFIG_SUFFIX), "config.pbtxt; offline it lacks dynamic_batching")]
     if record.search:  # the path comes from the record's own path, so a record cannot show another file

@@ -16,8 +16,7 @@ from tritonproof.reports.text.phrases import counted, first_of
 
 
 class ComparedModel(NamedTuple):
-    """A model, and what the run that compared it last has found: results of another run may be of another
-    baseline."""
+    """A model, and what the run that compared it last has found: others may have had another baseline."""
 
     record: Publishable
     comparison: BaselineComparison
