@@ -164,6 +164,7 @@ def failed_conversion() -> schema.Conversion:
     return schema.Conversion(64, 0.25, 0.01, 0.9, 0.99, passed=False)
 
 
+SERVING = schema.Serving("embedded", "2.51.0", "python", "system")
 WEIGHTS, INPUTS = "checkpoint nvidia_resnet50.pth, SHA-256 9f1b", {"input__0": (3, 224, 224)}
 
 
@@ -180,7 +181,7 @@ def record(**changes: Any) -> Record:
             system="Linux, glibc 2.36",
             versions={"python": "3.11.7", "torch": "2.13.0"},
         ),
-        "serving": schema.Serving("embedded", "2.51.0", "python", "system"),
+        "serving": SERVING,
         "deployment": schema.Deployment(128, 1, (64, 128), 1, cuda_graphs=False, warmup=True),
         "build": schema.Build("0f3c", WEIGHTS, 31.5, 97.6, "ONNX", "ONNX Runtime", inputs=INPUTS),
         "conversion": schema.Conversion(64, 0.0004, 0.01, 1.0, 0.99, passed=True),
@@ -217,45 +218,29 @@ def complete(**changes: Any) -> Record:
         },
     )
     rated, ahead = at_rate(120.0, 118.0, slip_ms=0.2), schema.Ratio(1.5, 1.4, 1.6)
-    leak = schema.Slope(1034.0, 1029.0, 1041.0, 0.99)
+    leak, steady = schema.Slope(1034.0, 1029.0, 1041.0, 0.99), schema.Slope(0.0, -0.1, 0.1, 0.99)
     growth = (
         schema.Growth("memory of its stubs", "bytes", "request", leak, 6e7, 3.7e8, 150_000, "failed"),
-        schema.Growth(
-            "threads", "number", "loading", schema.Slope(0.0, -0.1, 0.1, 0.99), 9.0, 9.0, 24, "passed"
-        ),
+        schema.Growth("threads", "number", "loading", steady, 9.0, 9.0, 24, "passed"),
     )
-    assert plain.serving is not None
+    speed = schema.Ratio(0.93, 0.9114, 0.9486)
+    soak = schema.Soak(load_point("online", 16), 600.0, 300_000, 119, growth, 24, ("a reason",), speed, 500.0)
+    damaged = schema.Mark("damaged-passes", "a pass was repeated: 2")
     fields: dict[str, Any] = {
         "accuracy": accuracy(same_answers=schema.SameAnswers(16, 96, 2e-7, 1.0, passed=True)),
         "machine": structs.replace(plain.machine, gpu_uuids=("GPU-1", "GPU-2")),
         "serving": structs.replace(
-            plain.serving,
-            image="tritonserver:24.10-py3",
-            image_digest="sha256:ab",
-            versions={"torch": "2.5.0a0"},
+            SERVING, image="tritonserver:24.10-py3", image_digest="sha256:ab", versions={"torch": "2.5.0a0"}
         ),
         "gates": (gate("transports"), gate()),
-        "soak": schema.Soak(
-            load_point("online", 16),
-            600.0,
-            300_000,
-            119,
-            growth,
-            24,
-            ("a reason",),
-            schema.Ratio(0.93, 0.9114, 0.9486),
-            500.0,
-        ),
+        "soak": soak,
         "price_per_hour": 3.6,
         "points": (whole, *others, rated),
         "starts": (schema.Start("offline", 0.4, 2.5, 12.5), schema.Start("online", None, 1.0, 8.0)),
         "model_warmup": schema.ModelWarmup(8, (2.0,), (3.0,), passed=True),
         "efficiency": (
             efficiency(
-                flops_per_inference=4.1e9,
-                peak_flops_per_s=estimate(2e13),
-                spinning=True,
-                marks=(schema.Mark("damaged-passes", "a pass was repeated: 2"),),
+                flops_per_inference=4.1e9, peak_flops_per_s=estimate(2e13), spinning=True, marks=(damaged,)
             ),
             efficiency("online", 32, reference=schema.ReferenceComparison("a40-resnet50-trt-fp16", ahead)),
         ),

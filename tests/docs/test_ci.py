@@ -19,13 +19,12 @@ from ci import prove
 from fixtures.failures import STATUS
 from tests import examples
 from tests.docs.test_docs import environments
-from tests.helpers import Collect, git, help_text, project_file, records_in
+from tests.helpers import ROOT, Collect, git, help_text, project_file, records_in
 from tests.serve.programs import script
 from tests.user_models.written_files import write
 from tritonproof import new
 from tritonproof.record import files
 
-ROOT = Path(__file__).parents[2]
 ACTION: dict[str, Any] = yaml.safe_load((ROOT / "action.yml").read_text())
 STEPS: list[dict[str, Any]] = ACTION["runs"]["steps"]
 SPEC, PIPELINE = yaml.safe_load_all((ROOT / "ci" / "gitlab.yml").read_text())

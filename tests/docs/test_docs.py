@@ -6,12 +6,11 @@ from typing import get_args
 
 import pytest
 
-from tests.helpers import help_text
+from tests.helpers import ROOT, help_text
 from tritonproof.formats import variant_name, variants_on
 from tritonproof.record.schema import MARKS
 from tritonproof.spec import Device
 
-ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
 
 
@@ -69,9 +68,8 @@ def test_every_mark_is_documented() -> None:
 
 def environments() -> set[str]:
     """The names of tox's environments, with all their factors."""
-    sections = re.findall(
-        r"^\[testenv:([a-z]+)(?:\{(.*)\})?\]$", (ROOT / "tox.ini").read_text(), re.MULTILINE
-    )
+    text = (ROOT / "tox.ini").read_text()
+    sections = re.findall(r"^\[testenv:([a-z]+)(?:\{(.*)\})?\]$", text, re.MULTILINE)
     return {f"{name}{factors}" for name, ends in sections for factors in ends.split(",")}
 
 

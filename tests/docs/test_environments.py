@@ -5,19 +5,17 @@ import configparser
 import re
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
-from pathlib import Path
 
 import pytest
 
 from tests.docs.test_docs import environments
 from tests.frameworks.gpu_packages import SETS, admitted, requirements, runs_on
-from tests.helpers import present, project_file
+from tests.helpers import ROOT, present, project_file
 from tritonproof.frameworks import tensorrt
 from tritonproof.host import machine
 from tritonproof.host.targets import TARGETS
 from tritonproof.serve import server_spec
 
-ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "gpus.md").read_text()
 TOX = configparser.ConfigParser(interpolation=None)
 TOX.read(ROOT / "tox.ini")

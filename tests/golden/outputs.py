@@ -17,20 +17,8 @@ from fixtures import summary
 from tests import examples
 from tests.helpers import PRINTING, present
 from tests.reports.text.every_output import Reporter
-from tritonproof.record import files
-from tritonproof.record.schema import (
-    BaselineComparison,
-    CaseKey,
-    Conversation,
-    Estimate,
-    Limit,
-    Mark,
-    OutputDifference,
-    Record,
-    SameAnswers,
-    ServedSide,
-    VerifiedAnswers,
-)
+from tritonproof.record import files, schema
+from tritonproof.record.schema import CaseKey, Record
 from tritonproof.reports.__main__ import main
 
 FOLDER = Path(__file__).parent
@@ -72,45 +60,42 @@ def _examples() -> list[Record]:
     def case(name: str, record: Record = plain, target: str = "a40", **changes: Any) -> Record:
         return structs.replace(record, case=CaseKey(target, name, "onnx", None, "fp32"), **changes)
 
-    apart = SameAnswers(16, 96, None, 0.75, passed=False, sample="digit-0007")
+    apart = schema.SameAnswers(16, 96, None, 0.75, passed=False, sample="digit-0007")
     error = examples.score(
-        metric="mel MSE", better="lower", served=0.0385, limits=(Limit(0.04, "published"),)
+        metric="mel MSE", better="lower", served=0.0385, limits=(schema.Limit(0.04, "published"),)
     )
-    integers = OutputDifference("labels", "differing", 0.25, 0.5, 0.001, 0.01, "digit-0007", 3, 4, "of old")
+    integers = schema.OutputDifference(
+        "labels", "differing", 0.25, 0.5, 0.001, 0.01, "digit-0007", 3, 4, "of old"
+    )
     open_p99 = {"p99": structs.replace(examples.estimate(2.126), open_above=True)}
     rough = structs.replace(
         point,
-        throughput_per_s=Estimate(200.0, 150.0, 210.0, 0.9),
+        throughput_per_s=schema.Estimate(200.0, 150.0, 210.0, 0.9),
         latency_ms={**point.latency_ms, **open_p99},
-        marks=(Mark("wide-interval", "its interval is ± 40 %"), Mark("niced", "nice 5")),
+        marks=(schema.Mark("wide-interval", "its interval is ± 40 %"), schema.Mark("niced", "nice 5")),
     )
-    elsewhere = examples.efficiency("online", 4, marks=(Mark("gpu-shared", "by another program"),))
-    wrong_in_soak = structs.replace(present(whole.soak), answers=VerifiedAnswers(4100, 1, 4100, 60.0))
-    here = ServedSide("2.51.0", "fp16", 1e-5, (3.5, 4.0), {"memory of the server": 2.0**30})
+    elsewhere = examples.efficiency("online", 4, marks=(schema.Mark("gpu-shared", "by another program"),))
+    wrong_in_soak = structs.replace(present(whole.soak), answers=schema.VerifiedAnswers(4100, 1, 4100, 60.0))
+    here = schema.ServedSide("2.51.0", "fp16", 1e-5, (3.5, 4.0), {"memory of the server": 2.0**30})
     there = structs.replace(here, triton="2.50.0")
+    build = structs.replace(whole.build, from_repository=True, requests_note="made up from the configuration")
     talking = case(
         "chat",
-        build=structs.replace(
-            whole.build, from_repository=True, requests_note="made up from the configuration"
-        ),
+        build=build,
         conversion=None,
         accuracy=None,
         points=(),
-        conversation=Conversation("sequence", 4, 12, "", passed=True, alone=True),
-        baseline=BaselineComparison("/srv/models", here, there, ("low on something",)),
+        conversation=schema.Conversation("sequence", 4, 12, "", passed=True, alone=True),
+        baseline=schema.BaselineComparison("/srv/models", here, there, ("low on something",)),
     )
+    far = examples.accuracy(error, outputs=(integers,))
     failed = structs.replace(examples.failed_accuracy(), same_answers=apart)
     return [
         whole,
         talking,
         case("below-its-floor", accuracy=failed),
         case("wrong-in-soak", soak=wrong_in_soak, search=whole.search),
-        case(
-            "fastpitch-micro",
-            points=(rough,),
-            accuracy=examples.accuracy(error, outputs=(integers,)),
-            efficiency=(elsewhere,),
-        ),
+        case("fastpitch-micro", points=(rough,), accuracy=far, efficiency=(elsewhere,)),
         structs.replace(plain, case=structs.replace(plain.case, gpus=2)),
         case("not-measured", accuracy=None),
         case("stage-failed", accuracy=None, failures=(examples.step_failure(),)),

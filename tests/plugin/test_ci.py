@@ -118,13 +118,9 @@ class Run:
 def run(folder: Path, *arguments: str) -> Run:
     """Run benchmarks that fail in every way, without a server, as a step of GitHub's actions."""
     (folder / "step.md").write_text("of an earlier command\n")
-    environment = {
-        "GITHUB_ACTIONS": "true",
-        "GITHUB_STEP_SUMMARY": str(folder / "step.md"),
-        "GITHUB_WORKSPACE": str(folder.parent),
-    }
+    github = {"GITHUB_ACTIONS": "true", "GITHUB_WORKSPACE": str(folder.parent)}
     words = (*write_benchmarks(folder, BENCHMARKS), "--junitxml", str(folder / "junit.xml"))
-    done = run_pytest(*words, *arguments, cwd=folder, **environment)
+    done = run_pytest(*words, *arguments, cwd=folder, GITHUB_STEP_SUMMARY=str(folder / "step.md"), **github)
     return Run(done.returncode, done.stdout + done.stderr, folder)
 
 
@@ -146,14 +142,9 @@ def either(request: pytest.FixtureRequest, whole: Run, tmp_path_factory: pytest.
 def test_failures_reach_exit_status_and_junit(either: Run) -> None:
     assert either.status == STATUS["accuracy"], either.text
     kinds = {name: test.properties.get("failure") for name, test in either.tests.items()}
-    assert {name: kind for name, kind in kinds.items() if kind is not None} == {
-        "test_accuracy": "accuracy",
-        "test_slower": "speed",
-        **dict.fromkeys(
-            ("test_left_broken", "test_without_a_server", "test_with_a_bug", "test_of_no_case"),
-            "infrastructure",
-        ),
-    }
+    broken = ("test_left_broken", "test_without_a_server", "test_with_a_bug", "test_of_no_case")
+    failed = {"test_accuracy": "accuracy", "test_slower": "speed", **dict.fromkeys(broken, "infrastructure")}
+    assert {name: kind for name, kind in kinds.items() if kind is not None} == failed
     assert "2 failed for speed" in either.text, "what broke after a slow test counts as what it is"
 
 
@@ -265,9 +256,8 @@ def test_job_summary_lists_failures_then_tables_then_skips(either: Run) -> None:
 def test_failures_are_annotated_at_their_tests_worst_first(either: Run) -> None:
     lines = [line for line in either.text.splitlines() if line.startswith("::error ")]
     line = BENCHMARKS[: BENCHMARKS.index("def test_accuracy")].count("\n") + 1
-    assert lines[0].startswith(
-        f"::error file={either.folder.name}/benchmarks/test_all.py,line={line},title=accuracy"
-    )
+    file = f"{either.folder.name}/benchmarks/test_all.py"
+    assert lines[0].startswith(f"::error file={file},line={line},title=accuracy")
     assert len(lines) == 7
 
 

@@ -47,6 +47,7 @@ def two_a100s(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]
     nvml = Nvml(lambda: 0.0, "GPU-1", "GPU-2")
     nvml.names = dict.fromkeys(nvml.uuids, "NVIDIA A100-SXM4-80GB")
     monkeypatch.delenv("NVIDIA_TF32_OVERRIDE", raising=False)
+    monkeypatch.setenv("TRT_VERSION", "10.5.0.18")
     image = ContainerImage("tritonserver:25.02-py3", "sha256:0f3c", "25.02", "10.8.0.43")
 
     @contextlib.contextmanager
@@ -173,14 +174,8 @@ def test_server_has_memory_pools_on_each_gpu(tmp_path: Path) -> None:
     ],
 )
 def test_record_names_image_and_native_libraries(
-    kind: str,
-    backend: str,
-    image: str | None,
-    tensorrt: str | None,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    kind: str, backend: str, image: str | None, tensorrt: str | None, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("TRT_VERSION", "10.5.0.18")
     SEEN.update(kind=kind, backend=backend)
     with run_of(FP32, tmp_path) as run:
         run.loader.load("online")

@@ -10,7 +10,7 @@ import pytest
 from msgspec import structs
 
 from tests import examples
-from tests.helpers import ROOT, present, records_in
+from tests.helpers import ROOT, records_in
 from tests.reports.tables.test_upgrade import beside
 from tritonproof.base.errors import ProofError
 from tritonproof.record import files
@@ -134,12 +134,11 @@ def test_record_of_another_machine_is_kept_apart(tmp_path: Path, path: Path) -> 
 @pytest.mark.parametrize(
     ("changes", "kept"),
     [
-        pytest.param({"build": structs.replace(WHOLE.build, digest="77aa")}, {}, id="build"),
-        pytest.param({"deployment": Deployment(128, 2, (64, 128), 1, False, True)}, KEPT, id="deployment"),
-        pytest.param(
-            {"serving": structs.replace(present(WHOLE.serving), shared_memory="none")}, KEPT, id="serving"
-        ),
+        ({"build": structs.replace(WHOLE.build, digest="77aa")}, {}),
+        ({"deployment": Deployment(128, 2, (64, 128), 1, False, True)}, KEPT),
+        ({"serving": structs.replace(examples.SERVING, shared_memory="none")}, KEPT),
     ],
+    ids=["build", "deployment", "serving"],
 )
 def test_another_build_replaces_record(
     tmp_path: Path, path: Path, changes: dict[str, Any], kept: dict[str, Any]

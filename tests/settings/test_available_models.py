@@ -97,16 +97,9 @@ def repository(tmp_path: Path) -> Path:
 def test_repository_models_replace_own_models(repository: Path, collect: Collect) -> None:
     collected = collect("--repository", str(repository), "--target", "cpu")
 
-    assert collected.cases("test_offline") == {
-        "cpu-bare-asis-b001-c001",
-        "cpu-bare-asis-b004-c001",
-        "cpu-named-asis-b001-c001",
-        "cpu-named-asis-b004-c001",
-        "cpu-parts-asis-b001-c001",
-        "cpu-resnet50-asis-b001-c001",
-        "cpu-resnet50-asis-b008-c001",
-        "cpu-resnet50-asis-b016-c001",
-    }
+    batches = {"bare": (1, 4), "named": (1, 4), "parts": (1,), "resnet50": (1, 8, 16)}
+    points = {f"cpu-{name}-asis-b{batch:03d}-c001" for name, sizes in batches.items() for batch in sizes}
+    assert collected.cases("test_offline") == points
     incomplete = {"cpu-bare-asis", "cpu-named-asis"}
     assert collected.cases("test_declared_output") == {"cpu-resnet50-asis", *incomplete}
     assert collected.cases("test_conversation") == {"cpu-parts-asis", *incomplete}

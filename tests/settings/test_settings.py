@@ -160,10 +160,7 @@ def test_option_values_are_parsed(
         ),
         ({"triton": "127.0.0.1:8001", "against": "."}, "--against"),
         ({"triton": "127.0.0.1:8001", "fleet": "auto"}, "--fleet"),
-        (
-            {"triton": "127.0.0.1:8001", "shared_memory": "cuda"},
-            "--triton 127.0.0.1:8001 --shared-memory cuda",
-        ),
+        ({"triton": "127.0.0.1:9", "shared_memory": "cuda"}, "--triton 127.0.0.1:9 --shared-memory cuda"),
         ({"gpus": "2", "shared_memory": "cuda"}, "--gpus 2 --shared-memory cuda"),
         ({"against_triton": "127.0.0.1:8001"}, "--against-triton 127.0.0.1:8001"),
         ({"triton": "127.0.0.1:8001", "against_triton": "embedded"}, "--against-triton embedded"),
@@ -214,9 +211,8 @@ def test_unnamed_values_apply_to_all_networks(places: dict[str, Path]) -> None:
     net, rows, other = places.values()
     by_name = settings(onnx=[f"a={net}", f"b={net}"], samples=[str(rows), f"a={other}"]).onnx_options
     assert (by_name["a"].samples, by_name["b"].samples) == (other, rows)
-    assert settings(onnx=[f"a={net}"], samples=[str(other)]).onnx_options["a"].samples == other, (
-        "a folder k=v"
-    )
+    alone = settings(onnx=[f"a={net}"], samples=[str(other)]).onnx_options["a"]
+    assert alone.samples == other, "a folder k=v"
 
 
 def test_repository_samples_belong_to_no_network(places: dict[str, Path], tmp_path: Path) -> None:
@@ -232,10 +228,7 @@ BAD: dict[str, tuple[str, dict[str, list[str]]]] = {
     "two of a name": ("--onnx a", {"onnx": ["a={net}", "a={net}"]}),
     "samples of nothing": ("--samples", {"samples": ["{rows}"]}),
     "two folders for one": ("--samples", {"onnx": ["a={net}"], "samples": ["{rows}", "{rows}"]}),
-    "labels without a metric": (
-        "--labels",
-        {"onnx": ["a={net}"], "samples": ["{rows}"], "labels": ["{net}"]},
-    ),
+    "labels without metric": ("--labels", {"onnx": ["a={net}"], "samples": ["{rows}"], "labels": ["{net}"]}),
     "labels without samples": ("--labels", {"onnx": ["a={net}"], "labels": ["{net}"], "metric": ["top-1"]}),
     "a floor without a metric": ("--floor", {"onnx": ["a={net}"], "floor": ["0.5"]}),
     "a floor that is none": ("--floor high", {"onnx": ["a={net}"], "floor": ["high"]}),

@@ -87,12 +87,8 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
     # Any machine keeps a budget of ten seconds, however busy it is.
     options = ("--latency-budget-ms", "10000", "--concurrencies", "4", "--point-budget-s", "0.5")
-    results = tmp_path_factory.mktemp("results")
-    return suite(
-        *("--repository", str(repository), "-v", "-k", SELECTED, "--batches", "1", "--triton", "embedded"),
-        *options,
-        results=results,
-    )
+    chosen = ("--repository", str(repository), "-v", "-k", SELECTED, "--batches", "1", "--triton", "embedded")
+    return suite(*chosen, *options, results=tmp_path_factory.mktemp("results"))
 
 
 def test_models_are_independent_and_served_ones_recorded(run: Run, repository: Path) -> None:
@@ -186,11 +182,9 @@ def test_labels_give_scores_and_fail_a_wrong_model(tmp_path_factory: pytest.Temp
 
     assert finished.status == 12, finished.text
     for name, score in (("right", 1.0), ("reversed", 0.0)):
-        record = finished.record(f"cpu-{name}-asis")
-        assert record.accuracy is not None
-        assert record.accuracy.samples == 12
-        assert [value.served for value in record.accuracy.scores] == [score]
-        assert record.accuracy.passed == (name == "right")
+        accuracy = present(finished.record(f"cpu-{name}-asis").accuracy)
+        assert (accuracy.samples, accuracy.passed) == (12, name == "right")
+        assert [value.served for value in accuracy.scores] == [score]
     assert "is below its floor" in finished.text
     assert "No throughput is shown" in publishable(finished.record("cpu-reversed-asis")).why_no_speed
 

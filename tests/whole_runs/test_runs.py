@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from fixtures.failures import STATUS
-from tests import classifier
+from tests import classifier, examples
 from tests.classifier import write_network
+from tests.helpers import present
 from tests.whole_runs.suite import BIOPSY, FAST, GIVEN, Run, suite
 from tritonproof.record import schema
 from tritonproof.reports.publishable import publishable
@@ -20,19 +21,14 @@ def test_run_converts_serves_and_measures(first: Run) -> None:
     assert first.status == 0, first.text
     record = first.record(BIOPSY)
     assert not publishable(record).why_no_speed
-    assert record.conversion is not None
-    assert record.conversion.passed
-    assert record.accuracy is not None
-    assert record.accuracy.passed
-    assert record.accuracy.samples == 190
-    (score,) = record.accuracy.scores
+    assert present(record.conversion).passed
+    accuracy = present(record.accuracy)
+    assert (accuracy.passed, accuracy.samples) == (True, 190)
+    (score,) = accuracy.scores
     assert score.served == pytest.approx(score.framework, abs=0.004)
     assert record.serving == schema.Serving("embedded", "2.51.0", "python", "system")
-    assert [result.point for result in record.points] == [
-        schema.LoadPoint("offline", 1, 1),
-        schema.LoadPoint("offline", 8, 1),
-        schema.LoadPoint("online", 1, 4),
-    ]
+    points = [examples.load_point(*one) for one in (("offline", 1), ("offline", 8), ("online", 4))]
+    assert [result.point for result in record.points] == points
 
 
 def test_best_point_is_measured_in_process(first: Run) -> None:

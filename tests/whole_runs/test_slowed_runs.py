@@ -30,9 +30,8 @@ def slowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Slowed:
 
     def options(seconds: float) -> tuple[str, ...]:
         source = (RUNTIMES / "onnx.py").read_text()
-        slow_source = source.replace(
-            "= session.run(", f"= __import__('time').sleep({seconds}) or session.run("
-        )
+        slowly = f"= __import__('time').sleep({seconds}) or session.run("
+        slow_source = source.replace("= session.run(", slowly)
         assert slow_source != source
         runtimes = tmp_path / "runtimes"
         shutil.copytree(RUNTIMES, runtimes)
@@ -49,22 +48,17 @@ def slowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Slowed:
 
 def test_winner_configuration_loads_elsewhere(given: tuple[str, ...], slowed: Slowed, tmp_path: Path) -> None:
     # Any machine keeps a budget of ten seconds, however busy it is.
-    done = suite(
-        *(*given, "-v", "-k", f"{GIVEN} and search", "--latency-budget-ms", "10000", *SMALL),
-        *("--deployment", "instances=1,preferred_batch_sizes=4+8,max_queue_delay_us=100"),
-        *slowed(SLEEP_S),
-        repos=tmp_path / "repos",
-        results=tmp_path,
-    )
+    chosen = (*given, "-v", "-k", f"{GIVEN} and search", "--latency-budget-ms", "10000", *SMALL)
+    deployment = ("--deployment", "instances=1,preferred_batch_sizes=4+8,max_queue_delay_us=100")
+    done = suite(*chosen, *deployment, *slowed(SLEEP_S), repos=tmp_path / "repos", results=tmp_path)
 
     assert done.status == 0, done.text
     search = present(done.record(GIVEN).search)
     assert (search.latency_budget_ms, search.percentile, search.verdict) == (10_000, "p99", "passed")
     assert search.configurations == 2
     assert search.passes >= 8 + 6
-    assert search.accuracy is not None
-    assert search.accuracy.passed
-    assert search.accuracy.samples == 64
+    accuracy = present(search.accuracy)
+    assert (accuracy.passed, accuracy.samples) == (True, 64)
     assert search.result.throughput_per_s.value > 0
     assert present(search.result.answers).verified > 0
     assert search.deployment == Deployment(32, 1, (4, 8), 100, cuda_graphs=False, warmup=True)
@@ -89,14 +83,11 @@ def test_impossible_budget_fails_with_lowest_latency(
     stale.parent.mkdir(parents=True)
     stale.write_text("of another search")
 
-    done = suite(
-        *(*given, "-k", f"{GIVEN} and search", "--latency-budget-ms", "0.01", "--latency-percentile", "90"),
-        *("--batches", "1", "--concurrencies", "1", "--point-budget-s", "0.5"),
-        *("--deployment", "instances=1,preferred_batch_sizes=4+8,max_queue_delay_us=0"),
-        *slowed(SLEEP_S),
-        repos=tmp_path / "repos",
-        results=tmp_path,
-    )
+    budget = ("--latency-budget-ms", "0.01", "--latency-percentile", "90")
+    chosen = (*given, "-k", f"{GIVEN} and search", "--batches", "1", "--concurrencies", "1", *budget)
+    deployment = ("--deployment", "instances=1,preferred_batch_sizes=4+8,max_queue_delay_us=0")
+    options = (*chosen, "--point-budget-s", "0.5", *deployment, *slowed(SLEEP_S))
+    done = suite(*options, repos=tmp_path / "repos", results=tmp_path)
 
     assert done.status == STATUS["speed"]
     search = present(done.record(GIVEN).search)
@@ -111,9 +102,8 @@ def test_slower_runtime_than_a_commits_fails_the_run(
     # Many times the model's own time: a pass lasts several latencies, and eight pairs show the difference.
     chosen = f"{GIVEN} and (b001-c004 or test_conversion or test_accuracy)"
     point = ("-v", "-k", chosen, "--concurrencies", "4", "--point-budget-s", "60")
-    done = suite(
-        *given, *point, *slowed(0.04), "--against", "HEAD", repos=tmp_path / "repos", results=tmp_path
-    )
+    options = (*given, *point, *slowed(0.04), "--against", "HEAD")
+    done = suite(*options, repos=tmp_path / "repos", results=tmp_path)
 
     assert done.status == STATUS["speed"], done.text
     commit = git(ROOT, "rev-parse", "HEAD")

@@ -13,7 +13,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.support.select import Select
 
 from tests import examples
-from tests.helpers import wait_until
+from tests.helpers import present, wait_until
 from tests.reports.page.pages import page_of
 from tritonproof.record.schema import CaseKey
 
@@ -52,8 +52,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> str:
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrome]:
     """Chromium with a new profile; it logs what it requests."""
     options = webdriver.ChromeOptions()
-    assert BROWSER is not None
-    options.binary_location = BROWSER
+    options.binary_location = present(BROWSER)
     for flag in (*FLAGS, *QUIET, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
@@ -100,10 +99,6 @@ def order(browser: webdriver.Chrome, name: str) -> str | None:
     return direction
 
 
-def choose(browser: webdriver.Chrome, name: str, value: str) -> None:
-    Select(browser.find_element(By.NAME, name)).select_by_visible_text(value)
-
-
 def test_page_makes_no_requests_or_errors(browser: webdriver.Chrome, address: str) -> None:
     browser.get("about:blank")  # the browser's start page makes many requests
     browser.get_log("performance")
@@ -115,11 +110,8 @@ def test_page_makes_no_requests_or_errors(browser: webdriver.Chrome, address: st
         browser.execute_script("window.scrollTo(0, document.body.scrollHeight)")
 
     events = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
-    urls = [
-        event["params"]["request"]["url"]
-        for event in events
-        if event["method"] == "Network.requestWillBeSent"
-    ]
+    requests = [event["params"] for event in events if event["method"] == "Network.requestWillBeSent"]
+    urls = [request["request"]["url"] for request in requests]
     assert [url for url in urls if not url.startswith("data:image/")] == [address]
     assert browser.get_log("browser") == []
     assert browser.execute_script(
@@ -128,7 +120,7 @@ def test_page_makes_no_requests_or_errors(browser: webdriver.Chrome, address: st
 
 
 def test_text_and_choice_filters_combine_and_reset_together(opened: webdriver.Chrome) -> None:
-    choose(opened, "target", "cpu")
+    Select(opened.find_element(By.NAME, "target")).select_by_visible_text("cpu")
     wait_until(lambda: seen(opened) == [FAILED, SLOW])
     box = opened.find_element(By.NAME, "text")
     box.send_keys("CPU  onnx")

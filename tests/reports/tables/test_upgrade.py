@@ -11,8 +11,6 @@ from tritonproof.reports.tables.upgrade import compared_models, upgrade_sentence
 
 SIDE = ServedSide("2.51.0", "", 0.0, (3.5, 4.0), {"memory of the server": 2.0**20})
 FIVE_PERCENT = {"verdict": "failed", "ratio": examples.estimate(0.95, 0.01), "p_value": 1e-6}
-
-
 FAST: dict[str, Any] = {
     "verdict": "passed",
     "ratio": examples.estimate(1.0),
@@ -20,6 +18,7 @@ FAST: dict[str, Any] = {
     "p99_ratio": examples.estimate(1.01),
 }
 OPEN: dict[str, Any] = FAST | {"verdict": "inconclusive"}
+LONGER_P99: dict[str, Any] = FAST | {"p99_ratio": examples.estimate(1.4, 0.1), "p99_is_longer": True}
 
 
 def beside(wrong: str = "", *compared: dict[str, Any]) -> Record:
@@ -60,6 +59,7 @@ def of_two_runs(earlier: str, *compared: dict[str, Any]) -> Record:
     return structs.replace(later, **{earlier: getattr(stored, earlier)})
 
 
+WRONG_IN_BATCHES = (examples.gate("batches", "2 differ"),)
 VERDICTS = {
     "alike": (beside("", FAST, FAST), "passed"),
     "5 % slower": (beside("", FAST, FIVE_PERCENT), "failed"),
@@ -71,14 +71,8 @@ VERDICTS = {
     "answers compared in an earlier run": (of_two_runs("gates"), "inconclusive"),
     "slower in an earlier run": (of_two_runs("points", FAST, FIVE_PERCENT), "inconclusive"),
     "no costs on servers of others": (costing(loadings_s=(), used={}), "inconclusive"),
-    "wrong in batches": (
-        structs.replace(beside("", FAST), gates=(examples.gate("batches", "2 differ"),)),
-        "failed",
-    ),
-    "longer p99": (
-        beside("", FAST, FAST | {"p99_ratio": examples.estimate(1.4, 0.1), "p99_is_longer": True}),
-        "failed",
-    ),
+    "wrong in batches": (structs.replace(beside("", FAST), gates=WRONG_IN_BATCHES), "failed"),
+    "longer p99": (beside("", FAST, LONGER_P99), "failed"),
     "each of five loads a quarter slower": (costing(loadings_s=(5.1, 5.2, 5.1, 5.2, 5.3)), "failed"),
     "a load as fast as there": (costing(loadings_s=(5.1, 5.2, 5.1, 4.9, 5.3)), "passed"),
     "one slow load": (costing(loadings_s=(9.0,)), "passed"),

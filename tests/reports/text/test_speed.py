@@ -9,14 +9,7 @@ from msgspec import structs
 from tests import examples
 from tritonproof.record.schema import Ratio, Record, ReferenceComparison, Serving
 from tritonproof.reports.publishable import publishable
-from tritonproof.reports.text.speed import (
-    best_point,
-    cost_per_million,
-    lead_text,
-    ranked,
-    ranks,
-    version_note,
-)
+from tritonproof.reports.text import speed
 
 ONE = examples.efficiency("online", 32)
 
@@ -60,8 +53,8 @@ def test_formats_rank_by_disjoint_intervals(
 ) -> None:
     seen = examples.seen(*records)
 
-    assert [record.name for record in ranked(seen)] == [record.name for record in order]
-    assert [ranks(seen).get(record.name) for record in order] == list(places)
+    assert [record.name for record in speed.ranked(seen)] == [record.name for record in order]
+    assert [speed.ranks(seen).get(record.name) for record in order] == list(places)
 
 
 def served(
@@ -94,8 +87,8 @@ ORT = {"onnxruntime": "1.31.0"}
     ],
 )
 def test_in_process_ratio_names_different_versions(record: Record, parts: tuple[str, ...]) -> None:
-    assert bool(version_note(record)) == bool(parts)
-    assert all(part in version_note(record) for part in parts)
+    assert bool(speed.version_note(record)) == bool(parts)
+    assert all(part in speed.version_note(record) for part in parts)
 
 
 POINT = examples.measured("offline", 8, 1000.0)
@@ -121,7 +114,7 @@ ERROR = examples.score(better="lower", served=0.012, limits=())
     ids=["a share", "an error", "random weights", "no price"],
 )
 def test_cost_is_per_correct_inference(record: Record, wanted: tuple[float, str] | None) -> None:
-    cost = cost_per_million(publishable(record), POINT)
+    cost = speed.cost_per_million(publishable(record), POINT)
 
     assert (cost and (pytest.approx(cost.amount), cost.unit)) == wanted
 
@@ -130,10 +123,10 @@ def test_best_point_is_one_at_a_rate_only_if_no_other_was_measured() -> None:
     closed = examples.measured("online", 16, 1000.0)
     at_rate = examples.at_rate(1200.0, 1200.0)
 
-    assert best_point(publishable(examples.record(points=(at_rate, closed)))) == closed
-    assert best_point(publishable(examples.record(points=(at_rate,)))) == at_rate
+    assert speed.best_point(publishable(examples.record(points=(at_rate, closed)))) == closed
+    assert speed.best_point(publishable(examples.record(points=(at_rate,)))) == at_rate
 
 
 def test_slower_winner_of_a_search_says_why_it_won() -> None:
-    assert "not shown to keep the budget" in lead_text(Ratio(0.8, 0.76, 0.84), "the runner-up")
-    assert "not shown to keep the budget" not in lead_text(Ratio(1.03, 0.98, 1.08), "the runner-up")
+    assert "not shown to keep the budget" in speed.lead_text(Ratio(0.8, 0.76, 0.84), "the runner-up")
+    assert "not shown to keep the budget" not in speed.lead_text(Ratio(1.03, 0.98, 1.08), "the runner-up")
