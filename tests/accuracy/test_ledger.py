@@ -280,13 +280,12 @@ def test_missing_checkpoint_or_dataset_option_is_named(
 COUNT = 6
 LABELS = toy.samples(COUNT).labels
 WRONG = (LABELS + 1) % toy.CLASSES
-ALSO_WRONG = (LABELS + 2) % toy.CLASSES
 
 
-def with_wrong(*items: int, wrong: np.ndarray = WRONG) -> np.ndarray:
+def with_wrong(*items: int) -> np.ndarray:
     """The labels, with wrong ones at these items."""
     classes = LABELS.copy()
-    classes[list(items)] = wrong[list(items)]
+    classes[list(items)] = WRONG[list(items)]
     return classes
 
 
@@ -302,14 +301,9 @@ BY_ERROR = toy.case(toy.model(metrics=(toy.metric(name="MSE", score=error, limit
 
 
 def test_worst_samples_are_ordered_lost_changed_low() -> None:
-    framework = with_wrong(0, 1)
-    converted = with_wrong(0, 1, 2)
-    served = with_wrong(0, 1, 2, 5)
-    served[1] = ALSO_WRONG[1]
-
-    items = worst(toy.case(), toy.samples(COUNT), deciding(framework, converted, served))
-
-    assert items == [
+    framework, converted, served = with_wrong(0, 1), with_wrong(0, 1, 2), with_wrong(0, 1, 2, 5)
+    served[1] = (LABELS[1] + 2) % toy.CLASSES
+    assert worst(toy.case(), toy.samples(COUNT), deciding(framework, converted, served)) == [
         (2, "converted scores worse than framework"),
         (5, "served scores worse than converted"),
         (1, "served decides differently from converted"),
@@ -318,9 +312,8 @@ def test_worst_samples_are_ordered_lost_changed_low() -> None:
 
 
 def test_worst_sample_is_shown_by_the_framework_and_as_served() -> None:
-    one = toy.case(
-        toy.model(show=lambda _samples, item, *kept: [str(each["classes"][item]) for each in kept])
-    )
+    model = toy.model(show=lambda _samples, item, *kept: [str(each["classes"][item]) for each in kept])
+    one = toy.case(model)
     three = deciding(LABELS, LABELS, with_wrong(4))
     scores = score_each_sample(one, toy.samples(COUNT), three)
 

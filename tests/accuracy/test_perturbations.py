@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.helpers import present
 from tests.toy import compare_conversion
 from tritonproof.accuracy.outputs import floating_outputs
 from tritonproof.accuracy.precision_cost import MIN_COST, emulated_precision
 from tritonproof.base.errors import AccuracyError
-from tritonproof.formats import all_formats
+from tritonproof.formats.onnx import ONNX
 from tritonproof.frameworks.pytorch import in_precision
 from tritonproof.host.targets import CPU
 from tritonproof.models import all_models
@@ -42,7 +43,6 @@ class Fault:
     """One fault, and how a network gets it."""
 
     name: str
-    """Its description."""
     change: Callable[[Any], object]
     """Puts the fault into a copy of the network."""
     inputs: Callable[[Arrays], Arrays] = lambda inputs: inputs
@@ -159,12 +159,9 @@ def findings_of(
             _first(right, batch) if network is weights.network else model.infer(network, batch)
         ),
     )
-    onnx = next(format_ for format_ in all_formats() if format_.name == "onnx")
-    case = Case(CPU, known, onnx, None, precision)
+    case = Case(CPU, known, ONNX, None, precision)
     training = functools.partial(model.samples, "training", None, None)
-    emulated = emulated_precision(known, precision, weights, training, count)
-    assert emulated is not None, "a micro model has a network"
-    rounded = emulated(inputs)
+    rounded = present(emulated_precision(known, precision, weights, training, count))(inputs)
     results = []
     right_network = Fault("none", lambda _network: None)
     for fault in (right_network, *filter(only, faults_of(model, weights.network))):

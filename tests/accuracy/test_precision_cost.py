@@ -18,7 +18,7 @@ from tritonproof.accuracy.limits import stage_limits
 from tritonproof.accuracy.precision_cost import emulated_precision
 from tritonproof.accuracy.precisions import PRECISIONS
 from tritonproof.accuracy.stages import StageComparison
-from tritonproof.formats import all_formats
+from tritonproof.formats.onnx import ONNX
 from tritonproof.frameworks import rounding
 from tritonproof.frameworks.pytorch import in_precision
 from tritonproof.host.targets import CPU
@@ -27,7 +27,6 @@ from tritonproof.record.schema import Conversion, OutputDifference, within_limit
 from tritonproof.reports.text.correctness import conversion_failure
 from tritonproof.spec import Arrays, Case, FrameworkModel, Model, Samples, Tensor, Tolerance
 
-ONNX = next(format_ for format_ in all_formats() if format_.name == "onnx")
 MODELS = {model.name: model for model in all_models()}
 BERT, SPEECH = MODELS["bert-dist4l-micro"], MODELS["fastpitch-micro"]
 

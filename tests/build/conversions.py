@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tritonproof.build import builds
 from tritonproof.build.builds import BuiltModel
-from tritonproof.formats import all_formats
+from tritonproof.formats.onnx import ONNX
 from tritonproof.host.targets import CPU
 from tritonproof.models import all_models
 from tritonproof.record.schema import Deployment
@@ -15,7 +15,6 @@ from tritonproof.spec import Case, ConversionJob, FrameworkModel, Samples
 DEPLOYMENT = Deployment(32, 1, (16, 32), 1_000, False, True)
 WEIGHTS = FrameworkModel(network=None, weights_source="test", digest="w1", trained=True)
 MICRO = next(model for model in all_models() if model.name == "resnet50-micro")
-ONNX = next(format_ for format_ in all_formats() if format_.name == "onnx")
 
 
 def case_with(convert: Callable[[ConversionJob, Path], None], precision: str = "fp32") -> Case:

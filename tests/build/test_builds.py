@@ -149,10 +149,8 @@ def test_fp32_without_tf32_is_rebuilt(tmp_path: Path) -> None:
         path.write_text("converted")
 
     case = case_with(convert)
-    builds = [
-        build(case, tmp_path, deployment=structs.replace(DEPLOYMENT, tf32=tf32))
-        for tf32 in (True, False, False, None)
-    ]
+    deployments = [structs.replace(DEPLOYMENT, tf32=tf32) for tf32 in (True, False, False, None)]
+    builds = [build(case, tmp_path, deployment=deployment) for deployment in deployments]
     assert flags == [True, False, None]
     assert [built.reused for built in builds] == [False, False, True, False]
     assert "tf32" not in json.loads((builds[-1].folder / "build.json").read_text())["content"]

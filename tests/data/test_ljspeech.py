@@ -137,9 +137,8 @@ def test_evaluation_is_test_part_without_long_texts(dataset: Path) -> None:
     inputs = samples.read([1, 0])
     assert [inputs[name].shape for name in inputs] == [(2, 128), (2, 1)]
     assert inputs[fastpitch.SYMBOLS][0, :8].tolist() == alphabet.numbers_of("sentence")
-    assert inputs[fastpitch.SYMBOL_COUNT].ravel().tolist() == [
-        len(alphabet.encode(f"sentence {n}.")) for n in ("45", "1")
-    ]
+    counts = [len(alphabet.encode(f"sentence {n}.")) for n in ("45", "1")]
+    assert inputs[fastpitch.SYMBOL_COUNT].ravel().tolist() == counts
     assert tuple(fastpitch.speech("training", dataset).ids) == TRAINING
     (dataset / "around").mkdir()
     (dataset / "around" / "LJSpeech-1.1").symlink_to(dataset)

@@ -56,6 +56,5 @@ def test_layer_operations_match_count_by_hand(
 def test_model_operations_match_known_counts(name: str, expected: float) -> None:
     (model,) = (candidate for candidate in all_models() if candidate.name == name)
     sample = model.samples("evaluation", None, None).read([0])
-    assert count_operations(model, model.load_weights(None).network, sample) == pytest.approx(
-        expected, rel=0.0005
-    )
+    operations = count_operations(model, model.load_weights(None).network, sample)
+    assert operations == pytest.approx(expected, rel=0.0005)

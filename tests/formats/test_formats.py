@@ -148,7 +148,6 @@ def test_onnx_runtime_without_cuda_is_an_error(job: ConversionJob, tmp_path: Pat
     artifact = tmp_path / "model.onnx"
     FORMATS["onnx"].convert(job, artifact)
     settings = {"device": "cuda", "device_id": "0", "threads": "1", "accelerator": "", "precision": "fp32"}
+    settings |= {"large": "0", "tf32": "1", "tensors": "torch"}
     with pytest.raises(RuntimeError, match=r"cannot use CUDAExecutionProvider .* CPUExecutionProvider"):
-        in_process.load_runtime("onnx.py").load(
-            artifact, settings | {"large": "0", "tf32": "1", "tensors": "torch"}
-        )
+        in_process.load_runtime("onnx.py").load(artifact, settings)

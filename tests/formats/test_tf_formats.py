@@ -102,9 +102,8 @@ def test_inexpressible_network_is_an_error_without_file(job: ConversionJob, tmp_
 
     x = keras.Input((8, 8, 3), name="x")
     # Keras' argmax compares bits.
-    broken = keras.Model(
-        {"x": x}, {"y": keras.ops.argmax(keras.ops.mean(x, axis=(1, 2)), axis=1), "largest": x}
-    )
+    compared = keras.ops.argmax(keras.ops.mean(x, axis=(1, 2)), axis=1)
+    broken = keras.Model({"x": x}, {"y": compared, "largest": x})
     with pytest.raises(ProofError, check=lambda error: error.where == "small"):
         onnx.export(dataclasses.replace(job, network=broken), tmp_path / "model.onnx")
     assert not (tmp_path / "model.onnx").exists()
@@ -180,13 +179,9 @@ def play_build(monkeypatch: pytest.MonkeyPatch, folder: Path, **about: bool) -> 
 
 
 def test_either_tensorflow_package_suffices_on_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    for versions, is_missing in (
-        ({"tensorflow-cpu": "2.19"}, False),
-        ({"tensorflow": "2.17"}, False),
-        ({}, True),
-    ):
+    for versions, lacks in (({"tensorflow-cpu": "2.19"}, False), ({"tensorflow": "2.17"}, False), ({}, True)):
         monkeypatch.setattr(machine, "version_of", versions.get)
-        assert bool(tf.why_missing("cpu", None, "fp32")) == is_missing
+        assert bool(tf.why_missing("cpu", None, "fp32")) == lacks
 
 
 @pytest.mark.usefixtures("no_memory")

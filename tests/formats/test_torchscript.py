@@ -29,11 +29,9 @@ def test_only_artifact_has_channels_last_convolution_weights(
     format_: Format, job: ConversionJob, network: Small, tmp_path: Path
 ) -> None:
     format_.convert(dataclasses.replace(job, network=network), tmp_path / "model.pt")
-    script = torch.jit.load(str(tmp_path / "model.pt"))
-    graph = script.inlined_graph
-    weights = [
-        output.toIValue() for node in graph.findAllNodes("prim::Constant") for output in node.outputs()
-    ]
+    graph = torch.jit.load(str(tmp_path / "model.pt")).inlined_graph
+    constants = graph.findAllNodes("prim::Constant")
+    weights = [output.toIValue() for node in constants for output in node.outputs()]
     kernels = [value for value in weights if isinstance(value, torch.Tensor) and value.dim() == 4]
     assert kernels
     assert all(value.is_contiguous(memory_format=torch.channels_last) for value in kernels)

@@ -52,18 +52,13 @@ def test_onnx_runtime_and_pytorch_match_cuda_of_extra(extra: str) -> None:
 @pytest.mark.parametrize("extra", SETS)
 def test_tensorrt_matches_cuda_and_onnx_runtime_of_extra(extra: str) -> None:
     cuda, extra_of_tensorrt = SETS[extra]
-    (tensorrt,) = (
-        requirement
-        for requirement in requirements(extra_of_tensorrt)
-        if requirement.name.startswith("tensorrt")
-    )
+    (tensorrt,) = [entry for entry in requirements(extra_of_tensorrt) if entry.name.startswith("tensorrt")]
     (needed,) = {facts["tensorrt"] for facts in admitted(extra, "onnxruntime-gpu").values()}
 
     assert tensorrt.name == f"tensorrt-cu{cuda}"
     assert [major for major in range(8, 20) if f"{major}.99" in tensorrt.specifier] == [needed]
-    assert not any(requirement.name.startswith("tensorrt") for requirement in requirements(extra)), (
-        "its wheels are fetched from NVIDIA"
-    )
+    own = [entry for entry in requirements(extra) if entry.name.startswith("tensorrt")]
+    assert own == [], "its wheels are fetched from NVIDIA"
 
 
 def test_both_extras_cover_gpus_from_v100_on() -> None:

@@ -9,7 +9,7 @@ import torch
 
 from tests.toy import compare_conversion
 from tritonproof.accuracy.precisions import limit_in, tolerance_of
-from tritonproof.formats import all_formats
+from tritonproof.formats.onnx import ONNX
 from tritonproof.frameworks import pytorch
 from tritonproof.frameworks.rounding import rounded_pytorch
 from tritonproof.host.targets import recognise
@@ -42,8 +42,7 @@ def test_framework_computes_without_tf32(allowed: bool) -> None:
 def test_tf32_cost_applies_only_if_tf32_is_used() -> None:
     """On an A100, a right model in TF32 is off by ten to a thousand times as much as in true FP32."""
     model = next(model for model in all_models() if model.name == "resnet50-micro")
-    onnx = next(format_ for format_ in all_formats() if format_.name == "onnx")
-    case = Case(recognise("NVIDIA A100"), model, onnx, None, "fp32")
+    case = Case(recognise("NVIDIA A100"), model, ONNX, None, "fp32")
     weights, samples = model.load_weights(None), model.samples("evaluation", None, None)
     samples = dataclasses.replace(samples, ids=samples.ids[:8])
     in_tf32, _calibrated = rounded_pytorch(weights.network, "tf32")
@@ -51,19 +50,15 @@ def test_tf32_cost_applies_only_if_tf32_is_used() -> None:
     def run(inputs: Arrays) -> Arrays:
         return model.infer(in_tf32, inputs)
 
-    expected_from = {
-        p: compare_conversion(case, weights, run, samples, 8, precision=p) for p in ("tf32", "fp32")
-    }
-    assert expected_from["tf32"].passed
-    assert not expected_from["fp32"].passed
+    assert compare_conversion(case, weights, run, samples, 8, precision="tf32").passed
+    assert not compare_conversion(case, weights, run, samples, 8, precision="fp32").passed
 
 
 def test_tf32_is_held_to_limits_of_fp16_unless_it_has_its_own() -> None:
     models = {model.name: model for model in all_models()}
-    onnx = next(format_ for format_ in all_formats() if format_.name == "onnx")
-    case = Case(recognise("NVIDIA A100"), models["resnet50-micro"], onnx, None, "fp32")
-    assert tolerance_of(case, "tf32") == onnx.tolerances["fp16"]
-    assert tolerance_of(case, "fp32") == onnx.tolerances["fp32"]
+    case = Case(recognise("NVIDIA A100"), models["resnet50-micro"], ONNX, None, "fp32")
+    assert tolerance_of(case, "tf32") == ONNX.tolerances["fp16"]
+    assert tolerance_of(case, "fp32") == ONNX.tolerances["fp32"]
     for name, own in (("fastpitch", "fp16"), ("fastpitch-micro", "tf32")):
         limits = models[name].metrics[1].limits
         assert limit_in("tf32", limits) == limits[own]

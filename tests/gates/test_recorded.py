@@ -135,9 +135,7 @@ FAULTS: dict[str, Callable[[bytes], bytes]] = {
     "a byte changed": lambda content: content[:40] + bytes([content[40] ^ 255]) + content[41:],
     "nothing compressed": lambda _content: b"text",
     "empty": lambda _content: b"",
-    "an output of another length": lambda data: rewritten(
-        data, rows={"row-0": {"OUT": ["FP32", [4], b"cut"]}}
-    ),
+    "a short output": lambda content: rewritten(content, rows={"row-0": {"OUT": ["FP32", [4], b"cut"]}}),
     "more than a run would record": lambda data: rewritten(data, more=bytes((64 << 20) + 1)),
     "an older form": lambda content: rewritten(content, version=2),
 }

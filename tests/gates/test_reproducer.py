@@ -84,8 +84,6 @@ def test_answer_to_no_sample_of_the_case_has_no_reproducer(tmp_path: Path) -> No
     """Such as a sample without an optional input."""
     other = dataclasses.replace(FOUND, batch=["toy-000 without MORE"])
     run: Any = SimpleNamespace(
-        case=toy.case(),
-        samples=toy.samples(),
-        settings=SimpleNamespace(results=tmp_path),
+        case=toy.case(), samples=toy.samples(), settings=SimpleNamespace(results=tmp_path)
     )
     assert reproduce(run, examples.gate("repeated", "1 of 2 answers differs"), other) == ""

@@ -15,10 +15,8 @@ from typing import Any
 import pytest
 
 from tests.helpers import ENDED_S, ROOT, Household, command_line, end, present, theirs, wait_until
-from tritonproof.host import guard
+from tritonproof.host import guard, scratch
 from tritonproof.host.process import guarded
-
-SHM = Path("/dev/shm")
 
 STUBBORN = (
     "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); "
@@ -81,7 +79,7 @@ def running(household: Household, command: list[str], **options: Any) -> Iterato
 @pytest.fixture
 def segment() -> Iterator[Path]:
     """The name of a shared-memory segment that no other test uses."""
-    path = SHM / f"test-{uuid.uuid4().hex}"
+    path = scratch.MEMORY / f"test-{uuid.uuid4().hex}"
     yield path
     path.unlink(missing_ok=True)
 

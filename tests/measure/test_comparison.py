@@ -39,8 +39,7 @@ def in_pairs(
         return usual_ms * math.exp(noises[job.served.name].normal(0, 0.01))
 
     load = LoadGenerator(mean_ms, changes=lambda _job, _number: {"elapsed_s": elapsed_s})
-    comparison = present(measured(load, budget_s).comparison)
-    return comparison, load
+    return present(measured(load, budget_s).comparison), load
 
 
 def test_pairs_are_taken_until_settled() -> None:
@@ -93,9 +92,7 @@ def test_speed_of_one_loading_is_no_verdict(monkeypatch: pytest.MonkeyPatch) -> 
     assert anew.verdict == "passed"
     assert calls[0] == "load"
     assert calls.count("load") == anew.passes // 8
-    assert by_loading(1000, monkeypatch)[0].verdict == "failed", (
-        "with one loading the 6 % of chance look like a slow-down"
-    )
+    assert by_loading(1000, monkeypatch)[0].verdict == "failed", "with one loading chance looks like slowness"
 
 
 def test_wrong_answer_of_an_earlier_loading_stays_on_record() -> None:
@@ -166,9 +163,8 @@ def with_tail(generator: np.random.Generator, slow: float, factor: float) -> Spe
     current_ms, baseline_ms = (np.percentile(side, 99, axis=1) for side in latencies_ms)
 
     def settled(count: int) -> bool:
-        return is_settled(
-            current[:count], baseline[:count], OF_FOUR, (current_ms[:count], baseline_ms[:count])
-        )
+        p99_ms = current_ms[:count], baseline_ms[:count]
+        return is_settled(current[:count], baseline[:count], OF_FOUR, p99_ms)
 
     count = next((looked for looked in (8, 16, 32, 64) if settled(looked)), PAIRS)
     comparison = compare_pairs(current[:count], baseline[:count], OF_FOUR, 60.0)

@@ -56,8 +56,6 @@ SHAPES: dict[str, Callable[[np.random.Generator, int, int], np.ndarray]] = {
         signal.lfilter([0.3], [1, -0.9], generator.normal(size=(size[0], size[1] + 100)))[:, 100:]
     ),
 }
-
-
 QUICK = ("independent", "autocorrelated", "passes of different luck")
 EVERY = [name if name in QUICK else pytest.param(name, marks=pytest.mark.campaign) for name in SHAPES]
 

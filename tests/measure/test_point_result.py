@@ -72,10 +72,7 @@ def test_core_shares_have_limits(changes: dict[str, Any], found: list[str]) -> N
 @pytest.mark.parametrize(
     ("times", "found"),
     [
-        (
-            [CpuTime(1.0, 0.2, 1.0, 1.5, 0.0), CpuTime(3.0, 0.2, 2.0, 2.5, 0.4)],
-            CpuUse(2, 0.1, 0.75, 0.15, 0.1),
-        ),
+        ([CpuTime(1, 0.2, 1, 1.5, 0), CpuTime(3, 0.2, 2, 2.5, 0.4)], CpuUse(2, 0.1, 0.75, 0.15, 0.1)),
         ([CpuTime(1.0, 0.7, 1.0, 1.5, 0.0)], CpuUse(2, 0.7, 1.0, 0.0, 0.0)),  # never below nothing
         # The server is elsewhere in one of them.
         ([CpuTime(1, 0.2, 1, 1.5, 0), CpuTime(1, 0.2, None, 1.5, 0)], CpuUse(2, 0.2, None, 1.3, 0.0)),

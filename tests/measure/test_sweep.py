@@ -1,5 +1,6 @@
 """Load points measured in turns, without a server: order, duration and results."""
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -117,13 +118,9 @@ def test_too_short_window_is_not_retried() -> None:
 
 
 def test_continued_point_keeps_earlier_passes() -> None:
-    generator = LoadGenerator()
-    run_pass = generator.run_pass
-    (first,) = sweep.sweep_points([PointState(toy.job(ONLINE))], QUICK, run_pass=run_pass)
-    count = len(first.passes)
-    (second,) = sweep.sweep_points(
-        [first], QUICK, run_pass=run_pass, is_done=lambda state: len(state.passes) > count
-    )
+    measured = functools.partial(sweep.sweep_points, plan=QUICK, run_pass=LoadGenerator().run_pass)
+    (first,) = measured([PointState(toy.job(ONLINE))])
+    (second,) = measured([first], is_done=lambda state: len(state.passes) > len(first.passes))
 
     assert second.passes[:-1] == first.passes
     assert len(second.warm_up) == 2, "of the model that was loaded again"

@@ -128,9 +128,8 @@ def test_incomplete_bert_folder_is_refused(
     spoil: Callable[[Path], object], file: str, named: str, folder: Path
 ) -> None:
     spoil(folder)
-    with pytest.raises(
-        InputError, check=lambda error: error.where == str(folder / file) and named in error.what
-    ):
+    where = str(folder / file)
+    with pytest.raises(InputError, check=lambda error: error.where == where and named in error.what):
         load_full(folder)
 
 

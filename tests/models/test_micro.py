@@ -12,7 +12,7 @@ import torch
 
 from tests.toy import compare_conversion
 from tritonproof.data import synthesiser
-from tritonproof.formats import all_formats
+from tritonproof.formats.onnx import ONNX
 from tritonproof.frameworks.pytorch import in_precision
 from tritonproof.host.targets import CPU
 from tritonproof.models import all_models, bert, nnunet
@@ -20,7 +20,6 @@ from tritonproof.models.fastpitch import DURATIONS, FRAME_COUNT, MEL
 from tritonproof.reports.text.correctness import conversion_failure
 from tritonproof.spec import Arrays, Case, Model, Samples
 
-ONNX = next(format_ for format_ in all_formats() if format_.name == "onnx")
 MICRO = {model.name: model for model in all_models() if model.micro}
 NUMPY = {"FP32": np.float32, "INT32": np.int32, "INT64": np.int64}
 ROWS = {"resnet50-micro": 100, "resnet50-tf-micro": 100, "nnunet-micro": 8, "fastpitch-micro": 64}

@@ -142,10 +142,7 @@ Damage = Callable[[Path], object]
 PROBLEMS: dict[str, tuple[Damage, str]] = {
     "no description": (lambda root: (root / "dataset.json").unlink(), "dataset.json"),
     "too few": (lambda root: describe(root, ["BRATS_001"]), "dataset.json"),
-    "a missing label": (
-        lambda root: (root / "labelsTr/BRATS_004.nii.gz").unlink(),
-        "labelsTr/BRATS_004.nii.gz",
-    ),
+    "no label": (lambda root: (root / "labelsTr/BRATS_004.nii.gz").unlink(), "labelsTr/BRATS_004.nii.gz"),
     "another checksum": (each("labelsTr", lambda file: file[:-8] + bytes(4) + file[-4:]), "labelsTr"),
     "five modalities": (anew("imagesTr", lambda _shape: np.ones((5, 5, 5, 5), np.float32)), "imagesTr"),
     "a label of another shape": (anew("labelsTr", lambda _shape: np.zeros((5, 5, 5), np.uint8)), "labelsTr"),

@@ -118,12 +118,11 @@ def folder(prefix: Path, tmp_path: Path) -> Path:
 def test_prefix_and_index_name_same_checkpoint(small: State, prefix: Path) -> None:
     read = [tensorflow.read_checkpoint(path) for path in (prefix, Path(f"{prefix}.index"))]
     assert len({digest for _, _, digest in read}) == 1
+    bias = "resnet50/output/dense/bias"
     for state, name, _ in read:
         assert name == "model.ckpt-5"
         assert state.keys() == small.keys()
-        np.testing.assert_array_equal(
-            state["resnet50/output/dense/bias"], small["resnet50/output/dense/bias"]
-        )
+        np.testing.assert_array_equal(state[bias], small[bias])
 
 
 def flipped(folder: Path) -> Path:

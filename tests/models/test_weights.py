@@ -55,9 +55,7 @@ def test_record_names_checkpoint_with_digest(model: Model, tmp_path: Path) -> No
     assert weights.weights_source == f"published.pt, sha256 {weights.digest[:12]}"
     assert not weights.network.training
     loaded = weights.network.state_dict().values()
-    assert all(
-        torch.equal(tensor, committed) for tensor, committed in zip(loaded, state.values(), strict=True)
-    )
+    assert all(torch.equal(tensor, own) for tensor, own in zip(loaded, state.values(), strict=True))
 
 
 @pytest.mark.parametrize(
@@ -88,9 +86,8 @@ def test_key_that_does_not_fit_is_named(name: str, added: str | None, key: str, 
 
 @pytest.mark.parametrize("model", OF_A_FULL_SIZE, ids=lambda model: model.name)
 def test_micro_model_refuses_a_dataset_and_names_full_model(model: Model, tmp_path: Path) -> None:
-    with pytest.raises(
-        InputError, check=lambda e: e.where == f"--dataset {model.name}={tmp_path}"
-    ) as refused:
+    where = f"--dataset {model.name}={tmp_path}"
+    with pytest.raises(InputError, check=lambda error: error.where == where) as refused:
         model.samples("evaluation", tmp_path, None)
     assert f"{model.name.removesuffix('-micro')}=" in refused.value.fix
 
@@ -106,6 +103,5 @@ def test_package_versions_are_part_of_the_build(model: Model, monkeypatch: pytes
     for format_ in all_formats():
         if model.framework in format_.frameworks:
             case = Case(CPU, model, format_, None, "fp32")
-            assert (
-                needed <= build_inputs(case, "digest", profile_of(model, CPU).deployment)["versions"].keys()
-            )
+            inputs = build_inputs(case, "digest", profile_of(model, CPU).deployment)
+            assert needed <= inputs["versions"].keys()

@@ -37,10 +37,8 @@ def bench_of(generator: toy.LoadGenerator, loaded: list[Candidate]) -> Candidate
         loaded.append(candidate)
         return toy.job(point, request_s=0.002)
 
-    plan = MeasuringPlan(budget_s=2.0)
-    return CandidateMeasurer(
-        SearchGoal(7, 99), job_of, contextlib.nullcontext, plan, run_pass=generator.run_pass
-    )
+    goal, plan = SearchGoal(7, 99), MeasuringPlan(budget_s=2.0)
+    return CandidateMeasurer(goal, job_of, contextlib.nullcontext, plan, run_pass=generator.run_pass)
 
 
 def test_answers_of_each_choice_are_verified_in_reruns(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,9 +77,8 @@ def test_search_result_is_summarized_for_the_record(verdict: Verdict) -> None:
     rerun = rerun_with(verdict, 100.0)
     warm = dataclasses.replace(rerun.state, warm_up=rerun.state.passes[:2])
     rerun = dataclasses.replace(rerun, state=warm)
-    summary = summarise(
-        Fastest(rerun, None, 9, 95), SearchGoal(7, 99), MeasuringPlan(), 71.64, "config.pbtxt"
-    )
+    found = Fastest(rerun, None, 9, 95)
+    summary = summarise(found, SearchGoal(7, 99), MeasuringPlan(), 71.64, "config.pbtxt")
     assert (summary.verdict, summary.passes, summary.duration_s) == (verdict, 95, 71.6)
     assert summary.result.throughput_per_s.value == pytest.approx(100, rel=0.01)
 

@@ -35,8 +35,6 @@ from tritonproof.search.fastest import Fastest
 from tritonproof.search.trials import OperatingPoint
 
 POISSON = SearchGoal(10, 99, "poisson")
-
-
 CAPACITY_PER_S = 1000
 
 
@@ -65,9 +63,8 @@ def test_highest_rate_is_found_and_keeps_budget(
 def test_short_measurement_rarely_passes_an_excessive_rate(service_s: float, budget_ms: float) -> None:
     goal = SearchGoal(budget_ms, 99, "poisson")
     exact = highest_rate_per_s(service_s, goal)
-    winners = [
-        QueueingServer(seed=seed, service_s=service_s).search(goal, 0.5, ALONE).winner for seed in range(12)
-    ]
+    servers = [QueueingServer(seed=seed, service_s=service_s) for seed in range(12)]
+    winners = [server.search(goal, 0.5, ALONE).winner for server in servers]
 
     passed = [winner.operating_point.point for winner in winners if winner.verdict == "passed"]
     rates = [present(point.request_rate_per_s) for point in passed]

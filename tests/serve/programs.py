@@ -24,20 +24,17 @@ VALUES = np.arange(8, dtype=np.float32).reshape(2, 4)
 
 def doubled_by(server: Server, built: BuiltModel) -> bool:
     """Whether the loaded model doubles its input."""
-    (answer,) = server.infer(
-        server.name_of(built.case), built.case.model, {built.case.model.inputs[0].name: VALUES}
-    ).values()
+    model = built.case.model
+    (answer,) = server.infer(server.name_of(built.case), model, {model.inputs[0].name: VALUES}).values()
     return bool((answer == 2 * VALUES).all())
 
 
 def process_of(server: Server) -> psutil.Process:
     """The process of a server that this test session started."""
     option = f"--grpc-port={server.address.rpartition(':')[2]}"
-    (server_process,) = (
-        process
-        for process in psutil.Process().children(recursive=True)
-        if program_name(process) == "tritonserver" and option in command_line(process)
-    )
+    children = psutil.Process().children(recursive=True)
+    servers = [process for process in children if program_name(process) == "tritonserver"]
+    (server_process,) = [process for process in servers if option in command_line(process)]
     return server_process
 
 
@@ -80,11 +77,8 @@ esac'''
 
     def start(self, image: str = IMAGE, device: Device = "cpu", **options: Any) -> None:
         """Start a container that ends at once."""
-        spec, models, log = ServerSpec("docker", image), self.folder / "models", self.folder / "log"
-        with (
-            pytest.raises(ProofError, match="no such image"),
-            serve(spec, models, log, device=device, **options),
-        ):
+        spec, places = ServerSpec("docker", image), (self.folder / "models", self.folder / "log")
+        with pytest.raises(ProofError, match="no such image"), serve(spec, *places, device=device, **options):
             pass
 
     def prepare(self, image: str, device: Device = "cpu") -> ContainerImage:

@@ -12,6 +12,7 @@ import pytest
 
 from tests.build.conversions import DEPLOYMENT, MICRO
 from tests.conftest import NATIVE_PROGRAM
+from tests.helpers import present
 from tests.serve.programs import script
 from tests.whole_runs.suite import suite
 from tritonproof.base.errors import NotAvailableError
@@ -113,10 +114,9 @@ def test_memory_pools_hold_largest_batches() -> None:
 
     def pools(model: str) -> dict[str, int]:
         case = next(case for case in cases_of(A100) if case.model.name == model)
-        options = [
-            option.split("=") for option in pool_options(case, profile_of(case.model, A100).deployment)
-        ]
-        return {name: int(value.rpartition(":")[2]) for name, value in options}
+        options = pool_options(case, profile_of(case.model, A100).deployment)
+        pairs = (option.split("=") for option in options)
+        return {name: int(value.rpartition(":")[2]) for name, value in pairs}
 
     assert pool_options(next(iter(cases_of(CPU))), DEPLOYMENT) == []
     assert pools("resnet50-micro") == {
@@ -222,6 +222,4 @@ def test_native_backend_proves_a_micro_model(native: Case, tmp_path: Path) -> No
     folders = {"repos": tmp_path / "repos", "results": tmp_path / "results"}
     run = suite("--triton", str(spec), "-m", "not speed", "-k", str(native), **folders)
     assert run.status == 0, run.text
-    serving = run.record(str(native)).serving
-    assert serving is not None
-    assert serving.backend == native.format.backend
+    assert present(run.record(str(native)).serving).backend == native.format.backend

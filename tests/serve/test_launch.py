@@ -35,8 +35,7 @@ def test_only_the_log_of_a_server_remains(tmp_path: Path, temporary: Path) -> No
         server.load(built, DEPLOYMENT, "online")
         process = process_of(server)
         ports = [port_of(server, service) for service in SERVICES]
-        assert server.scratch is not None
-        segments = f"{server.scratch.name}*"
+        segments = f"{present(server.scratch).name}*"
         assert list(temporary.glob("*/runs/*")) == [server.scratch]
         assert list(SHM.glob(segments))
     assert not process.is_running()

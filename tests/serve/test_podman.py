@@ -26,7 +26,6 @@ from tritonproof.serve.server_spec import ServerSpec
 pytestmark = pytest.mark.contract
 
 SPEC = ServerSpec("docker", "localhost/tritonserver:24.10-py3")
-BACKENDS = "/opt/tritonserver/backends"
 VARIABLES = ("PATH=/bin", "NVIDIA_TRITON_SERVER_VERSION=24.10")
 CONFIGURATION = """
 [containers]
@@ -60,7 +59,7 @@ def write_image(folder: Path) -> Path:
         **{f"{stdlib}/{entry.name}": entry for entry in (numpy, numpy.with_name("numpy.libs"))},
         "/lib64/ld-linux-x86-64.so.2": Path("/lib64/ld-linux-x86-64.so.2"),
         str(stdlib): stdlib,
-        BACKENDS: backends,
+        "/opt/tritonserver/backends": backends,
         "/tmp": empty,
         "/models": empty,
     }
@@ -113,8 +112,8 @@ def test_container_serves_a_model_and_is_removed(
     assert check_docker().is_podman
     log, name = tmp_path / "log", str(build.case)
     with serve(SPEC, tmp_path / "models", log, device="cpu", shared_memory=shared_memory) as server:
-        assert server.image is not None
-        assert (server.version, server.image.release, server.image.in_podman) == ("2.51.0", "24.10", True)
+        image = present(server.image)
+        assert (server.version, image.release, image.in_podman) == ("2.51.0", "24.10", True)
         server.client.load_model(name, client_timeout=60)
         assert doubled_by(server, build)
         assert container_process(present(server.scratch).name) is not None
@@ -158,11 +157,8 @@ def test_no_container_survives_its_killed_caller(client_dies: bool, tmp_path: Pa
         assert present(caller.stdout).readline() == b"ready\n"
         assert len(containers()) == 1
         if client_dies:
-            (client,) = [
-                process
-                for process in psutil.Process(caller.pid).children(recursive=True)
-                if process.name() == "podman"
-            ]
+            children = psutil.Process(caller.pid).children(recursive=True)
+            (client,) = [process for process in children if process.name() == "podman"]
             client.kill()
         caller.kill()
     wait_until(lambda: not containers())

@@ -160,8 +160,7 @@ def test_missing_backend_differs_from_backend_error(remote: Server, tmp_path: Pa
             remote.client.load_model("native", config=config, files={"file:1/model.bin": b"weights"})
         assert lacks_backend(caught.value)
     build = make_build(tmp_path, "native", DOUBLING)
-    case = build.case
-    case = dataclasses.replace(case, format=dataclasses.replace(case.format, backend="python"))
+    case = dataclasses.replace(build.case, format=dataclasses.replace(build.case.format, backend="python"))
     native = dataclasses.replace(build, case=case)
     with pytest.raises(ProofError, match=r"cpu-native-raw-fp32.*model\.(py|bin)"):
         remote.load(native, DEPLOYMENT, "online")

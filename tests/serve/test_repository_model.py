@@ -54,7 +54,6 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def found(repository: Path) -> Found:
-    """The repository's models by their names."""
     return {model.name: model for model in models_in(repository, "--repository")}
 
 

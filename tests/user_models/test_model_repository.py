@@ -39,9 +39,8 @@ def test_non_repository_is_refused(name: str, tmp_path: Path) -> None:
 
     with pytest.raises(InputError) as raised:
         models_in(tmp_path / name, "--repository")
-    assert raised.value.where == (
-        str(tmp_path / name / "a model") if name.startswith("with") else "--repository"
-    )
+    where = str(tmp_path / name / "a model") if name.startswith("with") else "--repository"
+    assert raised.value.where == where
     assert raised.value.fix
 
 

@@ -85,10 +85,8 @@ def test_invented_inputs_are_valid_and_announced(tmp_path: Path) -> None:
     assert len(np.unique(inputs["input_ids"])) > networks.WORDS / 2
     assert np.isfinite(model.infer(model.load_weights(None).network, inputs)["states"]).all()
     assert samples.are_made_up
-    assert all(
-        "made up" in text
-        for text in (description(model, given_network), model.load_weights(None).weights_source)
-    )
+    assert "made up" in description(model, given_network)
+    assert "made up" in model.load_weights(None).weights_source
     assert model.excluded["onnx-int8"] in description(model, given_network)
 
 
@@ -164,8 +162,7 @@ def test_given_tolerance_limits_conversion_and_answers(tmp_path: Path) -> None:
         assert (limits.per_answer.default.max_element, limits.max_mean_by_output["scores"]) == (0.25, 0.25)
         assert "--tolerance" in limits.source
         assert of_usual.per_answer.default.max_element < 0.25
-    of_answers = limits_per_answer(case(wide), "fp32", None, {"scores": 10})
-    assert of_answers.default.max_element == 0.25
+    assert limits_per_answer(case(wide), "fp32", None, {"scores": 10}).default.max_element == 0.25
     path = networks.through(tmp_path / "n.onnx", "Neg", 6, 20)
     assert model_of("mine", OnnxOptions(path, tolerance=0.25)).metrics[0].limits["fp32"].value == 0.25
 
@@ -192,9 +189,8 @@ def decided(path: Path) -> tuple[str, Any]:
     """The name of the network's one metric, and its decisions for two samples."""
     model = model_of("mine", OnnxOptions(path))
     inputs = model.samples("evaluation", None, None).read([0, 1])
-    return model.metrics[0].name, model.decide(
-        model.keep(model.infer(model.load_weights(None).network, inputs))
-    )
+    outputs = model.infer(model.load_weights(None).network, inputs)
+    return model.metrics[0].name, model.decide(model.keep(outputs))
 
 
 def test_decisions_come_from_classes_signs_or_halves(tmp_path: Path) -> None:
@@ -292,10 +288,7 @@ BAD: dict[str, tuple[Callable[[Path], OnnxOptions], str]] = {
     "weights outside of the folder": (weights_elsewhere, "weights.data"),
     "several files": (several, "a.onnx, b.onnx"),
     "samples without labels": (labels_of_others, "00, 01"),
-    "no samples in the folder": (
-        lambda folder: OnnxOptions(networks.linear(folder / "n.onnx"), folder / "none"),
-        "none",
-    ),
+    "no samples": (lambda folder: OnnxOptions(networks.linear(folder / "n.onnx"), folder / "none"), "none"),
 }
 
 

@@ -72,9 +72,8 @@ def test_strings_reach_the_network_and_return(tmp_path: Path) -> None:
     ):
         assert answers["meaning"].tolist() == MEANINGS
         assert answers["said"].tolist() == texts
-    with artifact_worker(
-        built(model, tmp_path / "repos"), profile_of(model, CPU).deployment, inputs
-    ) as worker:
+    build, deployment = built(model, tmp_path / "repos"), profile_of(model, CPU).deployment
+    with artifact_worker(build, deployment, inputs) as worker:
         worker.wait_ready()
         assert worker.batches_per_s(2, 0.01, 1) > 0
 
