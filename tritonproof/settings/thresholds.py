@@ -131,7 +131,7 @@ class Thresholds:
 
     def check_points(self, points: Iterable[tuple[Case, LoadPoint]]) -> None:
         """Raise InputError for a pattern that matches no load point, though its entry's cases have some."""
-        known = list(points)
+        known = [*points] if self.entries else []  # listing them takes time for many cases
         for entry in self.entries:
             ids = {str(point) for case, point in known if fnmatchcase(str(case), entry.match)}
             for pattern in entry.budgets_ms if ids else ():
