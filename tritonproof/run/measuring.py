@@ -70,40 +70,45 @@ def _sweep(
         baseline.server.check_running()  # started before the machine is ours
     with held_jobs(run, points) as held:
         jobs = timed(run, held)
-        states = [PointState(job) for job in jobs]
-        scenario, plan = points[0].scenario, run.settings.plan
-        if baseline is not None:
-            states, plan = comparing.with_baselines(run, baseline, states)
         try:
-            states = sweep.sweep_points(
-                states,
-                plan,
-                run_pass=verifying(counting(perf_analyzer.run_pass, run.prepared.called_names)),
-                on_progress=lambda point, now: run.say(f"measure {point.scenario}", f"{point} {now}"),
-                save=save,
-                reload=None if baseline is None else comparing.reloader(run, baseline),
-            )
-            found = point_results(states, plan)
-            errors = [error for error in found.values() if isinstance(error, ProofError)]
-            if errors and run.server.how_it_ended():
-                raise errors[0]  # measurements on a server that has ended do not count
-            run.say(f"measure {scenario}", "one sample repeated")
-            run.loader.was_under_load = True
-            best = best_of([each for each in found.values() if isinstance(each, PointResult)])
-            for job, state in zip(jobs, states, strict=True):
-                if best is not None and best.point == job.point:
-                    found[job.point] = _audited(run, job, best)
-                if state.error is None:
-                    pooled_ms = estimates.pooled_ms(state.passes)
-                    run.latencies_s[job.point] = (pooled_ms / 1e3).tolist()
-                if isinstance(result := found[job.point], PointResult):
-                    budget = run.settings.thresholds.latency_budget(run.case, result)
-                    found[job.point] = structs.replace(result, latency_budget=budget)
-            save([each for each in found.values() if isinstance(each, PointResult)])
-            return found
+            return _measure_jobs(run, jobs, save)
         except Exception:
-            save([])
+            save([])  # what was saved meanwhile does not count
             raise
+
+
+def _measure_jobs(
+    run: CaseRun, jobs: Sequence[LoadJob], save: Save
+) -> dict[LoadPoint, PointResult | ProofError]:
+    """Measure the points of a loaded scenario, audit the best, and judge them by their latency budgets."""
+    states, baseline, plan = [PointState(job) for job in jobs], run.baseline, run.settings.plan
+    if baseline is not None:
+        states, plan = comparing.with_baselines(run, baseline, states)
+    states = sweep.sweep_points(
+        states,
+        plan,
+        run_pass=verifying(counting(perf_analyzer.run_pass, run.prepared.called_names)),
+        on_progress=lambda point, now: run.say(f"measure {point.scenario}", f"{point} {now}"),
+        save=save,
+        reload=None if baseline is None else comparing.reloader(run, baseline),
+    )
+    found = point_results(states, plan)
+    errors = [error for error in found.values() if isinstance(error, ProofError)]
+    if errors and run.server.how_it_ended():
+        raise errors[0]  # measurements on a server that has ended do not count
+    run.say(f"measure {jobs[0].point.scenario}", "one sample repeated")
+    run.loader.was_under_load = True
+    best = best_of([each for each in found.values() if isinstance(each, PointResult)])
+    for job, state in zip(jobs, states, strict=True):
+        if best is not None and best.point == job.point:
+            found[job.point] = _audited(run, job, best)
+        if state.error is None:
+            run.latencies_s[job.point] = (estimates.pooled_ms(state.passes) / 1e3).tolist()
+        if isinstance(result := found[job.point], PointResult):
+            budget = run.settings.thresholds.latency_budget(run.case, result)
+            found[job.point] = structs.replace(result, latency_budget=budget)
+    save([each for each in found.values() if isinstance(each, PointResult)])
+    return found
 
 
 def _audited(run: CaseRun, job: LoadJob, result: PointResult) -> PointResult:
