@@ -38,11 +38,11 @@ def publishable(record: Record) -> Publishable:
     """The record as it may be shown: with its speed if conversion and accuracy hold. With random weights,
     which have no task metric, the conversion alone decides. A search's winner shows its speed if its own
     ledger holds, whatever the case's settings give."""
-    no_speed = _why_no_speed(record)
-    search, no_winner = _publishable_search(record)
+    wrong = _wrong(record)
+    no_speed, (search, no_winner) = _why_no_speed(record, wrong), _publishable_search(record, wrong)
     shown = _without_speed(record) if no_speed else record
     fields: dict[str, Any] = {name: getattr(shown, name) for name in Record.__struct_fields__}
-    fields |= {"search": search, "is_wrong": bool(_wrong(record))}
+    fields |= {"search": search, "is_wrong": bool(wrong)}
     hidden = tuple(map(_without_speed, record.points)) if no_speed else ()
     return Publishable(**fields, why_no_speed=no_speed, why_no_winner=no_winner, hidden=hidden)
 
@@ -72,8 +72,7 @@ def _speeds(part: type[Struct]) -> Mapping[str, Any]:
     return {field.name: field.default for field in structs.fields(part) if field.name in marked}
 
 
-def _why_no_speed(record: Record) -> str:
-    wrong = _wrong(record)
+def _why_no_speed(record: Record, wrong: list[str]) -> str:
     failures = wrong if record.failures else [*wrong, *_not_proven(record)]
     return f"No throughput is shown: {', and '.join(failures)}." if failures else ""
 
@@ -109,21 +108,22 @@ def _not_proven(record: Record) -> list[str]:
     return missing
 
 
-def _publishable_search(record: Record) -> tuple[Search | None, str]:
+def _publishable_search(record: Record, wrong: list[str]) -> tuple[Search | None, str]:
     """The search as it may be shown, and why its winner is hidden. If nothing keeps the budget there is no
     winner to prove, and the lowest latency, which says so, stays unless something is wrong."""
     search = record.search
     if search is None:
         return None, ""
     hidden = _without_speed(search)
-    if search.verdict == "failed" and not _wrong(record):
+    if search.verdict == "failed" and not wrong:
         lowest = structs.replace(hidden.result, latency_ms=search.result.latency_ms)
         return structs.replace(hidden, result=lowest), ""
     if search.verdict != "failed":
         # An accuracy failure concerns the case's own settings, not the winner's.
         failures = tuple(failure for failure in record.failures if failure.step != "accuracy")
         record = structs.replace(record, accuracy=search.accuracy, points=(search.result,), failures=failures)
-    if not (reason := _why_no_speed(record)):
+        wrong = _wrong(record)
+    if not (reason := _why_no_speed(record, wrong)):
         return search, ""
     # The rate that a search finds is a speed.
     point = structs.replace(hidden.result.point, request_rate_per_s=None, arrivals=None)
