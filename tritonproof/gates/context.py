@@ -1,5 +1,6 @@
 """What gates get: a loaded model, its answers to samples sent alone, and how others are held to these."""
 
+import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -132,7 +133,7 @@ class GateContext:
         """The batch sizes to try: all up to 64, and of larger ones those that decide which kernels run."""
         return sorted({*self.kernel_sizes, *range(1, min(self.largest_batch, 64, self.most_rows) + 1)})
 
-    @property
+    @functools.cached_property
     def most_rows(self) -> int:
         """How many rows may be sent at once, by the bytes of the largest sample and answer; one at least."""
         answers = [sum(map(content_bytes, row.values())) for row in self.single_answers.rows.values()]
