@@ -16,7 +16,7 @@ from tritonproof.measure.comparison import compare_pairs, is_settled, with_p99, 
 from tritonproof.measure.load_job import LoadJob, MeasuringPlan
 from tritonproof.measure.point_state import PointState
 from tritonproof.record.schema import LoadPoint, PointResult, SpeedComparison, VerifiedAnswers
-from tritonproof.reports.text.load_point import speed_failures
+from tritonproof.reports.text.speed import speed_failures
 
 
 def measured(load: LoadGenerator, budget_s: float = 60.0, **options: Any) -> PointResult:

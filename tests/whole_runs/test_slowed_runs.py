@@ -13,8 +13,7 @@ from tests.helpers import ROOT, git, present
 from tests.whole_runs.suite import GIVEN, suite
 from tritonproof.build.in_process import RUNTIMES
 from tritonproof.record.schema import Deployment
-from tritonproof.reports.text.load_point import comparison_text
-from tritonproof.reports.text.speed import search_text
+from tritonproof.reports.text.speed import comparison_text, search_text
 from tritonproof.serve.launch import serve
 from tritonproof.serve.server_spec import ServerSpec
 

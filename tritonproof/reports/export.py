@@ -9,10 +9,10 @@ from msgspec import structs
 from tritonproof.record import schema
 from tritonproof.record.files import flat
 from tritonproof.record.quantities import METRICS
+from tritonproof.reports.figures import cost_per_million, fraction_of_peak
 from tritonproof.reports.publishable import Publishable
 from tritonproof.reports.tables.table import cell_of
 from tritonproof.reports.text.correctness import main_score
-from tritonproof.reports.text.speed import cost_per_million, fraction_of_peak
 
 if TYPE_CHECKING:
     import pandas as pd

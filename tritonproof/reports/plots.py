@@ -19,10 +19,10 @@ import msgspec
 from tritonproof.base.sanitize import visible
 from tritonproof.record.quantities import LATENCY, LATENCY_BUDGET, METRICS, THROUGHPUT, Quantity
 from tritonproof.record.schema import MARKS, Estimate, PointResult, Score
+from tritonproof.reports.figures import best_point
 from tritonproof.reports.publishable import Publishable
 from tritonproof.reports.text import phrases
 from tritonproof.reports.text.correctness import main_score, metric_text, tightest_limit, tightest_text
-from tritonproof.reports.text.speed import best_point
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,4 +1,4 @@
-"""Speed of a case beside other formats and versions, and cost per inference."""
+"""Sentences on speed: a comparison and its verdict, each regression, other versions, a search's winner."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,54 +7,53 @@ import pytest
 from msgspec import structs
 
 from tests import examples
-from tritonproof.record.schema import Ratio, Record, ReferenceComparison, Serving
-from tritonproof.reports.publishable import publishable
+from tritonproof.record.quantities import TOO_WIDE
+from tritonproof.record.schema import LatencyBudget, Ratio, Record, Serving, SpeedComparison
 from tritonproof.reports.text import speed
+from tritonproof.reports.text.speed import comparison_text, speed_failures
 
 ONE = examples.efficiency("online", 32)
 
 
-def beside(format_: str, ratio: float, low: float, high: float, **changes: Any) -> Record:
-    """A case whose best point took turns with the reference format's."""
-    compared = ReferenceComparison("a40-resnet50-onnx-fp32", Ratio(ratio, low, high))
-    record = examples.record(efficiency=(structs.replace(ONE, reference=compared),))
-    case = structs.replace(record.case, format=format_, accelerator=None, precision="fp32", **changes)
-    return structs.replace(record, case=case)
-
-
-ONNX = beside("onnx", 1.0, 1.0, 1.0)
-FAST = beside("pt2", 1.5, 1.4, 1.6)
-AS_FAST = beside("trt", 1.45, 1.38, 1.52)
-SLOW = beside("ts-trace", 0.6, 0.5, 0.7)
-OTHER_MODEL = beside("pt2", 1.5, 1.4, 1.6, model="nnunet")
-TWO_GPUS = beside("trt", 1.45, 1.38, 1.52, gpus=2)
-TOO_WIDE = beside("trt", 1.45, 0.5, 2.5)
-HIDDEN = beside("trt", 3.0, 1.7, 4.8)
-BEST = examples.measured("online", 64, 9000.0)
-STALE = structs.replace(FAST, points=(*FAST.points, BEST))
-WITHOUT_TURNS = examples.record(efficiency=(ONE,))
+def comparison(**changes: Any) -> SpeedComparison:
+    """A build shown to be slower than the allowed 3 %, at the only point of its run."""
+    return examples.comparison(**({"passes": 16, "p_value": 0.0001} | changes))
 
 
 @pytest.mark.parametrize(
-    ("records", "order", "places"),
+    ("changes", "said"),
     [
-        ((SLOW, ONNX, FAST, AS_FAST), (FAST, AS_FAST, ONNX, SLOW), (1, 1, 3, 4)),
-        ((SLOW, OTHER_MODEL, ONNX), (ONNX, SLOW, OTHER_MODEL), (1, 2, 1)),
-        ((SLOW, TWO_GPUS, ONNX), (ONNX, SLOW, TWO_GPUS), (1, 2, 1)),
-        ((WITHOUT_TURNS, SLOW), (SLOW, WITHOUT_TURNS), (1, None)),
-        ((ONNX, TOO_WIDE), (TOO_WIDE, ONNX), (None, 1)),
-        ((ONNX, HIDDEN), (HIDDEN, ONNX), (None, 2)),
-        ((STALE, ONNX), (ONNX, STALE), (1, None)),
+        ({}, "ratio 0.90 (0.88 to 0.92) to HEAD~1: slower"),
+        ({"ratio": Ratio(0.5, 0.4, 0.7)}, f"ratio {TOO_WIDE} to HEAD~1: slower"),
+        ({"verdict": "passed", "ratio": Ratio(0.9704, 0.9702, 0.9706)}, "ratio 0.9704 (0.9702 to"),
+        ({"verdict": "inconclusive", "seconds_to_settle": 600.0}, "about 10 min more would settle it"),
     ],
-    ids=["by intervals", "by model", "by number of GPUs", "without turns", "not shown", "faster", "stale"],
+    ids=["slower", "too wide", "more digits near the limit of 0.97", "open"],
 )
-def test_formats_rank_by_disjoint_intervals(
-    records: tuple[Record, ...], order: tuple[Record, ...], places: tuple[int | None, ...]
-) -> None:
-    seen = examples.seen(*records)
+def test_comparison_says_how_much_and_how_sure(changes: dict[str, Any], said: str) -> None:
+    assert said in comparison_text(comparison(**changes))
 
-    assert [record.name for record in speed.ranked(seen)] == [record.name for record in order]
-    assert [speed.ranks(seen).get(record.name) for record in order] == list(places)
+
+def budget(verdict: Any) -> LatencyBudget:
+    return LatencyBudget("p99", 5, "thresholds.toml, entry 1", verdict)
+
+
+def test_point_fails_for_each_shown_regression() -> None:
+    slower, fast = comparison(), comparison(verdict="passed", ratio=Ratio(1.0, 0.99, 1.01))
+    unknown = comparison(verdict="inconclusive", ratio=Ratio(0.99, 0.95, 1.02))
+
+    def failures(compared: SpeedComparison | None, verdict: str | None) -> list[str]:
+        limit = None if verdict is None else budget(verdict)
+        return speed_failures(
+            examples.measured("online", 16, 1000.0, comparison=compared, latency_budget=limit)
+        )
+
+    assert failures(None, None) == failures(fast, "passed") == failures(unknown, "inconclusive") == []
+    assert failures(slower, "passed") == failures(slower, None) == [comparison_text(slower)]
+    (beyond,) = failures(fast, "failed")
+    assert beyond.startswith("p99 ")
+    assert failures(None, "failed") == [beyond]
+    assert failures(slower, "failed") == [comparison_text(slower), beyond]
 
 
 def served(
@@ -89,42 +88,6 @@ ORT = {"onnxruntime": "1.31.0"}
 def test_in_process_ratio_names_different_versions(record: Record, parts: tuple[str, ...]) -> None:
     assert bool(speed.version_note(record)) == bool(parts)
     assert all(part in speed.version_note(record) for part in parts)
-
-
-POINT = examples.measured("offline", 8, 1000.0)
-"""At 3.6 per hour and 1000 inferences a second, a million cost 1."""
-
-
-def priced(price: float | None = 3.6, **changes: Any) -> Record:
-    return examples.record(points=(POINT,), price_per_hour=price, **changes)
-
-
-SHARE = examples.score(served=0.8, limits=())
-ERROR = examples.score(better="lower", served=0.012, limits=())
-
-
-@pytest.mark.parametrize(
-    ("record", "wanted"),
-    [
-        (priced(accuracy=examples.accuracy(SHARE)), (1.25, "correct inferences")),
-        (priced(accuracy=examples.accuracy(ERROR)), (1.0, "inferences")),
-        (examples.random_weights(points=(POINT,), price_per_hour=3.6), (1.0, "inferences")),
-        (priced(None), None),
-    ],
-    ids=["a share", "an error", "random weights", "no price"],
-)
-def test_cost_is_per_correct_inference(record: Record, wanted: tuple[float, str] | None) -> None:
-    cost = speed.cost_per_million(publishable(record), POINT)
-
-    assert (cost and (pytest.approx(cost.amount), cost.unit)) == wanted
-
-
-def test_best_point_is_one_at_a_rate_only_if_no_other_was_measured() -> None:
-    closed = examples.measured("online", 16, 1000.0)
-    at_rate = examples.at_rate(1200.0, 1200.0)
-
-    assert speed.best_point(publishable(examples.record(points=(at_rate, closed)))) == closed
-    assert speed.best_point(publishable(examples.record(points=(at_rate,)))) == at_rate
 
 
 def test_slower_winner_of_a_search_says_why_it_won() -> None:

@@ -18,14 +18,13 @@ from tritonproof.record import files, sample_files
 from tritonproof.record.quantities import DURATION, SIZE
 from tritonproof.record.sample_files import Sample, SampleScores
 from tritonproof.record.schema import Ledger
-from tritonproof.reports import plots
+from tritonproof.reports import figures, plots
 from tritonproof.reports.publishable import Publishable
 from tritonproof.reports.published import match_published, published_legend, published_section
 from tritonproof.reports.tables.case import accuracy_blocks, scenario_section, sections_beside_points
 from tritonproof.reports.tables.rendering import html, notes_below
 from tritonproof.reports.tables.summary import machine_blocks, serving_blocks, summary, summary_table
 from tritonproof.reports.tables.table import Block, Table
-from tritonproof.reports.text import speed
 from tritonproof.reports.text.correctness import main_score, metric_text, missing_score_reason
 from tritonproof.reports.text.phrases import grouped, kind_of_device
 
@@ -55,8 +54,8 @@ def status_of(record: Publishable) -> Status:
 def fastest(records: Sequence[Publishable]) -> list[Publishable]:
     """The right cases than which no other format of their model on that hardware is shown to be faster, and
     those that alone have a speed to show."""
-    rank_by_name = speed.ranks(records)
-    with_speed = grouped((record for record in records if record.points), speed.rank_group)
+    rank_by_name = figures.ranks(records)
+    with_speed = grouped((record for record in records if record.points), figures.rank_group)
     return [
         record
         for group in with_speed.values()
@@ -166,7 +165,7 @@ def page(sections: Sequence[Mapping[str, Any]]) -> str:
         devices=dict.fromkeys(f"{record.case.target} ({kind_of_device(record)})" for record in records),
         choices={name: sorted({getattr(record.case, name) for record in records}) for name in _CHOICES},
         table=all_cases,
-        names=[record.name for record in speed.ranked(records)],
+        names=[record.name for record in figures.ranked(records)],
         in_name=("Model", "Precision"),  # the name of a case says these
         zip=zip,
         statuses=collections.Counter(section["status"].word for section in sections),

@@ -10,6 +10,7 @@ from tritonproof.base.sanitize import Formatted, markdown_text
 from tritonproof.record import schema
 from tritonproof.record.quantities import COUNT, LATENCY, METRICS, RATIO, THROUGHPUT
 from tritonproof.record.schema import Estimate, Mark, Ratio, Record
+from tritonproof.reports import figures
 from tritonproof.reports.publishable import Publishable
 from tritonproof.reports.published import published_ratio
 from tritonproof.reports.tables.points import cost_cell, price_sentence
@@ -38,10 +39,10 @@ def summary(records: Sequence[Publishable]) -> list[Block]:
 
 
 def summary_table(of_target: Sequence[Publishable]) -> Table:
-    records = speed.ranked(of_target)
-    ranks = speed.ranks(records)
+    records = figures.ranked(of_target)
+    ranks = figures.ranks(records)
     rows = [
-        SummaryRow(each, correctness.main_score(each), speed.best_point(each), ranks.get(each.name))
+        SummaryRow(each, correctness.main_score(each), figures.best_point(each), ranks.get(each.name))
         for each in records
     ]
     searches = ((case.name, speed.search_paragraph(case)) for case in records)
@@ -80,7 +81,7 @@ def summary_columns(rows: Sequence[SummaryRow]) -> Sequence[Column[SummaryRow]]:
 def _meanings(rows: Sequence[SummaryRow]) -> Mapping[str, str]:
     points = [row.result for row in rows if row.result]
     levels = phrases.confidence_levels(points)
-    references = " or ".join(speed.reference_names([row.record for row in rows]))
+    references = " or ".join(figures.reference_names([row.record for row in rows]))
     unbounded = ""
     if any(result.latency_ms["p99"].open_above for result in points if "p99" in result.latency_ms):
         unbounded = "; + marks too few requests for an upper bound"
@@ -128,7 +129,7 @@ def _limit(row: SummaryRow) -> Cell | None:
 
 
 def _to_reference(row: SummaryRow) -> Cell | None:
-    compared = speed.format_comparison(row.record)
+    compared = figures.format_comparison(row.record)
     if compared is None:
         return None
     cell = cell_of(RATIO, compared.ratio, "interval")
@@ -141,7 +142,7 @@ def _to_published(row: SummaryRow) -> Ratio | None:
 
 
 def _to_in_process(row: SummaryRow) -> Ratio | None:
-    return measured.ratio if (measured := speed.best_efficiency(row.record)) else None
+    return measured.ratio if (measured := figures.best_efficiency(row.record)) else None
 
 
 def _marks(row: SummaryRow) -> list[Mark]:
@@ -152,7 +153,7 @@ def _marks(row: SummaryRow) -> list[Mark]:
     if row.score is None and correctness.has_random_weights(record):
         sentences.append(f"{correctness.missing_score_reason(record)}.")
     sentences += filter(None, [speed.version_note(record)])
-    measured = [source.marks for source in (row.result, speed.best_efficiency(record)) if source is not None]
+    measured = [each.marks for each in (row.result, figures.best_efficiency(record)) if each is not None]
     return [*(Mark(remark, remark) for remark in sentences), *itertools.chain(*measured)]
 
 

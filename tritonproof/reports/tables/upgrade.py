@@ -1,17 +1,17 @@
 """Whether an upgrade is safe: each model beside the one it is to replace, or itself on another Triton."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, NamedTuple
 
 from tritonproof.base.sanitize import code
+from tritonproof.record import schema
 from tritonproof.record.quantities import COUNT, DURATION, MEMORY, RATIO, RELATIVE_ERROR, Quantity
 from tritonproof.record.schema import BaselineComparison, GateResult, ServedSide, SpeedComparison, Verdict
 from tritonproof.reports.publishable import Publishable
 from tritonproof.reports.tables.points import p99_cell, speed_cell
 from tritonproof.reports.tables.table import Bullets, Cell, Column, Table, Taken, table
 from tritonproof.reports.text.correctness import difference_text
-from tritonproof.reports.text.load_point import footprint_changes, footprint_failures
 from tritonproof.reports.text.phrases import counted, first_of
 
 
@@ -40,6 +40,31 @@ def compared_models(records: Sequence[Publishable]) -> list[ComparedModel]:
 
 def _run_of(result: Any) -> str | None:
     return result.origin.run if result.origin else None
+
+
+_MIN_BYTES = 64 * 2.0**20
+"""A difference that means nothing: what glibc's malloc may give each thread."""
+
+
+def footprint_changes(comparison: BaselineComparison) -> Iterator[tuple[str, bool]]:
+    """Start-up and memory compared with those of the model to be replaced, and whether they are far more."""
+    current, baseline = comparison.current, comparison.baseline
+    if current.ready_s is not None and baseline.ready_s is not None:
+        is_slower = schema.loading_is_slower(current.loadings_s, baseline.loadings_s)
+        is_far_more = len(current.loadings_s) >= schema.MAX_LOADINGS and is_slower
+        ready, baseline_ready = DURATION.text(current.ready_s), DURATION.text(baseline.ready_s)
+        yield f"ready in {ready}, the baseline in {baseline_ready}", is_far_more
+    gpu_memory = (current.used.get("GPU memory"), baseline.used.get("GPU memory"))
+    sizes = {"memory": (current.memory_bytes, baseline.memory_bytes), "GPU memory": gpu_memory}
+    for label, (used, baseline_used) in sizes.items():
+        if used is not None and baseline_used is not None:
+            is_far_more = used > max(schema.FAR_MORE * baseline_used, baseline_used + _MIN_BYTES)
+            yield f"{MEMORY.text(used)} of {label}, the baseline {MEMORY.text(baseline_used)}", is_far_more
+
+
+def footprint_failures(comparison: BaselineComparison) -> list[str]:
+    """The costs that are far above those of the model to be replaced."""
+    return [text for text, is_far_more in footprint_changes(comparison) if is_far_more]
 
 
 def upgrade_verdict(model: ComparedModel) -> tuple[Verdict, str]:

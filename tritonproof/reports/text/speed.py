@@ -1,70 +1,88 @@
-"""Speed compared with other formats, the same artifact in process and the machine's peak; the price; and the
-result of a search within a latency budget."""
+"""Sentences on speed: a load point's comparison, budget, bound and marks; the speed compared with other
+formats, the same artifact in process and the machine's peak; the result of a search."""
 
-from collections.abc import Mapping, Sequence
-from typing import Literal, NamedTuple
+import math
+from collections.abc import Sequence
 
+from tritonproof.ratios import FALSE_ALARM_RATE
 from tritonproof.record import quantities, schema
-from tritonproof.record.quantities import LATENCY, LATENCY_BUDGET, RATIO, TOO_WIDE, is_narrow, is_shown
+from tritonproof.record.quantities import (
+    COUNT,
+    GIVEN_SHARE,
+    LATENCY,
+    LATENCY_BUDGET,
+    RATIO,
+    TOO_WIDE,
+    is_shown,
+)
+from tritonproof.reports.figures import fraction_of_peak
 from tritonproof.reports.publishable import Publishable
-from tritonproof.reports.text.correctness import main_score
-from tritonproof.reports.text.load_point import BUDGET_WORDS, mark_codes
-from tritonproof.reports.text.phrases import counted, format_text, full_point_text, grouped, sentence
+from tritonproof.reports.text.phrases import counted, full_point_text, sentence
 
 
-def rank_group(record: Publishable) -> tuple[str, str, int]:
-    """Target, model and number of GPUs: formats are ranked within a group."""
-    return record.case.target, record.case.model, record.case.gpus
+def comparison_text(comparison: schema.SpeedComparison) -> str:
+    """The ratio with its interval, and the verdict: `ratio 0.94 (0.92 to 0.96) to HEAD~1: slower ...`."""
+    ratio = RATIO.text_with_interval(comparison.ratio, 1 - comparison.allowed_slowdown)
+    return f"ratio {ratio} to {comparison.baseline_name}: {comparison_verdict(comparison)}"
 
 
-def format_comparison(record: Publishable) -> schema.ReferenceComparison | None:
-    """The best speed over that of the model's reference format, in turns; None if there is none."""
-    measured = best_efficiency(record)
-    return measured.reference if measured else None
+def comparison_verdict(comparison: schema.SpeedComparison) -> str:
+    """The verdict, or the time that one would take."""
+    points = comparison.compared_points
+    among = f" among the {points} points compared" if points > 1 else ""
+    text = "not slower"
+    if comparison.verdict == "failed":
+        shown = f"shown at {GIVEN_SHARE.text(1 - FALSE_ALARM_RATE)}{among}"
+        text = f"slower than the {GIVEN_SHARE.text(comparison.allowed_slowdown)} allowed, {shown}"
+    elif comparison.verdict == "inconclusive":
+        text = "inconclusive"
+        if comparison.ratio.high < 1 - comparison.allowed_slowdown:  # the point alone would seem slower
+            text += among or " surely enough"
+        if (seconds := comparison.seconds_to_settle) is not None:
+            about = "an hour or" if seconds >= 3600 else f"about {math.ceil(seconds / 60)} min"
+            text += f", {about} more would settle it"
+    return text + ("; p99 longer" if comparison.p99_is_longer else "")
 
 
-def best_efficiency(record: Publishable) -> schema.Efficiency | None:
-    """The cost of serving at the case's best point; None if a later run has found a better point."""
-    best = best_point(record)
-    return next((each for each in record.efficiency if best and each.point == best.point), None)
+BUDGET_WORDS = {"passed": "within", "failed": "beyond", "inconclusive": "not shown to be within or beyond"}
+"""A latency's relation to its budget, by the verdict."""
 
 
-def ranked(records: Sequence[Publishable]) -> list[Publishable]:
-    """Each model's formats by speed, the fastest first, those without a rank last; models stay in order."""
-    order = {group: place for place, group in enumerate(dict.fromkeys(map(rank_group, records)))}
-
-    def place(record: Publishable) -> tuple[int, float]:
-        compared = format_comparison(record)
-        return order[rank_group(record)], -compared.ratio.value if compared else 0.0
-
-    return sorted(records, key=place)
-
-
-def ranks(records: Sequence[Publishable]) -> Mapping[str, int]:
-    """The ranks by name: one more than the number of formats that are shown to be faster, by intervals that
-    do not overlap. Others share a rank; a hidden ratio has none, and counts among the others' faster ones."""
-    rank_of = {}
-    for group in grouped(records, rank_group).values():
-        compared = {record.name: format_comparison(record) for record in group}
-        ratios = {name: one.ratio for name, one in compared.items() if one}
-        for name, ratio in ratios.items():
-            if is_shown(ratio):
-                rank_of[name] = 1 + sum(other.low > ratio.high for other in ratios.values())
-    return rank_of
+def speed_failures(result: schema.PointResult) -> list[str]:
+    """Why a load point is too slow: against another build, in its p99, beyond its budget,
+    `p99 6.2 ms (6.1 to 6.3) beyond 5 ms (thresholds.toml, entry 1)`; may be empty."""
+    compared, budget, failures = result.comparison, result.latency_budget, []
+    if compared is not None and compared.verdict == "failed":
+        failures.append(comparison_text(compared))
+    if compared is not None and compared.p99_is_longer and compared.p99_ratio is not None:
+        allowed = compared.allowed_slowdown
+        ratio = (
+            f"{RATIO.text_with_interval(compared.p99_ratio, 1 / (1 - allowed))} to {compared.baseline_name}"
+        )
+        slow_down = f"longer than a slow-down of {GIVEN_SHARE.text(allowed)} makes it"
+        failures.append(f"p99 ratio {ratio}: {slow_down}")
+    if budget is not None and budget.verdict == "failed":
+        latency = LATENCY.text_with_interval(result.latency_ms[budget.percentile], budget.budget_ms)
+        place = f"{BUDGET_WORDS['failed']} {LATENCY_BUDGET.text(budget.budget_ms)} ({budget.source})"
+        failures.append(f"{budget.percentile} {latency} {place}")
+    return failures
 
 
-def best_point(record: Publishable) -> schema.PointResult | None:
-    """The point of the highest throughput, if shown. A case that was measured at request rates alone has the
-    highest of these."""
-    at_rates = max(record.points, key=lambda result: result.throughput_per_s.value, default=None)
-    return schema.best_of(record.points) or at_rates
+def mark_codes(marks: Sequence[schema.Mark]) -> str:
+    """`, niced`: the end of a line with figures of a load point or of efficiency."""
+    return "".join(f", {mark.code}" for mark in marks)
 
 
-def reference_names(records: Sequence[Publishable]) -> list[str]:
-    """The cases' reference formats as a reader knows them, or the ids of those outside the records."""
-    names = {record.name: f"{format_text(record)} {record.case.precision.upper()}" for record in records}
-    references = (compared.case for record in records if (compared := format_comparison(record)))
-    return list(dict.fromkeys(names.get(reference, reference) for reference in references))
+CERTIFIED_BY = "LoadGen's early stopping"
+"""The rule for the bound of a certified percentile."""
+
+
+def certified_text(name: str, percentile: schema.CertifiedPercentile) -> str:
+    """`p99 at most 11.204 ms at 99 % confidence (LoadGen's early stopping)`, or the missing requests."""
+    if percentile.bound_ms is None:
+        return f"{name} not certified: {COUNT.text(percentile.requests_missing)} requests too few"
+    confidence = GIVEN_SHARE.text(percentile.confidence)
+    return f"{name} at most {LATENCY.text(percentile.bound_ms)} at {confidence} confidence ({CERTIFIED_BY})"
 
 
 # --- in process, at the peak, at a price and within a budget -----------------------------------------------
@@ -99,15 +117,6 @@ def model_warmup_text(warm_up: schema.ModelWarmup) -> str:
     return f"{text}, the slowest of the next twenty {later}{again}"
 
 
-def fraction_of_peak(efficiency: schema.Efficiency) -> float | None:
-    """Operations per second over those of the peak; None if unknown, or if an interval is too wide."""
-    if efficiency.flops_per_inference is None or efficiency.peak_flops_per_s is None:
-        return None
-    if not all(map(is_narrow, (efficiency.served_per_s, efficiency.peak_flops_per_s))):
-        return None
-    return efficiency.served_per_s.value * efficiency.flops_per_inference / efficiency.peak_flops_per_s.value
-
-
 _LIBRARIES = {
     "onnxruntime": ("ONNX Runtime", "onnxruntime", "onnxruntime-gpu"),
     "pytorch": ("PyTorch", "torch"),
@@ -135,26 +144,6 @@ def version_note(record: schema.Record) -> str:
                 f"The ratio may also include the difference between two versions of {label}: {versions}."
             )
     return " ".join(notes)
-
-
-class Cost(NamedTuple):
-    """A million inferences in the currency of Record.price_per_hour."""
-
-    amount: float
-    unit: Literal["correct inferences", "inferences"]
-    """correct inferences: they pay for the wrong ones; inferences: all."""
-
-
-def cost_per_million(record: Publishable, result: schema.PointResult) -> Cost | None:
-    """What a million inferences cost at a load point; None without a price. The share of correct ones is the
-    served score of the first metric, unless that is an error or missing."""
-    if record.price_per_hour is None:
-        return None
-    amount = record.price_per_hour / 3600 / result.throughput_per_s.value * 1e6
-    score = main_score(record)
-    if score is None or score.better != "higher" or score.served <= 0:
-        return Cost(amount, "inferences")
-    return Cost(amount / score.served, "correct inferences")
 
 
 def search_paragraph(record: Publishable) -> str:

@@ -1,0 +1,92 @@
+"""Ranks beside other formats, the cost per inference and the best point."""
+
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from tests import examples
+from tritonproof.record.schema import Ratio, Record, ReferenceComparison
+from tritonproof.reports import figures
+from tritonproof.reports.publishable import publishable
+
+ONE = examples.efficiency("online", 32)
+
+
+def beside(format_: str, ratio: float, low: float, high: float, **changes: Any) -> Record:
+    """A case whose best point took turns with the reference format's."""
+    compared = ReferenceComparison("a40-resnet50-onnx-fp32", Ratio(ratio, low, high))
+    record = examples.record(efficiency=(structs.replace(ONE, reference=compared),))
+    case = structs.replace(record.case, format=format_, accelerator=None, precision="fp32", **changes)
+    return structs.replace(record, case=case)
+
+
+ONNX = beside("onnx", 1.0, 1.0, 1.0)
+FAST = beside("pt2", 1.5, 1.4, 1.6)
+AS_FAST = beside("trt", 1.45, 1.38, 1.52)
+SLOW = beside("ts-trace", 0.6, 0.5, 0.7)
+OTHER_MODEL = beside("pt2", 1.5, 1.4, 1.6, model="nnunet")
+TWO_GPUS = beside("trt", 1.45, 1.38, 1.52, gpus=2)
+TOO_WIDE = beside("trt", 1.45, 0.5, 2.5)
+HIDDEN = beside("trt", 3.0, 1.7, 4.8)
+BEST = examples.measured("online", 64, 9000.0)
+STALE = structs.replace(FAST, points=(*FAST.points, BEST))
+WITHOUT_TURNS = examples.record(efficiency=(ONE,))
+
+
+@pytest.mark.parametrize(
+    ("records", "order", "places"),
+    [
+        ((SLOW, ONNX, FAST, AS_FAST), (FAST, AS_FAST, ONNX, SLOW), (1, 1, 3, 4)),
+        ((SLOW, OTHER_MODEL, ONNX), (ONNX, SLOW, OTHER_MODEL), (1, 2, 1)),
+        ((SLOW, TWO_GPUS, ONNX), (ONNX, SLOW, TWO_GPUS), (1, 2, 1)),
+        ((WITHOUT_TURNS, SLOW), (SLOW, WITHOUT_TURNS), (1, None)),
+        ((ONNX, TOO_WIDE), (TOO_WIDE, ONNX), (None, 1)),
+        ((ONNX, HIDDEN), (HIDDEN, ONNX), (None, 2)),
+        ((STALE, ONNX), (ONNX, STALE), (1, None)),
+    ],
+    ids=["by intervals", "by model", "by number of GPUs", "without turns", "not shown", "faster", "stale"],
+)
+def test_formats_rank_by_disjoint_intervals(
+    records: tuple[Record, ...], order: tuple[Record, ...], places: tuple[int | None, ...]
+) -> None:
+    seen = examples.seen(*records)
+
+    assert [record.name for record in figures.ranked(seen)] == [record.name for record in order]
+    assert [figures.ranks(seen).get(record.name) for record in order] == list(places)
+
+
+POINT = examples.measured("offline", 8, 1000.0)
+"""At 3.6 per hour and 1000 inferences a second, a million cost 1."""
+
+
+def priced(price: float | None = 3.6, **changes: Any) -> Record:
+    return examples.record(points=(POINT,), price_per_hour=price, **changes)
+
+
+SHARE = examples.score(served=0.8, limits=())
+ERROR = examples.score(better="lower", served=0.012, limits=())
+
+
+@pytest.mark.parametrize(
+    ("record", "wanted"),
+    [
+        (priced(accuracy=examples.accuracy(SHARE)), (1.25, "correct inferences")),
+        (priced(accuracy=examples.accuracy(ERROR)), (1.0, "inferences")),
+        (examples.random_weights(points=(POINT,), price_per_hour=3.6), (1.0, "inferences")),
+        (priced(None), None),
+    ],
+    ids=["a share", "an error", "random weights", "no price"],
+)
+def test_cost_is_per_correct_inference(record: Record, wanted: tuple[float, str] | None) -> None:
+    cost = figures.cost_per_million(publishable(record), POINT)
+
+    assert (cost and (pytest.approx(cost.amount), cost.unit)) == wanted
+
+
+def test_best_point_is_one_at_a_rate_only_if_no_other_was_measured() -> None:
+    closed = examples.measured("online", 16, 1000.0)
+    at_rate = examples.at_rate(1200.0, 1200.0)
+
+    assert figures.best_point(publishable(examples.record(points=(at_rate, closed)))) == closed
+    assert figures.best_point(publishable(examples.record(points=(at_rate,)))) == at_rate
