@@ -211,7 +211,7 @@ def complete(**changes: Any) -> Record:
         comparison=comparison(p99_ratio=schema.Ratio(1.2, 1.1, 1.3), p99_is_longer=True),
         marks=(schema.Mark("damaged-passes", "a pass was repeated: 1"),),
         repeated_speed=schema.Ratio(1.01, 0.9898, 1.0302),
-        composing=(schema.ComposingModel("tokens", 2.0, 0.5, 1.25),),
+        called_models=(schema.CalledModel("tokens", 2.0, 0.5, 1.25),),
         certified={
             "p99": schema.CertifiedPercentile(2.1, 2.4, 1500, 0),
             "p99.9": schema.CertifiedPercentile(2.6, None, 1500, 5136),

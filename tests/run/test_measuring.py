@@ -10,7 +10,7 @@ from msgspec import structs
 
 from tests import toy
 from tests.conftest import DEPLOYMENT
-from tritonproof.base.errors import ProofError
+from tritonproof.base.errors import InputError, ProofError
 from tritonproof.client.requests import LoadedCase
 from tritonproof.measure import perf_analyzer
 from tritonproof.measure.load_job import LoadJob, MeasuringPlan
@@ -82,6 +82,8 @@ def test_what_counts_after_the_sweep_is_saved(
     saved: list[Any] = []
     with contextlib.suppress(ProofError):
         measuring.measure_point(run, points[0], saved.append)
+    with pytest.raises(InputError):
+        measuring.measure_point(run, LoadPoint("online", 1, 99))
     assert any(map(len, saved)), "it is saved meanwhile"
     assert [cached in result.marks for result in saved[-1]] == marked
     assert bool(notes) == (fails == "audit" and not ended)

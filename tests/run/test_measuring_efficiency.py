@@ -11,7 +11,7 @@ from tests import examples, toy
 from tests.conftest import DEPLOYMENT
 from tritonproof.base.errors import NotAvailableError, ProofError
 from tritonproof.cases import cases_of, reference_of
-from tritonproof.efficiency.interleaved import batch_in_process
+from tritonproof.efficiency.in_turns import batch_in_process
 from tritonproof.host.targets import EVERY_TARGET
 from tritonproof.record.schema import GateResult, LoadPoint, best_of
 from tritonproof.run import record_file

@@ -117,7 +117,7 @@ def test_leaking_model_shows_no_speed_unlike_right_one(run: Run) -> None:
 def test_time_of_called_model_is_in_tables(run: Run) -> None:
     record = run.record("cpu-chain-asis")
 
-    (called,) = record.points[0].composing
+    (called,) = record.points[0].called_models
     assert called.model == "doubler"
     # A request in flight at either end of a run counts in half.
     assert called.calls == pytest.approx(2, rel=0.2)

@@ -9,7 +9,7 @@ from tritonproof.base.errors import ProofError
 from tritonproof.host import activity, machine
 from tritonproof.host.activity import CpuTime, GpuTime
 from tritonproof.measure import comparison, estimates, point_state
-from tritonproof.measure.composing import composing_models
+from tritonproof.measure.called_models import called_models
 from tritonproof.measure.load_job import MeasuringPlan
 from tritonproof.measure.marks import marks_of
 from tritonproof.measure.passes import Pass
@@ -63,7 +63,7 @@ def point_result(state: PointState, plan: MeasuringPlan, *, finished: bool = Tru
         certified={f"p{per:g}": estimates.certified(latencies_ms, per) for per in estimates.CERTIFIABLE},
         samples=data.count(point.batch) + sum(len(other.ids) for other in data.other_shapes_for(point.batch)),
         answers=summed(state.answers),
-        composing=composing_models(state.job.served.name, passes),
+        called_models=called_models(state.job.served.name, passes),
     )
     return structs.replace(result, marks=marks_of(state, result, plan, finished=finished))
 

@@ -21,7 +21,7 @@ from typing import Literal
 import numpy as np
 
 from tritonproof.measure import perf_analyzer, point_state
-from tritonproof.measure.composing import totals
+from tritonproof.measure.called_models import totals
 from tritonproof.measure.load_job import LoadJob, RunPass
 from tritonproof.measure.usage import Usage
 from tritonproof.measure.verifying import summed, verifying

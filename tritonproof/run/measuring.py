@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from msgspec import structs
 
-from tritonproof.base.errors import NotAvailableError, ProofError
+from tritonproof.base.errors import InputError, NotAvailableError, ProofError
 from tritonproof.measure import estimates, perf_analyzer, sweep
 from tritonproof.measure.cache_audit import with_cache_audit
-from tritonproof.measure.composing import counting
+from tritonproof.measure.called_models import counting
 from tritonproof.measure.load_job import LoadJob
 from tritonproof.measure.point_result import point_results
 from tritonproof.measure.point_state import PointState
@@ -54,8 +54,12 @@ def check_batch(run: CaseRun, point: LoadPoint) -> None:
 def measure_point(run: CaseRun, point: LoadPoint, save: Save = lambda _results: None) -> PointResult:
     """Measure a load point; the first call, all of its scenario, in turns. `save` gets those known so far."""
     check_batch(run, point)
+    if point not in (points := run.points(point.scenario)):
+        raise InputError(
+            f"{point} is no load point of the case", where=run.case, fix="take one of run.points()"
+        )
     if point.scenario not in run.sweeps:
-        run.sweeps[point.scenario] = _sweep(run, run.points(point.scenario), save)
+        run.sweeps[point.scenario] = _sweep(run, points, save)
     measured = run.sweeps[point.scenario][point]
     if isinstance(measured, ProofError):
         raise measured

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from tritonproof.base.errors import NotAvailableError, ProofError
 from tritonproof.build import builds
 from tritonproof.cases import reference_of
-from tritonproof.efficiency import interleaved
+from tritonproof.efficiency import in_turns
 from tritonproof.efficiency.worker import Worker, artifact_worker, peak_kind
 from tritonproof.record import files
 from tritonproof.record.schema import Deployment, Efficiency, Machine, PointResult, Record, best_of
@@ -107,7 +107,7 @@ def _measure(
     peak_per_s = run.suite_run.measure_peak(peak_kind(run.case, run.deployment), run.progress)
     if isinstance(peak_per_s, ProofError):
         raise peak_per_s
-    batch, point = interleaved.batch_in_process(best, run.deployment), best.point
+    batch, point = in_turns.batch_in_process(best, run.deployment), best.point
     with held_jobs(run, [point]) as (held,):
         job = dataclasses.replace(held, request_s=_request_s(best))
         cold = [] if run.loader.was_under_load else [job]
@@ -125,10 +125,10 @@ def _measure(
             other.loader.was_under_load, beside_text = True, f", {served.name}"
         run.say("measure efficiency", f"{point.scenario} {point}, in process{beside_text}, in turns")
         plan = run.settings.plan
-        turns = interleaved.measure_in_turns(
+        turns = in_turns.measure_in_turns(
             job, worker, batch, plan, gpus=run.case.gpus, reference=reference_job, cold=cold
         )
-    return interleaved.efficiency_entry(
+    return in_turns.efficiency_entry(
         turns,
         best,
         worker.threads,

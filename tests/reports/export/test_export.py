@@ -26,7 +26,7 @@ def test_figures_are_named_by_the_fields_that_lead_to_them() -> None:
         "search_result_throughput_per_s": 1573.6,
         "search_result_gpu_power_w": 240.0,
         "search_result_comparison_p99_ratio_high": 1.3,
-        "search_result_composing_tokens_queue_ms": 0.5,
+        "search_result_called_models_tokens_queue_ms": 0.5,
         "search_accuracy_scores_top-1_limits_1_value": 0.959,
         "search_accuracy_scores_mel_MSE_served": 6e-13,
         "search_accuracy_disagreements_0_count": 1,

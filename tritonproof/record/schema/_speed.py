@@ -134,7 +134,7 @@ class CertifiedPercentile(Struct, frozen=True):
     confidence: Confidence = CERTIFIED_CONFIDENCE
 
 
-class ComposingModel(Struct, frozen=True):
+class CalledModel(Struct, frozen=True):
     """What a called model does in the caller's requests, by the server's statistics: means of a request."""
 
     model: Text
@@ -210,7 +210,7 @@ class PointResult(Struct, frozen=True):
     answers: VerifiedAnswers | None = None
     repeated_speed: Annotated[Ratio | None, SPEED] = None
     """The speed of a repeated sample over that of new ones at the fastest point; None for long requests."""
-    composing: Annotated[tuple[ComposingModel, ...], SPEED] = ()
+    called_models: Annotated[tuple[CalledModel, ...], SPEED] = ()
     origin: Origin | None = None
     latency_budget: Annotated[LatencyBudget | None, SPEED] = None
 

@@ -68,7 +68,7 @@ def scenario_section(record: Publishable, scenario: str) -> list[Block]:
         f"{_batching(record, scenario)} Latencies are in milliseconds.",
         points.points_table(record, scenario),
         points.certified_table(record, scenario),
-        points.composing_table(record, scenario),
+        points.called_models_table(record, scenario),
         points.resources_table(record, scenario),
     ]
     if budgets := points.budget_table([record], scenario):

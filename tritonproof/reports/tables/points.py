@@ -165,7 +165,7 @@ def _certified(name: str) -> list[Column[PointRow[object]]]:
     ]
 
 
-_COMPOSING: Sequence[Column[PointRow[schema.ComposingModel]]] = (
+_CALLED: Sequence[Column[PointRow[schema.CalledModel]]] = (
     _AT,
     Column("Called model", lambda row: row.detail.model),
     Column("Calls", lambda row: Cell(f"{row.detail.calls:.2f}", row.detail.calls), COUNT),
@@ -174,14 +174,14 @@ _COMPOSING: Sequence[Column[PointRow[schema.ComposingModel]]] = (
 )
 
 
-def composing_table(record: Publishable, scenario: str) -> Table:
+def called_models_table(record: Publishable, scenario: str) -> Table:
     points = point_rows(record, scenario)
-    rows = [PointRow(record, row.result, model) for row in points for model in row.result.composing]
+    rows = [PointRow(record, row.result, model) for row in points for model in row.result.called_models]
     note = (
         "Called models: the mean of a request, by the server's statistics. What is called at the same time "
         "adds up to more than the request takes."
     )
-    return table(_COMPOSING, rows, notes=[note])
+    return table(_CALLED, rows, notes=[note])
 
 
 # --- the load points that a user's limits or another build are compared with -------------------------------

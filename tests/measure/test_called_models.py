@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests import toy
-from tritonproof.measure.composing import composing_models, counting
+from tritonproof.measure.called_models import called_models, counting
 
 USUAL = {"success": 0, "queue": 0, "compute_input": 0, "compute_infer": 0, "compute_output": 0}
 
@@ -38,12 +38,12 @@ def ask(job: Any, _window_s: float) -> Any:
     return toy.closed_loop(np.full((1, 40), 0.01), 0.3)
 
 
-def test_composing_times_are_per_request() -> None:
+def test_times_of_called_models_are_per_request() -> None:
     job: Any = SimpleNamespace(served=SimpleNamespace(server=Counting(), name="chain"))
     run_pass = counting(ask, ["part"])
-    (part,) = composing_models("chain", [run_pass(job, 0.1), run_pass(job, 0.1)])
+    (part,) = called_models("chain", [run_pass(job, 0.1), run_pass(job, 0.1)])
     assert (part.model, part.calls) == ("part", 3)
     assert (part.queue_ms, part.compute_ms) == pytest.approx((0.5, 1.5))
 
-    assert composing_models("chain", [ask(job, 0.1)]) == (), "nothing was counted"
+    assert called_models("chain", [ask(job, 0.1)]) == (), "nothing was counted"
     assert counting(ask, []) is ask, "of a model that calls none, nothing is read"

@@ -8,8 +8,8 @@ import pytest
 from msgspec import structs
 
 from tests import examples, toy
-from tritonproof.efficiency import interleaved
-from tritonproof.efficiency.interleaved import Turns, is_done, take_turns
+from tritonproof.efficiency import in_turns
+from tritonproof.efficiency.in_turns import Turns, is_done, take_turns
 from tritonproof.measure.load_job import LoadJob, MeasuringPlan
 from tritonproof.measure.passes import Pass
 from tritonproof.record.schema import Estimate, LoadPoint
@@ -79,7 +79,7 @@ def measure(
         return generator.run_pass(job, 0.12)
 
     cold = [job] * is_cold
-    turns = interleaved.measure_in_turns(job, process, batch, QUICK, run_pass=run_pass, gpus=gpus, cold=cold)
+    turns = in_turns.measure_in_turns(job, process, batch, QUICK, run_pass=run_pass, gpus=gpus, cold=cold)
     return turns, len(generator.calls)
 
 
@@ -100,7 +100,7 @@ def test_cold_model_runs_once_before_measuring(is_cold: bool, request_s: float, 
 
 def test_turns_are_summarized_by_geometric_means() -> None:
     turns, peak = turns_of((90.0, 110.0), (100.0, 100.0)), Estimate(2e9, 1e9, 4e9)
-    entry = interleaved.efficiency_entry(
+    entry = in_turns.efficiency_entry(
         turns, examples.measured("offline", 8, 1.0), 2, 8, 1e6, peak_flops_per_s=peak, gpus=2, spinning=True
     )
     assert entry.ratio.value == pytest.approx(math.sqrt(0.9 * 1.1))
@@ -124,7 +124,7 @@ def test_doubtful_ratio_is_marked(
 ) -> None:
     """The load point was measured with 100 inferences per second before."""
     turns = turns_of(served_per_s, [in_process] * len(served_per_s))
-    entry = interleaved.efficiency_entry(turns, examples.measured("offline", 1, 100.0), 2, 1, None)
+    entry = in_turns.efficiency_entry(turns, examples.measured("offline", 1, 100.0), 2, 1, None)
     (published,) = publishable(structs.replace(RECORD, efficiency=(entry,))).efficiency
     assert [mark.code for mark in published.marks] == codes
 
@@ -133,5 +133,5 @@ def test_doubtful_ratio_is_marked(
 def test_reference_that_does_not_repeat_marks_the_ratio(reference_per_s: float, count: int) -> None:
     per_s = {"served": [100.0] * 3, "in_process": [100.0] * 3, "reference": [reference_per_s] * 3}
     best, reference = (examples.measured("offline", 1, per_s) for per_s in (100.0, 150.0))
-    entry = interleaved.efficiency_entry(Turns(per_s, 1.0), best, 2, 1, None, reference=("a", reference))
+    entry = in_turns.efficiency_entry(Turns(per_s, 1.0), best, 2, 1, None, reference=("a", reference))
     assert " ".join(mark.text for mark in entry.marks).count("the reference 95.0 infer/s") == count

@@ -10,35 +10,35 @@ import numpy as np
 
 from tritonproof.measure.load_job import LoadJob, RunPass
 from tritonproof.measure.passes import Pass
-from tritonproof.record.schema import ComposingModel
+from tritonproof.record.schema import CalledModel
 from tritonproof.serve.server import Server
 
 
-def counting(run_pass: RunPass, composing: Sequence[str]) -> RunPass:
+def counting(run_pass: RunPass, called: Sequence[str]) -> RunPass:
     """A `run_pass` that also reads the server's statistics around it, if the model calls others."""
-    if not composing:
+    if not called:
         return run_pass
 
     def run_and_count(job: LoadJob, window_s: float) -> Pass:
         before = totals(job.served.server)
         result = run_pass(job, window_s)
         after = totals(job.served.server)
-        names = (job.served.name, *composing)
+        names = (job.served.name, *called)
         return dataclasses.replace(result, counts={name: after[name] - before[name] for name in names})
 
     return run_and_count
 
 
-def composing_models(name: str, passes: Sequence[Pass]) -> tuple[ComposingModel, ...]:
+def called_models(name: str, passes: Sequence[Pass]) -> tuple[CalledModel, ...]:
     """What each model that `name` calls did in the requests of some passes, the slowest model first."""
     sums: dict[str, np.ndarray] = defaultdict(functools.partial(np.zeros, 3, np.int64))
     for one_pass in passes:
         for model, counts in one_pass.counts.items():
             sums[model] += counts
     requests, models = sums.pop(name, (0,))[0], []
-    for composing, counts in sums.items() if requests else ():
+    for called, counts in sums.items() if requests else ():
         calls, queue_ns, compute_ns = (counts / requests).tolist()
-        models.append(ComposingModel(composing, calls, queue_ns / 1e6, compute_ns / 1e6))
+        models.append(CalledModel(called, calls, queue_ns / 1e6, compute_ns / 1e6))
     return tuple(sorted(models, key=lambda model: -model.queue_ms - model.compute_ms))
 
 
