@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 Device = Literal["cpu", "cuda"]
 Framework = Literal["pytorch", "tensorflow", "onnx"]
+Precision = Literal["fp32", "tf32", "fp16", "bf16", "int8"]
 Split = Literal["training", "evaluation"]
 Exchange = Literal["single", "decoupled", "sequence"]
 Arrays = Mapping[str, "np.ndarray"]

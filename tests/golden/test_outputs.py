@@ -11,7 +11,6 @@ def given() -> dict[str, str]:
 
 
 def test_outputs_match_golden_files(given: dict[str, str]) -> None:
-    """To change them, run `python -m tests.golden.outputs`, and say why in the commit."""
     golden = {
         path.name: path.read_text()
         for path in FOLDER.iterdir()
@@ -19,4 +18,4 @@ def test_outputs_match_golden_files(given: dict[str, str]) -> None:
     }
     assert golden.keys() == given.keys()
     for name, text in given.items():
-        assert text == golden[name], name
+        assert text == golden[name], f"{name}: run `python -m tests.golden.outputs`; say why in the commit"

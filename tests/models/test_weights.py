@@ -99,7 +99,6 @@ PACKAGES: dict[str | None, set[str]] = {"pytorch": {"torch"}, "tensorflow": {"te
 def test_package_versions_are_part_of_the_build(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "version_of", lambda _name: "1.0")
     needed = PACKAGES[model.framework] | ({"transformers"} if "bert" in model.name else set())
-    assert model.show is not None
     for format_ in all_formats():
         if model.framework in format_.frameworks:
             case = Case(CPU, model, format_, None, "fp32")

@@ -15,6 +15,9 @@ class Finding:
     fix: str = ""
     """What to do about it, a command if possible; empty only if all is well."""
 
+    def __post_init__(self) -> None:
+        assert self.fix or self.state == "ok", f"no fix for: {self.text}"
+
 
 def ok(text: str) -> Finding:
     return Finding("ok", text)

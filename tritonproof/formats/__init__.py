@@ -13,8 +13,10 @@ from tritonproof.spec import Device, Format
 def all_formats() -> tuple[Format, ...]:
     """Every format of this folder, in the order of their names."""
     modules = [importlib.import_module(f"{__name__}.{info.name}") for info in pkgutil.iter_modules(__path__)]
-    values = (value for module in modules for value in vars(module).values())
-    formats = {value.name: value for value in values if isinstance(value, Format)}  # some import another's
+    values = (value for module in modules for value in vars(module).values() if isinstance(value, Format))
+    formats: dict[str, Format] = {}
+    for value in values:  # a module may import another's
+        assert formats.setdefault(value.name, value) is value, f"two formats have the name {value.name}"
     return tuple(formats[name] for name in sorted(formats))
 
 

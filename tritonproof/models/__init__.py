@@ -13,14 +13,14 @@ import traceback
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, get_args, get_type_hints
 
 import msgspec
 
 from tritonproof.base import commands
 from tritonproof.base.errors import InputError
 from tritonproof.safe_io.files import escaped
-from tritonproof.spec import Format, Framework, Model
+from tritonproof.spec import Format, Framework, Model, Precision
 
 
 @functools.cache
@@ -78,6 +78,10 @@ def listed_models(module: ModuleType, where: str) -> tuple[Model, ...]:
         if not isinstance(model.name, str) or not NAME.fullmatch(model.name):
             name = escaped(str(model.name))
             raise InputError(f"{name!r} cannot be a model's name", where=where, fix=f"use {NAMES_IN_WORDS}")
+        for precision in (name for metric in model.metrics for name in metric.limits):
+            if precision not in get_args(Precision):
+                what = f"{escaped(str(precision))!r} in the limits of the model {model.name} is no precision"
+                raise InputError(what, where=where, fix=f"use {', '.join(get_args(Precision))}")
         for field, hint in _hints().items():
             try:
                 msgspec.convert(getattr(model, field), hint)
