@@ -12,8 +12,9 @@ from tests.user_models.repositories import COUNTING_DOWN, IN_PARTS, SUMMING, con
 from tritonproof.base.errors import ProofError
 from tritonproof.gates.conversations import ConversationMessage, compare_conversations, converse
 from tritonproof.run.first_request import send_first_request
+from tritonproof.safe_io.arrays import values_of
 from tritonproof.serve.launch import serve
-from tritonproof.serve.messages import raw_content, values_of
+from tritonproof.serve.messages import raw_content
 from tritonproof.serve.server import Server
 from tritonproof.serve.server_spec import ServerSpec
 from tritonproof.spec import Model, Samples, Tensor

@@ -102,17 +102,20 @@ def test_settings_file_normalizes_pictures(tmp_path: Path) -> None:
 def test_request_files_are_read_as_by_perf_analyzer(tmp_path: Path) -> None:
     raw = base64.b64encode(TWO[1].tobytes()).decode()
     nested, flat = TWO[0].tolist(), TWO[0].ravel().tolist()
+    large, half = Tensor("LARGE", "UINT64", (2,)), Tensor("HALF", "BF16", (-1,))
+    more = {"LARGE": [1, 2**63 + 5], "HALF": {"b64": base64.b64encode(b"\xc0\x3f\x00\xc0").decode()}}
     steps = [
-        {"LEFT": flat, "RIGHT": [5, 6]},
-        [{"LEFT": nested, "RIGHT": {"content": [7, 8], "shape": [2]}}],
-        {"LEFT": {"b64": raw}, "RIGHT": {"content": {"b64": base64.b64encode(bytes(16)).decode()}}},
+        {"LEFT": flat, "RIGHT": [5, 6], **more},
+        [{"LEFT": nested, "RIGHT": {"content": [7, 8], "shape": [2]}, **more}],
+        {"LEFT": {"b64": raw}, "RIGHT": {"content": {"b64": base64.b64encode(bytes(16)).decode()}}, **more},
     ]
     (tmp_path / "load.json").write_text(json.dumps({"data": steps}))
-    samples = read_samples(tmp_path, (LEFT, RIGHT))
+    samples = read_samples(tmp_path, (LEFT, RIGHT, large, half))
     assert list(samples.ids) == ["load-0000", "load-0001", "load-0002"]
     rows = samples.read([0, 1, 2])
     np.testing.assert_array_equal(rows["LEFT"], TWO[[0, 0, 1]])
     np.testing.assert_array_equal(rows["RIGHT"], [[5, 6], [7, 8], [0, 0]])
+    assert (rows["LARGE"][0].tolist(), rows["HALF"][0].tolist()) == ([1, 2**63 + 5], [1.5, -2.0])
 
 
 def test_each_text_line_is_a_sample(tmp_path: Path) -> None:

@@ -18,8 +18,9 @@ from tritonproof.client.requests import ServedModel
 from tritonproof.gates.context import GateContext, GateFinding, ask, compare_to_singles, make_single_answers
 from tritonproof.gates.same_answers import gate_finding
 from tritonproof.host import locks
+from tritonproof.safe_io.arrays import values_of
 from tritonproof.safe_io.files import content, readable
-from tritonproof.serve.messages import raw_content, values_of
+from tritonproof.serve.messages import raw_content
 from tritonproof.spec import Arrays
 
 _MAX_BYTES = 16 << 20

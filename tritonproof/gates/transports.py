@@ -17,8 +17,9 @@ from tritonproof.gates.context import GateContext, GateFinding, compare_to_singl
 from tritonproof.gates.declared import MAX_REFUSAL_CHARS
 from tritonproof.gates.same_answers import wrong_text
 from tritonproof.record.schema import GateResult
+from tritonproof.safe_io.arrays import values_of
 from tritonproof.serve.connection import REQUEST_S, client_error
-from tritonproof.serve.messages import raw_content, read_output, values_of
+from tritonproof.serve.messages import raw_content, read_output
 from tritonproof.serve.server import Server
 from tritonproof.spec import Tensor
 

@@ -1,10 +1,11 @@
-"""Reads the headers and values of arrays in NumPy's files, without running code and within memory; and
-pictures of eight bits. A small file can ask for more memory than any machine has."""
+"""Reads the headers and values of arrays in NumPy's files, without running code and within memory; raw bytes
+of Triton's types; and pictures of eight bits. A small file can ask for more memory than any machine has."""
 
 import contextlib
 import math
+import struct
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -88,6 +89,22 @@ def array(path: Path, member: str = "") -> Any:
         raise InputError(f"the array {member}, unpacked, takes {sizes}", where=path, fix=fix)
     with opened(path, _WHAT, _FIX) as file, np.load(file, allow_pickle=False) as archive:
         return archive[member]
+
+
+def values_of(content: bytes, datatype: str, shape: Iterable[int]) -> np.ndarray | None:
+    """The tensor in raw bytes; None if their number does not fit its type and shape."""
+    from tritonclient.utils import deserialize_bytes_tensor, triton_to_np_dtype
+
+    try:
+        if datatype == "BYTES":
+            values = deserialize_bytes_tensor(content)
+        elif datatype == "BF16":
+            values = (np.frombuffer(content, np.uint16).astype(np.uint32) << 16).view(np.float32)
+        else:
+            values = np.frombuffer(content, triton_to_np_dtype(datatype))
+        return np.asarray(values).reshape(list(shape))
+    except (ValueError, struct.error):
+        return None
 
 
 _MODES = ("1", "L", "LA", "P", "PA", "RGB", "RGBA", "RGBX", "CMYK", "YCbCr")

@@ -1,12 +1,11 @@
-"""Converts tensors of all of Triton's types to raw bytes and back, and puts them into requests."""
+"""Puts tensors of all of Triton's types into requests as raw bytes, and reads those of answers."""
 
-import struct
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from tritonproof.base.errors import ProofError
+from tritonproof.safe_io.arrays import values_of
 from tritonproof.spec import Arrays, Model, Tensor, fits
 
 
@@ -56,22 +55,6 @@ def content_bytes(values: Any) -> int:
     """The bytes of a tensor's values, for texts those of each and of its length."""
     array = np.asarray(values)
     return array.nbytes if array.dtype != object else sum(4 + len(text) for text in array.flat)
-
-
-def values_of(content: bytes, datatype: str, shape: Iterable[int]) -> np.ndarray | None:
-    """The tensor in raw bytes; None if their number does not fit its type and shape."""
-    from tritonclient.utils import deserialize_bytes_tensor, triton_to_np_dtype
-
-    try:
-        if datatype == "BYTES":
-            values = deserialize_bytes_tensor(content)
-        elif datatype == "BF16":
-            values = (np.frombuffer(content, np.uint16).astype(np.uint32) << 16).view(np.float32)
-        else:
-            values = np.frombuffer(content, triton_to_np_dtype(datatype))
-        return np.asarray(values).reshape(list(shape))
-    except (ValueError, struct.error):
-        return None
 
 
 def read_output(result: Any, name: str) -> np.ndarray | None:

@@ -175,9 +175,16 @@ def _values(entry: Any, tensor: Tensor, where: str) -> np.ndarray:
         given = _Values(entry) if isinstance(entry, list) else msgspec.convert(entry, _Values)
         inner = given.content if isinstance(given.content, _Values) else given
         if inner.b64 is not None:
-            values = _decoded(inner.b64, tensor)
+            raw = base64.b64decode(inner.b64, validate=True)
+            if (decoded := arrays.values_of(raw, tensor.dtype, (-1,))) is None:
+                raise ValueError(f"its bytes are no {tensor.dtype}")
+            values = decoded
         else:
             values = np.asarray(inner.content, object if tensor.dtype == "BYTES" else None)
+            if tensor.dtype == "UINT64" and values.dtype.kind == "f":  # as NumPy reads 1 beside 2**63
+                exact = np.asarray(inner.content, object)
+                if all(type(each) is int and each >= 0 for each in exact.flat):
+                    values = exact.astype(np.uint64)
     if given.shape is None and fits(values.shape, tensor.shape):
         return values  # nested as the row is
     declared = filled = tensor.shape if given.shape is None else given.shape
@@ -188,13 +195,3 @@ def _values(entry: Any, tensor: Tensor, where: str) -> np.ndarray:
         what = f"an input has {values.size} values for the shape {shape_text(declared)}"
         raise InputError(what, where=where, fix=_FIX)
     return values.reshape(filled)
-
-
-def _decoded(text: str, tensor: Tensor) -> np.ndarray:
-    """The values of a row in base64: the bytes that go over the network."""
-    from tritonclient.utils import deserialize_bytes_tensor, triton_to_np_dtype
-
-    raw = base64.b64decode(text, validate=True)
-    if tensor.dtype == "BYTES":
-        return np.asarray(deserialize_bytes_tensor(raw))
-    return np.frombuffer(raw, triton_to_np_dtype(tensor.dtype))
