@@ -3,6 +3,7 @@
 import base64
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -32,11 +33,11 @@ def picture(path: Path, pixels: np.ndarray, orientation: int = 1) -> None:
 
 
 def test_input_folders_hold_a_file_per_sample(tmp_path: Path) -> None:
-    for name, row in (("a", TWO[0]), ("b", TWO[1])):
+    for name, row in (("a", TWO[0]), ("a (1)", TWO[1])):
         save(tmp_path / "LEFT" / f"{name}.npy", row.astype(np.float64))
         save(tmp_path / "RIGHT" / f"{name}.npy", np.array([1, 2, 3, 4], np.int32))
     samples = read_samples(tmp_path, (LEFT, RIGHT))
-    assert list(samples.ids) == ["a", "b"]
+    assert list(samples.ids) == ["a", "a (1)"], "in the order of the names, without `.npy`"
     rows = samples.read([1, 0])
     assert list(rows) == ["LEFT", "RIGHT"]
     np.testing.assert_array_equal(rows["LEFT"], TWO[::-1])
@@ -46,7 +47,8 @@ def test_input_folders_hold_a_file_per_sample(tmp_path: Path) -> None:
 
 def test_archive_holds_one_or_many_samples(tmp_path: Path) -> None:
     np.savez(tmp_path / "many.npz", LEFT=TWO, RIGHT=np.ones((2, 4), int))
-    np.savez(tmp_path / "one.npz", LEFT=TWO[1], RIGHT=np.zeros(4, int))
+    with (tmp_path / "one.NPZ").open("wb") as file:
+        np.savez(file, LEFT=TWO[1], RIGHT=np.zeros(4, int))
     samples = read_samples(tmp_path, (LEFT, RIGHT))
     assert list(samples.ids) == ["many-0000", "many-0001", "one"]
     np.testing.assert_array_equal(samples.read([1, 2])["LEFT"], TWO[[1, 1]])
@@ -61,6 +63,7 @@ def test_single_input_needs_no_folder_and_takes_no_labels_and_answers(tmp_path: 
     samples = read_samples(tmp_path, (LEFT,))
     assert list(samples.ids) == ["license_plates/y-0000", "license_plates/y-0001", "x"]
     np.testing.assert_array_equal(samples.read([1])["LEFT"], TWO[1:])
+    assert "z" in read_samples(tmp_path, (replace(LEFT, name="answers"),)).ids, "it has the input's name"
 
 
 def test_optional_input_may_be_missing_from_all_samples_and_not_from_some(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from tritonproof.safe_io import files as files_given
 from tritonproof.safe_io.arrays import opened_picture
 from tritonproof.safe_io.files import check_count, readable, toml_in
 from tritonproof.spec import ANY, Tensor
-from tritonproof.user_models.value_files import UserSample, in_memory, shape_text
+from tritonproof.user_models.value_files import UserSample, in_memory, name_of, shape_text
 
 FILE = "samples.toml"
 _MAX_LENGTH = 1 << 20
@@ -106,12 +106,8 @@ def read_pictures(
         axes = zip(layout, tensor.shape, strict=True)
         shape = tuple(sizes[axis] if length == ANY else length for axis, length in axes)
         read = functools.partial(_read_picture, path, tensor, layout, shape, settings)
-        samples.append(UserSample(_stem(path, folder), str(path), {tensor.name: shape}, read))
+        samples.append(UserSample(name_of(path, folder), str(path), {tensor.name: shape}, read))
     return samples
-
-
-def _stem(path: Path, folder: Path) -> str:
-    return path.relative_to(folder).with_suffix("").as_posix()
 
 
 def _layout(tensor: Tensor, settings: ImageSettings, folder: Path) -> str:
@@ -183,7 +179,7 @@ def read_texts(
         check_count(content.count("\n"), path)
         for number, line in enumerate(content.split("\n"), 1):
             if text := line.removesuffix("\r"):
-                lines.append((f"{_stem(path, folder)}-{number:04d}", f"{path}:{number}", text))
+                lines.append((f"{name_of(path, folder)}-{number:04d}", f"{path}:{number}", text))
     if len(inputs) == 1 and inputs[0].dtype == "BYTES":
         (tensor,) = inputs
         shape = tuple(1 if length == ANY else length for length in tensor.shape)

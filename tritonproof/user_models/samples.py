@@ -14,7 +14,13 @@ from tritonproof.safe_io.arrays import check_row
 from tritonproof.safe_io.files import escaped, readable
 from tritonproof.spec import Arrays, Samples, Tensor, fits
 from tritonproof.user_models.media_files import FILE, SUFFIXES, read_pictures, read_settings, read_texts
-from tritonproof.user_models.value_files import UserSample, read_numpy_files, read_request_files, shape_text
+from tritonproof.user_models.value_files import (
+    UserSample,
+    name_of,
+    read_numpy_files,
+    read_request_files,
+    shape_text,
+)
 
 _KINDS = {
     **dict.fromkeys((".npy", ".npz"), "NumPy's files"),
@@ -44,7 +50,7 @@ def read_samples(
     The files name and order the samples. Raises InputError that names the file.
     """
     with readable("the folder of samples", folder, "check the path in --samples"):
-        files = _files(folder)
+        files = _files(folder, {tensor.name for tensor in inputs})
     kinds = dict.fromkeys(_KINDS[path.suffix.lower()] for path in files)
     if len(kinds) > 1:
         what = f"the folder holds samples of several kinds: {' and '.join(kinds)}"
@@ -95,15 +101,16 @@ def sized_inputs(inputs: Sequence[Tensor], samples: Samples) -> tuple[Tensor, ..
     )
 
 
-def _files(folder: Path) -> list[Path]:
-    """The files of samples below a folder, sorted. Raises InputError for other files and for none."""
+def _files(folder: Path, inputs: Collection[str]) -> list[Path]:
+    """The files of samples below a folder, in the order of the samples' names, for `inputs` of these names.
+    Raises InputError for other files and for none."""
     if not folder.is_dir():
         what = "there is no such folder of samples"
         raise InputError(what, where=folder, fix="check the path in --samples")
     files = []
     # Sorted at the end: a wrong folder, such as a home, fails at its first file.
-    for path in strict_walk(folder, lambda inside: not _is_beside(inside, folder)):
-        if _is_beside(path, folder) or path == folder / FILE or path.is_dir():
+    for path in strict_walk(folder, lambda inside: not _is_beside(inside, folder, inputs)):
+        if _is_beside(path, folder, inputs) or path == folder / FILE or path.is_dir():
             continue
         if path.suffix.lower() not in _KINDS:
             what = "the file is not of a kind that samples can have"
@@ -112,13 +119,15 @@ def _files(folder: Path) -> list[Path]:
     if not files:
         fix = f"put {', '.join(_KINDS)} files there"
         raise InputError("the folder holds no samples", where=folder, fix=fix)
-    return sorted(files)
+    return sorted(files, key=lambda path: (name_of(path, folder), path))
 
 
-def _is_beside(path: Path, folder: Path) -> bool:
-    """Whether a path below the folder of samples neither is a sample nor leads to one."""
+def _is_beside(path: Path, folder: Path, inputs: Collection[str]) -> bool:
+    """Whether a path below the folder of samples neither is a sample nor leads to one, as a folder of an
+    input's name does."""
     parts = path.relative_to(folder).parts
-    return parts[0].lower().split(".")[0] in _BESIDE or any(part.startswith(".") for part in parts)
+    is_named = parts[0] not in inputs and parts[0].lower().split(".")[0] in _BESIDE
+    return is_named or any(part.startswith(".") for part in parts)
 
 
 def _check(samples: Sequence[UserSample], inputs: Sequence[Tensor]) -> None:

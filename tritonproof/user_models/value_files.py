@@ -38,6 +38,11 @@ def in_memory(sample_id: str, where: str, row: Mapping[str, np.ndarray]) -> User
     return UserSample(sample_id, where, {name: values.shape for name, values in row.items()}, lambda: row)
 
 
+def name_of(path: Path, folder: Path) -> str:
+    """The name of a file's sample: its path below the folder, without the suffix."""
+    return path.relative_to(folder).with_suffix("").as_posix()
+
+
 def shape_text(shape: Sequence[int]) -> str:
     """A shape as errors show it: 3 x any x 224."""
     lengths = ("any" if length == ANY else str(length) for length in shape)
@@ -59,19 +64,20 @@ def read_numpy_files(folder: Path, files: Sequence[Path], inputs: Sequence[Tenso
 
 def _arrays_of(path: Path, folder: Path, names: Sequence[str]) -> Iterator[tuple[str, str, str]]:
     """The sample's name, the input and the member of the archive of each array in a file."""
-    relative = path.relative_to(folder).with_suffix("")
-    if path.suffix == ".npz":
+    stem = name_of(path, folder)
+    first, _, below = stem.partition("/")
+    if path.suffix.lower() == ".npz":
         members = arrays.members(path)
         known = [name for name in dict.fromkeys(members) if name in names]
-        yield from ((relative.as_posix(), name, name) for name in known)
+        yield from ((stem, name, name) for name in known)
         if not known:
-            yield relative.as_posix(), next(iter(members), "nothing"), next(iter(members), "")
-    elif relative.parts[0] in names and len(relative.parts) > 1:
-        yield Path(*relative.parts[1:]).as_posix(), relative.parts[0], ""
-    elif relative.as_posix() in names:
-        yield "sample", relative.as_posix(), ""
+            yield stem, next(iter(members), "nothing"), next(iter(members), "")
+    elif first in names and below:
+        yield below, first, ""
+    elif stem in names:
+        yield "sample", stem, ""
     elif len(names) == 1:
-        yield relative.as_posix(), names[0], ""
+        yield stem, names[0], ""
     else:
         fix = f"put it into a folder of its input's name: {', '.join(sorted(names))}"
         raise InputError("the file belongs to none of the model's inputs", where=path, fix=fix)
@@ -157,7 +163,7 @@ def _in_requests(path: Path, folder: Path, inputs: Sequence[Tensor]) -> Iterator
         else:
             requests.append((f"data[{number}]", entry))
     check_count(len(requests), path)
-    stem = path.relative_to(folder).with_suffix("").as_posix()
+    stem = name_of(path, folder)
     for number, (place, request) in enumerate(requests):
         where = f"{path}, {place}"
         given = [tensor for tensor in inputs if tensor.name in request]
