@@ -77,15 +77,17 @@ def test_optional_input_may_be_missing_from_all_samples_and_not_from_some(tmp_pa
         read_samples(tmp_path, (LEFT, RIGHT), optional=("RIGHT",))
 
 
-@pytest.mark.parametrize("layout", ["CHW", "HWC"])
-def test_pictures_match_layout_and_size_of_input(tmp_path: Path, layout: str) -> None:
+@pytest.mark.parametrize("shape", [(3, 4, 4), (4, 4, 3), (1, 3, 4, 4)])
+def test_pictures_match_layout_and_size_of_input(tmp_path: Path, shape: tuple[int, ...]) -> None:
     pixels = np.zeros((4, 8, 3), np.uint8)
     pixels[:, 2:6] = (255, 0, 51)  # the middle, which cutting to a square keeps
     picture(tmp_path / "cat.png", pixels)
-    shape = (3, 4, 4) if layout == "CHW" else (4, 4, 3)
     rows = read_samples(tmp_path, (Tensor("X", "FP32", shape),)).read([0])["X"]
-    channels = rows[0] if layout == "CHW" else rows[0].transpose(2, 0, 1)
+    assert rows.shape == (1, *shape)
+    channels = np.moveaxis(rows.reshape(shape[-3:]), shape[-3:].index(3), 0)
     np.testing.assert_allclose(channels.mean(axis=(1, 2)), [1.0, 0.0, 0.2], atol=0.02)
+    with pytest.raises(InputError, check=lambda error: "layout" not in error.fix):
+        read_samples(tmp_path, (Tensor("X", "FP32", (2, 3, 4, 4)),))
 
 
 def test_size_of_a_picture_is_that_when_upright(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Samples that have to be prepared: PNG and JPEG files, each a row of the model's only input in its size and
 layout, and text files, one sample a line, for a BYTES input or a tokenizer; samples.toml says how."""
 
+import dataclasses
 import functools
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -102,7 +103,7 @@ def read_pictures(
             # EXIF's orientations from 5 to 8 turn it by a quarter.
             is_turned = ANY in tensor.shape and picture.getexif().get(0x0112) in range(5, 9)
             height, width = settings.size or (picture.size if is_turned else picture.size[::-1])
-        sizes = {"H": height, "W": width, "C": channels}
+        sizes = {"N": 1, "H": height, "W": width, "C": channels}
         axes = zip(layout, tensor.shape, strict=True)
         shape = tuple(sizes[axis] if length == ANY else length for axis, length in axes)
         read = functools.partial(_read_picture, path, tensor, layout, shape, settings)
@@ -111,8 +112,10 @@ def read_pictures(
 
 
 def _layout(tensor: Tensor, settings: ImageSettings, folder: Path) -> str:
-    """The order of the axes: HW, CHW or HWC."""
+    """The order of the axes: HW, CHW or HWC, or N, of length 1, and three of these."""
     shape = tensor.shape
+    if len(shape) == 4 and shape[0] in (1, ANY):
+        return f"N{_layout(dataclasses.replace(tensor, shape=shape[1:]), settings, folder)}"
     if len(shape) == 2:
         return "HW"
     if len(shape) == 3 and settings.layout is not None:
@@ -122,7 +125,8 @@ def _layout(tensor: Tensor, settings: ImageSettings, folder: Path) -> str:
             if count in (shape[0], shape[2]):
                 return "CHW" if shape[0] == count else "HWC"
     what = f"which axes of {tensor.name}, {shape_text(shape)}, are height, width and channels is unclear"
-    fix = f'write layout = "CHW" (or "HWC") below [image] in {FILE}, or give NumPy\'s files'
+    advice = f'write layout = "CHW" (or "HWC") below [image] in {FILE}, or ' if len(shape) == 3 else ""
+    fix = f"{advice}give NumPy's files"
     raise InputError(what, where=folder, fix=fix)
 
 
@@ -145,7 +149,7 @@ def _read_picture(
     values = (pixels * scale - np.array(settings.mean)) / np.array(settings.std)
     if not is_floating:
         values = values.round().astype(np.int64)
-    return {tensor.name: (values.transpose(2, 0, 1) if layout == "CHW" else values).reshape(shape)}
+    return {tensor.name: (values.transpose(2, 0, 1) if layout.endswith("CHW") else values).reshape(shape)}
 
 
 TOKENIZER = "tokenizer.json"
