@@ -72,6 +72,13 @@ def test_recorded_answers_round_trip(
     assert ("cpu-toy-onnx-fp32" in gate.tried, "2.51.0" in gate.tried) == (True, True)
 
 
+def test_recorded_texts_count_by_their_length(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recorded, "_MAX_BYTES", 5 * (16 + 8))
+    assert len(recorded.record(context_of(), "cpu-toy-onnx-fp32", "r1").rows) == 4, (
+        "each has 10 bytes of text"
+    )
+
+
 @pytest.mark.parametrize(
     "changed",
     [{"outputs": ROWS + 0.3 * (np.arange(8) == 5)[:, None].astype(np.float32)}, {"texts": TEXTS[::-1]}],

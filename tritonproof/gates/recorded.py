@@ -20,7 +20,7 @@ from tritonproof.gates.same_answers import gate_finding
 from tritonproof.host import locks
 from tritonproof.safe_io.arrays import values_of
 from tritonproof.safe_io.files import content, readable
-from tritonproof.serve.messages import raw_content
+from tritonproof.serve.messages import content_bytes, raw_content
 from tritonproof.spec import Arrays
 
 _MAX_BYTES = 16 << 20
@@ -58,7 +58,7 @@ def record(context: GateContext, case: str, run_id: str) -> RecordedAnswers:
     served, single_rows, kept = context.served, context.single_answers.rows, dict[int, Arrays]()
     left_bytes = _MAX_BYTES
     for sample in sorted(single_rows):
-        left_bytes -= sum(np.asarray(output).nbytes for output in single_rows[sample].values())
+        left_bytes -= sum(map(content_bytes, single_rows[sample].values()))
         if left_bytes < 0:
             break
         kept[sample] = single_rows[sample]

@@ -24,6 +24,7 @@ from tritonproof.gates.context import (
     same_answers_entry,
 )
 from tritonproof.record.schema import GateResult
+from tritonproof.serve.messages import content_bytes
 from tritonproof.spec import Arrays
 
 _KEPT_BYTES = 256 << 20
@@ -91,7 +92,7 @@ def batches_gate(context: GateContext) -> GateFinding:
         first, *others = ask(served, [base, *with_others])
         answers += [first, *others]
         comparisons += [_compare_places(served, singles, first, answer) for answer in others]
-        if sum(values.nbytes for answer in answers for values in answer.outputs.values()) > _KEPT_BYTES:
+        if sum(content_bytes(each) for answer in answers for each in answer.outputs.values()) > _KEPT_BYTES:
             compare_kept()
     largest = sizes[-1]
     requests = [  # so many at once that each instance computes some of them
