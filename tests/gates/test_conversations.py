@@ -11,6 +11,7 @@ from google.protobuf import text_format
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
 from tritonproof.base.errors import AccuracyError
+from tritonproof.gates import conversations
 from tritonproof.gates.conversations import Answers, ConversationMessage, compare_conversations
 from tritonproof.models import all_models
 from tritonproof.serve.server import Server
@@ -60,6 +61,13 @@ def test_undeclared_conversation_answer_is_an_error(wrong: np.ndarray) -> None:
 
     with pytest.raises(AccuracyError):
         compare_conversations(cast(Any, None), MODEL, SAMPLES, 1, send)
+
+
+def test_two_servers_without_answers_are_no_match(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(conversations, "converse", lambda _server, _model, messages: [[] for _ in messages])
+    nothing: Any = None
+    gate = conversations.compare_server_conversations(nothing, nothing, MODEL, SAMPLES, "old")
+    assert gate.fault == "no request got any answer"
 
 
 # --- simulated models ---------------------------------------------------------------------------------------

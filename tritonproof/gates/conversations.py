@@ -135,6 +135,8 @@ def compare_server_conversations(
     _, current = [_replies(converse(server, model, messages)) for _time in range(2)]
     _, second, third = [_replies(converse(other, model, messages)) for _time in range(3)]
     difference = _difference(second, current, _noise(second, third), "here")
+    if not second and not difference:
+        difference = "no request got any answer"
     tried = f"{len(second)} answers beside {baseline_name}"
     return GateResult("baseline", 5 * len(messages), tried=tried, fault=difference)
 
