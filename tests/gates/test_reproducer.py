@@ -29,7 +29,8 @@ MODEL = dataclasses.replace(
 )
 RIGHT = ROWS["IN"][1]
 WRONG = WrongAnswer("b", "OUT[0]", expected="1", given="2")
-FOUND = Mismatch(batch=["a", "b"], row=1, expected={"OUT": RIGHT}, given={"OUT": 2 * RIGHT}, wrong=WRONG)
+EXPECTED = {"OUT": RIGHT, "LABEL": b"cat\0"}
+FOUND = Mismatch(batch=["a", "b"], row=1, expected=EXPECTED, given={"OUT": 2 * RIGHT}, wrong=WRONG)
 
 
 @pytest.fixture
@@ -51,6 +52,7 @@ def test_reproducer_round_trips_without_pickle(config: Path, tmp_path: Path) -> 
     ended = [[text + b"." for text in row] for row in ROWS["TEXT"].tolist()]
     assert arrays["request"]["TEXT"].tolist() == ended
     np.testing.assert_array_equal(2 * arrays["expected"]["OUT"], arrays["given"]["OUT"])
+    assert arrays["expected"]["LABEL"] == b"cat\0.", "a text for each row is ended too"
     assert (folder / "config.pbtxt").read_text() == "max_batch_size: 4"
     assert not (folder / "of-before").exists()
     compile((folder / "show.py").read_text(), "show.py", "exec")

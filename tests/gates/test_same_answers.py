@@ -43,9 +43,15 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
 # --- requests -----------------------------------------------------------------------------------------------
 
 
+def labelling(samples: np.ndarray, _in_flight: int) -> dict[str, np.ndarray]:
+    """The sound answers, and a text for each row, [rows]."""
+    return {"OUT": 2 * ROWS[samples], "LABEL": np.array([b"class-%d" % (n % 3) for n in samples], object)}
+
+
 @pytest.mark.parametrize("name", REPEATABLE)
-def test_sound_model_passes_every_gate(gate: Gate, name: str) -> None:
-    result, server = gate(name)
+@pytest.mark.parametrize("model", [sound, labelling])
+def test_sound_model_passes_every_gate(gate: Gate, name: str, model: Model) -> None:
+    result, server = gate(name, model, limits=dataclasses.replace(LIMITS, inferred_on="cpu"))
 
     assert result.fault == ""
     assert result.requests == len(server.asked) + (8 if name == "repeated" else 0)
@@ -130,6 +136,9 @@ BATCH_FAULTS: dict[str, Model] = {
     ),
     "an instance that is a thousandth off": lambda samples, in_flight: (
         2 * ROWS[samples] * np.float32(1.001 if in_flight > 1 else 1)
+    ),
+    "an instance that is a thousandth off beside a text for each row": lambda samples, in_flight: (
+        labelling(samples, 1) | {"OUT": 2 * ROWS[samples] * np.float32(1.001 if in_flight > 1 else 1)}
     ),
     "a thousandth of the third row in the fourth": lambda samples, _: (
         2 * ROWS[samples] + 0.001 * ROWS[samples[2:3]].sum(axis=0) * (np.arange(len(samples)) == 3)[:, None]

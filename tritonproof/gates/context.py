@@ -167,7 +167,7 @@ def rows_of(answers: Iterable[Answer]) -> dict[int, Arrays]:
     rows: dict[int, Arrays] = {}
     for answer in answers:
         for row, sample in enumerate(map(int, answer.sample_indices)):
-            rows.setdefault(sample, {name: values[row] for name, values in answer.outputs.items()})
+            rows.setdefault(sample, {name: values[row, ...] for name, values in answer.outputs.items()})
     return rows
 
 

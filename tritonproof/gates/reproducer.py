@@ -31,7 +31,7 @@ for name, values in np.load(HERE / "request.npz").items():
     inputs[-1].set_data_from_numpy(values)
 answer = client.infer(MODEL, inputs)
 for name, expected in np.load(HERE / "expected.npz").items():
-    given = answer.as_numpy(name) if ROW is None else answer.as_numpy(name)[ROW]
+    given = answer.as_numpy(name) if ROW is None else answer.as_numpy(name)[ROW, ...]
     expected = texts(expected) if expected.dtype.kind == "S" else expected
     said = "is as expected" if np.array_equal(given, expected) else "differs"
     print(name, said, given.ravel()[:8], "and", expected.ravel()[:8])
@@ -59,7 +59,7 @@ def _write_npz(path: Path, arrays: Arrays) -> None:
     put after each text: NumPy drops zeros at the end."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
         for name, values in arrays.items():
-            array = np.asarray(values)
+            array = np.asarray(values, object if isinstance(values, bytes) else None)
             if array.dtype == object:
                 texts = [text if isinstance(text, bytes) else str(text).encode() for text in array.ravel()]
                 array = np.array([text + b"." for text in texts], np.bytes_).reshape(array.shape)

@@ -166,7 +166,7 @@ def _without_optional(served: ServedModel, singles: SingleAnswers) -> AnswerComp
 
 def _spreads_like(singles: SingleAnswers, outputs: Arrays) -> Mapping[str, Spread] | None:
     """The spreads of those answers alone that have the signature of these `outputs`, [rows, ...] each."""
-    group = singles.groups.get(signature({name: values[0] for name, values in outputs.items()}))
+    group = singles.groups.get(signature({name: values[0, ...] for name, values in outputs.items()}))
     return None if group is None else group[1].spreads
 
 
