@@ -12,7 +12,7 @@ import torch
 from tests import toy
 from tests.helpers import present
 from tests.toy import compare_conversion
-from tritonproof.accuracy.stages import evaluate_in_process, framework_model_on
+from tritonproof.accuracy.stages import answers_at, evaluate_in_process, framework_model_on
 from tritonproof.base.errors import AccuracyError
 from tritonproof.frameworks.pytorch import network_and_inputs
 from tritonproof.models import all_models
@@ -66,6 +66,8 @@ def test_changed_row_length_names_output_and_sample() -> None:
 
     assert toy.OUTPUT in caught.value.where
     assert str(samples.ids[8]) in caught.value.what
+    with pytest.raises(AccuracyError, check=lambda error: "OUT" in error.where):
+        answers_at("served", toy.model(), [{"OUT": np.zeros((1, 3))}, {"OUT": np.zeros((2, 4))}])
 
 
 @pytest.mark.parametrize("is_built_anew", [True, False], ids=["built anew", "reused"])

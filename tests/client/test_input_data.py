@@ -86,7 +86,8 @@ def test_every_sample_takes_every_batch_position(batch: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("row_bytes", "batch", "most"), [(600_000, 8, 13), (600_000, 1, 64), (12_288, 128, 42), (MAX_BYTES, 4, 3)]
+    ("row_bytes", "batch", "most"),
+    [(600_000, 8, 13), (600_000, 1, 64), (12_288, 128, 42), (MAX_BYTES, 4, 3), (0, 1, 64)],
 )
 def test_input_data_stays_within_its_size_limit(row_bytes: int, batch: int, most: int) -> None:
     texts = InputData(Path(), data_of(1).ids, {"TEXT": np.full((64, 1), b"x" * row_bytes, object)})

@@ -219,6 +219,10 @@ def keep_outputs(
 
 
 def answers_at(name: str, model: Model, parts: Sequence[Arrays], **more: Any) -> StageAnswers:
-    """The stage whose kept outputs come in these parts, in the order of the rows."""
+    """The stage whose kept outputs come in these parts, in the order of the rows. Raises AccuracyError if
+    rows differ in shape."""
+    first, *others = ({key: values[:1] for key, values in part.items()} for part in parts)
+    for other in others:
+        check_shapes(first, other, name, "for the first sample it")
     kept = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
     return StageAnswers(name, kept, model.decide(kept), **more)

@@ -58,7 +58,7 @@ class InputData:
     def count(self, batch: int) -> int:
         """How many different samples the requests of a batch size use: if possible coprime to the batch size,
         so that every sample occurs at every place of a batch."""
-        fitting = max(_MIN_SAMPLES, MAX_BYTES // (self.row_bytes * batch))
+        fitting = max(_MIN_SAMPLES, MAX_BYTES // max(1, self.row_bytes * batch))
         limit = min(fitting, len(self.ids))
         return next((count for count in range(limit, 1, -1) if math.gcd(count, batch) == 1), limit)
 
