@@ -6,15 +6,22 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests import toy
-from tests.helpers import settings
+from tests.helpers import present, settings
+from tritonproof.accuracy.expected import expect
+from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
+from tritonproof.accuracy.sameness import AnswerCheck
+from tritonproof.client.input_data import input_data
+from tritonproof.gates.context import GateFinding
 from tritonproof.measure.point_state import PointState
-from tritonproof.record.schema import MAX_LOADINGS, LoadPoint, loading_is_slower
+from tritonproof.record.schema import MAX_LOADINGS, GateResult, LoadPoint, loading_is_slower
 from tritonproof.run import comparing
+from tritonproof.run.repository_case import other_inputs
 from tritonproof.serve.server import Server
-from tritonproof.spec import Tensor
+from tritonproof.spec import Samples, Tensor
 
 B = Tensor("B", "FP32", (4,))
 
@@ -23,7 +30,9 @@ def side(log: Path, *warnings: str, loadings_s: Any = (1.0,), batch: int = 4, **
     """A run of a model that takes no single requests, on a server with these warnings in its log."""
     log.write_text("".join(f'W1124 03:18:53.9 12 model.cc:1] "{warning}"\n' for warning in warnings))
     case, seconds = toy.case(toy.model(**{"exchange": "decoupled", **model})), iter(loadings_s)
-    run: Any = SimpleNamespace(case=case, settings=settings(against="."), samples=None, prepared=None)
+    run: Any = SimpleNamespace(
+        case=case, settings=settings(against="."), samples=toy.samples(1), prepared=None
+    )
     run.server, run.comparison = Server(run.settings.triton, "", "2.51.0", log, None), None
     run.loader = SimpleNamespace(reload=lambda: next(seconds), load=lambda _: SimpleNamespace(backend=""))
     run.suite_run, run.deployment = SimpleNamespace(point_count=3), SimpleNamespace(max_batch_size=batch)
@@ -80,3 +89,48 @@ def test_batch_that_the_baseline_does_not_take_is_measured_alone(tmp_path: Path)
     states, plan = comparing.with_baselines(side(tmp_path / "log"), side(tmp_path / "other", batch=2), begun)
     assert [state.baseline is not None for state in states] == [True, True, False]
     assert plan.compared_points == 3
+
+
+def samples_of(*shape: int, **more: Any) -> Samples:
+    """One sample of the input B, named after its shape."""
+    return Samples([f"{shape}"], lambda rows: {"B": np.zeros((len(rows), *shape), np.float32)}, **more)
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"shape": (-1,)}, []),
+        ({"shape": (5,)}, ["B (FP32) [5]"]),
+        ({"dtype": "INT32"}, ["B (INT32) [4]"]),
+        ({"name": "C"}, ["C (FP32) [4]"]),
+        ({"name": "C", "optional": True}, []),
+    ],
+)
+def test_inputs_that_do_not_take_the_samples_are_named(change: Any, named: list[str]) -> None:
+    assert other_inputs(toy.model(inputs=(replace(B, **change),)), samples_of(4)) == named
+
+
+def test_samples_that_only_one_side_takes_are_not_compared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def compare(_run: Any, _baseline: Any, others: Any, _name: str) -> GateFinding:
+        return GateFinding(GateResult("baseline", 0, " and ".join(data.ids[0] for data in others)))
+
+    run, notes = side(tmp_path / "log", inputs=[replace(B, shape=(-1, -1))], exchange="single"), list[str]()
+    baseline = side(tmp_path / "other", inputs=[replace(B, shape=(-1, 4))], exchange="single")
+    run.samples = samples_of(1, 4, other_shapes=[samples_of(2, 5), samples_of(3, 4)])
+    run.progress = SimpleNamespace(note=notes.append)
+    run.expectations = baseline.expectations = SimpleNamespace(gate_context=None)
+    right = AnswerCheck(expect(["(1, 4)"], {}), AnswerLimits(NumberLimits(1, 1)), "alone")
+    others = tuple(replace(right, expected=expect(one.ids, {})) for one in run.samples.other_shapes)
+    with input_data(run.case.model, run.samples, tmp_path) as data:
+        job = toy.job(LoadPoint("online", 1, 4))
+        job = replace(job, served=replace(job.served, data=data), check=replace(right, other_shapes=others))
+        (state,), _ = comparing.with_baselines(run, baseline, [PointState(job)])
+        assert data.written_file(1) != state.job.served.data.written_file(1)
+    for one in (state, present(state.baseline)):
+        assert [other.ids for other in one.job.served.data.other_shapes] == [["(3, 4)"]]
+        assert [other.expected.ids for other in present(one.job.check).other_shapes] == [["(3, 4)"]]
+    monkeypatch.setattr(comparing, "compare_servers", compare)
+    tried = comparing._compare_answers(run, baseline, "old").result.tried
+    assert (tried, "without 1 " in notes[0]) == ("(3, 4), without 1 whose shapes it does not take", True)

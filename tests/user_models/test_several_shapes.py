@@ -39,7 +39,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_samples_are_grouped_by_shape_most_frequent_first(folder: Path) -> None:
     samples = read_samples(folder, (VARIABLE,), several=True)
-
     assert [len(group) for group in (samples, *samples.other_shapes)] == [3, 2, 1]
     assert samples.read([2])["IN"].tolist() == [pytest.approx([3.0, 3.1, 3.2, 3.3])]
     assert list(samples.other_shapes[0].ids) == ["x-0002", "x-0005"]
@@ -81,7 +80,6 @@ def test_wrong_answer_for_one_shape_is_found(run: Run) -> None:
         name: next(gate.fault for gate in run.record(f"cpu-{name}-asis").gates if gate.gate == "baseline")
         for name in MODELS
     }
-
     assert wrong["right"] == "", run.text
     assert "x-0002" in wrong["long"]
 
@@ -90,7 +88,6 @@ def test_load_has_samples_of_all_shapes(run: Run) -> None:
     points = run.record("cpu-right-asis").points
     assert len(points) == 2, run.text
     single, pair = points
-
     assert (single.point.batch, single.samples) == (1, len(LENGTHS)), run.text
     assert (pair.point.batch, pair.samples) == (2, LENGTHS.count(4))
     assert present(single.answers).wrong == 0

@@ -25,7 +25,7 @@ from tritonproof.serve.repository_model import DescribedModel, load_model
 from tritonproof.serve.server import Server
 from tritonproof.settings.available_models import labelled_samples, samples_in_folder
 from tritonproof.settings.case_settings import deployment_of
-from tritonproof.spec import Arrays, Case, Model, Samples, fits
+from tritonproof.spec import Arrays, Case, Model, Samples
 from tritonproof.user_models import model_from_config
 from tritonproof.user_models.model_repository import link_repository
 
@@ -80,8 +80,7 @@ class RepositoryCase:
         self.check_single_requests()
         first_ms = round(1e3 * self.first_request.elapsed_s, 3)
         start = Start(scenario, self.server.ready_s, self.described.load_s, first_ms)
-        is_remote = self.described.model.folder is None
-        return self.backend, start, None if is_remote else self.first_request.answer
+        return self.backend, start, self.first_request.answer if self.described.model.folder else None
 
     def load(self, *_scenario_and_deployment: object) -> str:
         assert self.described.model.folder is not None
@@ -177,19 +176,23 @@ def _load_and_ask(
     model = model_from_config.with_config(requested, described.config)
     if labels is not None:
         model = model_from_config.with_labels(model, labels)
-    rows = {} if shared_samples is None else shared_samples.read([0])
-    others = [
-        f"{tensor.name} {list(tensor.shape)}"
-        for tensor in model.inputs
-        if not (fits(rows[tensor.name].shape[1:], tensor.shape) if tensor.name in rows else tensor.optional)
-    ]
-    if shared_samples is not None and others:
+    if shared_samples is not None and (others := other_inputs(model, shared_samples)):
         raise AccuracyError(f"{run.label} takes other inputs: {', '.join(others)}", where=run.requested)
     first_request = send_first_request(server, model, samples or user_samples(model))
     if described.unreported:
         remark = f"the server does not give {' and '.join(described.unreported)}"
         first_request = dataclasses.replace(first_request, note=f"{first_request.note}; {remark}")
     return model, described, first_request
+
+
+def other_inputs(model: Model, samples: Samples) -> list[str]:
+    """The inputs of a model that do not take these samples, each with its type and shape."""
+    rows = samples.read([0])
+    return [
+        f"{tensor.name} ({tensor.dtype}) {list(tensor.shape)}"
+        for tensor in model.inputs
+        if (tensor.name in rows or not tensor.optional) and undeclared(tensor, rows.get(tensor.name))
+    ]
 
 
 def as_build(case: Case, described: DescribedModel, folder: Path) -> BuiltModel:

@@ -68,7 +68,7 @@ def read_output(result: Any, name: str) -> np.ndarray | None:
 
 
 def undeclared(tensor: Tensor, values: np.ndarray | None) -> str | None:
-    """How an output, [rows, ...], differs from its declaration, in which -1 is any length; else None."""
+    """How a tensor, [rows, ...], differs from its declaration, in which -1 is any length; else None."""
     from tritonclient.utils import np_to_triton_dtype, triton_to_np_dtype
 
     if values is None:
