@@ -219,8 +219,7 @@ def keep_outputs(
 
 
 def answers_at(name: str, model: Model, parts: Sequence[Arrays], **more: Any) -> StageAnswers:
-    """The stage whose kept outputs come in these parts, in the order of the rows. Raises AccuracyError if
-    rows differ in shape."""
+    """The stage whose kept outputs come in these parts, in order. Raises AccuracyError if shapes differ."""
     first, *others = ({key: values[:1] for key, values in part.items()} for part in parts)
     for other in others:
         check_shapes(first, other, name, "for the first sample it")

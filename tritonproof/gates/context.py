@@ -199,10 +199,8 @@ def compare_to_singles(
     singles: SingleAnswers, answers: Sequence[Answer], limits: AnswerLimits
 ) -> AnswerComparison:
     """Compare answers with those to the same samples alone."""
-    groups = singles.groups.values()
-    return merge_comparisons(
-        [compare_answers(right, _answers_to(keys, answers), limits) for keys, right in groups]
-    )
+    pairs = [(right, _answers_to(keys, answers)) for keys, right in singles.groups.values()]
+    return merge_comparisons([compare_answers(right, given, limits) for right, given in pairs])
 
 
 def _answers_to(samples: Sequence[int], answers: Sequence[Answer]) -> list[Answer]:

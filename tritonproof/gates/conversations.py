@@ -120,8 +120,6 @@ def compare_conversations(
         difference = _difference(first, _replies(in_turns), noise, "beside another sequence")
     if not difference:
         _require_declared(model, first)
-    if not first:
-        difference = "no request got any answer"
     kind: Literal["sequence", "decoupled"] = "sequence" if is_sequence else "decoupled"
     return Conversation(kind, len(messages), len(first), difference, passed=not difference, alone=alone)
 
@@ -135,8 +133,6 @@ def compare_server_conversations(
     _, current = [_replies(converse(server, model, messages)) for _time in range(2)]
     _, second, third = [_replies(converse(other, model, messages)) for _time in range(3)]
     difference = _difference(second, current, _noise(second, third), "here")
-    if not second and not difference:
-        difference = "no request got any answer"
     tried = f"{len(second)} answers beside {baseline_name}"
     return GateResult("baseline", 5 * len(messages), tried=tried, fault=difference)
 
@@ -159,12 +155,13 @@ def _require_declared(model: Model, replies: _Replies) -> None:
         for name, values in outputs.items():
             problem = undeclared(declared[name], values if model.batched else values[None])
             if problem := problem or fault_in(name, values, _answer_name(place)):
-                what = f"{_answer_name(place)} is not as declared: {problem}"
-                raise AccuracyError(what, where=model.name)
+                raise AccuracyError(f"{_answer_name(place)} is not as declared: {problem}", where=model.name)
 
 
 def _difference(first: _Replies, again: _Replies, noise: Mapping[object, float], when: str) -> str:
-    """The first difference from the first answers to the same requests, in words; empty if there is none."""
+    """The first difference from the first answers, in words, or that there is no answer; else empty."""
+    if not first and not again:
+        return "no request got any answer"
     if unpaired := first.keys() ^ again.keys():
         return f"request {min(unpaired)[0] + 1} got another number of answers {when}"
     for key, (places, expected) in expect_by_signature(first, _answer_name).items():

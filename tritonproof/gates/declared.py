@@ -60,8 +60,7 @@ def declared_gate(context: GateContext) -> GateFinding:
     batches = [[sample] for sample in range(last + 1)][:4]
     if context.takes_batches:
         batches.append([0, last])
-    replies = send(served, batches)
-    problems = [_violation(served, *pair) for pair in zip(batches, replies, strict=True)]
+    problems = [_violation(served, *pair) for pair in zip(batches, send(served, batches), strict=True)]
     problems += _all_as_declared(served, single_rows)
     remaining_count = 0
     for data in context.remaining_data():

@@ -69,9 +69,7 @@ def record(context: GateContext, case: str, run_id: str) -> RecordedAnswers:
     limits = inferred_limits(context.limits, kept.values())
     model, triton = served.model.name, served.server.version
     rows = dict(zip(digests, kept.values(), strict=True))
-    return RecordedAnswers(
-        model=model, case=case, triton=triton, run_id=run_id, limits=limits, digests=digests, rows=rows
-    )
+    return RecordedAnswers(model, case, triton, run_id, limits, digests, rows)
 
 
 def recorded_gate(context: GateContext) -> GateFinding:

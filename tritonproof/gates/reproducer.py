@@ -59,7 +59,7 @@ def _write_npz(path: Path, arrays: Arrays) -> None:
     put after each text: NumPy drops zeros at the end."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
         for name, values in arrays.items():
-            array = np.asarray(values, object if isinstance(values, bytes) else None)
+            array = np.asarray(values, getattr(values, "dtype", object))  # one text has none
             if array.dtype == object:
                 texts = [text if isinstance(text, bytes) else str(text).encode() for text in array.ravel()]
                 array = np.array([text + b"." for text in texts], np.bytes_).reshape(array.shape)

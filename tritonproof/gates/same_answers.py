@@ -203,8 +203,7 @@ def compare_servers(
     comparisons, samples, singles = [], 0, (current.single_answers, baseline.single_answers)
 
     def ask_for(data: InputData, one: GateContext) -> SingleAnswers:
-        served = dataclasses.replace(one.served, data=data)
-        return ask_one_by_one(served, one.limits, one.min_noise)
+        return ask_one_by_one(dataclasses.replace(one.served, data=data), one.limits, one.min_noise)
 
     of_others = ((ask_for(data, current), ask_for(data, baseline)) for data in others)
     for ours, expected in itertools.chain([singles], of_others):

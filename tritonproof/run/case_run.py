@@ -156,8 +156,7 @@ class CaseRun(contextlib.AbstractContextManager["CaseRun"]):
 
     def job(self, point: LoadPoint, check: AnswerCheck, request_s: float = 0.0) -> LoadJob:
         """The load generator's work at a point of the case, as it is loaded now."""
-        memory = self.settings.shared_memory
-        return LoadJob(self.loader.served, point, memory, request_s, check)
+        return LoadJob(self.loader.served, point, self.settings.shared_memory, request_s, check)
 
     def points(self, scenario: Scenario) -> list[LoadPoint]:
         """The load points of a scenario that are measured together."""

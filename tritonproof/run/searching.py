@@ -77,8 +77,7 @@ def search(run: CaseRun) -> Iterator[Search]:
         searched.load(winner.candidate)
         took_s = time.monotonic() - started
         text, diff = searched.proposal(winner.candidate) if keeps_latency_budget else ("", "")
-        path = files.record_path(run.case.key, run.settings.results)
-        config = record_file.write_config(path, text, diff)
+        config = record_file.write_config(files.record_path(run.case.key, run.settings.results), text, diff)
         summary = summarise(result, goal, plan, took_s, config)
         yield structs.replace(summary, diff=diff)
     finally:

@@ -86,9 +86,6 @@ def undeclared(tensor: Tensor, values: np.ndarray | None) -> str | None:
 def response_outputs(response: Any, *, batched: bool = True) -> dict[str, np.ndarray]:
     """The tensors of a ModelInferResponse by name, except those of the wrong length, [batch, ...] each; a
     model that is not `batched` gives a batch of one."""
-    arrays = {}
-    for tensor, content in zip(response.outputs, response.raw_output_contents, strict=False):
-        values = values_of(content, tensor.datatype, tensor.shape)
-        if values is not None:
-            arrays[tensor.name] = values if batched else values[None]
-    return arrays
+    pairs = zip(response.outputs, response.raw_output_contents, strict=False)
+    read = {tensor.name: values_of(content, tensor.datatype, tensor.shape) for tensor, content in pairs}
+    return {name: values if batched else values[None] for name, values in read.items() if values is not None}

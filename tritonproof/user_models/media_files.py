@@ -13,9 +13,9 @@ import numpy as np
 from tritonproof.base.errors import InputError
 from tritonproof.safe_io import files as files_given
 from tritonproof.safe_io.arrays import opened_picture
-from tritonproof.safe_io.files import check_count, readable, toml_in
+from tritonproof.safe_io.files import check_count, readable, stem_below, toml_in
 from tritonproof.spec import ANY, Tensor
-from tritonproof.user_models.value_files import UserSample, in_memory, name_of, shape_text
+from tritonproof.user_models.value_files import UserSample, in_memory, shape_text
 
 FILE = "samples.toml"
 _MAX_LENGTH = 1 << 20
@@ -107,7 +107,7 @@ def read_pictures(
         axes = zip(layout, tensor.shape, strict=True)
         shape = tuple(sizes[axis] if length == ANY else length for axis, length in axes)
         read = functools.partial(_read_picture, path, tensor, layout, shape, settings)
-        samples.append(UserSample(name_of(path, folder), str(path), {tensor.name: shape}, read))
+        samples.append(UserSample(stem_below(folder, path), str(path), {tensor.name: shape}, read))
     return samples
 
 
@@ -183,15 +183,14 @@ def read_texts(
         check_count(content.count("\n"), path)
         for number, line in enumerate(content.split("\n"), 1):
             if text := line.removesuffix("\r"):
-                lines.append((f"{name_of(path, folder)}-{number:04d}", f"{path}:{number}", text))
+                lines.append((f"{stem_below(folder, path)}-{number:04d}", f"{path}:{number}", text))
     if len(inputs) == 1 and inputs[0].dtype == "BYTES":
         (tensor,) = inputs
-        shape = tuple(1 if length == ANY else length for length in tensor.shape)
+        shapes = {tensor.name: tuple(1 if length == ANY else length for length in tensor.shape)}
 
         def read(text: str) -> dict[str, Any]:
-            return {tensor.name: np.full(shape, text.encode(), object)}
+            return {tensor.name: np.full(shapes[tensor.name], text.encode(), object)}
 
-        shapes = {tensor.name: shape}
         return [UserSample(stem, where, shapes, functools.partial(read, text)) for stem, where, text in lines]
     if tokenizer is None or any(tensor.name not in _TOKENIZER_RESULTS for tensor in inputs):
         taken = ", ".join(f"{tensor.name} ({tensor.dtype})" for tensor in inputs)
@@ -199,14 +198,11 @@ def read_texts(
         fix = f"name such inputs so, and put {TOKENIZER} beside the model; or give NumPy's files"
         raise InputError(what, where=files[0], fix=fix)
     encoded = _encode([text for _, _, text in lines], inputs, settings, tokenizer)
-    return [
-        in_memory(
-            stem,
-            where,
-            {tensor.name: np.array(_TOKENIZER_RESULTS[tensor.name](tokens), np.int64) for tensor in inputs},
-        )
-        for (stem, where, _), tokens in zip(lines, encoded, strict=True)
-    ]
+    rows = (
+        {tensor.name: np.array(_TOKENIZER_RESULTS[tensor.name](tokens), np.int64) for tensor in inputs}
+        for tokens in encoded
+    )
+    return [in_memory(stem, where, row) for (stem, where, _), row in zip(lines, rows, strict=True)]
 
 
 def _encode(

@@ -11,16 +11,10 @@ from tritonproof.base.disk import strict_walk
 from tritonproof.base.errors import InputError
 from tritonproof.base.sanitize import is_printable
 from tritonproof.safe_io.arrays import check_row
-from tritonproof.safe_io.files import escaped, readable
+from tritonproof.safe_io.files import escaped, readable, stem_below
 from tritonproof.spec import Arrays, Samples, Tensor, fits
 from tritonproof.user_models.media_files import FILE, SUFFIXES, read_pictures, read_settings, read_texts
-from tritonproof.user_models.value_files import (
-    UserSample,
-    name_of,
-    read_numpy_files,
-    read_request_files,
-    shape_text,
-)
+from tritonproof.user_models.value_files import UserSample, read_numpy_files, read_request_files, shape_text
 
 _KINDS = {
     **dict.fromkeys((".npy", ".npz"), "NumPy's files"),
@@ -102,8 +96,7 @@ def sized_inputs(inputs: Sequence[Tensor], samples: Samples) -> tuple[Tensor, ..
 
 
 def _files(folder: Path, inputs: Collection[str]) -> list[Path]:
-    """The files of samples below a folder, in the order of the samples' names, for `inputs` of these names.
-    Raises InputError for other files and for none."""
+    """The files of samples below a folder, by name. Raises InputError for other files and for none."""
     if not folder.is_dir():
         what = "there is no such folder of samples"
         raise InputError(what, where=folder, fix="check the path in --samples")
@@ -119,12 +112,11 @@ def _files(folder: Path, inputs: Collection[str]) -> list[Path]:
     if not files:
         fix = f"put {', '.join(_KINDS)} files there"
         raise InputError("the folder holds no samples", where=folder, fix=fix)
-    return sorted(files, key=lambda path: (name_of(path, folder), path))
+    return sorted(files, key=lambda path: (stem_below(folder, path), path))
 
 
 def _is_beside(path: Path, folder: Path, inputs: Collection[str]) -> bool:
-    """Whether a path below the folder of samples neither is a sample nor leads to one, as a folder of an
-    input's name does."""
+    """Whether a path neither is a sample nor leads to one, as a folder of an input's name does."""
     parts = path.relative_to(folder).parts
     is_named = parts[0] not in inputs and parts[0].lower().split(".")[0] in _BESIDE
     return is_named or any(part.startswith(".") for part in parts)
@@ -139,9 +131,8 @@ def _check(samples: Sequence[UserSample], inputs: Sequence[Tensor]) -> None:
             raise InputError(what, where=sample.where, fix="give each sample a file name of its own")
         places[sample.id] = sample.where
         if not is_printable(sample.id):
-            what = (
-                f"the sample's name has control characters, or bytes that are not UTF-8: {escaped(sample.id)}"
-            )
+            name = escaped(sample.id)
+            what = f"the sample's name has control characters, or bytes that are not UTF-8: {name}"
             raise InputError(what, where=escaped(sample.where), fix="rename the file, which names the sample")
         for tensor in inputs:
             _check_shape(sample, tensor)
@@ -167,14 +158,14 @@ def _row_of(values: Any, tensor: Tensor, where: str) -> np.ndarray:
     what = f"the values are of NumPy's type {array.dtype}, and the input is {tensor.dtype}"
     fix = "give values of the type that the model takes"
     target = np.dtype(triton_to_np_dtype(tensor.dtype))  # objects for BYTES
-    kinds = {"O": "SUO", "f": "biuf"}.get(target.kind, "biu")
+    kinds = {"O": "SUO", "f": "biuf", "u": "biuO"}.get(target.kind, "biu")
     if array.dtype.kind not in kinds:
         raise InputError(what, where=where, fix=fix)
     if target.kind == "O":
         with readable("a text", where, "give texts in Unicode, or bytes"):
             encode = np.vectorize(lambda text: text if isinstance(text, bytes) else str.encode(text), "O")
             return np.asarray(encode(array))
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore"), readable("a number", where, fix):
         cast = array.astype(target)
     changed = ~np.isfinite(cast) & np.isfinite(array) if target.kind == "f" else cast != array
     if changed.any():

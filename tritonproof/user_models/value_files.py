@@ -15,7 +15,7 @@ import numpy as np
 
 from tritonproof.base.errors import InputError
 from tritonproof.safe_io import arrays
-from tritonproof.safe_io.files import MAX_REQUEST_BYTES, check_count, escaped, json_in, readable
+from tritonproof.safe_io.files import MAX_REQUEST_BYTES, check_count, escaped, json_in, readable, stem_below
 from tritonproof.spec import ANY, Tensor, fits
 
 
@@ -36,11 +36,6 @@ class UserSample:
 def in_memory(sample_id: str, where: str, row: Mapping[str, np.ndarray]) -> UserSample:
     """A sample whose values are read already."""
     return UserSample(sample_id, where, {name: values.shape for name, values in row.items()}, lambda: row)
-
-
-def name_of(path: Path, folder: Path) -> str:
-    """The name of a file's sample: its path below the folder, without the suffix."""
-    return path.relative_to(folder).with_suffix("").as_posix()
 
 
 def shape_text(shape: Sequence[int]) -> str:
@@ -64,7 +59,7 @@ def read_numpy_files(folder: Path, files: Sequence[Path], inputs: Sequence[Tenso
 
 def _arrays_of(path: Path, folder: Path, names: Sequence[str]) -> Iterator[tuple[str, str, str]]:
     """The sample's name, the input and the member of the archive of each array in a file."""
-    stem = name_of(path, folder)
+    stem = stem_below(folder, path)
     first, _, below = stem.partition("/")
     if path.suffix.lower() == ".npz":
         members = arrays.members(path)
@@ -111,12 +106,9 @@ def _in_arrays(
     (count,) = different
     check_count(count, where)
     for number in range(count):
-        yield UserSample(
-            _sample_id(stem, number, count),
-            where if count == 1 else f"{where}, row {number}",
-            shapes,
-            functools.partial(_read, group, counts.keys(), number),
-        )
+        place = where if count == 1 else f"{where}, row {number}"
+        read = functools.partial(_read, group, counts.keys(), number)
+        yield UserSample(_sample_id(stem, number, count), place, shapes, read)
 
 
 def _read(group: dict[str, tuple[Path, str]], stacks: Collection[str], number: int) -> dict[str, Any]:
@@ -163,7 +155,7 @@ def _in_requests(path: Path, folder: Path, inputs: Sequence[Tensor]) -> Iterator
         else:
             requests.append((f"data[{number}]", entry))
     check_count(len(requests), path)
-    stem = name_of(path, folder)
+    stem = stem_below(folder, path)
     for number, (place, request) in enumerate(requests):
         where = f"{path}, {place}"
         given = [tensor for tensor in inputs if tensor.name in request]
@@ -181,16 +173,11 @@ def _values(entry: Any, tensor: Tensor, where: str) -> np.ndarray:
         given = _Values(entry) if isinstance(entry, list) else msgspec.convert(entry, _Values)
         inner = given.content if isinstance(given.content, _Values) else given
         if inner.b64 is not None:
-            raw = base64.b64decode(inner.b64, validate=True)
-            if (decoded := arrays.values_of(raw, tensor.dtype, (-1,))) is None:
+            values = arrays.values_of(base64.b64decode(inner.b64, validate=True), tensor.dtype, (-1,))
+            if values is None:
                 raise ValueError(f"its bytes are no {tensor.dtype}")
-            values = decoded
-        else:
-            values = np.asarray(inner.content, object if tensor.dtype == "BYTES" else None)
-            if tensor.dtype == "UINT64" and values.dtype.kind == "f":  # as NumPy reads 1 beside 2**63
-                exact = np.asarray(inner.content, object)
-                if all(type(each) is int and each >= 0 for each in exact.flat):
-                    values = exact.astype(np.uint64)
+        else:  # NumPy would make fractions of 1 beside 2**63
+            values = np.asarray(inner.content, object if tensor.dtype in ("BYTES", "UINT64") else None)
     if given.shape is None and fits(values.shape, tensor.shape):
         return values  # nested as the row is
     declared = filled = tensor.shape if given.shape is None else given.shape
