@@ -99,7 +99,6 @@ def test_rows_of_an_item_are_scored_together() -> None:
 
     case = toy.case(toy.model(metrics=(toy.metric(score=by_item),)))
     result = ledger(case, rows, deciding(np.ones(6), np.array([1, 1, 1, 1, 0, 0])))
-
     assert result.samples == 3
     assert result.scores[0].served == pytest.approx(2 / 3)
     first = result.disagreements[0]
@@ -111,7 +110,6 @@ def test_rows_of_an_item_are_scored_together() -> None:
 def test_missing_or_nonfinite_scores_are_an_error(scores: np.ndarray) -> None:
     stage_scores = iter([np.ones(100), scores, np.ones(100)])
     case = toy.case(toy.model(metrics=(toy.metric(score=lambda *_arguments: next(stage_scores)),)))
-
     with pytest.raises(ProofError, check=lambda error: error.where == "stage converted"):
         ledger(case, toy.samples(100), stages(98, 98, 98))
 
@@ -121,7 +119,6 @@ def test_missing_or_nonfinite_scores_are_an_error(scores: np.ndarray) -> None:
 
 def test_changed_decisions_fail_despite_equal_score() -> None:
     result = ledger(toy.case(), toy.samples(100), stages(90, 90, 96))
-
     assert all(score.passed for score in result.scores)
     assert result.disagreements[1].agreement == pytest.approx(0.94)
     assert result.disagreements[1].agreement_limit == 0.95
@@ -178,9 +175,7 @@ def test_loss_fails_only_beyond_tolerance_and_chance(
     model = toy.model(metrics=(toy.metric(limits={}), as_error))
     case = toy.case(model, precision="fp32" if precision == "tf32" else precision)
 
-    three = changed(count, lost, gained)
-    score, error = ledger(case, toy.samples(count), three, precision=precision).scores
-
+    score, error = ledger(case, toy.samples(count), changed(count, lost, gained), precision=precision).scores
     assert score.passed is passed
     # The error is small, so the same share of it allows less.
     assert error.passed is (passed and count == 500)
@@ -206,7 +201,6 @@ def test_unlabelled_data_is_judged_against_framework_alone(metrics: tuple[Any, .
     unlabelled = Samples(toy.samples(100).ids, toy.samples(100).read)
 
     result = ledger(toy.case(toy.model(metrics=metrics)), unlabelled, stages(100, 100, 90), labelled=False)
-
     assert [score.metric for score in result.scores] == ["distance"][:scores]
     assert (result.disagreements[1].count, result.passed) == (10, False)
 
@@ -264,12 +258,9 @@ def test_served_model_without_reference_keeps_its_own_limits() -> None:
         (False, False, {"--checkpoint toy=PATH", "--dataset toy=PATH"}),
     ],
 )
-def test_missing_checkpoint_or_dataset_option_is_named(
-    trained: bool, labelled: bool, options: set[str] | None
-) -> None:
+def test_missing_checkpoint_or_dataset_option_is_named(trained: bool, labelled: bool, options: Any) -> None:
     samples = toy.samples() if labelled else Samples(toy.samples().ids, toy.samples().read)
     message = missing_options(toy.model(), toy.weights(trained=trained), samples)
-
     assert (message and set(message.partition(" needs ")[2].split(" and "))) == options
     message = missing_options(toy.model(), toy.weights(trained=trained), samples, has_dataset=True)
     assert labelled or "--dataset" not in (message or "")
@@ -318,7 +309,6 @@ def test_worst_sample_is_shown_by_the_framework_and_as_served() -> None:
     scores = score_each_sample(one, toy.samples(COUNT), three)
 
     (sample,) = per_sample_file(one, "digest", toy.samples(COUNT), three, scores).worst
-
     assert sample.parts == (str(LABELS[4]), str(WRONG[4]))
 
 
@@ -335,7 +325,6 @@ def test_worst_samples_are_listed(one: Case, served: np.ndarray, labelled: bool,
     samples = toy.samples(COUNT) if labelled else dataclasses.replace(toy.samples(COUNT), labels=None)
 
     listed = worst(one, samples, deciding(LABELS, LABELS, served), labelled=labelled)
-
     assert [item for item, _reason in listed] == items
 
 

@@ -28,7 +28,6 @@ def test_half_precision_outputs_are_recognized_by_last_bits(dtype: torch.dtype, 
     requested = AnswerLimits(NumberLimits(2e-3, 1e-4), inferred_on="cpu")
 
     limits = inferred_limits(requested, [{"y": values}])
-
     assert inferred_precision([{"y": values}]) == shown
     assert (limits == dataclasses.replace(requested, inferred_on="")) is (shown == "")
     assert limits.default.max_element == max(2e-3, 10 * PRECISIONS[shown or "fp32"].unknown_mean)

@@ -163,13 +163,11 @@ def findings_of(
     training = functools.partial(model.samples, "training", None, None)
     rounded = present(emulated_precision(known, precision, weights, training, count))(inputs)
     results = []
-    right_network = Fault("none", lambda _network: None)
-    for fault in (right_network, *filter(only, faults_of(model, weights.network))):
+    for fault in (Fault("none", lambda _network: None), *filter(only, faults_of(model, weights.network))):
         network, changed_inputs = fault.put_into(weights.network), fault.inputs(inputs)
         answers = model.infer(in_precision(network, precision), changed_inputs)
         effect = _effect(model, right, model.infer(network, changed_inputs), rounded)
-        is_noticed = _is_noticed(case, weights, few, answers, rounded)
-        results.append(Finding(fault.name, effect, is_noticed))
+        results.append(Finding(fault.name, effect, _is_noticed(case, weights, few, answers, rounded)))
     return results
 
 

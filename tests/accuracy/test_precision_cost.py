@@ -75,7 +75,6 @@ def test_fp32_is_limited_by_its_rounding_cost() -> None:
             module.eps = 1e-4
 
     wrong = compared(SPEECH, "fp32", network)
-
     assert right.passed, conversion_failure(right)
     limit = PRECISIONS["fp32"].conversion_factor
     assert present(right.error_in_costs) < limit < present(wrong.error_in_costs)
@@ -142,8 +141,7 @@ def test_decision_changes_are_limited_by_precision_cost(
         decide=lambda kept: kept["masks"],
     )
     conversion, emulated = changed(by_conversion), changed(by_precision)
-    case = toy.case(model, "bf16")
-    weights = toy.weights(trained=False)
+    case, weights = toy.case(model, "bf16"), toy.weights(trained=False)
     parity = compare_conversion(case, weights, conversion, samples, 24, emulated=emulated)
     assert parity.passed is passed, parity
     assert parity.relative_error is None

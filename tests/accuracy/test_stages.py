@@ -29,7 +29,6 @@ def test_every_sample_counts_at_any_batch_size(batch: int) -> None:
     samples = toy.samples(COUNT)
 
     stage = evaluate_in_process("framework", toy.model(), toy.network, samples, batch)
-
     assert stage.decisions.tolist() == samples.labels.tolist()
     assert len(stage.kept["classes"]) == COUNT
 
@@ -166,7 +165,6 @@ def shares_off(first: float, second: float) -> Change:
 @pytest.mark.parametrize(("share", "passed"), [(0.0005, True), (0.02, False)])
 def test_error_is_a_share_of_spread_over_all_batches(share: float, passed: bool, only: int) -> None:
     parity = found(off(share * SPREAD, only=only))
-
     assert parity.relative_error == pytest.approx(share, rel=1e-2)
     assert (parity.samples, parity.agreement, parity.passed) == (COUNT, 1.0, passed)
     assert (parity.relative_error_limit, parity.agreement_limit) == (0.01, 0.95)
@@ -204,11 +202,8 @@ def test_incomparable_outputs_are_an_error(name: str, change: Callable[[Arrays],
     ("errors", "costs", "times", "cost"),
     [((0.001, 0.0015), (0.001, 0.001), 1.5, 0.001), ((0.2, 1.3), (0.1, 1.0), 2, 0.1)],
 )
-def test_worst_output_by_precision_cost_counts(
-    errors: tuple[float, float], costs: tuple[float, float], times: float, cost: float
-) -> None:
+def test_worst_output_by_precision_cost_counts(errors: Any, costs: Any, times: float, cost: float) -> None:
     parity = found(shares_off(*errors), emulated=shares_off(*costs), precision="fp16")
-
     assert parity.error_in_costs == pytest.approx(times, rel=0.01)
     assert parity.precision_cost == pytest.approx(cost, rel=0.01)
 
@@ -227,7 +222,6 @@ def test_error_above_cost_limit_fails_in_any_unit(of_limit: float, passed: bool,
 
     limit = present(found(times(1), emulated=times(1), precision="fp16", of=in_unit).error_in_costs_limit)
     parity = found(times(of_limit * limit), emulated=times(1), precision="fp16", of=in_unit)
-
     assert parity.precision_cost == pytest.approx(0.008, rel=0.01)
     assert parity.error_in_costs == pytest.approx(of_limit * limit, rel=0.01)
     assert parity.passed is passed
@@ -243,7 +237,6 @@ def test_agreement_has_a_limit(agreement: float, passed: bool) -> None:
         one[toy.OUTPUT][:1] = np.roll(one[toy.OUTPUT][:1], 1, axis=1)
 
     parity = found(decided_otherwise, tolerance=Tolerance(10, agreement, "chosen"))
-
     assert parity.agreement == pytest.approx(0.875)
     assert parity.passed is passed
 
@@ -262,7 +255,6 @@ def test_rows_with_differing_integers_are_left_out_of_error() -> None:
         keep=lambda outputs: outputs,
         decide=lambda kept: kept[LENGTH],
     )
-
     assert present(parity.error_in_costs) < 2
     assert parity.agreement == 0.5
     assert not parity.passed, "by its decisions and by the rows that are left to compare"

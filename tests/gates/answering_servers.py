@@ -58,8 +58,7 @@ def served_by(
     live = service_pb2.ServerLiveResponse(live=True)
     answers = {"ModelInfer": answer, "ServerLive": lambda _request, _context: live, **(more or {})}
     with grpc_server(answers) as (address, client):
-        spec = ServerSpec("embedded")
-        server = Server(spec, address, "2.51.0", None, client, http_address=http_address)
+        server = Server(ServerSpec("embedded"), address, "2.51.0", None, client, http_address=http_address)
         yield stand_in.served_model(server=server, data=InputData(Path(), IDS, {"IN": ROWS}))
 
 

@@ -133,11 +133,8 @@ DIFFERING: dict[str, tuple[np.ndarray, Callable[[np.ndarray], np.ndarray]]] = {
 
 
 @pytest.mark.parametrize(("right", "change"), DIFFERING.values(), ids=DIFFERING)
-def test_differing_answer_is_counted_and_its_sample_named(
-    right: np.ndarray, change: Callable[[np.ndarray], np.ndarray]
-) -> None:
+def test_differing_answer_is_counted_and_its_sample_named(right: np.ndarray, change: Any) -> None:
     comparison = compared({"OUT": right}, {"OUT": change(right[[4, 9]])}, [4, 9])
-
     assert comparison.wrong_count >= 1
     wrong = present(comparison.mismatch).wrong
     assert comparison.same.sample == wrong.sample in ("row-4", "row-9")
@@ -152,7 +149,6 @@ def test_one_wrong_text_is_one_wrong_answer() -> None:
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
 def test_faults_within_2_percent_of_magnitude_are_found(fault: tuple[Arrays, Fault]) -> None:
     right, spoil = fault
-
     assert compared(right, right, range(12), WIDE).wrong_count == 0
     assert compared(right, spoil(right), range(12), WIDE).wrong_count >= 10
 
@@ -161,8 +157,7 @@ def test_row_that_is_off_on_the_mean_or_lacks_an_output_is_wrong() -> None:
     off = ROWS[:1] + np.float32(0.03)
     assert compared({"OUT": ROWS}, {"OUT": off}, [0], ON_THE_MEAN).wrong_count == 1
     assert compared({"OUT": ROWS, "MORE": ROWS}, {"OUT": ROWS[:1]}, [0]).wrong_count == 1
-    one_for_all = {"OUT": np.array(0.5)}
-    assert compared({"OUT": ROWS}, one_for_all, [0]).wrong_count == 1
+    assert compared({"OUT": ROWS}, {"OUT": np.array(0.5)}, [0]).wrong_count == 1, "one for all rows"
 
 
 def test_answers_of_several_shapes_are_compared_separately() -> None:
@@ -206,7 +201,6 @@ ROUNDED: dict[str, tuple[np.ndarray, np.ndarray, AnswerLimits]] = {
 @pytest.mark.parametrize(("right", "given", "limits"), ROUNDED.values(), ids=ROUNDED)
 def test_rounding_is_accepted(right: np.ndarray, given: np.ndarray, limits: AnswerLimits) -> None:
     comparison = compared({"OUT": right}, {"OUT": given}, range(20), limits)
-
     assert (comparison.wrong_count, comparison.same.answers) == (0, 20)
 
 
@@ -217,7 +211,6 @@ def test_class_may_differ_only_if_scores_tie() -> None:
     tied = classes.copy()
     tied[3] = second
     right, given = ({"SCORES": scores, "CLASS": values} for values in (classes, tied))
-
     assert compared(right, given, range(12), WIDE).wrong_count == 0
     assert compared(right, given, range(12)).wrong_count == 1, "in FP32 none may differ"
     tied[3] = scores[3].argmin()
@@ -265,7 +258,6 @@ def test_swapped_rows_fail_under_any_limit(offset: float) -> None:
     wide, right = AnswerLimits(NumberLimits(4.0, np.inf)), ROWS + np.float32(offset)
     given = right.copy()
     given[[3, 7]] = right[[7, 3]]
-
     assert compared({"OUT": right}, {"OUT": right + np.float32(0.1)}, range(20), wide).wrong_count == 0
     assert compared({"OUT": right}, {"OUT": given}, range(20), wide).wrong_count == 2
 
@@ -302,7 +294,6 @@ def test_repeated_request_shows_ties_of_integers(elements: int, flipped: int, al
     again[4, :flipped] = 1
     repeats = [Answer(np.array([n]), {"OUT": again[[n]]}) for n in range(20)]
     singles = make_single_answers(IDS, {n: {"OUT": masks[n]} for n in range(20)}, WIDE, repeats)
-
     assert singles.noise_limits.min_agreement == allowed
     passes = compare_to_singles(singles, repeats, singles.noise_limits).same.passed
     assert passes == (not flipped or allowed < 1)
@@ -339,6 +330,5 @@ def test_worst_gate_counts_in_the_ledger() -> None:
     assert (entry(tied, bad).agreement, entry(tied, bad).sample) == (0.4, "b")
     assert entry(texts, texts).relative_difference is None
     assert entry(texts, good).relative_difference == 3e-3
-    failed = examples.failed_accuracy()
-    ledgers = (examples.accuracy(), good), (examples.accuracy(), bad), (failed, good)
+    ledgers = (examples.accuracy(), good), (examples.accuracy(), bad), (examples.failed_accuracy(), good)
     assert [with_same_answers(ledger, [gate]).passed for ledger, gate in ledgers] == [True, False, False]

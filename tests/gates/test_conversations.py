@@ -48,7 +48,6 @@ def test_sequences_overlap_only_if_model_allows(at_once: int) -> None:
         return [[{"OUT": message.rows["IN"]}] for message in messages]
 
     comparison = compare_conversations(cast(Any, None), MODEL, SAMPLES, at_once, send)
-
     assert (comparison.passed, comparison.alone, most) == (True, at_once == 1, at_once)
 
 

@@ -94,7 +94,6 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
 
 def test_samples_are_sent_alone_and_in_a_pair(gate: Gate) -> None:
     result, sent = gate()
-
     assert (result.fault, result.requests) == ("", 5)
     assert [list(request.inputs[0].shape) for request in sent] == [[1, 4]] * 4 + [[2, 4]]
     assert sent[4].raw_input_contents[0] == ROWS[[0, 7]].tobytes(), "the first and the last sample"
@@ -171,7 +170,6 @@ def test_every_answer_must_be_finite(gate: Gate, monkeypatch: pytest.MonkeyPatch
 
     rows = {n: outputs_of(n) for n in range(8)}
     result, _ = declared.declared_gate(model(rows=rows, remaining_data=lambda: remaining))
-
     assert result.requests == 5 + 6
     assert (f"row-{wrong}" in result.fault, bool(result.fault)) == (wrong is not None, wrong is not None)
 
@@ -195,7 +193,6 @@ def serve_sizes(monkeypatch: pytest.MonkeyPatch, *sizes: int) -> list[Any]:
 def test_batches_of_every_size_and_one_more_are_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     received = serve_sizes(monkeypatch, 1, 2, 3, 4)
     result, _ = declared.largest_batch_gate(gate_context(served_model(count=3)))
-
     assert (result.fault, result.requests) == ("", 5)
     contents = {request.inputs[0].shape[0]: request.raw_input_contents[0] for request in received}
     assert contents.keys() == {1, 2, 3, 4, 5}
@@ -225,12 +222,10 @@ def test_undeclared_batch_sizes_fail(
 ) -> None:
     serve_sizes(monkeypatch, *sizes)
     text = declared.largest_batch_gate(gate_context(largest=largest)).result.fault
-
     assert (f"a batch of {wrong}" in text, bool(text)) == (wrong is not None, wrong is not None)
 
 
 def test_model_without_batching_has_no_largest_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     received = serve_sizes(monkeypatch)
     result, _ = declared.largest_batch_gate(gate_context(served_model(batched=False)))
-
     assert (result.fault, result.requests, received) == ("", 0, [])

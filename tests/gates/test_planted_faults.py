@@ -85,7 +85,6 @@ def test_sound_model_passes_every_gate(served_with: Loader) -> None:
     served = served_with(SOUND)
 
     results = results_of(served, TRIED)
-
     assert {name: result.fault for name, result in results.items() if result.fault} == {}
     assert {name: result.gate for name, result in results.items()} == {name: name for name in TRIED}
     assert all(result.requests for result in results.values())
@@ -98,7 +97,6 @@ def test_fault_is_found_by_its_gate(name: str, served_with: Loader) -> None:
     served = served_with(fault)
 
     results = results_of(served, [name for name in TRIED if name in {*gates, "declared"}])
-
     assert {gate for gate, result in results.items() if result.fault} == gates
     if "declared" in gates:
         assert served.model.outputs[0].name in results["declared"].fault
@@ -109,5 +107,4 @@ def test_fault_in_server_made_batch_is_found_in_flight(served_with: Loader) -> N
     served = served_with(fault, "online")
 
     result = results_of(served, ["in-flight"])["in-flight"]
-
     assert "row-" in result.fault

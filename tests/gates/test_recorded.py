@@ -34,8 +34,7 @@ def context_of(inputs: np.ndarray = ROWS, limits: AnswerLimits = LIMITS, **chang
     served = stand_in.served_model(data=data, server=server)
     fields: dict[str, Any] = {"outputs": (Tensor("OUT", "FP32", (4,)), Tensor("TEXT", "BYTES", (1,)))}
     model = dataclasses.replace(served.model, **(fields | changes))
-    rows = {n: {"OUT": ROWS[n], "TEXT": TEXTS[n]} for n in range(8)}
-    alone = make_single_answers(data.ids, rows, limits)
+    alone = make_single_answers(data.ids, {n: {"OUT": ROWS[n], "TEXT": TEXTS[n]} for n in range(8)}, limits)
     return stand_in.gate_context(dataclasses.replace(served, model=model), alone, 8, limits=limits)
 
 
@@ -57,14 +56,11 @@ def answering(monkeypatch: pytest.MonkeyPatch, outputs: np.ndarray = ROWS, texts
     monkeypatch.setattr(recorded, "ask", server.ask)
 
 
-def test_recorded_answers_round_trip(
-    kept: tuple[Path, RecordedAnswers], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_recorded_answers_round_trip(kept: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     path, answers = kept
     answering(monkeypatch)
 
     gate, _ = recorded.compare_with_recorded(context_of(), answers, path)
-
     assert recorded.read(path).limits == context_of().limits
     assert answers.rows.keys() == {f"row-{n}" for n in range(8)}
     assert len(set(answers.digests.values())) == 8
@@ -88,7 +84,6 @@ def test_answer_unlike_the_recorded_one_is_found(
     kept: tuple[Path, RecordedAnswers], changed: dict[str, np.ndarray], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answering(monkeypatch, **changed)
-
     assert "row-" in recorded.compare_with_recorded(context_of(), kept[1], kept[0]).result.fault
 
 
@@ -121,11 +116,8 @@ def test_looser_of_two_tolerances_applies_to_recorded_answers(
     ],
     ids=["the first sample", "the last sample", "the shape of samples", "another model", "other outputs"],
 )
-def test_recorded_answers_of_other_samples_or_model_are_refused(
-    kept: tuple[Path, RecordedAnswers], other: GateContext
-) -> None:
+def test_recorded_answers_of_other_samples_or_model_are_refused(kept: Any, other: GateContext) -> None:
     path, answers = kept
-
     with pytest.raises(InputError, check=lambda error: error.where == str(path)) as refused:
         recorded.compare_with_recorded(other, answers, path)
     assert "--record-answers" in refused.value.fix
@@ -133,8 +125,7 @@ def test_recorded_answers_of_other_samples_or_model_are_refused(
 
 def rewritten(content: bytes, **changes: Any) -> bytes:
     """The file with changed fields."""
-    fields = msgspec.msgpack.decode(zlib.decompress(content))
-    return zlib.compress(msgspec.msgpack.encode(fields | changes))
+    return zlib.compress(msgspec.msgpack.encode(msgspec.msgpack.decode(zlib.decompress(content)) | changes))
 
 
 FAULTS: dict[str, Callable[[bytes], bytes]] = {
@@ -154,7 +145,6 @@ def test_damaged_answers_file_is_refused_and_recorded_anew(
 ) -> None:
     path, _ = kept
     path.write_bytes(FAULTS[fault](path.read_bytes()))
-
     with pytest.raises(InputError, check=lambda error: error.where == str(path)):
         recorded.read(path)
     answering(monkeypatch)

@@ -64,7 +64,6 @@ def test_reproducer_respects_missing_batch_axis(config: Path, tmp_path: Path) ->
     mismatch = dataclasses.replace(FOUND, batch=["a"], row=0)
     unbatched = dataclasses.replace(MODEL, batched=False)
     write_reproducer(tmp_path / "found", "toy", config, unbatched, rows, mismatch)
-
     assert np.load(tmp_path / "found" / "request.npz")["IN"].shape == (4,)
     assert "ROW, TYPES = 'toy', None" in (tmp_path / "found" / "show.py").read_text()
 
@@ -74,9 +73,7 @@ def test_first_wrong_answer_is_kept_with_its_request() -> None:
     given = expected.outputs["OUT"][[2, 0]] + np.array([[0], [1]], np.float32)
 
     limits = AnswerLimits(NumberLimits(1e-5, np.inf))
-    answer = Answer(np.array([2, 0]), {"OUT": given})
-    mismatch = present(compare_answers(expected, [answer], limits).mismatch)
-
+    mismatch = present(compare_answers(expected, [Answer(np.array([2, 0]), {"OUT": given})], limits).mismatch)
     assert (list(mismatch.batch), mismatch.row) == (["c", "a"], 1)
     np.testing.assert_array_equal(mismatch.given["OUT"], given[1])
     np.testing.assert_array_equal(mismatch.expected["OUT"], expected.outputs["OUT"][0])

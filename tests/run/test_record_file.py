@@ -57,7 +57,6 @@ def alone(fresh: Record, stored: Record, **more: Any) -> Record:
 
 def test_first_result_creates_record(tmp_path: Path) -> None:
     stored = add(FRESH, tmp_path)
-
     assert stored == alone(FRESH, stored)
     assert stored.updated.endswith("+00:00")
 
@@ -87,7 +86,6 @@ def test_failure_replaces_result_of_its_step_until_resolved(run: int, is_kept: b
     accuracy = structs.replace(examples.accuracy(), origin=examples.origin(run=run))
     failed = examples.step_failure(origin=examples.origin(run=2))
     stored = record_file.with_failure(examples.record(accuracy=accuracy), failed)
-
     assert stored.accuracy == (accuracy if is_kept else None)
     assert stored.conversion == WHOLE.conversion
     assert stored.failures == (failed,)
@@ -140,15 +138,12 @@ def test_record_of_another_machine_is_kept_apart(tmp_path: Path, path: Path) -> 
     ],
     ids=["build", "deployment", "serving"],
 )
-def test_another_build_replaces_record(
-    tmp_path: Path, path: Path, changes: dict[str, Any], kept: dict[str, Any]
-) -> None:
+def test_another_build_replaces_record(tmp_path: Path, path: Path, changes: Any, kept: Any) -> None:
     """Another deployment or server keeps the conversion and the failures of the same run alone."""
     other = structs.replace(FRESH, **changes)
     files.write(structs.replace(WHOLE, failures=(OWN_FAILURE, EARLIER_FAILURE)), path)
 
     stored = add(other, tmp_path)
-
     assert stored == alone(other, stored, **kept)
     assert not (path.parent / "superseded").exists()
 
@@ -156,7 +151,6 @@ def test_another_build_replaces_record(
 @pytest.mark.parametrize("content", ["", '{"schema": 999}'])
 def test_unreadable_record_is_set_aside(tmp_path: Path, path: Path, content: str) -> None:
     path.write_text(content)
-
     assert points(add(FRESH, tmp_path)) == [AT_64]
     assert path.with_name(f"{path.name}.unreadable").read_text() == content
 
@@ -172,7 +166,6 @@ def test_nonfinite_result_leaves_record_unchanged(tmp_path: Path, path: Path) ->
 def test_unwritable_folder_is_an_error(tmp_path: Path) -> None:
     place = tmp_path / FRESH.case.target
     place.write_text("a file where the folder should be")
-
     with pytest.raises(ProofError, check=lambda error: error.where.startswith(str(place))):
         add(FRESH, tmp_path)
 
@@ -195,7 +188,6 @@ def test_concurrent_writers_keep_all_results(tmp_path: Path) -> None:
         subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path), scenario], cwd=ROOT)
         for scenario in ("offline", "online")
     ]
-
     assert [writer.wait(timeout=60) for writer in writers] == [0, 0]
     path = files.record_path(WHOLE.case, tmp_path)
     assert len(files.read(path).points) == 40

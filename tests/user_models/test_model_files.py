@@ -45,7 +45,6 @@ def test_code_that_can_be_imported_changes_the_build(folder: Path, name: str) ->
     before = build_inputs(case, toy.weights().digest, DEPLOYMENT)
 
     (folder / name).write_text("# other\n")
-
     assert (build_inputs(case, toy.weights().digest, DEPLOYMENT) != before) is (name in IMPORTABLE)
 
 
@@ -104,7 +103,6 @@ def test_neighbours_are_importable_after_loading(tmp_path: Path, add: Add) -> No
     file = write(tmp_path / "mine.py", "mine", late)
     text = file.read_text().replace("lambda _checkpoint: None", "lambda _checkpoint: late()")
     file.write_text(text.replace("Path(__file__)", "Path('nowhere.py')"))
-
     assert add(file)["mine"].load_weights(None) == "foundfound"
     assert add(file)["mine"].defined_in == file, "whatever it says of itself"
 

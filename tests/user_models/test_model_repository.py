@@ -20,14 +20,12 @@ def test_folder_with_configuration_or_version_is_a_model(tmp_path: Path) -> None
     write_model(tmp_path, "bare", code("values"), None)
     write_model(tmp_path, ".git", code("values"), None)
     (tmp_path / "notes").mkdir()
-
     assert list(found_in(tmp_path)) == ["bare", "doubler"]
 
 
 @pytest.mark.parametrize(("file", "backend"), [("model.onnx", "onnxruntime"), ("model.plan", "tensorrt")])
 def test_backend_without_configuration_follows_file_name(tmp_path: Path, file: str, backend: str) -> None:
     (write_model(tmp_path, "bare", None, None) / "1" / file).touch()
-
     assert found_in(tmp_path)["bare"].backend == backend
 
 
@@ -36,7 +34,6 @@ def test_non_repository_is_refused(name: str, tmp_path: Path) -> None:
     write_model(tmp_path, "doubler", code("2 * values"), config())
     write_model(tmp_path / "with-a-bad-name", "a model", code("values"), config())
     (tmp_path / "empty").mkdir()
-
     with pytest.raises(InputError) as raised:
         models_in(tmp_path / name, "--repository")
     where = str(tmp_path / name / "a model") if name.startswith("with") else "--repository"
@@ -49,7 +46,6 @@ def test_damaged_configuration_is_a_problem_of_its_model(tmp_path: Path) -> None
     write_model(tmp_path, "torn", code("values"), config() + "input [ {")
 
     models = found_in(tmp_path)
-
     assert not models["doubler"].problem
     assert str(tmp_path / "torn" / "config.pbtxt") in models["torn"].problem
 
@@ -61,7 +57,6 @@ def test_called_models_come_from_configuration_and_code(tmp_path: Path) -> None:
     write_model(tmp_path, "chain", None, config(more=ENSEMBLE.replace("doubler", "caller")))
     write_model(tmp_path, "told", code("values"), config(more=parameter))
     models = found_in(tmp_path)
-
     assert {
         name: [other.name for other in models_called_by(model, models)] for name, model in models.items()
     } == {"caller": ["doubler"], "chain": ["doubler", "caller"], "doubler": [], "told": ["doubler", "caller"]}
@@ -72,7 +67,6 @@ def test_configuration_describes_requests(tmp_path: Path) -> None:
     write_model(tmp_path, "texts", code("values"), optional)
 
     model = as_model(found_in(tmp_path)["texts"])
-
     assert model.inputs == (Tensor("IN", "BYTES", (-1, 2), optional=True),)
     assert not model.batched
 
@@ -82,7 +76,6 @@ def test_load_points_reach_largest_batch(batch: int, largest: int, tmp_path: Pat
     write_model(tmp_path, "mine", code("values"), config(batch=batch))
 
     batches = as_model(found_in(tmp_path)["mine"]).profiles["cpu"].batches
-
     assert (min(batches), max(batches)) == (1, largest)
 
 
@@ -90,6 +83,5 @@ def test_gpu_model_is_not_for_a_cpu(tmp_path: Path) -> None:
     on_gpu = 'backend: "python" instance_group [{ kind: KIND_GPU }]'
     write_model(tmp_path, "on-gpu", code("values"), config(more=on_gpu))
     model = found_in(tmp_path)["on-gpu"]
-
     assert why_not_here(model, "cpu")
     assert why_not_here(model, "cuda") is None

@@ -133,9 +133,7 @@ def test_digest_covers_file_and_calibration_samples(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("batch", "dims"), [(1, [[1, 4], [1, 3]]), ("batch", [[4], [3]])])
-def test_fixed_batch_of_one_disables_batching(
-    batch: int | str, dims: list[list[int]], tmp_path: Path
-) -> None:
+def test_fixed_batch_of_one_disables_batching(batch: int | str, dims: Any, tmp_path: Path) -> None:
     model = model_of("mine", OnnxOptions(networks.linear(tmp_path / "net.onnx", batch=batch)))
     config = model_config(case(model), profile_of(model, CPU).deployment, native=True)
     assert [list(tensor.dims) for tensor in (*config.input, *config.output)] == dims
@@ -144,9 +142,7 @@ def test_fixed_batch_of_one_disables_batching(
 
 
 @pytest.mark.parametrize(("network", "is_warmed_up"), [(networks.linear, True), (networks.categories, False)])
-def test_triton_warms_up_only_if_zeros_are_valid(
-    network: Callable[[Path], Path], is_warmed_up: bool, tmp_path: Path
-) -> None:
+def test_triton_warms_up_only_if_zeros_are_valid(network: Any, is_warmed_up: bool, tmp_path: Path) -> None:
     model = model_of("mine", OnnxOptions(network(tmp_path / "model.onnx"), None))
     config = model_config(case(model), profile_of(model, CPU).deployment, native=False)
     assert bool(config.model_warmup) is is_warmed_up
@@ -293,9 +289,7 @@ BAD: dict[str, tuple[Callable[[Path], OnnxOptions], str]] = {
 
 
 @pytest.mark.parametrize(("write", "named"), BAD.values(), ids=BAD)
-def test_invalid_model_is_refused_by_its_file(
-    write: Callable[[Path], OnnxOptions], named: str, tmp_path: Path
-) -> None:
+def test_invalid_model_is_refused_by_its_file(write: Any, named: str, tmp_path: Path) -> None:
     with pytest.raises(InputError) as raised:
         model_of("mine", write(tmp_path))
     assert named in str(raised.value)
@@ -303,10 +297,9 @@ def test_invalid_model_is_refused_by_its_file(
     assert raised.value.fix
 
 
-@pytest.mark.parametrize("option", ["checkpoint", "dataset"])
-def test_options_of_other_models_are_refused(tmp_path: Path, option: str) -> None:
+def test_options_of_other_models_are_refused(tmp_path: Path) -> None:
     model = linear(tmp_path)
-    with pytest.raises(InputError, check=lambda error: error.where.startswith(f"--{option}")):
-        model.load_weights(tmp_path) if option == "checkpoint" else model.samples(
-            "evaluation", tmp_path, None
-        )
+    with pytest.raises(InputError, check=lambda error: error.where.startswith("--checkpoint")):
+        model.load_weights(tmp_path)
+    with pytest.raises(InputError, check=lambda error: error.where.startswith("--dataset")):
+        model.samples("evaluation", tmp_path, None)

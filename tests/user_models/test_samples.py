@@ -175,8 +175,7 @@ def write_tokenizer(folder: Path, *, pads: bool = True, most_tokens: int | None 
 
 def cut_off(path: Path) -> None:
     save(path / "x.npy", TWO[0])
-    content = (path / "x.npy").read_bytes()
-    (path / "x.npy").write_bytes(content[:-5])
+    (path / "x.npy").write_bytes((path / "x.npy").read_bytes()[:-5])
 
 
 def pickled(path: Path) -> None:
