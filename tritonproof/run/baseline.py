@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from tritonproof.run.case_run import CaseRun
 
 
+PreparedCase = ConvertedCase | RepositoryCase
+"""A case with its build, its server and its oracle."""
+
+
 def as_baseline(case: Case, model_run: ModelRun) -> tuple[Case, ModelRun] | None:
     """A case and the run of its model as the run of its baseline has them; None without --against and
     --against-triton, and if the baseline's repository has no model of that name."""
@@ -39,9 +43,7 @@ def as_baseline(case: Case, model_run: ModelRun) -> tuple[Case, ModelRun] | None
     return case, ModelRun(case.model, case.target, settings, models, model_run.progress)
 
 
-def prepare_baseline(
-    compared: ConvertedCase | RepositoryCase, run: "CaseRun"
-) -> ConvertedCase | RepositoryCase:
+def prepare_baseline(compared: PreparedCase, run: "CaseRun") -> PreparedCase:
     """Prepare the baseline of the compared case in a run of its own: the other repository's model or build,
     or on another Triton the same one. Models of repositories get the same samples."""
     if isinstance(compared, RepositoryCase):

@@ -16,20 +16,20 @@ from tritonproof.host import machine
 from tritonproof.measure.load_job import LoadJob
 from tritonproof.record import schema
 from tritonproof.record.schema import Deployment, LoadPoint, PointResult, Scenario
-from tritonproof.run.baseline import as_baseline, prepare_baseline
+from tritonproof.run.baseline import PreparedCase, as_baseline, prepare_baseline
 from tritonproof.run.converted_case import ConvertedCase, convert
 from tritonproof.run.expectations import Expectations
 from tritonproof.run.loader import Loader
 from tritonproof.run.model_run import ModelRun, SuiteRun
 from tritonproof.run.once import forget, is_made, once
-from tritonproof.run.repository_case import RepositoryCase, serve_repository_case
+from tritonproof.run.repository_case import serve_repository_case
 from tritonproof.serve.launch import serve
 from tritonproof.serve.server import Server
 from tritonproof.settings.case_settings import load_points
 from tritonproof.spec import Case, Samples
 
 
-def prepare_own(run: "CaseRun") -> ConvertedCase | RepositoryCase:
+def prepare_own(run: "CaseRun") -> PreparedCase:
     """Prepare the case of a case's own run."""
     if run.requested.model.from_repository:
         return run.stack.enter_context(serve_repository_case(run))
@@ -50,7 +50,7 @@ class CaseRun(contextlib.AbstractContextManager["CaseRun"]):
         model_run: ModelRun,
         suite_run: SuiteRun | None = None,
         role: Literal["", "baseline", "reference"] = "",
-        prepare: Callable[["CaseRun"], ConvertedCase | RepositoryCase] = prepare_own,
+        prepare: Callable[["CaseRun"], PreparedCase] = prepare_own,
     ) -> None:
         """`requested` is the case as requested, and `case` the case as its server reports it. `role` is
         empty for the case's own run; `prepare` prepares its case."""
@@ -71,7 +71,7 @@ class CaseRun(contextlib.AbstractContextManager["CaseRun"]):
         self.stack.__exit__(*error)
 
     @once
-    def prepared(self) -> ConvertedCase | RepositoryCase:
+    def prepared(self) -> PreparedCase:
         """The case with its build, its server and its expected answers."""
         return self._prepare(self)
 

@@ -16,9 +16,8 @@ from tritonproof.serve.server import check_supported, serving_of
 from tritonproof.spec import Arrays
 
 if TYPE_CHECKING:
+    from tritonproof.run.baseline import PreparedCase
     from tritonproof.run.case_run import CaseRun
-    from tritonproof.run.converted_case import ConvertedCase
-    from tritonproof.run.repository_case import RepositoryCase
 
 
 @dataclass(eq=False)
@@ -89,7 +88,7 @@ class Loader:
         return time.monotonic() - started
 
 
-def timed_answer(prepared: "ConvertedCase | RepositoryCase", batch: int) -> tuple[float, Arrays]:
+def timed_answer(prepared: "PreparedCase", batch: int) -> tuple[float, Arrays]:
     """Send a request of `batch` copies of the first sample; returns its seconds and its answer."""
     rows = {name: values[[0] * batch] for name, values in prepared.samples.read([0]).items()}
     started = time.monotonic()
