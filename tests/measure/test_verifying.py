@@ -67,13 +67,14 @@ def test_wrong_rows_are_counted(given: Answer, count: int) -> None:
     assert (result.verified, result.wrong, result.requests) == (6, count, 2)
 
 
-NAN = np.where(ROWS == 6, np.nan, ROWS)
-
-
 @pytest.mark.parametrize(
     ("expected", "value", "shown"),
-    [(ROWS, -7.0, ("6", "-7")), (NAN, np.nan, ("nan", "nan"))],
-    ids=["another number", "NaN even if expected"],
+    [
+        (ROWS, -7.0, ("6", "-7")),
+        (np.where(ROWS == 6, np.nan, ROWS), np.nan, ("nan", "nan")),
+        (np.where(ROWS == 6, np.inf, ROWS), np.inf, ("inf", "inf")),
+    ],
+    ids=["another number", "NaN even if expected", "infinity even if expected"],
 )
 def test_wrong_answer_is_recorded_with_sample_and_values(
     expected: np.ndarray, value: float, shown: tuple[str, str]
