@@ -10,7 +10,10 @@ from typing import Any, cast
 import numpy as np
 
 from tritonproof.accuracy import conversion
+from tritonproof.accuracy.expected import expect
+from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
 from tritonproof.accuracy.precision_cost import measure_cost
+from tritonproof.accuracy.sameness import AnswerCheck
 from tritonproof.accuracy.stages import evaluate_in_process
 from tritonproof.client.input_data import InputData
 from tritonproof.client.requests import ServedModel
@@ -168,6 +171,14 @@ def samples_of(rows: Arrays) -> Samples:
         return {name: values[np.asarray(indices)] for name, values in rows.items()}
 
     return Samples([f"row-{row}" for row in range(count)], load)
+
+
+_LIMITS = AnswerLimits(NumberLimits(1e-4, 5e-4))
+
+
+def check(ids: Sequence[str], outputs: Arrays, limits: AnswerLimits = _LIMITS) -> AnswerCheck:
+    """The check of answers against these outputs, [samples, ...] each."""
+    return AnswerCheck({"": (range(len(ids)), expect(ids, outputs))}, limits)
 
 
 def job(point: LoadPoint, name: str = "toy", request_s: float = 0.0) -> LoadJob:

@@ -20,9 +20,6 @@ from tests import toy
 from tests.client.memory_server import INPUTS, OUTPUTS, Fault, StandIn, answers, memory_server
 from tests.helpers import present, theirs
 from tests.measure.generator import Generator, server_of
-from tritonproof.accuracy.expected import expect
-from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
-from tritonproof.accuracy.sameness import AnswerCheck
 from tritonproof.base.errors import ProofError
 from tritonproof.client import shared_memory
 from tritonproof.client.input_data import InputData, input_data
@@ -50,8 +47,7 @@ def job_of(
         "COUNT": generator.integers(100, 1000, (samples, 1)),
     }
     ids = [f"row-{number}" for number in range(samples)]
-    expected = expect(ids, answers(rows["VALUES"], rows["COUNT"]))
-    check = AnswerCheck(expected, AnswerLimits(NumberLimits(1e-4, 5e-4)))
+    check = toy.check(ids, answers(rows["VALUES"], rows["COUNT"]))
     model, data = toy.model(inputs=INPUTS, outputs=OUTPUTS), InputData(Path(), ids, rows)
     return LoadJob(ServedModel(server, "m", model, data), point, through, check=check)
 

@@ -10,12 +10,10 @@ import numpy as np
 import pytest
 from msgspec import structs
 
+from tests import toy
 from tests.conftest import DEPLOYMENT, make_build
 from tests.helpers import present
 from tests.toy import samples_of
-from tritonproof.accuracy.expected import expect
-from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
-from tritonproof.accuracy.sameness import AnswerCheck
 from tritonproof.client.input_data import input_data
 from tritonproof.client.requests import ServedModel
 from tritonproof.measure.load_job import LoadJob
@@ -83,8 +81,7 @@ def job_of(server_of_models: tuple[Server, Path]) -> Iterator[Callable[[str, Loa
             instances = 2 if "is_first" in fault else 1
             triton.load(built, structs.replace(DEPLOYMENT, instances=instances), point.scenario)
             stack.callback(triton.unload, name)
-            expected = expect(data.ids, {model.outputs[0].name: 3 * rows + 1})
-            check = AnswerCheck(expected, AnswerLimits(NumberLimits(1e-4, 5e-4)))
+            check = toy.check(data.ids, {model.outputs[0].name: 3 * rows + 1})
             return LoadJob(ServedModel(triton, name, model, data), point, "system", check=check)
 
         yield load

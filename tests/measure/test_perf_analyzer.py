@@ -11,8 +11,9 @@ import pytest
 
 from tests import toy
 from tests.measure.generator import LATENCY_MS, Generator, option, server_of
+from tritonproof.accuracy.expected import expect_by_signature
 from tritonproof.base.errors import ProofError
-from tritonproof.client.input_data import input_data
+from tritonproof.client.input_data import InputData, input_data
 from tritonproof.client.requests import ServedModel
 from tritonproof.measure import estimates, perf_analyzer
 from tritonproof.measure.load_job import LoadJob
@@ -49,6 +50,21 @@ def test_pass_yields_timestamps_and_components(take_pass: TakePass) -> None:
     assert result.components_us == dict(zip(COMPONENTS, (100, 200, 300, 400, 8000, 600, 400), strict=True))
     assert result.elapsed_s >= result.cpu.children_s > 0
     assert result.damaged == ()
+
+
+@pytest.mark.parametrize(("batch", "size"), [(1, 40 * 40 * 4), (2, 2 * 4 * 4 * 4)])
+def test_memory_of_outputs_fits_those_expected(batch: int, size: int) -> None:
+    """Of each length n an answer has n x n numbers; batches have the shorter one."""
+    pairs = toy.model(outputs=(Tensor("OUT", "FP32", (-1, -1)),))
+    rows = [{"IN": np.zeros((1, length), np.float32)} for length in (4, 40)]
+    data = InputData(Path(), ["short", "long"], rows[0], others=rows[1:])
+    answers = {place: {"OUT": np.zeros((n, n), np.float32)} for place, n in enumerate((4, 40))}
+    check = dataclasses.replace(toy.check([], {}), groups=expect_by_signature(answers, str))
+    served = dataclasses.replace(toy.job(ONLINE).served, server=server_of(Path()), model=pairs, data=data)
+    job = LoadJob(served, LoadPoint("online", batch, 4), "system", check=check)
+
+    command = perf_analyzer.command(job, Path())
+    assert command[command.index("--output-shared-memory-size") + 1] == str(size)
 
 
 def test_command_names_model_server_and_point(take_pass: TakePass, generator: Generator) -> None:

@@ -1,7 +1,6 @@
 """Checks of answers under load against those in process."""
 
 import dataclasses
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,12 +8,9 @@ import pytest
 
 from tests import toy
 from tests.helpers import present
-from tritonproof.accuracy.expected import expect
 from tritonproof.accuracy.limits import AnswerLimits, NumberLimits, min_agreement_for
 from tritonproof.accuracy.sameness import AnswerCheck
-from tritonproof.client.input_data import InputData
 from tritonproof.client.requests import Answer
-from tritonproof.measure.load_job import LoadJob
 from tritonproof.measure.verifying import summed, verify, verifying
 from tritonproof.record.schema import LoadPoint
 
@@ -27,7 +23,7 @@ SPREAD = ROWS[:, 0].std()
 def answers_of(limits: AnswerLimits = LIMITS, **outputs: np.ndarray) -> AnswerCheck:
     """These outputs, expected."""
     count = len(next(iter(outputs.values())))
-    return AnswerCheck(expect([f"row-{n}" for n in range(count)], outputs), limits)
+    return toy.check([f"row-{n}" for n in range(count)], outputs, limits)
 
 
 CHECK = answers_of(OUT=ROWS)
@@ -181,22 +177,6 @@ def test_checking_answers_takes_a_tenth_of_the_time() -> None:
     spent_s = sum(result.elapsed_s for result in results)
     assert 0.08 * spent_s < sum(seconds) < 0.12 * spent_s
     assert len(seconds) < 12
-
-
-def test_samples_of_other_shapes_are_checked_too() -> None:
-    job, other = toy.job(LoadPoint("online", 1, 2)), InputData(Path(), ["long-0"], {})
-    data = dataclasses.replace(job.served.data, other_shapes=[other])
-    check = dataclasses.replace(CHECK, other_shapes=(answers_of(OUT=2 * ROWS),))
-    job = dataclasses.replace(job, served=dataclasses.replace(job.served, data=data), check=check)
-
-    def total(is_right: bool) -> Any:
-        def ask(part: LoadJob, _seconds: float) -> list[Answer]:
-            return [answer(ROWS[SAMPLES] * (2 if is_right and part.served.data is other else 1))]
-
-        return present(verifying(toy.LoadGenerator().run_pass, ask)(job, 0.12).answers)
-
-    assert (total(True).verified, total(True).wrong) == (6, 0)
-    assert total(False).wrong > 0
 
 
 def test_slow_requests_are_checked_less_often_and_none_without_a_reference() -> None:

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
+from tests import toy
 from tests.measure.timed_server import write_echoing
-from tritonproof.accuracy.expected import expect
 from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
-from tritonproof.accuracy.sameness import AnswerCheck
 from tritonproof.client.input_data import input_data
 from tritonproof.client.requests import ServedModel
 from tritonproof.measure.load_job import LoadJob
@@ -47,8 +46,8 @@ def served(folder: Path, *, request: str = "pass", loading: str = "pass") -> Ite
         serve(ServerSpec("embedded"), folder / "models", folder / "server.log", device="cpu") as server,
         input_data(model, samples, server.scratch) as data,
     ):
-        expected = expect(data.ids, {f"{name}_OUT": data.arrays[f"{name}_IN"]})
-        check = AnswerCheck(expected, AnswerLimits(NumberLimits(1e-6, 1e-6)))
+        expected = {f"{name}_OUT": data.arrays[f"{name}_IN"]}
+        check = toy.check(data.ids, expected, AnswerLimits(NumberLimits(1e-6, 1e-6)))
         sample = {f"{name}_IN": np.ones((1, 4), np.float32)}
 
         def load() -> None:

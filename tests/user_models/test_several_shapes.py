@@ -1,5 +1,6 @@
-"""Samples of several shapes: each check sends one shape, and the load mixes them."""
+"""Samples of several shapes: load and checks mix them in requests of one sample, and batches hold one."""
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -9,14 +10,32 @@ from tests import toy
 from tests.helpers import present
 from tests.user_models.repositories import code, config, write_model
 from tests.whole_runs.suite import Run, suite
+from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
+from tritonproof.accuracy.sameness import Oracle
 from tritonproof.base.errors import InputError
 from tritonproof.client.input_data import input_data, remaining_data
-from tritonproof.spec import Tensor
+from tritonproof.client.requests import Answer
+from tritonproof.measure.load_job import LoadJob
+from tritonproof.measure.verifying import make_answer_check, verifying
+from tritonproof.record.schema import LoadPoint
+from tritonproof.spec import Arrays, Tensor
 from tritonproof.user_models.samples import read_samples
 
 VARIABLE = Tensor("IN", "FP32", (-1,))
 LENGTHS = (4, 4, 9, 4, 2, 9)
+LIMITS = AnswerLimits(NumberLimits(1e-4, 5e-4))
 CONFIG = config(dims="-1")
+RAGGED = """
+import time, numpy as np, triton_python_backend_utils as pb_utils
+class TritonPythonModel:
+    def execute(self, requests):
+        time.sleep(0.004)
+        rows = [pb_utils.get_input_tensor_by_name(one, "IN").as_numpy() for one in requests]
+        longest = max(row.shape[1] for row in rows)
+        means = [row.sum(axis=1, keepdims=True) / longest for row in rows]
+        return [pb_utils.InferenceResponse([pb_utils.Tensor("OUT", mean)]) for mean in means]
+"""
+"""Means over the padding too, which are wrong where the server joins requests of several lengths."""
 MODELS = {
     "right": "__import__('time').sleep(0.004) or 2 * values",
     "long": "2 * values * np.float32(1.0001 if values.shape[1] == 9 else 1)",
@@ -60,6 +79,35 @@ def test_only_single_requests_mix_shapes(folder: Path, tmp_path: Path) -> None:
     assert sorted(len(group.ids) for group in remaining_data(model, samples)) == [1, 2]
 
 
+def test_samples_of_all_shapes_are_in_flight_together_to_be_verified(folder: Path, tmp_path: Path) -> None:
+    samples, model = read_samples(folder, (VARIABLE,), several=True), toy.model(inputs=(VARIABLE,))
+
+    def means(inputs: Arrays, longest: int = 0) -> Arrays:
+        sums, length = inputs["IN"].sum(axis=1, keepdims=True), inputs["IN"].shape[1]
+        return {toy.OUTPUT: sums / max(longest, length)}
+
+    def wrong(most_joined: int, batch: int) -> int:
+        def ask(job: LoadJob, _seconds: float) -> list[Answer]:
+            requests, answers = data.requests(batch), list[Answer]()
+            for start in range(0, len(requests), most_joined):
+                joined = requests[start : start + most_joined]
+                longest = max(data.inputs(one)["IN"].shape[1] for one in joined)
+                answers += [Answer(one, means(data.inputs(one), longest)) for one in joined]
+            return answers
+
+        job = toy.job(LoadPoint("online", batch, 2))
+        job = dataclasses.replace(job, served=dataclasses.replace(job.served, data=data), check=check)
+        answers = present(verifying(toy.LoadGenerator().run_pass, ask)(job, 0.12).answers)
+        assert answers.verified == (len(LENGTHS) if batch == 1 else batch * LENGTHS.count(4))
+        return answers.wrong
+
+    with input_data(model, samples, tmp_path) as data:
+        case = dataclasses.replace(toy.case(), model=model)
+        check = make_answer_check(case, data, Oracle(means, "alone"), 2, LIMITS)
+        assert (wrong(1, 1), wrong(2, 2)) == (0, 0)
+        assert wrong(2, 1) > 0
+
+
 @pytest.fixture(scope="module")
 def run(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
     """A run that compares both models with the old repository's, and measures one."""
@@ -67,11 +115,14 @@ def run(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
     for name, formula in MODELS.items():
         write_model(root / "new", name, code(formula), CONFIG)
         write_model(root / "old", name, code("2 * values"), CONFIG)
-    sample_options = [word for name in MODELS for word in ("--samples", f"{name}={folder}")]
+    sample_options = [word for name in (*MODELS, "ragged") for word in ("--samples", f"{name}={folder}")]
     points = ("--batches", "1,2", "--point-budget-s", "0.5", "--triton", "embedded")
-    selection = ("-k", "same_answer_as_baseline or declared or (right and offline)")
+    selection = ("-k", "same_answer_as_baseline or declared or (right and offline) or in_flight")
     repositories = ("--repository", str(root / "new"), "--against", str(root / "old"))
     results = tmp_path_factory.mktemp("results")
+    more = 'backend: "python" dynamic_batching { max_queue_delay_microseconds: 1000 }'
+    ragged = config(dims="-1", more=more, answer="1").replace("] }", "] allow_ragged_batch: true }", 1)
+    write_model(root / "new", "ragged", RAGGED, ragged)
     return suite(*repositories, *sample_options, *points, *selection, "-v", results=results)
 
 
@@ -82,6 +133,16 @@ def test_wrong_answer_for_one_shape_is_found(run: Run) -> None:
     }
     assert wrong["right"] == "", run.text
     assert "x-0002" in wrong["long"]
+
+
+def test_answers_that_depend_on_other_shapes_in_flight_are_found(run: Run) -> None:
+    faults = {
+        name: next(gate.fault for gate in run.record(f"cpu-{name}-asis").gates if gate.gate == "in-flight")
+        for name in ("right", "ragged")
+    }
+
+    assert faults["right"] == "", run.text
+    assert "answers differ" in faults["ragged"], run.text
 
 
 def test_load_has_samples_of_all_shapes(run: Run) -> None:

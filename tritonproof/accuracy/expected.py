@@ -63,6 +63,11 @@ class ExpectedOutputs:
         return floating or any(bool((values != values[:1]).any()) for values in discrete)
 
 
+ExpectedBySignature = Mapping[object, tuple[Sequence[int], ExpectedOutputs]]
+"""Samples whose answers have the same shapes and types, by their indices, with those answers, by this
+signature; nearly always one group."""
+
+
 def standardize(expected: ExpectedOutputs, outputs: Arrays) -> np.ndarray:
     """The floating-point outputs of some rows as multiples of the spread from the first sample's answer,
     [rows, places]. One element that is far off, or no number, may not outweigh all others."""

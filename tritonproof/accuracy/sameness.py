@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from msgspec import structs
 
-from tritonproof.accuracy.expected import ExpectedOutputs, standardize
+from tritonproof.accuracy.expected import ExpectedBySignature, ExpectedOutputs, standardize
 from tritonproof.accuracy.limits import AnswerLimits
 from tritonproof.accuracy.outputs import Spread, beyond_rounding, differences
 from tritonproof.accuracy.precisions import PRECISIONS
@@ -39,7 +39,7 @@ class Oracle:
     """The source of expected answers, in testing's term."""
 
     answer: Callable[[Arrays], Arrays]
-    """Takes inputs by name, [rows, ...] each, and returns the outputs."""
+    """Takes inputs by name, [rows, ...] each, alone one row, and returns the outputs."""
     expected_from: ExpectedFrom = "in process"
 
 
@@ -47,11 +47,9 @@ class Oracle:
 class AnswerCheck:
     """The expected outputs for the samples of the load data, and how near to them answers have to be."""
 
-    expected: ExpectedOutputs
+    groups: ExpectedBySignature
     limits: AnswerLimits
     expected_from: ExpectedFrom = "in process"
-    other_shapes: tuple["AnswerCheck", ...] = ()
-    """The checks of the load data's samples of other shapes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -225,6 +223,32 @@ def compare_answers(
             result.wrong_rows[name] |= result.unequal[name].any(axis=1)
     limit = limits.default.max_element if expected.spreads else None
     return merge_comparisons([_summary(expected, result, limit) for result in results])
+
+
+def compare_groups(
+    groups: ExpectedBySignature, answers: Sequence[Answer], limits: AnswerLimits, *, only_finite: bool = False
+) -> AnswerComparison:
+    """Hold each row of some answers to the expected one of its sample's group; see `compare_answers`."""
+    return merge_comparisons(
+        [
+            compare_answers(right, answers_to(keys, answers), limits, only_finite=only_finite)
+            for keys, right in groups.values()
+        ]
+    )
+
+
+def answers_to(samples: Sequence[int], answers: Sequence[Answer]) -> list[Answer]:
+    """The rows of some answers that belong to these samples, numbered by the samples' places."""
+    places = {sample: place for place, sample in enumerate(samples)}
+    matching = []
+    for answer in answers:
+        rows = np.array([places.get(int(sample), -1) for sample in answer.sample_indices], int)
+        if (is_wanted := rows >= 0).all():
+            matching.append(Answer(rows, answer.outputs))
+        elif is_wanted.any():
+            outputs = {name: values[is_wanted] for name, values in answer.outputs.items()}
+            matching.append(Answer(rows[is_wanted], outputs))
+    return matching
 
 
 def _summary(expected: ExpectedOutputs, result: RowDifferences, limit: float | None) -> AnswerComparison:

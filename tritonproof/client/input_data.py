@@ -40,56 +40,70 @@ class InputData:
 
     folder: Path
     ids: Sequence[str]
+    """Those of the samples in `arrays`, then of the `others`."""
     arrays: Arrays
-    """The model's inputs, [samples, ...] each, in the model's order."""
+    """The model's inputs of the samples of the most frequent shape, of which batches are made, [samples, ...]
+    each, in the model's order."""
     dtypes: Mapping[str, str] = field(default_factory=dict)
     """Triton's type of those inputs whose elements differ on the wire from those in memory."""
     shaped: Collection[str] = ()
     """The inputs with a variable dimension, whose shape is in every request."""
-    other_shapes: Sequence["InputData"] = ()
-    """Samples of other shapes, for requests of one sample: perf_analyzer makes no mixed batches."""
+    others: Sequence[Arrays] = ()
+    """The inputs of each sample of another shape, [1, ...] each: perf_analyzer makes no mixed batches."""
+
+    @property
+    def batchable(self) -> int:
+        """How many samples, the first ones, are of the shape of which batches are made."""
+        return len(self.ids) - len(self.others)
 
     @functools.cached_property
+    def sizes(self) -> Sequence[int]:
+        """The bytes of each sample."""
+        requests = (self.inputs([sample]) for sample in range(len(self.ids)))
+        return [sum(map(content_bytes, inputs.values())) for inputs in requests]
+
+    @property
     def row_bytes(self) -> int:
-        """The bytes of the largest sample."""
-        sizes = [map(content_bytes, rows) for rows in self.arrays.values()]
-        return max(map(sum, zip(*sizes, strict=True)), default=0)
+        """The bytes of the largest sample of a batch."""
+        return max(self.sizes[: self.batchable])
 
     def count(self, batch: int) -> int:
-        """How many different samples the requests of a batch size use: if possible coprime to the batch size,
-        so that every sample occurs at every place of a batch."""
-        fitting = max(_MIN_SAMPLES, MAX_BYTES // max(1, self.row_bytes * batch))
-        limit = min(fitting, len(self.ids))
+        """How many different samples the requests of a batch size use: all if they are sent alone, else if
+        possible coprime to the batch size, so that every sample occurs at every place of a batch."""
+        if batch == 1:
+            return len(self.ids)
+        limit = min(self.batchable, max(_MIN_SAMPLES, MAX_BYTES // max(1, self.row_bytes * batch)))
         return next((count for count in range(limit, 1, -1) if math.gcd(count, batch) == 1), limit)
 
-    def other_shapes_for(self, batch: int) -> Sequence["InputData"]:
-        """The samples of other shapes that requests of a batch size use too."""
-        return self.other_shapes if batch == 1 else ()
+    def _order(self, batch: int) -> np.ndarray:
+        """The samples in the order of perf_analyzer's steps: those of several shapes shuffled, so that the
+        server has them at the same time."""
+        order = np.arange(self.count(batch))
+        return np.random.default_rng(0).permutation(order) if len(order) > self.batchable else order
 
     def requests(self, batch: int) -> list[np.ndarray]:
         """The samples of each different request of a batch size, by their indices, in sending order."""
-        count = self.count(batch)
-        return [(number * batch + np.arange(batch)) % count for number in range(count)]
+        order = self._order(batch)
+        return [order[(number * batch + np.arange(batch)) % len(order)] for number in range(len(order))]
 
     def inputs(self, samples: Sequence[int] | np.ndarray) -> Arrays:
         """The model's inputs of a request that holds these samples, by their indices, [batch, ...] each."""
-        return {name: values[np.asarray(samples)] for name, values in self.arrays.items()}
+        if samples[0] < self.batchable:
+            return {name: values[np.asarray(samples)] for name, values in self.arrays.items()}
+        (sample,) = samples
+        return self.others[sample - self.batchable]
 
     def path(self, batch: int) -> Path:
         """Where `written_file` is for a batch size; it may not exist yet."""
-        suffix = "-and-others" if self.other_shapes_for(batch) else ""
-        return self.folder / f"{self.count(batch)}{suffix}.json"
+        return self.folder / f"{self.count(batch)}.json"
 
     def written_file(self, batch: int) -> Path:
         """The file for perf_analyzer's --input-data with the samples for a batch size, made if missing."""
         path = self.path(batch)
         if not path.exists():
-            other_shapes = self.other_shapes_for(batch)
-            parts = [(self, self.count(batch)), *((data, len(data.ids)) for data in other_shapes)]
             steps = [
-                {name: self._content(name, values[sample]) for name, values in data.arrays.items()}
-                for data, count in parts
-                for sample in range(count)
+                {name: self._content(name, row) for name, (row,) in self.inputs([sample]).items()}
+                for sample in self._order(batch)
             ]
             with report_full_disk(self.folder):
                 whole = path.with_suffix(".part")
@@ -109,7 +123,9 @@ def input_data(model: Model, samples: Samples, scratch: Path | None) -> Iterator
     with scratch_folder("input", scratch) as folder:
         groups = (samples, *samples.other_shapes)
         first, *rest = (_data_of(model, group, range(_count(model, group)), folder) for group in groups)
-        yield dataclasses.replace(first, other_shapes=rest)
+        others = [data.inputs([sample]) for data in rest for sample in range(len(data.ids))]
+        ids = [name for data in (first, *rest) for name in data.ids]
+        yield dataclasses.replace(first, ids=ids, others=others)
 
 
 def remaining_data(model: Model, samples: Samples) -> Iterator[InputData]:

@@ -9,13 +9,13 @@ from typing import NamedTuple
 import numpy as np
 from msgspec import structs
 
-from tritonproof.accuracy.expected import ExpectedOutputs, expect_by_signature
+from tritonproof.accuracy.expected import ExpectedBySignature, expect_by_signature
 from tritonproof.accuracy.limits import MIN_NOISE, NOISE_FACTOR, AnswerLimits, NumberLimits, inferred_limits
 from tritonproof.accuracy.sameness import (
     AnswerComparison,
     Mismatch,
-    compare_answers,
-    merge_comparisons,
+    answers_to,
+    compare_groups,
     merge_entries,
     typical_difference,
 )
@@ -50,9 +50,7 @@ class SingleAnswers:
     """The answers to samples that were each sent alone: gates hold all other answers to them."""
 
     rows: AnswersBySample
-    groups: Mapping[object, tuple[Sequence[int], ExpectedOutputs]]
-    """Samples whose answers have the same shapes and types, with those answers, by this signature; nearly
-    always one group."""
+    groups: ExpectedBySignature
     wide_limits: AnswerLimits
     """Those of GateContext, inferred from the answers if need be, and at least as wide as their noise."""
     noise_limits: AnswerLimits
@@ -135,14 +133,19 @@ class GateContext:
 
     @functools.cached_property
     def most_rows(self) -> int:
-        """How many rows may be sent at once, by the bytes of the largest sample and answer; one at least."""
-        answers = [sum(map(content_bytes, row.values())) for row in self.single_answers.rows.values()]
-        row_bytes = self.served.data.row_bytes + max(answers, default=0)
-        return max(1, IN_FLIGHT_BYTES // max(1, row_bytes))
+        """How many rows a batch may have, by the bytes of its largest sample and answer; one at least."""
+        return self._most_rows(self.served.data.batchable)
 
     def most_in_flight(self, rows: int) -> int:
         """How many requests of so many rows may be in flight; two at least."""
-        return max(2, min(IN_FLIGHT, self.most_rows // rows))
+        most_rows = self.most_rows if rows > 1 else self._most_rows(len(self.served.data.ids))
+        return max(2, min(IN_FLIGHT, most_rows // rows))
+
+    def _most_rows(self, count: int) -> int:
+        singles = self.single_answers.rows.items()
+        answers = (sum(map(content_bytes, row.values())) for sample, row in singles if sample < count)
+        row_bytes = max(self.served.data.sizes[:count]) + max(answers, default=0)
+        return max(1, IN_FLIGHT_BYTES // max(1, row_bytes))
 
 
 class GateFinding(NamedTuple):
@@ -181,12 +184,12 @@ def make_single_answers(
     """The answers `rows`, with the noise that `repeats` show; at least `min_noise` of the spread is
     allowed. More noise than other kernels may cause is a fault, and allows nothing more."""
     groups = expect_by_signature(rows, lambda sample: str(ids[sample]))
-    pairs = [(right, _answers_to(keys, repeats)) for keys, right in groups.values()]
-    noise = max((typical_difference(right, answers) for right, answers in pairs), default=0.0)
+    noises = (typical_difference(right, answers_to(keys, repeats)) for keys, right in groups.values())
+    noise = max(noises, default=0.0)
     largest = max(min_noise, min(NOISE_FACTOR * noise, limits.default.max_element))
     # Where numbers are noisy, classes may be tied, as one voxel in two million of a mask may be whose scores
     # are no output; without noise every integer is equal.
-    same = merge_comparisons([compare_answers(right, answers, limits) for right, answers in pairs]).same
+    same = compare_groups(groups, repeats, limits).same
     is_noisy = noise > 0 or (same.passed and _STEADY_SHARE <= same.agreement < 1)
     noise_limits = AnswerLimits(NumberLimits(largest, np.inf), limits.min_agreement if is_noisy else 1.0)
     limits = limits.at_least(largest)
@@ -199,20 +202,7 @@ def compare_to_singles(
     singles: SingleAnswers, answers: Sequence[Answer], limits: AnswerLimits
 ) -> AnswerComparison:
     """Compare answers with those to the same samples alone."""
-    pairs = [(right, _answers_to(keys, answers)) for keys, right in singles.groups.values()]
-    return merge_comparisons([compare_answers(right, given, limits) for right, given in pairs])
-
-
-def _answers_to(samples: Sequence[int], answers: Sequence[Answer]) -> list[Answer]:
-    """The rows of some answers that belong to these samples, numbered by the samples' places."""
-    places = {sample: place for place, sample in enumerate(samples)}
-    matching = []
-    for answer in answers:
-        rows = np.array([places.get(int(sample), -1) for sample in answer.sample_indices], int)
-        if (is_wanted := rows >= 0).any():
-            outputs = {name: values[is_wanted] for name, values in answer.outputs.items()}
-            matching.append(Answer(rows[is_wanted], outputs))
-    return matching
+    return compare_groups(singles.groups, answers, limits)
 
 
 def same_answers_entry(singles: SingleAnswers, comparison: AnswerComparison) -> SameAnswers:

@@ -56,10 +56,9 @@ def declared_gate(context: GateContext) -> GateFinding:
     finite, with the declared type and shape. The answers given alone before, and those to the remaining
     data, must have every output and be finite: some input may give NaN."""
     served, single_rows = context.served, context.single_answers.rows
-    last = len(served.data.ids) - 1
-    batches = [[sample] for sample in range(last + 1)][:4]
+    batches = [[sample] for sample in range(len(served.data.ids))][:4]
     if context.takes_batches:
-        batches.append([0, last])
+        batches.append([0, served.data.batchable - 1])
     problems = [_violation(served, *pair) for pair in zip(batches, send(served, batches), strict=True)]
     problems += _all_as_declared(served, single_rows)
     remaining_count = 0
@@ -120,7 +119,7 @@ def largest_batch_gate(context: GateContext) -> GateFinding:
     served = context.served
     if not served.model.batched:
         return GateFinding(GateResult("largest-batch", 0, "no batch axis, so no batch sizes"))
-    sizes, largest, count = context.kernel_sizes, context.largest_batch, len(served.data.ids)
+    sizes, largest, count = context.kernel_sizes, context.largest_batch, served.data.batchable
     one_more = [largest + 1] if largest < context.most_rows else []
     replies = send(served, (np.arange(size) % count for size in (*sizes, *one_more)))
     problems = [

@@ -59,13 +59,15 @@ def reload_gate(context: GateContext) -> GateFinding:
 
 
 def in_flight_gate(context: GateContext) -> GateFinding:
-    """Send samples in requests of one row, up to 64 in flight, for the server to join and to spread."""
+    """Send samples in requests of one row, up to 64 in flight, for the server to join and to spread: those of
+    all shapes together."""
     served, singles = context.served, context.single_answers
     at_once = context.most_in_flight(1)
-    count = max(len(singles.rows), at_once)
+    requests = served.data.requests(1)
+    count = max(len(requests), at_once)
     is_joined = context.loaded.batches_dynamically and context.takes_batches
     limits = singles.wide_limits if is_joined else singles.noise_limits
-    answers = ask(served, [[sample] for sample in np.resize(sorted(singles.rows), count)], at_once)
+    answers = ask(served, list(np.resize(requests, (count, 1))), at_once)
     text = f"{count} requests of one sample each, {at_once} in flight"
     return gate_finding("in-flight", context, compare_to_singles(singles, answers, limits), count, text)
 
@@ -85,7 +87,7 @@ def batches_gate(context: GateContext) -> GateFinding:
         sent += len(answers)
         answers.clear()
 
-    count, chosen, sizes = len(singles.rows), set(context.kernel_sizes), context.batch_sizes
+    count, chosen, sizes = served.data.batchable, set(context.kernel_sizes), context.batch_sizes
     for size in sizes:
         base = (size + np.arange(size)) % count
         with_others = _neighbour_variants(base, count) if size in chosen else []
@@ -153,7 +155,8 @@ def _without_optional(served: ServedModel, singles: SingleAnswers) -> AnswerComp
         return None
     name = f"{served.data.ids[0]} without {', '.join(sorted(optional))}"
     rows = {key: values[:1] for key, values in served.data.arrays.items() if key not in optional}
-    lacking = dataclasses.replace(served, data=dataclasses.replace(served.data, ids=[name], arrays=rows))
+    data = dataclasses.replace(served.data, ids=[name], arrays=rows, others=())
+    lacking = dataclasses.replace(served, data=data)
     answers: list[Answer] = []
     for sample in range(min(4, len(served.data.ids))):
         ask(served, [[sample]])

@@ -150,7 +150,7 @@ def _recover(job: LoadJob, error: Exception) -> None:
 
 def command(job: LoadJob, samples: Path) -> list[str]:
     """perf_analyzer's command with the input file `samples`, but no window length and no output files."""
-    server, outputs, data = job.served.server, job.served.model.outputs, job.served.data
+    server, outputs = job.served.server, job.served.model.outputs
     command = [
         str(wheels.perf_analyzer()),
         *("-m", job.served.name),
@@ -171,16 +171,15 @@ def command(job: LoadJob, samples: Path) -> list[str]:
     if access.tls:
         command += ["--ssl-grpc-use-ssl", "--ssl-grpc-root-certifications-file", str(access.roots)]
     if job.shared_memory != "none":
-        size = max(tensor.row_bytes for tensor in outputs)
-        expected = {} if job.check is None else job.check.expected.outputs
-        for tensor in outputs:
-            if tensor.name in expected and not tensor.has_fixed_size:
-                size = max(size, *(len(raw_content(row, tensor.dtype)) for row in expected[tensor.name]))
-        # Assume that outputs of another shape are larger by the same factor as its inputs.
-        other_shapes = data.other_shapes_for(job.point.batch)
-        factors = [others.row_bytes / data.row_bytes for others in other_shapes]
-        size = math.ceil(size * max([1.0, *factors]))
-        command += ["--output-shared-memory-size", str(size * job.point.batch)]
+        sizes = [tensor.row_bytes for tensor in outputs]
+        most = job.served.data.count(job.point.batch)
+        for numbers, expected in () if job.check is None else job.check.groups.values():
+            sent = [place for place, number in enumerate(numbers) if number < most]
+            for tensor in outputs:
+                if tensor.name in expected.outputs and not tensor.has_fixed_size:
+                    rows = expected.outputs[tensor.name][sent]
+                    sizes += [len(raw_content(row, tensor.dtype)) for row in rows]
+        command += ["--output-shared-memory-size", str(max(sizes) * job.point.batch)]
     return command
 
 

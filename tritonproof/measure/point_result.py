@@ -61,7 +61,7 @@ def point_result(state: PointState, plan: MeasuringPlan, *, finished: bool = Tru
         gpu=gpu_use([each.gpu for each in passes if each.gpu is not None], throughput_per_s.value),
         comparison=point_state.compare_speeds(state, plan),
         certified={f"p{per:g}": estimates.certified(latencies_ms, per) for per in estimates.CERTIFIABLE},
-        samples=data.count(point.batch) + sum(len(other.ids) for other in data.other_shapes_for(point.batch)),
+        samples=data.count(point.batch),
         answers=summed(state.answers),
         called_models=called_models(state.job.served.name, passes),
     )

@@ -1,5 +1,5 @@
 """Verifies answers at a load point between its passes: its requests, as many in flight (eight at a request
-rate), all compared; those of each shape in turn.
+rate), all compared.
 
 perf_analyzer cannot verify: in shared memory all requests in flight share one region for their outputs, so
 its own validation fails on each, and otherwise it compares only the first row of a batch, bit by bit
@@ -13,15 +13,15 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from tritonproof.accuracy.expected import expect
+from tritonproof.accuracy.expected import expect_by_signature
 from tritonproof.accuracy.limits import AnswerLimits, inferred_limits
-from tritonproof.accuracy.sameness import AnswerCheck, Oracle, compare_answers
+from tritonproof.accuracy.sameness import AnswerCheck, Oracle, compare_groups
 from tritonproof.client.input_data import InputData
 from tritonproof.client.requests import Answer, ask_samples
 from tritonproof.measure.load_job import LoadJob, RunPass
 from tritonproof.measure.passes import Pass
 from tritonproof.record.schema import LoadPoint, VerifiedAnswers
-from tritonproof.spec import Case
+from tritonproof.spec import Arrays, Case
 
 _SHARE = 0.1
 """Seconds of verifying for each second of a point's passes; a point's budget does not count them."""
@@ -35,26 +35,22 @@ _MAX_BYTES = 256 << 20
 def make_answer_check(
     case: Case, data: InputData, oracle: Oracle, batch: int, limits: AnswerLimits
 ) -> AnswerCheck:
-    """The check against the oracle's answers to the load data, in batches of `batch` rows; those of other
-    shapes are of one row."""
-    row_bytes = sum(tensor.row_bytes for tensor in (*case.model.inputs, *case.model.outputs))
-    size = max(1, min(batch, _MAX_BYTES // row_bytes))
-    parts = [
-        oracle.answer({name: values[start : start + size] for name, values in data.arrays.items()})
-        for start in range(0, len(data.ids), size)
-    ]
-    outputs = {
-        tensor.name: np.concatenate([np.asarray(part[tensor.name]) for part in parts])
-        for tensor in case.model.outputs
-    }
-    others = tuple(make_answer_check(case, other, oracle, 1, limits) for other in data.other_shapes)
-    inferred = inferred_limits(limits, [outputs])
-    return AnswerCheck(expect(data.ids, outputs), inferred, oracle.expected_from, others)
+    """The check against the oracle's answers to the load data, in process in batches of `batch` rows."""
+    row_bytes = data.row_bytes + sum(tensor.row_bytes for tensor in case.model.outputs)
+    size = 1 if oracle.expected_from == "alone" else max(1, min(batch, _MAX_BYTES // row_bytes))
+    samples, rows = range(len(data.ids)), dict[int, Arrays]()
+    for part in (samples[start : start + size] for start in samples[::size]):
+        answer = oracle.answer(data.inputs(part))
+        outputs = {tensor.name: np.asarray(answer[tensor.name]) for tensor in case.model.outputs}
+        for place, sample in enumerate(part):
+            rows[sample] = {name: values[place, ...] for name, values in outputs.items()}
+    groups = expect_by_signature(rows, lambda sample: str(data.ids[sample]))
+    return AnswerCheck(groups, inferred_limits(limits, rows.values()), oracle.expected_from)
 
 
 def verify(check: AnswerCheck, answers: Sequence[Answer], duration_s: float) -> VerifiedAnswers:
     """Compare every row of the answers, collected in `duration_s` seconds; a value must be finite."""
-    comparison = compare_answers(check.expected, answers, check.limits, only_finite=True)
+    comparison = compare_groups(check.groups, answers, check.limits, only_finite=True)
     return VerifiedAnswers(
         verified=comparison.same.answers,
         wrong=comparison.wrong_count,
@@ -88,26 +84,14 @@ def verifying(run_pass: RunPass, ask: Callable[[LoadJob, float], Sequence[Answer
         if job.point in owed_s and seconds < max(_MIN_S, job.request_s / 2):
             owed_s[job.point] = seconds
             return result
-        parts, answers = _by_shape(job, job.check), []
-        for part, check in parts:
-            started = time.monotonic()
-            given = ask(part, max(_MIN_S, seconds) / len(parts))
-            answers.append(verify(check, given, time.monotonic() - started))
-        total = summed(answers)
-        assert total is not None
+        started = time.monotonic()
+        given = ask(job, max(_MIN_S, seconds))
+        answers = verify(job.check, given, time.monotonic() - started)
         # Verifying that took too long, as even a single request may, shortens later verifying.
-        owed_s[job.point] = min(0.0, seconds - total.duration_s)
-        return dataclasses.replace(result, answers=total)
+        owed_s[job.point] = min(0.0, seconds - answers.duration_s)
+        return dataclasses.replace(result, answers=answers)
 
     return run_and_verify
-
-
-def _by_shape(job: LoadJob, check: AnswerCheck) -> list[tuple[LoadJob, AnswerCheck]]:
-    """The job with its check, and the same with the samples of each other shape."""
-    data = job.served.data
-    shapes = zip((data, *data.other_shapes_for(job.point.batch)), (check, *check.other_shapes), strict=False)
-    served = ((dataclasses.replace(job.served, data=one), of_shape) for one, of_shape in shapes)
-    return [(dataclasses.replace(job, served=one), of_shape) for one, of_shape in served]
 
 
 def summed(results: Sequence[VerifiedAnswers]) -> VerifiedAnswers | None:

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from tritonproof.accuracy.sameness import Oracle
 from tritonproof.base.errors import AccuracyError, NotAvailableError
 from tritonproof.build.builds import CONFIG, BuiltModel
@@ -97,23 +95,14 @@ class RepositoryCase:
         return remaining_data(self.case.model, self.samples)
 
     def ask_alone(self, inputs: Arrays) -> Arrays:
-        """The answers to these rows, [rows, ...] each, sent one row per request and one request at a time."""
+        """The answer to a request of one row, [1, ...] each, while no other is in flight."""
         self.check_single_requests()
-        model, count = self.case.model, len(next(iter(inputs.values())))
-        requests = ({name: values[row : row + 1] for name, values in inputs.items()} for row in range(count))
-        answers = [self.server.infer(model.name, model, request) for request in requests]
-        stacked = {}
-        for tensor in model.outputs:
-            parts = [answer[tensor.name] for answer in answers]
-            for part in parts:
-                if (problem := undeclared(tensor, part)) is not None:
-                    what = f"an answer is not as the configuration declares it: {problem}"
-                    raise AccuracyError(what, where=self.case)
-            if len(shapes := sorted({str(list(part.shape)) for part in parts})) > 1:
-                difference = f"{tensor.name} is {' and '.join(shapes[:2])} for different samples"
-                raise NotAvailableError(f"{difference}, and shapes that differ are not compared under load")
-            stacked[tensor.name] = np.concatenate(parts)
-        return stacked
+        answer = self.server.infer(self.case.model.name, self.case.model, inputs)
+        for tensor in self.case.model.outputs:
+            if (problem := undeclared(tensor, answer[tensor.name])) is not None:
+                what = f"an answer is not as the configuration declares it: {problem}"
+                raise AccuracyError(what, where=self.case)
+        return answer
 
     def check_single_requests(self) -> None:
         """Raise NotAvailableError unless the model gives one answer to one request."""
