@@ -3,9 +3,8 @@
 import dataclasses
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,13 +12,14 @@ import pytest
 from tests import toy
 from tests.conftest import DEPLOYMENT, make_build
 from tests.toy import samples_of
-from tritonproof.client.input_data import MAX_BYTES, InputData, input_data
+from tritonproof import client
+from tritonproof.client.input_data import MAX_BYTES, InputData, input_data, remaining_data
 from tritonproof.client.requests import ServedModel, SharedMemory
 from tritonproof.measure import perf_analyzer
 from tritonproof.measure.load_job import LoadJob
 from tritonproof.record.schema import LoadPoint
 from tritonproof.serve.server import Server
-from tritonproof.spec import Samples, Tensor
+from tritonproof.spec import Arrays, Samples, Tensor
 
 NAME = f"W{os.getpid()}"
 ROWS = np.arange(9, dtype=np.float32)[:, None] * np.ones((1, 4), np.float32)
@@ -95,13 +95,37 @@ def test_input_data_stays_within_its_size_limit(row_bytes: int, batch: int, most
         assert 3 <= data.count(batch) <= most
 
 
-def test_loaded_samples_are_limited_by_size() -> None:
-    loaded: list[int] = []
+@pytest.mark.parametrize(
+    ("groups", "sent"),
+    [
+        ([(1000, 1 << 12)], [4]),
+        ([(9, 1 << 15)], [3]),
+        ([(9, 1 << 11), (8, 1 << 14), (1, 1)], [7, 0, 1]),
+        ([(200, 1), (100, 2), (1, 3)], [42, 21, 1]),
+        ([(4, 1), *((1, length) for length in range(2, 80))], [3, *[1] * 61, *[0] * 17]),
+    ],
+    ids=["64 KiB", "three at least", "one shape is too large", "in proportion", "many shapes"],
+)
+def test_loaded_samples_of_all_shapes_fit_one_bound(
+    groups: list[tuple[int, int]], sent: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of groups of so many samples of so many FP32 numbers each."""
+    monkeypatch.setattr(client.input_data, "MAX_BYTES", 64 << 10)
 
-    def load(indices: Any) -> dict[str, np.ndarray]:
-        loaded.extend(indices)
-        return {"IN": np.zeros((len(indices), 1 << 22), np.float32)}
+    def of(count: int, length: int) -> Samples:
+        def load(indices: Sequence[int]) -> Arrays:
+            return {"IN": np.zeros((len(indices), length), np.float32)}
 
-    model = toy.model(inputs=(Tensor("IN", "FP32", (1 << 22,)),))
-    with input_data(model, Samples([str(n) for n in range(1000)], load), None) as data:
-        assert len(data.ids) == len(loaded) == 4
+        return Samples([f"{length}-{n}" for n in range(count)], load)
+
+    model = toy.model(inputs=(Tensor("IN", "FP32", (-1,)),))
+    samples, *rest = (of(*group) for group in groups)
+    samples = dataclasses.replace(samples, other_shapes=rest)
+    with input_data(model, samples, None) as data:
+        assert [sum(name.startswith(f"{length}-") for name in data.ids) for _, length in groups] == sent
+        others = [f"{row['IN'].size}-" for row in data.others]
+        assert [name[: name.index("-") + 1] for name in data.ids[sent[0] :]] == others
+    further = [name for part in remaining_data(model, samples) for name in part.ids]
+    assert sorted([*data.ids, *further]) == sorted(
+        f"{size}-{n}" for count, size in groups for n in range(count)
+    )

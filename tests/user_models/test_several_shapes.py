@@ -13,7 +13,7 @@ from tests.whole_runs.suite import Run, suite
 from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
 from tritonproof.accuracy.sameness import Oracle
 from tritonproof.base.errors import InputError
-from tritonproof.client.input_data import input_data, remaining_data
+from tritonproof.client.input_data import input_data
 from tritonproof.client.requests import Answer
 from tritonproof.measure.load_job import LoadJob
 from tritonproof.measure.verifying import make_answer_check, verifying
@@ -76,7 +76,6 @@ def test_only_single_requests_mix_shapes(folder: Path, tmp_path: Path) -> None:
 
     assert sorted(lengths(1)) == sorted(LENGTHS)
     assert set(lengths(2)) == {4}
-    assert sorted(len(group.ids) for group in remaining_data(model, samples)) == [1, 2]
 
 
 def test_samples_of_all_shapes_are_in_flight_together_to_be_verified(folder: Path, tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 import base64
 import contextlib
-import dataclasses
 import functools
 import json
 import math
@@ -122,29 +121,48 @@ def input_data(model: Model, samples: Samples, scratch: Path | None) -> Iterator
     perf_analyzer's own floating-point data are random bits, some of them infinities."""
     with scratch_folder("input", scratch) as folder:
         groups = (samples, *samples.other_shapes)
-        first, *rest = (_data_of(model, group, range(_count(model, group)), folder) for group in groups)
-        others = [data.inputs([sample]) for data in rest for sample in range(len(data.ids))]
-        ids = [name for data in (first, *rest) for name in data.ids]
-        yield dataclasses.replace(first, ids=ids, others=others)
+        chosen = _chosen(groups)
+        ids = [name for group, rows in zip(groups, chosen, strict=True) for name in group.ids[: len(rows)]]
+        others = [row for rows in chosen[1:] for row in rows]
+        yield _data_of(model, ids, chosen[0], folder, others)
 
 
 def remaining_data(model: Model, samples: Samples) -> Iterator[InputData]:
-    """All evaluation samples beyond the rows of `input_data`, in parts as large as it, without files."""
-    for group in (samples, *samples.other_shapes):
-        step = _count(model, group)
-        for start in range(step if group is samples else 0, len(group), step):
-            yield _data_of(model, group, range(start, min(start + step, len(group))), Path())
+    """All evaluation samples beyond those of `input_data`, in parts as large as it, without files."""
+    groups = (samples, *samples.other_shapes)
+    for group, start in zip(groups, map(len, _chosen(groups)), strict=True):
+        while start < len(group):
+            (rows,) = _chosen([group], start)
+            stop = start + len(rows)
+            yield _data_of(model, group.ids[start:stop], rows, Path())
+            start = stop
 
 
-def _count(model: Model, samples: Samples) -> int:
-    row_bytes = sum(tensor.row_bytes for tensor in model.inputs)
-    return min(MAX_SAMPLES, len(samples), max(_MIN_SAMPLES, MAX_BYTES // row_bytes))
+def _chosen(groups: Sequence[Samples], start: int = 0) -> list[list[Arrays]]:
+    """The samples of each group, each of one shape, from `start` on that are sent, [1, ...] each: so many of
+    the first group as are needed, one of each other, and then in proportion, as far as all fit the bounds."""
+    turns = (
+        (index / len(group) if place or index >= _MIN_SAMPLES else -1.0, place, index)
+        for place, group in enumerate(groups)
+        for index in range(min(MAX_SAMPLES, len(group) - start))
+    )
+    chosen: list[list[Arrays]] = [[] for _ in groups]
+    left_bytes = MAX_BYTES
+    for share, place, index in sorted(turns)[:MAX_SAMPLES]:
+        if len(chosen[place]) == index:  # else one of this shape did not fit
+            row = groups[place].read([start + index])
+            size = sum(map(content_bytes, row.values()))
+            if size <= left_bytes or share < 0:
+                chosen[place].append(row)
+                left_bytes -= size
+    return chosen
 
 
-def _data_of(model: Model, samples: Samples, indices: range, folder: Path) -> InputData:
-    loaded = samples.read(indices)
-    tensors = [tensor for tensor in model.inputs if tensor.name in loaded or not tensor.optional]
-    rows = {tensor.name: np.ascontiguousarray(loaded[tensor.name]) for tensor in tensors}
+def _data_of(
+    model: Model, ids: Sequence[str], alike: Sequence[Arrays], folder: Path, others: Sequence[Arrays] = ()
+) -> InputData:
+    tensors = [tensor for tensor in model.inputs if tensor.name in alike[0] or not tensor.optional]
+    arrays = {tensor.name: np.concatenate([row[tensor.name] for row in alike]) for tensor in tensors}
     dtypes = {tensor.name: tensor.dtype for tensor in tensors if tensor.dtype in ("BYTES", "BF16")}
     shaped = [tensor.name for tensor in tensors if -1 in tensor.shape]
-    return InputData(folder, [samples.ids[index] for index in indices], rows, dtypes, shaped)
+    return InputData(folder, ids, arrays, dtypes, shaped, others)
