@@ -122,12 +122,14 @@ def test_mixed_batches_cover_samples_once_and_repeat(count: int, largest: int) -
     assert list(mixed_batches(count, largest)) == batches
 
 
-def test_bytes_in_flight_are_limited(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("length", [toy.CLASSES, -1])
+def test_bytes_in_flight_are_limited(length: int, connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
     row_bytes = 2 * toy.CLASSES * 4
     monkeypatch.setattr(through_server, "IN_FLIGHT_BYTES", 6 * row_bytes + 1)
     client, server = connect()
 
-    evaluate_through_server(server, CASE, toy.samples(COUNT), 8)
+    case = toy.case(toy.model(inputs=(Tensor(toy.INPUT, "FP32", (length,)),)))
+    evaluate_through_server(server, case, toy.samples(COUNT), 8)
 
     assert max(client.sizes) <= 6
     assert 2 <= client.most_rows_in_flight <= 6

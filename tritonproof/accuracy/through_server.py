@@ -7,7 +7,7 @@ import numpy as np
 from tritonproof.accuracy.stages import StageAnswers, StageComparison, answers_at, keep_outputs
 from tritonproof.base.errors import AccuracyError, ProofError
 from tritonproof.client.in_flight import IN_FLIGHT, IN_FLIGHT_BYTES, requests_in_flight
-from tritonproof.serve.messages import infer_message, response_outputs, undeclared
+from tritonproof.serve.messages import content_bytes, infer_message, response_outputs, undeclared
 from tritonproof.serve.server import Server
 from tritonproof.spec import Arrays, Case, OnProgress, Samples
 
@@ -23,16 +23,21 @@ def evaluate_through_server(
     """Send all samples through the server once, in mixed batch sizes and with many requests in flight. Every
     output enters the `comparison` with that of the same file in process. Raises ProofError on the first
     request that fails or gets no answer in time."""
-    model, tensors = case.model, (*case.model.inputs, *case.model.outputs)
-    most_rows = max(1, IN_FLIGHT_BYTES // sum(tensor.row_bytes for tensor in tensors))
+    model, sizes, done = case.model, dict[int, int](), 0
+    answer_bytes = sum(tensor.row_bytes for tensor in model.outputs)
+
+    def size_of(inputs: Arrays, rows: int) -> int:
+        return sum(map(content_bytes, inputs.values())) + rows * answer_bytes
+
+    most_rows = max(1, IN_FLIGHT_BYTES // size_of(samples.read([0]), 1))
     batches = list(mixed_batches(len(samples), min(max_batch_size, most_rows)))
     parts: dict[int, Arrays] = {}
-    sent = done = 0
     with requests_in_flight(server, where=case) as in_flight:
 
         def take() -> None:
             nonlocal done
             indices, answer = in_flight.next_answer()
+            sizes.pop(indices[0])
             outputs = _outputs(case, indices, answer)
             parts[indices[0]] = keep_outputs("served", model, outputs, samples, indices)
             if comparison is not None:
@@ -41,11 +46,13 @@ def evaluate_through_server(
             on_progress(f"{done:,} of {len(samples):,}")
 
         for indices in batches:
-            while in_flight.count >= IN_FLIGHT or sent - done + len(indices) > most_rows:
+            inputs = samples.read(indices)
+            size = size_of(inputs, len(indices))
+            while len(sizes) >= IN_FLIGHT or (sizes and sum(sizes.values()) + size > IN_FLIGHT_BYTES):
                 take()
             name, request_id = server.name_of(case), str(indices.start)
-            in_flight.send(indices, infer_message(name, model, samples.read(indices), request_id))
-            sent += len(indices)
+            in_flight.send(indices, infer_message(name, model, inputs, request_id))
+            sizes[indices[0]] = size
         while in_flight.count:
             take()
     in_order = [parts[start] for start in sorted(parts)]
