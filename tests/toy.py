@@ -39,6 +39,7 @@ from tritonproof.spec import (
 INPUT, OUTPUT = "INPUT__0", "OUTPUT__0"
 CLASSES = 4
 LATENCY_MS = 10.0
+_LIMITS = AnswerLimits(NumberLimits(1e-4, 5e-4))
 _OPENED = 10**18
 
 
@@ -171,9 +172,6 @@ def samples_of(rows: Arrays) -> Samples:
         return {name: values[np.asarray(indices)] for name, values in rows.items()}
 
     return Samples([f"row-{row}" for row in range(count)], load)
-
-
-_LIMITS = AnswerLimits(NumberLimits(1e-4, 5e-4))
 
 
 def check(ids: Sequence[str], outputs: Arrays, limits: AnswerLimits = _LIMITS) -> AnswerCheck:

@@ -17,6 +17,7 @@ from tritonproof.accuracy.limits import (
 )
 from tritonproof.accuracy.precision_cost import PrecisionCost
 from tritonproof.accuracy.precisions import PRECISIONS
+from tritonproof.accuracy.sameness import allowed_in_a_row
 from tritonproof.spec import Tolerance
 
 
@@ -54,3 +55,13 @@ def test_count_of_changed_decisions_may_be_two_deviations_and_three_more() -> No
 def test_limit_of_an_element_has_a_floor() -> None:
     cost = PrecisionCost(largest={toy.OUTPUT: 1e-9}, mean={toy.OUTPUT: 1e-6}, comparable=1.0, agreement=1.0)
     assert limits_per_answer(toy.case(), "fp32", cost, {toy.OUTPUT: 40}).default.max_element == 1e-4
+
+
+@pytest.mark.parametrize(
+    ("size", "agreement", "allowed"),
+    [(1000, 1.0, 0.0), (4, 0.99, 2.0), (1000, 0.999, 8.2), (1000, 0.9, 352.0)],
+)
+def test_row_may_differ_by_three_times_the_share_and_chance(
+    size: int, agreement: float, allowed: float
+) -> None:
+    assert allowed_in_a_row(size, agreement) == pytest.approx(allowed, rel=0.01)

@@ -186,6 +186,7 @@ MALFORMED: dict[str, Change] = {
     "nothing": spoilt(lambda values: values[:, :0]),
     "an axis more": spoilt(lambda values: values[..., None]),
     "one number": spoilt(lambda values: values[0, 0]),
+    "no number": spoilt(lambda values: values * np.nan, only="3"),
 }
 
 
@@ -198,14 +199,9 @@ def test_malformed_answer_is_an_error(name: str, connect: Connect, monkeypatch: 
     with pytest.raises(ProofError) as raised:
         evaluate_through_server(server, CASE, toy.samples(COUNT), 2)
     assert isinstance(raised.value, AccuracyError) is (name not in ("to no request", "twice", "none in time"))
-    assert raised.value.where == (f"output {toy.OUTPUT}" if name == "of another length" else str(CASE))
-
-
-def test_nonfinite_served_value_names_its_sample(connect: Connect) -> None:
-    _, server = connect(spoilt(lambda values: values * np.nan, only="3"))
-
-    with pytest.raises(AccuracyError, check=lambda error: "toy-003" in error.where):
-        evaluate_through_server(server, CASE, toy.samples(8), 1)
+    output = f"output {toy.OUTPUT}"
+    places = {"of another length": output, "no number": f"{output}, first sample toy-003"}
+    assert raised.value.where == places.get(name, str(CASE))
 
 
 def test_ledger_catches_swapped_rows(connect: Connect) -> None:

@@ -3,7 +3,7 @@
 import dataclasses
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +11,6 @@ import pytest
 
 from tests import toy
 from tests.conftest import DEPLOYMENT, make_build
-from tests.toy import samples_of
 from tritonproof import client
 from tritonproof.client.input_data import MAX_BYTES, InputData, input_data, remaining_data
 from tritonproof.client.requests import ServedModel, SharedMemory
@@ -19,7 +18,7 @@ from tritonproof.measure import perf_analyzer
 from tritonproof.measure.load_job import LoadJob
 from tritonproof.record.schema import LoadPoint
 from tritonproof.serve.server import Server
-from tritonproof.spec import Arrays, Samples, Tensor
+from tritonproof.spec import Tensor
 
 NAME = f"W{os.getpid()}"
 ROWS = np.arange(9, dtype=np.float32)[:, None] * np.ones((1, 4), np.float32)
@@ -42,7 +41,7 @@ def watched(server_of_models: tuple[Server, Path]) -> Iterator[tuple[LoadJob, Pa
     server, folder = server_of_models
     built = make_build(folder, NAME, _NOTING)
     model = built.case.model
-    with input_data(model, samples_of({model.inputs[0].name: ROWS}), server.scratch) as data:
+    with input_data(model, toy.samples_of({model.inputs[0].name: ROWS}), server.scratch) as data:
         server.load(built, DEPLOYMENT, "offline")
         served = ServedModel(server, str(built.case), model, data)
         yield LoadJob(served, LoadPoint("offline", 1, 1), "none"), built.artifact.with_name("seen")
@@ -111,21 +110,17 @@ def test_loaded_samples_of_all_shapes_fit_one_bound(
 ) -> None:
     """Of groups of so many samples of so many FP32 numbers each."""
     monkeypatch.setattr(client.input_data, "MAX_BYTES", 64 << 10)
-
-    def of(count: int, length: int) -> Samples:
-        def load(indices: Sequence[int]) -> Arrays:
-            return {"IN": np.zeros((len(indices), length), np.float32)}
-
-        return Samples([f"{length}-{n}" for n in range(count)], load)
-
+    rows = [{"IN": np.arange(count, dtype=np.float32)[:, None].repeat(size, 1)} for count, size in groups]
+    first, *rest = map(toy.samples_of, rows)
+    samples = dataclasses.replace(first, other_shapes=rest)
     model = toy.model(inputs=(Tensor("IN", "FP32", (-1,)),))
-    samples, *rest = (of(*group) for group in groups)
-    samples = dataclasses.replace(samples, other_shapes=rest)
+
+    def found(data: InputData) -> list[tuple[int, float]]:
+        inputs = [data.inputs([number])["IN"] for number in range(len(data.ids))]
+        return [(values.size, values[0, 0]) for values in inputs]
+
     with input_data(model, samples, None) as data:
-        assert [sum(name.startswith(f"{length}-") for name in data.ids) for _, length in groups] == sent
-        others = [f"{row['IN'].size}-" for row in data.others]
-        assert [name[: name.index("-") + 1] for name in data.ids[sent[0] :]] == others
-    further = [name for part in remaining_data(model, samples) for name in part.ids]
-    assert sorted([*data.ids, *further]) == sorted(
-        f"{size}-{n}" for count, size in groups for n in range(count)
-    )
+        loaded = found(data)
+    assert [sum(size == each for each, _ in loaded) for _, size in groups] == sent
+    remaining = [row for data in remaining_data(model, samples) for row in found(data)]
+    assert sorted([*loaded, *remaining]) == sorted((size, n) for count, size in groups for n in range(count))

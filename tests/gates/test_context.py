@@ -141,11 +141,6 @@ def test_differing_answer_is_counted_and_its_sample_named(right: np.ndarray, cha
     assert wrong.expected != wrong.given
 
 
-def test_one_wrong_text_is_one_wrong_answer() -> None:
-    given = np.where(TEXTS == b"text 9", b"another", TEXTS)[[4, 9]]
-    assert compared({"OUT": TEXTS}, {"OUT": given}, [4, 9]).wrong_count == 1
-
-
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
 def test_faults_within_2_percent_of_magnitude_are_found(fault: tuple[Arrays, Fault]) -> None:
     right, spoil = fault
@@ -153,11 +148,13 @@ def test_faults_within_2_percent_of_magnitude_are_found(fault: tuple[Arrays, Fau
     assert compared(right, spoil(right), range(12), WIDE).wrong_count >= 10
 
 
-def test_row_that_is_off_on_the_mean_or_lacks_an_output_is_wrong() -> None:
+def test_one_wrong_text_and_a_row_that_is_off_on_the_mean_or_lacks_an_output_are_wrong() -> None:
+    given = np.where(TEXTS == b"text 9", b"another", TEXTS)[[4, 9]]
+    assert compared({"OUT": TEXTS}, {"OUT": given}, [4, 9]).wrong_count == 1
     off = ROWS[:1] + np.float32(0.03)
     assert compared({"OUT": ROWS}, {"OUT": off}, [0], ON_THE_MEAN).wrong_count == 1
     assert compared({"OUT": ROWS, "MORE": ROWS}, {"OUT": ROWS[:1]}, [0]).wrong_count == 1
-    assert compared({"OUT": ROWS}, {"OUT": np.array(0.5)}, [0]).wrong_count == 1, "one for all rows"
+    assert compared({"OUT": ROWS}, {"OUT": np.array(0.5)}, [0]).wrong_count == 1, "one for all"
 
 
 def test_answers_of_several_shapes_are_compared_separately() -> None:
@@ -303,8 +300,7 @@ def test_equal_answers_for_all_samples_are_reported() -> None:
     def tells_apart(rows: np.ndarray) -> bool:
         return make_single_answers(IDS, {n: {"OUT": rows[n]} for n in range(20)}, EXACT).tells_apart
 
-    assert tells_apart(ROWS)
-    assert tells_apart(TEXTS)
+    assert [tells_apart(rows) for rows in (ROWS, TEXTS)] == [True, True]
     assert not tells_apart(np.zeros_like(ROWS))
     assert not tells_apart(np.tile(TEXTS[:1], (20, 1)))
 

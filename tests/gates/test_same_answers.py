@@ -16,7 +16,7 @@ from tritonproof.client.requests import Answer
 from tritonproof.gates import GATES, context, same_answers
 from tritonproof.gates.context import make_single_answers
 from tritonproof.record.schema import GateResult
-from tritonproof.spec import Arrays, Tensor
+from tritonproof.spec import Tensor
 
 Gate = Callable[..., tuple[GateResult, Server]]
 REPEATABLE = ("repeated", "reload", "in-flight", "batches")
@@ -119,14 +119,11 @@ def test_answer_unlike_the_lone_one_is_named(monkeypatch: pytest.MonkeyPatch, na
 
 
 def test_first_answer_after_load_is_compared(gate: Gate) -> None:
-    right = {"OUT": 2 * ROWS[:1]}
-    wrong = {"OUT": 2 * ROWS[:1] * np.float32(1.001)}
-
+    right, wrong, zeros = ({"OUT": 2 * ROWS[:1] * np.float32(factor)} for factor in (1, 1.001, 0))
     for name in ("repeated", "reload"):
         assert gate(name, first_answer=right)[0].fault == ""
         assert "row-0" in gate(name, first_answer=wrong, limits=WIDE)[0].fault
         assert gate(name, first_answer=wrong, limits=WIDE, kernels_may_change=True)[0].fault == ""
-        zeros: Arrays = {"OUT": np.zeros((1, 4), np.float32)}
         assert "row-0" in gate(name, first_answer=zeros, limits=WIDE, kernels_may_change=True)[0].fault
 
 

@@ -13,7 +13,6 @@ from msgspec import structs
 from tests import toy
 from tests.conftest import DEPLOYMENT, make_build
 from tests.helpers import present
-from tests.toy import samples_of
 from tritonproof.client.input_data import input_data
 from tritonproof.client.requests import ServedModel
 from tritonproof.measure.load_job import LoadJob
@@ -76,7 +75,7 @@ def job_of(server_of_models: tuple[Server, Path]) -> Iterator[Callable[[str, Loa
             built = make_build(folder, name, _RUNTIME.format(fault=fault))
             model, name = built.case.model, str(built.case)
             rows = np.random.default_rng(0).standard_normal((40, 4)).astype(np.float32)
-            samples = samples_of({model.inputs[0].name: rows})
+            samples = toy.samples_of({model.inputs[0].name: rows})
             data = stack.enter_context(input_data(model, samples, triton.scratch))
             instances = 2 if "is_first" in fault else 1
             triton.load(built, structs.replace(DEPLOYMENT, instances=instances), point.scenario)

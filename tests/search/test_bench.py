@@ -14,7 +14,6 @@ from tests import toy
 from tests.helpers import present
 from tests.measure import timed_server
 from tests.search.queueing import ALONE, SPACE, highest_rate_per_s, rerun_with
-from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
 from tritonproof.client.input_data import input_data
 from tritonproof.client.requests import Answer, ServedModel
 from tritonproof.measure.load_job import LoadJob, MeasuringPlan
@@ -42,8 +41,8 @@ def bench_of(generator: toy.LoadGenerator, loaded: list[Candidate]) -> Candidate
 def test_answers_of_each_choice_are_verified_in_reruns(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also if two are at one point, with requests so slow that verifying once takes longer than is due."""
     generator = toy.LoadGenerator(changes=lambda *_: {"elapsed_s": 0.5})
-    expected, limits = {toy.OUTPUT: toy.rows([0])}, AnswerLimits(NumberLimits(0.01, 0.02), 0.9)
-    check, bench = toy.check(["toy-000"], expected, limits), bench_of(generator, [])
+    expected = {toy.OUTPUT: toy.rows([0])}
+    check, bench = toy.check(["toy-000"], expected), bench_of(generator, [])
 
     def deploy(candidate: Candidate, point: LoadPoint) -> LoadJob:
         return dataclasses.replace(bench.deploy(candidate, point), check=check, request_s=60.0)

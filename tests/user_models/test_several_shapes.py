@@ -1,6 +1,5 @@
 """Samples of several shapes: load and checks mix them in requests of one sample, and batches hold one."""
 
-import dataclasses
 import json
 from pathlib import Path
 
@@ -10,20 +9,13 @@ from tests import toy
 from tests.helpers import present
 from tests.user_models.repositories import code, config, write_model
 from tests.whole_runs.suite import Run, suite
-from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
-from tritonproof.accuracy.sameness import Oracle
 from tritonproof.base.errors import InputError
 from tritonproof.client.input_data import input_data
-from tritonproof.client.requests import Answer
-from tritonproof.measure.load_job import LoadJob
-from tritonproof.measure.verifying import make_answer_check, verifying
-from tritonproof.record.schema import LoadPoint
-from tritonproof.spec import Arrays, Tensor
+from tritonproof.spec import Tensor
 from tritonproof.user_models.samples import read_samples
 
 VARIABLE = Tensor("IN", "FP32", (-1,))
 LENGTHS = (4, 4, 9, 4, 2, 9)
-LIMITS = AnswerLimits(NumberLimits(1e-4, 5e-4))
 CONFIG = config(dims="-1")
 RAGGED = """
 import time, numpy as np, triton_python_backend_utils as pb_utils
@@ -78,35 +70,6 @@ def test_only_single_requests_mix_shapes(folder: Path, tmp_path: Path) -> None:
     assert set(lengths(2)) == {4}
 
 
-def test_samples_of_all_shapes_are_in_flight_together_to_be_verified(folder: Path, tmp_path: Path) -> None:
-    samples, model = read_samples(folder, (VARIABLE,), several=True), toy.model(inputs=(VARIABLE,))
-
-    def means(inputs: Arrays, longest: int = 0) -> Arrays:
-        sums, length = inputs["IN"].sum(axis=1, keepdims=True), inputs["IN"].shape[1]
-        return {toy.OUTPUT: sums / max(longest, length)}
-
-    def wrong(most_joined: int, batch: int) -> int:
-        def ask(job: LoadJob, _seconds: float) -> list[Answer]:
-            requests, answers = data.requests(batch), list[Answer]()
-            for start in range(0, len(requests), most_joined):
-                joined = requests[start : start + most_joined]
-                longest = max(data.inputs(one)["IN"].shape[1] for one in joined)
-                answers += [Answer(one, means(data.inputs(one), longest)) for one in joined]
-            return answers
-
-        job = toy.job(LoadPoint("online", batch, 2))
-        job = dataclasses.replace(job, served=dataclasses.replace(job.served, data=data), check=check)
-        answers = present(verifying(toy.LoadGenerator().run_pass, ask)(job, 0.12).answers)
-        assert answers.verified == (len(LENGTHS) if batch == 1 else batch * LENGTHS.count(4))
-        return answers.wrong
-
-    with input_data(model, samples, tmp_path) as data:
-        case = dataclasses.replace(toy.case(), model=model)
-        check = make_answer_check(case, data, Oracle(means, "alone"), 2, LIMITS)
-        assert (wrong(1, 1), wrong(2, 2)) == (0, 0)
-        assert wrong(2, 1) > 0
-
-
 @pytest.fixture(scope="module")
 def run(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
     """A run that compares both models with the old repository's, and measures one."""
@@ -115,8 +78,11 @@ def run(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
         write_model(root / "new", name, code(formula), CONFIG)
         write_model(root / "old", name, code("2 * values"), CONFIG)
     sample_options = [word for name in (*MODELS, "ragged") for word in ("--samples", f"{name}={folder}")]
-    points = ("--batches", "1,2", "--point-budget-s", "0.5", "--triton", "embedded")
-    selection = ("-k", "same_answer_as_baseline or declared or (right and offline) or in_flight")
+    points = ("--concurrencies", "8", "--batches", "1,2", "--point-budget-s", "0.5", "--triton", "embedded")
+    selection = (
+        "-k",
+        "same_answer_as_baseline or declared or (right and offline) or in_flight or (ragged and c008)",
+    )
     repositories = ("--repository", str(root / "new"), "--against", str(root / "old"))
     results = tmp_path_factory.mktemp("results")
     more = 'backend: "python" dynamic_batching { max_queue_delay_microseconds: 1000 }'
@@ -125,29 +91,20 @@ def run(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
     return suite(*repositories, *sample_options, *points, *selection, "-v", results=results)
 
 
-def test_wrong_answer_for_one_shape_is_found(run: Run) -> None:
-    wrong = {
-        name: next(gate.fault for gate in run.record(f"cpu-{name}-asis").gates if gate.gate == "baseline")
-        for name in MODELS
-    }
-    assert wrong["right"] == "", run.text
-    assert "x-0002" in wrong["long"]
+def test_wrong_answers_are_found_by_shape(run: Run) -> None:
+    records = {name: run.record(f"cpu-{name}-asis") for name in (*MODELS, "ragged")}
+    faults = {(name, gate.gate): gate.fault for name, record in records.items() for gate in record.gates}
 
-
-def test_answers_that_depend_on_other_shapes_in_flight_are_found(run: Run) -> None:
-    faults = {
-        name: next(gate.fault for gate in run.record(f"cpu-{name}-asis").gates if gate.gate == "in-flight")
-        for name in ("right", "ragged")
-    }
-
-    assert faults["right"] == "", run.text
-    assert "answers differ" in faults["ragged"], run.text
+    assert faults["right", "baseline"] == faults["right", "in-flight"] == "", run.text
+    assert "x-0002" in faults["long", "baseline"]
+    assert "answers differ" in faults["ragged", "in-flight"], run.text
 
 
 def test_load_has_samples_of_all_shapes(run: Run) -> None:
-    points = run.record("cpu-right-asis").points
-    assert len(points) == 2, run.text
-    single, pair = points
+    single, pair = run.record("cpu-right-asis").points
+
     assert (single.point.batch, single.samples) == (1, len(LENGTHS)), run.text
     assert (pair.point.batch, pair.samples) == (2, LENGTHS.count(4))
     assert present(single.answers).wrong == 0
+    (mixed,) = run.record("cpu-ragged-asis").points
+    assert present(mixed.answers).wrong > 0, "the server joined requests of several lengths"

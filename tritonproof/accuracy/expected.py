@@ -64,8 +64,7 @@ class ExpectedOutputs:
 
 
 ExpectedBySignature = Mapping[object, tuple[Sequence[int], ExpectedOutputs]]
-"""Samples whose answers have the same shapes and types, by their indices, with those answers, by this
-signature; nearly always one group."""
+"""The indices of samples whose answers have the same shapes and types, and these; nearly always one group."""
 
 
 def standardize(expected: ExpectedOutputs, outputs: Arrays) -> np.ndarray:

@@ -229,12 +229,8 @@ def compare_groups(
     groups: ExpectedBySignature, answers: Sequence[Answer], limits: AnswerLimits, *, only_finite: bool = False
 ) -> AnswerComparison:
     """Hold each row of some answers to the expected one of its sample's group; see `compare_answers`."""
-    return merge_comparisons(
-        [
-            compare_answers(right, answers_to(keys, answers), limits, only_finite=only_finite)
-            for keys, right in groups.values()
-        ]
-    )
+    pairs = ((right, answers_to(keys, answers)) for keys, right in groups.values())
+    return merge_comparisons([compare_answers(*pair, limits, only_finite=only_finite) for pair in pairs])
 
 
 def answers_to(samples: Sequence[int], answers: Sequence[Answer]) -> list[Answer]:

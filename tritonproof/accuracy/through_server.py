@@ -25,11 +25,8 @@ def evaluate_through_server(
     request that fails or gets no answer in time."""
     model, sizes, done = case.model, dict[int, int](), 0
     answer_bytes = sum(tensor.row_bytes for tensor in model.outputs)
-
-    def size_of(inputs: Arrays, rows: int) -> int:
-        return sum(map(content_bytes, inputs.values())) + rows * answer_bytes
-
-    most_rows = max(1, IN_FLIGHT_BYTES // size_of(samples.read([0]), 1))
+    first_bytes = sum(map(content_bytes, samples.read([0]).values()))
+    most_rows = max(1, IN_FLIGHT_BYTES // (first_bytes + answer_bytes))
     batches = list(mixed_batches(len(samples), min(max_batch_size, most_rows)))
     parts: dict[int, Arrays] = {}
     with requests_in_flight(server, where=case) as in_flight:
@@ -47,7 +44,7 @@ def evaluate_through_server(
 
         for indices in batches:
             inputs = samples.read(indices)
-            size = size_of(inputs, len(indices))
+            size = sum(map(content_bytes, inputs.values())) + len(indices) * answer_bytes
             while len(sizes) >= IN_FLIGHT or (sizes and sum(sizes.values()) + size > IN_FLIGHT_BYTES):
                 take()
             name, request_id = server.name_of(case), str(indices.start)

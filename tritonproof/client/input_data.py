@@ -41,8 +41,7 @@ class InputData:
     ids: Sequence[str]
     """Those of the samples in `arrays`, then of the `others`."""
     arrays: Arrays
-    """The model's inputs of the samples of the most frequent shape, of which batches are made, [samples, ...]
-    each, in the model's order."""
+    """The inputs of the samples of the most frequent shape, [samples, ...] each, in the model's order."""
     dtypes: Mapping[str, str] = field(default_factory=dict)
     """Triton's type of those inputs whose elements differ on the wire from those in memory."""
     shaped: Collection[str] = ()
@@ -61,22 +60,17 @@ class InputData:
         requests = (self.inputs([sample]) for sample in range(len(self.ids)))
         return [sum(map(content_bytes, inputs.values())) for inputs in requests]
 
-    @property
-    def row_bytes(self) -> int:
-        """The bytes of the largest sample of a batch."""
-        return max(self.sizes[: self.batchable])
-
     def count(self, batch: int) -> int:
         """How many different samples the requests of a batch size use: all if they are sent alone, else if
         possible coprime to the batch size, so that every sample occurs at every place of a batch."""
         if batch == 1:
             return len(self.ids)
-        limit = min(self.batchable, max(_MIN_SAMPLES, MAX_BYTES // max(1, self.row_bytes * batch)))
+        row_bytes = max(1, *self.sizes[: self.batchable])
+        limit = min(self.batchable, max(_MIN_SAMPLES, MAX_BYTES // (row_bytes * batch)))
         return next((count for count in range(limit, 1, -1) if math.gcd(count, batch) == 1), limit)
 
     def _order(self, batch: int) -> np.ndarray:
-        """The samples in the order of perf_analyzer's steps: those of several shapes shuffled, so that the
-        server has them at the same time."""
+        """The samples in perf_analyzer's order: several shapes shuffled, so that they meet in the server."""
         order = np.arange(self.count(batch))
         return np.random.default_rng(0).permutation(order) if len(order) > self.batchable else order
 
@@ -131,11 +125,9 @@ def remaining_data(model: Model, samples: Samples) -> Iterator[InputData]:
     """All evaluation samples beyond those of `input_data`, in parts as large as it, without files."""
     groups = (samples, *samples.other_shapes)
     for group, start in zip(groups, map(len, _chosen(groups)), strict=True):
-        while start < len(group):
-            (rows,) = _chosen([group], start)
-            stop = start + len(rows)
-            yield _data_of(model, group.ids[start:stop], rows, Path())
-            start = stop
+        while rows := _chosen([group], start)[0]:
+            yield _data_of(model, group.ids[start : start + len(rows)], rows, Path())
+            start += len(rows)
 
 
 def _chosen(groups: Sequence[Samples], start: int = 0) -> list[list[Arrays]]:

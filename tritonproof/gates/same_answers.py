@@ -59,8 +59,7 @@ def reload_gate(context: GateContext) -> GateFinding:
 
 
 def in_flight_gate(context: GateContext) -> GateFinding:
-    """Send samples in requests of one row, up to 64 in flight, for the server to join and to spread: those of
-    all shapes together."""
+    """Send samples of all shapes alone, up to 64 in flight, for the server to join and to spread."""
     served, singles = context.served, context.single_answers
     at_once = context.most_in_flight(1)
     requests = served.data.requests(1)

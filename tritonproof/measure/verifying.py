@@ -36,7 +36,7 @@ def make_answer_check(
     case: Case, data: InputData, oracle: Oracle, batch: int, limits: AnswerLimits
 ) -> AnswerCheck:
     """The check against the oracle's answers to the load data, in process in batches of `batch` rows."""
-    row_bytes = data.row_bytes + sum(tensor.row_bytes for tensor in case.model.outputs)
+    row_bytes = max(data.sizes) + sum(tensor.row_bytes for tensor in case.model.outputs)
     size = 1 if oracle.expected_from == "alone" else max(1, min(batch, _MAX_BYTES // row_bytes))
     samples, rows = range(len(data.ids)), dict[int, Arrays]()
     for part in (samples[start : start + size] for start in samples[::size]):

@@ -112,5 +112,4 @@ class Expectations:
         limits, oracle = self.answer_limits, run.prepared.oracle
         samples = f"{len(data.ids)} samples {oracle.expected_from}"
         run.say("compute the answers to expect under load", samples)
-        size = min(run.deployment.max_batch_size, len(data.ids))
-        return make_answer_check(run.case, data, oracle, size, limits)
+        return make_answer_check(run.case, data, oracle, run.deployment.max_batch_size, limits)
