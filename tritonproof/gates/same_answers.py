@@ -1,8 +1,7 @@
 """Gates that send samples in several ways, or to two servers, and hold all answers to those alone."""
 
 import dataclasses
-import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 from msgspec import structs
@@ -198,17 +197,18 @@ def wrong_text(comparison: AnswerComparison, expected_from: str) -> str:
 
 
 def compare_servers(
-    current: GateContext, baseline: GateContext, others: Iterator[InputData], baseline_name: str
+    current: GateContext, baseline: GateContext, parts: Iterable[InputData], baseline_name: str
 ) -> GateFinding:
-    """Hold all answers of a server to those of its baseline: to the samples that both were asked, and to all
-    `others`. Every request is sent twice to each."""
+    """Hold all answers of a server to those of its baseline, to the samples of all `parts`; the data of
+    `current` are those that both were asked. Every request is sent twice to each."""
     comparisons, samples, singles = [], 0, (current.single_answers, baseline.single_answers)
 
     def ask_for(data: InputData, one: GateContext) -> SingleAnswers:
         return ask_one_by_one(dataclasses.replace(one.served, data=data), one.limits, one.min_noise)
 
-    of_others = ((ask_for(data, current), ask_for(data, baseline)) for data in others)
-    for ours, expected in itertools.chain([singles], of_others):
+    for data in parts:
+        is_asked = data is current.served.data
+        ours, expected = singles if is_asked else (ask_for(data, current), ask_for(data, baseline))
         both_answers = [*(single_answer(sample, row) for sample, row in ours.rows.items()), *ours.repeats]
         comparisons.append(compare_to_singles(expected, both_answers, _limits_between(ours, expected)))
         samples += len(expected.rows)

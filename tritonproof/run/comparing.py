@@ -3,19 +3,20 @@
 
 import contextlib
 import dataclasses
+import itertools
 import random
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 
 from msgspec import structs
 
 from tritonproof.accuracy.limits import inferred_precision
 from tritonproof.base.errors import InputError, NotAvailableError
 from tritonproof.build import baselines
-from tritonproof.client.input_data import remaining_data
+from tritonproof.client.input_data import InputData, input_data, remaining_data
 from tritonproof.gates.context import GateFinding
 from tritonproof.gates.conversations import compare_server_conversations
 from tritonproof.gates.same_answers import compare_servers
-from tritonproof.measure.load_job import LoadJob, MeasuringPlan
+from tritonproof.measure.load_job import MeasuringPlan
 from tritonproof.measure.point_state import PointState, with_baseline
 from tritonproof.measure.usage import Usage, read_usage, watch
 from tritonproof.record import schema
@@ -23,7 +24,6 @@ from tritonproof.record.schema import BaselineComparison, GateResult, ServedSide
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.converted_case import ConvertedCase
 from tritonproof.run.loader import timed_answer
-from tritonproof.run.repository_case import other_inputs
 from tritonproof.serve.server import warnings_in
 from tritonproof.spec import ANY, fits
 
@@ -46,10 +46,12 @@ def with_baselines(
     if settings.against_triton is not None:
         name = f"Triton {baseline.server.version}, {name}"
         run.progress.note(f"{run.case} against {name}: served by its {backend} backend")
-    if left_out := _left_out(run, baseline):
-        what = f"load without {len(left_out)} of the samples, whose shapes it does not take"
-        run.progress.note(f"{run.case} against {name}: {what}")
-        states = [dataclasses.replace(state, job=_without(state.job, left_out)) for state in states]
+    data = _shared_data(run, baseline)
+    if data is not (own := run.loader.served).data:
+        run.progress.note(f"{run.case} against {name}: load of the shapes that it takes too")
+        served, check = dataclasses.replace(own, data=data), run.expectations.check_of(data)
+        jobs = [dataclasses.replace(state.job, served=served, check=check) for state in states]
+        states = [dataclasses.replace(state, job=job) for state, job in zip(states, jobs, strict=True)]
     plan = dataclasses.replace(
         settings.plan,
         baseline_name=name,
@@ -66,22 +68,11 @@ def with_baselines(
     return compared, plan
 
 
-def _left_out(run: CaseRun, baseline: CaseRun) -> set[str]:
-    """The names of the samples whose shape only the case takes, and its baseline does not."""
-    model, groups = baseline.case.model, run.samples.other_shapes
-    return {name for group in groups if other_inputs(model, group) for name in group.ids}
-
-
-def _without(job: LoadJob, names: Collection[str]) -> LoadJob:
-    """The job without the samples of these names, which are all those of some shapes."""
-    data, check = job.served.data, job.check
-    assert check is not None
-    (folder := data.folder / "compared").mkdir(exist_ok=True)  # the file of all samples stays as it is
-    others = [other for other in data.other_shapes if other.ids[0] not in names]
-    data = dataclasses.replace(data, folder=folder, other_shapes=others)
-    checks = tuple(other for other in check.other_shapes if other.expected.ids[0] not in names)
-    check = dataclasses.replace(check, other_shapes=checks)
-    return dataclasses.replace(job, served=dataclasses.replace(job.served, data=data), check=check)
+def _shared_data(run: CaseRun, baseline: CaseRun) -> InputData:
+    """The load data that both take: fewer if the baseline does not take all shapes."""
+    if len(baseline.samples.other_shapes) == len(run.samples.other_shapes):
+        return run.loader.served.data
+    return run.stack.enter_context(input_data(run.case.model, baseline.samples, run.server.scratch))
 
 
 def reloader(run: CaseRun, baseline: CaseRun) -> Callable[[], None] | None:
@@ -138,11 +129,11 @@ def _compare_answers(run: CaseRun, baseline: CaseRun, baseline_name: str) -> Gat
     if model.exchange == "single":
         run.say("answers beside the baseline's", baseline_name)
         sides = run.expectations.gate_context, baseline.expectations.gate_context
-        left_out = _left_out(run, baseline)
-        others = (data for data in remaining_data(model, run.samples) if data.ids[0] not in left_out)
-        gate = compare_servers(*sides, others, baseline_name)
-        lacking = f", without {len(left_out)} whose shapes it does not take" if left_out else ""
-        return gate._replace(result=structs.replace(gate.result, tried=gate.result.tried + lacking))
+        parts = itertools.chain([_shared_data(run, baseline)], remaining_data(model, baseline.samples))
+        gate = compare_servers(*sides, parts, baseline_name)
+        lacking = len(run.samples.other_shapes) - len(baseline.samples.other_shapes)
+        tried = gate.result.tried + f", without shapes that it does not take ({lacking})" * bool(lacking)
+        return gate._replace(result=structs.replace(gate.result, tried=tried))
     run.say("the same messages to the baseline", baseline_name)
     servers = run.server, baseline.server
     return GateFinding(compare_server_conversations(*servers, model, run.samples, baseline_name))

@@ -11,6 +11,7 @@ from tritonproof.accuracy.precision_cost import PrecisionCost
 from tritonproof.accuracy.precisions import tolerance_of
 from tritonproof.accuracy.sameness import AnswerCheck
 from tritonproof.accuracy.stages import StageAnswers, evaluate_in_process
+from tritonproof.client.input_data import InputData
 from tritonproof.gates.context import AnswersFolder, GateContext, ask_one_by_one
 from tritonproof.measure.verifying import make_answer_check
 from tritonproof.record import schema
@@ -108,8 +109,11 @@ class Expectations:
     @once_while_unmeasured
     def answer_check(self) -> AnswerCheck:
         """How the case's answers under load are checked."""
-        run, data = self.run, self.run.loader.served.data
-        limits, oracle = self.answer_limits, run.prepared.oracle
+        return self.check_of(self.run.loader.served.data)
+
+    def check_of(self, data: InputData) -> AnswerCheck:
+        """How its answers to some load data are checked."""
+        run, limits, oracle = self.run, self.answer_limits, self.run.prepared.oracle
         samples = f"{len(data.ids)} samples {oracle.expected_from}"
         run.say("compute the answers to expect under load", samples)
         return make_answer_check(run.case, data, oracle, run.deployment.max_batch_size, limits)

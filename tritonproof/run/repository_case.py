@@ -165,8 +165,11 @@ def _load_and_ask(
     model = model_from_config.with_config(requested, described.config)
     if labels is not None:
         model = model_from_config.with_labels(model, labels)
-    if shared_samples is not None and (others := other_inputs(model, shared_samples)):
-        raise AccuracyError(f"{run.label} takes other inputs: {', '.join(others)}", where=run.requested)
+    if shared_samples is not None:
+        if others := other_inputs(model, shared_samples):
+            raise AccuracyError(f"{run.label} takes other inputs: {', '.join(others)}", where=run.requested)
+        taken = [group for group in shared_samples.other_shapes if not other_inputs(model, group)]
+        samples = dataclasses.replace(shared_samples, other_shapes=taken)
     first_request = send_first_request(server, model, samples or user_samples(model))
     if described.unreported:
         remark = f"the server does not give {' and '.join(described.unreported)}"
