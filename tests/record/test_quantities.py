@@ -2,13 +2,17 @@
 
 import pytest
 
-from tritonproof.record.quantities import ERROR, RATIO, SCORE
+from tritonproof.record.quantities import COST, ERROR, RATIO, SCORE
 from tritonproof.record.schema import Ratio
 
 
 def test_bounds_have_enough_digits_to_differ_from_limit() -> None:
     assert RATIO.text_with_interval(Ratio(0.95, 0.93, 0.968), 0.97) == "0.950 (0.930 to 0.968)"
     assert RATIO.text_with_interval(Ratio(1.0, 1.0, 1.0), 1.0) == "1.00 (1.00 to 1.00)"
+
+
+def test_large_figure_has_no_exponent() -> None:
+    assert [COST.cell(value) for value in (0.012, 999.4, 999.6, 1403.8)] == ["0.012", "999", "1000", "1404"]
 
 
 @pytest.mark.parametrize(("one", "other"), [(0.93999, 0.94), (0.5, 0.9), (0.9400000001, 0.94)])

@@ -104,8 +104,8 @@ def fixed(decimals: int) -> DigitsRule:
 
 
 def significant(digits: int) -> DigitsRule:
-    """So many significant digits, without trailing zeros."""
-    return lambda _value, extra: f".{digits + extra}g"
+    """So many significant digits, without trailing zeros; a whole number with more keeps them all."""
+    return lambda value, extra: ".0f" if value >= 10 ** (digits + extra) - 0.5 else f".{digits + extra}g"
 
 
 def by_size(*steps: tuple[float, int], digits: int = 2) -> DigitsRule:

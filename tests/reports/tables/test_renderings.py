@@ -116,7 +116,7 @@ def made(*items: Item) -> Table:
 def test_hidden_value_is_in_no_rendering(rendering: str) -> None:
     text = RENDERINGS[rendering]([made(Item("one", WIDE), Item("two", KNOWN))])
 
-    assert NOT_SHOWN in text
+    assert (NOT_SHOWN in text) == (rendering != "csv")
     assert "1.2" in text
     for digits in ("2.1", "0.75", "5.88"):
         assert digits not in text
@@ -149,12 +149,37 @@ def test_html_escapes_names_and_keeps_emphasis() -> None:
     assert "<strong>slower</strong>" in html([bold("slower")])
 
 
-def test_csv_has_bounds_and_no_formulas() -> None:
-    rows = list(csv.DictReader(io.StringIO(as_csv([Heading("cpu", 2), made(Item(HOSTILE, KNOWN))]))))
+def rows_of(blocks: Sequence[Block]) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(as_csv(blocks))))
 
-    assert rows[0]["Section"] == "cpu"
-    assert rows[0]["Name"] == f"'{HOSTILE}"
-    assert [rows[0][name] for name in ("Ratio", "Ratio, low", "Ratio, high")] == ["1.25", "1.2", "1.3"]
+
+def test_csv_has_bounds_and_no_formulas() -> None:
+    (row,) = rows_of([Heading("cpu", 2), made(Item(HOSTILE, KNOWN))])
+
+    assert (row["Section"], row["Name"]) == ("cpu", f"'{HOSTILE}")
+    assert [row[name] for name in ("Ratio", "Ratio, low", "Ratio, high")] == ["1.25", "1.2", "1.3"]
+
+
+def test_csv_has_numbers_apart_from_texts_that_say_more() -> None:
+    cells = {
+        Cell("3", 3): ("3.0", ""),
+        Cell("-1.5 ± 4.0 %", -1.5, -1.56, -1.44): ("-1.5", ""),
+        Cell("0.9 (0.8 or more)", 0.9, 0.8): ("0.9", ""),
+        Cell("2.126+", 2.126, 2.0): ("2.126", ""),
+        Cell("top-1 93.1 %", 93.1): ("93.1", "top-1 93.1 %"),
+        Cell("≤ 0.04", 0.04): ("0.04", "≤ 0.04"),
+        Cell("1404 (any)", 1403.8): ("1403.8", "1404 (any)"),
+        Cell("no labels"): ("", "no labels"),
+        Cell("-"): ("", ""),
+        Cell(NOT_SHOWN): ("", ""),
+    }
+    rows = rows_of([table([Column[Cell]("Score", lambda cell: cell)], cells)])
+    assert [(row["Score"], row["Score, text"]) for row in rows] == [*cells.values()]
+
+
+def test_csv_tells_targets_apart() -> None:
+    rows = rows_of(summary.summary(examples.seen(examples.record(), examples.random_weights())))
+    assert [row["Section"].split()[:2] for row in rows] == [["Target", "a40,"], ["Target", "cpu,"]]
 
 
 @pytest.mark.parametrize("width", [20, 60, 200])

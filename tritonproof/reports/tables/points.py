@@ -255,9 +255,7 @@ _EFFICIENCY: Sequence[Column[schema.Efficiency]] = (
     Column("Inferences/second, served", lambda row: row.served_per_s, THROUGHPUT),
     Column("In process", lambda row: row.in_process_per_s, THROUGHPUT),
     Column("In-process batch", lambda row: row.in_process_batch, COUNT),
-    Column(
-        "Served / in process", lambda row: row.ratio, quantities.SHARE_OF_SPEED, "interval", with_unit=True
-    ),
+    Column("Served / in process", lambda row: row.ratio, RATIO, "interval"),
     Column("Serving overhead (ms per request)", lambda row: row.serving_overhead_ms, LATENCY),
     Column("GFLOP per inference", lambda row: row.flops_per_inference, quantities.WORK),
     Column("Peak (GFLOP/s)", lambda row: row.peak_flops_per_s, quantities.WORK_RATE),

@@ -5,11 +5,13 @@ import dataclasses
 import functools
 import io
 import itertools
+import re
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tritonproof.base.sanitize import markdown_text, one_line, plain
+from tritonproof.record.quantities import NOT_SHOWN, NOTHING
 from tritonproof.reports.tables.table import NOTES, Block, Bullets, Column, Heading, Table
 
 if TYPE_CHECKING:
@@ -78,21 +80,35 @@ def _parser() -> "MarkdownIt":
 
 
 def as_csv(blocks: Iterable[Block]) -> str:
-    """All tables below each other, after the headings above each. A figure has its bounds beside it."""
+    """All tables below each other, after the headings above each. A column of figures has numbers alone, and
+    beside it their bounds and each text that says more, such as a unit; a missing figure is empty."""
     import pandas as pd
 
-    rows = []
-    for section, table in _sections(blocks):
+    sections, rows = [*_sections(blocks)], []
+    numeric = {
+        column.title
+        for _, table in sections
+        for column, *cells in zip(table.columns, *table.rows, strict=True)
+        if column.quantity or any(cell.value is not None for cell in cells)
+    }
+    for section, table in sections:
         for cells, marks in zip(table.rows, table.marks, strict=True):
             values: dict[str, Any] = {"Section": section}
             for column, cell in zip(table.columns, cells, strict=True):
+                title, text = column.title, None if cell.text == NOTHING else plain(cell.text)
                 if column is NOTES:  # the codes say more than their letters
                     continue
-                values[column.title] = plain(cell.text) if cell.value is None else cell.value
+                values[title] = cell.value if title in numeric else text
                 if cell.low is not None:
-                    values |= {f"{column.title}, low": cell.low, f"{column.title}, high": cell.high}
+                    values |= {f"{title}, low": cell.low, f"{title}, high": cell.high}
+                if title in numeric and text and text != NOT_SHOWN and not _FIGURE.fullmatch(text):
+                    values[f"{title}, text"] = text
             rows.append(values | {"Marks": " ".join(mark.code for mark in marks) or None})
     return csv_text(pd.DataFrame(rows))
+
+
+_FIGURE = re.compile(r"[+-]?[\d.]+(e[+-]\d+)?( ± [\d.-]+( %)?| \([\d.+-]+ (to [\d.+-]+|or more)\))?[+]?")
+"""A text that says no more than its number and its bounds."""
 
 
 def csv_text(frame: "pd.DataFrame") -> str:

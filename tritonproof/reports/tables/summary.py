@@ -14,7 +14,7 @@ from tritonproof.reports import figures
 from tritonproof.reports.publishable import Publishable
 from tritonproof.reports.published import published_ratio
 from tritonproof.reports.tables.points import cost_cell, price_sentence
-from tritonproof.reports.tables.table import Block, Bullets, Cell, Column, Table, cell_of, table
+from tritonproof.reports.tables.table import Block, Bullets, Cell, Column, Heading, Table, cell_of, table
 from tritonproof.reports.text import correctness, phrases, speed
 
 
@@ -29,13 +29,10 @@ class SummaryRow(NamedTuple):
 
 def summary(records: Sequence[Publishable]) -> list[Block]:
     """A table per target with a row per case, and notes on its columns, its servers and what needs care."""
-    targets = phrases.grouped(records, lambda record: record.case.target)
-    if len(targets) == 1:
-        return [summary_table(records)]
     blocks: list[Block] = []
-    for target, group in targets.items():
-        blocks += [f"Target `{target}`, {phrases.kind_of_device(group[0])}:", summary_table(group)]
-    return blocks
+    for target, group in phrases.grouped(records, lambda record: record.case.target).items():
+        blocks += [Heading(f"Target `{target}`, {phrases.kind_of_device(group[0])}", 4), summary_table(group)]
+    return blocks if len(blocks) > 2 else blocks[1:]
 
 
 def summary_table(of_target: Sequence[Publishable]) -> Table:
