@@ -285,6 +285,7 @@ def status_of(tmp_path: Path, before: Record, after: Record, *options: str) -> i
         (at(1000), at(1000, accuracy=sample.failed_accuracy()), WORSE, 12),
         (at(1000, accuracy=sample.failed_accuracy()), at(1000), WORSE, 4),
         (at(1000), with_machine(at(1000), cores=64), WORSE, 4),
+        (at(1000), with_machine(at(1000, accuracy=sample.failed_accuracy()), memory_gib=23), WORSE, 12),
         (at(1000), structs.replace(at(1000), points=(point(16),)), WORSE, 4),
         (structs.replace(at(1000), points=(point(), point(16))), at(1000), WORSE, 0),
         (at(1000), with_machine(at(1000), gpu_driver="999.1"), WORSE, 0),
@@ -292,9 +293,22 @@ def status_of(tmp_path: Path, before: Record, after: Record, *options: str) -> i
     ],
 )
 def test_exit_status_reports_worse_results(
-    tmp_path: Path, before: Record, after: Record, options: Sequence[str], status: int
+    tmp_path: Path,
+    before: Record,
+    after: Record,
+    options: Sequence[str],
+    status: int,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert status_of(tmp_path, before, after, *options) == status
+    first, second = (with_machine(one, gpu_driver="", gpu_uuids=()).machine for one in (before, after))
+    assert ("**The machines differ**" in capsys.readouterr().out) == (first != second)
+
+
+def test_allowed_slowdown_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert status_of(tmp_path, at(1000), at(975), "--allow-slowdown", "3") == 0
+    text = capsys.readouterr().out
+    assert (text.count("the 3 % allowed"), text.count("no difference shown")) == (3, 0)
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,9 @@ class PointChange:
     ratio: schema.Ratio | None
     """Speed after over speed before, at a rate the inverse of the mean latency; None with too few passes."""
     direction: Direction = "unclear"
-    """better: among all points of both it is shown to be faster; worse: slower."""
+    """better: among all points of both it is shown to be faster; worse: slower than is allowed."""
+    allowed_slowdown: float = 0.0
+    """The fraction of the speed before by which it may be slower."""
 
 
 @dataclass(frozen=True)
@@ -150,7 +152,7 @@ def compare_records(
     cases = [_case_change(first, second) for first, second in pairs]
     paired_names = {stored.record.name for pair in pairs for stored in pair}
     only_before, only_after = (sorted(source.records.keys() - paired_names) for source in (before, after))
-    return Changes(before, after, _with_directions(cases, 1 - allowed_slowdown), only_before, only_after)
+    return Changes(before, after, _with_directions(cases, allowed_slowdown), only_before, only_after)
 
 
 def _case_change(before: StoredRecord, after: StoredRecord) -> CaseChange:
@@ -179,6 +181,14 @@ def differing(before: Record, after: Record) -> list[SettingChange]:
         for name in dict.fromkeys([*first, *second])
         if first.get(name) != second.get(name)
     ]
+
+
+def machine_changes(changes: Changes) -> list[SettingChange]:
+    """The settings of the machine that make speeds incomparable, once each: all that differ but the GPU's
+    driver and which of equal GPUs it is, whose effect on the speed may be what is compared."""
+    on_purpose = ("machine.gpu_driver", "machine.gpu_uuids")
+    setup = dict.fromkeys(setting for case in changes.cases for setting in case.setup)
+    return [each for each in setup if each.name.startswith("machine.") and each.name not in on_purpose]
 
 
 def _setup(record: Record) -> Mapping[str, str]:
@@ -215,23 +225,25 @@ def _speeds(result: PointResult) -> list[float]:
     ]
 
 
-def _with_directions(cases: Sequence[CaseChange], limit: float) -> list[CaseChange]:
+def _with_directions(cases: Sequence[CaseChange], allowed: float) -> list[CaseChange]:
     """The cases with the direction of each point among all: chance alone calls any point slower, or any point
     faster, in at most ratios.FALSE_ALARM_RATE of all comparisons."""
     measured = [point for case in cases for point in case.points if point.ratio is not None]
     faster = [ratios.unpaired_p_value(_speeds(point.before), _speeds(point.after), 1.0) for point in measured]
-    slower = [ratios.unpaired_p_value(_speeds(each.after), _speeds(each.before), limit) for each in measured]
+    slower = [
+        ratios.unpaired_p_value(_speeds(each.after), _speeds(each.before), 1 - allowed) for each in measured
+    ]
     directions: dict[int, Direction] = {}
     tested: Sequence[tuple[Direction, Sequence[float]]] = (("better", faster), ("worse", slower))
     for direction, p_values in tested:
         is_shown = ratios.significant_by_holm(p_values, ratios.FALSE_ALARM_RATE)
         for point in itertools.compress(measured, is_shown):
             directions[id(point)] = direction
-    judged = []
-    for case in cases:
-        points = [replace(point, direction=directions.get(id(point), "unclear")) for point in case.points]
-        judged.append(replace(case, points=points))
-    return judged
+
+    def judged(point: PointChange) -> PointChange:
+        return replace(point, direction=directions.get(id(point), "unclear"), allowed_slowdown=allowed)
+
+    return [replace(case, points=[*map(judged, case.points)]) for case in cases]
 
 
 def _score_changes(before: StoredRecord, after: StoredRecord) -> list[ScoreChange]:
@@ -308,12 +320,8 @@ def sign_flips(change: np.ndarray) -> float:
 
 def exit_status(changes: Changes) -> int:
     """The exit status for these changes. Raises UsageError if the records allow no verdict, because comparing
-    nothing would look like finding nothing worse."""
+    nothing would look like finding nothing worse. Accuracy is compared on different machines too."""
     names = f"{changes.before.argument} and {changes.after.argument}"
-    setup = {setting.name for case in changes.cases for setting in case.setup}
-    changed_on_purpose = {"machine.gpu_driver", "machine.gpu_uuids"}
-    if any(name.startswith("machine.") for name in setup - changed_on_purpose):
-        raise UsageError(f"compare: {names} are of different machines, whose speeds say nothing of a change")
     points = [point for case in changes.cases for point in case.points if point.ratio is not None]
     all_pairs = [score.pairs for case in changes.cases for score in case.scores]
     pairs = [paired for paired in all_pairs if isinstance(paired, PairedScores)]
@@ -322,6 +330,8 @@ def exit_status(changes: Changes) -> int:
     )
     if fails_now or any(pair.direction == "worse" for pair in pairs):
         return EXIT_ACCURACY
+    if machine_changes(changes):
+        raise UsageError(f"compare: {names} are of different machines, whose speeds say nothing of a change")
     if not points and not pairs:
         raise UsageError(f"compare: {names} have no load point and no sample in common to compare")
     return EXIT_SPEED if any(point.direction == "worse" for point in points) else 0

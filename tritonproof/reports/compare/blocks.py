@@ -8,7 +8,7 @@ from tritonproof.record.quantities import GIVEN_SHARE, LATENCY, METRIC_CHANGES, 
 from tritonproof.record.schema import Mark
 from tritonproof.reports import compare
 from tritonproof.reports.compare import CaseChange, Changes, PairedScores, PointChange, ScoreChange
-from tritonproof.reports.tables.table import Block, Bullets, Column, Heading, cell_of, table
+from tritonproof.reports.tables.table import Block, Bullets, Cell, Column, Heading, cell_of, table
 from tritonproof.reports.text.correctness import metric_text, missing_score_reason
 from tritonproof.reports.text.phrases import counted, days_text, first_of, full_point_text
 
@@ -37,9 +37,8 @@ def _overview(changes: Changes, common: Sequence[compare.SettingChange]) -> list
         measured = f", measured {days}" if days else ""
         origins.append(f"{letter}: {source.argument}, {counted(len(source.records), 'case')}{measured}")
     shared: list[Block] = []
-    machines = [setting for case in cases for setting in case.setup if setting.name.startswith("machine.")]
-    if machines:
-        differ = f": {_settings_text(dict.fromkeys(machines))}. The ratios of speed hold that too."
+    if machines := compare.machine_changes(changes):
+        differ = f": {_settings_text(machines)}. The ratios of speed hold that too."
         shared.append(join_markdown([bold("The machines differ"), differ], ""))
     if others := [setting for setting in common if setting not in machines]:
         shared.append(f"Differs in all {len(cases)} cases: {_settings_text(others)}.")
@@ -94,11 +93,13 @@ def _speed_cell(case: CaseChange) -> str:
         return "not shown" if _reasons_for_no_speed(case) else "no point in both"
     counts = [join_markdown([str(words.count(word)), word], " ") for word in _SPEEDS if word in words]
     if not counts:
-        return "no difference shown"
+        return words[0]
     return join_markdown([join_markdown(counts, ", "), f"of {len(words)}"], " ")
 
 
 def _speed_word(point: PointChange) -> str:
+    if point.ratio is not None and point.direction == "unclear" and point.allowed_slowdown:
+        return f"not shown slower than the {GIVEN_SHARE.text(point.allowed_slowdown)} allowed"
     return "too few passes" if point.ratio is None else _SPEED[point.direction]
 
 
@@ -106,9 +107,11 @@ def _legend(changes: Changes) -> list[str]:
     points = [point for case in changes.cases for point in case.points]
     sentences = []
     if points:
+        allowed = points[0].allowed_slowdown
+        slower = f"slower (by more than the {GIVEN_SHARE.text(allowed)} allowed)" if allowed else "slower"
         sentences.append(
             "Speed: the ratio is B over A, with Welch's 95 % interval of the passes on record, of each point "
-            f"by itself; slower and faster are what is shown among {len(points)} points, so that chance "
+            f"by itself; {slower} and faster are what is shown among {len(points)} points, so that chance "
             "alone calls any of them slower, or any of them faster, in at most "
             f"{GIVEN_SHARE.text(FALSE_ALARM_RATE)} of all comparisons (Holm's correction). It covers what "
             "varied while each was measured, not what the machine changed in between: `--against` measures "
@@ -172,11 +175,15 @@ def _score_text(change: ScoreChange, case: CaseChange) -> str:
     return join_markdown([*parts, *([f"({'; '.join(remarks)})"] if remarks else [])], " ")
 
 
+def _ratio_cell(point: PointChange) -> Cell:
+    return cell_of(RATIO, point.ratio, "interval", 1.0, 1 - point.allowed_slowdown)
+
+
 _POINTS: Sequence[Column[PointChange]] = (
     Column("Load point", lambda point: full_point_text(point.before.point), narrow="Load point"),
     Column("infer/s, A", lambda point: point.before.throughput_per_s, THROUGHPUT, narrow="infer/s, A"),
     Column("infer/s, B", lambda point: point.after.throughput_per_s, THROUGHPUT, narrow="infer/s, B"),
-    Column("B / A", lambda point: cell_of(RATIO, point.ratio, "interval", 1.0), RATIO, narrow="B / A"),
+    Column("B / A", _ratio_cell, RATIO, narrow="B / A"),
     Column("p99 (ms), A", lambda point: point.before.latency_ms.get("p99"), LATENCY),
     Column("p99 (ms), B", lambda point: point.after.latency_ms.get("p99"), LATENCY),
     Column("Speed", _speed_word, narrow="Speed"),
