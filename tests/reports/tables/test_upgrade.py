@@ -21,12 +21,12 @@ OPEN: dict[str, Any] = FAST | {"verdict": "inconclusive"}
 LONGER_P99: dict[str, Any] = FAST | {"p99_ratio": examples.estimate(1.4, 0.1), "p99_is_longer": True}
 
 
-def beside(wrong: str = "", *compared: dict[str, Any]) -> Record:
+def beside(wrong: str = "", *compared: dict[str, Any], **answers: VerifiedAnswers | None) -> Record:
     """A model measured against another, with a load point for each comparison."""
     build = Build("0", "as it is", 0.0, 1.0, "As it is", "python", inputs={}, from_repository=True)
-    right = VerifiedAnswers(9, 0, 9, 0.1, expected_from="alone")
+    answers = answers or {"answers": VerifiedAnswers(9, 0, 9, 0.1, expected_from="alone")}
     points = [
-        examples.measured("offline", batch, 100.0, comparison=examples.comparison(**changes), answers=right)
+        examples.measured("offline", batch, 100.0, comparison=examples.comparison(**changes), **answers)
         for batch, changes in enumerate(compared, 1)
     ]
     return examples.record(
@@ -66,6 +66,7 @@ VERDICTS = {
     "other answers": (beside("3 answers differ", FAST), "failed"),
     "speed not settled": (beside("", FAST, OPEN), "inconclusive"),
     "no speed compared": (beside(""), "inconclusive"),
+    "answers under load not compared": (beside("", FAST, answers=None), "inconclusive"),
     "no answers compared": (structs.replace(beside("", FAST), gates=()), "inconclusive"),
     "speed compared in an earlier run": (of_two_runs("points"), "inconclusive"),
     "answers compared in an earlier run": (of_two_runs("gates"), "inconclusive"),
@@ -92,14 +93,15 @@ def test_safe_model_has_same_answers_and_speed(record: Record, verdict: str) -> 
 
 
 @pytest.mark.parametrize(
-    ("records", "failed", "begins"),
+    ("records", "failed", "was_ended", "begins"),
     [
-        ([beside("", FAST)], [], "Safe to upgrade"),
-        ([beside("", FAST), beside("", FIVE_PERCENT)], [], "Not safe"),
-        ([beside("", FAST)], ["test_x[cpu-gone-asis]"], "Not safe"),
-        ([beside("", OPEN)], [], "Not shown to be"),
-        ([], [], "Nothing says"),
+        ([beside("", FAST)], [], False, "Safe to upgrade"),
+        ([beside("", FAST), beside("", FIVE_PERCENT)], [], True, "Not safe"),
+        ([beside("", FAST)], ["test_x[cpu-gone-asis]"], False, "Not safe"),
+        ([beside("", OPEN)], [], False, "Not shown to be"),
+        ([], [], True, "Not shown to be safe to upgrade: the run was ended."),
+        ([], [], False, "Nothing says"),
     ],
 )
-def test_run_has_one_verdict(records: list[Record], failed: list[str], begins: str) -> None:
-    assert upgrade_sentence(examples.seen(*records), failed, 0).startswith(begins)
+def test_run_has_one_verdict(records: list[Record], failed: list[str], was_ended: bool, begins: str) -> None:
+    assert upgrade_sentence(examples.seen(*records), failed, 0, was_ended=was_ended).startswith(begins)

@@ -71,7 +71,7 @@ def upgrade_verdict(model: ComparedModel) -> tuple[Verdict, str]:
     """Whether the model may replace the other, and the reason. It may if all answers are right and the same,
     no load point is slower or has a longer p99, it costs about as much, and its log has no new warning."""
     record, comparison, gate, speeds = model
-    if record.why_no_speed:
+    if record.is_wrong:
         return "failed", "answers differ" if gate and gate.fault else "answers are wrong"
     verdicts = [speed.verdict for speed in speeds]
 
@@ -87,7 +87,8 @@ def upgrade_verdict(model: ComparedModel) -> tuple[Verdict, str]:
         return "failed", "; ".join(failures)
     not_shown = points("speed not settled", verdicts.count("inconclusive"))
     if not speeds:
-        not_shown.append("its speed was not compared")
+        hidden = record.why_no_speed.removesuffix(".")
+        not_shown.append(f"{hidden[:1].lower()}{hidden[1:]}" or "its speed was not compared")
     if not [*footprint_changes(comparison)]:
         not_shown.append("its costs were not compared")
     if comparison.warnings:
@@ -98,8 +99,11 @@ def upgrade_verdict(model: ComparedModel) -> tuple[Verdict, str]:
     return "passed", "the same answers, and not slower"
 
 
-def upgrade_sentence(records: Sequence[Publishable], failed: Sequence[str], skipped: int) -> str:
-    """Whether an upgrade is safe, judged by the records and the failed tests of a run."""
+def upgrade_sentence(
+    records: Sequence[Publishable], failed: Sequence[str], skipped: int, *, was_ended: bool = False
+) -> str:
+    """Whether an upgrade is safe, judged by the records and the failed tests of a run, which may have been
+    ended early."""
     verdicts = {each.record.name: upgrade_verdict(each) for each in compared_models(records)}
     unsafe = {name: reason for name, (verdict, reason) in verdicts.items() if verdict == "failed"}
     not_shown = {name: reason for name, (verdict, reason) in verdicts.items() if verdict == "inconclusive"}
@@ -110,6 +114,8 @@ def upgrade_sentence(records: Sequence[Publishable], failed: Sequence[str], skip
     note = f" {counted(skipped, 'test')} skipped: the reasons say what was not compared." if skipped else ""
     if unsafe:
         return f"Not safe to upgrade: {_listed(unsafe)}.{note}"
+    if was_ended:
+        return f"Not shown to be safe to upgrade: the run was ended.{note}"
     if not verdicts:
         return f"Nothing says whether it is safe to upgrade: no model was compared.{note}"
     if not_shown:
