@@ -21,8 +21,8 @@ from tritonproof.record.quantities import LATENCY, LATENCY_BUDGET, METRICS, THRO
 from tritonproof.record.schema import MARKS, Estimate, PointResult, Score
 from tritonproof.reports.figures import best_point
 from tritonproof.reports.publishable import Publishable
-from tritonproof.reports.text import phrases
-from tritonproof.reports.text.correctness import main_score, metric_text, tightest_limit, tightest_text
+from tritonproof.reports.text import correctness, phrases
+from tritonproof.reports.text.speed import BUDGET_WORDS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 Theme = Literal["light", "dark"]
 THEMES: tuple[Theme, ...] = ("light", "dark")
-DRAWING = 5
+DRAWING = 6
 """Counts up when drawings change, so that older files are drawn again."""
 _STYLE = Path(__file__).with_suffix(".mplstyle")
 _DIGEST = re.compile(r"<dc:identifier>([0-9a-f]{64})</dc:identifier>")
@@ -83,8 +83,8 @@ class Curve:
     """Which latency: `p99`."""
     lines: Mapping[str, Sequence[PointResult]]
     budget_ms: float | None
-    winner: PointResult | None
-    """The result of a search within the budget."""
+    winner: Mapping[str, PointResult]
+    """The result of a search that may keep the budget, by its label; empty without one."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ def accuracy_ledger(records: Sequence[Publishable]) -> Chart:
     """The metric after each stage with its limit: every metric of one case, the first of several."""
     by_panel: dict[tuple[str, str], list[tuple[str, Score]]] = {}
     for record in records:
-        if record.accuracy is not None and main_score(record) is not None:
+        if record.accuracy is not None and correctness.main_score(record) is not None:
             for score in record.accuracy.scores if len(records) == 1 else record.accuracy.scores[:1]:
                 key = (_model(record, records), score.metric)
                 by_panel.setdefault(key, []).append((phrases.short_name(record.case), score))
@@ -129,12 +129,13 @@ def accuracy_ledger(records: Sequence[Publishable]) -> Chart:
         for name, score in scores:
             known = {stage: value for stage in _STAGES if (value := getattr(score, stage)) is not None}
             exact = {stage: Estimate(*[quantity.scale * value] * 3) for stage, value in known.items()}
-            text = ", ".join(filter(None, (metric_text(score, score.served), tightest_text(score))))
-            worst = None if (limit := tightest_limit(score)) is None else quantity.scale * limit.value
+            limit, limit_text = correctness.tightest_limit(score), correctness.tightest_text(score)
+            text = ", ".join(filter(None, (correctness.metric_text(score, score.served), limit_text)))
+            worst = None if limit is None else quantity.scale * limit.value
             rows.append(PanelRow(name, exact, text if score.passed else f"{text}: fails", limit=worst))
         panels.append(Panel(model, axis, rows, "stages"))
         gists.append(_gist(model, rows, "served", quantity))
-    missing = [record.name for record in records if main_score(record) is None]
+    missing = [record.name for record in records if correctness.main_score(record) is None]
     notes = ["Upright line: the limit."]
     notes += [f"Without a score: {', '.join(missing)}."] if missing else []
     return _chart("Accuracy after each stage", records, "; ".join(gists), panels, notes)
@@ -152,15 +153,17 @@ def best_throughput(records: Sequence[Publishable]) -> Chart:
             row = PanelRow(phrases.short_name(record.case), {}, text)
             if (best := best_point(record)) is not None:
                 marks = [code for code in _codes(best) if code != "few-requests"]  # that is of latencies
-                speed = best.throughput_per_s
-                figure = THROUGHPUT.text_with_half_width(speed, with_unit=False)
+                figure = THROUGHPUT.text_with_half_width(best.throughput_per_s, with_unit=False)
                 text = f"{figure}, {phrases.full_point_text(best.point)}"
-                row = PanelRow(row.name, {"throughput": speed}, text, bool(marks))
+                row = PanelRow(row.name, {"throughput": best.throughput_per_s}, text, bool(marks))
                 codes += marks
             rows.append(row)
         panels.append(Panel(model, "Inferences per second", rows, "bars"))
         gists.append(_gist(model, rows, "throughput", THROUGHPUT))
-    return _chart("Best throughput", records, "; ".join(gists), panels, _notes(records, codes))
+    notes = _notes(records, codes)
+    random = [each.name for each in records if each.points and correctness.has_random_weights(each)]
+    notes += [f"Right by the conversion alone, with random weights: {', '.join(random)}."] if random else []
+    return _chart("Best throughput", records, "; ".join(gists), panels, notes)
 
 
 def throughput_latency(records: Sequence[Publishable]) -> Chart:
@@ -172,10 +175,15 @@ def throughput_latency(records: Sequence[Publishable]) -> Chart:
     points = [result for result in record.points if result.point.scenario == "online"]
     if len(points) < 2:
         raise NothingToShowError("Fewer than two online load points have been measured: no curve.")
+    if search and not all(search.percentile in result.latency_ms for result in points):
+        search = None  # its budget is of a latency that the curve cannot show
     percentile = search.percentile if search else "p99"
     points.sort(key=lambda result: phrases.load_level(result.point))
     lines = phrases.grouped(points, lambda result: phrases.swept_text(result.point))
-    winner = search.result if search and search.verdict != "failed" and not record.why_no_winner else None
+    winner = {}
+    if search and search.verdict != "failed" and not record.why_no_winner:
+        at = phrases.full_point_text(search.result.point)
+        winner[f"found by the search, {BUDGET_WORDS[search.verdict]} the budget: {at}"] = search.result
     first, *_, last = (result for line in lines.values() for result in line)
     gist = "; ".join(
         f"{phrases.point_text(end.point)}: {THROUGHPUT.text(end.throughput_per_s.value)}, {percentile} "
@@ -214,17 +222,11 @@ def available(records: Sequence[Publishable]) -> dict[str, Chart]:
 
 
 def _chart(
-    title: str,
-    records: Sequence[Publishable],
-    gist: str,
-    panels: Sequence[Panel] | Curve,
-    notes: Sequence[str],
+    title: str, records: Sequence[Publishable], gist: str, panels: Sequence[Panel] | Curve, notes: list[str]
 ) -> Chart:
     """The chart with its caption: `NVIDIA H200 · Triton 2.51.0 · measured 2026-11-23`."""
     subtitle = records[0].name if len(records) == 1 else f"{len(records)} cases"
-    tritons = dict.fromkeys(
-        phrases.server_name(record.serving.triton) for record in records if record.serving is not None
-    )
+    tritons = dict.fromkeys(phrases.server_name(each.serving.triton) for each in records if each.serving)
     days = phrases.days_text(record.updated for record in records)
     measured = [f"measured {days}"] if days else []
     caption = " · ".join([*dict.fromkeys(map(phrases.device_text, records)), *tritons, *measured])
@@ -245,12 +247,10 @@ def _codes(result: PointResult) -> list[str]:
 def _gist(title: str, rows: Sequence[PanelRow], name: str, quantity: Quantity) -> str:
     """`resnet50: 98.2`, or `resnet50: 823 (ts-trace-fp32) to 3,824 (onnx-int8)`."""
     ranked = sorted((row.values[name].value, row.name) for row in rows if name in row.values)
-    if not ranked:
-        return f"{title}: {rows[0].text}"
-    low, high = (quantity.cell(value / quantity.scale) for value, _ in (ranked[0], ranked[-1]))
-    if ranked[0][0] == ranked[-1][0]:
-        return f"{title}: {low}"
-    return f"{title}: {low} ({ranked[0][1]}) to {high} ({ranked[-1][1]})"
+    texts = [quantity.cell(value / quantity.scale) for value, _ in ranked] or [rows[0].text]
+    if texts[0] == texts[-1]:
+        return f"{title}: {texts[0]}"
+    return f"{title}: {texts[0]} ({ranked[0][1]}) to {texts[-1]} ({ranked[-1][1]})"
 
 
 def _model(record: Publishable, records: Sequence[Publishable]) -> str:
@@ -354,6 +354,7 @@ def _draw_rows(axes: "Axes", panel: Panel) -> None:
     axes.grid(visible=False, axis="y")
     axes.set_title(visible(panel.title))
     axes.set_title(visible(panel.axis), loc="right", size=7.5, weight="normal")
+    axes.xaxis.set_visible(any(row.values for row in panel.rows))
 
 
 def _stage(stage: str) -> dict[str, Any]:
@@ -383,9 +384,8 @@ def _draw_curve(axes: "Axes", curve: Curve) -> None:
             if len(line) <= 12:  # more labels would overlap
                 size = f"{phrases.load_level(result.point):g}"
                 axes.annotate(size, position, (6, -10), textcoords="offset points", color=colour, size=7.5)
-    if (winner := curve.winner) is not None:
+    for label, winner in curve.winner.items():
         position = (winner.throughput_per_s.value, winner.latency_ms[curve.latency].value)
-        label = f"found by the search: {phrases.point_text(winner.point)}"
         axes.plot(*position, "*", markersize=13, color="C4", markeredgecolor=ink, zorder=4, label=label)
     if curve.budget_ms is not None:
         label = f"budget: {curve.latency} {LATENCY_BUDGET.text(curve.budget_ms)}"

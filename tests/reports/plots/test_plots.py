@@ -13,13 +13,15 @@ from tritonproof.reports import plots
 from tritonproof.reports.publishable import publishable
 
 CURVE = "throughput-latency"
+OTHER = CaseKey("cpu", "bert", "onnx", None, "fp32")
+AT_P99_9 = examples.measured("online", 48, 2750.0, latency_ms={"p99.9": examples.estimate(9.0)})
 
 
 def searched(**changes: object) -> Record:
     """A swept case with a search that found a point within its budget."""
     fields = {"latency_budget_ms": 25.0, "percentile": "p95", "accuracy": examples.accuracy()}
-    result = examples.measured("online", 48, 2750.0)
-    return examples.swept(search=examples.search(result=result, **(fields | changes)))
+    fields["result"] = examples.measured("online", 48, 2750.0)
+    return examples.swept(search=examples.search(**(fields | changes)))
 
 
 def chart_of(name: str, *records: Record) -> plots.Chart:
@@ -77,7 +79,12 @@ def test_rates_and_client_batches_are_separate_lines() -> None:
 
 
 @pytest.mark.parametrize(
-    ("record", "expected"), [(examples.swept(), ("p99", None)), (searched(), ("p95", 25.0))]
+    ("record", "expected"),
+    [
+        (examples.swept(), ("p99", None)),
+        (searched(), ("p95", 25.0)),
+        (searched(percentile="p99.9", result=AT_P99_9), ("p99", None)),  # of which the curve knows nothing
+    ],
 )
 def test_budget_is_that_of_search(record: Record, expected: tuple[str, float | None]) -> None:
     curve = curve_of(record)
@@ -85,17 +92,35 @@ def test_budget_is_that_of_search(record: Record, expected: tuple[str, float | N
 
 
 @pytest.mark.parametrize(
-    ("changes", "is_shown"),
+    ("changes", "shown"),
     [
-        ({}, True),
-        ({"verdict": "inconclusive"}, True),
-        ({"verdict": "failed"}, False),
-        ({"accuracy": examples.failed_accuracy()}, False),
-        ({"accuracy": None}, False),
+        ({}, "within the budget: online, concurrency 48"),
+        ({"result": examples.measured("offline", 8, 900.0)}, "within the budget: offline, batch 8"),
+        ({"verdict": "inconclusive"}, "not shown to be within or beyond the budget: online, concurrency 48"),
+        ({"verdict": "failed"}, ""),
+        ({"accuracy": examples.failed_accuracy()}, ""),
+        ({"accuracy": None}, ""),
     ],
 )
-def test_search_winner_is_shown_only_if_proven(changes: dict[str, object], is_shown: bool) -> None:
-    assert (curve_of(searched(**changes)).winner is not None) == is_shown
+def test_search_winner_is_shown_only_if_proven(changes: dict[str, object], shown: str) -> None:
+    labels = [*curve_of(searched(**changes)).winner]
+    assert labels == ([f"found by the search, {shown}"] if shown else [])
+
+
+def test_throughput_with_random_weights_is_named_and_axis_needs_a_bar() -> None:
+    random, empty = examples.random_weights(), examples.random_weights(case=OTHER, points=())
+    chart = chart_of("best-throughput", examples.swept(), random, empty)
+    named = "Right by the conversion alone, with random weights: cpu-nnunet-ts-trace-fp32."
+    assert chart.notes[-1] == named
+    assert [axes.xaxis.get_visible() for axes in plots._figure(chart).axes] == [True, True, False]
+
+
+def test_gist_has_scores_that_look_alike_once() -> None:
+    alike = [
+        examples.record(case=OTHER, accuracy=examples.accuracy(examples.score(served=served)))
+        for served in (0.97, 0.9700001)
+    ]
+    assert chart_of("accuracy-ledger", *alike).gist == "bert: 97.0"
 
 
 def test_marked_point_is_hollow_except_for_wide_interval() -> None:
