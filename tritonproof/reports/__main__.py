@@ -11,6 +11,7 @@ import io
 import itertools
 import json
 import os
+import re
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -164,6 +165,8 @@ def _trend(options: argparse.Namespace) -> int:
     from tritonproof.reports import trend
 
     folder = options.history or history.default_folder(options.results)
+    if options.known and not options.fail_on:
+        raise UsageError("--known accepts steps that --fail-on step would fail for: give both")
     if options.output is not None:
         disk.check_folder(options.output)  # before anything is added to the history
     _add(folder, options.add)
@@ -266,6 +269,13 @@ def _readme(options: argparse.Namespace) -> int:
 # --- their options -----------------------------------------------------------------------------------------
 
 
+def _commit(text: str) -> str:
+    """The beginning of a commit's name, as a history has them."""
+    if re.fullmatch("[0-9a-f]{7,64}", text):
+        return text
+    raise argparse.ArgumentTypeError(f"{quoted(text)} is not a commit's name of 7 or more hexadecimal digits")
+
+
 def _percent(text: str) -> float:
     """A fraction from 0 to below 1, given in percent."""
     with contextlib.suppress(ValueError):
@@ -359,7 +369,7 @@ def _parser() -> Parser:
     note = "in how many of a series' latest runs --fail-on looks for a step (default: %(default)s)"
     option("--within", type=count, default=50, metavar="N", help=note)
     note = "--fail-on ignores the steps up to this commit, which have been accepted"
-    option("--known", metavar="COMMIT", help=note)
+    option("--known", type=_commit, metavar="COMMIT", help=note)
 
     option = add(_merge, "")
     option("records", type=path, nargs="+", metavar="A", help="folders of records, or single record files")

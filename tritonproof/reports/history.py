@@ -45,7 +45,8 @@ class HistoryRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=Fal
 
 
 _OF_ORIGIN = ("run", "started", "host", "commit", "clean")
-_key = attrgetter("run", "host", "machine", "case", "kind", "at")  # a history has one row of each
+identity = attrgetter("run", "host", "machine", "case", "kind", "at")
+"""What tells a measurement from all others: a history has one row of each."""
 
 
 def default_folder(results: Path) -> Path:
@@ -65,7 +66,7 @@ def read(folder: Path) -> tuple[list[HistoryRow], list[str]]:
         for number, line in enumerate(disk.content(path).splitlines(), start=1):
             try:
                 row = msgspec.json.decode(line, type=HistoryRow)
-                rows.setdefault(_key(row), row)
+                rows.setdefault(identity(row), row)
             except (msgspec.DecodeError, UnicodeDecodeError) as error:
                 problems.append(f"line {number}: left out, as it is no row: {one_line(str(error), 200)}")
         damaged += [f"{path_text(path)}, {first_of(problems, 1)}"] if problems else []

@@ -11,13 +11,14 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
+from msgspec import structs
 from ruptures import KernelCPD
 
 from tritonproof.base.commands import EXIT_ACCURACY, EXIT_SPEED, UsageError
 from tritonproof.base.sanitize import bold, italic, join_markdown, quoted, visible
 from tritonproof.record import quantities
 from tritonproof.record.schema import Estimate, Ratio
-from tritonproof.reports.history import HistoryRow
+from tritonproof.reports.history import HistoryRow, identity
 from tritonproof.reports.tables.rendering import markdown
 from tritonproof.reports.tables.table import table_of_texts
 from tritonproof.reports.text.phrases import counted, days_text
@@ -79,12 +80,17 @@ class Series(NamedTuple):
 
 
 def all_series(rows: Iterable[HistoryRow], *, join_hosts: bool = False) -> list[Series]:
-    """Every series of the rows, with its steps; `join_hosts` treats hosts with one stamp as one machine."""
+    """Every series of the rows, with its steps, without ratios that may not be shown; `join_hosts` treats
+    hosts with one stamp as one machine, and a row with and without its host's name as one measurement."""
+    if join_hosts:
+        without_host = (structs.replace(row, host="") for row in rows)
+        rows = {identity(row): row for row in without_host}.values()
     figures = [
-        ("" if join_hosts else row.host, row.machine, name, row.case, row.at, _run_of(row), row, value)
+        (row.host, row.machine, name, row.case, row.at, _run_of(row), row, value)
         for row in sorted(rows, key=_run_of)
         for name, (value, _, _) in row.figures.items()
         if name in _TRACKED and (value > 0 or _TRACKED[name].status == EXIT_ACCURACY)
+        if quantities.is_shown(_estimate(row, name))
     ]
     columns = ["host", "machine", "figure", "case", "at", "run", "row", "value"]
     series = []
@@ -225,13 +231,16 @@ def _commit(row: HistoryRow) -> str:
     return f"{row.commit[:9]}{'' if row.clean else '-dirty'}" if row.commit else f"the run of {row.started}"
 
 
+def _estimate(row: HistoryRow, figure: str) -> Estimate:
+    value, low, high = row.figures[figure]
+    kind = Ratio if _TRACKED[figure].quantity is quantities.RATIO else Estimate
+    return kind(value, low, value if high is None else high, open_above=high is None)
+
+
 def _last(series: Series) -> str:
-    value, low, high = series.rows[-1].figures[series.figure]
-    quantity = series.tracked.quantity
-    kind = Ratio if quantity is quantities.RATIO else Estimate
-    estimate = kind(value, low, value if high is None else high, open_above=high is None)
-    shown = quantity.text_with_interval(estimate, with_unit=kind is Estimate)  # a ratio has none
-    return quantity.text(value) if low == high else shown
+    last, quantity = _estimate(series.rows[-1], series.figure), series.tracked.quantity
+    is_exact = last.low == last.high and not last.open_above
+    return quantity.text(last.value) if is_exact else quantity.text_with_interval(last)
 
 
 def picture(series: Sequence[Series]) -> Figure:

@@ -44,7 +44,8 @@ def trend(tmp_path: Path, reports: Reports) -> Reports:
         (SLOWER, FAIL, STATUS["speed"]),
         (SLOWER, (*FAIL, "--known", past.COMMITS[49][:9]), STATUS["speed"]),
         (SLOWER, (*FAIL, "--known", past.COMMITS[50][:9]), 0),
-        (SLOWER, (*FAIL, "--known", "fffff"), 4),
+        (SLOWER, (*FAIL, "--known", "fffffff"), 4),
+        (SLOWER, ("--known", past.COMMITS[50][:9]), 4),
         (past.stepped(60, 50, 1.05), FAIL, 0),
         (past.stepped(60, 0, 1.0), FAIL, 0),
         (past.stepped(120, 50, 0.95), FAIL, 0),  # long ago
@@ -62,6 +63,12 @@ def test_gate_fails_for_recent_unknown_regression(
     if exit_status != 4:
         (line,) = [line for line in text.splitlines() if past.CASE in line]
         assert (BETWEEN in line) == (len(values) >= 60 and values != past.stepped(60, 0, 1.0))
+
+
+@pytest.mark.parametrize("known", ["0", "zzzzzzz"])
+def test_known_needs_a_commit(known: str, trend: Reports) -> None:
+    with pytest.raises(SystemExit, match="4"):
+        trend(*FAIL, "--known", known)
 
 
 @pytest.mark.parametrize("speeds", [[], SLOWER], ids=["no speed", "a speed that fell too"])
@@ -219,12 +226,10 @@ def test_lasting_loss_is_an_accuracy_step(name: str, before: float, after: float
     assert step.change.value == pytest.approx(after - before)
 
 
-@pytest.mark.parametrize(("high", "shown"), [(1.6, "not shown"), (0.95, "0.90 (0.85 to 0.95)")])
-def test_ratio_of_a_wide_interval_is_not_shown(
-    high: float, shown: str, tmp_path: Path, trend: Reports
-) -> None:
-    append(tmp_path, [past.row(1, figures={"in_process_ratio": (0.9, 0.85, high)})])
-    assert [row[5] for row in cells(trend().out)[1:]] == [shown]
+def test_ratio_of_a_wide_interval_is_left_out(tmp_path: Path, trend: Reports) -> None:
+    ratios = [(0.9, 0.85, 0.95)] * 3 + [(1.0, 0.5, 2.0)] * 10 + [(2.0, 1.0, 4.0)] * 10
+    append(tmp_path, [past.row(n, figures={"in_process_ratio": ratio}) for n, ratio in enumerate(ratios)])
+    assert [row[4:] for row in cells(trend().out)[1:]] == [["3", "0.90 (0.85 to 0.95)", "-"]]
 
 
 def test_close_steps_are_both_found() -> None:
@@ -245,7 +250,8 @@ def test_machines_and_hosts_stay_separate() -> None:
 
 def test_equal_hosts_are_joined_on_request() -> None:
     rows = [past.row(number, host=f"container-{number}") for number in range(20)]
-    assert len(all_series(rows)) == 20
+    rows.append(past.row(3, host=""))  # an anonymous copy
+    assert len(all_series(rows)) == 21
     (series,) = all_series(rows, join_hosts=True)
     assert len(series.rows) == 20
 
