@@ -18,7 +18,9 @@ HERE = examples.origin("secret-host", 1, "GPU-5ec2e70d-1111-2222-3333-4444555566
 README = Path("reports/readme")
 
 
-def measured(where: Origin = HERE, other: str = "secret-box.example:8001") -> Record:
+def measured(
+    where: Origin = HERE, other: str = "secret-box.example:8001", reason: str = "no det in /srv/secret/det"
+) -> Record:
     """A record with every measurement, all of them of one machine, beside another server and a commit."""
     points = [
         examples.measured("offline", batch, 9.0, comparison=examples.comparison(baseline_name=name))
@@ -32,6 +34,7 @@ def measured(where: Origin = HERE, other: str = "secret-box.example:8001") -> Re
         conversation=Conversation("sequence", 4, 4, "", passed=True),
         gates=(examples.gate("baseline", f"OUT is 1, and 2 by {other}", tried=f"9 samples beside {other}"),),
         baseline=BaselineComparison(other, SIDE, SIDE),
+        failures=(examples.step_failure("test_baseline", step="baseline", message=reason),),
     )
     return examples.measured_at(where, whole)
 
@@ -58,7 +61,8 @@ def test_anonymous_merge_removes_names_but_no_figures(one_machine: Path, tmp_pat
         assert b"secret" not in path.read_bytes()
         assert b"5ec2e70d" not in path.read_bytes()
     (record,) = records_in(tmp_path / "out")
-    assert record == measured(structs.replace(HERE, host="", gpu_uuids=()), "the baseline")
+    left_out = "the baseline was not compared (the reason is left out)"
+    assert record == measured(structs.replace(HERE, host="", gpu_uuids=()), "the baseline", left_out)
 
 
 def test_published_records_name_no_host_or_gpu() -> None:

@@ -156,6 +156,8 @@ def without_names(part: Any) -> Any:
     if isinstance(part, schema.BaselineComparison | schema.SpeedComparison):
         is_commit = re.fullmatch(r"(.+ \()?[0-9a-f]{7}\)?", part.baseline_name)
         part = part if is_commit else structs.replace(part, baseline_name="the baseline")
+    if isinstance(part, schema.StepFailure) and part.step == "baseline":
+        part = structs.replace(part, message="the baseline was not compared (the reason is left out)")
     if isinstance(part, Machine):
         return structs.replace(part, gpu_uuids=())
     if isinstance(part, Origin):
