@@ -4,11 +4,11 @@ import itertools
 import runpy
 import sys
 from collections.abc import Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tritonproof.base.paths import SUITE
+from tritonproof.safe_io.files import toml_in
 
 if TYPE_CHECKING:
     import pytest
@@ -43,7 +43,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(_USAGE, end="")
         return 0
     if command == "--version":
-        print(version("tritonproof"))
+        # The suite's own file: a checkout need not be installed.
+        print(toml_in(SUITE / "pyproject.toml", "pyproject.toml", "")["project"]["version"])
         return 0
     # Before all installed packages, such as PyPI's fixtures, and without the current folder.
     sys.path[:] = [str(SUITE), *(path for path in sys.path if path not in {"", str(Path.cwd())})]
@@ -52,7 +53,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         runpy.run_module(_MODULES[command], run_name="__main__", alter_sys=False)
         return 0
     if command in {"prove", "run"}:
-        return _pytest(["--repository", *options] if command == "prove" else options)
+        has_folder = command == "prove" and options[:1] not in (["-h"], ["--help"])
+        return _pytest(["--repository", *options] if has_folder else options)
     print(f"error: there is no command {command!r}\n\n{_USAGE}", end="", file=sys.stderr)
     return 4  # as pytest's own status for an unusable command line
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from tritonproof.accuracy.stages import evaluate_in_process
-from tritonproof.base.commands import Parser, tool
+from tritonproof.base import disk
+from tritonproof.base.commands import Parser, tool, with_fix
 from tritonproof.models import all_models
 from tritonproof.spec import Model
 
@@ -44,6 +45,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     model = recipes[options.model]
     output = options.output or model.weights
     assert output is not None
+    try:
+        disk.make_folder(output.parent)  # refused now, not after minutes of training
+    except OSError as error:
+        parser.error(with_fix(error))
+    if output.is_dir():
+        parser.error(f"{output}: a folder is there. Name a file")
     started = time.monotonic()
     print(f"training {model.name} (a micro model takes half a minute to a few minutes) ...", flush=True)
     score = train(model, output)

@@ -11,7 +11,7 @@ import pytest
 
 from tests import examples
 from tests.conftest import Reports
-from tests.helpers import ROOT
+from tests.helpers import ROOT, project_file
 from tests.record.test_hostile import words_of
 from tritonproof.base import disk
 from tritonproof.base.commands import EXIT_INPUT
@@ -76,6 +76,17 @@ def test_unknown_option_ends_every_command_with_status_4(command: tuple[str, ...
     assert "error:" in result.stderr
     assert "--not-an-option" in result.stderr
     assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [("--version", project_file()["project"]["version"]), ("prove --help", "--repository")],
+)
+def test_command_of_a_checkout_answers(command: str, said: str) -> None:
+    words = [sys.executable, "-m", "tritonproof", *command.split()]
+    result = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert said in result.stdout
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
+from tests.helpers import present
 from tritonproof import train
 from tritonproof.accuracy.stages import evaluate_in_process
 from tritonproof.data import invented
@@ -47,9 +48,7 @@ def test_recipe_makes_loadable_weights_of_committed_layout(
 ) -> None:
     # Two steps need few paragraphs, and making all takes ten seconds of a core.
     monkeypatch.setattr(invented, "PARAGRAPHS", {**invented.PARAGRAPHS, "training": 1200})
-    recipe = model.train
-    assert recipe is not None
-    assert model.weights is not None
+    recipe, weights = present(model.train), present(model.weights)
     if model.framework == "tensorflow":  # tracing and optimising a step takes as long as many steps
         config = import_tensorflow().config
         config.run_functions_eagerly(True)
@@ -60,11 +59,21 @@ def test_recipe_makes_loadable_weights_of_committed_layout(
     score = train.train(short, tmp_path / "short.safetensors")
 
     assert math.isfinite(score)
-    assert layout(tmp_path / "short.safetensors") == layout(model.weights)
-    committed, trained = (load_file(path) for path in (model.weights, tmp_path / "short.safetensors"))
+    assert layout(tmp_path / "short.safetensors") == layout(weights)
+    committed, trained = (load_file(path) for path in (weights, tmp_path / "short.safetensors"))
     assert any((committed[name] != trained[name]).any() for name in committed), (
         "these are the committed weights"
     )
+
+
+@pytest.mark.parametrize("name", ["", "file/weights"])
+def test_unusable_output_is_refused_before_training(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(train, "train", lambda *_: pytest.fail("it trains"))
+    with pytest.raises(SystemExit, match="4"):
+        train.main([RECIPES[0].name, "--output", str(tmp_path / name)])
 
 
 @pytest.mark.campaign
