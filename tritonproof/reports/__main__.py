@@ -11,7 +11,6 @@ import io
 import itertools
 import json
 import os
-import re
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -269,13 +268,6 @@ def _readme(options: argparse.Namespace) -> int:
 # --- their options -----------------------------------------------------------------------------------------
 
 
-def _commit(text: str) -> str:
-    """The beginning of a commit's name, as a history has them."""
-    if re.fullmatch("[0-9a-f]{7,64}", text):
-        return text
-    raise argparse.ArgumentTypeError(f"{quoted(text)} is not a commit's name of 7 or more hexadecimal digits")
-
-
 def _percent(text: str) -> float:
     """A fraction from 0 to below 1, given in percent."""
     with contextlib.suppress(ValueError):
@@ -369,7 +361,7 @@ def _parser() -> Parser:
     note = "in how many of a series' latest runs --fail-on looks for a step (default: %(default)s)"
     option("--within", type=count, default=50, metavar="N", help=note)
     note = "--fail-on ignores the steps up to this commit, which have been accepted"
-    option("--known", type=_commit, metavar="COMMIT", help=note)
+    option("--known", metavar="COMMIT", help=note)
 
     option = add(_merge, "")
     option("records", type=path, nargs="+", metavar="A", help="folders of records, or single record files")

@@ -26,14 +26,8 @@ def data_frame(records: Sequence[Publishable]) -> "pd.DataFrame":
     return pd.DataFrame([row for record in records for row in _rows(record)])
 
 
-_OF_HIDDEN = (
-    *schema.LoadPoint.__struct_fields__,
-    "requests",
-    "passes",
-    "samples",
-    "answers_verified",
-    "answers_wrong",
-)
+_COUNTS = ("requests", "passes", "samples", "answers_verified", "answers_wrong")
+_OF_HIDDEN = (*schema.LoadPoint.__struct_fields__, *_COUNTS)
 """What a row says of a load point whose speed is hidden, beside its origin. A new field is not among them, so
 that no figure of a wrong case gets here unseen."""
 

@@ -45,8 +45,7 @@ class HistoryRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=Fal
 
 
 _OF_ORIGIN = ("run", "started", "host", "commit", "clean")
-identity = attrgetter("run", "host", "machine", "case", "kind", "at")
-"""What tells a measurement from all others: a history has one row of each."""
+identity = attrgetter("run", "host", "machine", "case", "kind", "at")  # a history has one row of each
 
 
 def default_folder(results: Path) -> Path:

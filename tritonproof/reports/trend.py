@@ -202,10 +202,13 @@ def table(series: Sequence[Series]) -> str:
 def worse_steps(series: Sequence[Series], within: int, known: str | None) -> list[tuple[int, str]]:
     """The exit status and a sentence for each step for the worse within the latest runs of a series and after
     the runs of the commit `known`. Raises UsageError if no run is of that commit."""
-    runs = (row for each in series for row in each.rows if known and (row.commit or "").startswith(known))
+    digits = max(7, len(known or ""))  # fewer are no name: they may begin that of any commit
+    runs = (row for each in series for row in each.rows if row.commit and row.commit[:digits] == known)
     accepted = max((row.started for row in runs), default="")
     if known and not accepted:
-        raise UsageError(f"--known {quoted(known)}: no run in the history is of this commit")
+        raise UsageError(
+            f"--known {quoted(known)}: no run in the history is of this commit (7 or more digits)"
+        )
     return [
         (each.tracked.status, f"{each.case}, {each.at}, {each.tracked.name}: {step_text(each, step)}")
         for each in series

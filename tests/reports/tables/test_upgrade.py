@@ -104,4 +104,4 @@ def test_safe_model_has_same_answers_and_speed(record: Record, verdict: str) -> 
     ],
 )
 def test_run_has_one_verdict(records: list[Record], failed: list[str], was_ended: bool, begins: str) -> None:
-    assert upgrade_sentence(examples.seen(*records), failed, 0, was_ended=was_ended).startswith(begins)
+    assert upgrade_sentence(examples.seen(*records), failed, 0, was_ended).startswith(begins)

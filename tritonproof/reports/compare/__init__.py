@@ -132,9 +132,7 @@ class Changes:
 # --- how they are found ------------------------------------------------------------------------------------
 
 
-def compare_records(
-    before: ComparedRecords, after: ComparedRecords, allowed_slowdown: float = 0.0
-) -> Changes:
+def compare_records(before: ComparedRecords, after: ComparedRecords, allowed_slowdown: float = 0) -> Changes:
     """Compare every case that both have, or two single records of one model. A point counts as slower if it
     is shown to be slower by more than the fraction `allowed_slowdown`. Raises RecordError if there is nothing
     to compare, or a file of samples is damaged."""
@@ -213,9 +211,8 @@ def _setup(record: Record) -> Mapping[str, str]:
 
 def _point_change(before: PointResult, after: PointResult) -> PointChange:
     has_spread = min(len(before.passes), len(after.passes)) >= ratios.MIN_PASSES
-    return PointChange(
-        before, after, ratios.unpaired_ratio(_speeds(after), _speeds(before)) if has_spread else None
-    )
+    ratio = ratios.unpaired_ratio(_speeds(after), _speeds(before)) if has_spread else None
+    return PointChange(before, after, ratio)
 
 
 def _speeds(result: PointResult) -> list[float]:
@@ -325,9 +322,8 @@ def exit_status(changes: Changes) -> int:
     points = [point for case in changes.cases for point in case.points if point.ratio is not None]
     all_pairs = [score.pairs for case in changes.cases for score in case.scores]
     pairs = [paired for paired in all_pairs if isinstance(paired, PairedScores)]
-    fails_now = any(
-        case.after.record.why_no_speed and not case.before.record.why_no_speed for case in changes.cases
-    )
+    sides = [(case.before.record.why_no_speed, case.after.record.why_no_speed) for case in changes.cases]
+    fails_now = any(after and not before for before, after in sides)
     if fails_now or any(pair.direction == "worse" for pair in pairs):
         return EXIT_ACCURACY
     if machine_changes(changes):

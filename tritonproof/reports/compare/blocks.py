@@ -42,13 +42,9 @@ def _overview(changes: Changes, common: Sequence[compare.SettingChange]) -> list
         shared.append(join_markdown([bold("The machines differ"), differ], ""))
     if others := [setting for setting in common if setting not in machines]:
         shared.append(f"Differs in all {len(cases)} cases: {_settings_text(others)}.")
-
-    def setup(case: CaseChange) -> str | None:
-        return ", ".join(setting.name for setting in case.setup if setting not in common) or None
-
     columns: list[Column[CaseChange]] = [
         Column("Case", _case_name),
-        Column("Setup", setup),
+        Column("Setup", lambda case: ", ".join(one.name for one in case.setup if one not in common) or None),
         Column("Accuracy", _accuracy_cell),
         Column("Speed", _speed_cell),
     ]
@@ -92,9 +88,7 @@ def _speed_cell(case: CaseChange) -> str:
     if not words:
         return "not shown" if _reasons_for_no_speed(case) else "no point in both"
     counts = [join_markdown([str(words.count(word)), word], " ") for word in _SPEEDS if word in words]
-    if not counts:
-        return words[0]
-    return join_markdown([join_markdown(counts, ", "), f"of {len(words)}"], " ")
+    return join_markdown([join_markdown(counts, ", "), f"of {len(words)}"], " ") if counts else words[0]
 
 
 def _speed_word(point: PointChange) -> str:

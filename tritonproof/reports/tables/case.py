@@ -4,15 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from tritonproof.base.sanitize import Formatted, markdown_text
 from tritonproof.record.quantities import AGREEMENT, COUNT, DURATION, LATENCY, RELATIVE_ERROR, SCORE
-from tritonproof.record.schema import (
-    GATE_DEMANDS,
-    REMOTE,
-    Disagreement,
-    GateResult,
-    OutputDifference,
-    Record,
-    Score,
-)
+from tritonproof.record.schema import GATE_DEMANDS, REMOTE, Disagreement, GateResult, OutputDifference, Score
 from tritonproof.reports.publishable import Publishable
 from tritonproof.reports.published import names_of
 from tritonproof.reports.tables import points
@@ -20,7 +12,6 @@ from tritonproof.reports.tables.soak import soak_section, soak_table
 from tritonproof.reports.tables.table import (
     Block,
     Bullets,
-    Cell,
     Column,
     Heading,
     Table,
@@ -219,10 +210,8 @@ _DISAGREEMENTS: Sequence[Column[Disagreement]] = (
 
 
 def _output(title: str, name: str) -> Column[OutputDifference]:
-    def take(output: OutputDifference) -> Cell:
-        return cell_of(AGREEMENT if output.kind == "differing" else RELATIVE_ERROR, getattr(output, name))
-
-    return Column(title, take, right_aligned=True)
+    by_kind = {"differing": AGREEMENT, "error": RELATIVE_ERROR}
+    return Column(title, lambda row: cell_of(by_kind[row.kind], getattr(row, name)), right_aligned=True)
 
 
 def _outputs_table(previous_stage: str, outputs: Sequence[OutputDifference]) -> Table:
@@ -252,7 +241,7 @@ _GATES: Sequence[Column[GateResult]] = (
 )
 
 
-def accuracy_blocks(record: Record) -> list[Block]:
+def accuracy_blocks(record: Publishable) -> list[Block]:
     """Whether the case is right: the conversion, the ledger stage by stage, and the gates."""
     conversion, accuracy = record.conversion, record.accuracy
     blocks: list[Block] = []

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from tritonproof.base.sanitize import Formatted, markdown_text
 from tritonproof.record import schema
-from tritonproof.record.quantities import COUNT, LATENCY, METRICS, RATIO, THROUGHPUT
+from tritonproof.record.quantities import COST, COUNT, LATENCY, METRICS, RATIO, THROUGHPUT
 from tritonproof.record.schema import Estimate, Mark, Ratio, Record
 from tritonproof.reports import figures
 from tritonproof.reports.publishable import Publishable
@@ -67,9 +67,7 @@ def summary_columns(rows: Sequence[SummaryRow]) -> Sequence[Column[SummaryRow]]:
         optional("Ratio to reference", _to_reference, RATIO),
         optional("Ratio to published", _to_published, RATIO),
         optional("Ratio to in process", _to_in_process, RATIO, "interval"),
-        optional(
-            "Cost per million correct", lambda row: cost_cell(row.record, row.result), right_aligned=True
-        ),
+        optional("Cost per million correct", lambda row: cost_cell(row.record, row.result), COST),
     )
     meanings = _meanings(rows)
     return [dataclasses.replace(column, meaning=meanings.get(column.title, "")) for column in columns]

@@ -99,11 +99,8 @@ def upgrade_verdict(model: ComparedModel) -> tuple[Verdict, str]:
     return "passed", "the same answers, and not slower"
 
 
-def upgrade_sentence(
-    records: Sequence[Publishable], failed: Sequence[str], skipped: int, *, was_ended: bool = False
-) -> str:
-    """Whether an upgrade is safe, judged by the records and the failed tests of a run, which may have been
-    ended early."""
+def upgrade_sentence(records: Sequence[Publishable], failed: Sequence[str], skipped: int, ended: bool) -> str:
+    """Whether an upgrade is safe, by the records and the failed tests of a run, which may have been ended."""
     verdicts = {each.record.name: upgrade_verdict(each) for each in compared_models(records)}
     unsafe = {name: reason for name, (verdict, reason) in verdicts.items() if verdict == "failed"}
     not_shown = {name: reason for name, (verdict, reason) in verdicts.items() if verdict == "inconclusive"}
@@ -114,7 +111,7 @@ def upgrade_sentence(
     note = f" {counted(skipped, 'test')} skipped: the reasons say what was not compared." if skipped else ""
     if unsafe:
         return f"Not safe to upgrade: {_listed(unsafe)}.{note}"
-    if was_ended:
+    if ended:
         return f"Not shown to be safe to upgrade: the run was ended.{note}"
     if not verdicts:
         return f"Nothing says whether it is safe to upgrade: no model was compared.{note}"

@@ -6,15 +6,7 @@ from collections.abc import Sequence
 
 from tritonproof.ratios import FALSE_ALARM_RATE
 from tritonproof.record import quantities, schema
-from tritonproof.record.quantities import (
-    COUNT,
-    GIVEN_SHARE,
-    LATENCY,
-    LATENCY_BUDGET,
-    RATIO,
-    TOO_WIDE,
-    is_shown,
-)
+from tritonproof.record.quantities import COUNT, GIVEN_SHARE, LATENCY, LATENCY_BUDGET, RATIO
 from tritonproof.reports.figures import fraction_of_peak
 from tritonproof.reports.publishable import Publishable
 from tritonproof.reports.text.phrases import counted, full_point_text, sentence
@@ -56,11 +48,9 @@ def speed_failures(result: schema.PointResult) -> list[str]:
         failures.append(comparison_text(compared))
     if compared is not None and compared.p99_is_longer and compared.p99_ratio is not None:
         allowed = compared.allowed_slowdown
-        ratio = (
-            f"{RATIO.text_with_interval(compared.p99_ratio, 1 / (1 - allowed))} to {compared.baseline_name}"
-        )
+        ratio = RATIO.text_with_interval(compared.p99_ratio, 1 / (1 - allowed))
         slow_down = f"longer than a slow-down of {GIVEN_SHARE.text(allowed)} makes it"
-        failures.append(f"p99 ratio {ratio}: {slow_down}")
+        failures.append(f"p99 ratio {ratio} to {compared.baseline_name}: {slow_down}")
     if budget is not None and budget.verdict == "failed":
         latency = LATENCY.text_with_interval(result.latency_ms[budget.percentile], budget.budget_ms)
         place = f"{BUDGET_WORDS['failed']} {LATENCY_BUDGET.text(budget.budget_ms)} ({budget.source})"
@@ -154,11 +144,9 @@ def search_paragraph(record: Publishable) -> str:
         return record.why_no_winner
     if search.verdict == "failed":
         return sentence(no_winner_text(search))
-    proven = (
-        "for which conversion and accuracy hold"
-        if not record.build.from_repository
-        else "with which no answer changes"
-    )
+    proven = "for which conversion and accuracy hold"
+    if record.build.from_repository:
+        proven = "with which no answer changes"
     configurations = counted(search.configurations, "configuration")
     tried = f"{search.passes} passes of {configurations}, {quantities.DURATION.text(search.duration_s)}"
     return f"{search_text(search)}. Searched in {tried}. The configuration, {proven}: `{search.config}`."
@@ -209,7 +197,7 @@ def lead_text(lead: schema.Ratio | None, other: str) -> str:
     """How much faster the winner is than the other proven configuration."""
     if lead is None:
         return "no other configuration kept the budget"
-    if not is_shown(lead):
-        return f"its lead over {other} is {TOO_WIDE}"
+    if not quantities.is_shown(lead):
+        return f"its lead over {other} is {quantities.TOO_WIDE}"
     text = f"{RATIO.text_with_interval(lead, 1.0)} times as fast as {other}"
     return f"{text}, which is not shown to keep the budget" if lead.high < 1 else text
