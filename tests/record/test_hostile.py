@@ -40,6 +40,9 @@ Keys = tuple[str | int, ...]
 
 LOAD = msgspec.to_builtins(complete().points[0])
 SWEEP = [LOAD | {"point": LOAD["point"] | {"batch": number}} for number in range(1, 502)]
+LATENCIES = {"avg": 1.0} | {f"p{number}": 1.0 for number in range(200)}
+FAR_OFF = msgspec.json.encode(OutputDifference("y", "error", 0.5, 0.1, 0.5, 0.1, "a", 0, 1, "x")).decode()
+OTHERS = msgspec.json.encode(SameAnswers(16, 96, 0.5, 0.9, passed=False)).decode()
 HOSTILE: dict[str, tuple[Keys, str]] = {
     # Limits of one value.
     "no finite number": (("points", 0, "throughput_per_s", "high"), "1e999"),
@@ -65,10 +68,7 @@ HOSTILE: dict[str, tuple[Keys, str]] = {
     "nothing but brackets": (("machine", "cpu"), "[" * 100_000),
     "one stage of two": (("accuracy", "disagreements", 0, "between"), '["converted"]'),
     "501 load points": (("points",), json.dumps(SWEEP)),
-    "201 latencies": (
-        ("points", 0, "passes", 0, "latency_ms"),
-        json.dumps({"avg": 1.0} | {f"p{number}": 1.0 for number in range(200)}),
-    ),
+    "201 latencies": (("points", 0, "passes", 0, "latency_ms"), json.dumps(LATENCIES)),
     # Parts that contradict each other.
     "a name longer than any file's": (("case", "model"), '"' + "x" * 250 + '"'),
     "no precision of a conversion": (("case", "precision"), '""'),
@@ -87,14 +87,8 @@ HOSTILE: dict[str, tuple[Keys, str]] = {
     "a winner below its floor that passed": (("search", "accuracy", "scores", 0, "served"), "-1"),
     "a ledger that passed without its scores": (("accuracy", "scores", 0, "passed"), "false"),
     "a ledger that passed without agreement": (("accuracy", "disagreements", 0, "agreement"), "0.5"),
-    "a ledger that passed with an output far off": (
-        ("accuracy", "outputs"),
-        json.dumps([msgspec.to_builtins(OutputDifference("y", "error", 0.5, 0.1, 0.5, 0.1, "a", 0, 1, "x"))]),
-    ),
-    "a ledger that passed with other answers each time": (
-        ("accuracy", "same_answers"),
-        json.dumps(msgspec.to_builtins(SameAnswers(16, 96, 0.5, 0.9, passed=False))),
-    ),
+    "a ledger that passed with an output far off": (("accuracy", "outputs"), f"[{FAR_OFF}]"),
+    "a ledger that passed with other answers each time": (("accuracy", "same_answers"), OTHERS),
 }
 """The keys to a field of a record, and the JSON to put there, by the fault."""
 

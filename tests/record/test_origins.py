@@ -18,9 +18,7 @@ HERE = examples.origin("secret-host", 1, "GPU-5ec2e70d-1111-2222-3333-4444555566
 README = Path("reports/readme")
 
 
-def measured(
-    where: Origin = HERE, other: str = "secret-box.example:8001", reason: str = "no det in /srv/secret/det"
-) -> Record:
+def measured(where: Origin = HERE, other: str = "secret-box.example:8001", why: str = "no secret") -> Record:
     """A record with every measurement, all of them of one machine, beside another server and a commit."""
     points = [
         examples.measured("offline", batch, 9.0, comparison=examples.comparison(baseline_name=name))
@@ -34,7 +32,7 @@ def measured(
         conversation=Conversation("sequence", 4, 4, "", passed=True),
         gates=(examples.gate("baseline", f"OUT is 1, and 2 by {other}", tried=f"9 samples beside {other}"),),
         baseline=BaselineComparison(other, SIDE, SIDE),
-        failures=(examples.step_failure("test_baseline", step="baseline", message=reason),),
+        failures=(examples.step_failure("test_baseline", step="baseline", message=why),),
     )
     return examples.measured_at(where, whole)
 

@@ -293,12 +293,7 @@ def status_of(tmp_path: Path, before: Record, after: Record, *options: str) -> i
     ],
 )
 def test_exit_status_reports_worse_results(
-    tmp_path: Path,
-    before: Record,
-    after: Record,
-    options: Sequence[str],
-    status: int,
-    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path, before: Record, after: Record, options: Sequence[str], status: int, capsys: Any
 ) -> None:
     assert status_of(tmp_path, before, after, *options) == status
     first, second = (with_machine(one, gpu_driver="", gpu_uuids=()).machine for one in (before, after))

@@ -15,9 +15,8 @@ def test_load_point_has_one_name_in_tests_and_records() -> None:
 
 
 def test_figures_are_named_by_the_fields_that_lead_to_them() -> None:
-    search = examples.search(
-        result=examples.complete().points[0], accuracy=examples.accuracy(examples.score(), ERROR)
-    )
+    ledger = examples.accuracy(examples.score(), ERROR)
+    search = examples.search(result=examples.complete().points[0], accuracy=ledger)
     wanted = {
         "search_latency_budget_ms": 10.0,
         "search_deployment_preferred_batch_sizes": "64 128",

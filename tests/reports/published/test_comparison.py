@@ -11,14 +11,7 @@ from tests.reports.published.test_published_tables import point
 from tritonproof.record.schema import CaseKey, Deployment, Estimate, PointResult, Record, Serving
 from tritonproof.reports import published
 from tritonproof.reports.publishable import publishable
-from tritonproof.reports.published import (
-    PublishedRow,
-    differences,
-    match_published,
-    pairs,
-    published_ratio,
-    published_section,
-)
+from tritonproof.reports.published import match_published, published_ratio, published_section
 from tritonproof.reports.tables.table import Table
 
 NATIVE = Serving("docker", "2.51.0", "onnxruntime", "system")
@@ -51,7 +44,7 @@ def latencies(**values: float) -> dict[str, Estimate]:
 def test_every_published_row_matches_one_case() -> None:
     """Each of the 488 rows has one case by its format and accelerator, and each case matches its own rows."""
     names = ("gpu", "model", "format", "accelerator", "precision")
-    cases: dict[str, list[PublishedRow]] = {}
+    cases: dict[str, list[published.PublishedRow]] = {}
     for row in published.rows():
         implied = row["format"] in ("ts-trace", "ts-script", "tf-trt")
         fields = {**row, "accelerator": "-" if implied or not row["accelerator"] else row["accelerator"]}
@@ -60,7 +53,7 @@ def test_every_published_row_matches_one_case() -> None:
     for name, rows in cases.items():
         points = [point(row) for row in rows]
         record = publishable(case_on(name, *points))
-        assert [row for _, row in pairs(record, match_published(record).rows)] == rows
+        assert [row for _, row in published.pairs(record, match_published(record).rows)] == rows
         ratios = [published_ratio(record, item) for item in points]
         assert [item and item.value for item in ratios] == pytest.approx([1.0] * len(rows))
         count += len(rows)
@@ -151,7 +144,7 @@ def test_different_settings_are_named_with_values(
     """Offline, where the dynamic batcher is off."""
     record = case_on(name, measured("offline", 8, 100), **changes)
     row = next(row for row in match_published(publishable(record)).rows if row["scenario"] == "offline")
-    assert differences(record, row) == found
+    assert published.differences(record, row) == found
 
 
 def test_case_without_published_points_says_so() -> None:

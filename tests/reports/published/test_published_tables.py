@@ -57,15 +57,13 @@ def measured(rows: list[PublishedRow]) -> Record:
 
 
 def point(row: PublishedRow) -> PointResult:
-    names = ("p50", "p90", "p95", "p99", "avg")
+    latencies = {name: row[f"latency_{name}_ms"] for name in ("p50", "p90", "p95", "p99", "avg")}
     return examples.measured(
         row["scenario"],
         0,
         row["throughput_per_s"],
         point=published_point(row),
-        latency_ms={
-            name: examples.estimate(row[f"latency_{name}_ms"]) for name in names if row[f"latency_{name}_ms"]
-        },
+        latency_ms={name: examples.estimate(value) for name, value in latencies.items() if value},
         components_ms={name: row[f"{name}_ms"] for name in COMPONENTS if row[f"{name}_ms"] is not None},
     )
 
@@ -82,12 +80,8 @@ def test_published_tables_are_reproduced_from_records(model: str) -> None:
     for rows in tables:
         header, *lines = table_of(measured(rows), rows[0]["scenario"])
         columns = [column_of(name) for name in header]
-        quantities = [
-            name for name, kind in published.TYPES.items() if kind is float and name != "score_percent"
-        ]
-        assert {name for name in quantities if rows[0][name] is not None} == {
-            name for name in columns if name in quantities
-        }
+        quantities = {name for name, kind in published.TYPES.items() if kind is float} - {"score_percent"}
+        assert {name for name in quantities if rows[0][name] is not None} == quantities & {*columns}
         assert len(lines) == len(rows)
         for row, line in zip(rows, lines, strict=True):
             for column, cell in zip(columns, line, strict=True):
@@ -140,12 +134,8 @@ def test_frozen_files_are_unchanged() -> None:
     assert digest.hexdigest() == "e638b90be918ba16e5ee54a236f5006528343267218bde2cf8a26d5cd9b4251d"
 
 
-needs_seeds = pytest.mark.skipif(
-    "TRITONPROOF_SEEDS" not in os.environ,
-    reason="needs the published READMEs: set TRITONPROOF_SEEDS to their folder",
-)
-
-
+WHY = "needs the published READMEs: set TRITONPROOF_SEEDS to their folder"
+needs_seeds = pytest.mark.skipif("TRITONPROOF_SEEDS" not in os.environ, reason=WHY)
 FOLDERS = {
     "resnet50": "PyTorch/Classification/ConvNets",
     "nnunet": "PyTorch/Segmentation/nnUNet",
@@ -179,9 +169,7 @@ def test_headers_and_rows_match_seed_readmes(model: str, sources: dict[str, str]
         assert sources[model].count(f" {' '.join(header)} ") == scenarios.count(scenario), scenario
     with (published.FOLDER / f"{model}.csv").open(newline="") as file:
         for row in csv.DictReader(file):
-            printed = row | {
-                "precision": row["precision"].upper(),
-                "accelerator": SHOWN_ACCELERATORS[row["accelerator"] or None],
-            }
+            shown = SHOWN_ACCELERATORS[row["accelerator"] or None]
+            printed = row | {"precision": row["precision"].upper(), "accelerator": shown}
             cells = [printed[column_of(name)] for name in headers[row["scenario"]]]
             assert f" {' '.join(cells)} " in sources[model], row

@@ -202,14 +202,10 @@ def test_case_says_whether_fp32_is_computed_in_tf32(tf32: bool, said: str) -> No
 
 def test_ascii_terminal_prints_tables(tmp_path: Path) -> None:
     examples.store(tmp_path, examples.record())
+    words = [sys.executable, "-m", "tritonproof", "report", "tables", "--results", str(tmp_path)]
+    ascii_alone = {**os.environ, "PYTHONIOENCODING": "ascii"}
     process = subprocess.run(
-        [sys.executable, "-m", "tritonproof", "report", "tables", "--results", str(tmp_path)],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONIOENCODING": "ascii"},
-        capture_output=True,
-        encoding="utf-8",
-        check=False,
-        timeout=120,
+        words, cwd=ROOT, env=ascii_alone, capture_output=True, encoding="utf-8", check=False, timeout=120
     )
     assert (process.returncode, process.stderr) == (0, "")
     assert "3166.7 ? 2.0 %" in process.stdout

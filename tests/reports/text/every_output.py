@@ -30,7 +30,8 @@ TRACE = re.compile(r"123[ ,]?45[67]|1\.23[45]?e|98[ ,]?765|9\.88e")
 def planted(**changes: object) -> Record:
     """A case whose only speeds are PER_S and MS."""
     latencies = {name: examples.estimate(MS) for name in ("avg", "p50", "p90", "p95", "p99")}
-    compared = examples.comparison(ratio=Ratio(PER_S, PER_S, PER_S))
+    ratio = Ratio(PER_S, PER_S, PER_S)
+    compared = examples.comparison(ratio=ratio)
     points = [
         examples.measured(
             scenario,
@@ -45,19 +46,11 @@ def planted(**changes: object) -> Record:
         for scenario, size in (("offline", 1), ("offline", 8), ("online", 16), ("online", 32))
     ]
     speed = examples.estimate(PER_S)
-    cost = examples.efficiency(served_per_s=speed, in_process_per_s=speed, ratio=Ratio(PER_S, PER_S, PER_S))
-    search = examples.search(
-        result=points[0], lead=Ratio(PER_S, PER_S, PER_S), accuracy=examples.failed_accuracy()
-    )
-    soak = Soak(points[2].point, PER_S, 1000, 119, (), 0, (), Ratio(PER_S, PER_S, PER_S), PER_S)
-    fields = {
-        "points": tuple(points),
-        "efficiency": (cost,),
-        "search": search,
-        "soak": soak,
-        "price_per_hour": 3.6,
-    }
-    return examples.record(**(fields | changes))
+    cost = examples.efficiency(served_per_s=speed, in_process_per_s=speed, ratio=ratio)
+    search = examples.search(result=points[0], lead=ratio, accuracy=examples.failed_accuracy())
+    soak = Soak(points[2].point, PER_S, 1000, 119, (), 0, (), ratio, PER_S)
+    fields = {"points": tuple(points), "efficiency": (cost,), "search": search, "soak": soak}
+    return examples.record(**({"price_per_hour": 3.6} | fields | changes))
 
 
 def printed(*arguments: str) -> Output:

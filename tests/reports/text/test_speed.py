@@ -44,9 +44,8 @@ def test_point_fails_for_each_shown_regression() -> None:
 
     def failures(compared: SpeedComparison | None, verdict: str | None) -> list[str]:
         limit = None if verdict is None else budget(verdict)
-        return speed_failures(
-            examples.measured("online", 16, 1000.0, comparison=compared, latency_budget=limit)
-        )
+        point = examples.measured("online", 16, 1000.0, comparison=compared, latency_budget=limit)
+        return speed_failures(point)
 
     assert failures(None, None) == failures(fast, "passed") == failures(unknown, "inconclusive") == []
     assert failures(slower, "passed") == failures(slower, None) == [comparison_text(slower)]
@@ -61,12 +60,10 @@ def served(
 ) -> Record:
     """A case measured in the server and in process."""
     serving = Serving("docker", "2.51.0", backend, "system", versions=there)
-    record = examples.record(efficiency=(ONE,), serving=serving)
-    return structs.replace(
-        record,
-        case=structs.replace(record.case, accelerator=accelerator),
-        machine=structs.replace(record.machine, versions=here),
-    )
+    plain = examples.record()
+    machine = structs.replace(plain.machine, versions=here)
+    case = structs.replace(plain.case, accelerator=accelerator)
+    return examples.record(efficiency=(ONE,), serving=serving, case=case, machine=machine)
 
 
 ORT = {"onnxruntime": "1.31.0"}

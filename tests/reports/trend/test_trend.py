@@ -203,10 +203,8 @@ def test_common_step_is_found_in_all_cases() -> None:
         for point in range(12)
         for row in past.rows(past.stepped(100, 60, 0.95, seed=point), at=f"online b001-c{point:03d}")
     ]
-    every_series = all_series(rows)
-    assert [[step.after.commit for step in series.steps] for series in every_series] == [
-        [past.COMMITS[60]]
-    ] * 12
+    commits = [[step.after.commit for step in series.steps] for series in all_series(rows)]
+    assert commits == [[past.COMMITS[60]]] * 12
 
 
 @pytest.mark.parametrize(
