@@ -11,7 +11,6 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pytest
 from google.protobuf import text_format
 from msgspec import structs
@@ -22,6 +21,8 @@ from tests.helpers import ROOT, wait_until
 from tritonproof.base.errors import ProofError
 from tritonproof.build import builds
 from tritonproof.build.builds import IN_USE, in_use, remove_unfinished
+from tritonproof.settings.case_settings import build_case, deployment_of
+from tritonproof.settings.settings import Settings
 from tritonproof.spec import ConversionJob, Samples
 
 OTHER_WEIGHTS = dataclasses.replace(WEIGHTS, digest="w2")
@@ -132,12 +133,12 @@ def test_equal_build_is_reused(tmp_path: Path) -> None:
 
 def test_outdated_build_is_detected_without_loading_weights(tmp_path: Path) -> None:
     case = case_with(writing("converted"))
-    assert not builds.seems_built(case, DEPLOYMENT, tmp_path)
+    assert not builds.find(case, None, DEPLOYMENT, tmp_path, {})
     built = build(case, tmp_path)
-    assert builds.seems_built(case, DEPLOYMENT, tmp_path)
-    assert not builds.seems_built(case, LARGER, tmp_path)
+    assert builds.find(case, None, DEPLOYMENT, tmp_path, {})
+    assert not builds.find(case, None, LARGER, tmp_path, {})
     built.artifact.write_text("damaged")
-    assert not builds.seems_built(case, DEPLOYMENT, tmp_path)
+    assert not builds.find(case, None, DEPLOYMENT, tmp_path, {})
 
 
 def test_fp32_without_tf32_is_rebuilt(tmp_path: Path) -> None:
@@ -181,7 +182,7 @@ def test_users_file_named_like_one_of_the_suite_rebuilds_int8(tmp_path: Path) ->
 
     def sources(text: str) -> object:
         source.write_text(text)
-        return builds.build_inputs(case, "weights", DEPLOYMENT)["sources"]
+        return builds.build_inputs(case, "weights", DEPLOYMENT, {}, "cpu")["sources"]
 
     assert sources("a = 1") != sources("a = 2")
 
@@ -223,19 +224,31 @@ def test_killed_build_is_not_reused(tmp_path: Path) -> None:
     assert not list((tmp_path / "cpu").glob(".unfinished*"))
 
 
-def test_only_int8_loads_calibration_samples(tmp_path: Path) -> None:
-    splits: list[str] = []
+@pytest.mark.parametrize(("precision", "rebuilds"), [("fp32", [True, False, False]), ("int8", [True] * 3)])
+def test_only_int8_loads_calibration_data_and_is_rebuilt_for_other(
+    precision: str, rebuilds: list[bool], tmp_path: Path
+) -> None:
+    data, splits = tmp_path / "data", list[str]()
 
-    def calibration() -> Samples:
-        splits.append("training")
-        return Samples(["one"], lambda indices: {"INPUT__0": np.zeros((len(indices), 1), np.float32)})
+    def samples(split: str, *_paths: object) -> Samples:
+        splits.append(split)
+        return Samples([], lambda _indices: {})
 
-    for precision in ("fp32", "int8"):
-        case = case_with(writing("converted"), precision)
-        built = builds.build(case, WEIGHTS, DEPLOYMENT, tmp_path, native=False, calibration=calibration)
-    assert splits == ["training"]
-    sources = builds.stored_facts(built.folder)["content"]["sources"]
-    assert {"tritonproof/user_models/media_files.py", "tritonproof/data/brats.py"} < sources.keys()
+    model = dataclasses.replace(MICRO, samples=samples)
+    case = dataclasses.replace(case_with(writing("converted"), precision), model=model)
+    for text, is_new in zip(("", "a", "b"), rebuilds, strict=True):
+        data.write_text(text)
+        given = [f"{MICRO.name}={data}"] if text else []
+        settings = Settings.of(dataset=given, model_repos=str(tmp_path), triton="embedded")
+        deployment, datasets = deployment_of(case, settings), settings.dataset
+        for weights in (WEIGHTS, None):
+            assert (builds.find(case, weights, deployment, tmp_path, datasets) is None) is is_new
+        built = build_case(case, WEIGHTS, settings, print)
+        assert built.reused is not is_new
+    assert splits == (["training"] * 3 if precision == "int8" else [])
+    decided_by = builds.stored_facts(built.folder)["content"]["sources"].keys()
+    of_samples = {"tritonproof/user_models/media_files.py", "tritonproof/data/brats.py"}
+    assert (of_samples < decided_by) is (precision == "int8")
 
 
 @pytest.mark.parametrize("megabytes", [0, 3])

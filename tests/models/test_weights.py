@@ -102,5 +102,5 @@ def test_package_versions_are_part_of_the_build(model: Model, monkeypatch: pytes
     for format_ in all_formats():
         if model.framework in format_.frameworks:
             case = Case(CPU, model, format_, None, "fp32")
-            inputs = build_inputs(case, "digest", profile_of(model, CPU).deployment)
+            inputs = build_inputs(case, "digest", profile_of(model, CPU).deployment, {}, "cpu")
             assert needed <= inputs["versions"].keys()

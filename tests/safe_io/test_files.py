@@ -206,3 +206,28 @@ def test_folder_size_is_sum_of_its_files(tmp_path: Path) -> None:
     (tmp_path / "variables" / "index").write_bytes(b"12345678")
     assert files.size_bytes(tmp_path) == 13
     assert files.size_bytes(tmp_path / "saved_model.pb") == 5
+
+
+@pytest.mark.parametrize(
+    ("change", "max_bytes", "is_other"),
+    [
+        (lambda path: os.utime(path, (1, 1)), 1, False),
+        (lambda path: os.utime(path, (1, 1)), 0, True),
+        (lambda path: path.write_text("2"), 1, True),
+        (lambda path: path.rename(path.with_name("b")), 1, True),
+        (lambda path: path.with_name("link").symlink_to("/"), 1, True),
+        (lambda path: path.with_name("link").symlink_to("nowhere"), 1, False),
+    ],
+)
+def test_digest_of_data_covers_names_and_contents_but_of_much_data_times(
+    change: Callable[[Path], object],
+    max_bytes: int,
+    is_other: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (tmp_path / "a").write_text("1")
+    monkeypatch.setattr(files, "MAX_BYTES", max_bytes)
+    before = files.data_digest(tmp_path)
+    change(tmp_path / "a")
+    assert (files.data_digest(tmp_path) != before) is is_other

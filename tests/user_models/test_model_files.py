@@ -42,10 +42,9 @@ def folder(tmp_path: Path) -> Path:
 def test_code_that_can_be_imported_changes_the_build(folder: Path, name: str) -> None:
     plain = toy.case(toy.model(defined_in=folder / "mine.py"))
     case = dataclasses.replace(plain, format=dataclasses.replace(plain.format, runtime="onnx.py"))
-    before = build_inputs(case, toy.weights().digest, DEPLOYMENT)
-
+    before = build_inputs(case, toy.weights().digest, DEPLOYMENT, {}, "cpu")
     (folder / name).write_text("# other\n")
-    assert (build_inputs(case, toy.weights().digest, DEPLOYMENT) != before) is (name in IMPORTABLE)
+    assert (build_inputs(case, toy.weights().digest, DEPLOYMENT, {}, "cpu") != before) is (name in IMPORTABLE)
 
 
 Add = Callable[..., dict[str, Model]]
@@ -62,11 +61,9 @@ def test_models_of_a_file_are_removed_with_all_traces(tmp_path: Path) -> None:
     (tmp_path / "beside_it.py").write_text("WORD = 'found'\n")
     file = write(tmp_path / "mine.py", "mine", "import beside_it")
     before = set(sys.modules), list(sys.path)
-
     with loaded_models([file], all_models()) as models:
         assert [*models[:-1]] == [*all_models()]
         assert (models[-1].name, models[-1].defined_in) == ("mine", file)
-
     assert (set(sys.modules), sys.path) == before
 
 
@@ -88,7 +85,6 @@ def test_folder_adds_only_files_and_packages_that_list_models(
     write(tmp_path / "two" / "__init__.py", "two", "from .parts import WORD")
     (tmp_path / "two" / "parts.py").write_text("WORD = 'found'\n")
     (tmp_path / "setup.py").write_text("raise SystemExit('never to be run')\n")
-
     added = add(*(tmp_path / name for name in named))
     assert set(added) == models
     assert "two" not in added or added["two"].defined_in == tmp_path / "two" / "__init__.py"
@@ -111,7 +107,6 @@ def test_neighbours_with_equal_names_are_imported_relatively(tmp_path: Path, add
     for folder in ("a", "b"):
         write(tmp_path / folder / "mine.py", folder, f"from .layers import WORD\nassert WORD == '{folder}'")
         (tmp_path / folder / "layers.py").write_text(f"WORD = '{folder}'\n")
-
     assert set(add(tmp_path / "a", tmp_path / "b")) == {"a", "b"}
 
 

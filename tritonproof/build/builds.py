@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -24,13 +25,13 @@ import msgspec
 from tritonproof import data, formats, frameworks, models, user_models
 from tritonproof.base import disk
 from tritonproof.base.disk import strict_walk
-from tritonproof.base.errors import ProofError
+from tritonproof.base.errors import InputError, ProofError
 from tritonproof.base.paths import PACKAGE
 from tritonproof.build import in_process
 from tritonproof.build.configuration import VERSION, config_text, model_config
 from tritonproof.host import locks, machine, scratch
 from tritonproof.record.schema import Deployment
-from tritonproof.safe_io.files import file_digest, size_bytes
+from tritonproof.safe_io.files import data_digest, file_digest, size_bytes
 from tritonproof.spec import Case, ConversionJob, Device, FrameworkModel, OnProgress, Samples
 from tritonproof.user_models.model_files import importable_files
 
@@ -102,10 +103,10 @@ class BuiltModel:
 
 
 def build_inputs(
-    case: Case, weights_digest: str, deployment: Deployment, device: Device | None = None
+    case: Case, weights_digest: str, deployment: Deployment, datasets: Mapping[str, Path], device: Device
 ) -> dict[str, Any]:
-    """All that decides an artifact, whose hash names the build: digests of the sources, the weights, the
-    versions of packages, the hardware, the deployment's largest batch and TF32."""
+    """All that decides an artifact, whose hash names the build: digests of the sources, the weights and the
+    calibration's data, versions of packages, the hardware, largest batch and TF32. Raises InputError."""
     source = case.model.defined_in
     packages = (Path(package.__path__[0]) for package in (formats, frameworks))
     shared = (path for package in packages for path in package.glob("*.py"))
@@ -121,6 +122,8 @@ def build_inputs(
     if not is_suites:
         own_files = importable_files(source)
         digests.update((f"own/{path.relative_to(source.parent)}", file_digest(path)) for path in own_files)
+    if case.precision in case.format.calibrated and (dataset := datasets.get(case.model.name)):
+        digests["--dataset"] = data_digest(dataset)
     versions = {name: machine.version_of(name) for name in (*case.format.packages, *case.model.packages)}
     return {
         "case": str(case),
@@ -129,7 +132,7 @@ def build_inputs(
         "sources": digests,
         "weights_digest": weights_digest,
         "versions": {name: version for name, version in versions.items() if version is not None},
-        "hardware": machine.processor(device or case.target.device),
+        "hardware": machine.processor(device),
     }
 
 
@@ -143,16 +146,17 @@ def build(
     calibration: Callable[[], Samples],
     on_progress: OnProgress = lambda _step: None,
     device: Device | None = None,
+    datasets: Mapping[str, Path] = MappingProxyType({}),
 ) -> BuiltModel:
     """The case's model below `root`, converted now if it is missing, on `device` or its target's device.
 
     `native` selects the configuration of the format's own backend instead of the suite's runtime;
-    `calibration` loads training samples if the precision needs them, and `on_progress` gets the name of each
-    step. One process builds a case at a time; the others wait and find it. An unfinished build stays in a
-    hidden folder until the next one. Raises ProofError for a failed conversion or write.
+    `calibration` loads training samples if the precision needs them, of the user's `datasets` by model where
+    given; `on_progress` gets the name of each step. One process builds a case at a time; the others wait and
+    find it. An unfinished build stays hidden until the next. Raises ProofError for a failed step.
     """
     device = device or case.target.device
-    content = build_inputs(case, weights.digest, deployment, device)
+    content = build_inputs(case, weights.digest, deployment, datasets, device)
     folder = root / case.target.name / str(case)
     with scratch.report_full_disk(folder, _FIX):
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -183,16 +187,19 @@ def hold_build(folder: Path, on_progress: OnProgress) -> contextlib.AbstractCont
     return locks.hold_path(folder, on_wait=lambda holder: on_progress(f"wait for a conversion by {holder}"))
 
 
-def find(case: Case, weights: FrameworkModel, deployment: Deployment, root: Path) -> BuiltModel | None:
-    """The case's model below `root` if there is an equal one; else None."""
-    return _reused(case, root / case.target.name / str(case), build_inputs(case, weights.digest, deployment))
-
-
-def seems_built(case: Case, deployment: Deployment, root: Path) -> bool:
-    """Whether the case has a build below `root` that only other weights could outdate."""
-    facts = unchanged_facts(root / case.target.name / str(case))
-    content = {} if facts is None else facts["content"]
-    return bool(content == build_inputs(case, content.get("weights_digest", ""), deployment))
+def find(
+    case: Case,
+    weights: FrameworkModel | None,
+    deployment: Deployment,
+    root: Path,
+    datasets: Mapping[str, Path],
+) -> BuiltModel | None:
+    """The case's model below `root` if there is an equal one, without `weights` one of any; else None."""
+    folder = root / case.target.name / str(case)
+    with contextlib.suppress(OSError, ValueError, LookupError, InputError):  # a conversion says what is wrong
+        digest = weights.digest if weights else stored_facts(folder)["content"]["weights_digest"]
+        return _reused(case, folder, build_inputs(case, digest, deployment, datasets, case.target.device))
+    return None
 
 
 def _inputs_digest(content: dict[str, Any]) -> str:

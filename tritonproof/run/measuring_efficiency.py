@@ -162,8 +162,8 @@ def reference_for(
 def _served_reference(
     run: CaseRun, case: Case, keeper: contextlib.ExitStack
 ) -> tuple[CaseRun, PointResult] | None:
-    deployment = deployment_of(case, run.settings)
-    build = builds.find(case, run.model_run.cpu_model, deployment, run.settings.model_repos)
+    deployment, settings = deployment_of(case, run.settings), run.settings
+    build = builds.find(case, run.model_run.cpu_model, deployment, settings.model_repos, settings.dataset)
     record = record_file.read_stored(files.record_path(case.key, run.settings.results))
     digest = "" if build is None else build.digest
     best = best_of(right_points(record, run.machine, digest, deployment))

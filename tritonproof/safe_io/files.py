@@ -2,6 +2,7 @@
 can ask for more memory than any machine has; reads the ends of logs; and digests and sizes files."""
 
 import contextlib
+import hashlib
 import io
 import json
 import math
@@ -262,6 +263,23 @@ def file_digest(path: Path) -> str:
     """The SHA-256 of a file's content, in hexadecimal."""
     with path.open("rb") as file:
         return disk.sha256(file).hex()
+
+
+def data_digest(path: Path) -> str:
+    """The SHA-256, in hexadecimal, of a file or of all below a folder: names, sizes and contents, as each
+    checkout changes times; in place of contents times above MAX_BYTES. Raises InputError."""
+    with readable("the data", path, "let this user read all of it"):
+        found = [(file.relative_to(path), file.stat(), file) for file in files_in(path)]
+        is_small = sum(status.st_size for _, status, _ in found) <= MAX_BYTES
+        stamps = [
+            f"{name} {status.st_size} {file_digest(file) if is_small else status.st_mtime_ns}"
+            for name, status, file in found
+        ]
+        # What lies behind a link to a folder is not found.
+        stamps += [
+            os.path.realpath(path) for path in strict_walk(path) if path.is_symlink() and path.is_dir()
+        ]
+    return hashlib.sha256("\n".join(stamps).encode(errors="surrogateescape")).hexdigest()
 
 
 def size_bytes(path: Path) -> int:

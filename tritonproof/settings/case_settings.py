@@ -86,6 +86,7 @@ def build_case(
         calibration=lambda: samples_of(case.model, "training", settings),
         on_progress=on_progress,
         device=device,
+        datasets=settings.dataset,
     )
 
 

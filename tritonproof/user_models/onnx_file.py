@@ -20,7 +20,7 @@ from tritonproof.frameworks import onnx_files
 from tritonproof.frameworks.onnx_files import Interface
 from tritonproof.frameworks.pytorch import TOLERANCES
 from tritonproof.record.schema import Limit
-from tritonproof.safe_io.files import file_digest, files_in, readable
+from tritonproof.safe_io.files import data_digest, file_digest, readable
 from tritonproof.spec import (
     ANY,
     DEFAULT_PROFILES,
@@ -202,13 +202,11 @@ def _load_weights(
     origin = f"{path.name}, sha256 {digest[:12]}" + ("; samples made up" if samples is None else "")
     stamps = [digest]
     if samples is not None:
-        files = [(file.relative_to(samples), file.stat()) for file in files_in(samples)]
-        stamps += [f"{name} {stat.st_size} {stat.st_mtime_ns}" for name, stat in files]
+        stamps.append(data_digest(samples))
         of_tokenizer = [tokenizer / name for name in TOKENIZER_FILES] if tokenizer is not None else []
         stamps += [f"{file.name} {file_digest(file)}" for file in of_tokenizer if file.is_file()]
     full_digest = hashlib.sha256("\n".join(stamps).encode(errors="surrogateescape")).hexdigest()
-    network = onnx_files.open_network(path, batched=batched)
-    return FrameworkModel(network, origin, full_digest, trained=True)
+    return FrameworkModel(onnx_files.open_network(path, batched=batched), origin, full_digest, trained=True)
 
 
 def _samples(
