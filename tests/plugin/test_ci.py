@@ -149,17 +149,21 @@ def test_failures_reach_exit_status_and_junit(either: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("keyword", "option", "failed", "has_trace"),
-    [("what_was_given", "-n1", 1, False), ("alone", "--full-trace", 2, True)],
+    ("keyword", "options", "kind", "failed", "has_trace"),
+    [
+        ("what_was_given", ("-n1",), "input", "1 failed", False),
+        ("alone", ("--full-trace",), "input", "2 failed", True),
+        ("slower", ("-n1", "-x"), "speed", "stopping after 1 failures", False),
+    ],
 )
-def test_input_error_is_a_usage_error_and_ends_the_run_of_cases(
-    keyword: str, option: str, failed: int, has_trace: bool, tmp_path: Path
+def test_run_that_an_error_ends_has_the_status_of_its_kind(
+    keyword: str, options: tuple[str, ...], kind: str, failed: str, has_trace: bool, tmp_path: Path
 ) -> None:
-    done = run(tmp_path, "-k", keyword, option)
-    assert done.status == pytest.ExitCode.USAGE_ERROR, done.text
-    assert f"{failed} failed" in done.text
-    assert "the checkpoint is truncated" in done.text
-    assert ("raise InputError" in done.text) is has_trace
+    done = run(tmp_path, "-k", keyword, *options)
+    assert done.status == STATUS[kind], done.text
+    assert failed in done.text
+    assert {"input": "the checkpoint is truncated", "speed": "ratio 0.90"}[kind] in done.text
+    assert (f"raise {kind.title()}Error" in done.text) is has_trace
 
 
 def failing(*kinds: str) -> Outcomes:
@@ -289,7 +293,6 @@ def test_summary_goes_to_named_file_alone(tmp_path: Path) -> None:
 
 def test_unwritable_summary_is_reported(tmp_path: Path) -> None:
     done = run(tmp_path, "-k", "test_conversion", "--summary", "/dev/full")
-
     assert done.status == STATUS["infrastructure"], done.text
     assert "/dev/full" in done.text
     assert "1 passed" in done.text
