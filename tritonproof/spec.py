@@ -179,7 +179,7 @@ class Model:
     """
 
     name: str
-    """The name in ids, options and tables. No two models share one, and no word of it names hardware."""
+    """The name in ids, options and tables. No two models share one."""
     inputs: tuple[Tensor, ...]
     """The tensors of a request, in the order in which the network takes them."""
     outputs: tuple[Tensor, ...]
