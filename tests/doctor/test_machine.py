@@ -20,7 +20,6 @@ GIB = 2**30
 def test_cgroup_cpu_limit_is_read(text: str | None, limit: float | None, tmp_path: Path) -> None:
     if text is not None:
         (tmp_path / "cpu.max").write_text(text)
-
     assert host.cgroup_cores(tmp_path) == limit
 
 
@@ -28,19 +27,21 @@ def test_cgroup_limits_free_memory(tmp_path: Path) -> None:
     meminfo = tmp_path / "meminfo"
     meminfo.write_text("MemTotal: 33554432 kB\nMemAvailable: 16777216 kB\n")
     assert free_memory_gib(meminfo, tmp_path) == 16
-    (tmp_path / "memory.current").write_text(f"{GIB}\n")
-    for limit, free in ((4 * GIB, 3), ("max", 16)):
+    (tmp_path / "memory.current").write_text(f"{4 * GIB}\n")
+    for limit, cached, free in ((4 * GIB, 0, 0), (4 * GIB, 3, 3), ("max", 3, 16)):
         (tmp_path / "memory.max").write_text(f"{limit}\n")
+        (tmp_path / "memory.stat").write_text(f"anon {GIB}\ninactive_file {cached * GIB}\n")
         assert free_memory_gib(meminfo, tmp_path) == free
 
 
-@pytest.mark.parametrize(("limit", "state"), [(1.5, "warning"), (8.0, "ok"), (None, "ok")])
+@pytest.mark.parametrize(("limit", "state"), [(2.5, "warning"), (8.0, "ok"), (None, "ok")])
 def test_fewer_cores_than_are_visible_are_a_warning(
     limit: float | None, state: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _process: range(8))
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _process: {4, 5, 6, 7, 8, 9, 10, 12})
     monkeypatch.setattr(host, "cgroup_cores", lambda: limit)
-    assert machine.cores().state == state
+    finding = machine.cores()
+    assert (finding.state, "taskset -c 4,5 " in finding.fix) == (state, limit == 2.5)
 
 
 @pytest.mark.parametrize(
@@ -66,7 +67,6 @@ def test_shortage_is_a_warning_or_a_problem(
 
 def test_unwritable_folder_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "access", lambda _path, _mode: False)
-
     assert machine.disks().state == machine.shared_memory().state == "problem"
 
 
@@ -80,5 +80,4 @@ def test_busy_machine_is_a_warning(
 ) -> None:
     shares = dict.fromkeys(("user", "nice", "system", "irq", "softirq", "steal"), 0.0)
     monkeypatch.setattr(psutil, "cpu_times_percent", lambda _s: SimpleNamespace(**{**shares, **percent}))
-
     assert machine.other_load().state == state

@@ -49,7 +49,9 @@ def test_environment_sets_tf32_of_native_pytorch() -> None:
     assert tf32_environment(False) == {"NVIDIA_TF32_OVERRIDE": "0"}
 
 
-def test_new_file_makes_checkout_dirty(tmp_path: Path) -> None:
+def test_new_file_makes_checkout_dirty_and_a_wheel_has_no_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert commit_of.__wrapped__(tmp_path) == (None, None)
     git(tmp_path, "init", "-q")
     git(tmp_path, "commit", "-q", "--allow-empty", "-m", "first")
@@ -57,6 +59,8 @@ def test_new_file_makes_checkout_dirty(tmp_path: Path) -> None:
     assert commit_of.__wrapped__(tmp_path) == (commit, True)
     (tmp_path / "model.py").touch()
     assert commit_of.__wrapped__(tmp_path) == (commit, False)
+    monkeypatch.setattr(machine, "IS_INSTALLED", True)
+    assert commit_of.__wrapped__(tmp_path) == (None, None), "the repository is the user's"
 
 
 def test_environment_overrides_host_and_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

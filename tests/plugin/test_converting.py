@@ -6,14 +6,13 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import psutil
 import pytest
 
 from fixtures import converting
 from fixtures.converting import cases_to_convert, convert_all, worker_count
-from tests.helpers import ROOT, Collect, run_pytest, wait_until
+from tests.helpers import ROOT, Collect, present, run_pytest, wait_until
 from tests.user_models.networks import linear, rows
 from tritonproof.formats import trt
 from tritonproof.host import machine
@@ -38,13 +37,12 @@ def test_cpu_cases_are_converted_first_in_test_order(
 ) -> None:
     places = ("--model-repos", str(tmp_path), "--results", str(tmp_path / "results"))
     collected = collect(*places, *arguments)
-
-    assert collected.session is not None
-    collected.session.config.option.collectonly = False  # as in a run
+    session = present(collected.session)
+    session.config.option.collectonly = False  # as in a run
     cases = [item.callspec.params["case"] for item in collected.selected]  # type: ignore[attr-defined]
     names = list(dict.fromkeys(map(str, cases)))
     assert len(names) > 1
-    assert cases_to_convert(collected.session) == (names if are_converted_first else [])
+    assert cases_to_convert(session) == (names if are_converted_first else [])
 
 
 @pytest.mark.parametrize(
@@ -54,9 +52,8 @@ def test_cpu_cases_are_converted_first_in_test_order(
 def test_workers_are_limited_by_cases_cores_and_memory(
     jobs: int, cores: int, gib: int, workers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    memory = SimpleNamespace(available=gib * 2**30)
     monkeypatch.setattr(machine, "cores", lambda: cores)
-    monkeypatch.setattr(converting.psutil, "virtual_memory", lambda: memory)
+    monkeypatch.setattr(machine, "free_memory_gib", lambda: gib + 0.5)
     assert worker_count(jobs) == workers
 
 
@@ -72,9 +69,7 @@ def settings_of(folder: Path) -> Settings:
 def test_failing_conversion_leaves_other_cases_alone(tmp_path: Path) -> None:
     names = ["cpu-one-onnx-fp32", "cpu-other-onnx-fp32", "cpu-one-onnx-int8"]
     reports: list[str] = []
-
     assert convert_all(names, settings_of(tmp_path), 2, reports.append) == 2
-
     converted = {path.parent.name for path in (tmp_path / "repos" / "cpu").glob("*/build.json")}
     assert converted == {"cpu-one-onnx-fp32", "cpu-one-onnx-int8"}
     assert reports == ["1 of 3", "2 of 3", "3 of 3"]
@@ -82,7 +77,6 @@ def test_failing_conversion_leaves_other_cases_alone(tmp_path: Path) -> None:
 
 def test_nothing_is_converted_without_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(converting, "_begin", os.abort)  # fails: it takes no arguments
-
     assert convert_all(["cpu-one-onnx-fp32"] * 2, settings_of(tmp_path), 2) == 0
 
 
@@ -123,7 +117,6 @@ def test_workers_and_their_processes_end_with_the_run(
     started = parent.children(recursive=True)
     workers = sorted(process.ppid() for process in compilers())
     os.kill(run.pid if isinstance(who, str) else workers[who], how)
-
     assert (run.wait(timeout=60) != 0) == (who == "run")
     _, alive = psutil.wait_procs(started, timeout=60)
     assert not [process for process in alive if process.status() != psutil.STATUS_ZOMBIE]
@@ -133,7 +126,7 @@ LARGE_MACHINE = """
 from tritonproof.host import machine
 from fixtures import converting
 
-machine.cores, converting._WORKER_BYTES = lambda: 2, 1
+machine.cores, converting._WORKER_GIB = lambda: 2, 1e-9
 """
 
 
@@ -145,11 +138,9 @@ def test_run_converts_its_cases_at_once_and_reuses_them(
     network, samples = linear(tmp_path / "one.onnx"), rows(tmp_path / "samples", 64)
     given = ("--onnx", f"one={network}", "--samples", str(samples))
     selected = ("--target", "cpu", "-k", "onnx and (fp32 or int8)", f"--model-repos={tmp_path / 'models'}")
-
     first, second = (
         run_pytest("benchmarks", "--convert-only", *given, *selected, "-p", "large").stdout for _ in range(2)
     )
-
     assert "2 of 2 models converted" in first, first
     assert "models converted" not in second
     for case in ("cpu-one-onnx-fp32", "cpu-one-onnx-int8"):
@@ -162,9 +153,7 @@ def test_convert_only_for_absent_gpu_tries_cpu_formats(tmp_path: Path) -> None:
     absent = next(target for target in reversed(TARGETS) if target not in present_targets())
     words = "resnet50-micro and fp16 and (ts-trace or (trt and not onnx))"
     folders = (f"--model-repos={tmp_path / 'models'}", f"--results={tmp_path / 'results'}")
-
     done = run_pytest("benchmarks", "--convert-only", "--target", absent.name, "-k", words, *folders)
-
     assert done.returncode == 0, done.stdout + done.stderr
     assert re.search(r"\b1 passed, 1 skipped", done.stdout), done.stdout
     assert f"SKIPPED [1] benchmarks:1: {trt.FORMAT.built_on_gpu}: needs {absent.label}" in done.stdout

@@ -25,12 +25,13 @@ _MIN_SHM_MIB = 48
 
 def cores() -> Finding:
     """The cores of this process against its control group's limit, which decides the models' threads."""
-    allowed, limit = len(os.sched_getaffinity(0)), machine.cgroup_cores()
-    if limit is not None and limit < allowed:
-        pin = f"taskset -c 0-{max(1, int(limit)) - 1} ..., or docker run --cpuset-cpus"
-        text = f"{allowed} are visible, but the control group allows only {limit:g}"
-        return warning(f"{text}, so the kernel will pause the run's threads", f"pin the run to cores: {pin}")
-    return ok(f"{allowed}" + ("" if allowed > 1 else "; server and load generator share it"))
+    visible, limit = sorted(os.sched_getaffinity(0)), machine.cgroup_cores()
+    if limit is not None and limit < len(visible):
+        text = f"{len(visible)} are visible, but the control group allows only {limit:g}"
+        pin = f"taskset -c {','.join(map(str, visible[: max(1, int(limit))]))}"
+        fix = f"pin the run to cores: {pin} ..., or docker run --cpuset-cpus"
+        return warning(f"{text}, so the kernel will pause the run's threads", fix)
+    return ok(f"{len(visible)}" + ("" if len(visible) > 1 else "; server and load generator share it"))
 
 
 def other_load() -> Finding:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from msgspec import structs
 
-from tritonproof.base.paths import SUITE
+from tritonproof.base.paths import IS_INSTALLED, SUITE
 from tritonproof.host import nvml
 from tritonproof.host.nvml import InstalledGpu
 from tritonproof.host.process import ProgramError, run
@@ -156,11 +156,14 @@ def tf32_environment(tf32: bool) -> dict[str, str]:
 
 
 def free_memory_gib(meminfo: Path = Path("/proc/meminfo"), root: Path = Path("/sys/fs/cgroup")) -> float:
-    """Free memory of the machine, or of its control group if that allows less."""
+    """Free memory of the machine, or of its control group if that allows less, whose idle page cache counts
+    as free: the kernel drops it first."""
     lines = dict(line.split(":") for line in meminfo.read_text().splitlines())
     free = int(lines["MemAvailable"].split()[0]) * 1024
     with contextlib.suppress(OSError, ValueError):  # no control group, or no limit
-        free = min(free, int((root / "memory.max").read_text()) - int((root / "memory.current").read_text()))
+        limit, used = (int((root / f"memory.{name}").read_text()) for name in ("max", "current"))
+        cache = dict(line.split() for line in (root / "memory.stat").read_text().splitlines())
+        free = min(free, limit - used + int(cache["inactive_file"]))
     return max(0, free) / 2**30
 
 
@@ -192,9 +195,11 @@ def own_run() -> tuple[str, str]:
 
 @functools.cache
 def commit_of(root: Path) -> tuple[str | None, bool | None]:
-    """A checkout's commit, and whether its files are unchanged; None for both if unknown."""
+    """A checkout's commit, and whether its files are unchanged; None for both if unknown, as in a wheel."""
     if named := os.environ.get(COMMIT_VARIABLE):
         return named.removesuffix(DIRTY), not named.endswith(DIRTY)
+    if IS_INSTALLED:  # a repository around it is the user's
+        return None, None
     command = ["git", "--no-optional-locks", "-C", str(root), "status", "--porcelain=v2", "--branch"]
     with contextlib.suppress(ProgramError):  # git is not installed
         text = run(command, limit_s=60).text
