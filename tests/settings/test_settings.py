@@ -37,7 +37,6 @@ class WithColour(Settings):
 
 def test_option_is_a_single_field() -> None:
     given = parsed(["--colour", "RED"], WithColour)
-
     assert given.colour == "red"
     assert "The colour of the bars, 5 % of them." in parser(WithColour).format_help()
     for receiver in ("nodes", "builds", ""):
@@ -72,7 +71,7 @@ def test_header_lists_given_options(collect: Collect) -> None:
         ({"triton": "127.0.0.1:8001"}, "shared_memory", "none"),
         ({"soak": "1.5h"}, "soak", 5400.0),
         ({"price_per_hour": "1.20"}, "price_per_hour", 1.2),
-        ({"allow_slowdown": "2.5%"}, "allowed_slowdown", 0.025),
+        ({"allow_slowdown": "2.5%", "against": "."}, "allowed_slowdown", 0.025),
         ({}, "goal", None),
         ({"latency_budget_ms": "7.5"}, "goal", SearchGoal(7.5, 99)),
         ({"latency_budget_ms": "7", "latency_percentile": "p90"}, "goal", SearchGoal(7, 90)),
@@ -122,7 +121,7 @@ def test_option_values_are_parsed(
         ({"deployment": "max_batch_size=99999999999"}, "--deployment max_batch_size=99999999999"),
         *(({"point_budget_s": text}, f"--point-budget-s {text}") for text in ("50%", "0", "nan", "fast")),
         *(({"latency_budget_ms": text}, f"--latency-budget-ms {text}") for text in ("0", "7ms", "inf")),
-        ({"latency_percentile": "50"}, "--latency-percentile 50"),
+        ({"latency_percentile": "50", "latency_budget_ms": "7"}, "--latency-percentile 50"),
         *(({"price_per_hour": text}, f"--price-per-hour {text}") for text in ("-1", "1e308")),
         *(({"batches": text}, f"--batches {text}") for text in ("0", "", "99999999999")),
         ({"concurrencies": "1,,2"}, "--concurrencies 1,,2"),
@@ -145,10 +144,13 @@ def test_option_values_are_parsed(
         ({"latency_budget_ms": "7", "request_rates": "50", "arrivals": "poisson"}, "--arrivals"),
         ({"arrivals": "constant"}, "--arrivals"),
         ({"record_answers": True}, "--record-answers"),
+        ({"allow_slowdown": "4", "latency_budget_ms": "7"}, "--allow-slowdown"),
+        ({"latency_percentile": "95", "against": "."}, "--latency-percentile"),
         ({"against": ".", "against_triton": "embedded"}, "--against --against-triton"),
         ({"convert_only": True, "fleet": "auto"}, "--fleet --convert-only"),
         ({"against": ".", "fleet": "auto"}, "--fleet --against"),
         ({"repository": ".", "deployment": "instances=2"}, "--repository --deployment"),
+        ({"repository": ".", "tf32": "off"}, "--repository --tf32"),
         ({"repository": ".", "checkpoint": ["resnet50=x"]}, "--repository --checkpoint"),
         ({"repository": ".", "onnx": ["a=x"]}, "--repository --onnx"),
         ({"repository": ".", "triton": "127.0.0.1:9"}, "--repository"),
@@ -178,7 +180,6 @@ def test_both_remote_servers_share_access_settings(tmp_path: Path) -> None:
     headers = tmp_path / "headers"
     headers.write_text("authorization: x\n")
     options = settings(triton="127.0.0.1:1", against_triton="127.0.0.1:2", triton_headers=str(headers))
-
     assert present(options.against_triton).access == options.triton.access
     assert options.triton.access.metadata
 
@@ -265,7 +266,7 @@ def test_invalid_network_option_is_named(
         ("--latency-budget-ms", "7", "--latency-percentile", "95"),
         ("--triton", "docker:image", "--shared-memory", "none"),
         ("--deployment", "instances=2,preferred_batch_sizes=16+32,warmup=false"),
-        ("--tf32", "off", "--gpus", "2", "--allow-slowdown", "4", "--price-per-hour", "1.2"),
+        ("--tf32", "off", "--gpus", "2", "--price-per-hour", "1.2"),
         ("--record-answers", "--answers", "/tmp"),
         ("--checkpoint", "resnet50=/", "--checkpoint", "bert-dist4l=/", "--dataset", "resnet50=/"),
         ("--models", "tritonproof/models"),
@@ -289,7 +290,6 @@ def test_network_options_reach_nodes_and_builds(places: dict[str, Path], tmp_pat
     words = f"--onnx a={net} --onnx b={net} --samples {rows} --tolerance b=0.5% --floor a=75% "
     words += f"--labels a={tmp_path / 'labels.csv'} --metric a=dice:average=micro"
     options = parsed(words.split())
-
     assert parsed(options.command_line("nodes")).onnx_options == options.onnx_options
     assert parsed(options.command_line("builds", "b")).onnx_options == {"b": options.onnx_options["b"]}
     assert parsed(options.command_line("builds", "resnet50")).onnx_options == {}

@@ -59,6 +59,8 @@ class Option:
     """Which other runs get it: "nodes" of a fleet, and "builds", another checkout that builds the same."""
     conflicts_with: str = ""
     """The options, by field, that cannot be combined with this one."""
+    needs: str = ""
+    """The options, by field, one of which makes this one mean something."""
 
 
 def option(*arguments: Any, **more: Any) -> Any:

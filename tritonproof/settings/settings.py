@@ -131,6 +131,7 @@ class Settings:
         lambda _before: os.environ.get(TF32_OVERRIDE) != TF32_OFF,
         text=lambda is_on: "on" if is_on else "off",
         passed_to="nodes builds",
+        conflicts_with="repository",
     )
     """Whether GPUs from Ampere on compute FP32 matrix products and convolutions in TF32, as they did for
     NVIDIA's published FP32 figures: on or off. Default: on, or off if NVIDIA_TF32_OVERRIDE is 0."""
@@ -189,7 +190,9 @@ class Settings:
     """Measure the same build on another Triton in turns, and fail a load test if --triton's is shown to be
     slower: embedded, local[:PATH] or docker[:IMAGE]; or HOST:PORT, if --triton is one too. With --repository
     both must give the same answers. See docs/comparing.md."""
-    allow_slowdown: float = option("comparison", "PERCENT", readers.percent, 3.0, passed_to="nodes")
+    allow_slowdown: float = option(
+        "comparison", "PERCENT", readers.percent, 3, needs="against against_triton"
+    )
     """The slow-down that --against and --against-triton allow, in percent. Default: 3."""
     thresholds: Thresholds = option(
         "comparison",
@@ -207,7 +210,7 @@ class Settings:
     within MS, or with --arrivals for the highest request rate. What --deployment, --batches and
     --concurrencies give stays fixed. See docs/comparing.md."""
     latency_percentile: float = option(
-        "search", "PERCENT", readers.percentile(90, 95, 99), 99.0, passed_to="nodes"
+        "search", "PERCENT", readers.percentile(90, 95, 99), 99, passed_to="nodes", needs="latency_budget_ms"
     )
     """The percentile of the latencies that has to keep --latency-budget-ms: 90, 95 or 99. Default: 99."""
 
@@ -216,7 +219,7 @@ class Settings:
     answers: Path | None = option("output", "DIR", listable_folder, passed_to="nodes")
     """Compare each model's answers with those recorded in DIR, one file for each model. See
     docs/how-it-measures.md."""
-    record_answers: bool = option("output", default=False, passed_to="nodes")
+    record_answers: bool = option("output", default=False, passed_to="nodes", needs="answers")
     """Record each model's answers in the folder of --answers, with which later runs compare theirs."""
     price_per_hour: float | None = option("output", "AMOUNT", readers.price, passed_to="nodes")
     """What an hour of this machine costs, in any currency. The tables then give the cost of a million correct
@@ -244,6 +247,10 @@ class Settings:
                     what = f"{flag(name)} cannot be combined with {flag(conflict)}"
                     fix = f"leave {flag(name)} out, or {flag(conflict)}"
                     raise InputError(what, where=f"{flag(conflict)} {flag(name)}", fix=fix)
+            if name in given and spec.needs and given.isdisjoint(spec.needs.split()):
+                needed = " or ".join(map(flag, spec.needs.split()))
+                fix = f"add {needed}, or leave {flag(name)} out"
+                raise InputError(f"{flag(name)} is used with {needed}", where=flag(name), fix=fix)
         values: dict[str, Any] = {}
         for name, spec in options(cls).items():
             if spec.repeat:
@@ -382,9 +389,6 @@ def _check_together(settings: Settings) -> None:
         what = "the load generator keeps CUDA's shared memory on the first GPU, where the others would read"
         where = f"--gpus {settings.gpus} --shared-memory cuda"
         raise InputError(what, where=where, fix="leave one of them out")
-    if settings.record_answers and settings.answers is None:
-        what, fix = "recorded answers need a folder", "add --answers DIR, and give the later runs that folder"
-        raise InputError(what, where="--record-answers", fix=fix)
     searches = given & {"request_rates", "latency_budget_ms"}
     if "arrivals" in given and len(searches) != 1:
         what = "--arrivals is for the given rates or for the rate that is searched for"
