@@ -81,6 +81,11 @@ def test_called_models_are_loaded_and_nothing_is_written(
     assert contents(repository) == before
 
 
+def test_model_without_instances_on_all_gpus_is_unavailable(server: Server, found: Found) -> None:
+    with pytest.raises(NotAvailableError, match="on 0 GPUs"):
+        load_model(server, found["chain"], found, gpus=2)
+
+
 def test_missing_configuration_comes_from_server(server: Server, found: Found) -> None:
     _, model = load(server, found, "completing")
     assert model.inputs == (Tensor("IN", "FP32", (3,)),)

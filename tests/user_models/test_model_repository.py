@@ -3,11 +3,13 @@
 from pathlib import Path
 
 import pytest
+from google.protobuf.text_format import Parse
+from tritonclient.grpc.model_config_pb2 import ModelConfig
 
 from tests.user_models.repositories import CALLING, ENSEMBLE, code, config, write_model
 from tritonproof.base.errors import InputError
 from tritonproof.spec import Tensor
-from tritonproof.user_models.model_from_config import as_model, why_not_here
+from tritonproof.user_models.model_from_config import as_model, gpus_used, why_not_here
 from tritonproof.user_models.model_repository import RepositoryModel, models_called_by, models_in
 
 
@@ -44,7 +46,6 @@ def test_non_repository_is_refused(name: str, tmp_path: Path) -> None:
 def test_damaged_configuration_is_a_problem_of_its_model(tmp_path: Path) -> None:
     write_model(tmp_path, "doubler", code("2 * values"), config())
     write_model(tmp_path, "torn", code("values"), config() + "input [ {")
-
     models = found_in(tmp_path)
     assert not models["doubler"].problem
     assert str(tmp_path / "torn" / "config.pbtxt") in models["torn"].problem
@@ -65,7 +66,6 @@ def test_called_models_come_from_configuration_and_code(tmp_path: Path) -> None:
 def test_configuration_describes_requests(tmp_path: Path) -> None:
     optional = config("STRING", "-1, 2", batch=0).replace("'IN', ", "'IN', optional: true, ")
     write_model(tmp_path, "texts", code("values"), optional)
-
     model = as_model(found_in(tmp_path)["texts"])
     assert model.inputs == (Tensor("IN", "BYTES", (-1, 2), optional=True),)
     assert not model.batched
@@ -74,7 +74,6 @@ def test_configuration_describes_requests(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("batch", "largest"), [(0, 1), (4, 4), (64, 64), (2**31 - 1, 4096)])
 def test_load_points_reach_largest_batch(batch: int, largest: int, tmp_path: Path) -> None:
     write_model(tmp_path, "mine", code("values"), config(batch=batch))
-
     batches = as_model(found_in(tmp_path)["mine"]).profiles["cpu"].batches
     assert (min(batches), max(batches)) == (1, largest)
 
@@ -85,3 +84,17 @@ def test_gpu_model_is_not_for_a_cpu(tmp_path: Path) -> None:
     model = found_in(tmp_path)["on-gpu"]
     assert why_not_here(model, "cpu")
     assert why_not_here(model, "cuda") is None
+
+
+@pytest.mark.parametrize(
+    ("groups", "used"),
+    [
+        (["", "{ kind: KIND_GPU, gpus: [0] }"], 1),
+        (["{ kind: KIND_GPU, gpus: [0, 1] }", "{ kind: KIND_CPU }, { kind: KIND_GPU, gpus: [2, 0] }"], 3),
+        (["{ kind: KIND_CPU }"], 0),
+        (["{ kind: KIND_MODEL }, { kind: KIND_CPU }"], None),
+        ([""], None),
+    ],
+)
+def test_instances_of_all_called_models_say_which_gpus_are_used(groups: list[str], used: int | None) -> None:
+    assert gpus_used(Parse(f"instance_group [{text}]", ModelConfig()) for text in groups) == used

@@ -161,7 +161,7 @@ def _load_and_ask(
         return samples_in_folder(model, available.samples.get(name), several=several)
 
     samples = shared_samples or user_samples(requested)
-    described = load_model(server, models[name], models)
+    described = load_model(server, models[name], models, run.requested.gpus)
     model = model_from_config.with_config(requested, described.config)
     if labels is not None:
         model = model_from_config.with_labels(model, labels)

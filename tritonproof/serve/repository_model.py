@@ -12,7 +12,7 @@ from tritonproof.safe_io.files import escaped
 from tritonproof.serve.connection import MAX_VERSION_CHARS
 from tritonproof.serve.server import Server
 from tritonproof.spec import ANY
-from tritonproof.user_models.model_from_config import why_not_here
+from tritonproof.user_models.model_from_config import gpus_used, why_not_here
 from tritonproof.user_models.model_repository import (
     RepositoryModel,
     check_config,
@@ -61,11 +61,11 @@ class DescribedModel:
 
 
 def load_model(
-    server: Server, model: RepositoryModel, models: Mapping[str, RepositoryModel]
+    server: Server, model: RepositoryModel, models: Mapping[str, RepositoryModel], gpus: int = 1
 ) -> DescribedModel:
     """Load a model of the server's repository `models`, after those that it calls. A remote server loads
-    nothing: the model must be ready. Raises NotAvailableError if the server lacks a backend or a GPU,
-    ProofError if the model or one of its versions does not load."""
+    nothing: the model must be ready. Raises NotAvailableError if the server lacks a backend or a GPU, or the
+    model is not on all of several `gpus`, ProofError if it or one of its versions does not load."""
     if model.problem:
         raise ProofError(model.problem)
     called = tuple(models_called_by(model, models))
@@ -85,6 +85,10 @@ def load_model(
     load_s = 0.0 if server.spec.is_remote else round(time.monotonic() - started, 3)
     versions = _versions(server, model)
     config, is_reported = model_config_of(server, model.name)
+    configs = [config, *(model_config_of(server, each.name)[0] for each in called if gpus > 1)]
+    if gpus > 1 and (used := gpus_used(configs)) not in (None, gpus):
+        what = f"{model.name} has instances on {used} GPUs, and not on {gpus}"
+        raise NotAvailableError(what, fix="leave --gpus out, or change its instance groups")
     unreported = [] if is_reported else ["configuration"]
     question = f"what it has counted of {model.name}"
     if server.spec.is_remote and server.query(question, "get_inference_statistics", model.name) is None:

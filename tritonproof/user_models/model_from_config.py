@@ -2,6 +2,7 @@
 
 import dataclasses
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -147,6 +148,14 @@ def why_not_here(found: RepositoryModel, device: Device) -> str | None:
     if device == "cpu" and kinds == {pb.ModelInstanceGroup.KIND_GPU}:
         return f"{found.name} needs a GPU: its configuration has instances of KIND_GPU alone"
     return None
+
+
+def gpus_used(configs: "Iterable[ModelConfig]") -> int | None:
+    """How many GPUs the instances of models use, by configurations that a server has completed; None if these
+    leave the choice to the model, or have no instances."""
+    groups = [group for config in configs for group in config.instance_group]
+    chooses = any(group.kind == group.KIND_MODEL for group in groups)
+    return None if chooses or not groups else len({gpu for group in groups for gpu in group.gpus})
 
 
 def with_labels(model: Model, given: LabelOptions) -> Model:
