@@ -157,4 +157,6 @@ def test_container_gets_gpus_of_the_run() -> None:
     podman = started_with(gpus, image=ContainerImage(IMAGE, release="24.10", in_podman=True))
     devices = [part for part in podman if part.startswith(("--gpus", "--device"))]
     assert devices == [f"--device=nvidia.com/gpu={gpu}" for gpu in gpus]
-    assert not [part for part in started_with() if part.startswith("--gpus")]
+    hidden = "--env=NVIDIA_VISIBLE_DEVICES=void"
+    assert [part for part in started_with() if part.startswith("--gpus") or part == hidden] == [hidden]
+    assert hidden not in started_with(gpus)

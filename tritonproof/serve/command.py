@@ -72,13 +72,13 @@ def key_options(key: str | None) -> list[str]:
 def server_environment(
     spec: ServerSpec, device: Device, folder: Path, variables: Mapping[str, str]
 ) -> dict[str, str]:
-    """The minimal environment in which a server finds its libraries, with `variables` outside of containers;
-    "cpu" hides all GPUs. The embedded server's files go to `folder`. Raises SetupError without a library."""
-    environment = minimal_environment(DOCKER_VARIABLES if spec.kind == "docker" else ())
+    """The minimal environment in which a server finds its libraries, with `variables`; "cpu" hides all GPUs.
+    Docker's client gets neither. The embedded server's files go to `folder`. Raises SetupError."""
+    if spec.kind == "docker":
+        return minimal_environment(DOCKER_VARIABLES)
+    environment = minimal_environment()
     if device == "cpu":
         environment["CUDA_VISIBLE_DEVICES"] = ""
-    if spec.kind == "docker":
-        return environment
     environment |= variables
     if spec.kind == "local" and not python_stub(local_backends(spec.location)).is_file():
         return environment

@@ -57,6 +57,8 @@ def docker_command(
     gpu_options = [f"--device=nvidia.com/gpu={gpu}" for gpu in gpus]
     if gpus and not image.in_podman:
         gpu_options = [f'--gpus="device={",".join(gpus)}"']
+    # Else NVIDIA's runtime gives all GPUs that the image's own variable names, if it is Docker's default.
+    hidden = {} if gpus else {"NVIDIA_VISIBLE_DEVICES": "void"}
     mount = io.StringIO()
     fields = ["type=bind", f"source={(folder / MODELS).resolve()}", "target=/models", "readonly"]
     csv.writer(mount, lineterminator="").writerow(fields)
@@ -64,7 +66,7 @@ def docker_command(
         *("docker", "run", "--rm", f"--name={folder.name}"),
         *gpu_options,
         *_SHARED_WITH_CONTAINER[shared_memory],
-        *(f"--env={name}={value}" for name, value in {**NO_TELEMETRY, **variables}.items()),
+        *(f"--env={name}={value}" for name, value in {**NO_TELEMETRY, **hidden, **variables}.items()),
         *(f"--publish=127.0.0.1:{outer}:{inner}" for outer, inner in published),
         f"--mount={mount.getvalue()}",
         image.name,
