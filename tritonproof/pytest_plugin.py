@@ -3,6 +3,7 @@ All selected tests of the suite run once, in a process of its own, and take thei
 the option nothing is imported and no test is added."""
 
 import functools
+import os
 import subprocess
 import sys
 import tempfile
@@ -78,7 +79,8 @@ class Repository(pytest.Collector):
         # Packages of the current folder may have Python's names; before 3.11 there is no such option.
         safe_path = ["-P"] if sys.version_info >= (3, 11) else []
         command = [sys.executable, *safe_path, "-m", "tritonproof", "prove", self.name, *triton, *options]
-        return subprocess.run(command, capture_output=capture, text=True, check=False)
+        environment = {name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"}
+        return subprocess.run(command, capture_output=capture, text=True, check=False, env=environment)
 
 
 class ProofItem(pytest.Item):

@@ -44,11 +44,9 @@ def call(packages: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cal
         (tmp_path / name / "__init__.py").write_text("raise SystemExit('another program\\'s package')")
     environment = {**os.environ, "PYTHONPATH": str(packages)}
 
-    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", *arguments]
-        return subprocess.run(
-            command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
-        )
+    def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        command, own = [sys.executable, "-m", *arguments], environment | variables
+        return subprocess.run(command, cwd=tmp_path, env=own, capture_output=True, text=True, check=False)
 
     return run
 
@@ -110,7 +108,7 @@ def test_plugin_proves_a_repository_beside_own_tests(call: Call, tmp_path: Path)
         model = shutil.copytree(MODELS / "double", tmp_path / "models" / name) / "1" / "model.py"
         model.write_text(model.read_text().replace("2 * pb", f"{factor} * pb"))
     options = ("--triton-prove", "models", "-k", "mine or in_batches")
-    result = call("pytest", "-q", *options, "--junit-xml=junit.xml")
+    result = call("pytest", *options, "--junit-xml=junit.xml", PYTEST_ADDOPTS="-q")
     outcomes = {name: test.outcome for name, test in junit(tmp_path / "junit.xml").items()}
     assert outcomes == {
         "test_mine": "passed",
