@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from tests.helpers import ROOT
+from tritonproof.base.commands import EXIT_INPUT
 from tritonproof.doctor import Finding, ok, problem, warning
 from tritonproof.doctor import __main__ as doctor
 from tritonproof.host.process import ProgramError
@@ -35,6 +36,11 @@ def test_failing_check_does_not_hide_others(error: Exception) -> None:
         raise error
 
     assert doctor.run_check(check).state == "warning"
+
+
+def test_file_that_the_benchmarks_refuse_is_refused() -> None:
+    with pytest.raises(SystemExit, check=lambda ended: ended.code == EXIT_INPUT):
+        doctor.main(["--triton", "grpcs://localhost:9", "--triton-ca", __file__])
 
 
 BARE = """

@@ -11,7 +11,7 @@ from tritonproof.base.errors import InputError
 from tritonproof.host import machine
 from tritonproof.host.machine import version_of
 from tritonproof.safe_io.files import escaped
-from tritonproof.serve.connection import PLAIN, ServerAccess
+from tritonproof.serve.connection import PLAIN, ServerAccess, check_certificates, headers_in
 
 REPOSITORY = "nvcr.io/nvidia/tritonserver"
 
@@ -183,7 +183,10 @@ class ServerSpec:
 
 
 def with_access(spec: ServerSpec, ca: Path | None, header_file: Path | None) -> ServerSpec:
-    """The server with the access that --triton-ca and --triton-headers describe."""
+    """The server with the access of --triton-ca and --triton-headers. Raises InputError for a wrong file."""
+    for check, file in ((check_certificates, ca), (headers_in, header_file)):
+        if file is not None:
+            check(file)
     return replace(spec, access=replace(spec.access, ca=ca, header_file=header_file))
 
 

@@ -191,16 +191,6 @@ def percentile(*allowed: float) -> Read:
     )
 
 
-def file(check: Callable[[Path], object]) -> Read:
-    """Reads the path of an existing file that `check` accepts."""
-
-    def read(flag: str, text: str) -> Path:
-        check(path := existing(flag, text))
-        return path
-
-    return read
-
-
 @dataclasses.dataclass(frozen=True)
 class RemoteModels:
     """The models that are loaded on a server which somebody else runs."""

@@ -20,7 +20,6 @@ from tritonproof.measure.load_job import MeasuringPlan
 from tritonproof.record.schema import Arrivals
 from tritonproof.safe_io.files import absolute_path, escaped, existing, listable_folder
 from tritonproof.search.candidates import SearchGoal
-from tritonproof.serve.connection import check_certificates, headers_in
 from tritonproof.serve.server_spec import ServerSpec, parse_server, with_access
 from tritonproof.settings import option_types as readers
 from tritonproof.settings import thresholds
@@ -97,10 +96,10 @@ class Settings:
     """The server: embedded, local[:PATH], docker[:IMAGE], HOST:PORT (the gRPC port) or grpcs://HOST:PORT (the
     same with TLS). Default: what the variable TRITONPROOF_TRITON names; else local, if tritonserver is on
     PATH; else embedded. See docs/servers.md."""
-    triton_ca: Path | None = option("server", "FILE", readers.file(check_certificates))
+    triton_ca: Path | None = option("server", "FILE", existing)
     """A PEM file with the certificate authorities to trust for --triton grpcs://HOST:PORT. Default: the
     public authorities."""
-    triton_headers: Path | None = option("server", "FILE", readers.file(headers_in))
+    triton_headers: Path | None = option("server", "FILE", existing)
     """A file with the headers of requests to --triton HOST:PORT, one a line: Authorization: Bearer TOKEN."""
     repository: Path | RemoteModels | None = option("own models", "DIR", readers.repository)
     """Prove the models of a Triton model repository as they are, in place of the suite's own. Nothing is
