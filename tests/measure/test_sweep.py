@@ -161,19 +161,25 @@ def test_few_requests_are_marked() -> None:
     assert "few-requests" not in codes(one(LoadGenerator()))
 
 
-@pytest.mark.parametrize("number", [0, 3], ids=["in its warm-up", "later"])
-def test_failing_point_leaves_the_others(number: int) -> None:
-    def refuse(job: LoadJob, run_number: int) -> float:
-        if job.point == POINTS[1] and run_number == number:
-            raise ProofError("refused", where="here")
+@pytest.mark.parametrize("fails", [0, 3, "reload"], ids=["in its warm-up", "later", "not loaded again"])
+def test_failing_point_leaves_the_others(fails: object) -> None:
+    """The others are done after three passes."""
+    error, steps = ProofError("refused"), iter(["load", "reload"])
+
+    def step(name: object) -> float:
+        if name == fails:
+            raise error
         return LATENCY_MS
 
-    by_point = run(LoadGenerator(refuse), *POINTS)
-
+    by_point = run(
+        LoadGenerator(lambda job, number: step(number if job.point == POINTS[1] else "pass")),
+        *POINTS,
+        reload=lambda: step(next(steps)),
+        is_done=lambda state: state.point != POINTS[1] and len(state.passes) > 2,
+        clock=lambda: 0.0,
+    )
     assert [isinstance(by_point[point], PointResult) for point in POINTS] == [True, False, True]
-    error = by_point[POINTS[1]]
-    assert isinstance(error, ProofError)
-    assert error.where == "here"
+    assert by_point[POINTS[1]] is error
 
 
 def test_each_round_is_saved() -> None:

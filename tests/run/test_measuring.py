@@ -42,6 +42,7 @@ def test_points_are_measured_with_the_machine_to_ourselves() -> None:
     [
         ("", "", [False, True]),
         ("pass", "", [True]),
+        ("first request", "", [True]),
         ("audit", "", [False, False]),
         ("pass", "by signal 9", []),
         ("audit", "by signal 9", []),
@@ -60,13 +61,16 @@ def test_what_counts_after_the_sweep_is_saved(
     run.points, run.say = (lambda _scenario: points), (lambda *_texts: None)
     jobs = contextlib.nullcontext([toy.job(point) for point in points])
     monkeypatch.setattr(measuring, "held_jobs", lambda *_: jobs)
-    monkeypatch.setattr(measuring, "timed", lambda _run, held: held)
     run.server, notes = SimpleNamespace(how_it_ended=lambda: ended), list[str]()
     run.progress = SimpleNamespace(note=notes.append)
 
     def refuse_in(what: str) -> None:
         if what == fails:
             raise ProofError("refused")
+
+    def timed(_run: Any, job: LoadJob) -> LoadJob:
+        refuse_in("first request" if job.point == points[1] else "another request")
+        return job
 
     def latency_ms(job: LoadJob, number: int) -> float:
         refuse_in("pass" if (job.point, number) == (points[1], 4) else "another pass")
@@ -78,6 +82,7 @@ def test_what_counts_after_the_sweep_is_saved(
 
     monkeypatch.setattr(perf_analyzer, "run_pass", toy.LoadGenerator(latency_ms).run_pass)
     monkeypatch.setattr(measuring, "with_cache_audit", audit)
+    monkeypatch.setattr(measuring, "timed", timed)
     saved: list[Any] = []
     with contextlib.suppress(ProofError):
         measuring.measure_point(run, points[0], saved.append)
@@ -86,7 +91,7 @@ def test_what_counts_after_the_sweep_is_saved(
     assert any(map(len, saved)), "it is saved meanwhile"
     assert [cached in result.marks for result in saved[-1]] == marked
     assert bool(notes) == (fails == "audit" and not ended)
-    assert all(result.latency_budget for result in saved[-1])
+    assert all(result.latency_budget for results in saved for result in results)
 
 
 def test_reloaded_case_is_cold() -> None:

@@ -43,12 +43,13 @@ def sweep_points(
     First all warm up, in turns too, until their latencies are stationary. Rounds follow of one short pass of
     each unfinished point, in random order, so that disturbances of the machine affect all points alike and
     show as spread. A point with a baseline takes a pair of passes, one of each build. After each round `save`
-    gets every point measured so far, so a killed run keeps them. A point that fails has its error in its
-    state, and the others go on. Passes that a state already has count, so that measuring can go on after the
-    model was loaded again.
+    gets every point measured so far, so a killed run keeps them. A point that fails, or failed before, has
+    its error in its state, and the others go on. Passes that a state already has count, so that measuring can
+    go on after the model was loaded again.
 
     `reload` loads both builds again, in random order. It is called before the first pair, and then after
     every PAIRS_PER_LOADING: a model's place in memory makes it faster or slower for as long as it is loaded.
+    If it fails, so does every point that is unfinished.
     """
     is_done = is_done or stopping.sweep_rule(plan)
     generator = np.random.default_rng()
@@ -56,11 +57,16 @@ def sweep_points(
     def take_pass(side: PointState) -> PointState:
         return point_state.with_pass(side, run_pass(side.job, side.window_s))
 
-    results, active = list(states), list(range(len(states)))
+    results, active = list(states), [index for index, state in enumerate(states) if state.error is None]
     while active:
         started = clock()
-        if reload is not None:
-            reload()
+        try:
+            if reload is not None:
+                reload()
+        except ProofError as error:
+            for index in active:
+                results[index] = dataclasses.replace(results[index], error=error)
+            break
         warm = _warmed_up([results[index] for index in active], plan, run_pass, on_progress)
         for index, state in zip(active, warm, strict=True):
             results[index] = state

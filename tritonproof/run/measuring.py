@@ -38,11 +38,18 @@ def held_jobs(run: CaseRun, points: Sequence[LoadPoint]) -> Iterator[list[LoadJo
         yield [run.job(point, check) for point in points]
 
 
-def timed(run: CaseRun, jobs: Sequence[LoadJob]) -> list[LoadJob]:
-    """The held jobs with the seconds of one request each."""
-    run.say(f"measure {jobs[0].point.scenario}", "first request of each batch size")
-    seconds = [timed_answer(run.prepared, job.point.batch)[0] for job in jobs]
-    return [dataclasses.replace(job, request_s=each) for job, each in zip(jobs, seconds, strict=True)]
+def timed(run: CaseRun, job: LoadJob) -> LoadJob:
+    """The held job with the seconds of one request. Raises ProofError if that fails."""
+    run.say(f"measure {job.point.scenario}", "first request of each batch size")
+    return dataclasses.replace(job, request_s=timed_answer(run.prepared, job.point.batch)[0])
+
+
+def _begun(run: CaseRun, job: LoadJob) -> PointState:
+    """The point before its first pass, with an error if its first request fails."""
+    try:
+        return PointState(timed(run, job))
+    except ProofError as error:
+        return PointState(job, error=error)
 
 
 def check_batch(run: CaseRun, point: LoadPoint) -> None:
@@ -73,19 +80,24 @@ def _sweep(
     if (baseline := run.baseline) is not None:
         baseline.server.check_running()  # started before the machine is ours
     with held_jobs(run, points) as held:
-        jobs = timed(run, held)
+        begun = [_begun(run, job) for job in held]
         try:
-            return _measure_jobs(run, jobs, save)
+            return _measure_begun(run, begun, save)
         except Exception:
             save([])  # what was saved meanwhile does not count
             raise
 
 
-def _measure_jobs(
-    run: CaseRun, jobs: Sequence[LoadJob], save: Save
+def _measure_begun(
+    run: CaseRun, states: Sequence[PointState], save: Save
 ) -> dict[LoadPoint, PointResult | ProofError]:
     """Measure the points of a loaded scenario, audit the best, and judge them by their latency budgets."""
-    states, baseline, plan = [PointState(job) for job in jobs], run.baseline, run.settings.plan
+    baseline, plan = run.baseline, run.settings.plan
+
+    def judged(result: PointResult) -> PointResult:
+        budget = run.settings.thresholds.latency_budget(run.case, result)
+        return structs.replace(result, latency_budget=budget)
+
     if baseline is not None:
         states, plan = comparing.with_baselines(run, baseline, states)
     states = sweep.sweep_points(
@@ -93,24 +105,21 @@ def _measure_jobs(
         plan,
         run_pass=verifying(counting(perf_analyzer.run_pass, run.prepared.called_names)),
         on_progress=lambda point, now: run.say(f"measure {point.scenario}", f"{point} {now}"),
-        save=save,
+        save=lambda known: save([*map(judged, known)]),
         reload=None if baseline is None else comparing.reloader(run, baseline),
     )
     found = point_results(states, plan)
     errors = [error for error in found.values() if isinstance(error, ProofError)]
     if errors and run.server.how_it_ended():
         raise errors[0]  # measurements on a server that has ended do not count
-    run.say(f"measure {jobs[0].point.scenario}", "one sample repeated")
+    run.say(f"measure {states[0].point.scenario}", "one sample repeated")
     run.loader.was_under_load = True
     best = best_of([each for each in found.values() if isinstance(each, PointResult)])
-    for job, state in zip(jobs, states, strict=True):
-        if best is not None and best.point == job.point:
-            found[job.point] = _audited(run, job, best)
-        if state.error is None:
-            run.latencies_s[job.point] = (estimates.pooled_ms(state.passes) / 1e3).tolist()
-        if isinstance(result := found[job.point], PointResult):
-            budget = run.settings.thresholds.latency_budget(run.case, result)
-            found[job.point] = structs.replace(result, latency_budget=budget)
+    for state in states:
+        if isinstance(result := found[state.point], PointResult):
+            result = _audited(run, state.job, result) if result is best else result
+            found[state.point] = judged(result)
+            run.latencies_s[state.point] = (estimates.pooled_ms(state.passes) / 1e3).tolist()
     save([each for each in found.values() if isinstance(each, PointResult)])
     return found
 

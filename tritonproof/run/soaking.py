@@ -24,8 +24,8 @@ def soak(run: CaseRun) -> Soak:
         time = f"{DURATION.text(spent_s)} of {DURATION.text(duration_s)}"
         run.say("soak", f"{time}, {requests:,.0f} requests")
 
-    with held_jobs(run, [point]) as held:
-        (job,) = timed(run, held)
+    with held_jobs(run, [point]) as (held,):
+        job = timed(run, held)
         watched = watch(job.served.server)
         read = functools.partial(read_usage, watched)
         under_load = keep_under_load(job, duration_s, read, on_progress=on_progress)
