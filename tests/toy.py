@@ -20,6 +20,7 @@ from tritonproof.client.requests import ServedModel
 from tritonproof.host.activity import CpuTime
 from tritonproof.measure.load_job import LoadJob
 from tritonproof.measure.passes import Pass, closed_loop_pass, open_loop_pass
+from tritonproof.measure.perf_analyzer import ShortWindowError
 from tritonproof.measure.windows import WINDOWS
 from tritonproof.record.schema import COMPONENTS, Conversion, Limit, LoadPoint
 from tritonproof.spec import (
@@ -207,14 +208,29 @@ def open_loop(offsets_s: np.ndarray, service_s: float, length_s: float, **change
     return _on_idle_machine(cut, changes)
 
 
+def one_by_one(services_s: np.ndarray, clients: int, length_s: float, **changes: Any) -> Pass:
+    """Clients at a server that takes one request after the other, with these service times, [requests].
+    Raises ShortWindowError if no request starts and ends in one of the windows, as the real one does."""
+    ends = np.cumsum(services_s)
+    starts = np.concatenate([np.zeros(clients), ends[:-clients]])
+    starts, ends = starts[ends <= length_s], ends[ends <= length_s]
+    first, last = (times // (length_s / WINDOWS) for times in (starts, ends))
+    if len(set(first[first == last])) < WINDOWS:
+        raise ShortWindowError
+    starts, ends = (np.round(times * 1e9).astype(np.int64) + _OPENED for times in (starts, ends))
+    windows = _OPENED, _OPENED + round(length_s * 1e9)
+    return _on_idle_machine(closed_loop_pass(starts, ends, windows, clients), changes)
+
+
 def _on_idle_machine(cut: Pass, changes: dict[str, Any]) -> Pass:
     """The pass with these changes, on an otherwise idle machine."""
-    window_s = changes.get("next_window_s", 0.12)
+    window_s = changes.get("window_s", 0.12)
     elapsed_s = WINDOWS * window_s + 0.1
     usual: dict[str, Any] = {
         "components_us": dict.fromkeys(COMPONENTS, 100.0) | {"server_compute_infer": 8000.0},
         "cpu": CpuTime(elapsed_s, 0.1 * elapsed_s, 0.5 * elapsed_s, 0.6 * elapsed_s, 0.0),
         "elapsed_s": elapsed_s,
+        "window_s": window_s,
         "next_window_s": window_s,
     }
     return dataclasses.replace(cut, **(usual | changes))
@@ -242,7 +258,7 @@ class LoadGenerator:
         self.calls.append((job.served.name, job.point, window_s))
         mean_s = self.mean_ms(job, number) / 1e3
         length_s = WINDOWS * window_s
-        changes = {"next_window_s": window_s} | self.changes(job, number)
+        changes = {"window_s": window_s} | self.changes(job, number)
         if (rate := job.point.request_rate_per_s) is not None:
             count = int(2 * length_s * rate) + 100
             is_random = job.point.arrivals == "poisson"

@@ -11,10 +11,12 @@ from tests import examples, toy
 from tests.toy import LATENCY_MS, LoadGenerator
 from tritonproof.base.errors import ProofError
 from tritonproof.host.activity import CpuTime
-from tritonproof.measure import estimates, stopping, sweep
+from tritonproof.measure import estimates, perf_analyzer, stopping, sweep
 from tritonproof.measure.load_job import LoadJob, MeasuringPlan
+from tritonproof.measure.passes import Pass
 from tritonproof.measure.point_result import components, point_results
 from tritonproof.measure.point_state import PointState
+from tritonproof.measure.windows import WINDOWS
 from tritonproof.record import schema
 from tritonproof.record.schema import LoadPoint, PointResult
 
@@ -109,12 +111,37 @@ def test_larger_budget_makes_longer_passes() -> None:
 
 
 def test_too_short_window_is_not_retried() -> None:
-    generator = LoadGenerator(changes=lambda _job, number: {"next_window_s": 0.48} if number == 2 else {})
-    run(generator, POINTS[0])
+    generator = LoadGenerator(changes=lambda _job, number: {"window_s": 0.48} if number == 2 else {})
+    result = one(generator, POINTS[0])
 
     first_s, *later_s = generator.windows_s()[2:]
     assert first_s < 0.48
     assert set(later_s) == {0.48}
+    assert len(result.passes) == len(later_s), "the first took other attempts until no pause was in the way"
+    assert "damaged-passes" in codes(result)
+
+
+def test_pauses_longer_than_a_window_keep_their_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 200 requests one takes 300 ms, the others 5. The load generator says nothing of such an attempt."""
+    random, states = np.random.default_rng(4), list[PointState]()
+    point = LoadPoint("online", 1, 8)
+
+    def attempt(_job: LoadJob, window_s: float) -> tuple[Pass, float]:
+        length_s = WINDOWS * window_s
+        services_s = np.where(random.random(int(200 * length_s) + 9) < 0.005, 0.3, 0.005)
+        return toy.one_by_one(services_s, point.concurrency, length_s, window_s=window_s), 0.0
+
+    monkeypatch.setattr(perf_analyzer, "_attempt_pass", attempt)
+    monkeypatch.setattr(perf_analyzer, "_recover", lambda *_: None)
+    for _trial in range(40):
+        states += sweep.sweep_points(
+            [PointState(toy.job(point))], QUICK, is_done=lambda one: one.spent_s > 12
+        )
+    passes = [one_pass for state in states for one_pass in state.passes]
+    truth_per_s = 1 / (0.995 * 0.005 + 0.005 * 0.3)
+    assert estimates.throughput(passes) == pytest.approx(truth_per_s, rel=0.04)
+    assert np.mean(estimates.pooled_ms(passes) > 100) == pytest.approx(8 * 0.005, rel=0.2)
+    assert {state.damaged[0] for state in states} == {"no request ended in a window of 0.12 s"}
 
 
 def test_continued_point_keeps_earlier_passes() -> None:

@@ -108,7 +108,7 @@ def measure_in_turns(
         def rate() -> float:
             nonlocal window_s
             result = run_pass(job, window_s)
-            window_s = result.next_window_s  # one that was too short stays lengthened
+            window_s = max(window_s, result.window_s)  # one that was too short stays lengthened
             return estimates.throughput([result]) * job.point.batch
 
         return rate

@@ -34,8 +34,10 @@ class Pass:
     """What the server's GPU did while the windows were open; None if unknown."""
     elapsed_s: float = 0.0
     """Seconds that the pass took, including the start of the load generator and reading its files."""
+    window_s: float = 0.0
+    """Seconds of each of its windows, longer than asked for if no request ended in one of those."""
     next_window_s: float = 0.0
-    """Seconds of a measuring window of the next pass, longer than asked for if requests take longer."""
+    """Seconds of a window that is long enough for the median request, but not shorter than asked for."""
     damaged: tuple[str, ...] = ()
     """Why each earlier attempt does not count."""
     answers: VerifiedAnswers | None = None

@@ -96,11 +96,9 @@ def run_pass(job: LoadJob, window_s: float) -> Pass:
     """Run perf_analyzer until one attempt is good, with windows of `window_s` seconds; the pass's `damaged`
     says why earlier ones failed.
 
-    If no request ends in a window, the next attempt has longer ones; the next pass's are only as long as the
-    median request of this one needs, since the machine may have stood still for a moment. An attempt that
-    stood still, unless it is the last, is repeated once, as the machine may have been suspended; if the next
-    one stands still too, the load itself causes the delay. Raises ProofError if no attempt succeeds or the
-    server has ended.
+    If no request ends in a window, the next attempt has longer ones. An attempt that stood still, unless it
+    is the last, is repeated once, as the machine may have been suspended; if the next one stands still too,
+    the load itself causes the delay. Raises ProofError if no attempt succeeds or the server has ended.
     """
     asked_s = window_s
     failure: Exception | None = None
@@ -112,7 +110,9 @@ def run_pass(job: LoadJob, window_s: float) -> Pass:
             if late_s <= _STOOD_STILL_S or stood_still or attempt == _ATTEMPTS:
                 needed_s = LATENCIES_PER_WINDOW * float(np.median(result.all_latencies_s))
                 next_s = max(asked_s, min(window_s, needed_s))
-                return dataclasses.replace(result, next_window_s=next_s, damaged=tuple(damaged))
+                return dataclasses.replace(
+                    result, window_s=window_s, next_window_s=next_s, damaged=tuple(damaged)
+                )
             stood_still = True
             damaged.append(f"it stood still for {late_s:.1f} s")
         except (BadPassError, FileNotFoundError) as error:  # the folder for its files goes with the server

@@ -26,6 +26,8 @@ class PointState:
     """Those since the model was loaded that only warmed it up."""
     window_s: float = 0.0
     """Seconds of a measuring window of the next pass."""
+    least_window_s: float = 0.0
+    """Seconds of the window that it took for a request to end in each, if those asked for were too short."""
     damaged: tuple[str, ...] = ()
     answers: tuple[VerifiedAnswers, ...] = ()
     """The verified answers of all passes, also of warm-ups after earlier loadings."""
@@ -61,13 +63,17 @@ def with_baseline(state: PointState, server: Server, name: str) -> PointState:
 
 
 def with_pass(state: PointState, result: Pass, *, warms_up: bool = False) -> PointState:
-    """The state after another pass, which counts unless it only `warms_up`."""
+    """The state after another pass, which counts unless it only `warms_up`. A window in which no request of a
+    warm server ended is a pause: it is noted, and the next windows are as long as the pass needed."""
+    damaged = result.damaged
+    if not warms_up and result.window_s > state.window_s:
+        damaged = (*damaged, f"no request ended in a window of {state.window_s:.2g} s")
     return dataclasses.replace(
         state,
         warm_up=(*state.warm_up, result) if warms_up else state.warm_up,
         passes=state.passes if warms_up else (*state.passes, result),
-        window_s=result.next_window_s,  # what was too short for these requests is so for the next ones too
-        damaged=(*state.damaged, *result.damaged),
+        window_s=result.next_window_s if warms_up else max(state.window_s, result.window_s),
+        damaged=(*state.damaged, *damaged),
         answers=(*state.answers, *filter(None, [result.answers])),
     )
 

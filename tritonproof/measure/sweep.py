@@ -45,7 +45,8 @@ def sweep_points(
     show as spread. A point with a baseline takes a pair of passes, one of each build. After each round `save`
     gets every point measured so far, so a killed run keeps them. A point that fails, or failed before, has
     its error in its state, and the others go on. Passes that a state already has count, so that measuring can
-    go on after the model was loaded again.
+    go on after the model was loaded again. If the server pauses for longer than a window, the point begins
+    anew with longer ones, as its shorter passes count only if there was no pause in them.
 
     `reload` loads both builds again, in random order. It is called before the first pair, and then after
     every PAIRS_PER_LOADING: a model's place in memory makes it faster or slower for as long as it is loaded.
@@ -76,7 +77,10 @@ def sweep_points(
             for index in generator.permutation(active):
                 progress = _progress(results[index], plan, len(results) - len(active), len(results))
                 on_progress(results[index].point, progress)
-                results[index] = _with_sides(results[index], take_pass, generator.permutation)
+                taken = _with_sides(results[index], take_pass, generator.permutation)
+                longest_s = max(side.window_s for side in taken.sides)
+                is_longer = longest_s > results[index].window_s
+                results[index] = _begun_anew(taken, longest_s) if is_longer else taken
             active = [index for index in active if not (results[index].error or is_done(results[index]))]
             unfinished = {results[index].point for index in active}
             known = [state for state in results if state.error is None and len(state.passes) > 1]
@@ -112,11 +116,21 @@ def _warmed_up(
     return [_with_windows(state, plan) if state.error is None else state for state in results]
 
 
+def _begun_anew(state: PointState, window_s: float) -> PointState:
+    """The point without its passes, and with windows of so many seconds from now on."""
+
+    def begin_anew(side: PointState) -> PointState:
+        return dataclasses.replace(side, passes=(), window_s=window_s, least_window_s=window_s)
+
+    return _with_sides(state, begin_anew)
+
+
 def _with_windows(state: PointState, plan: MeasuringPlan) -> PointState:
     """The point with the length of its windows, the same for both builds."""
     longest_s = max(point_state.median_latency_s(side) for side in state.sides)
     most_passes = stopping.MAX_PASSES if state.baseline is None else 2 * MAX_PAIRS
-    window_s = max(plan.settling_window_s, pass_window_s(state.point, longest_s, plan.budget_s, most_passes))
+    share_s = pass_window_s(state.point, longest_s, plan.budget_s, most_passes)
+    window_s = max(plan.settling_window_s, state.least_window_s, share_s)
     return _with_sides(state, lambda side: dataclasses.replace(side, window_s=window_s))
 
 

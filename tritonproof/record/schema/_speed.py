@@ -64,7 +64,7 @@ MARKS = {
     "few-requests": "fewer than 100 requests: p99 lies between the two largest latencies",
     "wide-interval": "the time was spent before the interval was as narrow as asked",
     "not-warm": "latencies were not shown to be stationary before the measurement",
-    "damaged-passes": "passes repeated: the machine stood still, or the load generator left nothing usable",
+    "damaged-passes": "passes repeated: machine or server paused, or the load generator left nothing usable",
     "client-bound": "the load generator, not the server, limits the throughput",
     "cpu-shared": "other programs took part of the CPU",
     "cpu-stolen": "the host of the virtual machine took part of the CPU",
