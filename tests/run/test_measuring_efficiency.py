@@ -78,16 +78,17 @@ def test_reference_is_published_format_or_onnx_fp32() -> None:
 
 
 @pytest.mark.parametrize(
-    ("scenario", "size", "preferred", "expected"),
+    ("scenario", "size", "preferred", "gpus", "expected"),
     [
-        ("offline", 32, (8,), 32),
-        ("online", 64, (16, 32), 32),
-        ("online", 64, (), 48),
-        ("online", 4, (16, 32), 4),
+        ("offline", 32, (8,), 4, 32),
+        ("online", 64, (16, 32), 1, 32),
+        ("online", 64, (), 1, 48),
+        ("online", 4, (16, 32), 1, 4),
+        ("online", 30, (16, 32), 4, 8),
     ],
 )
 def test_in_process_batch_matches_server_batching(
-    scenario: str, size: int, preferred: tuple[int, ...], expected: int
+    scenario: str, size: int, preferred: tuple[int, ...], gpus: int, expected: int
 ) -> None:
     deployment = structs.replace(DEPLOYMENT, max_batch_size=48, preferred_batch_sizes=preferred)
-    assert batch_in_process(examples.measured(scenario, size, 1.0), deployment) == expected
+    assert batch_in_process(examples.measured(scenario, size, 1.0), deployment, gpus) == expected

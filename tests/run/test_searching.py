@@ -35,10 +35,12 @@ def search_of(**configuration: Any) -> Any:
     return searching.RepositorySearch(run, prepared)
 
 
-@pytest.mark.parametrize(("groups", "fixed"), [([{}], set()), ([{}, {}], {"instances"})])
-def test_several_groups_of_instances_stay_as_they_are(groups: list[Any], fixed: set[str]) -> None:
+@pytest.mark.parametrize(
+    ("groups", "fixed", "gpus"), [([{}], set(), 1), ([{"gpus": [0, 2]}, {}], {"instances"}, 2)]
+)
+def test_several_groups_of_instances_stay_as_they_are(groups: Any, fixed: set[str], gpus: int) -> None:
     space = search_of(max_batch_size=4, instance_group=groups).space(SearchGoal(10, 99))
-    assert (space.fixed, space.incumbent) == (fixed, ("offline", space.own))
+    assert (space.fixed, space.incumbent, space.gpus) == (fixed, ("offline", space.own), gpus)
 
 
 def test_settings_that_change_answers_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:

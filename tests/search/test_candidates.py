@@ -35,6 +35,13 @@ def test_instances_are_limited_by_cores_and_device() -> None:
     assert candidates.instance_counts(SearchSpace(OWN, "cuda", 1)) == [1, 2, 4]
 
 
+@pytest.mark.parametrize("gpus", [1, 4])
+def test_every_gpu_is_loaded(gpus: int) -> None:
+    space = SearchSpace(structs.replace(OWN, max_batch_size=8), "cuda", 2, gpus, frozenset({"instances"}))
+    ladders = [each.ladder for each in candidates.basic_candidates(space, SearchGoal(7, 99))]
+    assert [ladder[-1].concurrency for ladder in ladders] == [gpus, 2 * gpus, 32 * gpus, 32 * gpus]
+
+
 @pytest.mark.parametrize(
     ("budget_ms", "delays_us"), [(0.05, [12]), (0.5, [100, 125]), (2, [100, 500]), (80, [100, 10_000])]
 )
@@ -45,7 +52,7 @@ def test_queue_delays_are_below_budget(budget_ms: float, delays_us: list[int]) -
 
 def test_user_settings_are_kept() -> None:
     fixed = frozenset({"instances", "max_queue_delay_us"})
-    space = SearchSpace(OWN, "cpu", 2, fixed, batches=(1, 64), concurrencies=(4, 8))
+    space = SearchSpace(OWN, "cpu", 2, 1, fixed, batches=(1, 64), concurrencies=(4, 8))
     basic = candidates.basic_candidates(space, SearchGoal(7, 99))
     proposals = [*basic, *candidates.variations(space, SearchGoal(7, 99), 1)]
 

@@ -1,6 +1,7 @@
 """Measures in turns the best load points, the same artifact in process and the reference format, to show what
 serving costs and which format is the fastest."""
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -172,14 +173,15 @@ def efficiency_entry(
     )
 
 
-def batch_in_process(result: PointResult, deployment: Deployment) -> int:
+def batch_in_process(result: PointResult, deployment: Deployment, gpus: int = 1) -> int:
     """The batch that the server can form at a point, for a fair comparison in process: offline that of the
-    requests; online the largest preferred size, else the largest of all, if as many are in flight."""
+    requests; online the largest preferred size, else the largest of all, if as many are in flight for each of
+    the `gpus`."""
     point = result.point
     if point.scenario == "offline":
         return point.batch
     aim = max(deployment.preferred_batch_sizes, default=deployment.max_batch_size)
-    return max(point.batch, min(aim, point.batch * point.concurrency))
+    return max(point.batch, min(aim, math.ceil(point.batch * point.concurrency / gpus)))
 
 
 def _change(whose: str, first: PointResult, repeated: Estimate) -> str:

@@ -98,6 +98,7 @@ class ConvertedSearch:
             own=own,
             device=run.case.target.device,
             cores=machine.cores(),
+            gpus=run.case.gpus,
             fixed=frozenset(settings.deployment),  # options fix theirs
             batches=settings.batches,
             # With a request rate they follow from the rate, and are not chosen.
@@ -146,6 +147,7 @@ class RepositorySearch:
             own=own_deployment,
             device=self.run.case.target.device,
             cores=machine.cores(),
+            gpus=max([1, *(len(group.gpus) for group in groups)]),
             fixed=fixed,
             concurrencies=self.run.settings.concurrencies if goal.arrivals is None else None,
             incumbent=("online" if is_batched else "offline", own_deployment),

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tritonclient.grpc.model_config_pb2 import ModelConfig
 
 MAX_IN_FLIGHT = 256
-"""Requests in flight at most, as in the largest of the published tables."""
+"""Requests in flight for each GPU at most, as in the largest of the published tables."""
 _BATCHES_IN_FLIGHT = 4
 """Full batches in flight per instance: one is computed and one waits; beyond four they only wait."""
 _MAX_INSTANCES = 4
@@ -60,6 +60,8 @@ class SearchSpace:
     device: Device
     cores: int
     """CPU cores of the machine, which limit the number of instances on a CPU."""
+    gpus: int = 1
+    """GPUs that each have the deployment's instances; 1 on a CPU."""
     fixed: frozenset[str] = frozenset()
     """Fields of the deployment that stay as the user has set them."""
     batches: tuple[int, ...] | None = None
@@ -78,6 +80,7 @@ class Candidate:
     scenario: Scenario
     deployment: Deployment
     ladder: tuple[LoadPoint, ...]
+    gpus: int = 1
 
     @property
     def configuration(self) -> tuple[Scenario, Deployment]:
@@ -139,21 +142,21 @@ def instance_counts(space: SearchSpace) -> list[int]:
 
 def basic_candidates(space: SearchSpace, goal: SearchGoal) -> list[Candidate]:
     """The candidates of the first round: for each number of instances, static batching and a dynamic batcher
-    that never waits; and the model's own settings. Batches come from as many clients as there are instances,
-    and from twice as many, so that the next batch is ready when one ends. At a request rate each request has
-    one sample, so static batching does not apply."""
+    that never waits; and the model's own settings. Batches come from as many clients as there are instances
+    on all GPUs, and from twice as many, so that the next batch is ready when one ends. At a request rate each
+    request has one sample, so static batching does not apply."""
     candidates, own = [], space.own
     for count in instance_counts(space):
-        deployment = structs.replace(own, instances=count)
+        deployment, of_all = structs.replace(own, instances=count), count * space.gpus
         online = _online(space, deployment, (), 0)
         loads: list[list[LoadPoint]] = []
         if goal.arrivals is None and space.incumbent is None:
             fitting = [batch for batch in space.batches or () if batch <= own.max_batch_size]
-            batches = fitting or ladder_sizes(own.max_batch_size)
-            loads = [[LoadPoint("offline", batch, of) for batch in batches] for of in (count, 2 * count)]
+            batches, clients = fitting or ladder_sizes(own.max_batch_size), (of_all, 2 * of_all)
+            loads = [[LoadPoint("offline", batch, of) for batch in batches] for of in clients]
         elif space.incumbent is not None and own.max_batch_size > 1:
             loads = [[LoadPoint("offline", 1, point.concurrency) for point in online.ladder]]
-        candidates += [Candidate("offline", deployment, tuple(ladder)) for ladder in loads]
+        candidates += [Candidate("offline", deployment, tuple(ladder), space.gpus) for ladder in loads]
         candidates.append(online)
     candidates.append(_online(space, own, tuple(own.preferred_batch_sizes), own.max_queue_delay_us))
     return list(dict.fromkeys(candidates))
@@ -177,9 +180,9 @@ def _online(space: SearchSpace, own: Deployment, preferred: tuple[int, ...], del
     waiting = {"preferred_batch_sizes": preferred, "max_queue_delay_us": delay_us}
     changes = {name: value for name, value in waiting.items() if name not in space.fixed}
     largest = min(MAX_IN_FLIGHT, _BATCHES_IN_FLIGHT * own.max_batch_size * own.instances)
-    levels = space.concurrencies or ladder_sizes(largest)
+    levels = space.concurrencies or ladder_sizes(largest * space.gpus)
     changed = structs.replace(own, **changes)
-    return Candidate("online", changed, tuple(LoadPoint("online", 1, level) for level in levels))
+    return Candidate("online", changed, tuple(LoadPoint("online", 1, level) for level in levels), space.gpus)
 
 
 _NO_CODE = re.compile(r'"(\\.|[^"\\])*"|\'(\\.|[^\'\\])*\'|#.*')
