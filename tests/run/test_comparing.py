@@ -86,7 +86,7 @@ def test_batch_that_the_baseline_does_not_take_is_measured_alone(tmp_path: Path)
     begun = [PointState(toy.job(LoadPoint("offline", batch, 1))) for batch in (1, 2, 4)]
     states, plan = comparing.with_baselines(side(tmp_path / "log"), side(tmp_path / "other", batch=2), begun)
     assert [state.baseline is not None for state in states] == [True, True, False]
-    assert plan.compared_points == 3
+    assert (plan.compared_points, plan.budget_s) == (3, 120.0)
 
 
 def samples_of(*shape: int, **more: Any) -> Samples:

@@ -77,7 +77,8 @@ def test_header_lists_given_options(collect: Collect) -> None:
         ({"latency_budget_ms": "7", "latency_percentile": "p90"}, "goal", SearchGoal(7, 90)),
         ({"latency_budget_ms": "7", "arrivals": "poisson"}, "goal", SearchGoal(7, 99, "poisson")),
         ({}, "plan", MeasuringPlan(interval_target=0.05, budget_s=3)),
-        ({"against": "."}, "plan", MeasuringPlan(interval_target=0.05, budget_s=120)),
+        ({"against": "."}, "plan", MeasuringPlan(interval_target=0.05, budget_s=3)),
+        ({"against": "."}, "compared_plan", MeasuringPlan(interval_target=0.05, budget_s=120)),
         ({"certify": "p99.9"}, "plan", MeasuringPlan(certify=99.9)),
         (
             {"certify": "99", "point_budget_s": "0.5", "interval_target": "2.5%"},

@@ -53,7 +53,7 @@ def with_baselines(
         jobs = [dataclasses.replace(state.job, served=served, check=check) for state in states]
         states = [dataclasses.replace(state, job=job) for state, job in zip(states, jobs, strict=True)]
     plan = dataclasses.replace(
-        settings.plan,
+        settings.compared_plan,
         baseline_name=name,
         allowed_slowdown=settings.thresholds.allowed_slowdown(run.case, settings.allowed_slowdown),
         compared_points=run.suite_run.point_count,

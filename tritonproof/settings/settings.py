@@ -4,7 +4,7 @@ header and the command lines of nodes and other checkouts are derived from the f
 
 import os
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -268,12 +268,16 @@ class Settings:
     @property
     def plan(self) -> MeasuringPlan:
         """How precisely to measure a load point, and how long that may take."""
-        has_baseline = self.against is not None or self.against_triton is not None
         return MeasuringPlan(
             interval_target=self.interval_target / 100,
-            budget_s=self.point_budget_s or (_BUDGET_OF_BOTH_S if has_baseline else MeasuringPlan.budget_s),
+            budget_s=self.point_budget_s or MeasuringPlan.budget_s,
             certify=self.certify,
         )
+
+    @property
+    def compared_plan(self) -> MeasuringPlan:
+        """The plan of a load point that has a baseline."""
+        return replace(self.plan, budget_s=self.point_budget_s or _BUDGET_OF_BOTH_S)
 
     @property
     def compares_repositories(self) -> bool:
