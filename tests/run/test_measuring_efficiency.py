@@ -9,6 +9,7 @@ from msgspec import structs
 
 from tests import examples, toy
 from tests.conftest import DEPLOYMENT
+from tests.examples import SERVING
 from tritonproof.base.errors import NotAvailableError, ProofError
 from tritonproof.cases import cases_of, reference_of
 from tritonproof.efficiency.in_turns import batch_in_process
@@ -18,6 +19,7 @@ from tritonproof.run import record_file
 from tritonproof.run.measuring_efficiency import best_points, known_points, points_of, right_points
 
 RECORD = examples.record()
+LOADER = SimpleNamespace(serving_by=lambda backend: structs.replace(SERVING, backend=backend))
 
 
 def test_best_point_is_fastest_closed_loop() -> None:
@@ -38,6 +40,7 @@ def test_this_runs_points_join_those_on_record(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(record_file, "read_stored", lambda _path: record)
     run: Any = SimpleNamespace(case=toy.case(), settings=SimpleNamespace(results=Path()))
     run.machine, run.deployment, run.build = RECORD.machine, RECORD.deployment, RECORD.build
+    run.loader = LOADER
     run.sweeps = {"online": {anew.point: anew, LoadPoint("online", 1, 4): ProofError("refused")}}
     assert known_points(run) == [anew, heavy]
 
@@ -54,17 +57,21 @@ def test_this_runs_points_join_those_on_record(monkeypatch: pytest.MonkeyPatch) 
         ({"points": (examples.wrong_under_load(RECORD.points[0]),)}, True, False),
         ({"failures": (examples.step_failure(),)}, True, False),
         ({"points": ()}, False, False),
+        ({"serving": structs.replace(SERVING, triton="2.40.0")}, False, False),
+        ({"serving": structs.replace(SERVING, shared_memory="none")}, False, False),
+        ({"serving": None}, False, False),
         ({"machine": structs.replace(RECORD.machine, cores=3)}, False, False),
         ({"build": structs.replace(RECORD.build, digest="77aa")}, False, False),
         ({"deployment": structs.replace(RECORD.deployment, instances=2)}, False, False),
     ],
     ids=lambda value: next(iter(value), "as it is") if isinstance(value, dict) else "",
 )
-def test_recorded_points_need_same_machine_build_and_deployment(
+def test_recorded_points_need_same_machine_build_deployment_and_server(
     changes: dict[str, Any], points: bool, reference: bool
 ) -> None:
     """A reference must also be right."""
-    this = RECORD.machine, RECORD.build.digest, RECORD.deployment
+    run: Any = SimpleNamespace(machine=RECORD.machine, loader=LOADER)
+    this = run, RECORD.build.digest, RECORD.deployment
     record = structs.replace(RECORD, **changes)
     assert bool(points_of(record, *this)) is points
     assert bool(right_points(record, *this)) is reference

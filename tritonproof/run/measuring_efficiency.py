@@ -11,7 +11,7 @@ from tritonproof.cases import reference_of
 from tritonproof.efficiency import in_turns
 from tritonproof.efficiency.worker import Worker, artifact_worker, peak_kind
 from tritonproof.record import files
-from tritonproof.record.schema import Deployment, Efficiency, Machine, PointResult, Record, best_of
+from tritonproof.record.schema import Deployment, Efficiency, PointResult, Record, best_of
 from tritonproof.reports.publishable import publishable
 from tritonproof.run import record_file
 from tritonproof.run.case_run import CaseRun
@@ -52,10 +52,10 @@ def measure_efficiency(run: CaseRun) -> list[Efficiency]:
 
 
 def known_points(run: CaseRun) -> Sequence[PointResult]:
-    """The load points measured so far, and the others on record for this machine, build and settings. Raises
-    NotAvailableError if an answer was wrong."""
+    """The load points measured so far, and the others on record for this machine, build, settings and server.
+    Raises NotAvailableError if an answer was wrong."""
     record = record_file.read_stored(files.record_path(run.case.key, run.settings.results))
-    on_record = points_of(record, run.machine, run.build.digest, run.deployment)
+    on_record = points_of(record, run, run.build.digest, run.deployment)
     points = {result.point: result for result in on_record}
     for found in run.sweeps.values():
         points |= {point: each for point, each in found.items() if isinstance(each, PointResult)}
@@ -81,19 +81,21 @@ def best_points(case: Case, results: Sequence[PointResult]) -> list[PointResult]
 
 
 def points_of(
-    record: Record | None, machine: Machine, digest: str, deployment: Deployment
+    record: Record | None, run: CaseRun, digest: str, deployment: Deployment
 ) -> Sequence[PointResult]:
-    """The record's load points if it is of this machine, build and deployment, else none."""
-    if record is None or (record.machine, record.build.digest) != (machine, digest):
+    """The record's load points if it is of this build and deployment, and of the run's machine, Triton and
+    transport, else none."""
+    if record is None or record.serving is None or record.machine != run.machine:
         return ()
-    return record.points if record.deployment == deployment else ()
+    of_this = digest, deployment, run.loader.serving_by(record.serving.backend)
+    return record.points if (record.build.digest, record.deployment, record.serving) == of_this else ()
 
 
 def right_points(
-    record: Record | None, machine: Machine, digest: str, deployment: Deployment
+    record: Record | None, run: CaseRun, digest: str, deployment: Deployment
 ) -> Sequence[PointResult]:
     """`points_of` a record, but none unless it is proven right, as the speed of a wrong case says nothing."""
-    return points_of(None if record is None else publishable(record), machine, digest, deployment)
+    return points_of(None if record is None else publishable(record), run, digest, deployment)
 
 
 def _measure(
@@ -166,7 +168,7 @@ def _served_reference(
     build = builds.find(case, run.model_run.cpu_model, deployment, settings.model_repos, settings.dataset)
     record = record_file.read_stored(files.record_path(case.key, run.settings.results))
     digest = "" if build is None else build.digest
-    best = best_of(right_points(record, run.machine, digest, deployment))
+    best = best_of(right_points(record, run, digest, deployment))
     if build is None or best is None:
         run.progress.note(
             f"{run.case.model.name}: no format is compared with its reference {case}, which is not on "
