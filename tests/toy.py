@@ -231,7 +231,6 @@ def _on_idle_machine(cut: Pass, changes: dict[str, Any]) -> Pass:
         "cpu": CpuTime(elapsed_s, 0.1 * elapsed_s, 0.5 * elapsed_s, 0.6 * elapsed_s, 0.0),
         "elapsed_s": elapsed_s,
         "window_s": window_s,
-        "next_window_s": window_s,
     }
     return dataclasses.replace(cut, **(usual | changes))
 

@@ -1,6 +1,7 @@
 """Served throughput against in-process throughput and another format, in turns."""
 
 import math
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
@@ -76,7 +77,7 @@ def measure(
     generator, process = toy.LoadGenerator(), cast(Any, Process())
 
     def run_pass(job: LoadJob, _window_s: float) -> Pass:
-        return generator.run_pass(job, 0.12)
+        return replace(generator.run_pass(job, 0.12), damaged=("killed",) * (not generator.calls[1:]))
 
     cold = [job] * is_cold
     turns = in_turns.measure_in_turns(job, process, batch, QUICK, run_pass=run_pass, gpus=gpus, cold=cold)
@@ -96,14 +97,17 @@ def test_rates_count_inferences_on_all_gpus_once_compiled(gpus: int, batch: int,
 def test_cold_model_runs_once_before_measuring(is_cold: bool, request_s: float, uncounted: int) -> None:
     turns, passes = measure(request_s, is_cold=is_cold)
     assert passes - len(turns.per_s["served"]) == uncounted
+    assert list(turns.damaged) == ["killed"] * (1 - uncounted)
 
 
 def test_turns_are_summarized_by_geometric_means() -> None:
     turns, peak = turns_of((90.0, 110.0), (100.0, 100.0)), Estimate(2e9, 1e9, 4e9)
+    turns = replace(turns, damaged=["killed"])
     entry = in_turns.efficiency_entry(
         turns, examples.measured("offline", 8, 1.0), 2, 8, 1e6, peak_flops_per_s=peak, gpus=2, spinning=True
     )
     assert entry.ratio.value == pytest.approx(math.sqrt(0.9 * 1.1))
+    assert entry.marks[0].text.endswith("1, the last: killed")
     assert entry.peak_flops_per_s == Estimate(4e9, 2e9, 8e9), "of both GPUs"
     assert (entry.turns, entry.in_process_batch, entry.threads, entry.spinning) == (2, 8, 2, True)
 

@@ -88,10 +88,9 @@ def test_measured_requests_count_toward_certification() -> None:
 def test_window_holds_a_whole_request() -> None:
     # Within two latencies a request always starts and ends; the margin is for the clock.
     assert 2 < windows.LATENCIES_PER_WINDOW < 2.5
-    assert 0.05 <= windows.warm_up_window_s(POINT, 0.0, 0.0) < windows.pass_window_s(POINT, 0.001, 3.0, 30)
+    assert 0.05 <= windows.warm_up_window_s(POINT, 0.0) < windows.pass_window_s(POINT, 0.001, 3.0, 30)
     assert windows.pass_window_s(POINT, 5.0, 60.0, 30) == windows.LATENCIES_PER_WINDOW * 5.0
-    assert windows.warm_up_window_s(POINT, 0.001, 1.5) == 1.5, "a window never shrinks"
-    assert windows.warm_up_window_s(POINT, 2.0, 1.5) == windows.LATENCIES_PER_WINDOW * 2.0
+    assert windows.warm_up_window_s(POINT, 2.0) == windows.LATENCIES_PER_WINDOW * 2.0
     assert [windows.is_slow(latency_s) for latency_s in (0.5, 1.5)] == [False, True]
 
 
@@ -103,4 +102,4 @@ def test_at_least_fifteen_requests_count_at_a_rate(rate_per_s: float) -> None:
 
     assert 0.75 * rate_per_s * windows.WINDOWS * window_s >= 15
     assert window_s >= 2 * windows.least_window_s(POINT)
-    assert windows.warm_up_window_s(point, 0.0, 0.0) == window_s
+    assert windows.warm_up_window_s(point, 0.0) == window_s

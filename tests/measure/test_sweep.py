@@ -69,6 +69,9 @@ def test_request_rate_gives_its_throughput_and_no_slip() -> None:
 
     assert result.throughput_per_s.value == pytest.approx(200, rel=0.1)
     assert result.slip_ms == pytest.approx(0, abs=1e-3)
+    overloaded = LoadGenerator()
+    run(overloaded, LoadPoint("online", 1, 0, 1000.0, "constant"))
+    assert len(set(overloaded.windows_s()[:2])) == 1, "longer passes would only make longer queues"
 
 
 def test_components_are_shares_of_average_latency() -> None:

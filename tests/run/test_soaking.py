@@ -19,7 +19,7 @@ STAND_INS: dict[str, Any] = {
     "held_jobs": lambda _run, points: contextlib.nullcontext([toy.job(*points)]),
     "timed": lambda _run, job: job,
     "watch": lambda _server: SimpleNamespace(not_watched=("open files",)),
-    "keep_under_load": lambda _job, seconds, _read, **_more: SoakedPoint([{}], [9.0], [], [], seconds),
+    "keep_under_load": lambda _job, seconds, _read, **_more: SoakedPoint([{}], [9.0], [], [], [], seconds),
     "reload_repeatedly": lambda _reload, _seconds, _read, most, **_more: [{}] * most,
 }
 

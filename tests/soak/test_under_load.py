@@ -1,12 +1,14 @@
 """Long load and repeated loading on a simulated clock; and on real servers, where a leak of 1 KiB per request
 is found and a clean server passes."""
 
+import dataclasses
 import functools
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests import toy
@@ -24,6 +26,7 @@ from tritonproof.measure.soak import (
 )
 from tritonproof.measure.usage import MEMORY, Usage, read_usage, watch
 from tritonproof.record.schema import LoadPoint, Soak
+from tritonproof.reports.tables.soak import soak_text
 
 POINT = LoadPoint("online", 1, 4)
 
@@ -46,6 +49,9 @@ class Machine:
         if window_s not in self.passes:
             self.passes[window_s] = toy.LoadGenerator().run_pass(job, window_s)
         result = self.passes[window_s]
+        if self.answered == 50:  # one request loads kernels
+            latencies_s = np.append(result.all_latencies_s, 20.0)
+            result = dataclasses.replace(result, all_latencies_s=latencies_s, damaged=("killed",))
         self.now_s += 3 * window_s + 0.1
         self.answered += len(result.all_latencies_s)
         return result
@@ -82,6 +88,8 @@ def test_soak_lasts_as_asked_with_enough_passes(duration_s: float) -> None:
     assert len(under_load.used) >= 2 * MIN_SAMPLES["request"]
     assert under_load.requests[-1] == machine.answered - 50
     entry = soak_entry(POINT, under_load, [])
+    assert entry.passes == len(under_load.used)
+    assert "1 attempt repeated" in soak_text(entry)
     assert entry.requests_per_s == pytest.approx(entry.requests / under_load.duration_s)
     assert [(growth.first, growth.last) for growth in entry.growth] == [(1e8, 1e8), (40.0, 40.0)]
 

@@ -4,7 +4,7 @@ serving costs and which format is the fastest."""
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from msgspec import structs
@@ -12,7 +12,8 @@ from msgspec import structs
 from tritonproof.efficiency.worker import Worker
 from tritonproof.measure import estimates, perf_analyzer
 from tritonproof.measure.load_job import LoadJob, MeasuringPlan, RunPass
-from tritonproof.measure.marks import marks_where
+from tritonproof.measure.marks import damaged_passes, marks_where
+from tritonproof.measure.passes import damage
 from tritonproof.measure.stopping import is_spent
 from tritonproof.measure.windows import LATENCIES_PER_WINDOW, MIN_PASS_WINDOW_S, is_slow
 from tritonproof.record.quantities import THROUGHPUT
@@ -51,6 +52,8 @@ class Turns:
     """Inferences per second of each side: "served", through the server; "in_process", of the same artifact on
     as many GPUs as the server has; and perhaps "reference", the served reference format."""
     spent_s: float = 0.0
+    damaged: Sequence[str] = ()
+    """Why passes of the load generator were repeated."""
 
     def ratio(self, to: str = "in_process") -> Ratio:
         """Served over another side, from two turns on."""
@@ -97,7 +100,7 @@ def measure_in_turns(
     batch if requests are slow. So do the `cold` jobs, which have not run since their model was loaded, unless
     they are slow. `worker` runs on one GPU, and counts `gpus` times.
     """
-    slow = is_slow(job.request_s)
+    slow, damaged = is_slow(job.request_s), list[str]()
     worker.batches_per_s(batch, 0 if slow else _STRETCH_S, 1 if slow else _STRETCH_BATCHES)
     for cold_job in cold:
         if not is_slow(cold_job.request_s):
@@ -109,6 +112,7 @@ def measure_in_turns(
         def rate() -> float:
             nonlocal window_s
             result = run_pass(job, window_s)
+            damaged.extend(damage(result, window_s))
             window_s = max(window_s, result.window_s)  # one that was too short stays lengthened
             return estimates.throughput([result]) * job.point.batch
 
@@ -120,7 +124,8 @@ def measure_in_turns(
     sides = {"served": served(job), "in_process": in_process}
     if reference is not None:
         sides["reference"] = served(reference)
-    return take_turns(sides, lambda turns: is_done(turns, plan, slow=slow))
+    turns = take_turns(sides, lambda turns: is_done(turns, plan, slow=slow))
+    return replace(turns, damaged=damaged)
 
 
 def _window_s(job: LoadJob) -> float:
@@ -154,6 +159,7 @@ def efficiency_entry(
     changed = "; ".join(filter(None, changes))
     causes = "answers from a cache, fewer threads or another batch in process, or other programs at work"
     marks = marks_where(
+        damaged_passes(turns.damaged),
         ("not-repeated", bool(changed), changed),
         ("faster-than-in-process", ratio.value > _MAX_RATIO, f"look for {causes}"),
     )

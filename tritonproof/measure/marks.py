@@ -50,11 +50,15 @@ def marks_where(*possible: tuple[str, bool, str]) -> list[Mark]:
     ]
 
 
+def damaged_passes(damaged: Sequence[str]) -> tuple[str, bool, str]:
+    """The mark of passes that were repeated, for `marks_where`, from why each does not count."""
+    return "damaged-passes", bool(damaged), f"{len(damaged)}, the last: {''.join(damaged[-1:])[:_SHOWN]}"
+
+
 def marks_of(
     state: PointState, result: PointResult, plan: MeasuringPlan, *, finished: bool
 ) -> tuple[Mark, ...]:
     """The marks of a point with this entry, which still lacks them."""
-    last_damage = "".join(state.damaged[-1:])[:_SHOWN]
     # Triton sets the threads of a model's instances back to normal priority if it may (in its core, r24.10,
     # src/backend_model_instance.cc), and ONNX Runtime's workers, which stay low, starve: a niced run showed
     # 0.72 of the throughput in process.
@@ -66,7 +70,7 @@ def marks_of(
     target, spent = GIVEN_SHARE.text(plan.interval_target), DURATION.text(state.spent_s)
     marks = marks_where(
         ("unfinished", not finished, ""),
-        ("damaged-passes", bool(state.damaged), f"{len(state.damaged)}, the last: {last_damage}"),
+        damaged_passes(state.damaged),
         ("few-requests", result.requests < stopping.FEW_REQUESTS, f"{result.requests} in all"),
         ("niced", nice > 0, f"nice {nice}; Triton sets some of its own threads back to 0"),
         ("not-warm", not is_warm, ""),

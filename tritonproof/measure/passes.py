@@ -36,8 +36,6 @@ class Pass:
     """Seconds that the pass took, including the start of the load generator and reading its files."""
     window_s: float = 0.0
     """Seconds of each of its windows, longer than asked for if no request ended in one of those."""
-    next_window_s: float = 0.0
-    """Seconds of a window that is long enough for the median request, but not shorter than asked for."""
     damaged: tuple[str, ...] = ()
     """Why each earlier attempt does not count."""
     answers: VerifiedAnswers | None = None
@@ -45,6 +43,13 @@ class Pass:
     counts: Mapping[str, np.ndarray] = field(default_factory=dict)
     """For a model that calls others, what each did in the pass, by its name: requests, nanoseconds in the
     queue, and nanoseconds of computing."""
+
+
+def damage(taken: Pass, asked_s: float) -> tuple[str, ...]:
+    """Why attempts at a pass of a warm server do not count, also one with too short windows, of `asked_s`
+    seconds: the server paused."""
+    short = (f"no request ended in a window of {asked_s:.2g} s",) if taken.window_s > asked_s else ()
+    return (*taken.damaged, *short)
 
 
 def closed_loop_pass(

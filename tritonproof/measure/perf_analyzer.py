@@ -21,7 +21,7 @@ from tritonproof.host.process import PRIVATE_UMASK, PROXIES, guarded, how_ended,
 from tritonproof.host.scratch import report_full_disk, scratch_folder
 from tritonproof.measure.load_job import LoadJob
 from tritonproof.measure.passes import Pass, closed_loop_pass, open_loop_pass
-from tritonproof.measure.windows import LATENCIES_PER_WINDOW, WINDOWS
+from tritonproof.measure.windows import WINDOWS
 from tritonproof.record.schema import LoadPoint
 from tritonproof.safe_io.files import last_lines
 from tritonproof.serve import wheels
@@ -100,7 +100,6 @@ def run_pass(job: LoadJob, window_s: float) -> Pass:
     is the last, is repeated once, as the machine may have been suspended; if the next one stands still too,
     the load itself causes the delay. Raises ProofError if no attempt succeeds or the server has ended.
     """
-    asked_s = window_s
     failure: Exception | None = None
     damaged: list[str] = []
     stood_still = False
@@ -108,11 +107,7 @@ def run_pass(job: LoadJob, window_s: float) -> Pass:
         try:
             result, late_s = _attempt_pass(job, window_s)
             if late_s <= _STOOD_STILL_S or stood_still or attempt == _ATTEMPTS:
-                needed_s = LATENCIES_PER_WINDOW * float(np.median(result.all_latencies_s))
-                next_s = max(asked_s, min(window_s, needed_s))
-                return dataclasses.replace(
-                    result, window_s=window_s, next_window_s=next_s, damaged=tuple(damaged)
-                )
+                return dataclasses.replace(result, window_s=window_s, damaged=tuple(damaged))
             stood_still = True
             damaged.append(f"it stood still for {late_s:.1f} s")
         except (BadPassError, FileNotFoundError) as error:  # the folder for its files goes with the server

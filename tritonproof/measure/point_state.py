@@ -8,7 +8,8 @@ import numpy as np
 from tritonproof.base.errors import ProofError
 from tritonproof.measure import comparison, estimates
 from tritonproof.measure.load_job import LoadJob, MeasuringPlan
-from tritonproof.measure.passes import Pass
+from tritonproof.measure.passes import Pass, damage
+from tritonproof.measure.windows import LATENCIES_PER_WINDOW
 from tritonproof.ratios import MIN_PAIRS, speed_of_pass
 from tritonproof.record.schema import Estimate, LoadPoint, SpeedComparison, VerifiedAnswers
 from tritonproof.serve.server import Server
@@ -63,16 +64,14 @@ def with_baseline(state: PointState, server: Server, name: str) -> PointState:
 
 
 def with_pass(state: PointState, result: Pass, *, warms_up: bool = False) -> PointState:
-    """The state after another pass, which counts unless it only `warms_up`. A window in which no request of a
-    warm server ended is a pause: it is noted, and the next windows are as long as the pass needed."""
-    damaged = result.damaged
-    if not warms_up and result.window_s > state.window_s:
-        damaged = (*damaged, f"no request ended in a window of {state.window_s:.2g} s")
+    """The state after another pass, which counts unless it only `warms_up`. If the server pauses in one that
+    counts, the next windows are as long as the pass needed."""
+    damaged = result.damaged if warms_up else damage(result, state.window_s)
     return dataclasses.replace(
         state,
         warm_up=(*state.warm_up, result) if warms_up else state.warm_up,
         passes=state.passes if warms_up else (*state.passes, result),
-        window_s=result.next_window_s if warms_up else max(state.window_s, result.window_s),
+        window_s=state.window_s if warms_up else max(state.window_s, result.window_s),
         damaged=(*state.damaged, *damaged),
         answers=(*state.answers, *filter(None, [result.answers])),
     )
@@ -81,6 +80,13 @@ def with_pass(state: PointState, result: Pass, *, warms_up: bool = False) -> Poi
 def warm_up_latencies_s(state: PointState) -> np.ndarray:
     """Seconds of each request of the warm-up, in the order of the answers, [requests]."""
     return np.concatenate([one_pass.all_latencies_s for one_pass in state.warm_up])
+
+
+def pass_latency_s(taken: Pass, point: LoadPoint) -> float:
+    """Median seconds of a pass's requests. At a rate at most what its windows were long enough for: if a
+    server falls behind, requests take the longer the longer a pass is."""
+    median_s, most_s = float(np.median(taken.all_latencies_s)), taken.window_s / LATENCIES_PER_WINDOW
+    return median_s if point.request_rate_per_s is None else min(median_s, most_s)
 
 
 def median_latency_s(state: PointState) -> float:

@@ -23,6 +23,7 @@ import numpy as np
 from tritonproof.measure import perf_analyzer, point_state
 from tritonproof.measure.called_models import totals
 from tritonproof.measure.load_job import LoadJob, RunPass
+from tritonproof.measure.passes import damage
 from tritonproof.measure.usage import Usage
 from tritonproof.measure.verifying import summed, verifying
 from tritonproof.measure.windows import pass_window_s, warm_up_window_s
@@ -62,6 +63,8 @@ class SoakedPoint:
     speeds: Sequence[float]
     """The speed in each pass but the first."""
     answers: Sequence[VerifiedAnswers]
+    damaged: Sequence[str]
+    """Why passes were repeated."""
     duration_s: float
     """Seconds from the first pass to the end of the last."""
 
@@ -85,19 +88,20 @@ def keep_under_load(
     run_pass = run_pass or verifying(perf_analyzer.run_pass)
     count = answered or (lambda: totals(job.served.server)[job.served.name][0])
     started, before = clock(), count()
-    first = run_pass(job, warm_up_window_s(job.point, job.request_s, 0.0))
-    longest_s = float(first.all_latencies_s.max())
-    window_s = pass_window_s(job.point, longest_s, min(duration_s, _MAX_S), _PASSES)
-    used, requests, speeds, answers = [read()], [float(count() - before)], [], [first.answers]
+    result = run_pass(job, warm_up_window_s(job.point, job.request_s))
+    used, requests, speeds, answers = [read()], [float(count() - before)], [], [result.answers]
+    damaged = [*result.damaged]
     while clock() - started < duration_s or len(used) < MIN_SAMPLES["request"]:
         on_progress(clock() - started, requests[-1], used[0], used[-1])
+        latency_s = point_state.pass_latency_s(result, job.point)
+        window_s = pass_window_s(job.point, latency_s, min(duration_s, _MAX_S), _PASSES)
         result = run_pass(job, window_s)
-        window_s = result.next_window_s
+        damaged.extend(damage(result, window_s))
         speeds.append(point_state.speed(result, job.point))
         answers.append(result.answers)
         requests.append(float(count() - before))
         used.append(read())
-    return SoakedPoint(used, requests, speeds, [*filter(None, answers)], clock() - started)
+    return SoakedPoint(used, requests, speeds, [*filter(None, answers)], damaged, clock() - started)
 
 
 def reload_repeatedly(
@@ -145,13 +149,14 @@ def soak_entry(
         point=point,
         duration_s=round(under_load.duration_s, 3),
         requests=round(under_load.requests[-1]),
-        passes=len(under_load.speeds),
+        passes=len(under_load.used),
         growth=growth,
         loadings=len(loadings),
         not_watched=tuple(missing),
         end_over_begin=end_over_begin(under_load.speeds),
         requests_per_s=under_load.requests[-1] / under_load.duration_s,
         answers=summed(under_load.answers),
+        damaged_passes=len(under_load.damaged),
     )
 
 

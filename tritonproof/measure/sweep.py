@@ -99,11 +99,13 @@ def _warmed_up(
     passes, or with an error. They keep their passes."""
 
     def warm_up(side: PointState) -> PointState:
-        window_s = warm_up_window_s(side.job.point, side.job.request_s, side.window_s)
-        return point_state.with_pass(side, run_pass(side.job, window_s), warms_up=True)
+        last, job = side.warm_up[-1:], side.job
+        latency_s = point_state.pass_latency_s(last[0], job.point) if last else job.request_s
+        result = run_pass(job, warm_up_window_s(job.point, latency_s))
+        return point_state.with_pass(side, result, warms_up=True)
 
     def forget(side: PointState) -> PointState:
-        return dataclasses.replace(side, warm_up=(), window_s=0.0)
+        return dataclasses.replace(side, warm_up=())
 
     results = [_with_sides(state, forget) for state in states]
     cold = list(range(len(results)))

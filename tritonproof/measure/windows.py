@@ -33,11 +33,11 @@ def least_window_s(point: LoadPoint) -> float:
     return max(2 * MIN_PASS_WINDOW_S, _DUE_PER_PASS / point.request_rate_per_s / WINDOWS)
 
 
-def warm_up_window_s(point: LoadPoint, request_s: float, last_s: float) -> float:
-    """The length, in seconds, of a window of the next warm-up pass. `request_s` is the time of one request, 0
-    if unknown; `last_s` is the window of the pass before, which may have been lengthened."""
+def warm_up_window_s(point: LoadPoint, request_s: float) -> float:
+    """The length, in seconds, of a window of a warm-up pass. `request_s` is the time of one request, 0 if
+    unknown."""
     least_s = MIN_WARM_UP_WINDOW_S if point.request_rate_per_s is None else least_window_s(point)
-    return max(least_s, LATENCIES_PER_WINDOW * request_s, last_s)
+    return max(least_s, LATENCIES_PER_WINDOW * request_s)
 
 
 def pass_window_s(point: LoadPoint, longest_latency_s: float, budget_s: float, most_passes: int) -> float:

@@ -286,9 +286,9 @@ class CandidateMeasurer:
         # A latency beyond the budget need not be precise.
         latency_s = max(job.request_s, min(queued_s, self.goal.latency_budget_ms / 1e3))
         settles_s = settling_s(candidate, self.goal) / WINDOWS
-        least_s = warm_up_window_s(point, latency_s, settles_s)
+        least_s = max(settles_s, self.plan.budget_s / _PROBES_PER_BUDGET)
         with self.hold_machine():
-            return self.run_pass(job, max(least_s, self.plan.budget_s / _PROBES_PER_BUDGET))
+            return self.run_pass(job, max(least_s, warm_up_window_s(point, latency_s)))
 
     def rerun(self, choices: Sequence[OperatingPoint]) -> list[PointState]:
         """Fresh passes at each operating point, for the whole budget of a rerun: half of them each, then the

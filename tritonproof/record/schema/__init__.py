@@ -60,6 +60,8 @@ class Soak(Struct, frozen=True):
     requests_per_s: Annotated[Positive | None, SPEED] = None
     """Requests per second over the whole time under load; None for a hidden speed."""
     answers: VerifiedAnswers | None = None
+    damaged_passes: Count = 0
+    """Passes that were repeated: machine or server paused, or the load generator left nothing usable."""
     origin: Origin | None = None
 
 

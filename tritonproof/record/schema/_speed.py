@@ -247,7 +247,7 @@ class Efficiency(Struct, frozen=True):
     flops_per_inference: Positive | None = None
     """Operations, two for a multiplication and an addition; None if the framework cannot count them."""
     peak_flops_per_s: Estimate | None = None
-    """The fastest large matrix product or convolution in this precision on these threads, in these turns."""
+    """The fastest large matrix product or convolution in this precision on these threads, once in a run."""
     spinning: bool = False
     """Whether idle ONNX Runtime threads spun in process, as in Triton's own backend."""
     reference: ReferenceComparison | None = None

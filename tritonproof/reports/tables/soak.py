@@ -46,6 +46,8 @@ def _length_text(soak: Soak) -> str:
     requests = f"{COUNT.text(soak.requests)} requests"
     if soak.requests_per_s is not None:
         requests += f" in {DURATION.text(soak.duration_s)}"
+    if soak.damaged_passes:
+        requests += f", {phrases.counted(soak.damaged_passes, 'attempt')} repeated"
     return requests + (f", and {soak.loadings} loadings" if soak.loadings else "")
 
 
