@@ -120,9 +120,9 @@ def run_pass(job: LoadJob, window_s: float) -> Pass:
     raise ProofError(
         f"perf_analyzer gave no result in {_ATTEMPTS} attempts; the last: "
         f"{failure}{job.served.server.log_tail()}",
-        where=" ".join(command(job, job.served.data.path(job.point.batch))),
-        fix="run the command above by hand; it shows a refused output size, a full folder for temporary "
-        "files (TMPDIR=DIR gives another) and a full /dev/shm (docker run --shm-size=2g)",
+        where=job,
+        fix="see its last lines above: if the folder of temporary files is full, give another, TMPDIR=DIR; "
+        "for /dev/shm, docker run --shm-size=2g; if an output's size is refused, --shared-memory none",
     ) from failure
 
 
