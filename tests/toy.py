@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from tritonproof import spec
 from tritonproof.accuracy import conversion
 from tritonproof.accuracy.expected import expect
 from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
@@ -20,22 +21,9 @@ from tritonproof.client.requests import ServedModel
 from tritonproof.host.activity import CpuTime
 from tritonproof.measure.load_job import LoadJob
 from tritonproof.measure.passes import Pass, closed_loop_pass, open_loop_pass
-from tritonproof.measure.perf_analyzer import ShortWindowError
 from tritonproof.measure.windows import WINDOWS
 from tritonproof.record.schema import COMPONENTS, Conversion, Limit, LoadPoint
-from tritonproof.spec import (
-    Arrays,
-    Case,
-    Format,
-    FrameworkModel,
-    Metric,
-    Model,
-    Samples,
-    Split,
-    Target,
-    Tensor,
-    Tolerance,
-)
+from tritonproof.spec import Arrays, Case, Format, FrameworkModel, Metric, Model, Samples, Target, Tensor
 
 INPUT, OUTPUT = "INPUT__0", "OUTPUT__0"
 CLASSES = 4
@@ -77,7 +65,7 @@ def weights(**changes: Any) -> FrameworkModel:
 def model(**changes: Any) -> Model:
     """The model; each argument replaces a field."""
 
-    def evaluation(_split: Split, _dataset: Path | None, _checkpoint: Path | None) -> Samples:
+    def evaluation(_split: spec.Split, _dataset: Path | None, _checkpoint: Path | None) -> Samples:
         return samples()
 
     fields: dict[str, Any] = {
@@ -110,7 +98,7 @@ def metric(**changes: Any) -> Metric:
     return Metric(**(fields | changes))
 
 
-def case(toy: Model | None = None, precision: str = "fp32", tolerance: Tolerance | None = None) -> Case:
+def case(toy: Model | None = None, precision: str = "fp32", tolerance: spec.Tolerance | None = None) -> Case:
     """The model in a format without a converter."""
 
     def convert(*_arguments: object) -> None:
@@ -126,7 +114,7 @@ def case(toy: Model | None = None, precision: str = "fp32", tolerance: Tolerance
         convert=convert,
         precisions={"cpu": ("fp32", "int8")},
         tolerances=dict.fromkeys(
-            ("fp32", "fp16", "bf16", "int8"), tolerance or Tolerance(0.01, 0.95, "chosen")
+            ("fp32", "fp16", "bf16", "int8"), tolerance or spec.Tolerance(0.01, 0.95, "chosen")
         ),
         packages=(),
     )
@@ -206,20 +194,6 @@ def open_loop(offsets_s: np.ndarray, service_s: float, length_s: float, **change
     answers, windows = np.round(ends * 1e9).astype(np.int64), (_OPENED, _OPENED + round(length_s * 1e9))
     cut = open_loop_pass(offsets[ended] + _OPENED, answers[ended] + _OPENED, windows, offsets)
     return _on_idle_machine(cut, changes)
-
-
-def one_by_one(services_s: np.ndarray, clients: int, length_s: float, **changes: Any) -> Pass:
-    """Clients at a server that takes one request after the other, with these service times, [requests].
-    Raises ShortWindowError if no request starts and ends in one of the windows, as the real one does."""
-    ends = np.cumsum(services_s)
-    starts = np.concatenate([np.zeros(clients), ends[:-clients]])
-    starts, ends = starts[ends <= length_s], ends[ends <= length_s]
-    first, last = (times // (length_s / WINDOWS) for times in (starts, ends))
-    if len(set(first[first == last])) < WINDOWS:
-        raise ShortWindowError
-    starts, ends = (np.round(times * 1e9).astype(np.int64) + _OPENED for times in (starts, ends))
-    windows = _OPENED, _OPENED + round(length_s * 1e9)
-    return _on_idle_machine(closed_loop_pass(starts, ends, windows, clients), changes)
 
 
 def _on_idle_machine(cut: Pass, changes: dict[str, Any]) -> Pass:

@@ -121,30 +121,31 @@ def test_too_short_window_is_not_retried() -> None:
     assert first_s < 0.48
     assert set(later_s) == {0.48}
     assert len(result.passes) == len(later_s), "the first took other attempts until no pause was in the way"
-    assert "damaged-passes" in codes(result)
 
 
 def test_pauses_longer_than_a_window_keep_their_share(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of 200 requests one takes 300 ms, the others 5. The load generator says nothing of such an attempt."""
+    """Of eight clients' requests, served one by one, one in 200 takes 300 ms, the others 5. Of an attempt in
+    which no request starts and ends in a window, the load generator tells nothing."""
     random, states = np.random.default_rng(4), list[PointState]()
-    point = LoadPoint("online", 1, 8)
 
     def attempt(_job: LoadJob, window_s: float) -> tuple[Pass, float]:
-        length_s = WINDOWS * window_s
-        services_s = np.where(random.random(int(200 * length_s) + 9) < 0.005, 0.3, 0.005)
-        return toy.one_by_one(services_s, point.concurrency, length_s, window_s=window_s), 0.0
+        services_s = np.where(random.random(8 * int(200 * window_s)) < 0.005, 0.3, 0.005)
+        ends_s = services_s.cumsum().reshape(-1, 8).T
+        latencies_s = np.diff(ends_s, axis=1, prepend=0.0)
+        first, last = (ends_s - latencies_s) // window_s, ends_s // window_s
+        if not set(range(WINDOWS)) <= set(first[first == last]):
+            raise perf_analyzer.ShortWindowError("no request in a window")
+        return toy.closed_loop(latencies_s, WINDOWS * window_s, window_s=window_s), 0.0
 
     monkeypatch.setattr(perf_analyzer, "_attempt_pass", attempt)
     monkeypatch.setattr(perf_analyzer, "_recover", lambda *_: None)
     for _trial in range(40):
-        states += sweep.sweep_points(
-            [PointState(toy.job(point))], QUICK, is_done=lambda one: one.spent_s > 12
-        )
+        point = PointState(toy.job(LoadPoint("online", 1, 8)))
+        states += sweep.sweep_points([point], QUICK, is_done=lambda one: one.spent_s > 12)
     passes = [one_pass for state in states for one_pass in state.passes]
-    truth_per_s = 1 / (0.995 * 0.005 + 0.005 * 0.3)
-    assert estimates.throughput(passes) == pytest.approx(truth_per_s, rel=0.04)
+    assert estimates.throughput(passes) == pytest.approx(1 / (0.995 * 0.005 + 0.005 * 0.3), rel=0.04)
     assert np.mean(estimates.pooled_ms(passes) > 100) == pytest.approx(8 * 0.005, rel=0.2)
-    assert {state.damaged[0] for state in states} == {"no request ended in a window of 0.12 s"}
+    assert all(state.damaged for state in states)
 
 
 def test_continued_point_keeps_earlier_passes() -> None:

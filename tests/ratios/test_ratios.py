@@ -7,13 +7,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tritonproof.ratios import (
-    paired_p_value,
-    paired_ratio,
-    significant_by_holm,
-    unpaired_p_value,
-    unpaired_ratio,
-)
+from tritonproof import ratios
+from tritonproof.ratios import paired_p_value, significant_by_holm, unpaired_p_value, unpaired_ratio
 
 MINE, THEIRS = [9.0, 9.4, 8.9, 9.2, 9.1, 9.05], [10.0, 10.3, 9.8, 10.1, 10.2, 9.9]
 
@@ -47,7 +42,7 @@ def test_holm_correction_decides_several_p_values() -> None:
 def test_rank_interval_matches_its_confidence(confidence: float) -> None:
     """Wilcoxon's test rejects the ratios outside, at half the error on each side, and none inside."""
     logs = np.random.default_rng(3).normal(0, 0.1, 8)
-    ratio = paired_ratio(np.exp(logs), np.ones(8), confidence)
+    ratio = ratios.paired_ratio(np.exp(logs), np.ones(8), confidence)
 
     for bound, side, outwards in ((ratio.low, "greater", -1e-9), (ratio.high, "less", 1e-9)):
         outside, inside = (

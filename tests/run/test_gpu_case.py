@@ -93,7 +93,7 @@ def two_a100s(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]
     monkeypatch.setattr(in_process, "open_in_process", lambda *_arguments: Opened())
     monkeypatch.setattr("tritonproof.run.model_run.framework_model_on", lambda *_arguments: Opened())
     monkeypatch.setattr(builds, "find", find)
-    monkeypatch.setattr(measuring_efficiency, "right_points", lambda *_arguments: points)
+    monkeypatch.setattr(measuring_efficiency, "points_of", lambda *_arguments: points)
     monkeypatch.setattr(builds, "in_use", lambda build, **_report: contextlib.nullcontext(build))
     monkeypatch.setattr(measuring_efficiency, "_measure", beside)
     SEEN.clear()

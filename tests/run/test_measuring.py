@@ -3,6 +3,7 @@
 import contextlib
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from msgspec import structs
@@ -16,25 +17,10 @@ from tritonproof.measure.load_job import LoadJob, MeasuringPlan
 from tritonproof.record.schema import LoadPoint, Mark, PointResult
 from tritonproof.run import measuring
 from tritonproof.run.loader import Loader
-from tritonproof.run.measuring import compare_requests, held_jobs
+from tritonproof.run.measuring import compare_requests
 from tritonproof.settings.thresholds import ThresholdEntry, Thresholds
 
 LATER = [0.001] * 19 + [0.002]
-
-
-def test_points_are_measured_with_the_machine_to_ourselves() -> None:
-    held: Any = []
-    run: Any = SimpleNamespace(
-        server=SimpleNamespace(check_measurable=lambda _unreported: None),
-        prepared=SimpleNamespace(unreported=()),
-        expectations=SimpleNamespace(answer_check=None),
-        loader=SimpleNamespace(load=lambda _scenario: None),
-        job=lambda point, *_more: point,
-        hold_machine=lambda exclusive: contextlib.nullcontext(held.append(exclusive)),
-    )
-    point = LoadPoint("online", 1, 4)
-    with held_jobs(run, [point]) as jobs:
-        assert (held, jobs) == ([True], [point])
 
 
 @pytest.mark.parametrize(
@@ -51,26 +37,26 @@ def test_points_are_measured_with_the_machine_to_ourselves() -> None:
 def test_what_counts_after_the_sweep_is_saved(
     fails: str, ended: str, marked: list[bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    points, cached = [LoadPoint("online", 1, clients) for clients in (2, 4)], Mark("cached-answers", "cached")
+    points, cached = [LoadPoint("online", batch, 2) for batch in (1, 2)], Mark("cached-answers", "cached")
     run: Any = SimpleNamespace(
         baseline=None, case=toy.case(), deployment=DEPLOYMENT, sweeps={}, latencies_s={}
     )
     thresholds = Thresholds([ThresholdEntry("*", p99_ms=50.0)])
     run.settings = SimpleNamespace(plan=MeasuringPlan(budget_s=0.1), thresholds=thresholds)
-    run.prepared, run.loader = SimpleNamespace(called_names=()), SimpleNamespace()
+    run.prepared, run.loader = SimpleNamespace(called_names=(), unreported=()), SimpleNamespace(load=str)
     run.points, run.say = (lambda _scenario: points), (lambda *_texts: None)
-    jobs = contextlib.nullcontext([toy.job(point) for point in points])
-    monkeypatch.setattr(measuring, "held_jobs", lambda *_: jobs)
-    run.server, notes = SimpleNamespace(how_it_ended=lambda: ended), list[str]()
+    run.expectations, run.job = SimpleNamespace(answer_check=None), lambda point, _check: toy.job(point)
+    notes, run.hold_machine = list[str](), Mock(side_effect=lambda **_how: contextlib.nullcontext())
+    run.server = SimpleNamespace(how_it_ended=lambda: ended, check_measurable=lambda _unreported: None)
     run.progress = SimpleNamespace(note=notes.append)
 
     def refuse_in(what: str) -> None:
         if what == fails:
             raise ProofError("refused")
 
-    def timed(_run: Any, job: LoadJob) -> LoadJob:
-        refuse_in("first request" if job.point == points[1] else "another request")
-        return job
+    def timed_answer(_prepared: Any, batch: int) -> tuple[float, dict[str, Any]]:
+        refuse_in("first request" if batch == points[1].batch else "another request")
+        return 0.01, {}
 
     def latency_ms(job: LoadJob, number: int) -> float:
         refuse_in("pass" if (job.point, number) == (points[1], 4) else "another pass")
@@ -82,13 +68,14 @@ def test_what_counts_after_the_sweep_is_saved(
 
     monkeypatch.setattr(perf_analyzer, "run_pass", toy.LoadGenerator(latency_ms).run_pass)
     monkeypatch.setattr(measuring, "with_cache_audit", audit)
-    monkeypatch.setattr(measuring, "timed", timed)
+    monkeypatch.setattr(measuring, "timed_answer", timed_answer)
     saved: list[Any] = []
     with contextlib.suppress(ProofError):
         measuring.measure_point(run, points[0], saved.append)
     with pytest.raises(InputError):
         measuring.measure_point(run, LoadPoint("online", 1, 99))
     assert any(map(len, saved)), "it is saved meanwhile"
+    run.hold_machine.assert_called_once_with(exclusive=True)
     assert [cached in result.marks for result in saved[-1]] == marked
     assert bool(notes) == (fails == "audit" and not ended)
     assert all(result.latency_budget for results in saved for result in results)

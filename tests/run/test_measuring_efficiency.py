@@ -1,6 +1,5 @@
 """The fastest load points among measured ones and on record."""
 
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,16 +9,17 @@ from msgspec import structs
 from tests import examples, toy
 from tests.conftest import DEPLOYMENT
 from tests.examples import SERVING
+from tests.helpers import settings
 from tritonproof.base.errors import NotAvailableError, ProofError
 from tritonproof.cases import cases_of, reference_of
 from tritonproof.efficiency.in_turns import batch_in_process
 from tritonproof.host.targets import EVERY_TARGET
 from tritonproof.record.schema import GateResult, LoadPoint, best_of
-from tritonproof.run import record_file
-from tritonproof.run.measuring_efficiency import best_points, known_points, points_of, right_points
+from tritonproof.reports.publishable import publishable
+from tritonproof.run import measuring_efficiency, record_file
+from tritonproof.run.measuring_efficiency import best_points, known_points, points_of
 
 RECORD = examples.record()
-LOADER = SimpleNamespace(serving_by=lambda backend: structs.replace(SERVING, backend=backend))
 
 
 def test_best_point_is_fastest_closed_loop() -> None:
@@ -38,9 +38,9 @@ def test_this_runs_points_join_those_on_record(monkeypatch: pytest.MonkeyPatch) 
     light, heavy, anew = (examples.measured("online", *one) for one in ((1, 5.0), (32, 9.0), (1, 6.0)))
     record = structs.replace(RECORD, points=(light, heavy))
     monkeypatch.setattr(record_file, "read_stored", lambda _path: record)
-    run: Any = SimpleNamespace(case=toy.case(), settings=SimpleNamespace(results=Path()))
+    monkeypatch.setattr(measuring_efficiency, "serving_of", lambda *_: SERVING)
+    run: Any = SimpleNamespace(case=toy.case(), server=None, settings=settings())
     run.machine, run.deployment, run.build = RECORD.machine, RECORD.deployment, RECORD.build
-    run.loader = LOADER
     run.sweeps = {"online": {anew.point: anew, LoadPoint("online", 1, 4): ProofError("refused")}}
     assert known_points(run) == [anew, heavy]
 
@@ -67,15 +67,16 @@ def test_this_runs_points_join_those_on_record(monkeypatch: pytest.MonkeyPatch) 
     ids=lambda value: next(iter(value), "as it is") if isinstance(value, dict) else "",
 )
 def test_recorded_points_need_same_machine_build_deployment_and_server(
-    changes: dict[str, Any], points: bool, reference: bool
+    changes: dict[str, Any], points: bool, reference: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A reference must also be right."""
-    run: Any = SimpleNamespace(machine=RECORD.machine, loader=LOADER)
+    monkeypatch.setattr(measuring_efficiency, "serving_of", lambda *_: SERVING)
+    run: Any = SimpleNamespace(machine=RECORD.machine, server=None, settings=settings())
     this = run, RECORD.build.digest, RECORD.deployment
     record = structs.replace(RECORD, **changes)
     assert bool(points_of(record, *this)) is points
-    assert bool(right_points(record, *this)) is reference
-    assert points_of(None, *this) == right_points(None, *this) == ()
+    assert bool(points_of(publishable(record), *this)) is reference
+    assert points_of(None, *this) == ()
 
 
 def test_reference_is_published_format_or_onnx_fp32() -> None:

@@ -17,9 +17,9 @@ from tritonproof.spec import DEFAULT_PROFILES
 
 STAND_INS: dict[str, Any] = {
     "held_jobs": lambda _run, points: contextlib.nullcontext([toy.job(*points)]),
-    "timed": lambda _run, job: job,
+    "timed_answer": lambda _prepared, _batch: (0.01, {}),
     "watch": lambda _server: SimpleNamespace(not_watched=("open files",)),
-    "keep_under_load": lambda _job, seconds, _read, **_more: SoakedPoint([{}], [9.0], [], [], [], seconds),
+    "keep_under_load": lambda _job, seconds, _read, **_more: SoakedPoint([{}], [9.0], [], [], 0, seconds),
     "reload_repeatedly": lambda _reload, _seconds, _read, most, **_more: [{}] * most,
 }
 
@@ -38,7 +38,9 @@ def test_soak_is_at_the_heaviest_load(given: Any, point: LoadPoint, monkeypatch:
         monkeypatch.setattr(soaking, name, stand_in)
     monkeypatch.setattr("os.cpu_count", lambda: 16)
     case = toy.case(toy.model(profiles=DEFAULT_PROFILES))
-    run: Any = SimpleNamespace(case=case, settings=settings(soak="10m", **given), deployment=DEPLOYMENT)
+    run: Any = SimpleNamespace(
+        case=case, settings=settings(soak="10m", **given), deployment=DEPLOYMENT, prepared=None
+    )
     run.progress = SimpleNamespace(note=print)
     found = soaking.soak(run)
     assert found.point == point

@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 import functools
-import os
 from pathlib import Path
 from typing import get_args
 
@@ -14,8 +13,7 @@ from tests import toy
 from tests.helpers import present
 from tests.measure import timed_server
 from tests.search.queueing import ALONE, SPACE, highest_rate_per_s, rerun_with
-from tritonproof.client.input_data import input_data
-from tritonproof.client.requests import Answer, ServedModel
+from tritonproof.client.requests import Answer
 from tritonproof.measure.load_job import LoadJob, MeasuringPlan
 from tritonproof.measure.verifying import verifying
 from tritonproof.record.schema import LoadPoint, Verdict
@@ -23,8 +21,6 @@ from tritonproof.search import candidates, fastest
 from tritonproof.search.candidates import Candidate, SearchGoal
 from tritonproof.search.fastest import CandidateMeasurer, Fastest, summarise
 from tritonproof.search.trials import OperatingPoint
-from tritonproof.serve.launch import serve
-from tritonproof.serve.server_spec import ServerSpec
 
 
 def bench_of(generator: toy.LoadGenerator, loaded: list[Candidate]) -> CandidateMeasurer:
@@ -73,8 +69,7 @@ def test_rerun_takes_both_orders_and_spends_its_budget() -> None:
 def test_search_result_is_summarized_for_the_record(verdict: Verdict) -> None:
     rerun = rerun_with(verdict, 100.0)
     warm = dataclasses.replace(rerun.state, warm_up=rerun.state.passes[:2])
-    rerun = dataclasses.replace(rerun, state=warm)
-    found = Fastest(rerun, None, 9, 95)
+    found = Fastest(dataclasses.replace(rerun, state=warm), None, 9, 95)
     summary = summarise(found, SearchGoal(7, 99), MeasuringPlan(), 71.64, "config.pbtxt")
     assert (summary.verdict, summary.passes, summary.duration_s) == (verdict, 95, 71.6)
     assert summary.result.throughput_per_s.value == pytest.approx(100, rel=0.01)
@@ -82,25 +77,18 @@ def test_search_result_is_summarized_for_the_record(verdict: Verdict) -> None:
 
 @pytest.mark.campaign
 def test_highest_rate_of_live_server_matches_its_queue(tmp_path: Path) -> None:
-    name, goal, plan = f"rates_{os.getpid()}", SearchGoal(25, 90, "poisson"), MeasuringPlan()
-    repository = tmp_path / "models"
-    repository.mkdir()
-    model = timed_server.write(repository, name, timed_server.service_times_ms("fixed"))
-    with contextlib.ExitStack() as stack:
-        triton = serve(ServerSpec("embedded"), repository, tmp_path / "server.log", device="cpu")
-        server = stack.enter_context(triton)
-        server.client.load_model(name)
-        data = stack.enter_context(input_data(model, model.samples("evaluation", None, None), server.scratch))
+    name, goal, times_ms = timed_server.name_of("rates"), SearchGoal(25, 90, "poisson"), [5.0]
+    with timed_server.served(tmp_path) as timed, timed.job(name, times_ms, timed_server.POINT) as job:
 
         def job_of(_candidate: Candidate, point: LoadPoint) -> LoadJob:
-            return LoadJob(ServedModel(server, name, model, data), point, "system", 0.005)
+            return dataclasses.replace(job, point=point, request_s=0.005)
 
-        bench = CandidateMeasurer(goal, job_of, contextlib.nullcontext, plan)
+        bench = CandidateMeasurer(goal, job_of, contextlib.nullcontext, MeasuringPlan())
         result = fastest.find_fastest(ALONE, goal, bench.probe, bench.rerun)
-        bench.run_pass(job_of(result.winner.operating_point.candidate, LoadPoint("online", 1, 8)), 1.0)
+        bench.run_pass(job, 1.0)
 
     # While the model is busy, its own clock shows the server's overhead beyond the 5 ms too.
-    service_s = 1 / timed_server.busy_rate_per_s(repository, name, last=300)
+    service_s = 1 / timed_server.busy_rate_per_s(timed.repository, name, last=300)
     exact = highest_rate_per_s(service_s, goal)
     rate = present(result.winner.operating_point.point.request_rate_per_s)
     if result.winner.verdict != "passed":

@@ -14,16 +14,8 @@ from msgspec import structs
 
 from tests import toy
 from tests.helpers import present
-from tests.search.queueing import (
-    ALONE,
-    FRESH,
-    OWN,
-    PASS_S,
-    SPACE,
-    QueueingServer,
-    highest_rate_per_s,
-    rerun_with,
-)
+from tests.search import queueing
+from tests.search.queueing import ALONE, OWN, PASS_S, SPACE, QueueingServer, highest_rate_per_s, rerun_with
 from tritonproof.base.errors import ProofError
 from tritonproof.measure import estimates
 from tritonproof.measure.passes import Pass
@@ -111,8 +103,7 @@ Latency = Callable[[Candidate, float], float]
 
 def usual(candidate: Candidate, size: float) -> float:
     """A minimum plus the time to serve all samples in flight; two instances and some delay help a little."""
-    deployment = candidate.deployment
-    point = candidate.ladder[0]
+    deployment, point = candidate.deployment, candidate.ladder[0]
     per_s = 3000.0 if candidate.scenario == "offline" else 2000.0
     per_s *= 1 + 0.15 * (deployment.instances == 2)
     if candidate.scenario == "online" and deployment.max_queue_delay_us:
@@ -159,7 +150,7 @@ class SimulatedBench:
     def fresh_passes(self, choice: OperatingPoint) -> PointState:
         point, mean_ms = choice.point, self.latency(choice.candidate, choice.size)
         requests = max(6, round(3 * PASS_S * 1e3 / mean_ms))
-        count = max(FRESH, math.ceil(self.enough / (requests / 4 * point.concurrency)))
+        count = max(queueing.FRESH, math.ceil(self.enough / (requests / 4 * point.concurrency)))
         noise = self.generator.normal(-(SPREAD**2) / 2, SPREAD, (count, point.concurrency, requests))
         luck = self.generator.normal(0, self.luck, (count, 1, 1))
         passes = mean_ms / 1e3 * np.exp(noise + luck)
@@ -254,7 +245,7 @@ def test_figures_come_from_fresh_passes() -> None:
         assert winner.throughput_per_s.value == pytest.approx(measured_per_s)
         errors.append(math.log(winner.throughput_per_s.value / true_per_s))
         selected.append(max(bench.rates_per_s) / true_per_s)
-    assert abs(np.mean(errors)) < 3 * 0.2 / math.sqrt(TRIALS * FRESH)
+    assert abs(np.mean(errors)) < 3 * 0.2 / math.sqrt(TRIALS * queueing.FRESH)
     assert np.mean(selected) > 1.2, "the passes that selected are lucky ones"
 
 

@@ -13,18 +13,11 @@ from tritonproof.efficiency.worker import Worker
 from tritonproof.measure import estimates, perf_analyzer
 from tritonproof.measure.load_job import LoadJob, MeasuringPlan, RunPass
 from tritonproof.measure.marks import damaged_passes, marks_where
-from tritonproof.measure.passes import damage
 from tritonproof.measure.stopping import is_spent
-from tritonproof.measure.windows import LATENCIES_PER_WINDOW, MIN_PASS_WINDOW_S, is_slow
+from tritonproof.measure.windows import is_slow, pass_window_s
+from tritonproof.record import schema
 from tritonproof.record.quantities import THROUGHPUT
-from tritonproof.record.schema import (
-    Deployment,
-    Efficiency,
-    Estimate,
-    PointResult,
-    Ratio,
-    ReferenceComparison,
-)
+from tritonproof.record.schema import Deployment, Efficiency, Estimate, PointResult, Ratio
 
 TURNS_TO_BELIEVE_A_RATIO = 5
 """Turns before a ratio is believed. With three, the 95 % interval reaches more than four standard errors to
@@ -104,16 +97,16 @@ def measure_in_turns(
     worker.batches_per_s(batch, 0 if slow else _STRETCH_S, 1 if slow else _STRETCH_BATCHES)
     for cold_job in cold:
         if not is_slow(cold_job.request_s):
-            run_pass(cold_job, _window_s(cold_job))
+            run_pass(cold_job, pass_window_s(cold_job.point, cold_job.request_s))
 
     def served(job: LoadJob) -> TakeTurn:
-        window_s = _window_s(job)
+        window_s = pass_window_s(job.point, job.request_s)
 
         def rate() -> float:
             nonlocal window_s
             result = run_pass(job, window_s)
-            damaged.extend(damage(result, window_s))
-            window_s = max(window_s, result.window_s)  # one that was too short stays lengthened
+            damaged.extend(result.damaged)
+            window_s = result.window_s  # one that was too short stays lengthened
             return estimates.throughput([result]) * job.point.batch
 
         return rate
@@ -126,10 +119,6 @@ def measure_in_turns(
         sides["reference"] = served(reference)
     turns = take_turns(sides, lambda turns: is_done(turns, plan, slow=slow))
     return replace(turns, damaged=damaged)
-
-
-def _window_s(job: LoadJob) -> float:
-    return max(MIN_PASS_WINDOW_S, LATENCIES_PER_WINDOW * job.request_s)
 
 
 def efficiency_entry(
@@ -174,15 +163,14 @@ def efficiency_entry(
         flops_per_inference=flops,
         peak_flops_per_s=peak,
         spinning=spinning,
-        reference=None if reference is None else ReferenceComparison(reference[0], over_reference),
+        reference=None if reference is None else schema.ReferenceComparison(reference[0], over_reference),
         marks=tuple(marks),
     )
 
 
 def batch_in_process(result: PointResult, deployment: Deployment, gpus: int = 1) -> int:
     """The batch that the server can form at a point, for a fair comparison in process: offline that of the
-    requests; online the largest preferred size, else the largest of all, if as many are in flight for each of
-    the `gpus`."""
+    requests; online the largest preferred size, else the largest of all, if each GPU has as many."""
     point = result.point
     if point.scenario == "offline":
         return point.batch

@@ -45,13 +45,6 @@ class Pass:
     queue, and nanoseconds of computing."""
 
 
-def damage(taken: Pass, asked_s: float) -> tuple[str, ...]:
-    """Why attempts at a pass of a warm server do not count, also one with too short windows, of `asked_s`
-    seconds: the server paused."""
-    short = (f"no request ended in a window of {asked_s:.2g} s",) if taken.window_s > asked_s else ()
-    return (*taken.damaged, *short)
-
-
 def closed_loop_pass(
     starts_ns: np.ndarray, ends_ns: np.ndarray, windows_ns: tuple[int, int], concurrency: int
 ) -> Pass:

@@ -49,7 +49,7 @@ _SHOWN = 200
 """Characters kept of a parser's message."""
 # Any spread counts as stable here, so "unstable" means that a window holds fewer than two requests.
 _SHORT_WINDOW = re.compile("No valid requests recorded|Failed to obtain stable measurement")
-_ENVIRONMENT = {"MALLOC_ARENA_MAX": "1"}
+_ARENAS = "1"
 """With system shared memory, perf_analyzer 2.51 exports tensor values that look like scrambled heap
 addresses. If they read as NaN its JSON writer seems to stop, and the file is empty or cut at a multiple of 64
 KiB. With one heap for all threads that happened in 0 of 49 runs at concurrency 16, with glibc's many in 5."""
@@ -113,10 +113,9 @@ def run_pass(job: LoadJob, window_s: float) -> Pass:
         except (BadPassError, FileNotFoundError) as error:  # the folder for its files goes with the server
             failure = error
             _recover(job, error)
+            damaged.append(str(error))
             if isinstance(error, ShortWindowError):
                 window_s *= _LENGTHEN
-            else:
-                damaged.append(str(error))
     raise ProofError(
         f"perf_analyzer gave no result in {_ATTEMPTS} attempts; the last: "
         f"{failure}{job.served.server.log_tail()}",
@@ -180,7 +179,7 @@ def command(job: LoadJob, samples: Path) -> list[str]:
 def environment(server: Server) -> dict[str, str]:
     """The minimal environment, with proxies only for another machine: a proxy's 127.0.0.1 is its own."""
     variables = minimal_environment(() if is_on_this_host(server.address) else PROXIES)
-    return variables | {"LD_LIBRARY_PATH": wheels.perf_analyzer_libraries()} | _ENVIRONMENT
+    return variables | {"LD_LIBRARY_PATH": wheels.perf_analyzer_libraries(), "MALLOC_ARENA_MAX": _ARENAS}
 
 
 def _attempt_pass(job: LoadJob, window_s: float) -> tuple[Pass, float]:

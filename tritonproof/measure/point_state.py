@@ -8,7 +8,7 @@ import numpy as np
 from tritonproof.base.errors import ProofError
 from tritonproof.measure import comparison, estimates
 from tritonproof.measure.load_job import LoadJob, MeasuringPlan
-from tritonproof.measure.passes import Pass, damage
+from tritonproof.measure.passes import Pass
 from tritonproof.measure.windows import LATENCIES_PER_WINDOW
 from tritonproof.ratios import MIN_PAIRS, speed_of_pass
 from tritonproof.record.schema import Estimate, LoadPoint, SpeedComparison, VerifiedAnswers
@@ -27,9 +27,8 @@ class PointState:
     """Those since the model was loaded that only warmed it up."""
     window_s: float = 0.0
     """Seconds of a measuring window of the next pass."""
-    least_window_s: float = 0.0
-    """Seconds of the window that it took for a request to end in each, if those asked for were too short."""
     damaged: tuple[str, ...] = ()
+    """Why attempts at passes that count were repeated. In a warm-up a first request may well be too long."""
     answers: tuple[VerifiedAnswers, ...] = ()
     """The verified answers of all passes, also of warm-ups after earlier loadings."""
     baseline: "PointState | None" = None
@@ -64,15 +63,13 @@ def with_baseline(state: PointState, server: Server, name: str) -> PointState:
 
 
 def with_pass(state: PointState, result: Pass, *, warms_up: bool = False) -> PointState:
-    """The state after another pass, which counts unless it only `warms_up`. If the server pauses in one that
-    counts, the next windows are as long as the pass needed."""
-    damaged = result.damaged if warms_up else damage(result, state.window_s)
+    """The state after another pass, which counts unless it only `warms_up`."""
     return dataclasses.replace(
         state,
         warm_up=(*state.warm_up, result) if warms_up else state.warm_up,
         passes=state.passes if warms_up else (*state.passes, result),
-        window_s=state.window_s if warms_up else max(state.window_s, result.window_s),
-        damaged=(*state.damaged, *damaged),
+        window_s=state.window_s if warms_up else result.window_s,
+        damaged=state.damaged if warms_up else (*state.damaged, *result.damaged),
         answers=(*state.answers, *filter(None, [result.answers])),
     )
 
@@ -82,11 +79,10 @@ def warm_up_latencies_s(state: PointState) -> np.ndarray:
     return np.concatenate([one_pass.all_latencies_s for one_pass in state.warm_up])
 
 
-def pass_latency_s(taken: Pass, point: LoadPoint) -> float:
-    """Median seconds of a pass's requests. At a rate at most what its windows were long enough for: if a
-    server falls behind, requests take the longer the longer a pass is."""
-    median_s, most_s = float(np.median(taken.all_latencies_s)), taken.window_s / LATENCIES_PER_WINDOW
-    return median_s if point.request_rate_per_s is None else min(median_s, most_s)
+def pass_latency_s(taken: Pass) -> float:
+    """Median seconds of a pass's requests, at most what its windows were long enough for: at too high a rate
+    requests take the longer the longer a pass is."""
+    return min(float(np.median(taken.all_latencies_s)), taken.window_s / LATENCIES_PER_WINDOW)
 
 
 def median_latency_s(state: PointState) -> float:

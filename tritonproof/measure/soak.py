@@ -23,21 +23,12 @@ import numpy as np
 from tritonproof.measure import perf_analyzer, point_state
 from tritonproof.measure.called_models import totals
 from tritonproof.measure.load_job import LoadJob, RunPass
-from tritonproof.measure.passes import damage
 from tritonproof.measure.usage import Usage
 from tritonproof.measure.verifying import summed, verifying
 from tritonproof.measure.windows import pass_window_s, warm_up_window_s
 from tritonproof.ratios import unpaired_ratio
-from tritonproof.record.schema import (
-    RESOURCE_UNITS,
-    Growth,
-    LoadPoint,
-    Ratio,
-    Slope,
-    Soak,
-    Verdict,
-    VerifiedAnswers,
-)
+from tritonproof.record import schema
+from tritonproof.record.schema import RESOURCE_UNITS, Growth, LoadPoint, Ratio, Slope, Soak, Verdict
 
 Per = Literal["request", "loading"]
 _PASSES, _MAX_S = 120, 600.0
@@ -62,9 +53,9 @@ class SoakedPoint:
     """How many requests it had answered by then."""
     speeds: Sequence[float]
     """The speed in each pass but the first."""
-    answers: Sequence[VerifiedAnswers]
-    damaged: Sequence[str]
-    """Why passes were repeated."""
+    answers: Sequence[schema.VerifiedAnswers]
+    damaged: int
+    """Attempts at passes that were repeated."""
     duration_s: float
     """Seconds from the first pass to the end of the last."""
 
@@ -89,14 +80,12 @@ def keep_under_load(
     count = answered or (lambda: totals(job.served.server)[job.served.name][0])
     started, before = clock(), count()
     result = run_pass(job, warm_up_window_s(job.point, job.request_s))
-    used, requests, speeds, answers = [read()], [float(count() - before)], [], [result.answers]
-    damaged = [*result.damaged]
+    used, requests, speeds, answers, damaged = [read()], [float(count() - before)], [], [result.answers], 0
     while clock() - started < duration_s or len(used) < MIN_SAMPLES["request"]:
         on_progress(clock() - started, requests[-1], used[0], used[-1])
-        latency_s = point_state.pass_latency_s(result, job.point)
-        window_s = pass_window_s(job.point, latency_s, min(duration_s, _MAX_S), _PASSES)
-        result = run_pass(job, window_s)
-        damaged.extend(damage(result, window_s))
+        latency_s = point_state.pass_latency_s(result)
+        result = run_pass(job, pass_window_s(job.point, latency_s, min(duration_s, _MAX_S), _PASSES))
+        damaged += len(result.damaged)
         speeds.append(point_state.speed(result, job.point))
         answers.append(result.answers)
         requests.append(float(count() - before))
@@ -156,7 +145,7 @@ def soak_entry(
         end_over_begin=end_over_begin(under_load.speeds),
         requests_per_s=under_load.requests[-1] / under_load.duration_s,
         answers=summed(under_load.answers),
-        damaged_passes=len(under_load.damaged),
+        damaged_passes=under_load.damaged,
     )
 
 

@@ -3,6 +3,7 @@
 import dataclasses
 import time
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -43,10 +44,10 @@ def sweep_points(
     First all warm up, in turns too, until their latencies are stationary. Rounds follow of one short pass of
     each unfinished point, in random order, so that disturbances of the machine affect all points alike and
     show as spread. A point with a baseline takes a pair of passes, one of each build. After each round `save`
-    gets every point measured so far, so a killed run keeps them. A point that fails, or failed before, has
-    its error in its state, and the others go on. Passes that a state already has count, so that measuring can
-    go on after the model was loaded again. If the server pauses for longer than a window, the point begins
-    anew with longer ones, as its shorter passes count only if there was no pause in them.
+    gets every point measured so far, so a killed run keeps them. A point that fails has its error in its
+    state, and the others go on. Passes that a state already has count, so that measuring can go on after the
+    model was loaded again. If a server pauses for longer than a window, its point begins anew with longer
+    ones: shorter passes that count are those without a pause.
 
     `reload` loads both builds again, in random order. It is called before the first pair, and then after
     every PAIRS_PER_LOADING: a model's place in memory makes it faster or slower for as long as it is loaded.
@@ -80,7 +81,7 @@ def sweep_points(
                 taken = _with_sides(results[index], take_pass, generator.permutation)
                 longest_s = max(side.window_s for side in taken.sides)
                 is_longer = longest_s > results[index].window_s
-                results[index] = _begun_anew(taken, longest_s) if is_longer else taken
+                results[index] = _with_window(taken, longest_s, passes=()) if is_longer else taken
             active = [index for index in active if not (results[index].error or is_done(results[index]))]
             unfinished = {results[index].point for index in active}
             known = [state for state in results if state.error is None and len(state.passes) > 1]
@@ -99,15 +100,11 @@ def _warmed_up(
     passes, or with an error. They keep their passes."""
 
     def warm_up(side: PointState) -> PointState:
-        last, job = side.warm_up[-1:], side.job
-        latency_s = point_state.pass_latency_s(last[0], job.point) if last else job.request_s
-        result = run_pass(job, warm_up_window_s(job.point, latency_s))
+        latency_s = point_state.pass_latency_s(side.warm_up[-1]) if side.warm_up else side.job.request_s
+        result = run_pass(side.job, warm_up_window_s(side.point, latency_s))
         return point_state.with_pass(side, result, warms_up=True)
 
-    def forget(side: PointState) -> PointState:
-        return dataclasses.replace(side, warm_up=())
-
-    results = [_with_sides(state, forget) for state in states]
+    results = [_with_sides(state, lambda side: dataclasses.replace(side, warm_up=())) for state in states]
     cold = list(range(len(results)))
     for _round in range(stopping.MAX_WARM_UP_PASSES):
         for index in cold:
@@ -118,22 +115,16 @@ def _warmed_up(
     return [_with_windows(state, plan) if state.error is None else state for state in results]
 
 
-def _begun_anew(state: PointState, window_s: float) -> PointState:
-    """The point without its passes, and with windows of so many seconds from now on."""
-
-    def begin_anew(side: PointState) -> PointState:
-        return dataclasses.replace(side, passes=(), window_s=window_s, least_window_s=window_s)
-
-    return _with_sides(state, begin_anew)
-
-
 def _with_windows(state: PointState, plan: MeasuringPlan) -> PointState:
     """The point with the length of its windows, the same for both builds."""
     longest_s = max(point_state.median_latency_s(side) for side in state.sides)
     most_passes = stopping.MAX_PASSES if state.baseline is None else 2 * MAX_PAIRS
     share_s = pass_window_s(state.point, longest_s, plan.budget_s, most_passes)
-    window_s = max(plan.settling_window_s, state.least_window_s, share_s)
-    return _with_sides(state, lambda side: dataclasses.replace(side, window_s=window_s))
+    return _with_window(state, max(plan.settling_window_s, state.window_s, share_s))
+
+
+def _with_window(state: PointState, window_s: float, **changes: Any) -> PointState:
+    return _with_sides(state, lambda side: dataclasses.replace(side, window_s=window_s, **changes))
 
 
 def _with_sides(

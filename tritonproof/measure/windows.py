@@ -40,8 +40,8 @@ def warm_up_window_s(point: LoadPoint, request_s: float) -> float:
     return max(least_s, LATENCIES_PER_WINDOW * request_s)
 
 
-def pass_window_s(point: LoadPoint, longest_latency_s: float, budget_s: float, most_passes: int) -> float:
+def pass_window_s(point: LoadPoint, latency_s: float, budget_s: float = 0.0, most_passes: int = 1) -> float:
     """The length, in seconds, of a window of the passes that count: several latencies, and so long that the
     budget does not hold more passes than are useful."""
     share_s = (budget_s / most_passes - START_S) / WINDOWS
-    return max(least_window_s(point), share_s, LATENCIES_PER_WINDOW * longest_latency_s)
+    return max(least_window_s(point), share_s, LATENCIES_PER_WINDOW * latency_s)

@@ -35,11 +35,7 @@ class Loader:
     def serving(self) -> schema.Serving | None:
         """The record's entry of the server, with the case's backend; None before the case is loaded."""
         backend = self.run.prepared.backend if self.loaded is None else self.loaded.backend
-        return self.serving_by(backend) if backend else None
-
-    def serving_by(self, backend: str) -> schema.Serving:
-        """The record's entry of the server, if this backend serves the case."""
-        return serving_of(self.run.server, backend, self.run.settings.shared_memory)
+        return serving_of(self.run.server, backend, self.run.settings.shared_memory) if backend else None
 
     @once
     def served(self) -> ServedModel:

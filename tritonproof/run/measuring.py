@@ -2,7 +2,7 @@
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from msgspec import structs
 
@@ -21,6 +21,7 @@ from tritonproof.run.loader import timed_answer
 from tritonproof.run.repository_case import RepositoryCase
 from tritonproof.user_models.model_from_config import warmup_batch
 
+Found = dict[LoadPoint, PointResult | ProofError]
 Save = Callable[[Sequence[PointResult]], object]
 """Gets the load points of a scenario as soon as they are known: all that count so far."""
 _LOADINGS = 3
@@ -38,18 +39,14 @@ def held_jobs(run: CaseRun, points: Sequence[LoadPoint]) -> Iterator[list[LoadJo
         yield [run.job(point, check) for point in points]
 
 
-def timed(run: CaseRun, job: LoadJob) -> LoadJob:
-    """The held job with the seconds of one request. Raises ProofError if that fails."""
+def begun(run: CaseRun, job: LoadJob) -> PointState:
+    """The held job before its first pass, with the seconds of one request, or with its error."""
     run.say(f"measure {job.point.scenario}", "first request of each batch size")
-    return dataclasses.replace(job, request_s=timed_answer(run.prepared, job.point.batch)[0])
-
-
-def _begun(run: CaseRun, job: LoadJob) -> PointState:
-    """The point before its first pass, with an error if its first request fails."""
     try:
-        return PointState(timed(run, job))
+        request_s, _ = timed_answer(run.prepared, job.point.batch)
     except ProofError as error:
         return PointState(job, error=error)
+    return PointState(dataclasses.replace(job, request_s=request_s))
 
 
 def check_batch(run: CaseRun, point: LoadPoint) -> None:
@@ -73,24 +70,20 @@ def measure_point(run: CaseRun, point: LoadPoint, save: Save = lambda _results: 
     return measured
 
 
-def _sweep(
-    run: CaseRun, points: Sequence[LoadPoint], save: Save
-) -> Mapping[LoadPoint, PointResult | ProofError]:
+def _sweep(run: CaseRun, points: Sequence[LoadPoint], save: Save) -> Found:
     """Measure the points; `save` gets those known so far. Raises ProofError if the server has ended."""
     if (baseline := run.baseline) is not None:
         baseline.server.check_running()  # started before the machine is ours
     with held_jobs(run, points) as held:
-        begun = [_begun(run, job) for job in held]
+        states = [begun(run, job) for job in held]
         try:
-            return _measure_begun(run, begun, save)
+            return _measure_begun(run, states, save)
         except Exception:
             save([])  # what was saved meanwhile does not count
             raise
 
 
-def _measure_begun(
-    run: CaseRun, states: Sequence[PointState], save: Save
-) -> dict[LoadPoint, PointResult | ProofError]:
+def _measure_begun(run: CaseRun, states: Sequence[PointState], save: Save) -> Found:
     """Measure the points of a loaded scenario, audit the best, and judge them by their latency budgets."""
     baseline, plan = run.baseline, run.settings.plan
 

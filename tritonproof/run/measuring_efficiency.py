@@ -1,9 +1,9 @@
 """Measures a case's best load point beside the artifact in process, the reference format and the peak."""
 
 import contextlib
-import dataclasses
 import functools
 from collections.abc import Sequence
+from dataclasses import replace
 
 from tritonproof.base.errors import NotAvailableError, ProofError
 from tritonproof.build import builds
@@ -17,8 +17,12 @@ from tritonproof.run import record_file
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.converted_case import ConvertedCase
 from tritonproof.run.measuring import held_jobs
+from tritonproof.serve.server import serving_of
 from tritonproof.settings.case_settings import deployment_of
 from tritonproof.spec import Case
+
+_Reference = tuple[CaseRun, PointResult]
+"""The run of the reference format, and its best point."""
 
 
 def measure_efficiency(run: CaseRun) -> list[Efficiency]:
@@ -87,23 +91,13 @@ def points_of(
     transport, else none."""
     if record is None or record.serving is None or record.machine != run.machine:
         return ()
-    of_this = digest, deployment, run.loader.serving_by(record.serving.backend)
+    serving = serving_of(run.server, record.serving.backend, run.settings.shared_memory)
+    of_this = digest, deployment, serving
     return record.points if (record.build.digest, record.deployment, record.serving) == of_this else ()
 
 
-def right_points(
-    record: Record | None, run: CaseRun, digest: str, deployment: Deployment
-) -> Sequence[PointResult]:
-    """`points_of` a record, but none unless it is proven right, as the speed of a wrong case says nothing."""
-    return points_of(None if record is None else publishable(record), run, digest, deployment)
-
-
 def _measure(
-    run: CaseRun,
-    best: PointResult,
-    worker: Worker,
-    flops: float | None,
-    reference: tuple[CaseRun, PointResult] | None,
+    run: CaseRun, best: PointResult, worker: Worker, flops: float | None, reference: _Reference | None
 ) -> Efficiency:
     """Measure a load point in turns: served, in process and in the reference format; and the peak."""
     peak_per_s = run.suite_run.measure_peak(peak_kind(run.case, run.deployment), run.progress)
@@ -111,24 +105,20 @@ def _measure(
         raise peak_per_s
     batch, point = in_turns.batch_in_process(best, run.deployment, run.case.gpus), best.point
     with held_jobs(run, [point]) as (held,):
-        job = dataclasses.replace(held, request_s=_request_s(best))
+        job = replace(held, request_s=best.latency_ms["avg"].value / 1e3)
         cold = [] if run.loader.was_under_load else [job]
         reference_job, beside_text = None, ""
         if reference is not None and reference[0] is not run:
             other, result = reference
-            served = dataclasses.replace(
-                job.served, server=other.server, name=other.server.name_of(other.case)
-            )
-            reference_job = dataclasses.replace(
-                job, served=served, point=result.point, request_s=_request_s(result)
-            )
+            served = replace(job.served, server=other.server, name=other.server.name_of(other.case))
+            request_s = result.latency_ms["avg"].value / 1e3
+            reference_job = replace(job, served=served, point=result.point, request_s=request_s)
             if not other.loader.was_under_load:
                 cold.append(reference_job)
             other.loader.was_under_load, beside_text = True, f", {served.name}"
         run.say("measure efficiency", f"{point.scenario} {point}, in process{beside_text}, in turns")
-        plan = run.settings.plan
         turns = in_turns.measure_in_turns(
-            job, worker, batch, plan, gpus=run.case.gpus, reference=reference_job, cold=cold
+            job, worker, batch, run.settings.plan, gpus=run.case.gpus, reference=reference_job, cold=cold
         )
     return in_turns.efficiency_entry(
         turns,
@@ -143,13 +133,7 @@ def _measure(
     )
 
 
-def _request_s(result: PointResult) -> float:
-    return result.latency_ms["avg"].value / 1e3
-
-
-def reference_for(
-    run: CaseRun, best: PointResult, until: contextlib.ExitStack | None
-) -> tuple[CaseRun, PointResult] | None:
+def reference_for(run: CaseRun, best: PointResult, until: contextlib.ExitStack | None) -> _Reference | None:
     """The run of the reference format to measure a case beside, loaded on first use for its best point, and
     that point; `run` and its `best` if this is the reference. It stays for the model's other cases, or
     `until` a block ends. None if it has no right record of this machine, build and settings."""
@@ -161,14 +145,12 @@ def reference_for(
     return references[str(case)]
 
 
-def _served_reference(
-    run: CaseRun, case: Case, keeper: contextlib.ExitStack
-) -> tuple[CaseRun, PointResult] | None:
+def _served_reference(run: CaseRun, case: Case, keeper: contextlib.ExitStack) -> _Reference | None:
     deployment, settings = deployment_of(case, run.settings), run.settings
     build = builds.find(case, run.model_run.cpu_model, deployment, settings.model_repos, settings.dataset)
     record = record_file.read_stored(files.record_path(case.key, run.settings.results))
-    digest = "" if build is None else build.digest
-    best = best_of(right_points(record, run, digest, deployment))
+    right = None if record is None else publishable(record)  # the speed of a wrong case says nothing
+    best = best_of(points_of(right, run, "" if build is None else build.digest, deployment))
     if build is None or best is None:
         run.progress.note(
             f"{run.case.model.name}: no format is compared with its reference {case}, which is not on "

@@ -1,5 +1,6 @@
 """Keeps a case under load for the time of --soak, reloads it repeatedly, and watches what its server uses."""
 
+import dataclasses
 import functools
 import os
 
@@ -9,7 +10,7 @@ from tritonproof.record.quantities import DURATION
 from tritonproof.record.schema import LoadPoint, Soak
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.loader import timed_answer
-from tritonproof.run.measuring import check_batch, held_jobs, timed
+from tritonproof.run.measuring import check_batch, held_jobs
 from tritonproof.settings.case_settings import load_points
 
 
@@ -25,7 +26,7 @@ def soak(run: CaseRun) -> Soak:
         run.say("soak", f"{time}, {requests:,.0f} requests")
 
     with held_jobs(run, [point]) as (held,):
-        job = timed(run, held)
+        job = dataclasses.replace(held, request_s=timed_answer(run.prepared, point.batch)[0])
         watched = watch(job.served.server)
         read = functools.partial(read_usage, watched)
         under_load = keep_under_load(job, duration_s, read, on_progress=on_progress)

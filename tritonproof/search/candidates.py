@@ -80,7 +80,6 @@ class Candidate:
     scenario: Scenario
     deployment: Deployment
     ladder: tuple[LoadPoint, ...]
-    gpus: int = 1
 
     @property
     def configuration(self) -> tuple[Scenario, Deployment]:
@@ -156,7 +155,7 @@ def basic_candidates(space: SearchSpace, goal: SearchGoal) -> list[Candidate]:
             loads = [[LoadPoint("offline", batch, of) for batch in batches] for of in clients]
         elif space.incumbent is not None and own.max_batch_size > 1:
             loads = [[LoadPoint("offline", 1, point.concurrency) for point in online.ladder]]
-        candidates += [Candidate("offline", deployment, tuple(ladder), space.gpus) for ladder in loads]
+        candidates += [Candidate("offline", deployment, tuple(ladder)) for ladder in loads]
         candidates.append(online)
     candidates.append(_online(space, own, tuple(own.preferred_batch_sizes), own.max_queue_delay_us))
     return list(dict.fromkeys(candidates))
@@ -182,7 +181,7 @@ def _online(space: SearchSpace, own: Deployment, preferred: tuple[int, ...], del
     largest = min(MAX_IN_FLIGHT, _BATCHES_IN_FLIGHT * own.max_batch_size * own.instances)
     levels = space.concurrencies or ladder_sizes(largest * space.gpus)
     changed = structs.replace(own, **changes)
-    return Candidate("online", changed, tuple(LoadPoint("online", 1, level) for level in levels), space.gpus)
+    return Candidate("online", changed, tuple(LoadPoint("online", 1, level) for level in levels))
 
 
 _NO_CODE = re.compile(r'"(\\.|[^"\\])*"|\'(\\.|[^\'\\])*\'|#.*')

@@ -281,8 +281,7 @@ class CandidateMeasurer:
     def probe(self, candidate: Candidate, point: LoadPoint) -> Pass:
         """One short pass of a candidate at a load, whose answers are not verified: it only gives a speed."""
         job = self.deploy(candidate, point)
-        instances = candidate.deployment.instances * candidate.gpus
-        queued_s = job.request_s * max(1.0, point.concurrency / instances)
+        queued_s = job.request_s * max(1.0, point.concurrency / candidate.deployment.instances)
         # A latency beyond the budget need not be precise.
         latency_s = max(job.request_s, min(queued_s, self.goal.latency_budget_ms / 1e3))
         settles_s = settling_s(candidate, self.goal) / WINDOWS
