@@ -76,7 +76,7 @@ class QueueingServer(toy.LoadGenerator):
         """Search as a real run does, with this server in place of the load generator."""
         plan = MeasuringPlan(budget_s=budget_s)
         bench = CandidateMeasurer(goal, self.job_of, contextlib.nullcontext, plan, run_pass=self.run_pass)
-        return fastest.find_fastest(space, goal, bench.probe, bench.rerun)
+        return fastest.find_fastest(space, goal, bench.probe, bench.measure_again)
 
 
 def rerun_with(verdict: Verdict, per_s: float) -> Rerun:

@@ -49,7 +49,7 @@ def test_answers_of_each_choice_are_verified_in_reruns(monkeypatch: pytest.Monke
     first, *_, last = candidates.basic_candidates(SPACE, SearchGoal(7, 99))
     assert slow.probe(first, first.ladder[3]).answers is None
     twins = [OperatingPoint(dataclasses.replace(one, ladder=first.ladder), 3) for one in (first, last)]
-    assert [len(state.answers) for state in slow.rerun(twins)] == [1, 1]
+    assert [len(state.answers) for state in slow.measure_again(twins)] == [1, 1]
 
 
 def test_rerun_takes_both_orders_and_spends_its_budget() -> None:
@@ -57,7 +57,7 @@ def test_rerun_takes_both_orders_and_spends_its_budget() -> None:
     first, second, *_ = candidates.basic_candidates(SPACE, SearchGoal(7, 99))
     choices = [OperatingPoint(first, 3), OperatingPoint(second, 1)]
 
-    states = bench_of(generator, loaded).rerun(choices)
+    states = bench_of(generator, loaded).measure_again(choices)
 
     assert loaded == [first, second, second, first], "a steady drift falls on both alike"
     assert [state.point for state in states] == [choice.point for choice in choices]
@@ -84,7 +84,7 @@ def test_highest_rate_of_live_server_matches_its_queue(tmp_path: Path) -> None:
             return dataclasses.replace(job, point=point, request_s=0.005)
 
         bench = CandidateMeasurer(goal, job_of, contextlib.nullcontext, MeasuringPlan())
-        result = fastest.find_fastest(ALONE, goal, bench.probe, bench.rerun)
+        result = fastest.find_fastest(ALONE, goal, bench.probe, bench.measure_again)
         bench.run_pass(job, 1.0)
 
     # While the model is busy, its own clock shows the server's overhead beyond the 5 ms too.

@@ -141,7 +141,7 @@ class SimulatedBench:
         latencies = mean_ms * np.exp(self.generator.normal(-(SPREAD**2) / 2, SPREAD, count))
         return Pass(point.concurrency * PASS_S * 1e3 / mean_ms, PASS_S, latencies)
 
-    def rerun(self, choices: Sequence[OperatingPoint]) -> list[PointState]:
+    def measure_again(self, choices: Sequence[OperatingPoint]) -> list[PointState]:
         self.reruns.append(tuple(choices))
         states = [self.fresh_passes(choice) for choice in choices]
         self.fresh += states
@@ -158,7 +158,7 @@ class SimulatedBench:
         return PointState(toy.job(point), passes=results)
 
     def search(self, goal: SearchGoal, space: SearchSpace = SPACE) -> Fastest:
-        return fastest.find_fastest(space, goal, self.probe, self.rerun)
+        return fastest.find_fastest(space, goal, self.probe, self.measure_again)
 
     def throughput_per_s(self, choice: OperatingPoint) -> float:
         return 1e3 * choice.size / self.latency(choice.candidate, choice.size)

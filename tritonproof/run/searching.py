@@ -72,7 +72,7 @@ def search(run: CaseRun) -> Iterator[Search]:
 
     started = time.monotonic()
     try:
-        result = fastest.find_fastest(space, goal, probe, measurer.rerun, say)
+        result = fastest.find_fastest(space, goal, probe, measurer.measure_again, say)
         winner, keeps_latency_budget = result.winner.operating_point, result.winner.verdict != "failed"
         searched.load(winner.candidate)
         took_s = time.monotonic() - started

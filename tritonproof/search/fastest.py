@@ -49,7 +49,7 @@ _RISE_AT_RATES = 4
 """The power of the rate with which a latency rises: waiting times go with 1 / (1 - busy), which rises four
 times as fast as the rate at a server that is busy for four fifths of the time."""
 
-RunAgain = Callable[[Sequence[OperatingPoint]], Sequence[PointState]]
+MeasureAgain = Callable[[Sequence[OperatingPoint]], Sequence[PointState]]
 """Fresh passes of each operating point, in turns; raises ProofError if one cannot be measured."""
 
 
@@ -86,7 +86,7 @@ def find_fastest(
     space: SearchSpace,
     goal: SearchGoal,
     probe: Probe,
-    rerun: RunAgain,
+    measure_again: MeasureAgain,
     on_progress: OnProgress = lambda _step: None,
 ) -> Fastest:
     """The configuration and load of the highest throughput whose percentile is shown to keep the budget; if
@@ -109,7 +109,7 @@ def find_fastest(
     incumbent = [trial for trial in measured if trial.candidate.configuration == space.incumbent]
     if incumbent and incumbent[0] not in best:
         best[1:] = incumbent[:1]
-    attempts = _rerun_best(best, goal, rerun, on_progress)
+    attempts = _rerun_best(best, goal, measure_again, on_progress)
     best_reruns = best_attempt(attempts)
     probes = sum(len(trial.probes) + len(trial.capacity_probes) for trial in tried.values())
     reruns = [rerun for attempt in attempts for rerun in attempt]
@@ -163,7 +163,7 @@ def with_rates(candidate: Candidate, goal: SearchGoal, probe: Probe) -> Trial:
 
 
 def _rerun_best(
-    best: Sequence[Trial], goal: SearchGoal, rerun: RunAgain, on_progress: OnProgress
+    best: Sequence[Trial], goal: SearchGoal, measure_again: MeasureAgain, on_progress: OnProgress
 ) -> list[list[Rerun]]:
     """Measure the best loads of the trials by fresh passes, until the first point is shown to keep the budget
     or nothing is left, and return all attempts. If the first point fails, the next attempt lowers its load,
@@ -173,7 +173,7 @@ def _rerun_best(
     while choices and len(attempts) < _ATTEMPTS:
         points = " and ".join(f"{choice.candidate.scenario} {choice.point}" for choice in choices)
         on_progress(f"rerun {len(attempts) + 1} of at most {_ATTEMPTS}, {points}")
-        states = zip(choices, rerun(choices), strict=True)
+        states = zip(choices, measure_again(choices), strict=True)
         reruns = [rerun_of(choice, state, goal) for choice, state in states]
         attempts.append(reruns)
         lighter = [_lighter(rerun, goal) for rerun in reruns]
@@ -289,7 +289,7 @@ class CandidateMeasurer:
         with self.hold_machine():
             return self.run_pass(job, max(least_s, warm_up_window_s(point, latency_s)))
 
-    def rerun(self, choices: Sequence[OperatingPoint]) -> list[PointState]:
+    def measure_again(self, choices: Sequence[OperatingPoint]) -> list[PointState]:
         """Fresh passes at each operating point, for the whole budget of a rerun: half of them each, then the
         other half in reverse order, so that a drift of the machine affects all alike, and the last is not
         loaded twice. Answers of each are verified. Raises ProofError if one cannot be measured."""
