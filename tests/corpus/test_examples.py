@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.corpus import examples, verdicts
-from tests.corpus.examples import EXAMPLES, Example
+from tests.corpus import triton_examples, verdicts
+from tests.corpus.triton_examples import EXAMPLES, Example
 from tests.corpus.verdicts import Run
 
 pytestmark = pytest.mark.campaign
@@ -17,7 +17,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """One run of all examples."""
     folder: Path = tmp_path_factory.mktemp("examples")
     for example in EXAMPLES:
-        examples.write(folder / "models", example)
+        triton_examples.write(folder / "models", example)
     return verdicts.run(folder, ["--repository", str(folder / "models"), "-m", "not speed"])
 
 
