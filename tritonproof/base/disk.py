@@ -15,8 +15,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import BinaryIO
 
-# `Path.glob`, `Path.rglob` and `os.walk` skip each folder that this user may not list, and a part would pass
-# for the whole.
+# `Path.glob`, `Path.rglob` and `os.walk` skip folders that this user may not list: a part would pass for all.
 
 
 def strict_glob(folder: Path, pattern: str) -> list[Path]:

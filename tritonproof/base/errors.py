@@ -8,10 +8,8 @@ _MAX_CHARS = 10_000
 
 class ProofError(Exception):
     """An error that a reader can act on. By itself it means that something is broken, a build, a server or a
-    measurement: the case fails, and the run goes on. Each kind below says what it means instead.
-
-    `what` says in a sentence what is wrong, `where` names the file, key, output or case, `fix` what to do.
-    """
+    measurement: the case fails, and the run goes on. Each kind below says what it means instead. `what` says
+    in a sentence what is wrong, `where` names the file, key, output or case, `fix` what to do."""
 
     def __init__(self, what: str, *, where: object = None, fix: str | None = None) -> None:
         self.what, self.fix = _shown(what), _shown(fix or "")

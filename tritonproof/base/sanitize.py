@@ -24,8 +24,7 @@ _MARKUP = re.compile(
 
 
 def is_printable(name: str) -> bool:
-    """Whether a name can stand in records and in a line of any output: it has no control character, and none
-    of Python's stand-ins for bytes that are not UTF-8."""
+    """Whether records and output can show a name: no control character, no surrogate (bytes not in UTF-8)."""
     return re.search("[\x00-\x1f\x7f-\x9f\ud800-\udfff]", name) is None
 
 

@@ -134,15 +134,12 @@ def for_scenario(config: "ModelConfig", case: Case, scenario: Scenario) -> "Mode
 def export_commit(
     baseline: BaselineSpec, cache: Path, root: Path = SUITE, *, on_progress: OnProgress = lambda _step: None
 ) -> Path:
-    """The files of a commit in a folder of their own below `cache`, from an earlier run or now.
-
-    The folder is no git worktree: the repository does not know it, and anybody may delete it at any time.
-    `on_progress` receives what the export waits for. Raises ProofError if git gives no files of this project.
-    """
+    """The files of a commit in a folder of their own below `cache`, from an earlier run or now. The folder is
+    no git worktree: the repository does not know it, and anybody may delete it at any time. `on_progress`
+    receives what the export waits for. Raises ProofError if git gives no files of this project."""
     folder = cache / baseline.commit
     cache.mkdir(parents=True, exist_ok=True)
-    wait = "wait for another run's checkout"
-    with locks.hold_path(folder, on_wait=lambda holder: on_progress(f"{wait}: {holder}")):
+    with locks.hold_path(folder, on_wait=lambda run: on_progress(f"wait for another run's checkout: {run}")):
         if not folder.is_dir():
             _export(baseline, root, folder)
     return folder
@@ -169,10 +166,8 @@ def _export(baseline: BaselineSpec, root: Path, folder: Path) -> None:
 def build_in_checkout(
     checkout: Path, baseline: BaselineSpec, case: Case, options: Sequence[str], on_progress: OnProgress
 ) -> Path:
-    """Have a checkout build the case by its own command line, and return the case's folder.
-
-    It runs every time: only the checkout knows whether its builds are up to date. Raises ProofError.
-    """
+    """Have a checkout build the case by its own command line, and return the case's folder. It runs every
+    time: only the checkout knows whether its builds are up to date. Raises ProofError."""
     repositories = checkout / "model_repos"
     with scratch_folder("against") as results:
         command = [
@@ -200,6 +195,5 @@ def build_in_checkout(
     if status != 0 or not (folder / CONFIG).is_file():
         what = f"{case} could not be built there (exit status {status}); the end of the output:"
         fix = f"in {checkout}: {' '.join(command[1:7])} -k {case}; or compare with a commit that has the case"
-        where = f"--against {baseline.name}"
-        raise ProofError(what + files.below_an_error(output_end), where=where, fix=fix)
+        raise ProofError(what + files.below_an_error(output_end), where=f"--against {baseline.name}", fix=fix)
     return folder

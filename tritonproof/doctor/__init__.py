@@ -1,6 +1,5 @@
-"""The doctor: what could go wrong on this machine, with fixes. `python -m tritonproof doctor`. Each file has
-checks, functions that return a Finding. They import only the standard library and msgspec until they run,
-since missing packages are one of the findings."""
+"""`python -m tritonproof doctor`: what could go wrong on this machine, with fixes. Each check is a function
+that returns a Finding, and imports packages other than msgspec only when it runs, as they may be missing."""
 
 from dataclasses import dataclass
 from typing import Literal

@@ -1,5 +1,4 @@
-"""The Ray cluster of a run: a running one, or one of this machine alone that ends with the run; the hardware
-of its nodes, and the cases that each can run."""
+"""A run's Ray cluster, one that runs or one of this machine for the run; its nodes' hardware and cases."""
 
 import contextlib
 import logging
@@ -43,8 +42,7 @@ class Node:
     @property
     def target(self) -> Target:
         named = [recognise(f"NVIDIA {name}") for name in self.accelerators]
-        known = (target for target in named if target is not OTHER_GPU)
-        return next(known, OTHER_GPU if named else CPU)
+        return next((target for target in named if target is not OTHER_GPU), OTHER_GPU if named else CPU)
 
     def __str__(self) -> str:
         return f"{self.host} ({', '.join(self.accelerators) or 'CPU'}, {self.id[:6]})"
@@ -125,11 +123,9 @@ def ray_module() -> ModuleType:
 @contextlib.contextmanager
 def connect(address: str) -> Iterator[Fleet]:
     """The cluster at `address` for the length of the block; its tasks import the modules of this checkout.
-
     `local` starts a cluster of this machine alone and ends it; `auto` is the one that runs here; else
     HOST:PORT, or ray://HOST:PORT from a machine that is none of its nodes. Raises SetupError without Ray, and
-    InputError if no cluster answers.
-    """
+    InputError if no cluster answers."""
     if address == "local":
         # Before Ray is imported: its cluster listens on loopback alone, requires this run's token, and sends
         # Ray's makers no statistics. The first variable makes Ray use the loopback address, as on macOS; its
@@ -139,8 +135,7 @@ def connect(address: str) -> Iterator[Fleet]:
     ray = ray_module()
     check_reachable(address)
     handler, code = signal.getsignal(signal.SIGTERM), environment.pack(SUITE, code_alone=True)
-    # For Ray's files, removed however this process ends. Its name is short, as the paths of Ray's sockets in
-    # it have at most 107 characters.
+    # For Ray's files, removed however this process ends; short, as socket paths have at most 107 characters.
     folder, idle = Path(tempfile.mkdtemp(prefix="tp-ray-")), ["sleep", "infinity"]
     with (
         Path(os.devnull).open("wb") as null,

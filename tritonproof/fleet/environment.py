@@ -27,10 +27,8 @@ _FILES = ("pyproject.toml", "tox.ini")
 
 def pack(root: Path, *, code_alone: bool = False) -> bytes:
     """The files of a checkout that git does not ignore, as they are now, in an archive: the same bytes for
-    the same files. With `code_alone`, only the modules of tritonproof/, which a task imports.
-
-    Raises SetupError if git cannot list them.
-    """
+    the same files. With `code_alone`, only the modules of tritonproof/, which a task imports. Raises
+    SetupError if git cannot list them."""
     try:
         command = ["git", "-C", str(root), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
         listing = output_of(command, limit_s=60)
@@ -56,12 +54,9 @@ def unpack(content: bytes, folder: Path) -> None:
 
 
 def import_hook(code: bytes) -> Callable[[], None]:
-    """A function that makes packed code importable in a process that has nothing of this project.
-
-    The code lies in the node's cache, in a folder that is named after its digest and never changed. Ray's
-    working directory will not do: nodes on one host share it, and each that joins replaces it under the
-    others.
-    """
+    """A function that makes packed code importable in a process that has nothing of this project. The code
+    lies in the node's cache, in a folder that is named after its digest and never changed. Ray's working
+    directory will not do: nodes on one host share it, and each that joins replaces it under the others."""
     digest = hashlib.sha256(code).hexdigest()[:16]
 
     def import_code() -> None:
@@ -111,9 +106,7 @@ def cache_folder(variables: Mapping[str, str]) -> Path:
 
 def python_for(device: str, checkout: Path, variables: Mapping[str, str], say: Callable[[str], None]) -> Path:
     """The Python with the packages of the checkout's benchmarks on this node, for a device ("cpu" or "cuda").
-
-    Raises SetupError with the end of tox's output if it cannot make the environment.
-    """
+    Raises SetupError with the end of tox's output if it cannot make the environment."""
     if named_python := variables.get(PYTHON):
         return Path(named_python)
     name = "benchmarks"

@@ -1,5 +1,4 @@
-"""Groups the tests that stay together on one machine, and splits a run into shards of about equally many
-tests, the same on every machine."""
+"""Groups tests that stay on one machine, and splits a run into about equal shards, alike on every machine."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -49,12 +48,9 @@ class Shard:
 
 
 def split(groups: Sequence[CaseGroup], count: int) -> list[list[CaseGroup]]:
-    """`count` shards of the groups, each in exactly one; with fewer groups, some are empty.
-
-    They are parts of one list, cut where the tests so far come nearest to a shard's share. So they differ by
-    no more tests than a group has, and few models are divided, whose weights and samples each of their shards
-    loads again.
-    """
+    """`count` shards of the groups, each in exactly one; with fewer groups, some are empty. They are parts of
+    one list, cut where the tests so far come nearest to a shard's share. So they differ by no more tests than
+    a group has, and few models are divided, whose weights and samples each of their shards loads again."""
     shards: list[list[CaseGroup]] = [[] for _ in range(count)]
     total, before = sum(len(group.tests) for group in groups), 0
     for group in sorted(groups, key=lambda group: (group.target, group.model, group.tests)):

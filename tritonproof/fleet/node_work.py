@@ -95,10 +95,8 @@ def run_variables() -> dict[str, str]:
 
 
 def run_tests(order: NodeOrder, packed: bytes, mailbox: Any) -> str:
-    """Run the tests of an order on this node, in a checkout of its own; returns why the run ended.
-
-    `packed` is the checkout, and `mailbox` Ray's handle of the actor `Mailbox`.
-    """
+    """Run the tests of an order on this node, in a checkout of its own; returns why the run ended. `packed`
+    is the checkout, and `mailbox` Ray's handle of the actor `Mailbox`."""
     import ray
 
     def post(*news: Any) -> bool:

@@ -1,8 +1,6 @@
-"""Runs programs: for their output, or under the guard, so that nothing of them outlives this process.
-
-They get only the variables by which they find files and compute: models, and the programs that load and
-serve them, are other people's code, which must not see the caller's tokens.
-"""
+"""Runs programs: for their output, or under the guard, so that nothing of them outlives this process. They
+get only the variables by which they find files and compute: models, and the programs that load and serve
+them, are other people's code, which must not see the caller's tokens."""
 
 import contextlib
 import os

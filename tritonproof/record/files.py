@@ -110,8 +110,7 @@ def read_folder(folder: Path) -> dict[Path, Record]:
 
 
 def read_argument(argument: Path) -> dict[Path, Record]:
-    """The records of an argument, by name: those of a folder as `read_folder` reads it, or one of a file.
-    Raises RecordError as it does, or if there are none."""
+    """The records of a folder (`read_folder`) or of a file, by name. Raises RecordError if there are none."""
     if argument.is_file() and is_record(argument):
         # The argument itself may be a link; the files of the case lie where it leads.
         path = argument.resolve() if argument.is_symlink() else argument

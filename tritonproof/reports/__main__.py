@@ -1,7 +1,5 @@
-"""The command line of the reports: `tritonproof report` or `python -m tritonproof report`, then a command.
-
-A command is a function, whose docstring is its help, which returns the exit status and imports what no other
-command needs, and a parser of its options in `_parser`."""
+"""`tritonproof report` or `python -m tritonproof report`, then a command: a function, whose docstring is its
+help, which returns the exit status and imports what no other command needs, with a parser in `_parser`."""
 
 import argparse
 import contextlib
@@ -65,8 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _chosen(options: argparse.Namespace) -> list[Publishable]:
-    """The records that the options select. Raises RecordError if any in the folder is unreadable, UsageError
-    if there is no record to show."""
+    """The selected records. Raises RecordError if any in the folder is unreadable, UsageError without any."""
     records = [publishable(record) for record in files.read_folder(options.results).values()]
     if not records:
         fix = f"Measure some: {commands.run_command()}"

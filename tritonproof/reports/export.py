@@ -28,8 +28,7 @@ def data_frame(records: Sequence[Publishable]) -> "pd.DataFrame":
 
 _COUNTS = ("requests", "passes", "samples", "answers_verified", "answers_wrong")
 _OF_HIDDEN = (*schema.LoadPoint.__struct_fields__, *_COUNTS)
-"""What a row says of a load point whose speed is hidden, beside its origin. A new field is not among them, so
-that no figure of a wrong case gets here unseen."""
+"""What a row says of a load point of hidden speed, beside its origin; no new field gets here unseen."""
 
 
 def _rows(record: Publishable) -> list[dict[str, Any]]:

@@ -17,8 +17,7 @@ from tritonproof.reports.text.phrases import grouped
 
 def merge(arguments: Sequence[Path], output: Path, *, anonymous: bool = False) -> int:
     """Write the records of folders and files, with the files beside them, into a new folder; returns their
-    number. Raises RecordError, which names every unreadable record of a folder or every contradiction, and
-    then writes nothing."""
+    number. Writes nothing and raises RecordError with every unreadable record or contradiction, if any."""
     destination = Path(os.path.realpath(output))
     if destination.exists() and (not destination.is_dir() or any(destination.iterdir())):
         raise files.RecordError(f"{output}: not an empty folder. Give a new one with --output.")
@@ -74,8 +73,7 @@ def _copy(path: Path, record: Record, attached: Iterable[Path], merged: Path, an
     """Copy a record and the files beside it."""
     destination = files.record_path(record.case, merged)
     destination.parent.mkdir(parents=True, exist_ok=True)
-    content = files.encode(files.without_names(record)) if anonymous else disk.content(path)
-    destination.write_bytes(content)
+    destination.write_bytes(files.encode(files.without_names(record)) if anonymous else disk.content(path))
     for file in attached:
         ending = str(file.relative_to(path.parent)).removeprefix(path.stem)
         if ending.endswith(files.SAMPLES_SUFFIX):

@@ -1,7 +1,6 @@
 """Keeps the marked regions of a markdown file in step with records; all other text stays as it is.
 
-A region is the text between two markers, each on a line of its own and outside of code fences: a table, a
-sentence, or a picture, which has a file of its own."""
+A region lies between two markers on lines of their own, not in a code fence: a table, sentence or picture."""
 
 import html
 import re

@@ -1,6 +1,5 @@
-"""How each figure of the history changed from run to run, and its steps: lasting changes of the level.
-ruptures proposes steps, and the noise model decides. tests/reports/trend simulates how many steps it finds
-and how many are false: docs/trend.md."""
+"""How each figure of the history changed, and its steps: lasting changes of level, which ruptures proposes
+and the noise model decides. tests/reports/trend simulates how many are found or false: docs/trend.md."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -34,9 +33,8 @@ _MIN_TOGETHER = 8
 
 
 class TrackedQuantity(NamedTuple):
-    """A quantity that is followed; `usual_spread` is the prior for the spread of its logarithm from run to
-    run, of a score in samples, or of an error as a share of its mean, and `status` the exit status for a
-    step for the worse."""
+    """A followed quantity. `usual_spread` is the prior for its spread from run to run: of its logarithm, of a
+    score in samples, or of an error over its mean. `status` is the exit status for a step for the worse."""
 
     name: str
     quantity: quantities.Quantity
@@ -159,9 +157,8 @@ def find_steps(values: np.ndarray, usual_spread: float) -> list[tuple[int, float
 
 
 def _clipped(values: np.ndarray, usual_spread: float) -> tuple[np.ndarray, float]:
-    """The values, with outliers clipped at two spreads from the moving median, and the standard deviation
-    that gives the uncertainty of a mean of many runs. It exceeds that of one run where neighbours deviate
-    together.
+    """The values, with outliers clipped at two spreads from the moving median, and the standard deviation for
+    the uncertainty of a mean of many runs. It exceeds that of one run where neighbours deviate together.
 
     The usual spread counts like ten runs, since ten runs alone tell the spread only to a third. Blocks of
     runs, if there are ten, show noise that outlasts a run; twice the spread of one run counts like twenty: a

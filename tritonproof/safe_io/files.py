@@ -31,9 +31,7 @@ def escaped(text: str, longest: int = 100) -> str:
 
 def absolute_path(where: str, text: str) -> Path:
     """The absolute path that a text names, `~` for a user's folder; `where` is the option without the text.
-
-    Looks up only that user. Raises InputError if the text is no path, or one that no record can name.
-    """
+    Looks up only that user. Raises InputError if the text is no path, or one that no record can name."""
     if not text.strip():
         what, fix = "the path is empty", "give a path, or leave the option out; is a variable not set?"
     elif not is_printable(text):

@@ -97,8 +97,7 @@ def why_refused(reads: str | None) -> NotAvailableError | None:
         return None
     built = built_by.version
     what = f"the server's TensorRT {reads} reads only its own engines, and {built} builds them here"
-    fix = f"install TensorRT {reads}; or use a server with TensorRT {built}"
-    return NotAvailableError(what, fix=fix)
+    return NotAvailableError(what, fix=f"install TensorRT {reads}; or use a server with TensorRT {built}")
 
 
 def tensorrt_of(kind: ServerKind, image: ContainerImage | None) -> str | None:

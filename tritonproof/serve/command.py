@@ -91,8 +91,7 @@ def server_environment(
         with contextlib.suppress(SetupError):
             libraries.append(str(wheels.libpython()))
     environment["LD_LIBRARY_PATH"] = ":".join(filter(None, libraries))
-    # Triton's stub runs the first `python3`, which must have the runtimes' packages; and without `bash`, one
-    # of the system's programs, a model loads for ever.
+    # Triton's stub runs the first `python3`, which needs the runtimes' packages; no model loads without bash.
     path = ":".join(filter(None, (str(Path(sys.executable).parent), environment.get("PATH", ""))))
     environment["PATH"] = path if shutil.which("bash", path=path) else f"{path}:{os.defpath}"
     return environment
@@ -101,12 +100,10 @@ def server_environment(
 def server_command(
     spec: ServerSpec, ports: Ports, folder: Path, shared_memory: str, key: str | None
 ) -> tuple[list[str], Path]:
-    """The command that starts a server outside of containers, and the folder of its backends.
-
-    `folder` names the server and its Python backend's segments. MODELS in it links to the repository; it also
-    gets the embedded server's backends. With a `key`, which a tritonserver takes only on the command line,
-    nobody else may load models. Raises SetupError if something is missing.
-    """
+    """The command that starts a server outside of containers, and the folder of its backends. `folder` names
+    the server and its Python backend's segments. MODELS in it links to the repository; it also gets the
+    embedded server's backends. With a `key`, which a tritonserver takes only on the command line, nobody else
+    may load models. Raises SetupError if something is missing."""
     if spec.kind == "local":
         program, backends = spec.location, local_backends(spec.location)
     else:

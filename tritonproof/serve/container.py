@@ -1,5 +1,4 @@
-"""The command that starts NVIDIA's container, and its engine and image: release, content, and access to the
-GPU. Starts none."""
+"""The command that starts NVIDIA's container, its engine and image: release, content and GPU access."""
 
 import contextlib
 import csv
@@ -105,8 +104,7 @@ def prepare_image(spec: ServerSpec, device: Device) -> ContainerImage:
     if image is None:
         raise SetupError("the Docker engine does not have the image", where=where, fix=f"docker pull {name}")
     for gpu in machine.gpus() if device == "cuda" else ():
-        reason = image.release and server_spec.why_unsupported(image.release, gpu.compute_capability)
-        if reason:
+        if reason := image.release and server_spec.why_unsupported(image.release, gpu.compute_capability):
             problem = f"Triton {image.release} does not run on this GPU: {gpu.name} is {reason}"
             fitting = server_spec.default_image(gpu.compute_capability)
             raise SetupError(problem, where=where, fix=f"use --triton docker:{fitting}")
@@ -158,9 +156,8 @@ def check_docker() -> ContainerEngine:
 
 def _docker(*words: str) -> ProgramResult:
     """The output of the engine's client. Raises SetupError if it is missing or does not end."""
-    environment = minimal_environment(DOCKER_VARIABLES)
     try:
-        return run(["docker", *words], environment=environment, limit_s=ANSWER_S)
+        return run(["docker", *words], environment=minimal_environment(DOCKER_VARIABLES), limit_s=ANSWER_S)
     except ProgramError as error:
         raise _no_engine(str(error)) from error
 

@@ -221,8 +221,7 @@ def connect(spec: ServerSpec, *, answer_s: float = 10.0) -> Server:
         problem = f"no server of the Open Inference Protocol answers ({error_text(error, answer_s)})"
     client.close()
     tls = "grpcs://HOST:PORT if it takes TLS, with --triton-ca FILE for an authority of your own"
-    fix = f"give its gRPC port (8001 by default), or {tls}"
-    raise SetupError(problem, where=f"--triton {spec}", fix=fix)
+    raise SetupError(problem, where=f"--triton {spec}", fix=f"give its gRPC port (8001 by default), or {tls}")
 
 
 def check_accepts_models(spec: ServerSpec) -> None:

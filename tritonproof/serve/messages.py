@@ -25,8 +25,7 @@ def inputs_of(model: Model, arrays: Arrays) -> list[Any]:
 
 
 def infer_message(name: str, model: Model, arrays: Arrays, request_id: str = "") -> bytes:
-    """A ModelInferRequest as it goes over the wire, with a batch of those of the model's inputs that `arrays`
-    have, [batch, ...] each."""
+    """A ModelInferRequest as sent, with a batch of those inputs that `arrays` have, [batch, ...] each."""
     from tritonclient.grpc import service_pb2
 
     request = service_pb2.ModelInferRequest(model_name=name, id=request_id)

@@ -221,9 +221,7 @@ class Server:
 
     def watch_gpu(self) -> contextlib.AbstractContextManager[activity.GpuWatch | None]:
         """Watch the server's GPUs for the length of a block; None if it has none, or they are unknown."""
-        if self.device != "cuda":
-            return contextlib.nullcontext()
-        return activity.watch_gpus(self.visible_pid())
+        return activity.watch_gpus(self.visible_pid()) if self.device == "cuda" else contextlib.nullcontext()
 
     def visible_pid(self) -> int | None:
         """The process above all of the server's, even in a container; None if it is not visible from here."""

@@ -100,8 +100,7 @@ def _repository_models(settings: Settings) -> AvailableModels:
                 labelled_samples(model, samples[name], labels[name])  # refused before anything runs
             model = model_from_config.with_labels(model, labels[name])
         if name in tolerances:
-            tolerance = user_tolerance(tolerances[name], 1.0)
-            model = dataclasses.replace(model, tolerances={"": tolerance})
+            model = dataclasses.replace(model, tolerances={"": user_tolerance(tolerances[name], 1.0)})
         models.append(model)
     baseline_models: dict[str, RepositoryModel] = {}
     if settings.against is not None and (folder := settings.against.folder) is not None:

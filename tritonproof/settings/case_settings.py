@@ -40,8 +40,7 @@ def check_batches(case: Case, batches: Iterable[int], settings: Settings) -> Non
     """Raise InputError if the server would refuse one of these batches of --batches, or would not load the
     model for a preferred batch size larger than its largest batch."""
     deployment = model_deployment(case.model, case.target, settings)
-    largest = deployment.max_batch_size
-    preferred = deployment.preferred_batch_sizes
+    largest, preferred = deployment.max_batch_size, deployment.preferred_batch_sizes
     for option, sizes in (("--batches", batches), ("--deployment preferred_batch_sizes", preferred)):
         if (wanted := max(sizes, default=0)) > largest:
             what = f"batch {wanted} is larger than the largest batch of {case.model.name}, {largest}"

@@ -92,8 +92,7 @@ def sentences(settings_type: type) -> Mapping[str, str]:
 
 
 def add_options(parser: Any, of: type) -> None:
-    """Add the options to pytest's parser, or another with `getgroup`. In --help the groups follow -k and -m
-    in the order of the fields. `Settings.of` reads the texts."""
+    """Add the options to pytest's parser or another with `getgroup`: after -k and -m, in order of fields."""
     before, texts = "general", sentences(of)
     for field, spec in options(of).items():
         name = f"tritonproof: {spec.group}"
@@ -123,8 +122,7 @@ def _reader(convert: Callable[[str], Any], expected: str, example: str) -> Read:
 
 
 def _number(kind: Any, expected: str, example: str, *, unit: str = "", several: bool = False) -> Read:
-    """A reader of a number of a type with its bounds, with or without its unit; or of several that are joined
-    by commas: ascending, and each once."""
+    """A reader of a number in bounds, with or without unit, or of several with commas: sorted, each once."""
 
     def convert(text: str) -> Any:
         parts = text.split(",") if several else [text]
@@ -138,8 +136,7 @@ def _fraction(kind: Any, expected: str, example: str) -> Read:
     """A reader of a number that may be written as a percentage."""
 
     def convert(text: str) -> Any:
-        number = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
-        return msgspec.convert(number, kind)
+        return msgspec.convert(float(text.removesuffix("%")) / (100 if text.endswith("%") else 1), kind)
 
     return _reader(convert, expected, example)
 

@@ -216,8 +216,7 @@ class Settings:
     results: Path = option("output", "DIR", listable_folder, RESULTS)
     """The folder for records. Default: reports/results."""
     answers: Path | None = option("output", "DIR", listable_folder, passed_to="nodes")
-    """Compare each model's answers with those recorded in DIR, one file for each model. See
-    docs/how-it-measures.md."""
+    """Compare answers with those recorded in DIR, one file for each model. See docs/how-it-measures.md."""
     record_answers: bool = option("output", default=False, passed_to="nodes", needs="answers")
     """Record each model's answers in the folder of --answers, with which later runs compare theirs."""
     price_per_hour: float | None = option("output", "AMOUNT", readers.price, passed_to="nodes")
@@ -233,9 +232,7 @@ class Settings:
     @classmethod
     def of(cls, **texts: Any) -> "Settings":
         """The settings from options' texts, by name as on a command line, with the defaults of all others.
-
-        Raises InputError that names the option, its text and what to write instead.
-        """
+        Raises InputError that names the option, its text and what to write instead."""
         if unknown := texts.keys() - options(cls).keys():
             raise TypeError(f"no such options: {', '.join(sorted(unknown))}")
         # An option that is not given is None, False or no texts; an empty text is given.

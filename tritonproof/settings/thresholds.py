@@ -68,8 +68,7 @@ class Thresholds:
 
     def error(self, entry: ThresholdEntry, key: str, what: str, fix: str) -> InputError:
         """What is wrong with a key of an entry."""
-        where = f"{self.option}: entry {self.entries.index(entry) + 1}: {key}"
-        return InputError(what, where=where, fix=fix)
+        return InputError(what, where=f"{self.option}: entry {self.entries.index(entry) + 1}: {key}", fix=fix)
 
     def of(self, case: Case) -> Iterable[ThresholdEntry]:
         """The entries that match a case, the one that counts last."""

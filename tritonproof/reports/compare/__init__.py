@@ -133,9 +133,8 @@ class Changes:
 
 
 def compare_records(before: ComparedRecords, after: ComparedRecords, allowed_slowdown: float = 0) -> Changes:
-    """Compare every case that both have, or two single records of one model. A point counts as slower if it
-    is shown to be slower by more than the fraction `allowed_slowdown`. Raises RecordError if there is nothing
-    to compare, or a file of samples is damaged."""
+    """Compare the cases both have, or two records of one model. A point shown to be slower by more than the
+    fraction `allowed_slowdown` is slower. Raises RecordError for nothing to compare or damaged samples."""
     names = [name for name in before.records if name in after.records]
     pairs = [(before.records[name], after.records[name]) for name in names]
     if before.argument.is_file() and after.argument.is_file():

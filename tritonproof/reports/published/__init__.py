@@ -1,7 +1,6 @@
 """The figures NVIDIA published for its Triton deployments, as data, and the records to compare with them.
 
-A CSV per model has a line per table row; `names/<model>.csv` has the names of the tables' settings and
-columns, in their order."""
+A CSV per model has a line per table row; `names/<model>.csv` names the settings and columns in order."""
 
 import csv
 import functools
@@ -278,8 +277,7 @@ def differences(record: Record, row: PublishedRow) -> list[str]:
     if record.build.weights_source.startswith("random"):
         parts.append("weights random, published trained")
     for name, (label, scenarios) in _SETTINGS.items():
-        values = (getattr(record.deployment, name), row[name])
-        measured, reference = map(phrases.setting_text, values)
+        measured, reference = map(phrases.setting_text, (getattr(record.deployment, name), row[name]))
         if row["scenario"] in scenarios and row[name] is not None and measured != reference:
             parts.append(f"{label} {measured}, published {reference}")
     return parts

@@ -1,5 +1,4 @@
-"""Renders tables, and the text between them, as markdown, HTML and CSV and for a terminal. All text, whatever
-its origin, is escaped here, once."""
+"""Renders tables and text as markdown, HTML and CSV and for a terminal; all text is escaped here, once."""
 
 import dataclasses
 import functools

@@ -128,8 +128,7 @@ def _to_reference(row: SummaryRow) -> Cell | None:
     if compared is None:
         return None
     cell = cell_of(RATIO, compared.ratio, "interval")
-    is_reference = compared.case == row.record.name
-    return Cell("reference", cell.value) if is_reference else cell
+    return Cell("reference", cell.value) if compared.case == row.record.name else cell
 
 
 def _to_published(row: SummaryRow) -> Ratio | None:

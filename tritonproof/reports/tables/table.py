@@ -1,6 +1,5 @@
-"""A table as a value: columns, rows and notes, which `tables.rendering` writes in every form. Rows
-come from records that passed `publishable`, and a cell leaves out a figure whose interval is too
-wide, so no rendering can show what has to stay hidden."""
+"""A table as a value, which `tables.rendering` writes in every form. Rows come from records that passed
+`publishable`, and cells leave out figures of too wide an interval, so nothing hidden can be rendered."""
 
 import itertools
 import operator

@@ -61,8 +61,7 @@ def accelerator_text(case: CaseKey) -> str:
 def format_text(record: Record) -> str:
     """The format and what it runs on, as a reader knows it: `ONNX, TensorRT, 2 GPUs`."""
     gpus = f"{record.case.gpus} GPUs" if record.case.gpus > 1 else ""
-    parts = (record.build.format, accelerator_text(record.case), gpus)
-    return ", ".join(filter(None, parts))
+    return ", ".join(filter(None, (record.build.format, accelerator_text(record.case), gpus)))
 
 
 def backend_accelerator(record: Record) -> str:
@@ -124,8 +123,7 @@ def measured_text(records: Sequence[Record]) -> str:
 def first_of(values: Sequence[str], most: int, count: int | None = None) -> str:
     """The first values, and how many more there are (of `count`): `a, b and 3 more`."""
     left = (len(values) if count is None else count) - most
-    rest = f" and {left} more" if left > 0 else ""
-    return ", ".join(values[:most]) + rest
+    return ", ".join(values[:most]) + (f" and {left} more" if left > 0 else "")
 
 
 def sentence(text: str) -> str:
