@@ -40,13 +40,8 @@ def built(tmp_path: Path) -> BuiltModel:
     return make_build(tmp_path / "models" / "cpu", "toy", SLEEPING.format(seconds=0.005))
 
 
-@pytest.fixture
-def models(built: BuiltModel) -> Path:
-    """The model repository of that case."""
-    return built.folder.parent.parent
-
-
-def test_other_build_may_be_repository_target_or_case_folder(built: BuiltModel, models: Path) -> None:
+def test_other_build_may_be_repository_target_or_case_folder(built: BuiltModel, tmp_path: Path) -> None:
+    models = tmp_path / "models"
     for folder in (models, models / "cpu", built.folder):
         assert baselines.find_build(baselines.parse(str(folder)), built.case) == built.folder
     other = dataclasses.replace(built.case, precision="int8")
@@ -55,8 +50,8 @@ def test_other_build_may_be_repository_target_or_case_folder(built: BuiltModel, 
             baselines.find_build(baselines.parse(str(folder)), other)
 
 
-def test_changed_build_is_refused_and_hand_made_one_is_not(built: BuiltModel, models: Path) -> None:
-    baseline = baselines.parse(str(models))
+def test_changed_build_is_refused_and_hand_made_one_is_not(built: BuiltModel, tmp_path: Path) -> None:
+    baseline = baselines.parse(str(tmp_path / "models"))
     baselines.check_unchanged(baseline, built.folder)
     (built.folder / "build.json").write_text("{}")
     with pytest.raises(InputError, check=lambda error: str(built.folder) in error.where):

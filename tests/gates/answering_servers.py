@@ -158,11 +158,8 @@ def with_memory(memory: Memory, *, batched: bool = True) -> Iterator[ServedModel
     """A model of two inputs and three outputs on a server with shared memory."""
     with served_by(memory.answer, more=memory.answers) as served:
         outputs = Tensor("OUT", "FP32", (4,)), Tensor("TEXT", "BYTES", (1,)), Tensor("SAME", "FP32", (4,))
-        inputs = (
-            Tensor("IN", "FP32", (4,)),
-            Tensor("MORE", "FP32", (4,), optional=True),
-            Tensor("BIAS", "INT64", (1,)),
-        )
+        more = Tensor("MORE", "FP32", (4,), optional=True)
+        inputs = Tensor("IN", "FP32", (4,)), more, Tensor("BIAS", "INT64", (1,))
         model = dataclasses.replace(served.model, inputs=inputs, outputs=outputs, batched=batched)
         data = InputData(Path(), IDS, {"IN": ROWS, "BIAS": BIASES})
         yield dataclasses.replace(served, model=model, data=data)

@@ -79,14 +79,9 @@ _generator = np.random.default_rng(0)
 _PRICES = {"PRICE": (1000 + 10 * _generator.standard_normal((COUNT, 4))).astype(np.float32)}
 _MASKED = _generator.standard_normal((COUNT, 12)).astype(np.float32)
 _MASKED[:, 8:] = -10_000
-_BOXES = np.concatenate(
-    [
-        _generator.uniform(0, 640, (COUNT, 5, 4)),
-        _generator.uniform(0, 1, (COUNT, 5, 1)),
-        _generator.integers(0, 3, (COUNT, 5, 1)),
-    ],
-    axis=2,
-).astype(np.float32)
+_corners, _score = _generator.uniform(0, 640, (COUNT, 5, 4)), _generator.uniform(0, 1, (COUNT, 5, 1))
+_class = _generator.integers(0, 3, (COUNT, 5, 1))
+_BOXES = np.concatenate([_corners, _score, _class], axis=2).astype(np.float32)
 """A detector's rows: two corners in pixels, a score and a class."""
 _SCORES = _generator.dirichlet([1.0] * 5, COUNT).astype(np.float32)
 CLASSES = {"SCORES": _SCORES, "CLASS": _SCORES.argmax(axis=1)[:, None]}
@@ -100,26 +95,20 @@ def _to_other_customers(outputs: Arrays) -> Arrays:
     return {name: np.roll(values, 1, axis=0) for name, values in outputs.items()}
 
 
-def _with_scores(scores: Callable[[np.ndarray], np.ndarray]) -> Fault:
+def _boxes_with(scores: Callable[[np.ndarray], np.ndarray]) -> tuple[Arrays, Fault]:
     def changed(outputs: Arrays) -> Arrays:
         boxes = outputs["BOXES"].copy()
         boxes[..., 4] = scores(boxes[..., 4])
         return {"BOXES": boxes}
 
-    return changed
+    return {"BOXES": _BOXES}, changed
 
 
 FAULTS: dict[str, tuple[Arrays, Fault]] = {
     "prices of 1000 +- 10 given to other customers": (_PRICES, _to_other_customers),
     "scores with a mask of -10000 given to other customers": ({"LOGITS": _MASKED}, _to_other_customers),
-    "the score of a box taken from the neighbour": (
-        {"BOXES": _BOXES},
-        _with_scores(lambda scores: np.roll(scores, 1, axis=0)),
-    ),
-    "random scores beside pixel coordinates": (
-        {"BOXES": _BOXES},
-        _with_scores(lambda scores: _random.uniform(0, 1, scores.shape)),
-    ),
+    "the score of a box taken from the neighbour": _boxes_with(lambda scores: np.roll(scores, 1, axis=0)),
+    "random scores beside pixel coordinates": _boxes_with(lambda scores: _random.uniform(0, 1, scores.shape)),
     "a class that is off by one beside its scores": (
         CLASSES,
         lambda outputs: {**outputs, "CLASS": (outputs["CLASS"] + 1) % _SCORES.shape[1]},

@@ -10,18 +10,16 @@ import pytest
 from google.protobuf import text_format
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
+from tests import toy
 from tritonproof.base.errors import AccuracyError
 from tritonproof.gates import conversations
 from tritonproof.gates.conversations import Answers, ConversationMessage, compare_conversations
-from tritonproof.models import all_models
 from tritonproof.serve.server import Server
-from tritonproof.spec import Exchange, Model, Samples, Tensor
+from tritonproof.spec import Exchange, Model, Tensor
 from tritonproof.user_models.model_from_config import sequences_at_once
 
-MODEL = dataclasses.replace(
-    all_models()[0], outputs=(Tensor("OUT", "FP32", (1,)),), batched=True, exchange="sequence"
-)
-SAMPLES = Samples(["one", "two"], lambda indices: {"IN": np.array(indices, np.float32)[:, None]})
+MODEL = toy.model(outputs=(Tensor("OUT", "FP32", (1,)),), exchange="sequence")
+SAMPLES = toy.samples_of({"IN": np.arange(2, dtype=np.float32)[:, None]})
 
 
 @pytest.mark.parametrize(
@@ -73,10 +71,7 @@ def test_two_servers_without_answers_are_no_match(monkeypatch: pytest.MonkeyPatc
 
 Answering = Callable[[int, ConversationMessage], Answers]
 """The answers to a message, by its number since the start."""
-SIX = Samples(
-    [f"sample-{number}" for number in range(6)],
-    lambda indices: {"IN": np.array(indices, np.float32)[:, None] + np.array([1, 2, 3], np.float32)},
-)
+SIX = toy.samples_of({"IN": np.arange(6, dtype=np.float32)[:, None] + np.array([1, 2, 3], np.float32)})
 
 
 def parts(_number: int, message: ConversationMessage) -> Answers:

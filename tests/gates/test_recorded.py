@@ -70,9 +70,8 @@ def test_recorded_answers_round_trip(kept: Any, monkeypatch: pytest.MonkeyPatch)
 
 def test_recorded_texts_count_by_their_length(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recorded, "_MAX_BYTES", 5 * (16 + 8))
-    assert len(recorded.record(context_of(), "cpu-toy-onnx-fp32", "r1").rows) == 4, (
-        "each has 10 bytes of text"
-    )
+    rows = recorded.record(context_of(), "cpu-toy-onnx-fp32", "r1").rows
+    assert len(rows) == 4, "each has 10 bytes of text"
 
 
 @pytest.mark.parametrize(

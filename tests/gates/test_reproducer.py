@@ -23,10 +23,8 @@ ROWS = {
     "IN": np.arange(8, dtype=np.float32).reshape(2, 4),
     "TEXT": np.array([[b"one"], [b"\xffthree\0\0"]], object),
 }
-MODEL = dataclasses.replace(
-    toy.model(),
-    inputs=(Tensor("IN", "FP32", (4,)), Tensor("TEXT", "BYTES", (1,)), Tensor("MORE", "FP32", (1,))),
-)
+INPUTS = (Tensor("IN", "FP32", (4,)), Tensor("TEXT", "BYTES", (1,)), Tensor("MORE", "FP32", (1,)))
+MODEL = toy.model(inputs=INPUTS)
 RIGHT = ROWS["IN"][1]
 WRONG = WrongAnswer("b", "OUT[0]", expected="1", given="2")
 EXPECTED = {"OUT": RIGHT, "LABEL": b"cat\0"}
@@ -82,7 +80,6 @@ def test_first_wrong_answer_is_kept_with_its_request() -> None:
 def test_answer_to_no_sample_of_the_case_has_no_reproducer(tmp_path: Path) -> None:
     """Such as a sample without an optional input."""
     other = dataclasses.replace(FOUND, batch=["toy-000 without MORE"])
-    run: Any = SimpleNamespace(
-        case=toy.case(), samples=toy.samples(), settings=SimpleNamespace(results=tmp_path)
-    )
+    settings = SimpleNamespace(results=tmp_path)
+    run: Any = SimpleNamespace(case=toy.case(), samples=toy.samples(), settings=settings)
     assert reproduce(run, examples.gate("repeated", "1 of 2 answers differs"), other) == ""

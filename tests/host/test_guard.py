@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.helpers import ENDED_S, ROOT, Household, command_line, end, present, theirs, wait_until
+from tests.helpers import ENDED_S, ROOT, Household, command_line, end, theirs, wait_until
 from tritonproof.host import guard, scratch
 from tritonproof.host.process import guarded
 
@@ -106,13 +106,9 @@ def test_block_end_leaves_no_process(household: Household, source: str) -> None:
 
 
 def test_command_may_end_on_sigterm(household: Household, tmp_path: Path) -> None:
-    polite = (
-        "import signal, sys, time\n"
-        "signal.signal(signal.SIGTERM, lambda *_: (open(sys.argv[1], 'w').close(), sys.exit()))\n"
-        "print('up', flush=True)\n"
-        "time.sleep(600)"
-    )
-    with running(household, python(polite, str(tmp_path / "farewell")), grace_s=ENDED_S):
+    farewell = "lambda *_: (open(sys.argv[1], 'w').close(), sys.exit())"
+    polite = f"import signal, sys, time; signal.signal(signal.SIGTERM, {farewell}); print('up', flush=True)"
+    with running(household, python(polite + STAY, str(tmp_path / "farewell")), grace_s=ENDED_S):
         pass
     assert (tmp_path / "farewell").exists()
 
@@ -172,21 +168,12 @@ def test_segment_of_another_user_stays(segment: Path) -> None:
     assert segment.exists()
 
 
-def start_caller(household: Household, source: str, expected: bytes) -> "subprocess.Popen[bytes]":
-    """Run a calling program until it prints the expected line."""
-    caller = subprocess.Popen(
-        [sys.executable, "-c", source],
-        env=household.environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    household.callers.append(caller)
-    with present(caller.stdout) as lines:
-        for line in lines:
-            if line.strip() == expected:
-                return caller
-    raise AssertionError(f"the caller ended with {caller.wait()} before it said {expected!r}")
+def start_caller(household: Household, source: str) -> "subprocess.Popen[bytes]":
+    """Run a calling program until it prints that it is ready."""
+    log = household.temporary / "caller"
+    caller = household.start([sys.executable, "-c", source], log)
+    wait_until(lambda: b"ready\n" in log.read_bytes(), ENDED_S, log.read_text)
+    return caller
 
 
 def calling(household: Household, source: str, then: str) -> str:
@@ -199,14 +186,14 @@ def calling(household: Household, source: str, then: str) -> str:
 @pytest.mark.parametrize("source", [STUBBORN, DAEMON + STAY], ids=["ignores-sigterm", "daemon"])
 def test_caller_end_leaves_no_process(household: Household, how: str, source: str) -> None:
     code = calling(household, source, "print('ready', flush=True); time.sleep(600)")
-    end(start_caller(household, code, b"ready"), how)
+    end(start_caller(household, code), how)
     assert household.left(ENDED_S) == []
 
 
 def test_forked_child_of_caller_does_not_keep_the_command(household: Household) -> None:
     then = "pid = os.fork(); pid and print('ready', flush=True); time.sleep(600)"
     code = calling(household, STUBBORN, then)
-    end(start_caller(household, code, b"ready"), "kill")
+    end(start_caller(household, code), "kill")
     wait_until(lambda: len(household.processes()) == 1, ENDED_S)
     assert [command_line(process)[2] for process in household.processes()] == [code]
 

@@ -13,38 +13,30 @@ Capture = pytest.CaptureFixture[str]
 
 
 @pytest.mark.parametrize(
-    ("option", "kind"),
+    ("option", "name"),
     [
-        ("--results", "a file"),
-        ("--results", "a file where its target's folder would be"),
-        ("--model-repos", "below a file"),
-        ("--summary", "a folder"),
-        ("--junitxml", "below a file"),
-        ("--history", "below a link to nothing"),
-        ("--history", "a file"),
+        ("--results", "file"),
+        ("--results", "folder"),  # with a file where its target's folder would be
+        ("--model-repos", "file/below"),
+        ("--summary", "folder"),
+        ("--junitxml", "file/below"),
+        ("--history", "link-to-nothing/below"),
+        ("--history", "file"),
     ],
 )
 def test_unwritable_output_is_a_usage_error_before_any_test(
-    option: str, kind: str, tmp_path: Path, capsys: Capture
+    option: str, name: str, tmp_path: Path, capsys: Capture
 ) -> None:
-    place = tmp_path / "place"
-    match kind:
-        case "a folder":
-            place.mkdir()
-        case "a file where its target's folder would be":
-            place.mkdir()
-            (place / "cpu").touch()
-        case "below a link to nothing":
-            place.symlink_to("nothing")
-        case _:
-            place.touch()
-    place = place / "x" if kind.startswith("below") else place
+    (tmp_path / "folder").mkdir()
+    for file in ("file", "folder/cpu"):
+        (tmp_path / file).touch()
+    (tmp_path / "link-to-nothing").symlink_to("nothing")
+    place = tmp_path / name
     # Without the check the run would convert the model first.
     paths = {"--results": tmp_path / "results", "--model-repos": tmp_path / "models", option: place}
     keywords = "cpu-resnet50-micro-ts-trace-fp32 and test_conversion"
-    status = pytest.main(
-        ["benchmarks", "-q", *WITHOUT, "-k", keywords, *(f"{name}={path}" for name, path in paths.items())]
-    )
+    options = [f"{flag}={path}" for flag, path in paths.items()]
+    status = pytest.main(["benchmarks", "-q", *WITHOUT, "-k", keywords, *options])
     output = "".join(capsys.readouterr())
     assert status == pytest.ExitCode.USAGE_ERROR
     assert f"{option} {place}" in output

@@ -59,11 +59,8 @@ def test_workers_are_limited_by_cases_cores_and_memory(
 
 def settings_of(folder: Path) -> Settings:
     """The settings of a run of a small ONNX file with samples."""
-    return Settings.of(
-        onnx=[f"one={linear(folder / 'one.onnx')}"],
-        samples=[str(rows(folder / "samples", 64))],
-        model_repos=str(folder / "repos"),
-    )
+    network, samples = linear(folder / "one.onnx"), rows(folder / "samples", 64)
+    return Settings.of(onnx=[f"one={network}"], samples=[str(samples)], model_repos=str(folder / "repos"))
 
 
 def test_failing_conversion_leaves_other_cases_alone(tmp_path: Path) -> None:
@@ -138,9 +135,8 @@ def test_run_converts_its_cases_at_once_and_reuses_them(
     network, samples = linear(tmp_path / "one.onnx"), rows(tmp_path / "samples", 64)
     given = ("--onnx", f"one={network}", "--samples", str(samples))
     selected = ("--target", "cpu", "-k", "onnx and (fp32 or int8)", f"--model-repos={tmp_path / 'models'}")
-    first, second = (
-        run_pytest("benchmarks", "--convert-only", *given, *selected, "-p", "large").stdout for _ in range(2)
-    )
+    words = ("benchmarks", "--convert-only", *given, *selected, "-p", "large")
+    first, second = (run_pytest(*words).stdout for _ in range(2))
     assert "2 of 2 models converted" in first, first
     assert "models converted" not in second
     for case in ("cpu-one-onnx-fp32", "cpu-one-onnx-int8"):

@@ -102,15 +102,13 @@ def run(seen: Seen, folder: Path, *arguments: str) -> int:
     file.parent.mkdir()
     file.write_text(textwrap.dedent(TEST))
     places = ["--rootdir", str(folder.parent), "-c", str(ROOT / "pyproject.toml"), "--results", str(folder)]
-    return pytest.main(
-        [str(file), *places, "-q", "-p", "conftest", *WITHOUT, "--target", "cpu", *arguments], plugins=[seen]
-    )
+    words = [str(file), *places, "-q", "-p", "conftest", *WITHOUT, "--target", "cpu", *arguments]
+    return pytest.main(words, plugins=[seen])
 
 
 def test_each_test_records_its_gate_before_failing(seen: Seen, tmp_path: Path) -> None:
-    status = run(
-        seen, tmp_path, "-k", f"{CASE} and not online", "--record-answers", "--answers", str(tmp_path)
-    )
+    recording = ("--record-answers", "--answers", str(tmp_path))
+    status = run(seen, tmp_path, "-k", f"{CASE} and not online", *recording)
 
     assert {test: result.gate for test, (_, result) in seen.gates.items()} == GATE_OF
     assert {*GATE_OF.values(), "baseline"} == set(GATE_DEMANDS)

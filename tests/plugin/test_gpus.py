@@ -34,12 +34,10 @@ def skip_reasons(collected: Collected) -> dict[str, set[str]]:
     reasons: dict[str, set[str]] = {}
     for item in collected.selected:
         if hasattr(item, "callspec"):
-            texts = reasons.setdefault(item.callspec.params["case"].target.name, set())
-            texts |= {str(mark.kwargs["reason"]) for mark in item.iter_markers("skip")}
-    return {
-        name: {text for text in texts if "GPU" in text or "machine" in text}
-        for name, texts in reasons.items()
-    }
+            texts = {str(mark.kwargs["reason"]) for mark in item.iter_markers("skip")}
+            of_hardware = {text for text in texts if "GPU" in text or "machine" in text}
+            reasons.setdefault(item.callspec.params["case"].target.name, set()).update(of_hardware)
+    return reasons
 
 
 @pytest.mark.parametrize(

@@ -22,31 +22,23 @@ def segment() -> Iterator[Path]:
     path.unlink(missing_ok=True)
 
 
-def run(temporary: Path, tmp_path: Path) -> str:
-    """The output of a run of one empty test."""
-    file = tmp_path / "test_nothing.py"
-    file.write_text("import pytest\n\n\n@pytest.mark.step('accuracy')\ndef test_nothing() -> None: pass\n")
-    places = ["--results", str(tmp_path / "results"), "--model-repos", str(tmp_path / "repos")]
-    programs = f"{tmp_path}/bin:{os.environ['PATH']}"
-    done = run_pytest(str(file), "-p", "conftest", *places, TMPDIR=str(temporary), PATH=programs)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
-
-
 def test_leftovers_are_removed_but_used_folders_stay(temporary: Path, tmp_path: Path, segment: Path) -> None:
     build = tmp_path / "repos" / "cpu" / ".unfinished-a-0"
     build.mkdir(parents=True)
+    file = tmp_path / "test_nothing.py"
+    file.write_text("import pytest\n\n\n@pytest.mark.step('accuracy')\ndef test_nothing() -> None: pass\n")
+    places = ["--results", str(tmp_path / "results"), "--model-repos", str(tmp_path / "repos")]
     with scratch.scratch_folder("server") as used:
         folder = used.with_name("tritonproof-container-left")
         folder.mkdir()
-        docker = tmp_path / "bin" / "docker"
-        docker.parent.mkdir()
-        script(docker, f'echo "$@" >> "{docker.parent}/asked"')
+        docker = script(tmp_path / "bin" / "docker", f'echo "$@" >> "{tmp_path}/asked"')
+        programs = f"{docker.parent}:{os.environ['PATH']}"
 
-        output = run(temporary, tmp_path)
+        done = run_pytest(str(file), "-p", "conftest", *places, TMPDIR=str(temporary), PATH=programs)
 
+        assert done.returncode == 0, done.stdout + done.stderr
         assert used.is_dir()
     assert not any(path.exists() for path in (folder, segment, build))
-    assert "1 temporary folders" in output
-    assert (docker.parent / "asked").read_text() == "rm --force tritonproof-container-left\n"
-    assert "1 unfinished builds" in output
+    assert "1 temporary folders" in done.stdout
+    assert (tmp_path / "asked").read_text() == "rm --force tritonproof-container-left\n"
+    assert "1 unfinished builds" in done.stdout

@@ -96,14 +96,11 @@ def test_published_target_selects_what_was_published(name: str) -> None:
     implied = (rows.accelerator == "cuda") | (rows.format == "tf-trt")
     rows = rows.assign(accelerator=rows.accelerator.mask(implied))
     parts = ["model", "format", "accelerator", "precision"]
-    expected = {
-        "-".join([name, *(str(part) for part in row if not pd.isna(part))])
-        for row in rows[parts].itertuples(index=False)
-    }
+    parts_of_rows = rows[parts].itertuples(index=False)
+    expected = {"-".join([name, *(str(part) for part in row if not pd.isna(part))]) for row in parts_of_rows}
     target = next(target for target in EVERY_TARGET if target.name == name)
-    selected = [
-        case for case in cases.cases_of(target) if is_selected(case, positive_words(name), (), all_models())
-    ]
+    words = positive_words(name)
+    selected = [case for case in cases.cases_of(target) if is_selected(case, words, (), all_models())]
 
     assert {str(case) for case in selected} == expected
     for case in selected:

@@ -59,16 +59,13 @@ def test_unsupported_image_is_refused_with_one_that_runs(docker: FakeDocker, nvm
 
 VERSIONS = ["PATH=/bin", "NVIDIA_TRITON_SERVER_VERSION=24.10", "TRT_VERSION=10.5.0.18"]
 DIGESTS = ["mirror.example.org/triton@sha256:1", "nvcr.io/nvidia/tritonserver@sha256:2"]
+ABOUT = {"RepoDigests": DIGESTS, "Config": {"Env": VERSIONS}}
 
 
 @pytest.mark.parametrize(
     ("name", "about", "known"),
     [
-        (
-            IMAGE,
-            {"RepoDigests": DIGESTS, "Config": {"Env": VERSIONS}},
-            ContainerImage(IMAGE, "sha256:2", "24.10", "10.5.0.18"),
-        ),
+        (IMAGE, ABOUT, ContainerImage(IMAGE, "sha256:2", "24.10", "10.5.0.18")),
         (IMAGE, {}, ContainerImage(IMAGE, release="24.10")),
         (IMAGE, None, ContainerImage(IMAGE)),  # which is no description
         ("own", {"RepoDigests": None, "Config": None}, ContainerImage("own")),
@@ -98,12 +95,8 @@ def test_model_folder_of_any_name_is_mounted_read_only(
     (mount,) = [part for part in started_with() if part.startswith("--mount")]
     # As docker/cli reads it, opts/mount.go: a line of CSV.
     (fields,) = csv.reader([mount.removeprefix("--mount=")])
-    assert fields == [
-        "type=bind",
-        f"source={tmp_path / name}/tritonproof-1/models",
-        "target=/models",
-        "readonly",
-    ]
+    source = f"source={tmp_path / name}/tritonproof-1/models"
+    assert fields == ["type=bind", source, "target=/models", "readonly"]
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import pytest
 from tritonclient.utils import triton_to_np_dtype
 
 from tests.helpers import present
+from tests.toy import samples_of
 from tests.user_models.repositories import COUNTING_DOWN, IN_PARTS, SUMMING, config, write_model
 from tritonproof.base.errors import ProofError
 from tritonproof.gates.conversations import ConversationMessage, compare_conversations, converse
@@ -17,7 +18,7 @@ from tritonproof.serve.launch import serve
 from tritonproof.serve.messages import raw_content
 from tritonproof.serve.server import Server
 from tritonproof.serve.server_spec import ServerSpec
-from tritonproof.spec import Model, Samples, Tensor
+from tritonproof.spec import Model, Tensor
 from tritonproof.user_models.model_from_config import as_model
 from tritonproof.user_models.model_repository import link_repository, models_in
 
@@ -52,10 +53,7 @@ ONE_FLAG = """        both = pb_utils.TRITONSERVER_REQUEST_FLAG_SEQUENCE_START |
         if any(one.flags() == both for one in requests):
             raise pb_utils.TritonModelException("a request is the first or the last")
 """
-SAMPLES = Samples(
-    [f"sample-{number}" for number in range(6)],
-    lambda indices: {"IN": np.array(indices, np.int32)[:, None] + np.array([1, 2, 3], np.int32)},
-)
+SAMPLES = samples_of({"IN": np.arange(6, dtype=np.int32)[:, None] + np.array([1, 2, 3], np.int32)})
 Models = tuple[Server, dict[str, Model]]
 
 
@@ -74,9 +72,8 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Models]:
         write_model(root, name, code, config("INT32", "3", more=_SEQUENCE))
     found_models = models_in(root, "--repository")
     linked = link_repository(found_models, tmp_path_factory.mktemp("linked"))
-    with serve(
-        ServerSpec("embedded"), linked, tmp_path_factory.mktemp("logs") / "log", device="cpu"
-    ) as server:
+    log = tmp_path_factory.mktemp("logs") / "log"
+    with serve(ServerSpec("embedded"), linked, log, device="cpu") as server:
         for model in found_models:
             server.load_from_repository(Path(model.name))
         yield server, {model.name: as_model(model) for model in found_models}

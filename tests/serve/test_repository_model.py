@@ -127,11 +127,10 @@ def test_model_that_does_not_load_is_named_with_reason(
 
 def test_backend_that_another_model_lacked_excuses_no_failure(tmp_path: Path) -> None:
     """Its line still stands at the end of the log."""
-    (tmp_path / "log").write_text("unable to find backend library for backend 'unheard_of'\n")
+    log = tmp_path / "log"
+    log.write_text("unable to find backend library for backend 'unheard_of'\n")
     with grpc_client("127.0.0.1:1") as client, pytest.raises(ProofError, match="unheard_of") as refused:
-        Server(ServerSpec("local"), "127.0.0.1:1", "2.51.0", tmp_path / "log", client).load_from_repository(
-            tmp_path
-        )
+        Server(ServerSpec("local"), "127.0.0.1:1", "2.51.0", log, client).load_from_repository(tmp_path)
     assert type(refused.value) is ProofError
 
 

@@ -16,6 +16,11 @@ from tritonproof.settings.option_types import options, sentences
 from tritonproof.settings.settings import Settings, option
 
 DIGITS = "9" * 5000
+SHARDS = ("0/2", "2", "2/", "/2", "a/b", "1/0", "-1/2", "1/2/3", "1/1001", "", "²/3")
+DEPLOYMENTS = (
+    *("", " ", "instance=2", "tf32=true", "instances=0", "instances=", "instances=1,instances=2"),
+    *("warmup=yes", "preferred_batch_sizes=16+x", "max_batch_size=99999999999"),
+)
 
 
 # --- an option is one field --------------------------------------------------------------------------------
@@ -113,13 +118,7 @@ def test_option_values_are_parsed(
         ({"checkpoint": ["resnet50=/no/such/file"]}, "--checkpoint resnet50 /no/such/file"),
         ({"dataset": ["=x"]}, "--dataset =x"),
         ({"dataset": ["resnet50=/", "resnet50=/"]}, "--dataset resnet50=/"),
-        *(({"deployment": text}, f"--deployment {text}") for text in ("", " ", "instance=2", "tf32=true")),
-        *(
-            ({"deployment": text}, f"--deployment {text}")
-            for text in ("instances=0", "instances=", "warmup=yes", "preferred_batch_sizes=16+x")
-        ),
-        ({"deployment": "instances=1,instances=2"}, "--deployment instances=1,instances=2"),
-        ({"deployment": "max_batch_size=99999999999"}, "--deployment max_batch_size=99999999999"),
+        *(({"deployment": text}, f"--deployment {text}") for text in DEPLOYMENTS),
         *(({"point_budget_s": text}, f"--point-budget-s {text}") for text in ("50%", "0", "nan", "fast")),
         *(({"latency_budget_ms": text}, f"--latency-budget-ms {text}") for text in ("0", "7ms", "inf")),
         ({"latency_percentile": "50", "latency_budget_ms": "7"}, "--latency-percentile 50"),
@@ -131,10 +130,7 @@ def test_option_values_are_parsed(
         ({"triton": "embeded"}, "--triton"),
         ({"triton": "docker:--privileged"}, "--triton"),
         ({"triton": f"127.0.0.1:{DIGITS}"}, "--triton"),
-        *(
-            ({"shard": text}, f"--shard {text}")
-            for text in ("0/2", "2", "2/", "/2", "a/b", "1/0", "-1/2", "1/2/3", "1/1001", "", "²/3")
-        ),
+        *(({"shard": text}, f"--shard {text}") for text in SHARDS),
         ({"against": ""}, "--against"),
         ({"results": ""}, "--results"),
         ({"results": "~no-such-user-here/x"}, "--results"),

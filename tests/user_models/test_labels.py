@@ -122,11 +122,8 @@ def test_served_model_is_judged_by_labels_and_given_floor(tmp_path: Path) -> Non
     loaded = with_labels(with_config(before, present(whole.config)), given_labels)
     rows = np.eye(4, dtype=np.float32)
     samples = Samples(list("abcd"), lambda indices: {"IN": rows[list(indices)]}, np.array([0, 1, 2, 0]))
-    for model, limits, passes in (
-        (known, {}, True),
-        (loaded, {}, True),
-        (loaded, {"top-1": Limit(0.8, "us")}, False),
-    ):
+    higher = {"top-1": Limit(0.8, "us")}
+    for model, limits, passes in ((known, {}, True), (loaded, {}, True), (loaded, higher, False)):
         case = Case(CPU, model, AS_IS, None, "")
         served = evaluate_in_process("served", model, lambda inputs: {"OUT": inputs["IN"]}, samples, 3)
         ledger = served_ledger(case, samples, served, limits)

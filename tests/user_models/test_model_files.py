@@ -91,11 +91,8 @@ def test_folder_adds_only_files_and_packages_that_list_models(
 
 
 def test_neighbours_are_importable_after_loading(tmp_path: Path, add: Add) -> None:
-    (tmp_path / "used_late.py").write_text("WORD = 'found'\n")
-    late = (
-        "def late():\n    import used_late\n    from . import used_late as same\n    return used_late.WORD + "
-        "same.WORD"
-    )
+    (tmp_path / "later.py").write_text("WORD = 'found'\n")
+    late = "def late():\n    import later\n    from . import later as same\n    return later.WORD + same.WORD"
     file = write(tmp_path / "mine.py", "mine", late)
     text = file.read_text().replace("lambda _checkpoint: None", "lambda _checkpoint: late()")
     file.write_text(text.replace("Path(__file__)", "Path('nowhere.py')"))

@@ -18,7 +18,7 @@ from tritonproof.build.in_process import open_in_process
 from tritonproof.cases import profile_of
 from tritonproof.formats import onnx
 from tritonproof.host.targets import CPU
-from tritonproof.spec import Case, ConversionJob, Model
+from tritonproof.spec import Case, ConversionJob, Model, Tensor
 from tritonproof.user_models.labels import LabelOptions
 from tritonproof.user_models.onnx_file import OnnxOptions, description, model_of
 
@@ -55,11 +55,8 @@ def linear(folder: Path, samples: int | None = None, **given: Any) -> Model:
 def test_interface_is_from_file_and_lengths_from_samples(tmp_path: Path) -> None:
     path = networks.tokens(tmp_path / "model.onnx")
     model = model_of("mine", OnnxOptions(path, networks.texts(tmp_path / "samples", 4)))
-    assert [(tensor.name, tensor.dtype, tensor.shape) for tensor in (*model.inputs, *model.outputs)] == [
-        ("input_ids", "INT64", (9,)),
-        ("attention_mask", "INT64", (9,)),
-        ("states", "FP32", (9, 8)),
-    ]
+    assert model.inputs == (Tensor("input_ids", "INT64", (9,)), Tensor("attention_mask", "INT64", (9,)))
+    assert model.outputs == (Tensor("states", "FP32", (9, 8)),)
 
 
 def test_tokenizer_folder_accepts_texts_and_is_part_of_the_weights(tmp_path: Path) -> None:

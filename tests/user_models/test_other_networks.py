@@ -14,7 +14,7 @@ from tritonproof.efficiency.worker import artifact_worker
 from tritonproof.host.targets import CPU
 from tritonproof.serve.launch import serve
 from tritonproof.serve.server_spec import ServerSpec
-from tritonproof.spec import Model
+from tritonproof.spec import Model, Tensor
 from tritonproof.user_models.onnx_file import OnnxOptions, model_of
 
 TEXTS = np.array([["yes"], ["nö"], ["perhaps"], [""]])
@@ -94,7 +94,5 @@ def test_scalar_row_is_served_with_an_axis(tmp_path: Path) -> None:
 def test_batch_axis_missing_in_an_output_disables_batching(tmp_path: Path) -> None:
     model = model_of("mine", OnnxOptions(networks.steps_first(tmp_path / "net.onnx")))
     assert not model.batched
-    assert [(tensor.name, tensor.shape) for tensor in (*model.inputs, *model.outputs)] == [
-        ("pictures", (1, 1, 2, 16)),
-        ("steps", (16, 1, 3)),
-    ]
+    assert model.inputs == (Tensor("pictures", "FP32", (1, 1, 2, 16)),)
+    assert model.outputs == (Tensor("steps", "FP32", (16, 1, 3)),)

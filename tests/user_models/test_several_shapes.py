@@ -79,16 +79,13 @@ def run(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
         write_model(root / "old", name, code("2 * values"), CONFIG)
     sample_options = [word for name in (*MODELS, "ragged") for word in ("--samples", f"{name}={folder}")]
     points = ("--concurrencies", "8", "--batches", "1,2", "--point-budget-s", "0.5", "--triton", "embedded")
-    selection = (
-        "-k",
-        "same_answer_as_baseline or declared or (right and offline) or in_flight or (ragged and c008)",
-    )
+    tests = "same_answer_as_baseline or declared or (right and offline) or in_flight or (ragged and c008)"
     repositories = ("--repository", str(root / "new"), "--against", str(root / "old"))
     results = tmp_path_factory.mktemp("results")
     more = 'backend: "python" dynamic_batching { max_queue_delay_microseconds: 1000 }'
     ragged = config(dims="-1", more=more, answer="1").replace("] }", "] allow_ragged_batch: true }", 1)
     write_model(root / "new", "ragged", RAGGED, ragged)
-    return suite(*repositories, *sample_options, *points, *selection, "-v", results=results)
+    return suite(*repositories, *sample_options, *points, "-k", tests, "-v", results=results)
 
 
 def test_wrong_answers_are_found_by_shape(run: Run) -> None:

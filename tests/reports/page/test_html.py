@@ -37,21 +37,15 @@ def test_page_may_load_nothing_and_run_only_its_own_script(tmp_path: Path) -> No
 
 def test_text_from_files_is_escaped(tmp_path: Path) -> None:
     result = examples.measured("offline", 1, 100.0, marks=(Mark("cpu-shared", EVIL), Mark(EVIL, EVIL)))
-    machine = structs.replace(
-        examples.record().machine, cpu=EVIL, gpu=EVIL, system=EVIL, versions={EVIL: EVIL}
-    )
-    record = examples.record(
-        machine=machine,
-        build=structs.replace(examples.record().build, weights_source=EVIL, format=EVIL, library=EVIL),
-        accuracy=examples.accuracy(examples.score(metric=EVIL), samples=2),
-        points=(result,),
-    )
+    plain, accuracy = examples.record(), examples.accuracy(examples.score(metric=EVIL), samples=2)
+    machine = structs.replace(plain.machine, cpu=EVIL, gpu=EVIL, system=EVIL, versions={EVIL: EVIL})
+    build = structs.replace(plain.build, weights_source=EVIL, format=EVIL, library=EVIL)
+    record = examples.record(machine=machine, build=build, accuracy=accuracy, points=(result,))
     sample = Sample(EVIL, EVIL, (SamplePart("text", EVIL, EVIL), SamplePart("image", EVIL, f'"{EVIL}')))
     sample_scores = SampleScores(record.case, record.build.digest, (EVIL, "b"), {}, (sample,))
     sample_files.write(sample_scores, sample_files.samples_path(record.case, tmp_path))
-    record_file.write_beside(
-        files.record_path(record.case, tmp_path).with_suffix(files.CONFIG_SUFFIX), EVIL.encode()
-    )
+    config = files.record_path(record.case, tmp_path).with_suffix(files.CONFIG_SUFFIX)
+    record_file.write_beside(config, EVIL.encode())
 
     whole = page_of(tmp_path, record)
 

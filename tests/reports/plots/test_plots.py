@@ -66,11 +66,8 @@ def test_rates_and_client_batches_are_separate_lines() -> None:
     fours = [LoadPoint("online", 4, concurrency) for concurrency in (8, 16)]
     batches = tuple(examples.measured("online", 0, 900.0, point=four) for four in fours)
     lines = curve_of(examples.swept(points=(*examples.swept().points, *rates, *batches))).lines
-    assert {name: len(points) for name, points in lines.items()} == {
-        "concurrency": 6,
-        "poisson rate": 2,
-        "concurrency, client batch 4": 2,
-    }
+    counts = {name: len(points) for name, points in lines.items()}
+    assert counts == {"concurrency": 6, "poisson rate": 2, "concurrency, client batch 4": 2}
 
 
 @pytest.mark.parametrize(
@@ -132,9 +129,8 @@ def test_digest_of_a_picture_differs_between_themes() -> None:
 @pytest.fixture
 def results(tmp_path: Path) -> Path:
     """A folder with a proven case and a failed one."""
-    wrong = examples.record(
-        case=CaseKey("a40", "resnet50", "onnx", None, "fp32"), accuracy=examples.failed_accuracy()
-    )
+    case = CaseKey("a40", "resnet50", "onnx", None, "fp32")
+    wrong = examples.record(case=case, accuracy=examples.failed_accuracy())
     return examples.store(tmp_path / "results", examples.swept(), wrong)
 
 

@@ -42,11 +42,9 @@ def rows(values: Sequence[float], **changes: Any) -> list[HistoryRow]:
 
 def stepped(runs: int, at: int, factor: float, spread: float = 0.004, seed: int = 0) -> list[float]:
     """Throughputs whose level changes once, from the run `at` on."""
-    noise = np.random.default_rng(seed).normal(0, spread, runs)
-    return [
-        100 * float(np.exp(deviation)) * (factor if number >= at else 1)
-        for number, deviation in enumerate(noise)
-    ]
+    levels = 100 * np.exp(np.random.default_rng(seed).normal(0, spread, runs))
+    levels[at:] *= factor
+    return [float(level) for level in levels]
 
 
 def machine(generator: np.random.Generator, runs: int, spread: float, memory: float) -> np.ndarray:
