@@ -1,4 +1,4 @@
-"""A run's Ray cluster, one that runs or one of this machine for the run; its nodes' hardware and cases."""
+"""The Ray cluster of a run, an existing one or this machine alone, and what hardware and cases its nodes have."""
 
 import contextlib
 import logging

@@ -1,4 +1,4 @@
-"""Groups tests that stay on one machine, and splits a run into about equal shards, alike on every machine."""
+"""Groups the tests that stay on one machine, and splits a run into shards, the same ones on every machine."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
