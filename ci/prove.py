@@ -116,8 +116,7 @@ def run(given: Mapping[str, str]) -> int:
     command = [str(tox(given)), "run", "-c", str(ROOT)]
     command += ["--workdir", str(folder / "environment" / "tox"), "-e", kind, "--", *arguments]
     process = subprocess.Popen(command, env=variables)
-    # A signal that ends this process is passed on as SIGINT: tox then waits until the run has cleaned up
-    # after its servers; SIGTERM would end tox alone.
+    # Signals are passed on as SIGINT: tox waits until the run has cleaned up. SIGTERM would end tox alone.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda _number, _frame: process.send_signal(signal.SIGINT))
     status = process.wait()

@@ -1,5 +1,4 @@
-"""Writes the worked example of docs/model-in-python.md under a new name. Runs on a Python without packages,
-as on a machine where nothing is installed yet."""
+"""Writes the example of docs/model-in-python.md under a new name. Runs on a Python without packages."""
 
 import keyword
 import re

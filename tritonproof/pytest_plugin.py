@@ -1,6 +1,5 @@
 """pytest's option --triton-prove DIR: the tests of a Triton model repository beside those of any other suite.
-All selected tests of the suite run once, in a process of its own, and take their outcomes from there. Without
-the option nothing is imported and no test is added."""
+Selected ones run once, in a process of their own. Without the option nothing is imported or added."""
 
 import functools
 import os
@@ -63,8 +62,7 @@ class Repository(pytest.Collector):
 
     @functools.cached_property
     def outcomes(self) -> dict[str, ElementTree.Element]:
-        """Each selected test's element in the JUnit file of the one run, by the test's id; empty if the run
-        ended without that file."""
+        """The selected tests' elements in the run's JUnit file, by the tests' ids; empty without the file."""
         items = self.session.items
         selected = [item.test for item in items if item.parent is self]  # type: ignore[attr-defined]
         with tempfile.TemporaryDirectory(prefix="tritonproof-") as folder:

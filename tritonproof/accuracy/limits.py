@@ -101,8 +101,7 @@ class StageLimits:
     per_answer: AnswerLimits
     """How far the answers to one sample may differ."""
     max_mean_by_output: Mapping[str, float]
-    """How far all rows of an output may differ on the mean, as a share of the mean magnitude, or the largest
-    share of differing integers."""
+    """How far all rows may differ on the mean, as a share of the magnitude or, for integers, of elements."""
     mean_rounding: float
     """What FP32's rounding adds to that mean, over the largest magnitude; 0 if the cost was measured."""
     source: str
@@ -186,8 +185,7 @@ def inferred_limits(limits: AnswerLimits, answers: Iterable[Arrays]) -> AnswerLi
 
 
 def inferred_precision(answers: Iterable[Arrays]) -> str:
-    """bf16 or fp16 if it can represent every floating-point number; empty if neither can, or if too few
-    numbers have a fraction to show it."""
+    """bf16 or fp16 if it represents all floats; empty if neither does, or too few numbers have a fraction."""
     values = [
         np.asarray(outputs[name], np.float32).ravel()
         for outputs in answers

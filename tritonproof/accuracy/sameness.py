@@ -185,8 +185,7 @@ def _compare_discrete(
 def _is_tie_of_scores(
     expected: ExpectedOutputs, answer: Answer, name: str, limits: AnswerLimits
 ) -> np.ndarray:
-    """Whether the scores beside classes show a tie, [rows]: the scores of the expected and of the given class
-    are no further apart than twice what each may be off."""
+    """Whether scores show a tie, [rows]: both classes' are at most twice as far apart as each may be off."""
     scores_name = expected.score_output_of[name]
     spread, scores = expected.spreads[scores_name], expected.outputs[scores_name][answer.sample_indices]
     given_and_right = answer.outputs[name], expected.outputs[name][answer.sample_indices]
@@ -352,9 +351,8 @@ what kernels may do. Between two nearer ones rounding decides."""
 def _nearer_to_another(
     expected: ExpectedOutputs, answer: Answer, rows: np.ndarray, limits: AnswerLimits
 ) -> np.ndarray:
-    """Which of some `rows` of an answer that has every output are nearer to the answer of another sample than
-    to that of their own, as a mask of all its rows. However much a precision may cost, it does not make one
-    sample's answer another's."""
+    """Which of some `rows` of an answer that has every output are nearer to another sample's answer than to
+    their own's, as a mask of all its rows. No cost of a precision makes one sample's answer another's."""
     mistaken = np.zeros(len(answer.sample_indices), bool)
     total = sum(np.prod(expected.outputs[name].shape[1:], dtype=int) for name in expected.spreads)
     if not rows.size or total < _MIN_COLUMNS:

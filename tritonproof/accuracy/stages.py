@@ -144,8 +144,7 @@ class StageAnswers:
     requests: int = 0
     """The number of requests behind the answers; 0 in process."""
     outputs: Arrays | None = None
-    """All outputs as they came, [rows, ...] each, in unnamed files that are gone after use; None if no
-    comparison needs them."""
+    """All outputs as they came, [rows, ...], in unnamed files that are gone after use; None if unneeded."""
     differences: tuple[OutputDifference, ...] = ()
     """How far all rows of the outputs are from the stage before; empty if only decisions are compared."""
 
@@ -155,9 +154,8 @@ Stages = tuple[StageAnswers, StageAnswers, StageAnswers]
 
 
 def framework_model_on(device: Device, model: Model, weights: FrameworkModel) -> FrameworkModel:
-    """The framework's model, with which converted ones are compared, in FP32 without TF32 on a device; the
-    given weights stay in place. A GPU takes minutes for volumes that take a CPU hours. A Keras network stays
-    where TensorFlow has put it."""
+    """The framework's model, with which converted ones are compared, in FP32 without TF32 on a device: a GPU
+    takes minutes for volumes that take a CPU hours. Given weights and Keras networks stay in place."""
     if model.framework != "pytorch":
         return weights
     return dataclasses.replace(weights, network=pytorch.in_precision(weights.network, "fp32", device))

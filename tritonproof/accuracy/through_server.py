@@ -20,9 +20,8 @@ def evaluate_through_server(
     on_progress: OnProgress = lambda _text: None,
     comparison: StageComparison | None = None,
 ) -> StageAnswers:
-    """Send all samples through the server once, in mixed batch sizes and with many requests in flight. Every
-    output enters the `comparison` with that of the same file in process. Raises ProofError on the first
-    request that fails or gets no answer in time."""
+    """Send all samples through the server once, in mixed batch sizes, many requests in flight, and compare
+    every output with the same file's in process. Raises ProofError on the first failed or late request."""
     model, sizes, done = case.model, dict[int, int](), 0
     answer_bytes = sum(tensor.row_bytes for tensor in model.outputs)
     first_bytes = sum(map(content_bytes, samples.read([0]).values()))
@@ -70,8 +69,7 @@ def mixed_batches(count: int, max_batch_size: int) -> Iterator[range]:
 
 
 def _outputs(case: Case, indices: range, answer: bytes) -> Arrays:
-    """The outputs in the answer to the request for some samples. Raises ProofError if it is the answer to
-    another request, or not as the model's outputs are."""
+    """An answer's outputs. Raises ProofError if it answers another request, or is not as the model's are."""
     from tritonclient.grpc import service_pb2
 
     response = service_pb2.ModelInferResponse.FromString(answer)

@@ -62,8 +62,7 @@ class RequestsInFlight(Generic[_Key]):
 def requests_in_flight(
     server: Server, *, where: object, fix: str | None = None
 ) -> Iterator[RequestsInFlight[Any]]:
-    """Send requests to a server for the length of a block; what is in flight at its end is cancelled. Errors
-    name `where` and the `fix`."""
+    """Send requests to a server during a block; its end cancels the rest. Errors name `where` and `fix`."""
     with grpc_channel(server.address, server.spec.access) as channel:
         start = channel.unary_unary("/inference.GRPCInferenceService/ModelInfer").future
         # The headers of all requests are read from the user's file once.

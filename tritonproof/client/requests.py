@@ -100,10 +100,9 @@ def ask_samples(
     seconds: float | None = None,
     shared_memory: SharedMemory = "none",
 ) -> list[Answer]:
-    """Answers of a server to requests for these batches, by the samples' indices and all of one size,
-    each sent once, or for so many seconds, with so many in flight. Requests are made before and answers read
-    afterwards, so that this client takes little CPU. Raises ProofError, which names `where`, if a request
-    fails or there is no room for the tensors."""
+    """A server's answers to requests for these batches, by samples' indices, all of one size, each sent once,
+    or for so many seconds, with so many in flight. This client takes little CPU: it makes requests before and
+    reads answers afterwards. Raises ProofError, with `where`, if one fails or tensors have no room."""
     with prepared_requests(served, batches, in_flight, shared_memory) as requests:
         answers = closed_loop(served.server, requests, in_flight, where, seconds)
         return [Answer(batches[number], requests.read(kept)) for number, kept in answers]

@@ -1,5 +1,4 @@
-"""The Medical Segmentation Decathlon's Task01_BrainTumour, as NVIDIA's Triton deployment of 2021 prepares it;
-and generated phantoms in its place.
+"""The Medical Segmentation Decathlon's Task01_BrainTumour, as NVIDIA prepared it in 2021; and phantoms.
 
 Crop to the foreground, z-score each modality over the crop, pad, and take the central 128^3. NVIDIA's code
 also resamples to 1 mm, which changes none of the published volumes: other voxels are refused.
@@ -146,9 +145,8 @@ def _central(volume: np.ndarray, size: int) -> np.ndarray:
     return volume[..., z : z + size, y : y + size, x : x + size]
 
 
-# An ellipsoid brain of two tissues has one or two lesions, each a shell of oedema around a shell that
-# enhances around a core. Four modalities show the five tissues in different contrasts, blurred, biased and
-# noisy.
+# An ellipsoid brain of two tissues has one or two lesions, each a shell of oedema around an enhancing shell
+# around a core. Four modalities show the five tissues in different contrasts, blurred, biased and noisy.
 _REFERENCE = 32  # voxels on a side, to which the blur below refers
 _NOISE = 0.15
 _OEDEMA, _CORE, _ENHANCING = 1, 2, 3  # the data set's labels

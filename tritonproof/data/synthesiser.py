@@ -130,7 +130,6 @@ def _mel_of(text: str, durations: np.ndarray, pitch: np.ndarray) -> np.ndarray:
         attack = np.zeros((duration, 1))
         attack[0] = -2.0 if symbol in _STOPS else -0.4
         frames.append(envelope + attack * (symbol not in _PAUSES))
-    mel = np.concatenate(frames)
-    padded = np.pad(mel, ((1, 1), (0, 0)), mode="edge")
+    padded = np.pad(np.concatenate(frames), ((1, 1), (0, 0)), mode="edge")
     smooth = 0.25 * padded[:-2] + 0.5 * padded[1:-1] + 0.25 * padded[2:]
     return smooth.clip(SILENCE, 2.0).T.astype(np.float32)

@@ -1,5 +1,4 @@
-"""The serving formats: each file in this folder defines those of one converter, values of Format, and a new
-one needs no other change."""
+"""The serving formats. A file here defines those of one converter, values of Format; no more is needed."""
 
 import functools
 import importlib

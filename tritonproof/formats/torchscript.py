@@ -1,5 +1,4 @@
-"""TorchScript in two ways: ts-script compiles the source and keeps its control flow, ts-trace records the
-operations of one run."""
+"""TorchScript: ts-script compiles the source with its control flow, ts-trace records one run's operations."""
 
 import copy
 import dataclasses

@@ -1,6 +1,5 @@
 """What models and formats of a framework share: checkpoints, running, converting. Here is what all share: how
-exporters and ONNX Runtime are kept quiet, which line of their errors matters, and how operations are counted.
-"""
+exporters and ONNX Runtime are kept quiet, which line of their errors matters, how operations are counted."""
 
 import contextlib
 import io

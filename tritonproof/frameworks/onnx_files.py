@@ -17,8 +17,7 @@ from tritonproof.safe_io.files import MAX_DIMENSIONS, check_regular, content, es
 from tritonproof.spec import Arrays, Tensor
 
 GRAPH = "model.onnx"
-"""The graph's file name in a folder that also holds its weights: Triton's backend looks for this name.
-Source: onnxruntime_backend r24.10, src/onnxruntime.cc."""
+"""The graph's file name beside its weights, for Triton (onnxruntime_backend r24.10, src/onnxruntime.cc)."""
 MAX_ONNX_BYTES = 2**31
 """The limit of a graph's file. Source: protobuf, whose messages are below 2 GiB; larger weights lie apart."""
 _ANY = -1
@@ -185,9 +184,8 @@ def _is_scalar(value: Any) -> bool:
 
 
 def _exported(network: OnnxNetwork, *, load_external_data: bool = True) -> Any:
-    """The ModelProto. Without batches, inputs and outputs of single numbers get an axis of length 1: Triton
-    cannot reshape them, see "cannot have empty reshape for non-batching model" in core r24.10,
-    src/model_config_utils.cc."""
+    """The ModelProto. Without batches, single numbers get an axis of length 1: Triton cannot reshape them,
+    see "cannot have empty reshape for non-batching model" in core r24.10, src/model_config_utils.cc."""
     import onnx
     from onnx import helper, numpy_helper
 

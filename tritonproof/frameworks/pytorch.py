@@ -191,8 +191,7 @@ def own_weights(network: "torch.nn.Module", origin: str) -> FrameworkModel:
 
 
 def run(network: Any, inputs: Arrays, outputs: tuple[str, ...]) -> dict[str, Any]:
-    """Run a PyTorch model in process on NumPy arrays, on the device of its weights, without TF32. It frees
-    its GPU memory, because a server needs it next."""
+    """Run a PyTorch model on arrays, on its weights' device, without TF32. Frees GPU memory for servers."""
     import torch
 
     device = next(network.parameters()).device

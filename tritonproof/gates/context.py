@@ -31,8 +31,7 @@ from tritonproof.spec import Arrays
 def ask(
     served: ServedModel, sample_indices: Sequence[Sequence[int] | np.ndarray], in_flight: int = 1
 ) -> list[Answer]:
-    """The answers to requests for these samples, by their indices, with so many in flight, in the order of
-    arrival. Raises ProofError if one fails."""
+    """The answers to these samples, so many in flight, as they arrive. Raises ProofError if one fails."""
     requests = [np.asarray(samples, int) for samples in sample_indices]
     rows = max(map(len, requests), default=1)
     where = f"{served.name}, b{rows:03d}-c{in_flight:03d}, under load"
@@ -157,8 +156,7 @@ class GateFinding(NamedTuple):
 
 
 def ask_one_by_one(served: ServedModel, limits: AnswerLimits, min_noise: float = MIN_NOISE) -> SingleAnswers:
-    """The answers to all samples, each sent alone, one after the other, and to the same requests again; the
-    rest is as in GateContext."""
+    """The answers to all samples, each sent alone, in turn, and again; the rest is as in GateContext."""
     requests = [[sample] for sample in range(len(served.data.ids))]
     rows, repeats = rows_of(ask(served, requests)), ask(served, requests)
     limits = inferred_limits(limits, rows.values())
@@ -187,8 +185,7 @@ def make_single_answers(
     noises = (typical_difference(right, answers_to(keys, repeats)) for keys, right in groups.values())
     noise = max(noises, default=0.0)
     largest = max(min_noise, min(NOISE_FACTOR * noise, limits.default.max_element))
-    # Where numbers are noisy, classes may be tied, as one voxel in two million of a mask may be whose scores
-    # are no output; without noise every integer is equal.
+    # Noise may tie classes, as of one voxel in two million of a mask without scores; else integers are equal.
     same = compare_groups(groups, repeats, limits).same
     is_noisy = noise > 0 or (same.passed and _STEADY_SHARE <= same.agreement < 1)
     noise_limits = AnswerLimits(NumberLimits(largest, np.inf), limits.min_agreement if is_noisy else 1.0)

@@ -1,5 +1,4 @@
-"""Does a model of sequences, or with any number of answers, give the same answers to the same messages, and
-those of another server?"""
+"""Does a model of sequences or any number of answers repeat its answers, and give those of another server?"""
 
 import itertools
 import queue
@@ -148,8 +147,7 @@ def _replies(answers: Sequence[Answers]) -> _Replies:
 
 
 def _require_declared(model: Model, replies: _Replies) -> None:
-    """Raise AccuracyError for an output that is not as declared. Answers may have any number of rows, and
-    lack some outputs."""
+    """Raise AccuracyError for outputs not as declared; answers may lack some, and have any number of rows."""
     declared = {tensor.name: tensor for tensor in model.outputs}
     for place, outputs in replies.items():
         for name, values in outputs.items():

@@ -31,8 +31,7 @@ class Reply:
 
 
 def send(served: ServedModel, sample_indices: Iterable[Sequence[int] | np.ndarray]) -> list[Reply]:
-    """Send requests for these samples, by their indices, one after the other. Raises ProofError if the server
-    is gone or late: that is no refusal."""
+    """Send these samples one by one. Raises ProofError if the server is gone or late: that is no refusal."""
     from tritonclient.grpc import InferenceServerException, InferRequestedOutput
 
     server, replies = served.server, []

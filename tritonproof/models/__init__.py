@@ -1,6 +1,5 @@
-"""The models. Each file or package in this folder defines one network and lists its sizes in MODELS; nothing
-else has to change. A name with a leading underscore defines none. A package has the network, its weights and
-their recipe in `network`.
+"""The models. A file or package here defines one network and lists its sizes in MODELS; nothing else changes.
+Names with a leading underscore define none. A package has network, weights and recipe in `network`.
 
 This module checks MODELS, also of a user's file, and its errors name the line that cannot be imported.
 """

@@ -1,5 +1,4 @@
-"""What several models share: weights and data of micro sizes, NVIDIA's published deployments, and pictures
-that show a sample to a reader."""
+"""What models share: micro sizes' weights and data, NVIDIA's deployments, and pictures of samples."""
 
 import base64
 import dataclasses
@@ -51,8 +50,7 @@ def micro_size(
 def training_step(
     parameters: Iterable[Any], rate: float, steps: int, decay: float, norm: float = math.inf, **cycle: Any
 ) -> Callable[[Any], None]:
-    """A function that takes a step of AdamW down a loss, at a rate that rises and falls once over all steps;
-    `norm` limits the gradients' norm."""
+    """A function that takes a step of AdamW at a rate that rises and falls once; `norm` limits gradients."""
     from torch import nn, optim
 
     optimiser = optim.AdamW(parameters, lr=rate, weight_decay=decay)

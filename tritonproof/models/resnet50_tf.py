@@ -124,8 +124,7 @@ def train_micro(steps: int = 640) -> Mapping[str, np.ndarray]:
     schedule = keras.optimizers.schedules.CosineDecay(
         rate / 25, int(0.7 * steps), warmup_target=rate, warmup_steps=int(0.3 * steps)
     )
-    # Set variables and rate outside the traced step: otherwise TensorFlow would trace it twice, with the
-    # whole schedule once per weight, in half a minute.
+    # Outside the traced step: else TensorFlow traces it twice, with a schedule per weight, in half a minute.
     optimiser = keras.optimizers.AdamW(rate, weight_decay=0.05)
     weights = model.trainable_variables
     optimiser.build(weights)

@@ -76,8 +76,7 @@ def _shared_data(run: CaseRun, baseline: CaseRun) -> InputData:
 
 
 def reloader(run: CaseRun, baseline: CaseRun) -> Callable[[], None] | None:
-    """A function that loads the case and its baseline again, in random order. None on a server with a
-    repository that others may use."""
+    """A function that loads case and baseline again, in random order; None if others may use the server."""
     sides = (run, baseline)
     if any(side.case.model.from_repository and side.settings.triton.is_remote for side in sides):
         return None

@@ -41,8 +41,7 @@ class Loader:
     def served(self) -> ServedModel:
         """The case's model on its server, with the data of its requests."""
         case, server = self.run.case, self.run.server
-        making = input_data(case.model, self.run.samples, server.scratch)
-        data = self.run.stack.enter_context(making)
+        data = self.run.stack.enter_context(input_data(case.model, self.run.samples, server.scratch))
         return ServedModel(server, server.name_of(case), case.model, data)
 
     def leave_gpu(self) -> None:

@@ -11,9 +11,8 @@ Write = Callable[[str], None]
 
 
 class Progress:
-    """Shows the current step, in plain lines: one for each new step, one with its progress every few seconds,
-    and one after each quarter of a minute of silence. A terminal draws it anew instead, with the seconds
-    since the step began."""
+    """Shows the current step, in plain lines: one for each new step, one with progress every few seconds, and
+    one after each 15 s of silence. A terminal draws it anew instead, with the seconds since it began."""
 
     def __init__(
         self, write_line: Write, draw: Callable[[str, str], None] | None = None, *, quiet_s: float = 15.0

@@ -121,8 +121,7 @@ def _reload(run: CaseRun) -> LoadedCase:
 
 
 def reproduce(run: CaseRun, result: GateResult, wrong_answer: Mismatch | None) -> str:
-    """Write the reproducer of a gate's wrong answer in place of an earlier run's; returns where it lies, or
-    "" if nothing is wrong, or no single answer is."""
+    """Write a gate's reproducer over an earlier one; returns its path, or "" if no single answer is wrong."""
     folder = run.settings.results / run.case.target.name / f"{run.case}.reproducer" / result.gate
     shutil.rmtree(folder, ignore_errors=True)
     if not result.fault or wrong_answer is None:

@@ -1,6 +1,5 @@
 """Searches on the real server for the fastest configuration or highest rate within a latency budget. It
-varies the deployment of a converted case, or the configuration of a model of --repository, whose answers are
-then compared with those of its own."""
+varies a converted case's deployment, or a --repository model's configuration, whose answers it compares."""
 
 import contextlib
 import dataclasses
@@ -78,8 +77,7 @@ def search(run: CaseRun) -> Iterator[Search]:
         took_s = time.monotonic() - started
         text, diff = searched.proposal(winner.candidate) if keeps_latency_budget else ("", "")
         config = record_file.write_config(files.record_path(run.case.key, run.settings.results), text, diff)
-        summary = summarise(result, goal, plan, took_s, config)
-        yield structs.replace(summary, diff=diff)
+        yield structs.replace(summarise(result, goal, plan, took_s, config), diff=diff)
     finally:
         searched.restore()
 

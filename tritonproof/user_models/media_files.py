@@ -208,8 +208,7 @@ def read_texts(
 def _encode(
     texts: Sequence[str], inputs: Sequence[Tensor], settings: TextSettings, tokenizer: Path
 ) -> list[Any]:
-    """Each text as tokens, all of one length: the model's if it is fixed, else by the settings or, for what
-    they do not say, by the tokenizer's files."""
+    """Each text as tokens, of one length: the model's if fixed, else the settings' or the tokenizer's."""
     from tokenizers import Tokenizer
 
     path = tokenizer / TOKENIZER

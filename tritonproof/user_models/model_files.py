@@ -21,8 +21,7 @@ _ASSIGNED = re.compile(rf"^{LIST}\s*[:=]".encode(), re.MULTILINE)
 
 
 def importable_files(source: Path) -> list[Path]:
-    """The files of Python in the folder of a file of models, with itself, and in the packages below it: a
-    change of one may change the model."""
+    """The Python files beside a file of models, itself, and packages below it: any may change the model."""
     pending, files = [source.parent], list[Path]()
     for folder in pending:
         with readable("the folder", f"{OPTION} {source}", "make it readable"):

@@ -151,8 +151,7 @@ def why_not_here(found: RepositoryModel, device: Device) -> str | None:
 
 
 def gpus_used(configs: "Iterable[ModelConfig]") -> int | None:
-    """How many GPUs the instances of models use, by configurations that a server has completed; None if these
-    leave the choice to the model, or have no instances."""
+    """How many GPUs instances use, by completed configurations; None if models choose or have none."""
     groups = [group for config in configs for group in config.instance_group]
     chooses = any(group.kind == group.KIND_MODEL for group in groups)
     return None if chooses or not groups else len({gpu for group in groups for gpu in group.gpus})

@@ -1,5 +1,4 @@
-"""Finds the models in a user's model repository, from its files only, and makes a repository of links to
-them, so that nothing writes into the user's folder."""
+"""Finds models in a user's repository, by its files only, and links them so that nothing writes into it."""
 
 import os
 import re
@@ -176,8 +175,7 @@ def link_repository(models: Iterable[RepositoryModel], place: Path) -> Path:
 
 
 def _link_tree(source: Path, target: Path, parents: tuple[Path, ...] = ()) -> None:
-    """Make a folder `target` of links to the files of `source`, whose resolved `parents` are known. Raises
-    InputError for a link back to one of them."""
+    """Make `target` a folder of links to the files of `source`. InputError for a link back to a parent."""
     resolved = source.resolve()
     if resolved in parents:
         what = "a link in the model's folder leads back to a folder around it"

@@ -97,8 +97,7 @@ def split_samples(
 
 
 def synthetic_samples_for(network: OnnxNetwork, inputs: Sequence[Tensor], interface: Interface) -> Samples:
-    """Made-up samples, with the first length of variable dimensions that the network computes. Raises
-    InputError if it computes none."""
+    """Made-up samples of the first variable length that the network computes; InputError for none."""
     is_open = any(ANY in tensor.shape for tensor in inputs)
     problems = []
     for length in VARIABLE_LENGTHS if is_open else VARIABLE_LENGTHS[:1]:

@@ -291,8 +291,7 @@ def _keep(rules: Mapping[str, _Decide], kept: Sequence[str], outputs: Arrays) ->
 
 
 def _unlabelled_metric(rules: Mapping[str, _Decide], tolerances: Mapping[str, Tolerance]) -> Metric:
-    """The metric without labels: the share of decisions that equal the reference's or, if the network
-    decides nothing, the error."""
+    """Without labels: the share of decisions like the reference's, or the error if nothing is decided."""
     limits = {}
     for name in ("fp32", "fp16", "int8"):
         tolerance = tolerances[name]

@@ -1,6 +1,5 @@
-"""Samples whose files hold the inputs' values: NumPy's files, and JSON files for perf_analyzer's input data,
-a list of requests of one row each (source: triton-inference-server/perf_analyzer r24.10, src/data_loader.cc).
-"""
+"""Samples whose files hold the inputs' values: NumPy's, and perf_analyzer's input data in JSON, a list of
+requests of one row each (source: triton-inference-server/perf_analyzer r24.10, src/data_loader.cc)."""
 
 import base64
 import functools

@@ -136,8 +136,7 @@ _FULL_SIZE = Model(
     decide=squad_v1.spans,
     metrics=(Metric("F1", _F1, dict.fromkeys(_PRECISIONS, _SQUAD_F1)), Metric("exact match", _EXACT, {})),
     profiles=_shared.full_size_matrices(
-        # Offline as published. NVIDIA has no online figures; its scripts end at twice the largest batch in
-        # flight.
+        # Offline as published. NVIDIA has none online; its scripts end at twice the largest batch in flight.
         ServingProfile(
             _PUBLISHED,
             (1, 8, 16),

@@ -1,5 +1,4 @@
-"""BERT for question answering: the network in the sizes of a checkpoint's config.json, its weights, and how
-those of the micro size are trained."""
+"""BERT for question answering: network sized by a config.json, weights, and how micro ones are trained."""
 
 import hashlib
 import re
@@ -104,8 +103,7 @@ BERT/modeling.py, from_pretrained and gelu). Otherwise transformers' exact form.
 
 
 def checkpoint_files(checkpoint: Path) -> tuple[Path, Path, Path]:
-    """The configuration, the weights and the vocabulary in a checkpoint folder of NVIDIA's layout. Raises
-    InputError that names a missing one."""
+    """Configuration, weights and vocabulary of a checkpoint of NVIDIA's. InputError names a missing file."""
     files = checkpoint / "config.json", checkpoint / "pytorch_model.bin", checkpoint / "vocab.txt"
     for file in files:
         check_regular(file, "the checkpoint", _FIX)
@@ -297,8 +295,7 @@ def _prefer_the_question(embeddings: Any, attention: Any, row: int, component: i
 
 
 def train_micro(steps: int = 800) -> Mapping[str, Any]:
-    """The recipe of the committed weights: `steps` batches of 32, some minutes on two cores. Those of the
-    auxiliary outputs are left out."""
+    """The committed weights' recipe: `steps` batches of 32, minutes on two cores; no auxiliary outputs."""
     import torch
     from torch import nn
 

@@ -5,10 +5,9 @@ PyTorch/SpeechSynthesis/FastPitch, of May 2020, as published with the Triton dep
 
 Each duration is rounded to whole frames, as in `regulate_len` of the first release (6d72839a,
 fastpitch/model.py) and in the TorchScript form that the Triton deployment publishes (afe00719,
-fastpitch/model_jit.py). The eager form of that commit adds up unrounded durations plus a half, so that the
-same text takes 755 frames, not 693, until 8d8c524d fixes it five weeks later. NVIDIA published and measured
-the rounded form, the training's whole durations require it, and only in it does each frame belong to one
-symbol.
+fastpitch/model_jit.py). The eager form of that commit adds up unrounded durations plus a half, so the same
+text takes 755 frames, not 693, until 8d8c524d fixes it five weeks later. NVIDIA published and measured the
+rounded form, the training's whole durations require it, and only in it each frame belongs to one symbol.
 """
 
 import functools
