@@ -1,5 +1,6 @@
 """pytest's option --triton-prove DIR: the tests of a Triton model repository beside those of any other suite.
-Selected ones run once, in a process of their own. Without the option nothing is imported or added."""
+All selected tests of the suite run once, in a process of its own, and take their outcomes from there. Without
+the option nothing is imported and no test is added."""
 
 import functools
 import os

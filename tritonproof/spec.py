@@ -200,7 +200,8 @@ class Model:
     tolerances: Mapping[str, Tolerance] = field(default_factory=dict)
     """What replaces the formats' tolerances, by precision; FP32 with products in TF32 has those of `fp16`."""
     framework: Framework | None = "pytorch"
-    """Decides the formats; onnx: it is an ONNX file. None for --repository, which uses no field below."""
+    """Decides which formats the model has; onnx: it is an ONNX file. None for a model of --repository, which
+    has no use for the fields below."""
 
     load_weights: Callable[[Path | None], FrameworkModel]
     """Loads a checkpoint, or the model's own weights for None. Raises InputError if it does not fit."""

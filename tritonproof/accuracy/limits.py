@@ -101,7 +101,8 @@ class StageLimits:
     per_answer: AnswerLimits
     """How far the answers to one sample may differ."""
     max_mean_by_output: Mapping[str, float]
-    """How far all rows may differ on the mean, as a share of the magnitude or, for integers, of elements."""
+    """How far all rows of an output may differ on the mean, as a share of the mean magnitude, or the largest
+    share of differing integers."""
     mean_rounding: float
     """What FP32's rounding adds to that mean, over the largest magnitude; 0 if the cost was measured."""
     source: str

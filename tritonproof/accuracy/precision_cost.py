@@ -99,7 +99,8 @@ def measure_cost(
 def emulated_precision(
     model: Model, precision: str, weights: FrameworkModel, calibration: Callable[[], Samples], batch: int
 ) -> Callable[[Arrays], Arrays] | None:
-    """The framework's model as it computes in a precision; FP32 without rounding. None for another model."""
+    """The framework's model as it computes in a precision, from inputs to outputs; for FP32 without
+    any rounding. None if it is no framework's network."""
     network = weights.network
     if precision not in PRECISIONS or model.framework not in ("pytorch", "tensorflow"):
         return None

@@ -185,7 +185,8 @@ def _compare_discrete(
 def _is_tie_of_scores(
     expected: ExpectedOutputs, answer: Answer, name: str, limits: AnswerLimits
 ) -> np.ndarray:
-    """Whether scores show a tie, [rows]: both classes' are at most twice as far apart as each may be off."""
+    """Whether the scores beside classes show a tie, [rows]: the scores of the expected and of the given class
+    are no further apart than twice what each may be off."""
     scores_name = expected.score_output_of[name]
     spread, scores = expected.spreads[scores_name], expected.outputs[scores_name][answer.sample_indices]
     given_and_right = answer.outputs[name], expected.outputs[name][answer.sample_indices]

@@ -19,9 +19,11 @@ from tritonproof.spec import Arrays, Model, Samples
 MAX_BYTES = 64 << 20
 """The most bytes of input data from which requests of one batch size are made."""
 MAX_SAMPLES = 64
-"""The most: 64 rows of 12 KiB delay perf_analyzer's start by 0.03 s, 500 by 0.2 s; a whole pass is 0.5 s."""
+"""The most different samples. With rows of 12 KiB, 64 samples lengthened perf_analyzer's start by 0.03 s and
+500 by 0.2 s, and a whole pass is half a second."""
 _MIN_SAMPLES = 3
-"""The fewest: with one, the last request's answer looks right, and two are the same in every even batch."""
+"""The fewest different samples: with one, the answer to the request before looks right, and two are the same
+in every even batch."""
 
 
 @dataclass(frozen=True)

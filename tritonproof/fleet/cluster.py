@@ -1,4 +1,4 @@
-"""The Ray cluster of a run, an existing one or this machine alone, and what hardware and cases its nodes have."""
+"""The Ray cluster of a run, an existing one or this machine alone, and its nodes' hardware and cases."""
 
 import contextlib
 import logging

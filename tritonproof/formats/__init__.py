@@ -1,4 +1,5 @@
-"""The serving formats. A file here defines those of one converter, values of Format; no more is needed."""
+"""The serving formats: each file in this folder defines those of one converter, values of Format, and a new
+one needs no other change."""
 
 import functools
 import importlib

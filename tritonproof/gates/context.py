@@ -156,7 +156,8 @@ class GateFinding(NamedTuple):
 
 
 def ask_one_by_one(served: ServedModel, limits: AnswerLimits, min_noise: float = MIN_NOISE) -> SingleAnswers:
-    """The answers to all samples, each sent alone, in turn, and again; the rest is as in GateContext."""
+    """The answers to all samples, each sent alone, one after the other, and to the same requests again; the
+    rest is as in GateContext."""
     requests = [[sample] for sample in range(len(served.data.ids))]
     rows, repeats = rows_of(ask(served, requests)), ask(served, requests)
     limits = inferred_limits(limits, rows.values())
@@ -185,7 +186,8 @@ def make_single_answers(
     noises = (typical_difference(right, answers_to(keys, repeats)) for keys, right in groups.values())
     noise = max(noises, default=0.0)
     largest = max(min_noise, min(NOISE_FACTOR * noise, limits.default.max_element))
-    # Noise may tie classes, as of one voxel in two million of a mask without scores; else integers are equal.
+    # Where numbers are noisy, classes may be tied, as one voxel in two million of a mask may be whose scores
+    # are no output; without noise every integer is equal.
     same = compare_groups(groups, repeats, limits).same
     is_noisy = noise > 0 or (same.passed and _STEADY_SHARE <= same.agreement < 1)
     noise_limits = AnswerLimits(NumberLimits(largest, np.inf), limits.min_agreement if is_noisy else 1.0)

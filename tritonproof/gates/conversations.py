@@ -1,4 +1,5 @@
-"""Does a model of sequences or any number of answers repeat its answers, and give those of another server?"""
+"""Does a model of sequences, or with any number of answers, give the same answers to the same messages, and
+those of another server?"""
 
 import itertools
 import queue

@@ -1,4 +1,5 @@
-"""What models share: micro sizes' weights and data, NVIDIA's deployments, and pictures of samples."""
+"""What several models share: weights and data of micro sizes, NVIDIA's published deployments, and pictures
+that show a sample to a reader."""
 
 import base64
 import dataclasses

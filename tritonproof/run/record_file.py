@@ -111,7 +111,8 @@ _PLACES: Mapping[str, Callable[[Any], Any]] = {
 
 
 def with_results(stored: Record, **results: Any) -> Record:
-    """The record with these fields replaced, or their entries by load point, scenario, gate or test."""
+    """The record with these results, by field, in place of earlier ones: in a field of several entries, in
+    place of the same load point, scenario, gate or test."""
     joined = dict(results)
     for name in results.keys() & _PLACES.keys():
         by_place = {_PLACES[name](result): result for result in (*getattr(stored, name), *results[name])}

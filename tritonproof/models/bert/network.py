@@ -103,7 +103,8 @@ BERT/modeling.py, from_pretrained and gelu). Otherwise transformers' exact form.
 
 
 def checkpoint_files(checkpoint: Path) -> tuple[Path, Path, Path]:
-    """Configuration, weights and vocabulary of a checkpoint of NVIDIA's. InputError names a missing file."""
+    """The configuration, the weights and the vocabulary in a checkpoint folder of NVIDIA's layout. Raises
+    InputError that names a missing one."""
     files = checkpoint / "config.json", checkpoint / "pytorch_model.bin", checkpoint / "vocab.txt"
     for file in files:
         check_regular(file, "the checkpoint", _FIX)
@@ -295,7 +296,8 @@ def _prefer_the_question(embeddings: Any, attention: Any, row: int, component: i
 
 
 def train_micro(steps: int = 800) -> Mapping[str, Any]:
-    """The committed weights' recipe: `steps` batches of 32, minutes on two cores; no auxiliary outputs."""
+    """The recipe of the committed weights: `steps` batches of 32, some minutes on two cores. Those of the
+    auxiliary outputs are left out."""
     import torch
     from torch import nn
 
