@@ -76,7 +76,7 @@ def test_header_lists_given_options(collect: Collect) -> None:
         ({"triton": "127.0.0.1:8001"}, "shared_memory", "none"),
         ({"soak": "1.5h"}, "soak", 5400.0),
         ({"price_per_hour": "1.20"}, "price_per_hour", 1.2),
-        ({"allow_slowdown": "2.5%", "against": "."}, "allowed_slowdown", 0.025),
+        ({"allow_slowdown": "2.5%", "against": "."}, "allow_slowdown", 0.025),
         ({}, "goal", None),
         ({"latency_budget_ms": "7.5"}, "goal", SearchGoal(7.5, 99)),
         ({"latency_budget_ms": "7", "latency_percentile": "p90"}, "goal", SearchGoal(7, 90)),

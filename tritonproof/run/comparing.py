@@ -55,7 +55,7 @@ def with_baselines(
     plan = dataclasses.replace(
         settings.compared_plan,
         baseline_name=name,
-        allowed_slowdown=settings.thresholds.allowed_slowdown(run.case, settings.allowed_slowdown),
+        allowed_slowdown=settings.thresholds.allowed_slowdown(run.case, settings.allow_slowdown),
         compared_points=run.suite_run.point_count,
     )
     served_name = baseline.server.name_of(run.case)

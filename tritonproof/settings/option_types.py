@@ -121,12 +121,12 @@ def _reader(convert: Callable[[str], Any], expected: str, example: str) -> Read:
     return read
 
 
-def _number(kind: Any, expected: str, example: str, *, unit: str = "", several: bool = False) -> Read:
-    """A reader of a number in bounds, with or without unit, or of several with commas: sorted, each once."""
+def _number(kind: Any, expected: str, example: str, *, several: bool = False) -> Read:
+    """A reader of a number in bounds, or of several with commas: sorted, each once."""
 
     def convert(text: str) -> Any:
         parts = text.split(",") if several else [text]
-        values = [msgspec.convert(part.strip().removesuffix(unit), kind, strict=False) for part in parts]
+        values = [msgspec.convert(part.strip(), kind, strict=False) for part in parts]
         return tuple(sorted(set(values))) if several else values[0]
 
     return _reader(convert, expected, example)
@@ -145,6 +145,16 @@ def _above_0(below: float) -> Any:
     return Annotated[float, Meta(gt=0, lt=below)]
 
 
+def _percent(text: str) -> float:
+    return msgspec.convert(float(text.removesuffix("%")), _above_0(100)) / 100
+
+
+def percent(group: str, default: float, **more: str) -> Any:
+    """An option whose text is a percentage and whose value is a fraction."""
+    read = _reader(_percent, "a percentage between 0 and 100", "3")
+    return option(group, "PERCENT", read, default, text=lambda fraction: f"{100 * fraction:.15g}", **more)
+
+
 def _shard(text: str) -> Shard:
     number, count = map(int, text.split("/"))
     if not 1 <= number <= count <= 1_000:
@@ -159,7 +169,6 @@ def _duration(text: str) -> float:
 
 
 _Rate = Annotated[float, Meta(ge=0.01, le=1e5)]
-percent = _number(_above_0(100), "a percentage between 0 and 100", "3", unit="%")
 seconds = _number(_above_0(86_400), "a time in seconds", "4")
 milliseconds = _number(_above_0(86_400_000), "a latency in milliseconds", "7")
 price = _number(_above_0(1e9), "an amount above 0, without a currency", "1.20")

@@ -156,9 +156,7 @@ class Settings:
     )
     """How the tensors of the load tests get to the server: system or cuda shared memory, or none (in
     messages). Default: system, and none with HOST:PORT."""
-    interval_target: float = option(
-        "speed", "PERCENT", readers.percent, 100 * MeasuringPlan.interval_target, passed_to="nodes"
-    )
+    interval_target: float = readers.percent("speed", MeasuringPlan.interval_target, passed_to="nodes")
     """Stop measuring a load point when the 95 % confidence interval of its throughput is as narrow as ±
     PERCENT. At a request rate, the mean latency takes the place of the throughput. Default: 5."""
     point_budget_s: float | None = option("speed", "SECONDS", readers.seconds, passed_to="nodes")
@@ -189,9 +187,7 @@ class Settings:
     """Measure the same build on another Triton in turns, and fail a load test if --triton's is shown to be
     slower: embedded, local[:PATH] or docker[:IMAGE]; or HOST:PORT, if --triton is one too. With --repository
     both must give the same answers. See docs/comparing.md."""
-    allow_slowdown: float = option(
-        "comparison", "PERCENT", readers.percent, 3, needs="against against_triton"
-    )
+    allow_slowdown: float = readers.percent("comparison", 0.03, needs="against against_triton")
     """The slow-down that --against and --against-triton allow, in percent. Default: 3."""
     thresholds: Thresholds = option(
         "comparison",
@@ -266,7 +262,7 @@ class Settings:
     def plan(self) -> MeasuringPlan:
         """How precisely to measure a load point, and how long that may take."""
         return MeasuringPlan(
-            interval_target=self.interval_target / 100,
+            interval_target=self.interval_target,
             budget_s=self.point_budget_s or MeasuringPlan.budget_s,
             certify=self.certify,
         )
@@ -292,11 +288,6 @@ class Settings:
         if self.latency_budget_ms is None:
             return None
         return SearchGoal(self.latency_budget_ms, int(self.latency_percentile), self.arrivals)
-
-    @property
-    def allowed_slowdown(self) -> float:
-        """The fraction by which this build may be slower than what it is compared with."""
-        return self.allow_slowdown / 100
 
     @property
     def onnx_options(self) -> dict[str, OnnxOptions]:
