@@ -13,9 +13,9 @@ from tests.conftest import DEPLOYMENT, make_build
 from tests.toy import samples_of
 from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
 from tritonproof.client.input_data import input_data
-from tritonproof.client.requests import LoadedCase, ServedModel
+from tritonproof.client.requests import ServedModel
 from tritonproof.gates import GATES
-from tritonproof.gates.context import GateContext, ask_one_by_one
+from tritonproof.gates.context import GateContext, LoadedCase, ask_one_by_one
 from tritonproof.record.schema import GateResult, Scenario
 from tritonproof.serve.server import Server
 

@@ -11,7 +11,7 @@ from msgspec import structs
 from tests import toy
 from tests.conftest import DEPLOYMENT
 from tritonproof.base.errors import InputError, ProofError
-from tritonproof.client.requests import LoadedCase
+from tritonproof.gates.context import LoadedCase
 from tritonproof.measure import perf_analyzer
 from tritonproof.measure.load_job import LoadJob, MeasuringPlan
 from tritonproof.record.schema import LoadPoint, Mark, PointResult

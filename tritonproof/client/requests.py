@@ -14,7 +14,6 @@ from tritonproof.base.errors import NotAvailableError, ProofError
 from tritonproof.client.in_flight import requests_in_flight
 from tritonproof.client.input_data import InputData
 from tritonproof.client.shared_memory import cuda_region, shared_region, tensor_places
-from tritonproof.record.schema import Deployment, Scenario
 from tritonproof.serve.connection import client_error
 from tritonproof.serve.messages import infer_message, response_outputs
 from tritonproof.serve.server import Server
@@ -44,19 +43,6 @@ class ServedModel:
     """The name under which the server has loaded the model."""
     model: Model
     data: InputData
-
-
-@dataclass(frozen=True)
-class LoadedCase:
-    """A case as it is loaded on its server."""
-
-    scenario: Scenario
-    deployment: Deployment
-    backend: str
-    first_answer: Arrays | None = None
-    """The answer to the first request, the first sample alone, [1, ...] each; None if another was first."""
-    batches_dynamically: bool = True
-    """Whether the server may join requests to a batch."""
 
 
 @dataclass

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from tritonproof.base.errors import NotAvailableError
 from tritonproof.client.input_data import input_data
-from tritonproof.client.requests import LoadedCase, ServedModel
+from tritonproof.client.requests import ServedModel
 from tritonproof.frameworks import pytorch
+from tritonproof.gates.context import LoadedCase
 from tritonproof.record import schema
 from tritonproof.record.schema import Deployment, Scenario
 from tritonproof.run.once import forget, once

@@ -12,9 +12,8 @@ from tritonproof.accuracy.sameness import Mismatch
 from tritonproof.accuracy.stages import StageAnswers, StageComparison
 from tritonproof.accuracy.through_server import evaluate_through_server
 from tritonproof.base.errors import NotAvailableError
-from tritonproof.client.requests import LoadedCase
 from tritonproof.gates import GATES, Gate
-from tritonproof.gates.context import GateFinding, with_same_answers
+from tritonproof.gates.context import GateFinding, LoadedCase, with_same_answers
 from tritonproof.gates.conversations import compare_conversations
 from tritonproof.gates.reproducer import write_reproducer
 from tritonproof.record import sample_files
