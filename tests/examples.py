@@ -82,7 +82,7 @@ def at_rate(rate_per_s: float, throughput_per_s: float, **changes: Any) -> Point
 def comparison(**changes: Any) -> schema.SpeedComparison:
     """A load point that is significantly slower than in another build, by a tenth."""
     ratio, passes, p_value = schema.Ratio(0.9, 0.88, 0.92), 8, 1e-6
-    slower = schema.SpeedComparison("HEAD~1", "interleaved", ratio, 0.03, "failed", passes, None, p_value, 1)
+    slower = schema.SpeedComparison("HEAD~1", ratio, 0.03, "failed", passes, None, p_value, 1)
     return structs.replace(slower, **changes)
 
 

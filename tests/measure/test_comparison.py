@@ -46,7 +46,7 @@ def test_pairs_are_taken_until_settled() -> None:
     outcome = measured(LoadGenerator(lambda _job, number: 20.0 * (1 + number % 2)))
     assert not outcome.marks, "its interval is wide, but its budget is not spent"
     one, _ = in_pairs()
-    assert (one.verdict, one.passes, one.method) == ("passed", 8, "interleaved")
+    assert (one.verdict, one.passes) == ("passed", 8)
     slower, _load = in_pairs(18.0)
     assert (slower.verdict, slower.baseline_name) == ("failed", "HEAD~1")
     assert slower.ratio.value == pytest.approx(0.9, rel=0.02)

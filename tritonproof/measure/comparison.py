@@ -55,7 +55,6 @@ def compare_pairs(current: Speeds, baseline: Speeds, plan: MeasuringPlan, spent_
         judged = "failed"
     return SpeedComparison(
         baseline_name=plan.baseline_name,
-        method="interleaved",
         ratio=ratio,
         allowed_slowdown=allowed,
         verdict=judged,

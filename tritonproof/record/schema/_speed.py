@@ -145,12 +145,10 @@ class CalledModel(Struct, frozen=True):
 
 
 class SpeedComparison(Struct, frozen=True):
-    """The speed of a point compared with another build."""
+    """The speed of a point compared with another build, measured in turns."""
 
     baseline_name: Text
     """What this build is compared with: a commit, a folder, or a Triton with its version."""
-    method: Literal["interleaved", "records"]
-    """interleaved: both were measured in turns; records: the other was measured at another time."""
     ratio: Annotated[Ratio, SPEED]
     """Speed over the baseline's: throughput, or at a request rate the inverse of the mean latency."""
     allowed_slowdown: Share
