@@ -12,7 +12,7 @@ import pytest
 
 from tests.conftest import DEPLOYMENT, DOUBLING, make_build
 from tests.helpers import ENDED_S, ROOT, Household, present
-from tests.serve.programs import script
+from tests.serve.programs import IMAGE, script
 from tritonproof.base.errors import ProofError
 from tritonproof.efficiency.worker import artifact_worker
 from tritonproof.frameworks import NO_TELEMETRY
@@ -27,7 +27,7 @@ from tritonproof.host.process import (
 from tritonproof.measure import perf_analyzer
 from tritonproof.serve.launch import serve
 from tritonproof.serve.server import Server
-from tritonproof.serve.server_spec import IMAGE, ServerSpec
+from tritonproof.serve.server_spec import ServerSpec
 
 SECRETS = {
     name: f"the secret {name}"

@@ -14,9 +14,11 @@ from tritonproof.build.builds import BuiltModel
 from tritonproof.serve.container import prepare_image
 from tritonproof.serve.launch import serve
 from tritonproof.serve.server import Server
-from tritonproof.serve.server_spec import IMAGE, ContainerImage, ServerSpec
+from tritonproof.serve.server_spec import REPOSITORY, ContainerImage, ServerSpec
 from tritonproof.spec import Device
 
+IMAGE = f"{REPOSITORY}:24.10-py3"
+"""The image with the Triton of the embedded one."""
 HANG_S = 60.0
 """Bounds a hang; even on a busy machine each wait takes only a few seconds."""
 VALUES = np.arange(8, dtype=np.float32).reshape(2, 4)

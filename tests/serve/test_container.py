@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from tests.host.fake_nvml import Nvml
-from tests.serve.programs import FakeDocker, script
+from tests.serve.programs import IMAGE, FakeDocker, script
 from tritonproof.base.errors import SetupError
 from tritonproof.frameworks import NO_TELEMETRY
 from tritonproof.serve.command import Ports
 from tritonproof.serve.container import docker_command
 from tritonproof.serve.launch import serve
-from tritonproof.serve.server_spec import IMAGE, ContainerImage, ServerSpec, image_of
+from tritonproof.serve.server_spec import ContainerImage, ServerSpec, image_of
 
 
 @pytest.fixture

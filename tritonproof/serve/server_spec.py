@@ -152,8 +152,6 @@ ServerKind = Literal["embedded", "local", "docker", "remote"]
 """From PyPI's wheel, a program on this machine, in a container, or run by somebody else."""
 EMBEDDED_TRITON = "2.51.0"
 """The version of the Triton in nvidia-pytriton 0.7.0, which pyproject.toml pins."""
-IMAGE = f"{REPOSITORY}:24.10-py3"
-"""NVIDIA's container image with the same Triton as the embedded one."""
 TRITON_VARIABLE = "TRITONPROOF_TRITON"
 """The variable with the path of a tritonserver with native backends: the default of `--triton`."""
 _IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:@-]{0,511}")

@@ -1,7 +1,7 @@
 """What a record says of speed: each load point, what serving costs, and a search within a budget."""
 
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from typing import Annotated
 
 from tritonproof.record.schema._answers import Ledger, VerifiedAnswers
 from tritonproof.record.schema._setup import (
