@@ -16,7 +16,7 @@ from tests.helpers import present
 from tritonproof.client.input_data import input_data
 from tritonproof.client.requests import ServedModel
 from tritonproof.measure.load_job import LoadJob
-from tritonproof.measure.verifying import ask_server, summed, verify
+from tritonproof.measure.verifying import ask_server, sum_verified, verify
 from tritonproof.record.schema import LoadPoint, VerifiedAnswers
 from tritonproof.serve.server import Server
 
@@ -91,7 +91,7 @@ def look(job: LoadJob, is_enough: Callable[[VerifiedAnswers], bool]) -> Verified
     check, deadline = present(job.check), time.monotonic() + SECONDS
     so_far = verify(check, ask_server(job, 0.3), 0.3)
     while not is_enough(so_far) and time.monotonic() < deadline:
-        so_far = present(summed([so_far, verify(check, ask_server(job, 0.3), 0.3)]))
+        so_far = present(sum_verified([so_far, verify(check, ask_server(job, 0.3), 0.3)]))
     return so_far
 
 

@@ -52,14 +52,14 @@ def test_pass_yields_timestamps_and_components(take_pass: TakePass) -> None:
 
 
 @pytest.mark.parametrize(("batch", "size"), [(1, 40 * 40 * 4), (2, 2 * 4 * 4 * 4)])
-def test_memory_of_outputs_fits_those_expected(batch: int, size: int) -> None:
+def test_memory_of_outputs_fits_those_expected(batch: int, size: int, tmp_path: Path) -> None:
     """Of each length n an answer has n x n numbers; batches have the shorter one."""
     pairs = toy.model(outputs=(Tensor("OUT", "FP32", (-1, -1)),))
     rows = [{"IN": np.zeros((1, length), np.float32)} for length in (4, 40)]
     data = InputData(Path(), ["short", "long"], rows[0], others=rows[1:])
     answers = {place: {"OUT": np.zeros((n, n), np.float32)} for place, n in enumerate((4, 40))}
     check = dataclasses.replace(toy.check([], {}), groups=expect_by_signature(answers, str))
-    served = dataclasses.replace(toy.job(ONLINE).served, server=server_of(Path()), model=pairs, data=data)
+    served = dataclasses.replace(toy.job(ONLINE).served, server=server_of(tmp_path), model=pairs, data=data)
     job = LoadJob(served, LoadPoint("online", batch, 4), "system", check=check)
 
     command = perf_analyzer.command(job, Path())

@@ -11,7 +11,7 @@ from tests.helpers import present
 from tritonproof.accuracy.limits import AnswerLimits, NumberLimits, min_agreement_for
 from tritonproof.accuracy.sameness import AnswerCheck
 from tritonproof.client.requests import Answer
-from tritonproof.measure.verifying import summed, verify, verifying
+from tritonproof.measure.verifying import sum_verified, verify, with_verification
 from tritonproof.record.schema import LoadPoint
 
 ROWS = np.arange(24, dtype=np.float32).reshape(6, 4)
@@ -145,11 +145,11 @@ def test_each_output_is_limited_by_its_precision_cost() -> None:
 
 def test_checks_add_up_and_keep_first_fault() -> None:
     right, broken = verify(CHECK, [answer()], 0.5), verify(CHECK, [answer(changed(0, 0, np.nan))], 0.5)
-    total = present(summed([right, broken, right]))
+    total = present(sum_verified([right, broken, right]))
 
     assert (total.verified, total.wrong, total.duration_s) == (9, 1, 1.5)
     assert total.first_wrong == broken.first_wrong
-    assert summed([]) is None
+    assert sum_verified([]) is None
 
 
 def passes_of(
@@ -163,7 +163,7 @@ def passes_of(
         return [answer(changed(0, 0, np.nan))]
 
     job = dataclasses.replace(toy.job(LoadPoint("online", 1, 2), request_s=request_s), check=check)
-    run_pass = verifying(toy.LoadGenerator().run_pass, ask)
+    run_pass = with_verification(toy.LoadGenerator().run_pass, ask)
     return [run_pass(job, 0.12) for _ in range(count)], seconds
 
 

@@ -81,7 +81,7 @@ def test_only_differing_settings_are_listed(changed: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("speed", "spread", "direction"),
+    ("speed", "spread", "outcome"),
     [
         (900, 0.01, "worse"),
         (1100, 0.01, "better"),
@@ -91,12 +91,12 @@ def test_only_differing_settings_are_listed(changed: Any) -> None:
     ],
 )
 def test_speed_difference_needs_interval_excluding_one(
-    speed: float, spread: float, direction: str, changed: Any
+    speed: float, spread: float, outcome: str, changed: Any
 ) -> None:
     after = sample.record(points=(point(speed=speed, passes=passes(speed, spread=spread)),))
     (point_change,) = changed(sample.record(points=(point(),)), after).points
     assert point_change.ratio.value == pytest.approx(speed / 1000, abs=0.02)
-    assert point_change.direction == direction
+    assert point_change.outcome == outcome
 
 
 def test_marginal_slowdown_is_inconclusive_among_forty_points(changed: Any) -> None:
@@ -107,9 +107,9 @@ def test_marginal_slowdown_is_inconclusive_among_forty_points(changed: Any) -> N
     among, *others = changed(
         sample.record(points=(point(), *alike)), sample.record(points=(slow, *alike))
     ).points
-    assert (alone.direction, among.direction) == ("worse", "unclear")
+    assert (alone.outcome, among.outcome) == ("worse", "unclear")
     assert alone.ratio == among.ratio
-    assert {other.direction for other in others} == {"unclear"}
+    assert {other.outcome for other in others} == {"unclear"}
 
 
 def test_speed_at_a_rate_is_inverse_latency(changed: Any) -> None:
@@ -123,13 +123,13 @@ def test_speed_at_a_rate_is_inverse_latency(changed: Any) -> None:
         return sample.record(points=(sample.at_rate(50.0, 50.0, passes=tuple(parts)),))
 
     (measured,) = changed(rated(2.0), rated(4.0)).points
-    assert (measured.ratio.value, measured.direction) == (pytest.approx(0.5), "worse")
+    assert (measured.ratio.value, measured.outcome) == (pytest.approx(0.5), "worse")
 
 
 def test_single_pass_has_no_interval_or_verdict(changed: Any) -> None:
     single = point(passes=(sample.one_pass(500),))
     (point_change,) = changed(sample.record(points=(point(),)), sample.record(points=(single,))).points
-    assert (point_change.ratio, point_change.direction) == (None, "unclear")
+    assert (point_change.ratio, point_change.outcome) == (None, "unclear")
 
 
 # Accuracy.
@@ -141,7 +141,7 @@ def test_sample_scores_are_compared_in_pairs(changed: Any, folders: tuple[Path, 
     store_samples(folders[1], record, [0.0] * 15 + [1.0] * 476 + [0.0] * 9)
     (score,) = changed(record, record).scores
     pairs = score.pairs
-    assert (pairs.direction, pairs.samples) == ("worse", 500)
+    assert (pairs.outcome, pairs.samples) == ("worse", 500)
     assert pairs.lost == IDS[:15]
     assert pairs.gained == (IDS[490],)
     assert pairs.difference == pytest.approx(-14 / 500)
@@ -190,17 +190,17 @@ def test_sign_flips_agree_with_t_test_on_normal_noise() -> None:
     ids=["one score", "one right or wrong", "five lost of many"],
 )
 def test_difference_is_not_shown_by_too_little(before: list[float], after: list[float]) -> None:
-    assert pair_scores(scored(*before), scored(*after), "higher").direction == "unclear"
+    assert pair_scores(scored(*before), scored(*after), "higher").outcome == "unclear"
 
 
 @pytest.mark.parametrize(
-    ("better", "direction", "lost", "gained"), [("higher", "worse", 10, 1), ("lower", "better", 1, 10)]
+    ("better", "outcome", "lost", "gained"), [("higher", "worse", 10, 1), ("lower", "better", 1, 10)]
 )
-def test_metric_direction_decides_what_is_better(better: str, direction: str, lost: int, gained: int) -> None:
+def test_metric_direction_decides_what_is_better(better: str, outcome: str, lost: int, gained: int) -> None:
     before = scored(*[0.8] * 40)
     after = scored(*[0.7] * 10, 0.85, *[0.8] * 29)
     comparison = pair_scores(before, after, better)
-    assert (comparison.direction, len(comparison.lost), len(comparison.gained)) == (direction, lost, gained)
+    assert (comparison.outcome, len(comparison.lost), len(comparison.gained)) == (outcome, lost, gained)
     assert comparison.difference == pytest.approx(-0.95 / 40)
 
 

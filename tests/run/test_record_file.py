@@ -40,7 +40,7 @@ def path(tmp_path: Path) -> Path:
 def add(fresh: Record, results: Path, **parts: Any) -> Record:
     """Record results, by default one load point; returns the record on disk."""
     change = functools.partial(record_file.with_results, **(parts or {"starts": (START,), "points": (NEW,)}))
-    written = record_file.update(fresh, results, change, run=examples.origin(run=2).run)
+    written = record_file.update(fresh, results, change, run_id=examples.origin(run=2).run)
     on_disk = files.read(files.record_path(fresh.case, results))
     assert written == on_disk
     return on_disk

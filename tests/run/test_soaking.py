@@ -16,7 +16,7 @@ from tritonproof.run import soaking
 from tritonproof.spec import DEFAULT_PROFILES
 
 STAND_INS: dict[str, Any] = {
-    "held_jobs": lambda _run, points: contextlib.nullcontext([toy.job(*points)]),
+    "hold_jobs": lambda _run, points: contextlib.nullcontext([toy.job(*points)]),
     "timed_answer": lambda _prepared, _batch: (0.01, {}),
     "watch": lambda _server: SimpleNamespace(not_watched=("open files",)),
     "keep_under_load": lambda _job, seconds, _read, **_more: SoakedPoint([{}], [9.0], [], [], 0, seconds),

@@ -10,7 +10,7 @@ from tritonproof.ratios import FALSE_ALARM_RATE, Speeds, paired_p_value, paired_
 from tritonproof.record.schema import Ratio, SpeedComparison, Verdict
 
 FIRST_LOOK = 8
-"""Pairs before the first look at whether it is settled: ranks of fewer give no 98 % interval."""
+"""Pairs before the first look at whether it is settled: ranks of fewer than seven give no 98 % interval."""
 LOOK_CONFIDENCE = 0.98
 """Confidence of the interval by which one of several looks settles that a build is not slower."""
 SUSPECT_CONFIDENCE = 0.8

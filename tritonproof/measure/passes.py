@@ -23,7 +23,7 @@ class Pass:
     """Open loop: how much later than due each was sent, [n]."""
     due: int | None = None
     """Open loop: requests that were due while the completed ones were answered."""
-    all_latencies_s: np.ndarray = field(default_factory=lambda: np.empty(0))
+    all_latencies_ms: np.ndarray = field(default_factory=lambda: np.empty(0))
     """Of every request, also of the start-up, from when it was sent, in the order of the answers."""
     under_load_s: float = 0.0
     """Seconds from the first request to the last answer."""
@@ -83,7 +83,7 @@ def closed_loop_pass(
         completed=float(inside.sum() / latencies_ns[after].mean()),
         duration_s=(end - begin) / 1e9,
         latencies_ms=latencies_ns[after] / 1e6,
-        all_latencies_s=_in_order_of_answers_s(starts_ns, ends_ns),
+        all_latencies_ms=_in_order_of_answers_ms(starts_ns, ends_ns),
         under_load_s=float(ends_ns.max() - starts_ns.min()) / 1e9,
     )
 
@@ -120,10 +120,10 @@ def open_loop_pass(
         latencies_ms=latencies[counted] / 1e6,
         slips_ms=slips[counted] / 1e6,
         due=int(((offsets_ns > begin - zero) & (offsets_ns <= closed_ns - zero)).sum()),
-        all_latencies_s=_in_order_of_answers_s(starts_ns, ends_ns),
+        all_latencies_ms=_in_order_of_answers_ms(starts_ns, ends_ns),
         under_load_s=float(ends_ns.max() - starts_ns.min()) / 1e9,
     )
 
 
-def _in_order_of_answers_s(starts_ns: np.ndarray, ends_ns: np.ndarray) -> np.ndarray:
-    return (ends_ns - starts_ns)[np.argsort(ends_ns, kind="stable")] / 1e9
+def _in_order_of_answers_ms(starts_ns: np.ndarray, ends_ns: np.ndarray) -> np.ndarray:
+    return (ends_ns - starts_ns)[np.argsort(ends_ns, kind="stable")] / 1e6

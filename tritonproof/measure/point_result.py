@@ -14,7 +14,7 @@ from tritonproof.measure.load_job import MeasuringPlan
 from tritonproof.measure.marks import marks_of
 from tritonproof.measure.passes import Pass
 from tritonproof.measure.point_state import PointState
-from tritonproof.measure.verifying import summed
+from tritonproof.measure.verifying import sum_verified
 from tritonproof.record import schema
 from tritonproof.record.schema import CpuUse, Estimate, GpuUse, LoadPoint, PassSummary, PointResult
 
@@ -62,7 +62,7 @@ def point_result(state: PointState, plan: MeasuringPlan, *, finished: bool = Tru
         comparison=point_state.compare_speeds(state, plan),
         certified={f"p{per:g}": estimates.certified(latencies_ms, per) for per in estimates.CERTIFIABLE},
         samples=data.count(point.batch),
-        answers=summed(state.answers),
+        answers=sum_verified(state.answers),
         called_models=called_models(state.job.served.name, passes),
     )
     return structs.replace(result, marks=marks_of(state, result, plan, finished=finished))
@@ -71,7 +71,7 @@ def point_result(state: PointState, plan: MeasuringPlan, *, finished: bool = Tru
 def components(passes: Sequence[Pass], average_ms: Estimate) -> dict[str, float]:
     """The average latency in milliseconds, divided as perf_analyzer divides it. Its own means serve only as
     shares, since they include the start-up, which the average latency leaves out."""
-    weights = [len(each.all_latencies_s) for each in passes]
+    weights = [len(each.all_latencies_ms) for each in passes]
     means_us = {
         name: float(np.average([each.components_us[name] for each in passes], weights=weights))
         for name in schema.COMPONENTS

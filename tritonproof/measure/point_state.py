@@ -74,30 +74,30 @@ def with_pass(state: PointState, result: Pass, *, warms_up: bool = False) -> Poi
     )
 
 
-def warm_up_latencies_s(state: PointState) -> np.ndarray:
-    """Seconds of each request of the warm-up, in the order of the answers, [requests]."""
-    return np.concatenate([one_pass.all_latencies_s for one_pass in state.warm_up])
+def warm_up_latencies_ms(state: PointState) -> np.ndarray:
+    """Milliseconds of each request of the warm-up, in the order of the answers, [requests]."""
+    return np.concatenate([one_pass.all_latencies_ms for one_pass in state.warm_up])
 
 
 def pass_latency_s(taken: Pass) -> float:
     """Median seconds of a pass's requests, at most what its windows were long enough for: at too high a rate
     requests take the longer the longer a pass is."""
-    return min(float(np.median(taken.all_latencies_s)), taken.window_s / LATENCIES_PER_WINDOW)
+    return min(float(np.median(taken.all_latencies_ms)) / 1e3, taken.window_s / LATENCIES_PER_WINDOW)
 
 
 def median_latency_s(state: PointState) -> float:
     """Median seconds of a request while the server was warmed up."""
-    return float(np.median(warm_up_latencies_s(state)))
+    return float(np.median(warm_up_latencies_ms(state))) / 1e3
 
 
 def is_stationary(state: PointState) -> bool:
     """Whether the latencies were shown to be stationary before the measurement."""
-    return estimates.warm_up_end(warm_up_latencies_s(state)) is not None
+    return estimates.warm_up_end(warm_up_latencies_ms(state)) is not None
 
 
 def warm_up_s(state: PointState) -> float:
     """Seconds under load until the latencies were stationary."""
-    latencies, under_load_s = warm_up_latencies_s(state), sum(each.under_load_s for each in state.warm_up)
+    latencies, under_load_s = warm_up_latencies_ms(state), sum(each.under_load_s for each in state.warm_up)
     cut = estimates.warm_up_end(latencies)
     return round(under_load_s * (1.0 if cut is None else cut / len(latencies)), 3)
 

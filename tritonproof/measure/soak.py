@@ -24,7 +24,7 @@ from tritonproof.measure import perf_analyzer, point_state
 from tritonproof.measure.called_models import totals
 from tritonproof.measure.load_job import LoadJob, RunPass
 from tritonproof.measure.usage import Usage
-from tritonproof.measure.verifying import summed, verifying
+from tritonproof.measure.verifying import sum_verified, with_verification
 from tritonproof.measure.windows import pass_window_s, warm_up_window_s
 from tritonproof.ratios import unpaired_ratio
 from tritonproof.record import schema
@@ -76,7 +76,7 @@ def keep_under_load(
     `answered` returns how many requests of the model the server has answered so far, by default from its
     statistics; `on_progress` gets the seconds and requests so far, and the first and the latest use.
     """
-    run_pass = run_pass or verifying(perf_analyzer.run_pass)
+    run_pass = run_pass or with_verification(perf_analyzer.run_pass)
     count = answered or (lambda: totals(job.served.server)[job.served.name][0])
     started, before = clock(), count()
     result = run_pass(job, warm_up_window_s(job.point, job.request_s))
@@ -144,7 +144,7 @@ def soak_entry(
         not_watched=tuple(missing),
         end_over_begin=end_over_begin(under_load.speeds),
         requests_per_s=under_load.requests[-1] / under_load.duration_s,
-        answers=summed(under_load.answers),
+        answers=sum_verified(under_load.answers),
         damaged_passes=under_load.damaged,
     )
 

@@ -33,7 +33,7 @@ def is_warmed_up(state: PointState) -> bool:
     latencies no longer fall. If a request takes long, one pass is enough."""
     if is_slow(point_state.median_latency_s(state)):
         return True
-    means = [float(one_pass.all_latencies_s.mean()) for one_pass in state.warm_up]
+    means = [float(one_pass.all_latencies_ms.mean()) for one_pass in state.warm_up]
     is_falling = len(means) < 2 or means[-1] < _FALLING * means[-2]
     return not is_falling and point_state.is_stationary(state)
 

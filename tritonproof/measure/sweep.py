@@ -49,9 +49,9 @@ def sweep_points(
     model was loaded again. If a server pauses for longer than a window, its point begins anew with longer
     ones: shorter passes that count are those without a pause.
 
-    `reload` loads both builds again, in random order. It is called before the first pair, and then after
-    every PAIRS_PER_LOADING: a model's place in memory makes it faster or slower for as long as it is loaded.
-    If it fails, so does every point that is unfinished.
+    `reload` loads both builds again, in random order, before the first pair and after PAIRS_PER_LOADING or
+    more, which take far longer than loading: a model's place in memory makes it faster or slower for as long
+    as it is loaded. If it fails, so does every point that is unfinished.
     """
     is_done = is_done or stopping.sweep_rule(plan)
     generator = np.random.default_rng()

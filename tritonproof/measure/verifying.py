@@ -70,7 +70,9 @@ def ask_server(job: LoadJob, seconds: float) -> list[Answer]:
     return ask_samples(job.served, requests, clients, where, seconds, job.shared_memory)
 
 
-def verifying(run_pass: RunPass, ask: Callable[[LoadJob, float], Sequence[Answer]] = ask_server) -> RunPass:
+def with_verification(
+    run_pass: RunPass, ask: Callable[[LoadJob, float], Sequence[Answer]] = ask_server
+) -> RunPass:
     """A `run_pass` that also verifies answers if the job says so: after the first pass of each point,
     then about once a second, for a tenth of the passes' time, which `elapsed_s` does not include. Raises the
     errors of `run_pass`, and ProofError if a request fails."""
@@ -94,7 +96,7 @@ def verifying(run_pass: RunPass, ask: Callable[[LoadJob, float], Sequence[Answer
     return run_and_verify
 
 
-def summed(results: Sequence[VerifiedAnswers]) -> VerifiedAnswers | None:
+def sum_verified(results: Sequence[VerifiedAnswers]) -> VerifiedAnswers | None:
     """Join the results of several verifications of one point; returns None if there are none."""
     if not results:
         return None

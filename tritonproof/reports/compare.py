@@ -50,7 +50,7 @@ def sources(arguments: Sequence[Path], substring: str = "") -> list[ComparedReco
     return found
 
 
-Direction = Literal["better", "worse", "unclear"]
+Outcome = Literal["better", "worse", "unclear"]
 """What the second run is shown to be, if anything."""
 
 
@@ -70,7 +70,7 @@ class PointChange:
     after: PointResult
     ratio: schema.Ratio | None
     """Speed after over speed before, at a rate the inverse of the mean latency; None with too few passes."""
-    direction: Direction = "unclear"
+    outcome: Outcome = "unclear"
     """better: among all points of both it is shown to be faster; worse: slower than is allowed."""
     allowed_slowdown: float = 0.0
     """The fraction of the speed before by which it may be slower."""
@@ -90,7 +90,7 @@ class PairedScores:
     lost: Sequence[str]
     """Ids of samples that the second run scored worse, the largest changes first."""
     gained: Sequence[str]
-    direction: Direction
+    outcome: Outcome
 
 
 class ScoreChange(NamedTuple):
@@ -137,19 +137,21 @@ def compare_records(before: ComparedRecords, after: ComparedRecords, allowed_slo
     fraction `allowed_slowdown` is slower. Raises RecordError for nothing to compare or damaged samples."""
     names = [name for name in before.records if name in after.records]
     pairs = [(before.records[name], after.records[name]) for name in names]
+    hint = " To compare different cases of one model, give two record files."
     if before.argument.is_file() and after.argument.is_file():
         (first,), (second,) = before.records.values(), after.records.values()
         pairs = [(first, second)] if first.record.case.model == second.record.case.model else []
+        hint = " Only cases of one model are compared."
     if not pairs:
         examples, others = (first_of([*source.records], 3) for source in (after, before))
         raise RecordError(
             f"{after.argument}: has no case in common with {before.argument}. It has {examples}; "
-            f"{before.argument} has {others}. To compare different cases of one model, give two record files."
+            f"{before.argument} has {others}.{hint}"
         )
     cases = [_case_change(first, second) for first, second in pairs]
     paired_names = {stored.record.name for pair in pairs for stored in pair}
     only_before, only_after = (sorted(source.records.keys() - paired_names) for source in (before, after))
-    return Changes(before, after, _with_directions(cases, allowed_slowdown), only_before, only_after)
+    return Changes(before, after, _with_outcomes(cases, allowed_slowdown), only_before, only_after)
 
 
 def _case_change(before: StoredRecord, after: StoredRecord) -> CaseChange:
@@ -221,23 +223,23 @@ def _speeds(result: PointResult) -> list[float]:
     ]
 
 
-def _with_directions(cases: Sequence[CaseChange], allowed: float) -> list[CaseChange]:
-    """The cases with the direction of each point among all: chance alone calls any point slower, or any point
+def _with_outcomes(cases: Sequence[CaseChange], allowed: float) -> list[CaseChange]:
+    """The cases with the outcome of each point among all: chance alone calls any point slower, or any point
     faster, in at most ratios.FALSE_ALARM_RATE of all comparisons."""
     measured = [point for case in cases for point in case.points if point.ratio is not None]
     faster = [ratios.unpaired_p_value(_speeds(point.before), _speeds(point.after), 1.0) for point in measured]
     slower = [
         ratios.unpaired_p_value(_speeds(each.after), _speeds(each.before), 1 - allowed) for each in measured
     ]
-    directions: dict[int, Direction] = {}
-    tested: Sequence[tuple[Direction, Sequence[float]]] = (("better", faster), ("worse", slower))
-    for direction, p_values in tested:
+    outcomes: dict[int, Outcome] = {}
+    tested: Sequence[tuple[Outcome, Sequence[float]]] = (("better", faster), ("worse", slower))
+    for outcome, p_values in tested:
         is_shown = ratios.significant_by_holm(p_values, ratios.FALSE_ALARM_RATE)
         for point in itertools.compress(measured, is_shown):
-            directions[id(point)] = direction
+            outcomes[id(point)] = outcome
 
     def judged(point: PointChange) -> PointChange:
-        return replace(point, direction=directions.get(id(point), "unclear"), allowed_slowdown=allowed)
+        return replace(point, outcome=outcomes.get(id(point), "unclear"), allowed_slowdown=allowed)
 
     return [replace(case, points=[*map(judged, case.points)]) for case in cases]
 
@@ -278,7 +280,7 @@ def pair_scores(before: Mapping[str, float], after: Mapping[str, float], better:
     p_value = sign_flips(change)
     gain = change if better == "higher" else -change
     order = np.argsort(-np.abs(gain), kind="stable")
-    direction: Direction = "better" if gain.mean() > 0 else "worse"
+    outcome: Outcome = "better" if gain.mean() > 0 else "worse"
     return PairedScores(
         samples=len(ids),
         only_before=len(before) - len(ids),
@@ -287,7 +289,7 @@ def pair_scores(before: Mapping[str, float], after: Mapping[str, float], better:
         p_value=p_value,
         lost=tuple(ids[i] for i in order if gain[i] < 0),
         gained=tuple(ids[i] for i in order if gain[i] > 0),
-        direction=direction if p_value < 1 - CONFIDENCE else "unclear",
+        outcome=outcome if p_value < 1 - CONFIDENCE else "unclear",
     )
 
 
@@ -321,12 +323,11 @@ def exit_status(changes: Changes) -> int:
     points = [point for case in changes.cases for point in case.points if point.ratio is not None]
     all_pairs = [score.pairs for case in changes.cases for score in case.scores]
     pairs = [paired for paired in all_pairs if isinstance(paired, PairedScores)]
-    sides = [(case.before.record.why_no_speed, case.after.record.why_no_speed) for case in changes.cases]
-    fails_now = any(after and not before for before, after in sides)
-    if fails_now or any(pair.direction == "worse" for pair in pairs):
+    fails_now = (case.after.record.is_wrong and not case.before.record.is_wrong for case in changes.cases)
+    if any(fails_now) or any(pair.outcome == "worse" for pair in pairs):
         return EXIT_ACCURACY
     if machine_changes(changes):
         raise UsageError(f"compare: {names} are of different machines, whose speeds say nothing of a change")
     if not points and not pairs:
         raise UsageError(f"compare: {names} have no load point and no sample in common to compare")
-    return EXIT_SPEED if any(point.direction == "worse" for point in points) else 0
+    return EXIT_SPEED if any(point.outcome == "worse" for point in points) else 0

@@ -53,7 +53,7 @@ def _without_speed(part: Any) -> Any:
         return tuple(map(_without_speed, part))
     if not isinstance(part, Struct):
         return part
-    speeds, changes = _speeds(type(part)), {}
+    speeds, changes = _speed_fields(type(part)), {}
     for name in part.__struct_fields__:
         value = getattr(part, name)
         if name not in speeds:
@@ -65,7 +65,7 @@ def _without_speed(part: Any) -> Any:
 
 
 @functools.cache
-def _speeds(part: type[Struct]) -> Mapping[str, Any]:
+def _speed_fields(part: type[Struct]) -> Mapping[str, Any]:
     """The default of each field that is marked as a speed."""
     hints = get_type_hints(part, include_extras=True)
     marked = {name for name, hint in hints.items() if SPEED in getattr(hint, "__metadata__", ())}

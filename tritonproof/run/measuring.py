@@ -9,11 +9,11 @@ from msgspec import structs
 from tritonproof.base.errors import InputError, NotAvailableError, ProofError
 from tritonproof.measure import estimates, perf_analyzer, sweep
 from tritonproof.measure.cache_audit import with_cache_audit
-from tritonproof.measure.called_models import counting
+from tritonproof.measure.called_models import with_call_counts
 from tritonproof.measure.load_job import LoadJob
 from tritonproof.measure.point_result import point_results
 from tritonproof.measure.point_state import PointState
-from tritonproof.measure.verifying import verifying
+from tritonproof.measure.verifying import with_verification
 from tritonproof.record.schema import LoadPoint, ModelWarmup, PointResult, best_of
 from tritonproof.run import comparing
 from tritonproof.run.case_run import CaseRun
@@ -21,7 +21,7 @@ from tritonproof.run.loader import timed_answer
 from tritonproof.run.repository_case import RepositoryCase
 from tritonproof.user_models.model_from_config import warmup_batch
 
-Found = dict[LoadPoint, PointResult | ProofError]
+SweepResults = dict[LoadPoint, PointResult | ProofError]
 Save = Callable[[Sequence[PointResult]], object]
 """Gets the load points of a scenario as soon as they are known: all that count so far."""
 _LOADINGS = 3
@@ -30,7 +30,7 @@ _LOADINGS = 3
 
 
 @contextlib.contextmanager
-def held_jobs(run: CaseRun, points: Sequence[LoadPoint]) -> Iterator[list[LoadJob]]:
+def hold_jobs(run: CaseRun, points: Sequence[LoadPoint]) -> Iterator[list[LoadJob]]:
     """A job for each point of one scenario, loaded, with the machine to ourselves for the block."""
     run.server.check_measurable(run.prepared.unreported)
     check = run.expectations.answer_check
@@ -39,7 +39,7 @@ def held_jobs(run: CaseRun, points: Sequence[LoadPoint]) -> Iterator[list[LoadJo
         yield [run.job(point, check) for point in points]
 
 
-def begun(run: CaseRun, job: LoadJob) -> PointState:
+def first_state(run: CaseRun, job: LoadJob) -> PointState:
     """The held job before its first pass, with the seconds of one request, or with its error."""
     run.say(f"measure {job.point.scenario}", "first request of each batch size")
     try:
@@ -70,24 +70,24 @@ def measure_point(run: CaseRun, point: LoadPoint, save: Save = lambda _results: 
     return measured
 
 
-def _sweep(run: CaseRun, points: Sequence[LoadPoint], save: Save) -> Found:
+def _sweep(run: CaseRun, points: Sequence[LoadPoint], save: Save) -> SweepResults:
     """Measure the points; `save` gets those known so far. Raises ProofError if the server has ended."""
     if (baseline := run.baseline) is not None:
         baseline.server.check_running()  # started before the machine is ours
-    with held_jobs(run, points) as held:
-        states = [begun(run, job) for job in held]
+    with hold_jobs(run, points) as held:
+        states = [first_state(run, job) for job in held]
         try:
-            return _measure_begun(run, states, save)
+            return _measure_states(run, states, save)
         except Exception:
             save([])  # what was saved meanwhile does not count
             raise
 
 
-def _measure_begun(run: CaseRun, states: Sequence[PointState], save: Save) -> Found:
+def _measure_states(run: CaseRun, states: Sequence[PointState], save: Save) -> SweepResults:
     """Measure the points of a loaded scenario, audit the best, and judge them by their latency budgets."""
     baseline, plan = run.baseline, run.settings.plan
 
-    def judged(result: PointResult) -> PointResult:
+    def with_latency_verdict(result: PointResult) -> PointResult:
         budget = run.settings.thresholds.latency_budget(run.case, result)
         return structs.replace(result, latency_budget=budget)
 
@@ -96,9 +96,9 @@ def _measure_begun(run: CaseRun, states: Sequence[PointState], save: Save) -> Fo
     states = sweep.sweep_points(
         states,
         plan,
-        run_pass=verifying(counting(perf_analyzer.run_pass, run.prepared.called_names)),
+        run_pass=with_verification(with_call_counts(perf_analyzer.run_pass, run.prepared.called_names)),
         on_progress=lambda point, now: run.say(f"measure {point.scenario}", f"{point} {now}"),
-        save=lambda known: save([*map(judged, known)]),
+        save=lambda known: save([*map(with_latency_verdict, known)]),
         reload=None if baseline is None else comparing.reloader(run, baseline),
     )
     found = point_results(states, plan)
@@ -111,7 +111,7 @@ def _measure_begun(run: CaseRun, states: Sequence[PointState], save: Save) -> Fo
     for state in states:
         if isinstance(result := found[state.point], PointResult):
             result = _audited(run, state.job, result) if result is best else result
-            found[state.point] = judged(result)
+            found[state.point] = with_latency_verdict(result)
             run.latencies_s[state.point] = (estimates.pooled_ms(state.passes) / 1e3).tolist()
     save([each for each in found.values() if isinstance(each, PointResult)])
     return found

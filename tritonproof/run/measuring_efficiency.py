@@ -16,7 +16,7 @@ from tritonproof.reports.publishable import publishable
 from tritonproof.run import record_file
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.converted_case import ConvertedCase
-from tritonproof.run.measuring import held_jobs
+from tritonproof.run.measuring import hold_jobs
 from tritonproof.serve.server import serving_of
 from tritonproof.settings.case_settings import deployment_of
 from tritonproof.spec import Case
@@ -104,7 +104,7 @@ def _measure(
     if isinstance(peak_per_s, ProofError):
         raise peak_per_s
     batch, point = in_turns.batch_in_process(best, run.deployment, run.case.gpus), best.point
-    with held_jobs(run, [point]) as (held,):
+    with hold_jobs(run, [point]) as (held,):
         job = replace(held, request_s=best.latency_ms["avg"].value / 1e3)
         cold = [] if run.loader.was_under_load else [job]
         reference_job, beside_text = None, ""

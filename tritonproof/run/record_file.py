@@ -16,13 +16,18 @@ from tritonproof.record.schema import Record, StepFailure
 
 
 def update(
-    fresh: Record, results: Path, change: Callable[[Record], Record], *, run: str = "", in_fleet: bool = False
+    fresh: Record,
+    results: Path,
+    change: Callable[[Record], Record],
+    *,
+    run_id: str = "",
+    in_fleet: bool = False,
 ) -> Record:
     """Apply `change` to the case's record on disk, or to `fresh` if no stored record fits; returns the record
     that is then on disk. Raises ProofError if the folder cannot be written.
 
     Results join only those of the same machine, build, deployment and server; the conversion depends on
-    machine and build alone, and a failure of the same `run` stays. Another machine's record moves to
+    machine and build alone, and a failure of the run `run_id` stays. Another machine's record moves to
     `superseded/` beside it; any other is outdated and replaced. If `in_fleet`, results may come from machines
     that differ only in their GPUs' UUIDs, as a later run may give the case to another node.
     """
@@ -39,7 +44,7 @@ def update(
                 _supersede(path, stored)
                 stored = None
             now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
-            changed = structs.replace(change(_joinable(stored, fresh, run)), updated=now)
+            changed = structs.replace(change(_joinable(stored, fresh, run_id)), updated=now)
             files.write(changed, path)
     return changed
 
@@ -82,7 +87,7 @@ def writing(file: Path) -> Iterator[None]:
         raise ProofError(f"the record cannot be written: {error.strerror}", where=file, fix=fix) from error
 
 
-def _joinable(stored: Record | None, fresh: Record, run: str) -> Record:
+def _joinable(stored: Record | None, fresh: Record, run_id: str) -> Record:
     """The part of the stored record that a result of this run may join; `fresh` if there is none. The price
     is the machine's; a run without one keeps the stored price."""
     if stored is None:
@@ -97,7 +102,7 @@ def _joinable(stored: Record | None, fresh: Record, run: str) -> Record:
         known = {field.name: value for field, value in pairs if value not in (field.default, None)}
         return structs.replace(stored, **known)
     # A test may fail before it knows the server; its failure is then in the record of an earlier one.
-    own = tuple(failure for failure in stored.failures if failure.origin and failure.origin.run == run)
+    own = tuple(failure for failure in stored.failures if failure.origin and failure.origin.run == run_id)
     return structs.replace(fresh, conversion=stored.conversion, failures=own)
 
 

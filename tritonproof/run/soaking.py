@@ -10,7 +10,7 @@ from tritonproof.record.quantities import DURATION
 from tritonproof.record.schema import LoadPoint, Soak
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.loader import timed_answer
-from tritonproof.run.measuring import check_batch, held_jobs
+from tritonproof.run.measuring import check_batch, hold_jobs
 from tritonproof.settings.case_settings import load_points
 
 
@@ -25,7 +25,7 @@ def soak(run: CaseRun) -> Soak:
         time = f"{DURATION.text(spent_s)} of {DURATION.text(duration_s)}"
         run.say("soak", f"{time}, {requests:,.0f} requests")
 
-    with held_jobs(run, [point]) as (held,):
+    with hold_jobs(run, [point]) as (held,):
         job = dataclasses.replace(held, request_s=timed_answer(run.prepared, point.batch)[0])
         watched = watch(job.served.server)
         read = functools.partial(read_usage, watched)

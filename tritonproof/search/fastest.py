@@ -22,7 +22,7 @@ from tritonproof.measure.load_job import LoadJob, MeasuringPlan, RunPass
 from tritonproof.measure.passes import Pass
 from tritonproof.measure.point_result import point_result
 from tritonproof.measure.point_state import PointState
-from tritonproof.measure.verifying import verifying
+from tritonproof.measure.verifying import with_verification
 from tritonproof.measure.windows import WINDOWS, warm_up_window_s
 from tritonproof.record.schema import Estimate, LoadPoint, Ratio, Search, Verdict
 from tritonproof.search import candidates, trials
@@ -293,7 +293,7 @@ class CandidateMeasurer:
         """Fresh passes at each operating point, for the whole budget of a rerun: half of them each, then the
         other half in reverse order, so that a drift of the machine affects all alike, and the last is not
         loaded twice. Answers of each are verified. Raises ProofError if one cannot be measured."""
-        verified = {choice: verifying(self.run_pass) for choice in choices}
+        verified = {choice: with_verification(self.run_pass) for choice in choices}
         turns = [(choice, 0.5) for choice in choices] + [(choice, 1.0) for choice in reversed(choices)]
         states: dict[OperatingPoint, PointState] = {}
         for choice, share in turns if len(choices) > 1 else [(choices[0], 1.0)]:

@@ -69,15 +69,15 @@ def _settings_text(settings: Iterable[compare.SettingChange]) -> str:
 
 
 def _accuracy_cell(case: CaseChange) -> str:
-    """The worst change of any metric, and whether the case began or ceased to pass."""
+    """The gravest word on any metric, and whether the case began or ceased to pass."""
     words = set()
     for pairs in (score.pairs for score in case.scores):
         if isinstance(pairs, str):
             words.add("not paired")
         else:
-            words.add(_ACCURACY[pairs.direction] if pairs.lost or pairs.gained else "no sample changed")
+            words.add(_ACCURACY[pairs.outcome] if pairs.lost or pairs.gained else "no sample changed")
     worst = next((word for word in _SCORES if word in words), "not measured")
-    passes = [not stored.record.why_no_speed for stored in (case.before, case.after)]
+    passes = [not stored.record.is_wrong for stored in (case.before, case.after)]
     if passes == [True, False]:
         return join_markdown([bold("passes no longer"), worst], ", ")
     return join_markdown([worst, italic("passes now")], ", ") if passes == [False, True] else worst
@@ -92,20 +92,20 @@ def _speed_cell(case: CaseChange) -> str:
 
 
 def _speed_word(point: PointChange) -> str:
-    if point.ratio is not None and point.direction == "unclear" and point.allowed_slowdown:
+    if point.ratio is not None and point.outcome == "unclear" and point.allowed_slowdown:
         return f"not shown slower than the {GIVEN_SHARE.text(point.allowed_slowdown)} allowed"
-    return "too few passes" if point.ratio is None else _SPEED[point.direction]
+    return "too few passes" if point.ratio is None else _SPEED[point.outcome]
 
 
 def _legend(changes: Changes) -> list[str]:
     points = [point for case in changes.cases for point in case.points]
     sentences = []
     if points:
-        allowed = points[0].allowed_slowdown
+        allowed, tested = points[0].allowed_slowdown, sum(point.ratio is not None for point in points)
         slower = f"slower (by more than the {GIVEN_SHARE.text(allowed)} allowed)" if allowed else "slower"
         sentences.append(
             "Speed: the ratio is B over A, with Welch's 95 % interval of the passes on record, of each point "
-            f"by itself; {slower} and faster are what is shown among {len(points)} points, so that chance "
+            f"by itself; {slower} and faster are what is shown among {tested} points, so that chance "
             "alone calls any of them slower, or any of them faster, in at most "
             f"{GIVEN_SHARE.text(FALSE_ALARM_RATE)} of all comparisons (Holm's correction). It covers what "
             "varied while each was measured, not what the machine changed in between: `--against` measures "
@@ -159,7 +159,7 @@ def _score_text(change: ScoreChange, case: CaseChange) -> str:
         difference = METRIC_CHANGES[change.better].text(pairs.difference)
         p_value = "p < 0.001" if pairs.p_value < 0.001 else f"p = {P_VALUE.text(pairs.p_value)}"
         counts = f"of {pairs.samples} samples in both {len(pairs.lost)} lost and {len(pairs.gained)} gained"
-        parts = [f"{line}; {counts}, difference {difference}, {p_value}:", _ACCURACY[pairs.direction]]
+        parts = [f"{line}; {counts}, difference {difference}, {p_value}:", _ACCURACY[pairs.outcome]]
     else:
         parts = [f"{line}; the same on each of {pairs.samples} samples in both"]
     ids = {"lost": list(map(code, pairs.lost)), "gained": list(map(code, pairs.gained))}
