@@ -284,6 +284,7 @@ def status_of(tmp_path: Path, before: Record, after: Record, *options: str) -> i
         (at(1000), at(96), (*WORSE, "--allow-slowdown", "90"), 10),
         (at(1000), at(1000, accuracy=sample.failed_accuracy()), WORSE, 12),
         (at(1000, accuracy=sample.failed_accuracy()), at(1000), WORSE, 4),
+        (at(1000), at(1000, accuracy=None), WORSE, 4),  # which has not been measured
         (at(1000), with_machine(at(1000), cores=64), WORSE, 4),
         (at(1000), with_machine(at(1000, accuracy=sample.failed_accuracy()), memory_gib=23), WORSE, 12),
         (at(1000), structs.replace(at(1000), points=(point(16),)), WORSE, 4),
