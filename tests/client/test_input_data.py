@@ -124,3 +124,11 @@ def test_loaded_samples_of_all_shapes_fit_one_bound(
     assert [sum(size == each for each, _ in loaded) for _, size in groups] == sent
     remaining = [row for data in remaining_data(model, samples) for row in found(data)]
     assert sorted([*loaded, *remaining]) == sorted((size, n) for count, size in groups for n in range(count))
+
+
+def test_load_data_of_transposed_pictures_are_in_c_order() -> None:
+    rows = np.ones((6, 4, 4, 3), np.float32).transpose(0, 3, 1, 2)
+    with input_data(
+        toy.model(inputs=(Tensor("IN", "FP32", (3, 4, 4)),)), toy.samples_of({"IN": rows}), None
+    ) as data:
+        assert data.arrays["IN"].flags.c_contiguous

@@ -91,8 +91,10 @@ def test_repeated_sample_may_be_faster_within_interval(
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.int64])
-def test_no_request_is_sent_twice(dtype: type) -> None:
-    values: np.ndarray = np.random.default_rng(1).integers(0, 1000, (20, 50)).astype(dtype)
+@pytest.mark.parametrize("axes", [(0, 1, 2), (0, 2, 1)], ids=["as stored", "transposed"])
+def test_no_request_is_sent_twice(dtype: type, axes: tuple[int, ...]) -> None:
+    values: np.ndarray = np.random.default_rng(1).integers(0, 1000, (20, 5, 5)).astype(dtype)
+    values = values.transpose(axes)
     fresh = fresh_inputs({"MASK": np.ones((20, 99)), "IN": values, "LENGTH": np.ones((20, 1))}, 3)
 
     sent = [next(fresh) for _ in range(500)]
@@ -100,7 +102,7 @@ def test_no_request_is_sent_twice(dtype: type) -> None:
     first_rows = {inputs["IN"][0].tobytes() for inputs in sent}
     assert len(first_rows) == len(sent)
     assert not {row.tobytes() for row in values} & first_rows
-    assert all(inputs["IN"].shape == (3, 50) and inputs["LENGTH"].shape == (3, 1) for inputs in sent)
+    assert all(inputs["IN"].shape == (3, 5, 5) and inputs["LENGTH"].shape == (3, 1) for inputs in sent)
 
 
 def test_fresh_requests_end_and_identical_samples_give_none() -> None:

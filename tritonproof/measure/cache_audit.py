@@ -96,7 +96,7 @@ def fresh_inputs(rows: Arrays, batch: int) -> Iterator[Arrays]:
         places = np.flatnonzero(flat[samples[0]] != other)
         if len(places) == 0:
             continue
-        inputs = {key: values[samples] for key, values in rows.items()}
+        inputs = {key: np.ascontiguousarray(values[samples]) for key, values in rows.items()}
         chosen = generator.choice(places, max(1, min(_ELEMENTS, len(places) // 2)), replace=False)
         inputs[name].reshape(batch, -1)[0, chosen] = other[chosen]
         digest = hashlib.blake2b(inputs[name][0].tobytes(), digest_size=16).digest()
