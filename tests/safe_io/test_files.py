@@ -211,12 +211,14 @@ def test_folder_size_is_sum_of_its_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "max_bytes", "is_other"),
     [
-        (lambda path: os.utime(path, (1, 1)), 1, False),
+        (lambda path: os.utime(path, (1, 1)), 2, False),
         (lambda path: os.utime(path, (1, 1)), 0, True),
-        (lambda path: path.write_text("2"), 1, True),
-        (lambda path: path.rename(path.with_name("b")), 1, True),
-        (lambda path: path.with_name("link").symlink_to("/"), 1, True),
-        (lambda path: path.with_name("link").symlink_to("nowhere"), 1, False),
+        (lambda path: path.write_text("2"), 2, True),
+        (lambda path: path.rename(path.with_name("c")), 2, True),
+        (lambda path: path.with_name("link").symlink_to("../other"), 2, True),
+        (lambda path: path.with_name("link").symlink_to("nowhere"), 2, False),
+        (lambda path: (path.parent / "linked" / "b").write_text("2"), 2, True),
+        (lambda path: os.utime(path.parent / "linked" / "b", (1, 1)), 2, False),
     ],
 )
 def test_digest_of_data_covers_names_and_contents_but_of_much_data_times(
@@ -226,8 +228,14 @@ def test_digest_of_data_covers_names_and_contents_but_of_much_data_times(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    (tmp_path / "a").write_text("1")
+    given, behind = tmp_path / "given", tmp_path / "behind"
+    for folder in (given, behind, tmp_path / "other"):
+        folder.mkdir()
+    (given / "a").write_text("1")
+    (given / "linked").symlink_to(behind)
+    (behind / "b").write_text("1")
+    (behind / "circle").symlink_to(given)
     monkeypatch.setattr(files, "MAX_BYTES", max_bytes)
-    before = files.data_digest(tmp_path)
-    change(tmp_path / "a")
-    assert (files.data_digest(tmp_path) != before) is is_other
+    before = files.data_digest(given)
+    change(given / "a")
+    assert (files.data_digest(given) != before) is is_other

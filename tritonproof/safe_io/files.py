@@ -264,20 +264,23 @@ def file_digest(path: Path) -> str:
 
 
 def data_digest(path: Path) -> str:
-    """The SHA-256, in hexadecimal, of a file or of all below a folder: names, sizes and contents, as each
-    checkout changes times; in place of contents times above MAX_BYTES. Raises InputError."""
+    """The SHA-256, in hexadecimal, of a file or of all below a folder, also behind links: names, sizes and
+    contents, as checkouts change times; in place of contents times above MAX_BYTES. Raises InputError."""
     with readable("the data", path, "let this user read all of it"):
-        found = [(file.relative_to(path), file.stat(), file) for file in files_in(path)]
+        folders, targets, files = [path], list[str](), list[Path]()
+        for folder in folders:  # grows; each link's target is walked once, as links may lead in circles
+            target = os.path.realpath(folder)
+            if target not in targets:
+                files += files_in(folder)
+                folders += sorted(link for link in strict_walk(folder) if link.is_symlink() and link.is_dir())
+            targets.append(target)
+        found = [(file.relative_to(path), file.stat(), file) for file in files]
         is_small = sum(status.st_size for _, status, _ in found) <= MAX_BYTES
         stamps = [
             f"{name} {status.st_size} {file_digest(file) if is_small else status.st_mtime_ns}"
             for name, status, file in found
         ]
-        # What lies behind a link to a folder is not found.
-        stamps += [
-            os.path.realpath(path) for path in strict_walk(path) if path.is_symlink() and path.is_dir()
-        ]
-    return hashlib.sha256("\n".join(stamps).encode(errors="surrogateescape")).hexdigest()
+    return hashlib.sha256("\n".join(stamps + targets[1:]).encode(errors="surrogateescape")).hexdigest()
 
 
 def size_bytes(path: Path) -> int:
