@@ -137,8 +137,10 @@ def test_outdated_build_is_detected_without_loading_weights(tmp_path: Path) -> N
     built = build(case, tmp_path)
     assert builds.find(case, None, DEPLOYMENT, tmp_path, {})
     assert not builds.find(case, None, LARGER, tmp_path, {})
-    built.artifact.write_text("damaged")
-    assert not builds.find(case, None, DEPLOYMENT, tmp_path, {})
+    facts = built.folder / "build.json"
+    for damage in (lambda: built.artifact.write_text("x"), lambda: rewrite(facts, content=None)):
+        damage()
+        assert not builds.find(case, None, DEPLOYMENT, tmp_path, {})
 
 
 def test_fp32_without_tf32_is_rebuilt(tmp_path: Path) -> None:

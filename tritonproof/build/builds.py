@@ -196,7 +196,7 @@ def find(
 ) -> BuiltModel | None:
     """The case's model below `root` if there is an equal one, without `weights` one of any; else None."""
     folder = root / case.target.name / str(case)
-    with contextlib.suppress(OSError, ValueError, LookupError, InputError):  # a conversion says what is wrong
+    with contextlib.suppress(OSError, ValueError, TypeError, LookupError, InputError):  # converting names it
         digest = weights.digest if weights else stored_facts(folder)["content"]["weights_digest"]
         return _reused(case, folder, build_inputs(case, digest, deployment, datasets, case.target.device))
     return None
