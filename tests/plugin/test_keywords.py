@@ -41,11 +41,14 @@ def test_invalid_expression_selects_no_hardware(wrong: str, collect: Collect) ->
         ("T4-Detector or cpu-monitor", ""),
         ("h100-cpu-monitor-asis", "h100"),
         ("t4-detector and t4", "t4"),
+        ("h100", ""),
+        ("h100-t4-detector", "h100"),
+        ("h100-onnx", ""),
     ],
 )
 def test_hardware_is_named_by_whole_words_outside_of_models_names(keywords: str, named: str) -> None:
     expected = tuple(target for target in EVERY_TARGET if target.name in named.split())
-    models = [dataclasses.replace(toy.model(), name=name) for name in ("cpu-monitor", "T4-Detector")]
+    models = [dataclasses.replace(toy.model(), name=name) for name in ("cpu-monitor", "T4-Detector", "h100")]
     here = (BY_NAME["a100"],)
     assert select_targets(positive_words(keywords), (), here, models) == (expected or here)
 
