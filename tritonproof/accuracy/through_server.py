@@ -20,28 +20,34 @@ def evaluate_through_server(
     on_progress: OnProgress = lambda _text: None,
     comparison: StageComparison | None = None,
 ) -> StageAnswers:
-    """Send all samples through the server once, in mixed batch sizes, many requests in flight, and compare
-    every output with the same file's in process. Raises ProofError on the first failed or late request."""
+    """Send all samples through the server once, the first alone, then in mixed batch sizes, many requests in
+    flight, and compare every output with the same file's in process. Raises ProofError if a request fails."""
     model, sizes, done = case.model, dict[int, int](), 0
     answer_bytes = sum(tensor.row_bytes for tensor in model.outputs)
     first_bytes = sum(map(content_bytes, samples.read([0]).values()))
-    most_rows = max(1, IN_FLIGHT_BYTES // (first_bytes + answer_bytes))
-    batches = list(mixed_batches(len(samples), min(max_batch_size, most_rows)))
     parts: dict[int, Arrays] = {}
     with requests_in_flight(server, where=case) as in_flight:
 
         def take() -> None:
-            nonlocal done
+            nonlocal done, answer_bytes
             indices, answer = in_flight.next_answer()
             sizes.pop(indices[0])
             outputs = _outputs(case, indices, answer)
+            # What is declared are the fewest bytes: a dimension may be open.
+            answer_bytes = max(answer_bytes, sum(map(content_bytes, outputs.values())) // len(indices))
             parts[indices[0]] = keep_outputs("served", model, outputs, samples, indices)
             if comparison is not None:
                 comparison.add(outputs, indices)
             done += len(indices)
             on_progress(f"{done:,} of {len(samples):,}")
 
-        for indices in batches:
+        def batches() -> Iterator[range]:
+            yield range(1)
+            take()
+            most_rows = max(1, IN_FLIGHT_BYTES // (first_bytes + answer_bytes))
+            yield from mixed_batches(len(samples), min(max_batch_size, most_rows), start=1)
+
+        for indices in batches():
             inputs = samples.read(indices)
             size = sum(map(content_bytes, inputs.values())) + len(indices) * answer_bytes
             while len(sizes) >= IN_FLIGHT or (sizes and sum(sizes.values()) + size > IN_FLIGHT_BYTES):
@@ -53,14 +59,13 @@ def evaluate_through_server(
             take()
     in_order = [parts[start] for start in sorted(parts)]
     differences = () if comparison is None else comparison.outputs
-    return answers_at("served", model, in_order, requests=len(batches), differences=differences)
+    return answers_at("served", model, in_order, requests=len(parts), differences=differences)
 
 
-def mixed_batches(count: int, max_batch_size: int) -> Iterator[range]:
-    """Consecutive ranges that cover `count` samples, of seeded sizes from 1 to `max_batch_size`, drawn by
-    their logarithm, so that small and large ones meet in the server's batcher."""
+def mixed_batches(count: int, max_batch_size: int, start: int = 0) -> Iterator[range]:
+    """Consecutive ranges of the samples from `start` to `count`, of seeded sizes from 1 to `max_batch_size`,
+    drawn by their logarithm, so that small and large ones meet in the server's batcher."""
     generator = np.random.default_rng(0)
-    start = 0
     while start < count:
         size = int(np.exp(generator.uniform(0, np.log(max_batch_size + 1))))
         stop = min(start + max(1, min(size, max_batch_size)), count)

@@ -21,6 +21,7 @@ from tritonproof.client.requests import Answer, ask_samples
 from tritonproof.measure.load_job import LoadJob, RunPass
 from tritonproof.measure.passes import Pass
 from tritonproof.record.schema import LoadPoint, VerifiedAnswers
+from tritonproof.serve.messages import content_bytes
 from tritonproof.spec import Arrays, Case
 
 _SHARE = 0.1
@@ -36,12 +37,15 @@ def make_answer_check(
     case: Case, data: InputData, oracle: Oracle, batch: int, limits: AnswerLimits
 ) -> AnswerCheck:
     """The check against the oracle's answers to the load data, in process in batches of `batch` rows."""
-    row_bytes = max(data.sizes) + sum(tensor.row_bytes for tensor in case.model.outputs)
-    size = 1 if oracle.expected_from == "alone" else max(1, min(batch, _MAX_BYTES // row_bytes))
+    answer_bytes = sum(tensor.row_bytes for tensor in case.model.outputs)
     samples, rows = range(len(data.ids)), dict[int, Arrays]()
-    for part in (samples[start : start + size] for start in samples[::size]):
+    while left := samples[len(rows) :]:
+        fitting = _MAX_BYTES // (max(data.sizes) + answer_bytes)
+        part = left[: max(1, min(batch, fitting)) if rows and oracle.expected_from != "alone" else 1]
         answer = oracle.answer(data.inputs(part))
         outputs = {tensor.name: np.asarray(answer[tensor.name]) for tensor in case.model.outputs}
+        # What is declared are the fewest bytes: a dimension may be open, so the first sample is alone.
+        answer_bytes = max(answer_bytes, sum(map(content_bytes, outputs.values())) // len(part))
         for place, sample in enumerate(part):
             rows[sample] = {name: values[place, ...] for name, values in outputs.items()}
     groups = expect_by_signature(rows, lambda sample: str(data.ids[sample]))
