@@ -121,6 +121,9 @@ def test_loaded_samples_of_all_shapes_fit_one_bound(
 
     with input_data(model, samples, None) as data:
         loaded = found(data)
+        order = [int(sample) for (sample,) in data.requests(1)]
+    assert sorted(order) == list(range(len(loaded)))
+    assert (order == sorted(order)) is (len(groups) == 1), "shapes meet in the server"
     assert [sum(size == each for each, _ in loaded) for _, size in groups] == sent
     remaining = [row for data in remaining_data(model, samples) for row in found(data)]
     assert sorted([*loaded, *remaining]) == sorted((size, n) for count, size in groups for n in range(count))

@@ -78,6 +78,9 @@ def test_tried_batches_fit_256_mib_by_real_lengths(gate: Gate, monkeypatch: pyte
     answers = make_single_answers(IDS, {0: {"OUT": np.zeros(size, np.int8)}}, LIMITS)
     for one in (gate_context(texts, largest=40), gate_context(answers=answers, largest=40)):
         assert (one.batch_sizes[-1], one.most_in_flight(1)) == (15, 15)
+    data = InputData(Path(), IDS[:2], {"IN": np.zeros((1, 4))}, others=[{"IN": np.zeros((1, size), np.int8)}])
+    mixed = gate_context(served_model(data=data))
+    assert (mixed.most_in_flight(1), mixed.most_in_flight(2)) == (15, 64), "other shapes are sent alone"
     monkeypatch.setattr("tritonproof.gates.context.IN_FLIGHT_BYTES", 3 * 32)
     result, server = gate("batches")
     assert max(len(samples) for samples, _ in server.asked) == 3

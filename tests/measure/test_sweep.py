@@ -149,11 +149,13 @@ def test_pauses_longer_than_a_window_keep_their_share(monkeypatch: pytest.Monkey
 
 
 def test_continued_point_keeps_earlier_passes() -> None:
-    measured = functools.partial(sweep.sweep_points, plan=QUICK, run_pass=LoadGenerator().run_pass)
+    generator = LoadGenerator(changes=lambda _job, number: {"window_s": 0.48} if number == 2 else {})
+    measured = functools.partial(sweep.sweep_points, plan=QUICK, run_pass=generator.run_pass)
     (first,) = measured([PointState(toy.job(ONLINE))])
     (second,) = measured([first], is_done=lambda state: len(state.passes) > len(first.passes))
 
     assert second.passes[:-1] == first.passes
+    assert second.passes[-1].window_s == 0.48, "as long as a pause has made it"
     assert len(second.warm_up) == 2, "of the model that was loaded again"
 
 
@@ -176,15 +178,16 @@ def test_warm_up_continues_while_server_gets_faster() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "code"),
+    ("changes", "place", "marks"),
     [
-        ({"damaged": ("its file was empty", "it ended with status 137")}, "damaged-passes"),
-        ({"cpu": CpuTime(0.5, 0.05, 0.25, 0.3, 0.0, nice=10)}, "niced"),
+        ({"damaged": ("its file was empty", "it ended with status 137")}, 3, ["damaged-passes"]),
+        ({"damaged": ("its file was empty",)}, 0, []),  # a warm-up does not count
+        ({"cpu": CpuTime(0.5, 0.05, 0.25, 0.3, 0.0, nice=10)}, 3, ["niced"]),
     ],
 )
-def test_disturbed_run_marks_its_point(changes: dict[str, Any], code: str) -> None:
-    generator = LoadGenerator(changes=lambda _job, number: changes if number == 3 else {})
-    assert codes(one(generator, plan=PATIENT)) == [code]
+def test_disturbed_run_marks_its_point(changes: dict[str, Any], place: int, marks: list[str]) -> None:
+    generator = LoadGenerator(changes=lambda _job, number: changes if number == place else {})
+    assert codes(one(generator, plan=PATIENT)) == marks
 
 
 def test_few_requests_are_marked() -> None:

@@ -1,6 +1,7 @@
 """Checks of answers under load against those in process."""
 
 import dataclasses
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,11 +9,15 @@ import pytest
 
 from tests import toy
 from tests.helpers import present
+from tritonproof.accuracy.expected import expect_by_signature
 from tritonproof.accuracy.limits import AnswerLimits, NumberLimits, min_agreement_for
-from tritonproof.accuracy.sameness import AnswerCheck
+from tritonproof.accuracy.sameness import AnswerCheck, Oracle
+from tritonproof.client.input_data import InputData
 from tritonproof.client.requests import Answer
+from tritonproof.measure import verifying
 from tritonproof.measure.verifying import sum_verified, verify, with_verification
 from tritonproof.record.schema import LoadPoint
+from tritonproof.spec import Arrays, Tensor
 
 ROWS = np.arange(24, dtype=np.float32).reshape(6, 4)
 LIMITS = AnswerLimits(NumberLimits(0.01, 0.02), min_agreement=0.9)
@@ -150,6 +155,37 @@ def test_checks_add_up_and_keep_first_fault() -> None:
     assert (total.verified, total.wrong, total.duration_s) == (9, 1, 1.5)
     assert total.first_wrong == broken.first_wrong
     assert sum_verified([]) is None
+
+
+@pytest.mark.parametrize(
+    ("source", "batch", "sizes"),
+    [("in process", 2, [1, 2, 2, 2]), ("in process", 8, [1, 3, 3]), ("alone", 8, [1] * 7)],
+)
+def test_batches_in_process_are_bounded_by_real_answers(
+    source: Any, batch: int, sizes: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Requests of 16 bytes get answers of 64, whose dimensions are open."""
+    taken, rows = list[int](), np.zeros((7, 4), np.float32)
+    monkeypatch.setattr(verifying, "_MAX_BYTES", 3 * (16 + 64))
+
+    def mask(inputs: Arrays) -> Arrays:
+        taken.append(len(inputs["IN"]))
+        return {"OUT": np.ones((taken[-1], 4, 4), np.float32)}
+
+    case = toy.case(toy.model(outputs=(Tensor("OUT", "FP32", (-1, -1)),)))
+    data = InputData(Path(), [f"row-{n}" for n in range(7)], {"IN": rows})
+    verifying.make_answer_check(case, data, Oracle(mask, source), batch, LIMITS)
+    assert taken == sizes
+
+
+def test_answers_of_every_shape_are_verified() -> None:
+    rows = {n: {"OUT": np.arange(2.0 + n % 2) + n} for n in range(6)}
+    given = {n: Answer(np.array([n]), {"OUT": row["OUT"][None]}) for n, row in rows.items()}
+    check = AnswerCheck(expect_by_signature(rows, str), LIMITS)
+
+    assert (verify(check, [*given.values()], 0).verified, wrong(check, *given.values())) == (6, 0)
+    for n in (2, 3):
+        assert wrong(check, *given.values(), Answer(np.array([n]), given[n - 2].outputs)) == 1
 
 
 def passes_of(
