@@ -17,11 +17,11 @@ from tests.gates.answering_servers import careful, right, served_by
 from tests.gates.stand_in import CLASSES, FAULTS, WIDE, Fault
 from tests.helpers import present
 from tritonproof.accuracy.limits import MIN_NOISE, AnswerLimits, NumberLimits
-from tritonproof.accuracy.sameness import AnswerComparison
+from tritonproof.accuracy.sameness import AnswerComparison, compare_groups
 from tritonproof.client import requests
 from tritonproof.client.requests import Answer
 from tritonproof.gates import context, declared
-from tritonproof.gates.context import compare_to_singles, make_single_answers, with_same_answers
+from tritonproof.gates.context import make_single_answers, with_same_answers
 from tritonproof.record.schema import SameAnswers
 from tritonproof.reports.text.correctness import difference_text
 from tritonproof.spec import Arrays
@@ -96,7 +96,7 @@ def compared(
     count = len(next(iter(right.values())))
     rows = {n: {name: values[n] for name, values in right.items()} for n in range(count)}
     singles = make_single_answers(IDS, rows, limits)
-    return compare_to_singles(singles, [Answer(np.asarray(which), given)], limits)
+    return compare_groups(singles.groups, [Answer(np.asarray(which), given)], limits)
 
 
 # --- answers that differ ------------------------------------------------------------------------------------
@@ -162,10 +162,10 @@ def test_answers_of_several_shapes_are_compared_separately() -> None:
     again = [Answer(np.array([n]), {"OUT": row["OUT"][None]}) for n, row in rows.items()]
     singles = make_single_answers(IDS, rows, EXACT)
 
-    comparison = compare_to_singles(singles, again, EXACT)
+    comparison = compare_groups(singles.groups, again, EXACT)
     assert (comparison.same.answers, comparison.wrong_count) == (6, 0)
     again[4] = Answer(np.array([4]), {"OUT": rows[5]["OUT"][None]})
-    assert compare_to_singles(singles, again, EXACT).wrong_count == 1
+    assert compare_groups(singles.groups, again, EXACT).wrong_count == 1
 
 
 # --- answers that match -------------------------------------------------------------------------------------
@@ -292,7 +292,7 @@ def test_repeated_request_shows_ties_of_integers(elements: int, flipped: int, al
     repeats = [Answer(np.array([n]), {"OUT": again[[n]]}) for n in range(20)]
     singles = make_single_answers(IDS, {n: {"OUT": masks[n]} for n in range(20)}, WIDE, repeats)
     assert singles.noise_limits.min_agreement == allowed
-    passes = compare_to_singles(singles, repeats, singles.noise_limits).same.passed
+    passes = compare_groups(singles.groups, repeats, singles.noise_limits).same.passed
     assert passes == (not flipped or allowed < 1)
 
 

@@ -210,13 +210,6 @@ def make_single_answers(
     )
 
 
-def compare_to_singles(
-    singles: SingleAnswers, answers: Sequence[Answer], limits: AnswerLimits
-) -> AnswerComparison:
-    """Compare answers with those to the same samples alone."""
-    return compare_groups(singles.groups, answers, limits)
-
-
 def same_answers_entry(singles: SingleAnswers, comparison: AnswerComparison) -> SameAnswers:
     """The record's entry for a comparison with answers that were given alone."""
     largest = comparison.same.relative_difference

@@ -12,10 +12,11 @@ import msgspec
 import numpy as np
 
 from tritonproof.accuracy.limits import AnswerLimits, inferred_limits
+from tritonproof.accuracy.sameness import compare_groups
 from tritonproof.base import disk
 from tritonproof.base.errors import InputError, NotAvailableError
 from tritonproof.client.requests import ServedModel
-from tritonproof.gates.context import GateContext, GateFinding, ask, compare_to_singles, make_single_answers
+from tritonproof.gates.context import GateContext, GateFinding, ask, make_single_answers
 from tritonproof.gates.same_answers import gate_finding
 from tritonproof.host import locks
 from tritonproof.safe_io.arrays import values_of
@@ -113,7 +114,7 @@ def compare_with_recorded(context: GateContext, earlier: RecordedAnswers, where:
     limits = own_limits.or_wider(earlier.limits).at_least(context.min_noise)
     answers = ask(served, [[sample] for sample in sorted(expected)])
     recorded = make_single_answers(served.data.ids, expected, limits)
-    comparison = compare_to_singles(recorded, answers, limits)
+    comparison = compare_groups(recorded.groups, answers, limits)
     tried = f"{len(expected)} answers recorded of {earlier.case} on Triton {earlier.triton}"
     context = dataclasses.replace(context, single_answers=recorded)
     return gate_finding("recorded", context, comparison, len(answers), tried, "recorded")

@@ -10,7 +10,7 @@ from tritonproof.accuracy.expected import ExpectedOutputs, expect, signature
 from tritonproof.accuracy.limits import NOISE_FACTOR, AnswerLimits, inferred_precision
 from tritonproof.accuracy.outputs import Spread
 from tritonproof.accuracy.precisions import PRECISIONS
-from tritonproof.accuracy.sameness import AnswerComparison, compare_answers, merge_comparisons
+from tritonproof.accuracy.sameness import AnswerComparison, compare_answers, compare_groups, merge_comparisons
 from tritonproof.client.input_data import InputData
 from tritonproof.client.requests import Answer, ServedModel, single_answer
 from tritonproof.gates.context import (
@@ -19,7 +19,6 @@ from tritonproof.gates.context import (
     SingleAnswers,
     ask,
     ask_one_by_one,
-    compare_to_singles,
     same_answers_entry,
 )
 from tritonproof.record.schema import GateResult
@@ -36,10 +35,10 @@ def repeated_gate(context: GateContext) -> GateFinding:
     answer after a loading, and one to a request without optional inputs."""
     served, singles = context.served, context.single_answers
     backwards = ask(served, [[sample] for sample in sorted(singles.rows, reverse=True)])
-    comparisons = [compare_to_singles(singles, [*singles.repeats, *backwards], singles.noise_limits)]
+    comparisons = [compare_groups(singles.groups, [*singles.repeats, *backwards], singles.noise_limits)]
     text = "each sample again alone, in the same and in reverse order"
     if first := _first_answer(context):
-        comparisons.append(compare_to_singles(singles, first, _limits_after_load(context)))
+        comparisons.append(compare_groups(singles.groups, first, _limits_after_load(context)))
         text += ", the first request after the model was loaded"
     if (lacking := _without_optional(served, singles)) is not None:
         comparisons.append(lacking)
@@ -53,7 +52,7 @@ def reload_gate(context: GateContext) -> GateFinding:
     served, singles = context.served, context.single_answers
     answers = [*_first_answer(context), *ask(served, [[sample] for sample in sorted(singles.rows)])]
     text = "each sample again alone, after the model was loaded again"
-    comparison = compare_to_singles(singles, answers, _limits_after_load(context))
+    comparison = compare_groups(singles.groups, answers, _limits_after_load(context))
     return gate_finding("reload", context, comparison, len(answers), text)
 
 
@@ -67,7 +66,7 @@ def in_flight_gate(context: GateContext) -> GateFinding:
     limits = singles.wide_limits if is_joined else singles.noise_limits
     answers = ask(served, list(np.resize(requests, (count, 1))), at_once)
     text = f"{count} requests of one sample each, {at_once} in flight"
-    return gate_finding("in-flight", context, compare_to_singles(singles, answers, limits), count, text)
+    return gate_finding("in-flight", context, compare_groups(singles.groups, answers, limits), count, text)
 
 
 def batches_gate(context: GateContext) -> GateFinding:
@@ -81,7 +80,7 @@ def batches_gate(context: GateContext) -> GateFinding:
 
     def compare_kept() -> None:
         nonlocal sent
-        comparisons.append(compare_to_singles(singles, answers, singles.wide_limits))
+        comparisons.append(compare_groups(singles.groups, answers, singles.wide_limits))
         sent += len(answers)
         answers.clear()
 
@@ -210,7 +209,7 @@ def compare_servers(
         is_asked = data is current.served.data
         ours, expected = singles if is_asked else (ask_for(data, current), ask_for(data, baseline))
         both_answers = [*(single_answer(sample, row) for sample, row in ours.rows.items()), *ours.repeats]
-        comparisons.append(compare_to_singles(expected, both_answers, _limits_between(ours, expected)))
+        comparisons.append(compare_groups(expected.groups, both_answers, _limits_between(ours, expected)))
         samples += len(expected.rows)
     whole = merge_comparisons(comparisons)
     tried = f"{samples} samples, each twice alone, beside {baseline_name}"

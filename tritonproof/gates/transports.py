@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from tritonproof.accuracy.sameness import AnswerComparison, merge_comparisons
+from tritonproof.accuracy.sameness import AnswerComparison, compare_groups, merge_comparisons
 from tritonproof.base.errors import ProofError
 from tritonproof.client.requests import Answer, ServedModel, single_answer
 from tritonproof.client.shared_memory import shared_region, tensor_places
-from tritonproof.gates.context import GateContext, GateFinding, compare_to_singles, same_answers_entry
+from tritonproof.gates.context import GateContext, GateFinding, same_answers_entry
 from tritonproof.gates.declared import MAX_REFUSAL_CHARS
 from tritonproof.gates.same_answers import wrong_text
 from tritonproof.record.schema import GateResult
@@ -57,7 +57,7 @@ def transports_gate(context: GateContext) -> GateFinding:
                 refusal = str(error)[:MAX_REFUSAL_CHARS]
                 problems.append(f"over {transport.name} a request was refused: {refusal}")
                 continue
-            comparisons.append(compare_to_singles(singles, answers, singles.noise_limits))
+            comparisons.append(compare_groups(singles.groups, answers, singles.noise_limits))
             if problem := wrong_text(comparisons[-1], "over gRPC before"):
                 problems.append(f"over {transport.name} {problem}")
     same = same_answers_entry(singles, merge_comparisons(comparisons)) if comparisons else None

@@ -96,6 +96,10 @@ def points_of(
     return record.points if (record.build.digest, record.deployment, record.serving) == of_this else ()
 
 
+def _request_s(result: PointResult) -> float:
+    return result.latency_ms["avg"].value / 1e3
+
+
 def _measure(
     run: CaseRun, best: PointResult, worker: Worker, flops: float | None, reference: _Reference | None
 ) -> Efficiency:
@@ -105,14 +109,13 @@ def _measure(
         raise peak_per_s
     batch, point = in_turns.batch_in_process(best, run.deployment, run.case.gpus), best.point
     with hold_jobs(run, [point]) as (held,):
-        job = replace(held, request_s=best.latency_ms["avg"].value / 1e3)
+        job = replace(held, request_s=_request_s(best))
         cold = [] if run.loader.was_under_load else [job]
         reference_job, beside_text = None, ""
         if reference is not None and reference[0] is not run:
             other, result = reference
             served = replace(job.served, server=other.server, name=other.server.name_of(other.case))
-            request_s = result.latency_ms["avg"].value / 1e3
-            reference_job = replace(job, served=served, point=result.point, request_s=request_s)
+            reference_job = replace(job, served=served, point=result.point, request_s=_request_s(result))
             if not other.loader.was_under_load:
                 cold.append(reference_job)
             other.loader.was_under_load, beside_text = True, f", {served.name}"
