@@ -22,10 +22,9 @@ def evaluate_through_server(
 ) -> StageAnswers:
     """Send all samples through the server once, the first alone, then in mixed batch sizes, many requests in
     flight, and compare every output with the same file's in process. Raises ProofError if a request fails."""
-    model, sizes, done = case.model, dict[int, int](), 0
-    answer_bytes = sum(tensor.row_bytes for tensor in model.outputs)
+    model, sizes, parts, done = case.model, dict[int, int](), dict[int, Arrays](), 0
+    answer_bytes = sum(tensor.row_bytes for tensor in model.outputs)  # at least: a dimension may be open
     first_bytes = sum(map(content_bytes, samples.read([0]).values()))
-    parts: dict[int, Arrays] = {}
     with requests_in_flight(server, where=case) as in_flight:
 
         def take() -> None:
@@ -33,7 +32,6 @@ def evaluate_through_server(
             indices, answer = in_flight.next_answer()
             sizes.pop(indices[0])
             outputs = _outputs(case, indices, answer)
-            # What is declared are the fewest bytes: a dimension may be open.
             answer_bytes = max(answer_bytes, sum(map(content_bytes, outputs.values())) // len(indices))
             parts[indices[0]] = keep_outputs("served", model, outputs, samples, indices)
             if comparison is not None:
@@ -42,7 +40,7 @@ def evaluate_through_server(
             on_progress(f"{done:,} of {len(samples):,}")
 
         def batches() -> Iterator[range]:
-            yield range(1)
+            yield range(1)  # alone: its answer shows how many rows fit
             take()
             most_rows = max(1, IN_FLIGHT_BYTES // (first_bytes + answer_bytes))
             yield from mixed_batches(len(samples), min(max_batch_size, most_rows), start=1)

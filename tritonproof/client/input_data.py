@@ -154,8 +154,8 @@ def _data_of(
     model: Model, ids: Sequence[str], alike: Sequence[Arrays], folder: Path, others: Sequence[Arrays] = ()
 ) -> InputData:
     tensors = [tensor for tensor in model.inputs if tensor.name in alike[0] or not tensor.optional]
-    rows = {tensor.name: np.concatenate([row[tensor.name] for row in alike]) for tensor in tensors}
-    arrays = {name: np.ascontiguousarray(values) for name, values in rows.items()}
+    rows_of = {tensor.name: [row[tensor.name] for row in alike] for tensor in tensors}
+    arrays = {name: np.ascontiguousarray(np.concatenate(rows)) for name, rows in rows_of.items()}
     dtypes = {tensor.name: tensor.dtype for tensor in tensors if tensor.dtype in ("BYTES", "BF16")}
     shaped = [tensor.name for tensor in tensors if -1 in tensor.shape]
     return InputData(folder, ids, arrays, dtypes, shaped, others)

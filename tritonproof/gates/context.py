@@ -31,10 +31,9 @@ from tritonproof.spec import Arrays
 def ask(
     served: ServedModel, sample_indices: Sequence[Sequence[int] | np.ndarray], in_flight: int = 1
 ) -> list[Answer]:
-    """The answers to these samples, so many in flight, as they arrive. Raises ProofError if one fails."""
+    """The answers to requests for samples, by index, `in_flight` at once, as they come. Raises ProofError."""
     requests = [np.asarray(samples, int) for samples in sample_indices]
-    rows = max(map(len, requests), default=1)
-    where = f"{served.name}, b{rows:03d}-c{in_flight:03d}, under load"
+    where = f"{served.name}, b{max(map(len, requests), default=1):03d}-c{in_flight:03d}, under load"
     return ask_samples(served, requests, in_flight, where)
 
 

@@ -44,10 +44,9 @@ def with_cache_audit(job: LoadJob, result: PointResult) -> PointResult:
 def _repeated_speed(job: LoadJob, result: PointResult) -> Ratio | None:
     """The speed of requests that repeat one sample over that of requests that were never sent before, at a
     measured point in a closed loop; None if requests are too slow, or there are too few different samples."""
-    latency_s = result.latency_ms["avg"].value / 1e3
     served, point = job.served, job.point
     fresh = fresh_inputs(served.data.arrays, point.batch)
-    if next(fresh, None) is None or is_slow(latency_s):
+    if next(fresh, None) is None or is_slow(result.latency_ms["avg"].value / 1e3):
         return None
     repeated = served.data.inputs([0] * point.batch)
     message_of = functools.partial(infer_message, served.name, served.model)

@@ -36,15 +36,14 @@ _MAX_BYTES = 256 << 20
 def make_answer_check(
     case: Case, data: InputData, oracle: Oracle, batch: int, limits: AnswerLimits
 ) -> AnswerCheck:
-    """The check against the oracle's answers to the load data, in process in batches of `batch` rows."""
-    answer_bytes = sum(tensor.row_bytes for tensor in case.model.outputs)
+    """The check against the oracle's answers to load data, in process the first alone, then `batch` each."""
+    answer_bytes = sum(tensor.row_bytes for tensor in case.model.outputs)  # at least: a dimension may be open
     samples, rows = range(len(data.ids)), dict[int, Arrays]()
     while left := samples[len(rows) :]:
         fitting = _MAX_BYTES // (max(data.sizes) + answer_bytes)
         part = left[: max(1, min(batch, fitting)) if rows and oracle.expected_from != "alone" else 1]
         answer = oracle.answer(data.inputs(part))
         outputs = {tensor.name: np.asarray(answer[tensor.name]) for tensor in case.model.outputs}
-        # What is declared are the fewest bytes: a dimension may be open, so the first sample is alone.
         answer_bytes = max(answer_bytes, sum(map(content_bytes, outputs.values())) // len(part))
         for place, sample in enumerate(part):
             rows[sample] = {name: values[place, ...] for name, values in outputs.items()}

@@ -1,5 +1,5 @@
-"""`tritonproof report` or `python -m tritonproof report`, then a command: a function, whose docstring is its
-help, which returns the exit status and imports what no other command needs, with a parser in `_parser`."""
+"""`tritonproof report COMMAND`. A command is a function, which returns the exit status and imports what no
+other needs; its docstring is its help, and `_parser` has its options."""
 
 import argparse
 import contextlib

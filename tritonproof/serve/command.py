@@ -73,7 +73,8 @@ def server_environment(
     spec: ServerSpec, device: Device, folder: Path, variables: Mapping[str, str]
 ) -> dict[str, str]:
     """The minimal environment in which a server finds its libraries, with `variables`; "cpu" hides all GPUs.
-    Docker's client gets neither. The embedded server's files go to `folder`. Raises SetupError."""
+    Docker's client gets no `variables` and hides no GPU. The embedded server's files go to `folder`. Raises
+    SetupError if that server lacks a library."""
     if spec.kind == "docker":
         return minimal_environment(DOCKER_VARIABLES)
     environment = minimal_environment()

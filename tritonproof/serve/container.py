@@ -1,4 +1,4 @@
-"""The command that starts NVIDIA's container, its engine and image: release, content and GPU access."""
+"""How NVIDIA's container is started: command, engine, image (release, content), GPU access. Starts none."""
 
 import contextlib
 import csv

@@ -92,7 +92,7 @@ def sentences(settings_type: type) -> Mapping[str, str]:
 
 
 def add_options(parser: Any, of: type) -> None:
-    """Add the options to pytest's parser or another with `getgroup`: after -k and -m, in order of fields."""
+    """Add the options, texts for `Settings.of`, to pytest's parser: in --help after -k and -m, by field."""
     before, texts = "general", sentences(of)
     for field, spec in options(of).items():
         name = f"tritonproof: {spec.group}"
@@ -122,7 +122,7 @@ def _reader(convert: Callable[[str], Any], expected: str, example: str) -> Read:
 
 
 def _number(kind: Any, expected: str, example: str, *, several: bool = False) -> Read:
-    """A reader of a number in bounds, or of several with commas: sorted, each once."""
+    """A reader of a number within its type's bounds, or of several, joined by commas: sorted, each once."""
 
     def convert(text: str) -> Any:
         parts = text.split(",") if several else [text]

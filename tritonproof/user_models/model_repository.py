@@ -175,7 +175,7 @@ def link_repository(models: Iterable[RepositoryModel], place: Path) -> Path:
 
 
 def _link_tree(source: Path, target: Path, parents: tuple[Path, ...] = ()) -> None:
-    """Make `target` a folder of links to the files of `source`. InputError for a link back to a parent."""
+    """Link the files of `source` into a new folder. Raises InputError for a link back to one of `parents`."""
     resolved = source.resolve()
     if resolved in parents:
         what = "a link in the model's folder leads back to a folder around it"
