@@ -20,7 +20,6 @@ from tritonproof.host.machine import version_of
 from tritonproof.host.targets import EVERY_TARGET
 from tritonproof.models import all_models
 from tritonproof.reports import published
-from tritonproof.spec import Case, Target
 
 
 @pytest.mark.parametrize(
@@ -43,38 +42,28 @@ def test_device_is_recognized_by_its_driver_name(reported: str | None, name: str
     assert targets.recognise(reported).name == name
 
 
-def some_case(target: Target, *, micro: bool) -> Case:
-    """The first ONNX case of a target with a model of this size."""
-    of_size = (case for case in cases.cases_of(target) if case.model.micro is micro)
-    return next(case for case in of_size if case.format.name == "onnx")
-
-
-def test_full_size_models_run_on_cpu_only_if_named() -> None:
-    full = some_case(targets.CPU, micro=False)
-    name = full.model.name
-    assert not is_selected(full, (), (), all_models())
-    assert not is_selected(full, positive_words("onnx and fp32"), (), all_models())
-    assert is_selected(full, positive_words(f"cpu and {name} and not micro"), (), all_models())
-    assert is_selected(full, (), [name], all_models())
-    assert is_selected(some_case(targets.recognise("NVIDIA H200"), micro=False), (), (), all_models())
-
-
 @pytest.mark.parametrize(
-    ("target", "words", "runs"),
+    ("case_id", "words", "given", "runs"),
     [
-        ("cpu", "", False),
-        ("cpu", "onnx or int8", False),
-        ("cpu", "ts-script", True),
-        ("cpu", "resnet50-micro", True),
-        ("h200", "", True),
+        ("cpu-resnet50-onnx-fp32", "", [], False),
+        ("cpu-resnet50-onnx-fp32", "onnx and fp32", [], False),
+        ("cpu-resnet50-onnx-fp32", "cpu and resnet50 and not micro", [], True),
+        ("cpu-resnet50-onnx-fp32", "", ["resnet50"], True),
+        ("h200-resnet50-onnx-fp32", "", [], True),
+        # It computes like another.
+        ("cpu-resnet50-micro-ts-script-fp32", "", [], False),
+        ("cpu-resnet50-micro-ts-script-fp32", "onnx or int8", [], False),
+        ("cpu-resnet50-micro-ts-script-fp32", "ts-script", [], True),
+        ("cpu-resnet50-micro-ts-script-fp32", "resnet50-micro", [], True),
+        ("h200-resnet50-micro-ts-script-fp32", "", [], True),
     ],
 )
-def test_format_that_computes_like_another_runs_on_cpu_only_if_it_or_its_model_is_named(
-    target: str, words: str, runs: bool
+def test_full_size_model_and_format_like_another_run_on_cpu_only_if_named(
+    case_id: str, words: str, given: list[str], runs: bool
 ) -> None:
-    hardware = next(known for known in EVERY_TARGET if known.name == target)
-    case = next(case for case in cases.cases_of(hardware) if "resnet50-micro-ts-script" in str(case))
-    assert is_selected(case, positive_words(words), (), all_models()) == runs
+    hardware = next(known for known in EVERY_TARGET if known.name == case_id.partition("-")[0])
+    case = next(case for case in cases.cases_of(hardware) if str(case) == case_id)
+    assert is_selected(case, positive_words(words), given, all_models()) == runs
 
 
 def test_model_may_exclude_a_format_or_precision() -> None:
