@@ -130,8 +130,6 @@ def test_loaded_samples_of_all_shapes_fit_one_bound(
 
 
 def test_load_data_of_transposed_pictures_are_in_c_order() -> None:
-    rows = np.ones((6, 4, 4, 3), np.float32).transpose(0, 3, 1, 2)
-    with input_data(
-        toy.model(inputs=(Tensor("IN", "FP32", (3, 4, 4)),)), toy.samples_of({"IN": rows}), None
-    ) as data:
+    pictures = toy.samples_of({"IN": np.ones((6, 4, 4, 3), np.float32).transpose(0, 3, 1, 2)})
+    with input_data(toy.model(inputs=(Tensor("IN", "FP32", (3, 4, 4)),)), pictures, None) as data:
         assert data.arrays["IN"].flags.c_contiguous

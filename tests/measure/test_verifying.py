@@ -50,33 +50,21 @@ def wrong(one: AnswerCheck, *answers: Answer) -> int:
     return verify(one, answers, 0).wrong
 
 
-@pytest.mark.parametrize(
-    ("given", "count"),
-    [
-        (answer(), 0),
-        (answer(ROWS[SAMPLES] + 0.009 * SPREAD), 0),
-        (answer(ROWS[SAMPLES] + 0.011 * SPREAD), 3),
-        (answer(changed(1, 2, np.inf)), 1),
-        (answer(ROWS[[1, 4, 2]]), 2),
-        (answer(ROWS[:2]), 3),
-        (answer(ROWS[SAMPLES][:, :2]), 3),
-        (answer(OTHER=ROWS[SAMPLES]), 3),
-        (Answer(SAMPLES + 6, {"OUT": LONG[SAMPLES]}), 0),
-        (Answer(SAMPLES + 6, {"OUT": LONG[[1, 4, 2]]}), 2),
-    ],
-    ids=[
-        "right",
-        "near",
-        "far",
-        "infinite",
-        "swapped",
-        "short-of-rows",
-        "misshapen",
-        "another-output",
-        "longer",
-        "longer-swapped",
-    ],
-)
+GIVEN: dict[str, tuple[Answer, int]] = {
+    "right": (answer(), 0),
+    "near": (answer(ROWS[SAMPLES] + 0.009 * SPREAD), 0),
+    "far": (answer(ROWS[SAMPLES] + 0.011 * SPREAD), 3),
+    "infinite": (answer(changed(1, 2, np.inf)), 1),
+    "swapped": (answer(ROWS[[1, 4, 2]]), 2),
+    "too few rows": (answer(ROWS[:2]), 3),
+    "another shape": (answer(ROWS[SAMPLES][:, :2]), 3),
+    "another output": (answer(OTHER=ROWS[SAMPLES]), 3),
+    "longer": (Answer(SAMPLES + 6, {"OUT": LONG[SAMPLES]}), 0),
+    "longer and swapped": (Answer(SAMPLES + 6, {"OUT": LONG[[1, 4, 2]]}), 2),
+}
+
+
+@pytest.mark.parametrize(("given", "count"), GIVEN.values(), ids=GIVEN)
 def test_wrong_rows_are_counted(given: Answer, count: int) -> None:
     result = verify(CHECK, [answer(), given], 0.25)
     assert (result.verified, result.wrong, result.requests) == (6, count, 2)

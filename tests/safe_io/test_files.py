@@ -167,8 +167,7 @@ def test_indefinite_json_is_refused(content: str, tmp_path: Path) -> None:
 def test_library_message_is_one_short_printable_line() -> None:
     with pytest.raises(InputError) as raised, files.readable("the file", "/a", "mend it"):
         raise LookupError("\x1b[31mred\x1b[0m" + "x" * 10_000 + "\nsecond line")
-    assert "\x1b" not in raised.value.what
-    assert "\n" not in raised.value.what
+    assert raised.value.what.isprintable()
     assert len(raised.value.what) < 300
 
 
@@ -226,14 +225,13 @@ def test_digest_of_data_covers_names_and_contents_but_of_much_data_times(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    given, behind = tmp_path / "given", tmp_path / "behind"
-    for folder in (given, behind, tmp_path / "other"):
+    given, behind, other = (tmp_path / name for name in ("given", "behind", "other"))
+    for folder in (given, behind, other):
         folder.mkdir()
-    (given / "a").write_text("1")
+        (folder / folder.name[0]).write_text("1")
     (given / "linked").symlink_to(behind)
-    (behind / "b").write_text("1")
     (behind / "circle").symlink_to(given)
     monkeypatch.setattr(files, "MAX_BYTES", max_bytes)
     before = files.data_digest(given)
-    change(given / "a")
+    change(given / "g")
     assert (files.data_digest(given) != before) is is_other
