@@ -20,8 +20,8 @@ def evaluate_through_server(
     on_progress: OnProgress = lambda _text: None,
     comparison: StageComparison | None = None,
 ) -> StageAnswers:
-    """Send all samples through the server once, the first alone, then in mixed batch sizes, many requests in
-    flight, and compare every output with the same file's in process. Raises ProofError if a request fails."""
+    """Send all samples through the server once, the first alone, then many requests in flight, in mixed batch
+    sizes; compare every output with the same file's in process. Raises ProofError if one fails or is late."""
     model, sizes, parts, done = case.model, dict[int, int](), dict[int, Arrays](), 0
     answer_bytes = sum(tensor.row_bytes for tensor in model.outputs)  # at least: a dimension may be open
     first_bytes = sum(map(content_bytes, samples.read([0]).values()))

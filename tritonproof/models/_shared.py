@@ -51,7 +51,7 @@ def micro_size(
 def training_step(
     parameters: Iterable[Any], rate: float, steps: int, decay: float, norm: float = math.inf, **cycle: Any
 ) -> Callable[[Any], None]:
-    """A function: a step of AdamW down a loss. The rate rises and falls once; `norm` caps all gradients'."""
+    """A function that steps AdamW down a loss; the rate rises and falls once; `norm` caps the gradients'."""
     from torch import nn, optim
 
     optimiser = optim.AdamW(parameters, lr=rate, weight_decay=decay)
