@@ -66,8 +66,7 @@ def on_tensors(
 
 
 def _overlapped(predict: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """A function on pinned tensors that copies the next batch while it computes this one. Its answers are in
-    pinned memory, which it reuses."""
+    """A function on pinned tensors that copies the next batch as it computes; it reuses answers' memory."""
     import torch
 
     copies = torch.cuda.Stream()

@@ -77,8 +77,7 @@ def export(job: ConversionJob, path: Path) -> None:
 
 
 def quantise(job: ConversionJob, exact: Path, path: Path) -> None:
-    """Quantise the network in a file, beside which it writes, to INT8: per-channel weights, ranges from
-    training samples. Raises ProofError."""
+    """Quantise a file to INT8: per-channel weights, ranges from training samples. Raises ProofError."""
     from onnxruntime.quantization import QuantFormat, QuantType, quantize_static
     from onnxruntime.quantization.shape_inference import quant_pre_process
 

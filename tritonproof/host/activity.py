@@ -183,8 +183,7 @@ def throttle_reasons(readings: Sequence[GpuReading]) -> list[str]:
 
 
 def count_strangers(readings: Sequence[GpuReading]) -> int:
-    """How many processes on the GPUs are not this run's; 0 if NVML lists none of this run's: in a container
-    it may report the host's process ids."""
+    """How many processes on the GPUs are not this run's; 0 if none is: a container may see the host's ids."""
     is_visible = any(reading.ours for reading in readings)
     return len(frozenset().union(*(reading.strangers for reading in readings))) if is_visible else 0
 

@@ -156,8 +156,7 @@ def tf32_environment(tf32: bool) -> dict[str, str]:
 
 
 def free_memory_gib(meminfo: Path = Path("/proc/meminfo"), root: Path = Path("/sys/fs/cgroup")) -> float:
-    """Free memory of the machine, or of its control group if that allows less, whose idle page cache counts
-    as free: the kernel drops it first."""
+    """Free memory of the machine, or of its control group if that allows less; idle page cache is free."""
     lines = dict(line.split(":") for line in meminfo.read_text().splitlines())
     free = int(lines["MemAvailable"].split()[0]) * 1024
     with contextlib.suppress(OSError, ValueError):  # no control group, or no limit

@@ -1,5 +1,4 @@
-"""Counts what the models that a model calls did in its requests, and how long it took, by the server's
-statistics around each pass."""
+"""Counts what the models that a model calls did in its requests, and for how long, by Triton's statistics."""
 
 import dataclasses
 import functools

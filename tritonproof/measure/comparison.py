@@ -83,8 +83,7 @@ def with_verdicts(comparisons: Sequence[SpeedComparison]) -> list[SpeedCompariso
 
 def with_p99(comparison: SpeedComparison, current_ms: Speeds, baseline_ms: Speeds) -> SpeedComparison:
     """Add the comparison of the p99 latencies of the passes, [passes] each. Another FALSE_ALARM_RATE of the
-    runs call any point's p99 longer by chance, and each point has an even share of it. There is only one
-    look, see `is_settled`."""
+    runs call any point's p99 longer by chance, an even share for each point. There is one look."""
     limit = 1 - comparison.allowed_slowdown
     p_value = paired_p_value(1 / np.array(current_ms), 1 / np.array(baseline_ms), limit)
     longer = p_value <= FALSE_ALARM_RATE / comparison.compared_points

@@ -41,8 +41,7 @@ class Pass:
     answers: VerifiedAnswers | None = None
     """The answers verified after the pass, if any."""
     counts: Mapping[str, np.ndarray] = field(default_factory=dict)
-    """For a model that calls others, what each did in the pass, by its name: requests, nanoseconds in the
-    queue, and nanoseconds of computing."""
+    """For a model that calls others, what each did, by its name: requests, ns in the queue, ns of computing."""
 
 
 def closed_loop_pass(

@@ -17,8 +17,7 @@ from tritonproof.serve.server import Server
 
 @dataclass(frozen=True)
 class PointState:
-    """A load point while it is measured: the passes over it on one server, and with a baseline those on the
-    baseline's, taken in turns."""
+    """A load point while it is measured: its passes on one server, and those on a baseline's, in turns."""
 
     job: LoadJob
     passes: tuple[Pass, ...] = ()

@@ -132,8 +132,7 @@ def _with_sides(
     change: Callable[[PointState], PointState],
     order: Callable[[int], Iterable[int]] = range,
 ) -> PointState:
-    """The point with each of its sides changed, one after the other in an order of their number, or with a
-    ProofError as its error."""
+    """The point with each side changed in turn, in an order of their number, or with a ProofError."""
     sides = list(state.sides)
     try:
         for index in order(len(sides)):

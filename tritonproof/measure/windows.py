@@ -1,5 +1,4 @@
-"""How long the passes over a load point are. A pass is three windows of perf_analyzer: short, but long enough
-that requests start and end in each."""
+"""How long a pass is: three windows of perf_analyzer, short, but with requests that start and end in each."""
 
 from tritonproof.record.schema import LoadPoint
 
@@ -34,8 +33,7 @@ def least_window_s(point: LoadPoint) -> float:
 
 
 def warm_up_window_s(point: LoadPoint, request_s: float) -> float:
-    """The length, in seconds, of a window of a warm-up pass. `request_s` is the time of one request, 0 if
-    unknown."""
+    """The seconds of a window of a warm-up pass. One request takes `request_s`, 0 if that is unknown."""
     least_s = MIN_WARM_UP_WINDOW_S if point.request_rate_per_s is None else least_window_s(point)
     return max(least_s, LATENCIES_PER_WINDOW * request_s)
 

@@ -245,8 +245,7 @@ def _with_outcomes(cases: Sequence[CaseChange], allowed: float) -> list[CaseChan
 
 
 def _score_changes(before: StoredRecord, after: StoredRecord) -> list[ScoreChange]:
-    """Every metric of either record, with pairs of the samples that both scored. Raises RecordError if a file
-    of samples is damaged."""
+    """Every metric of either record, with pairs of samples. Raises RecordError for damaged samples."""
     sides = (before, after)
     first, second = (
         {score.metric: score for score in side.record.accuracy.scores} if side.record.accuracy else {}

@@ -52,8 +52,7 @@ def ranks(records: Sequence[Publishable]) -> Mapping[str, int]:
 
 
 def best_point(record: Publishable) -> schema.PointResult | None:
-    """The point of the highest throughput, if shown. A case that was measured at request rates alone has the
-    highest of these."""
+    """The point of the highest throughput, if shown; that at a request rate only if there is no other."""
     at_rates = max(record.points, key=lambda result: result.throughput_per_s.value, default=None)
     return schema.best_of(record.points) or at_rates
 

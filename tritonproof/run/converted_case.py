@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False)
 class ConvertedCase:
-    """A prepared case that the suite converts. A `RepositoryCase` answers the same questions; what either
-    starts ends with the run's block."""
+    """A prepared case that the suite converts, with the same questions answered as by a `RepositoryCase`."""
 
     run: "CaseRun"
     building: contextlib.AbstractContextManager[BuiltModel]

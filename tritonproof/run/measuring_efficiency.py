@@ -87,8 +87,7 @@ def best_points(case: Case, results: Sequence[PointResult]) -> list[PointResult]
 def points_of(
     record: Record | None, run: CaseRun, digest: str, deployment: Deployment
 ) -> Sequence[PointResult]:
-    """The record's load points if it is of this build and deployment, and of the run's machine, Triton and
-    transport, else none."""
+    """The record's load points if build, deployment, machine, Triton and transport are the run's, or none."""
     if record is None or record.serving is None or record.machine != run.machine:
         return ()
     serving = serving_of(run.server, record.serving.backend, run.settings.shared_memory)

@@ -111,8 +111,7 @@ def _level_to_repeat(readings: Sequence[LevelReading], goal: SearchGoal) -> int:
 def _bracket(
     readings: Sequence[LevelReading], goal: SearchGoal
 ) -> tuple[LevelReading | None, LevelReading | None]:
-    """The heaviest load that keeps the budget, and the lightest above it, which does not; readings are in the
-    order of their levels."""
+    """The heaviest load that keeps the budget, and the next, which does not; `readings` ascend by level."""
     kept = [place for place, reading in enumerate(readings) if reading.latency_ms <= goal.latency_budget_ms]
     place = kept[-1] if kept else -1
     return readings[place] if kept else None, next(iter(readings[place + 1 :]), None)

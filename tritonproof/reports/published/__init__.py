@@ -150,8 +150,7 @@ def pairs(record: Publishable, rows: Sequence[PublishedRow]) -> list[PublishedPa
 
 
 def published_ratio(record: Publishable, result: PointResult) -> Ratio | None:
-    """The load's throughput over the one published for the same GPU, format, accelerator, precision and load
-    point; None if there is none."""
+    """The throughput over that published for the same GPU, format, precision and load point, or None."""
     rows = match_published(record).rows
     row_of = {published_point(row): row for row in rows if row["gpu"] == record.case.target}
     return _ratio(result.throughput_per_s, row_of.get(result.point, {}).get("throughput_per_s"))
