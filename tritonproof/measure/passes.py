@@ -41,7 +41,7 @@ class Pass:
     answers: VerifiedAnswers | None = None
     """The answers verified after the pass, if any."""
     counts: Mapping[str, np.ndarray] = field(default_factory=dict)
-    """For a model that calls others, what each did, by its name: requests, ns in the queue, ns of computing."""
+    """For a model that calls others, what each did, by name: requests, ns in the queue, ns of computing."""
 
 
 def closed_loop_pass(
