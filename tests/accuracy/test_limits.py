@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from tests import toy
+from tritonproof.accuracy.expected import expect
 from tritonproof.accuracy.limits import (
     AnswerLimits,
     NumberLimits,
@@ -17,8 +18,9 @@ from tritonproof.accuracy.limits import (
 )
 from tritonproof.accuracy.precision_cost import PrecisionCost
 from tritonproof.accuracy.precisions import PRECISIONS
-from tritonproof.accuracy.sameness import allowed_in_a_row
-from tritonproof.spec import Tolerance
+from tritonproof.accuracy.sameness import allowed_in_a_row, compare_answers
+from tritonproof.client.requests import Answer
+from tritonproof.spec import Tensor, Tolerance
 
 
 @pytest.mark.parametrize(
@@ -55,6 +57,24 @@ def test_count_of_changed_decisions_may_be_two_deviations_and_three_more() -> No
 def test_limit_of_an_element_has_a_floor() -> None:
     cost = PrecisionCost(largest={toy.OUTPUT: 1e-9}, mean={toy.OUTPUT: 1e-6}, comparable=1.0, agreement=1.0)
     assert limits_per_answer(toy.case(), "fp32", cost, {toy.OUTPUT: 40}).default.max_element == 1e-4
+
+
+def test_class_beside_mask_widens_no_limit_of_the_mask() -> None:
+    """Three classes of 24 may differ, and three voxels of all masks."""
+    outputs = Tensor("class", "INT64", (1,)), Tensor("mask", "INT64", (32, 32))
+    cost = PrecisionCost(largest={}, mean={"class": 0.0, "mask": 0.0}, comparable=1.0, agreement=1.0)
+    sizes = {"class": 24, "mask": 24 << 10}
+    limits = limits_per_answer(toy.case(toy.model(outputs=outputs)), "fp32", cost, sizes)
+    right = expect(list(map(str, range(24))), {"class": np.zeros((24, 1), int), "mask": np.eye(24, 1024) > 0})
+    for voxels, wrong in ((2, 0), (3, 1)):
+        given = {
+            "class": right.outputs["class"][:1],
+            "mask": right.outputs["mask"][:1] ^ (np.arange(1024) < voxels),
+        }
+        assert (
+            compare_answers(right, [Answer(np.array([0]), given)], limits.or_wider(limits)).wrong_count
+            == wrong
+        )
 
 
 @pytest.mark.parametrize(

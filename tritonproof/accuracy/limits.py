@@ -57,28 +57,35 @@ class AnswerLimits:
     default: NumberLimits
     """Of each floating-point output without limits in `by_output`."""
     min_agreement: float = 1.0
-    """The least share of equal elements of an integer output over all rows, from 0 to 1."""
+    """The least share of equal elements, from 0 to 1, over all rows of each other output without its own."""
     rounding: float = PRECISIONS["fp32"].rounding
     """What rounding may do to an element, as a share of the output's largest magnitude."""
     min_compared_share: float = 0.5
     """The least share of rows with compared floating-point outputs: a tie of integers leaves a row out."""
     by_output: Mapping[str, NumberLimits] = field(default_factory=dict)
     """Of single outputs that need less than the rest."""
+    agreement_by_output: Mapping[str, float] = field(default_factory=dict)
+    """The least share of equal elements of single outputs: three of ten classes are no share of a mask."""
     inferred_on: str = ""
     """The device, cpu or cuda, if only answers show the precision; empty if known, or if limits are given."""
 
     def of_output(self, output: str) -> NumberLimits:
         return self.by_output.get(output, self.default)
 
+    def agreement_of(self, output: str) -> float:
+        return self.agreement_by_output.get(output, self.min_agreement)
+
     def or_wider(self, other: "AnswerLimits") -> "AnswerLimits":
         """The limits that allow whatever either allows."""
         names = self.by_output.keys() | other.by_output.keys()
+        discrete = self.agreement_by_output.keys() | other.agreement_by_output.keys()
         return AnswerLimits(
             default=self.default.or_wider(other.default),
             min_agreement=min(self.min_agreement, other.min_agreement),
             rounding=max(self.rounding, other.rounding),
             min_compared_share=min(self.min_compared_share, other.min_compared_share),
             by_output={name: self.of_output(name).or_wider(other.of_output(name)) for name in names},
+            agreement_by_output={n: min(self.agreement_of(n), other.agreement_of(n)) for n in discrete},
         )
 
     def at_least(self, max_element: float) -> "AnswerLimits":
@@ -145,6 +152,7 @@ def stage_limits(
         rounding=max(rounding, measured),
         min_compared_share=min_agreement_for(tolerated if cost is None else cost.comparable, rows),
         by_output={} if cost is None else by_output,
+        agreement_by_output={name: 1 - share for name, share in unequal.items()},
     )
     mean_rounding = PRECISIONS["fp32"].rounding if cost is None else 0.0
     return StageLimits(per_answer, mean | unequal, mean_rounding, source)

@@ -177,7 +177,7 @@ def _compare_discrete(
     elif not is_text and checks_identity and unequal.shape[1] <= _TIED_ELEMENTS:
         is_tied = result.left_out  # as a duration that is rounded up moves the sum of all
     elif not is_text:
-        is_tied = differing <= allowed_in_a_row(unequal.shape[1], limits.min_agreement)
+        is_tied = differing <= allowed_in_a_row(unequal.shape[1], limits.agreement_of(name))
         result.left_out |= is_tied & (differing > 0)
     result.wrong_rows[name] = (differing > 0) & ~is_tied
 
@@ -217,7 +217,7 @@ def compare_answers(
         for result in changed:
             np.maximum.at(differing, result.answer.sample_indices, result.unequal[name].sum(axis=1))
         # If all must be equal, those that differ are wrong already unless their scores show a tie.
-        share, elements = 1 - limits.min_agreement, samples * expected.outputs[name][:1].size
+        share, elements = 1 - limits.agreement_of(name), samples * expected.outputs[name][:1].size
         allowed = max(_TIED_ELEMENTS, share * elements) if share > 0 else np.inf
         for result in changed if too_many or differing.sum() > allowed else ():
             result.wrong_rows[name] |= result.unequal[name].any(axis=1)

@@ -109,8 +109,7 @@ class StageComparison:
         spread, rounding = self.expected.spreads.get(name), 0.0
         if spread is None:
             size = self.expected.outputs[name][:1].size
-            has_ties = limits.max_mean_by_output[name] > 0 and name not in self.expected.score_output_of
-            agreement = per_answer.min_agreement if has_ties else 1.0
+            agreement = 1.0 if name in self.expected.score_output_of else per_answer.agreement_of(name)
             largest_limit = allowed_in_a_row(size, agreement) / size if totals.is_wrong else 1.0
         else:
             largest_limit = per_answer.of_output(name).max_element
