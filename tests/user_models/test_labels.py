@@ -22,10 +22,12 @@ from tritonproof.user_models.model_repository import models_in
 IDS = ("cat", "more/dog")
 
 
-def scores(text: str, output: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """A metric's score of each sample, for a network with one output."""
+def scores(
+    text: str, output: np.ndarray, labels: np.ndarray, reference: np.ndarray | None = None
+) -> np.ndarray:
+    """A metric's score of each sample, for a network with one output, by default its own reference."""
     label_metric = metric_of(text, None, [Tensor("y", "FP32", output.shape[1:])])
-    return label_metric.metric.score({"y": output}, labels, {"y": output})
+    return label_metric.metric.score({"y": output}, labels, {"y": output if reference is None else reference})
 
 
 def random(*shape: int) -> np.ndarray:
@@ -64,16 +66,29 @@ def test_f1_of_whole_dataset_is_distributed_over_samples() -> None:
 
 
 @pytest.mark.parametrize(
-    ("output", "labels", "right"),
+    ("output", "reference", "labels", "right"),
     [
-        ([[-2.0], [0.25], [3]], [0, 1, 1], [1, 1, 1]),
-        ([[0.1], [0.25], [0.9]], [[0], [1], [1]], [1, 0, 1]),
-        ([[[0.1, 0.9], [0.9, 0.1]]], [[1, 1]], [0.5]),
+        ([[-2.0], [0.25], [3]], None, [0, 1, 1], [1, 1, 1]),
+        ([[-2e-4], [1e-4], [3e-4]], None, [0, 1, 1], [1, 1, 1]),
+        ([[0.2], [0.25], [0.9]], [[-0.2], [0.25], [0.9]], [0, 1, 1], [0, 1, 1]),
+        ([[0.1], [0.25], [0.9]], None, [[0], [1], [1]], [1, 0, 1]),
+        ([[-1e-7], [0.25], [1.0000001]], None, [0, 1, 1], [1, 0, 1]),
+        ([[-0.1], [0.25], [1.1]], [[0.0], [0.25], [1]], [0, 1, 1], [1, 0, 1]),
+        ([[[0.1, 0.9], [0.9, 0.1]]], None, [[1, 1]], [0.5]),
     ],
-    ids=["by its sign", "as a probability by a half", "the decisions of a map together"],
+    ids=[
+        "by its sign",
+        "by its sign, however small",
+        "by its sign, as in the reference",
+        "as a probability by a half",
+        "as a rounded sum of probabilities",
+        "as a probability in the reference",
+        "the decisions of a map together",
+    ],
 )
-def test_decisions_are_scored(output: Any, labels: Any, right: list[float]) -> None:
-    assert scores("top-1", np.array(output, np.float32), np.array(labels)).tolist() == right
+def test_decisions_are_scored(output: Any, reference: Any, labels: Any, right: list[float]) -> None:
+    of_reference = None if reference is None else np.array(reference, np.float32)
+    assert scores("top-1", np.array(output, np.float32), np.array(labels), of_reference).tolist() == right
 
 
 def test_dice_averages_classes_without_background() -> None:
@@ -97,6 +112,9 @@ def test_errors_are_per_sample_and_lower_is_better() -> None:
     output, labels = random(4, 3), np.zeros((4, 3))
     assert scores("mse", output, labels) == pytest.approx((output.astype(float) ** 2).mean(axis=1), rel=1e-5)
     assert scores("MeanAbsoluteError", output, labels) == pytest.approx(np.abs(output).mean(axis=1), rel=1e-5)
+    for kind in (np.uint8, np.int64, np.float16):
+        off = np.full((1, 300, 300), 3, kind), np.full((1, 300, 300), 5.5)
+        assert [*scores("mae", *off), *scores("mse", *off)] == [2.5, 6.25]
     assert metric_of("mse", 0.5, [Tensor("y", "FP32", (3,))]).metric.better == "lower"
     assert metric_of("dice", 0.5, [Tensor("y", "FP32", (3, 4, 4))]).metric.better == "higher"
 
@@ -108,7 +126,7 @@ def test_output_and_settings_of_metric_can_be_named() -> None:
     half = random(1, 2, 4, 4)
     right = half.argmax(axis=1)
     right[0, :2] = 1 - right[0, :2]
-    assert label_metric.metric.score({"z": half}, right, {}) == pytest.approx([0.5])
+    assert label_metric.metric.score({"z": half}, right, {"z": half}) == pytest.approx([0.5])
 
 
 def test_served_model_is_judged_by_labels_and_given_floor(tmp_path: Path) -> None:

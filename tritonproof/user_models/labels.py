@@ -114,13 +114,13 @@ def _unreadable(path: Path, problem: str) -> InputError:
     return InputError(f"{_WHAT} cannot be read: {problem}", where=path, fix=_FIX)
 
 
-_ScoreSamples = Callable[[np.ndarray, np.ndarray], np.ndarray]
-"""Scores each sample, [samples], by an output, [samples, ...], and the labels."""
+_ScoreSamples = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
+"""Scores each sample, [samples], by an output, [samples, ...], the labels, and the reference's output."""
 
 
-def _top_k(count: int, values: np.ndarray, labels: np.ndarray) -> np.ndarray:
+def _top_k(count: int, values: np.ndarray, labels: np.ndarray, reference: np.ndarray) -> np.ndarray:
     """The share of each sample's decisions whose right class is among the `count` most likely ones."""
-    labels, decided, scores = _classes(values, labels)
+    labels, decided, scores = _classes(values, labels, reference)
     if scores is None:
         return (decided == labels).reshape(len(labels), -1).mean(axis=1)
     right = np.take_along_axis(scores, labels[..., None], axis=-1)
@@ -129,10 +129,10 @@ def _top_k(count: int, values: np.ndarray, labels: np.ndarray) -> np.ndarray:
     return (before.sum(axis=-1) < count).reshape(len(labels), -1).mean(axis=1)
 
 
-def _f1(values: np.ndarray, labels: np.ndarray) -> np.ndarray:
+def _f1(values: np.ndarray, labels: np.ndarray, reference: np.ndarray) -> np.ndarray:
     """Each sample's part in the data set's F1, the mean over all classes that occur: that F1 and what the
     sample adds to it or takes from it, to the first order (the infinitesimal jackknife), whose mean is 0."""
-    pairs = np.stack([part.reshape(len(labels), -1) for part in _classes(values, labels)[:2]])
+    pairs = np.stack([part.reshape(len(labels), -1) for part in _classes(values, labels, reference)[:2]])
     # Number the classes that occur, since a label may be any whole number.
     classes, places = np.unique(pairs, return_inverse=True)
     right, decided = places.reshape(pairs.shape)
@@ -152,10 +152,19 @@ def class_axis(shape: Sequence[int]) -> int | None:
     return axis if shape[axis] > 1 else None
 
 
-def _classes(values: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+def threshold_of(reference: np.ndarray) -> float:
+    """What a single number has to exceed to decide for class 1: 0.5 if all of the reference's are from 0 to
+    1, but for rounding, which is a hundredth in half precision's sums of a thousand; else 0."""
+    least, largest = float(reference.min(initial=0)), float(reference.max(initial=0))
+    return 0.5 if largest <= 1.01 and least >= -0.01 * largest else 0.0
+
+
+def _classes(
+    values: np.ndarray, labels: np.ndarray, reference: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
     """The labels and the decisions as classes, [samples, ...] each, and the classes' scores along a last axis
-    if the output has them. The likeliest class is decided; a single number decides above 0, a probability
-    above 0.5. Raises ValueError for labels that are no classes."""
+    if the output has them. The likeliest class is decided, and a single number decides by `threshold_of`.
+    Raises ValueError for labels that are no classes."""
     axis = _axis_of_classes(values, labels)
     if axis is None and labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
@@ -171,8 +180,7 @@ def _classes(values: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.nda
         return labels, scores.argmax(axis=-1), scores
     decided = values.reshape(labels.shape)
     if not np.issubdtype(decided.dtype, np.integer):
-        is_probability = decided.min() >= 0 and decided.max() <= 1
-        decided = decided > (0.5 if is_probability else 0.0)
+        decided = decided > threshold_of(reference)
     return labels, decided.astype(np.int64), None
 
 
@@ -244,10 +252,10 @@ def metric_of(text: str, floor: float | None, outputs: Sequence[Tensor]) -> Labe
 
 
 def _score(
-    score: _ScoreSamples, output: str, where: str, kept: Arrays, labels: np.ndarray, _reference: Arrays
+    score: _ScoreSamples, output: str, where: str, kept: Arrays, labels: np.ndarray, reference: Arrays
 ) -> np.ndarray:
     try:
-        return np.asarray(score(kept[output], labels), float)
+        return np.asarray(score(kept[output], labels, reference[output]), float)
     except Exception as error:  # torchmetrics and PyTorch raise many types
         shapes = f"{output}, {kept[output].shape}, with labels {labels.shape}"
         what = f"the metric does not take the output {shapes}: {reason(error)}"
@@ -286,18 +294,21 @@ def _of_torchmetrics(
     return functools.partial(_each, metric, by_class), "higher" if higher else "lower"
 
 
-def _each(metric: Any, by_class: bool, values: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """The score of each sample alone, [samples]."""
+def _each(
+    metric: Any, by_class: bool, values: np.ndarray, labels: np.ndarray, reference: np.ndarray
+) -> np.ndarray:
+    """The score of each sample alone, [samples], in FP64: labels may have fractions where outputs have none,
+    and a sum of squares overflows FP16."""
     import torch
 
     if by_class:
-        labels, values, _ = _classes(values, labels)
+        labels, values, _ = _classes(values, labels, reference)
     elif values.size == labels.size:
         values = values.reshape(labels.shape)
-    scores = []
+    scores, kind = [], np.int64 if by_class else np.float64
     for value, label in zip(values, labels, strict=True):
         metric.reset()
-        pair = (torch.from_numpy(np.array(part[None])) for part in (value, label.astype(value.dtype)))
+        pair = (torch.from_numpy(part[None].astype(kind)) for part in (value, label))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             score = float(metric(*pair))

@@ -34,7 +34,7 @@ from tritonproof.spec import (
     Tolerance,
 )
 from tritonproof.user_models import network_samples
-from tritonproof.user_models.labels import LabelOptions, class_axis, metric_of, read_labels
+from tritonproof.user_models.labels import LabelOptions, class_axis, metric_of, read_labels, threshold_of
 from tritonproof.user_models.media_files import TOKENIZER, TOKENIZER_FILES
 from tritonproof.user_models.network_samples import Batch, BatchError, row_tensor
 from tritonproof.user_models.samples import CALIBRATION, sized_inputs
@@ -254,14 +254,10 @@ def _decided_by(values: np.ndarray) -> _Decide | None:
     if axis is not None:
         return lambda values: values.argmax(axis=axis)
     has_one_channel = values.ndim > 2 and 1 in (values.shape[1], values.shape[-1])
-    if values[:1].size > 1 and not (_are_shares(values) and has_one_channel):
+    threshold = threshold_of(values)
+    if values[:1].size > 1 and not (threshold and has_one_channel):
         return None
-    threshold = 0.5 if _are_shares(values) else 0.0
     return lambda values: values > threshold
-
-
-def _are_shares(values: np.ndarray) -> bool:
-    return bool((values >= 0).all() and (values <= 1).all())
 
 
 def _axis_of_probabilities(values: np.ndarray) -> int | None:
@@ -312,6 +308,6 @@ def _error(kept: Arrays, _labels: object, reference: Arrays) -> np.ndarray:
     errors = []
     for name in (name for name in reference if name.startswith(_SOME)):
         expected = reference[name].astype(np.float64)
-        magnitude = 1.0 if _are_shares(expected) else float(np.abs(expected).max())
+        magnitude = 1.0 if threshold_of(expected) else float(np.abs(expected).max())  # 1 for shares of 1
         errors.append(np.abs(kept[name] - expected).mean(axis=1) / magnitude)
     return np.asarray(np.max(errors, axis=0))
