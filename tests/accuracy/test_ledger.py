@@ -181,6 +181,25 @@ def test_loss_fails_only_beyond_tolerance_and_chance(
     assert error.passed is (passed and count == 500)
 
 
+@pytest.mark.parametrize(
+    ("precision", "off", "passed"),
+    [("fp32", 2e-6, True), ("fp32", 2e-4, False), ("fp16", 1e-3, True), ("fp16", 2e-2, False)],
+)
+def test_rounding_is_no_loss_where_the_framework_makes_no_error(
+    precision: str, off: float, passed: bool
+) -> None:
+    """The labels are the framework's own outputs."""
+    right = np.random.default_rng(0).standard_normal((100, 4)).astype(np.float32)
+
+    def error(kept: Arrays, labels: Any, _framework: Arrays) -> np.ndarray:
+        return np.square(kept["classes"] - labels).mean(axis=1)
+
+    model = toy.model(metrics=(toy.metric(name="mse", score=error, better="lower", limits={}),))
+    samples = Samples(toy.samples(100).ids, toy.samples(100).read, right)
+    (score,) = ledger(toy.case(model, precision), samples, deciding(right, right + np.float32(off))).scores
+    assert score.passed is passed
+
+
 def distance(kept: Arrays, _labels: Any, framework: Arrays) -> np.ndarray:
     """An error against the framework: 1 for each sample with another decision."""
     return (kept["classes"] != framework["classes"]).astype(float)

@@ -7,13 +7,14 @@ from types import MappingProxyType
 
 import numpy as np
 
-from tritonproof.accuracy.outputs import equal_fraction
+from tritonproof.accuracy.limits import DEEP_ROUNDING
+from tritonproof.accuracy.outputs import equal_fraction, floating_outputs
 from tritonproof.accuracy.precisions import PRECISIONS, limit_in, tolerance_of
 from tritonproof.accuracy.stages import StageAnswers, Stages
 from tritonproof.base.errors import ProofError
 from tritonproof.record import sample_files
 from tritonproof.record.schema import Disagreement, Ledger, Limit, Score, agrees, meets, within_limits
-from tritonproof.spec import Case, FrameworkModel, Metric, Model, Samples
+from tritonproof.spec import Arrays, Case, FrameworkModel, Metric, Model, Samples
 
 ONE_SIDED_95 = 1.645
 """How many standard deviations of chance among the samples that differ a loss may take: one-sided, 95 %.
@@ -48,8 +49,10 @@ def accuracy_ledger(
     framework's score. The served and the converted model are the same file on the same data, so their
     decisions must agree as far as the format demands, and outputs be as near as other kernels make them."""
     metrics = [metric for metric in case.model.metrics if metric.name in per_sample]
+    framework = stages[0].kept
     scores = tuple(
-        _score(metric, precision, per_sample[metric.name], requested.get(metric.name)) for metric in metrics
+        _score(metric, precision, per_sample[metric.name], requested.get(metric.name), samples, framework)
+        for metric in metrics
     )
     agreement = tolerance_of(case, precision).min_agreement if stages[1].decisions.size else None
     goodness = _goodness(metrics, per_sample)
@@ -111,7 +114,12 @@ def _scores(metric: Metric, samples: Samples, stages: Sequence[StageAnswers]) ->
 
 
 def _score(
-    metric: Metric, precision: str, per_sample: Sequence[np.ndarray], requested: Limit | None
+    metric: Metric,
+    precision: str,
+    per_sample: Sequence[np.ndarray],
+    requested: Limit | None,
+    samples: Samples,
+    outputs: Arrays,
 ) -> Score:
     framework, converted, served = (float(scores.mean()) for scores in per_sample)
     own_limit = requested or limit_in(precision, metric.limits)
@@ -126,11 +134,29 @@ def _score(
         if not meets(metric.better, framework - sign * critical, worst):
             worst = framework - sign * critical
             source += ", or what chance makes of those that differ: paired test, 95 %"
+        if metric.better == "lower":  # an error may be as small as rounding, or 0
+            rounded = metric.score(_rounded(outputs, precision), samples.labels, outputs).mean()
+            if rounded > worst:
+                worst = float(rounded)
+                source += ", or what rounding makes of its outputs"
         limits.append(Limit(worst, source))
     passed = all(meets(metric.better, served, limit.value) for limit in limits)
     return Score(
         metric.name, metric.better, framework, converted, served=served, limits=tuple(limits), passed=passed
     )
+
+
+def _rounded(outputs: Arrays, precision: str) -> Arrays:
+    """These outputs, with each number moved up or down by what rounding in the precision may do to it, and
+    no further than the output's own range: a metric of probabilities may refuse others."""
+    moved = dict(outputs)
+    for name in floating_outputs(outputs):
+        values = outputs[name]
+        share = max(DEEP_ROUNDING, PRECISIONS[precision].rounding, float(np.finfo(values.dtype).eps))
+        steps = share * np.abs(values).max(initial=0) * np.resize([1.0, -1.0], values.shape)
+        bounds = values.min(initial=np.inf), values.max(initial=-np.inf)
+        moved[name] = np.clip(values + steps, *bounds).astype(values.dtype)
+    return moved
 
 
 def critical_change(before: np.ndarray, after: np.ndarray) -> float:

@@ -12,7 +12,7 @@ from tritonproof.accuracy.precision_cost import PrecisionCost
 from tritonproof.accuracy.precisions import PRECISIONS, rounding_of, tolerance_of
 from tritonproof.spec import Arrays, Case
 
-_DEEP_ROUNDING = 1e-5
+DEEP_ROUNDING = 1e-5
 """What FP32's rounding may do to an element through many layers, as a share of its output's magnitude, if its
 cost is unknown: a public detector's map (PP-OCR) is off by 4e-6 with ONNX Runtime's optimisations."""
 LARGEST_FACTOR = 8.0
@@ -143,7 +143,7 @@ def stage_limits(
         if name not in floating
     } | texts
     rounding = rounding_of(case.model, precision)
-    measured = _DEEP_ROUNDING if cost is None else LARGEST_FACTOR * min(rounding, cost.rounding)
+    measured = DEEP_ROUNDING if cost is None else LARGEST_FACTOR * min(rounding, cost.rounding)
     by_output = {name: NumberLimits(largest[name], _ROW_MEAN_FACTOR * mean[name]) for name in floating}
     of_none = NumberLimits(_MIN_LARGEST, 0.0)
     per_answer = AnswerLimits(
