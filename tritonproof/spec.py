@@ -259,6 +259,8 @@ class ConversionJob:
     """The largest batch that the artifact must take; the smallest is 1."""
     calibration: Samples | None
     """Samples of the training split; None unless the precision is calibrated."""
+    evaluation: Callable[[], Samples]
+    """Opens the evaluation split, for a conversion that runs the network on examples."""
     on_progress: OnProgress
     tf32: bool | None = None
     """Whether products of FP32 may be computed in TF32; None where there is no choice, as in Deployment."""

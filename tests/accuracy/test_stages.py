@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from tests import toy
+from tests.formats.conftest import job_of
 from tests.helpers import present
 from tests.toy import compare_conversion
 from tritonproof.accuracy.stages import answers_at, evaluate_in_process, framework_model_on
@@ -17,7 +18,7 @@ from tritonproof.base.errors import AccuracyError
 from tritonproof.frameworks.pytorch import network_and_inputs
 from tritonproof.models import all_models
 from tritonproof.record.schema import Conversion
-from tritonproof.spec import Arrays, ConversionJob, Model, Tensor, Tolerance
+from tritonproof.spec import Arrays, Model, Tensor, Tolerance
 
 COUNT = 40
 ELSEWHERE: Any = "meta"
@@ -78,8 +79,7 @@ def test_reference_runs_on_device_for_new_and_reused_builds(device: Any, is_buil
     model = next(model for model in all_models() if model.name == "resnet50-micro")
     weights = model.load_weights(None)
     if is_built_anew:
-        job = ConversionJob(model, weights.network, "fp32", None, ELSEWHERE, 8, None, lambda _step: None)
-        network_and_inputs(job)
+        network_and_inputs(job_of(model, weights.network, device=ELSEWHERE))
     reference = framework_model_on(device, model, weights)
     assert places(reference.network) == {str(device)}
     assert {tensor.dtype for tensor in reference.network.parameters()} == {torch.float32}

@@ -33,11 +33,11 @@ def writing(text: str, counted: list[str] | None = None) -> Callable[[Conversion
     return convert
 
 
-def no_samples() -> Samples:
-    raise AssertionError("only a format that calibrates asks for samples")
+def no_samples(split: str) -> Samples:
+    raise AssertionError(f"the conversion does not ask for the {split} samples")
 
 
 def build(
     case: Case, root: Path, weights: FrameworkModel = WEIGHTS, deployment: Deployment = DEPLOYMENT
 ) -> BuiltModel:
-    return builds.build(case, weights, deployment, root, native=False, calibration=no_samples)
+    return builds.build(case, weights, deployment, root, native=False, samples=no_samples)

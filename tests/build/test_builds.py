@@ -11,19 +11,20 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from google.protobuf import text_format
 from msgspec import structs
 from tritonclient.grpc import model_config_pb2 as pb
 
 from tests.build.conversions import DEPLOYMENT, MICRO, WEIGHTS, build, case_with, writing
-from tests.helpers import ROOT, wait_until
+from tests.helpers import ROOT, present, wait_until
 from tritonproof.base.errors import ProofError
 from tritonproof.build import builds
 from tritonproof.build.builds import IN_USE, in_use, remove_unfinished
 from tritonproof.settings.case_settings import build_case, deployment_of
 from tritonproof.settings.settings import Settings
-from tritonproof.spec import ConversionJob, Samples
+from tritonproof.spec import ConversionJob, Samples, Tensor
 
 OTHER_WEIGHTS = dataclasses.replace(WEIGHTS, digest="w2")
 
@@ -251,6 +252,27 @@ def test_only_int8_loads_calibration_data_and_is_rebuilt_for_other(
     decided_by = builds.stored_facts(built.folder)["content"]["sources"].keys()
     of_samples = {"tritonproof/user_models/media_files.py", "tritonproof/data/brats.py"}
     assert (of_samples < decided_by) is (precision == "int8")
+
+
+def test_conversion_gets_samples_of_the_dataset_in_the_models_order(tmp_path: Path) -> None:
+    (tmp_path / "data").write_text("b a")
+    seen: list[str] = []
+
+    def samples(_split: str, dataset: Path | None, _checkpoint: object) -> Samples:
+        names = present(dataset).read_text().split()
+        return Samples(["one"], lambda _indices: dict.fromkeys(names, np.zeros((1, 2))))
+
+    def convert(job: ConversionJob, path: Path) -> None:
+        seen.extend(job.evaluation().read([0]))
+        path.touch()
+
+    inputs = Tensor("a", "FP32", (2,)), Tensor("b", "FP32", (2,))
+    model = dataclasses.replace(MICRO, samples=samples, inputs=inputs)
+    given = Settings.of(
+        dataset=[f"{MICRO.name}={tmp_path / 'data'}"], model_repos=str(tmp_path), triton="embedded"
+    )
+    build_case(dataclasses.replace(case_with(convert), model=model), WEIGHTS, given, print)
+    assert seen == ["a", "b"]
 
 
 @pytest.mark.parametrize("megabytes", [0, 3])

@@ -18,7 +18,7 @@ from tritonproof.formats import all_formats, onnx
 from tritonproof.frameworks import pytorch, tensorrt
 from tritonproof.host import machine
 from tritonproof.host.machine import gpu_names
-from tritonproof.spec import Arrays, ConversionJob, Format, Model
+from tritonproof.spec import Arrays, ConversionJob, Format, Model, Samples, Tensor
 
 FORMATS = {format_.name: format_ for format_ in all_formats()}
 CPU_FORMATS = [
@@ -66,6 +66,15 @@ def test_conversion_leaves_shared_network_on_its_device(
     converted, inputs = pytorch.network_and_inputs(elsewhere)
     assert {str(tensor.device) for tensor in (*converted.state_dict().values(), *inputs)} == {"meta"}
     assert {str(tensor.device) for tensor in network.state_dict().values()} == {"cpu"}
+
+
+def test_examples_are_the_given_samples_in_the_models_order(model: Model, network: Small) -> None:
+    """There is a single one, and it is read in another order."""
+    rows = {"b": np.ones((1, 2), np.float32), "a": np.zeros((1, 2), np.float32)}
+    given = Samples(["one"], lambda indices: {name: values[list(indices)] for name, values in rows.items()})
+    two = dataclasses.replace(model, inputs=(Tensor("a", "FP32", (2,)), Tensor("b", "FP32", (2,))))
+    _network, inputs = pytorch.network_and_inputs(job_of(two, network, evaluation=lambda: given))
+    assert [values.tolist() for values in inputs] == [[[0, 0], [0, 0]], [[1, 1], [1, 1]]]
 
 
 @pytest.mark.parametrize("name", ["ts-trace", "ts-script", "onnx"])

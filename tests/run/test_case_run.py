@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests import toy
 from tests.helpers import ROOT, present, settings
 from tritonproof.build import baselines, in_process
 from tritonproof.cases import cases_of
@@ -102,10 +103,10 @@ def test_loading_shares_the_machine_and_running_does_not(
     def is_held() -> bool:
         return os.getpid() in locks.holders(machine.stat())
 
-    def noting(name: str) -> Callable[..., Any]:
+    def noting(name: str, value: Any = None) -> Callable[..., Any]:
         def call(*_arguments: Any, **_options: Any) -> Any:
             held[name] = is_held()
-            return SimpleNamespace(kind="embedded")
+            return value or SimpleNamespace(kind="embedded")
 
         return call
 
@@ -117,7 +118,9 @@ def test_loading_shares_the_machine_and_running_does_not(
     monkeypatch.setattr(in_process, "open_in_process", noting("oracle"))
     monkeypatch.setattr(case_run, "serve", serve)
     case = next(cases_of(CPU))
-    model = dataclasses.replace(case.model, load_weights=noting("load"), samples=noting("samples"))
+    model = dataclasses.replace(
+        case.model, load_weights=noting("load"), samples=noting("samples", toy.samples())
+    )
     case, given = dataclasses.replace(case, model=model), settings(results=str(tmp_path))
     with ModelRun(model, CPU, given) as model_run, CaseRun(case, model_run) as run:
         vars(run.prepared)["build"] = SimpleNamespace(

@@ -72,7 +72,7 @@ def built(request: pytest.FixtureRequest, server_of_models: tuple[Server, Path])
     case = Case(CPU, model_of(), FORMATS[request.param], None, "fp32")
     weights = FrameworkModel(NETWORK, "test", "w1", trained=False)
     root = server_of_models[1].parent
-    return builds.build(case, weights, DEPLOYMENT, root, native=False, calibration=samples)
+    return builds.build(case, weights, DEPLOYMENT, root, native=False, samples=samples)
 
 
 def on_tensors(built: BuiltModel) -> Any:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests import toy
+from tests.formats.conftest import job_of
 from tests.user_models import networks
 from tests.user_models.test_samples import write_tokenizer
 from tritonproof.accuracy.ledger import missing_options
@@ -18,7 +19,7 @@ from tritonproof.build.in_process import open_in_process
 from tritonproof.cases import profile_of
 from tritonproof.formats import onnx
 from tritonproof.host.targets import CPU
-from tritonproof.spec import Case, ConversionJob, Model, Tensor
+from tritonproof.spec import Case, Model, Tensor
 from tritonproof.user_models.labels import LabelOptions
 from tritonproof.user_models.onnx_file import OnnxOptions, description, model_of
 
@@ -30,9 +31,7 @@ def case(model: Model, precision: str = "fp32") -> Case:
 def converted(model: Model, path: Path, precision: str = "fp32") -> Any:
     """The artifact of a precision in process: a function from inputs to outputs."""
     calibration = model.samples("training", None, None) if precision == "int8" else None
-    network = model.load_weights(None).network
-    job = ConversionJob(model, network, precision, None, "cpu", 8, calibration, lambda _step: None)
-    onnx.convert(job, path)
+    onnx.convert(job_of(model, precision=precision, calibration=calibration), path)
     return open_in_process(case(model, precision), path, profile_of(model, CPU).deployment)
 
 

@@ -33,9 +33,15 @@ def of_texts(folder: Path) -> Model:
 
 
 def built(model: Model, folder: Path) -> BuiltModel:
-    deployment, calibration = profile_of(model, CPU).deployment, lambda: model.samples("training", None, None)
-    weights = model.load_weights(None)
-    return builds.build(case(model), weights, deployment, folder, native=False, calibration=calibration)
+    deployment, weights = profile_of(model, CPU).deployment, model.load_weights(None)
+    return builds.build(
+        case(model),
+        weights,
+        deployment,
+        folder,
+        native=False,
+        samples=lambda split: model.samples(split, None, None),
+    )
 
 
 def served(model: Model, folder: Path, inputs: Any) -> Any:

@@ -32,7 +32,7 @@ from tritonproof.build.configuration import VERSION, config_text, model_config
 from tritonproof.host import locks, machine, scratch
 from tritonproof.record.schema import Deployment
 from tritonproof.safe_io.files import data_digest, file_digest, size_bytes
-from tritonproof.spec import Case, ConversionJob, Device, FrameworkModel, OnProgress, Samples
+from tritonproof.spec import Case, ConversionJob, Device, FrameworkModel, OnProgress, Samples, Split
 from tritonproof.user_models.model_files import importable_files
 
 FACTS = "build.json"
@@ -143,7 +143,7 @@ def build(
     root: Path,
     *,
     native: bool,
-    calibration: Callable[[], Samples],
+    samples: Callable[[Split], Samples],
     on_progress: OnProgress = lambda _step: None,
     device: Device | None = None,
     datasets: Mapping[str, Path] = MappingProxyType({}),
@@ -151,8 +151,8 @@ def build(
     """The case's model below `root`, converted now if it is missing, on `device` or its target's device.
 
     `native` selects the configuration of the format's own backend instead of the suite's runtime;
-    `calibration` loads training samples if the precision needs them, of the user's `datasets` by model where
-    given; `on_progress` gets the name of each step. One process builds a case at a time; the others wait and
+    `samples` opens a split if the conversion needs it, of the user's `datasets` by model where given;
+    `on_progress` gets the name of each step. One process builds a case at a time; the others wait and
     find it. An unfinished build stays hidden until the next. Raises ProofError for a failed step.
     """
     device = device or case.target.device
@@ -170,7 +170,8 @@ def build(
                     accelerator=case.accelerator,
                     device=device,
                     max_batch_size=deployment.max_batch_size,
-                    calibration=calibration() if case.precision in case.format.calibrated else None,
+                    calibration=samples("training") if case.precision in case.format.calibrated else None,
+                    evaluation=lambda: samples("evaluation"),
                     on_progress=on_progress,
                     tf32=deployment.tf32,
                 )

@@ -259,12 +259,14 @@ def why_missing(device: Device, _accelerator: str | None, precision: str) -> str
 
 
 def network_and_inputs(job: ConversionJob) -> tuple[Any, tuple[Any, ...]]:
-    """The network in the job's precision, and two evaluation samples as inputs, on the job's device."""
+    """The network in the job's precision, and two evaluation samples (the same if there is one) as inputs in
+    the model's order, on the job's device."""
     import torch
 
     network = in_precision(job.network, job.precision, job.device)
-    samples = job.model.samples("evaluation", None, None).read([0, 1])
-    inputs = tuple(torch.from_numpy(array).to(job.device) for array in samples.values())
+    samples = job.evaluation()
+    rows = samples.read([0, 1 % len(samples)])
+    inputs = tuple(torch.from_numpy(rows[tensor.name]).to(job.device) for tensor in job.model.inputs)
     return network, inputs
 
 

@@ -1,6 +1,7 @@
 """What the settings make of a model and its cases: samples, deployment, load points and builds."""
 
-from collections.abc import Iterable
+import dataclasses
+from collections.abc import Iterable, Sequence
 
 from msgspec import structs
 
@@ -11,12 +12,20 @@ from tritonproof.host.machine import uses_tf32
 from tritonproof.record.schema import Deployment, LoadPoint, Scenario
 from tritonproof.serve.backends import local_backends, serves_natively
 from tritonproof.settings.settings import Settings
-from tritonproof.spec import Case, Device, FrameworkModel, Model, OnProgress, Samples, Split, Target
+from tritonproof.spec import Arrays, Case, Device, FrameworkModel, Model, OnProgress, Samples, Split, Target
 
 
 def samples_of(model: Model, split: Split, settings: Settings) -> Samples:
-    """A split of a model's data: from --dataset, or the model's own."""
-    return model.samples(split, settings.dataset.get(model.name), settings.checkpoint.get(model.name))
+    """A split of a model's data: from --dataset, or the model's own. It gives inputs in the model's order, in
+    which a PyTorch network takes them."""
+    samples = model.samples(split, settings.dataset.get(model.name), settings.checkpoint.get(model.name))
+
+    def read(indices: Sequence[int]) -> Arrays:
+        inputs = samples.read(indices)
+        in_order = {tensor.name: inputs[tensor.name] for tensor in model.inputs if tensor.name in inputs}
+        return {**in_order, **inputs}
+
+    return dataclasses.replace(samples, read=read)
 
 
 def deployment_of(case: Case, settings: Settings) -> Deployment:
@@ -82,7 +91,7 @@ def build_case(
         deployment_of(case, settings),
         settings.model_repos,
         native=serves_natively(settings.triton.kind, backends, case.format),
-        calibration=lambda: samples_of(case.model, "training", settings),
+        samples=lambda split: samples_of(case.model, split, settings),
         on_progress=on_progress,
         device=device,
         datasets=settings.dataset,
