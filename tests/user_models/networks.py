@@ -27,10 +27,26 @@ def _random(*shape: int) -> np.ndarray:
     return np.random.default_rng(0).standard_normal(shape).astype(np.float32)
 
 
-def linear(path: Path, batch: int | str = "batch") -> Path:
+def linear(path: Path, batch: int | str = "batch", output: str = "scores") -> Path:
     """x, [batch, 4], to the scores of three classes."""
-    graph = f"(float[{batch}, 4] x) => (float[{batch}, 3] scores) {{ scores = MatMul(x, weights) }}"
+    graph = f"(float[{batch}, 4] x) => (float[{batch}, 3] {output}) {{ {output} = MatMul(x, weights) }}"
     return _save(path, graph, weights=_random(4, 3))
+
+
+def within_function(path: Path) -> Path:
+    """The network of `linear`, whose product is in a function of the file."""
+    import onnx
+    from onnx import helper
+
+    model = onnx.load(str(linear(path)))
+    product = helper.make_node("MatMul", ["a", "b"], ["c"])
+    model.functions.append(
+        helper.make_function("own", "Dense", ["a", "b"], ["c"], [product], model.opset_import)
+    )
+    model.opset_import.append(helper.make_opsetid("own", 1))
+    model.graph.node[0].domain, model.graph.node[0].op_type = "own", "Dense"
+    onnx.save_model(model, str(path))
+    return path
 
 
 def convolution(path: Path) -> Path:

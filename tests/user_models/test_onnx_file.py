@@ -103,6 +103,8 @@ def test_too_few_samples_or_no_weights_exclude_int8(tmp_path: Path) -> None:
     model = model_of("mine", OnnxOptions(path, networks.rows(tmp_path / "more", 12)))
     assert "onnx-int8" in model.excluded
     assert len(model.samples("evaluation", None, None)) == 12, "none is held back"
+    path = networks.within_function(tmp_path / "function.onnx")
+    assert "onnx-int8" not in model_of("mine", OnnxOptions(path, tmp_path / "more")).excluded
 
 
 def test_external_weights_are_served_with_graph(tmp_path: Path) -> None:
@@ -166,10 +168,13 @@ def test_unlabelled_accuracy_is_agreement(tmp_path: Path) -> None:
     assert score(model, lambda inputs: {"scores": -model.infer(network, inputs)["scores"]}) < 0.5
 
 
-@pytest.mark.parametrize("floor", [None, 0.5])
-def test_labels_add_a_metric_to_agreement(tmp_path: Path, floor: float | None) -> None:
+@pytest.mark.parametrize(("floor", "output"), [(None, "decisions"), (0.5, "scores")])
+def test_labels_add_a_metric_to_agreement(tmp_path: Path, floor: float | None, output: str) -> None:
     (tmp_path / "labels.csv").write_text("sample,class\n00,0\n01,1\n02,2\n03,0\n")
-    model = linear(tmp_path, 4, labels=LabelOptions(tmp_path / "labels.csv", "top-1", floor))
+    labels = LabelOptions(tmp_path / "labels.csv", "top-1", floor)
+    path, rows = networks.linear(tmp_path / "net.onnx", output=output), networks.rows(tmp_path / "samples", 4)
+    model = model_of("mine", OnnxOptions(path, rows, labels))
+    assert model.decide(model.keep({output: np.eye(4, 3)})).tolist() == [[0], [1], [2], [0]]
     metrics = {metric.name: metric for metric in model.metrics}
     assert metrics.keys() == {"top-1", "agreement"}
     assert set(model.precisions) == {"fp32", "fp16", "int8"}

@@ -65,7 +65,8 @@ class Interface:
 
 def read_interface(path: Path) -> Interface:
     """The interface that a file declares. Raises InputError for other files and unknown types of inputs."""
-    graph = _model(path).graph
+    model = _model(path)
+    graph = model.graph
     weights = {tensor.name: tuple(tensor.dims) for tensor in graph.initializer}
     inputs = tuple(_tensor(value, path) for value in graph.input if value.name not in weights)
     if not inputs:
@@ -81,13 +82,12 @@ def read_interface(path: Path) -> Interface:
             rows, name = (*weights.get(node.input[0], ())[axis:], 0)[0], origins[node.input[1]]
             if rows > 0:
                 picked[name] = min(rows, picked.get(name, rows))
-    return Interface(
-        inputs, picked, any(node.op_type in PRODUCTS for subgraph in _graphs(graph) for node in subgraph.node)
-    )
+    bodies = (body for part in (graph, *model.functions) for body in _graphs(part))
+    return Interface(inputs, picked, any(node.op_type in PRODUCTS for body in bodies for node in body.node))
 
 
 def _graphs(graph: Any) -> Iterator[Any]:
-    """A graph, and the graphs within its nodes."""
+    """A graph or a function, and the graphs within its nodes."""
     yield graph
     for node in graph.node:
         for attribute in node.attribute:

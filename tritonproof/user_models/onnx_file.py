@@ -101,7 +101,7 @@ def _model_of(name: str, given: OnnxOptions, path: Path, interface: Interface, b
     )
     if not interface.has_products:
         calibration = None
-        no_int8 = "INT8 has nothing to quantise: there is no profile product and no convolution"
+        no_int8 = "INT8 has nothing to quantise: there is no matrix product and no convolution"
     inputs = sized_inputs(rows, evaluation)
     answers = network_samples.sample_outputs(network, evaluation, batch)
     outputs = tuple(
@@ -228,8 +228,8 @@ def _samples(
     return calibration
 
 
-_DECISIONS = "decisions"
-"""The name of a row's decisions, beside the names of outputs."""
+_DECISIONS = ""
+"""The name of a row's decisions, beside those of outputs, of which none is empty: ONNX leaves out such."""
 _SOME = "some of "
 _MAX_ERROR = 0.1
 """The limit of a row's mean error, whatever a single element's: that of INT8 in an unprepared network."""
