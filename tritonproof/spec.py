@@ -198,7 +198,8 @@ class Model:
     exchange: Exchange = "single"
     """single: one answer a request; decoupled: any number; sequence: the server keeps state between them."""
     tolerances: Mapping[str, Tolerance] = field(default_factory=dict)
-    """What replaces the formats' tolerances, by precision; FP32 with products in TF32 has those of `fp16`."""
+    """What replaces the formats' tolerances, by precision; FP32 with products in TF32 has those of `fp16`.
+    Where the precision's cost is measured, it alone limits numbers, and the stricter of both decisions."""
     framework: Framework | None = "pytorch"
     """Decides which formats the model has; onnx: it is an ONNX file. None for a model of --repository, which
     has no use for the fields below."""

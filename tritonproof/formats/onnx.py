@@ -113,7 +113,7 @@ def _quantisation_error(job: ConversionJob, why: str) -> ProofError:
     return ProofError(
         f"ONNX Runtime cannot quantise the network to INT8: {why}",
         where=job.model.name,
-        fix="leave INT8 out with -k 'not int8', or quantise it yourself and give that file with --onnx",
+        fix="leave INT8 out: -k 'not int8'; or quantise it and give that file with --onnx and --tolerance",
     )
 
 
