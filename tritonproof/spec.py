@@ -172,11 +172,9 @@ DEFAULT_PROFILES: Mapping[str, ServingProfile] = dict.fromkeys(
 @dataclass(frozen=True, kw_only=True)
 class Model:
     """A model with its task: a network that the suite converts, or a model of --repository.
-
     A PyTorch network takes tensors in the order of `inputs` and returns one, or a tuple in the order of
     `outputs`. Its floating-point inputs and outputs are FP32 whatever its own precision: it casts inside, so
-    that `network.half()` is the FP16 model, and clients of every precision send and receive the same tensors.
-    """
+    that `network.half()` is the FP16 model, and clients of all precisions send and get the same tensors."""
 
     name: str
     """The name in ids, options and tables. No two models share one."""
@@ -258,10 +256,8 @@ class ConversionJob:
     device: Device
     max_batch_size: int
     """The largest batch that the artifact must take; the smallest is 1."""
-    calibration: Samples | None
-    """Samples of the training split; None unless the precision is calibrated."""
-    evaluation: Callable[[], Samples]
-    """Opens the evaluation split, for a conversion that runs the network on examples."""
+    samples: Callable[[Split], Samples]
+    """Opens a split: training calibrates INT8, and evaluation has examples for tracing."""
     on_progress: OnProgress
     tf32: bool | None = None
     """Whether products of FP32 may be computed in TF32; None where there is no choice, as in Deployment."""

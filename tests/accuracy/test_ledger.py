@@ -185,9 +185,7 @@ def test_loss_fails_only_beyond_tolerance_and_chance(
     ("precision", "off", "passed"),
     [("fp32", 2e-6, True), ("fp32", 2e-4, False), ("fp16", 1e-3, True), ("fp16", 2e-2, False)],
 )
-def test_rounding_is_no_loss_where_the_framework_makes_no_error(
-    precision: str, off: float, passed: bool
-) -> None:
+def test_rounding_is_no_loss_if_the_framework_has_no_error(precision: str, off: float, passed: bool) -> None:
     """The labels are the framework's own outputs."""
     right = np.random.default_rng(0).standard_normal((100, 4)).astype(np.float32)
 

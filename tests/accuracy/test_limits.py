@@ -60,21 +60,17 @@ def test_limit_of_an_element_has_a_floor() -> None:
 
 
 def test_class_beside_mask_widens_no_limit_of_the_mask() -> None:
-    """Three classes of 24 may differ, and three voxels of all masks."""
-    outputs = Tensor("class", "INT64", (1,)), Tensor("mask", "INT64", (32, 32))
-    cost = PrecisionCost(largest={}, mean={"class": 0.0, "mask": 0.0}, comparable=1.0, agreement=1.0)
-    sizes = {"class": 24, "mask": 24 << 10}
+    """Three classes of 24 may differ, and of a mask two voxels."""
+    rows = {"class": np.zeros((24, 1), int), "mask": np.zeros((24, 1024), int)}
+    outputs = tuple(Tensor(name, "INT64", values.shape[1:]) for name, values in rows.items())
+    cost = PrecisionCost(largest={}, mean=dict.fromkeys(rows, 0.0), comparable=1.0, agreement=1.0)
+    sizes = {name: values.size for name, values in rows.items()}
     limits = limits_per_answer(toy.case(toy.model(outputs=outputs)), "fp32", cost, sizes)
-    right = expect(list(map(str, range(24))), {"class": np.zeros((24, 1), int), "mask": np.eye(24, 1024) > 0})
-    for voxels, wrong in ((2, 0), (3, 1)):
-        given = {
-            "class": right.outputs["class"][:1],
-            "mask": right.outputs["mask"][:1] ^ (np.arange(1024) < voxels),
-        }
-        assert (
-            compare_answers(right, [Answer(np.array([0]), given)], limits.or_wider(limits)).wrong_count
-            == wrong
-        )
+    expected, mask = expect(list("a" * 24), rows), rows["mask"].copy()
+    for voxel, wrong in enumerate((0, 0, 1)):
+        mask[0, voxel] = 1
+        given = Answer(np.arange(24), {**rows, "mask": mask})
+        assert compare_answers(expected, [given], limits.or_wider(limits)).wrong_count == wrong
 
 
 @pytest.mark.parametrize(

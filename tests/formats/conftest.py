@@ -1,7 +1,6 @@
 """Fixtures for several formats: a small network in PyTorch, its model, and a job that converts it."""
 
 import dataclasses
-import functools
 import importlib
 from collections.abc import Callable
 from pathlib import Path
@@ -51,11 +50,13 @@ def samples_of(
 
 
 def job_of(model: Model, network: Any = None, precision: str = "fp32", **changes: Any) -> ConversionJob:
-    """A conversion on the CPU, for batches of up to eight, without reports of progress; of the model's own
-    network unless another is given."""
+    """A conversion on the CPU, for batches of up to eight; of its own network unless another is given."""
     network = model.load_weights(None).network if network is None else network
-    samples = functools.partial(model.samples, "evaluation", None, None)
-    job = ConversionJob(model, network, precision, None, "cpu", 8, None, samples, lambda _step: None)
+
+    def samples(split: Split) -> Samples:
+        return model.samples(split, None, None)
+
+    job = ConversionJob(model, network, precision, None, "cpu", 8, samples, lambda _step: None)
     return dataclasses.replace(job, **changes)
 
 

@@ -18,7 +18,7 @@ from tritonproof.formats import all_formats, onnx
 from tritonproof.frameworks import pytorch, tensorrt
 from tritonproof.host import machine
 from tritonproof.host.machine import gpu_names
-from tritonproof.spec import Arrays, ConversionJob, Format, Model, Samples, Tensor
+from tritonproof.spec import Arrays, ConversionJob, Format, Model, Samples, Split, Tensor
 
 FORMATS = {format_.name: format_ for format_ in all_formats()}
 CPU_FORMATS = [
@@ -43,8 +43,10 @@ def test_format_matches_framework_at_any_batch(
         loaded.extend(indices)
         return training.read(indices)
 
-    calibration = dataclasses.replace(training, read=load)
-    converted = converted_by(format_, job_of(model, network, precision, calibration=calibration), tmp_path)
+    def samples(split: Split) -> Samples:
+        return dataclasses.replace(training, read=load) if split == "training" else samples_of(split)
+
+    converted = converted_by(format_, job_of(model, network, precision, samples=samples), tmp_path)
     evaluation = samples_of("evaluation")
     for batch in (1, 3, 8):
         inputs = evaluation.read(range(batch))
@@ -73,7 +75,7 @@ def test_examples_are_the_given_samples_in_the_models_order(model: Model, networ
     rows = {"b": np.ones((1, 2), np.float32), "a": np.zeros((1, 2), np.float32)}
     given = Samples(["one"], lambda indices: {name: values[list(indices)] for name, values in rows.items()})
     two = dataclasses.replace(model, inputs=(Tensor("a", "FP32", (2,)), Tensor("b", "FP32", (2,))))
-    _network, inputs = pytorch.network_and_inputs(job_of(two, network, evaluation=lambda: given))
+    _network, inputs = pytorch.network_and_inputs(job_of(two, network, samples=lambda _split: given))
     assert [values.tolist() for values in inputs] == [[[0, 0], [0, 0]], [[1, 1], [1, 1]]]
 
 

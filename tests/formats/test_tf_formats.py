@@ -71,7 +71,7 @@ def model() -> Model:
 
 @pytest.fixture
 def job(model: Model, network: Any) -> ConversionJob:
-    return job_of(model, network, calibration=samples_of("training"))
+    return job_of(model, network)
 
 
 @pytest.mark.parametrize(

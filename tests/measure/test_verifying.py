@@ -108,7 +108,7 @@ def test_share_of_few_evaluated_integers_excuses_no_answers_under_load(
 ) -> None:
     """Three of the evaluated classes, or durations, may differ: those of one of 64 samples, however often."""
     integers, numbers = np.random.default_rng(0).integers(0, 9, (64, columns)), np.arange(5000)
-    limits = dataclasses.replace(LIMITS, min_agreement=min_agreement_for(1.0, 190 * columns))
+    limits = dataclasses.replace(LIMITS, agreement_by_output={"OUT": min_agreement_for(1.0, 190 * columns)})
     given = integers[numbers % 64] + (np.arange(columns) == 0) * (numbers % every == 0)[:, None]
 
     assert wrong(answers_of(limits, OUT=integers), Answer(numbers % 64, {"OUT": given})) == count

@@ -35,17 +35,14 @@ def linear(path: Path, batch: int | str = "batch", output: str = "scores") -> Pa
 
 def within_function(path: Path) -> Path:
     """The network of `linear`, whose product is in a function of the file."""
-    import onnx
-    from onnx import helper
+    from onnx import helper, load, save_model
 
-    model = onnx.load(str(linear(path)))
-    product = helper.make_node("MatMul", ["a", "b"], ["c"])
-    model.functions.append(
-        helper.make_function("own", "Dense", ["a", "b"], ["c"], [product], model.opset_import)
-    )
+    model = load(str(linear(path)))
+    product, versions = helper.make_node("MatMul", "ab", "c"), model.opset_import
+    model.functions.append(helper.make_function("own", "Dense", "ab", "c", [product], versions))
     model.opset_import.append(helper.make_opsetid("own", 1))
     model.graph.node[0].domain, model.graph.node[0].op_type = "own", "Dense"
-    onnx.save_model(model, str(path))
+    save_model(model, str(path))
     return path
 
 

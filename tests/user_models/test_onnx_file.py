@@ -30,8 +30,7 @@ def case(model: Model, precision: str = "fp32") -> Case:
 
 def converted(model: Model, path: Path, precision: str = "fp32") -> Any:
     """The artifact of a precision in process: a function from inputs to outputs."""
-    calibration = model.samples("training", None, None) if precision == "int8" else None
-    onnx.convert(job_of(model, precision=precision, calibration=calibration), path)
+    onnx.convert(job_of(model, precision=precision), path)
     return open_in_process(case(model, precision), path, profile_of(model, CPU).deployment)
 
 

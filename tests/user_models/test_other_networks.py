@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from tests.formats.conftest import job_of
 from tests.user_models import networks
 from tests.user_models.test_onnx_file import case, converted, score
 from tritonproof.build import builds
@@ -34,14 +35,7 @@ def of_texts(folder: Path) -> Model:
 
 def built(model: Model, folder: Path) -> BuiltModel:
     deployment, weights = profile_of(model, CPU).deployment, model.load_weights(None)
-    return builds.build(
-        case(model),
-        weights,
-        deployment,
-        folder,
-        native=False,
-        samples=lambda split: model.samples(split, None, None),
-    )
+    return builds.build(case(model), weights, deployment, folder, native=False, samples=job_of(model).samples)
 
 
 def served(model: Model, folder: Path, inputs: Any) -> Any:

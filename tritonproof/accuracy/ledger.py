@@ -18,12 +18,10 @@ from tritonproof.spec import Arrays, Case, FrameworkModel, Metric, Model, Sample
 
 ONE_SIDED_95 = 1.645
 """How many standard deviations of chance among the samples that differ a loss may take: one-sided, 95 %.
-
 If a precision loses as many near ties as it gains, two of 500 samples, FP16's share alone fails a right build
 in a third of all draws, and in 3 % with the paired test; INT8's with ten such samples in 8 and 5 %. A loss of
 twice INT8's tolerance is found in 74 to 97 % of draws of 500 samples, without the test in 89 to 97 %; with
-FP16, whose tolerance is half a sample of 500, the least loss that is found is three samples.
-"""
+FP16, whose tolerance is half a sample of 500, the least loss that is found is three samples."""
 
 PerSample = Mapping[str, Sequence[np.ndarray]]
 """The score of each item after each of the three stages, [items] each, by metric in the model's order."""
@@ -49,10 +47,10 @@ def accuracy_ledger(
     framework's score. The served and the converted model are the same file on the same data, so their
     decisions must agree as far as the format demands, and outputs be as near as other kernels make them."""
     metrics = [metric for metric in case.model.metrics if metric.name in per_sample]
-    framework = stages[0].kept
+    rounded = [_rounded_error(metric, precision, samples, stages[0].kept) for metric in metrics]
     scores = tuple(
-        _score(metric, precision, per_sample[metric.name], requested.get(metric.name), samples, framework)
-        for metric in metrics
+        _score(metric, precision, per_sample[metric.name], requested.get(metric.name), error)
+        for metric, error in zip(metrics, rounded, strict=True)
     )
     agreement = tolerance_of(case, precision).min_agreement if stages[1].decisions.size else None
     goodness = _goodness(metrics, per_sample)
@@ -114,12 +112,7 @@ def _scores(metric: Metric, samples: Samples, stages: Sequence[StageAnswers]) ->
 
 
 def _score(
-    metric: Metric,
-    precision: str,
-    per_sample: Sequence[np.ndarray],
-    requested: Limit | None,
-    samples: Samples,
-    outputs: Arrays,
+    metric: Metric, precision: str, per_sample: Sequence[np.ndarray], requested: Limit | None, rounded: float
 ) -> Score:
     framework, converted, served = (float(scores.mean()) for scores in per_sample)
     own_limit = requested or limit_in(precision, metric.limits)
@@ -134,11 +127,8 @@ def _score(
         if not meets(metric.better, framework - sign * critical, worst):
             worst = framework - sign * critical
             source += ", or what chance makes of those that differ: paired test, 95 %"
-        if metric.better == "lower":  # an error may be as small as rounding, or 0
-            rounded = metric.score(_rounded(outputs, precision), samples.labels, outputs).mean()
-            if rounded > worst:
-                worst = float(rounded)
-                source += ", or what rounding makes of its outputs"
+        if rounded > worst:  # as where the framework makes no error
+            worst, source = rounded, f"{source}, or what rounding makes of its outputs"
         limits.append(Limit(worst, source))
     passed = all(meets(metric.better, served, limit.value) for limit in limits)
     return Score(
@@ -146,9 +136,11 @@ def _score(
     )
 
 
-def _rounded(outputs: Arrays, precision: str) -> Arrays:
-    """These outputs, with each number moved up or down by what rounding in the precision may do to it, and
-    no further than the output's own range: a metric of probabilities may refuse others."""
+def _rounded_error(metric: Metric, precision: str, samples: Samples, outputs: Arrays) -> float:
+    """The error of these outputs if rounding in the precision moves each number, within the output's range,
+    as a metric of probabilities refuses others; -inf for a metric without an error to keep."""
+    if metric.better == "higher" or not (metric.labelled and metric.keeps_framework_score):
+        return -np.inf
     moved = dict(outputs)
     for name in floating_outputs(outputs):
         values = outputs[name]
@@ -156,7 +148,7 @@ def _rounded(outputs: Arrays, precision: str) -> Arrays:
         steps = share * np.abs(values).max(initial=0) * np.resize([1.0, -1.0], values.shape)
         bounds = values.min(initial=np.inf), values.max(initial=-np.inf)
         moved[name] = np.clip(values + steps, *bounds).astype(values.dtype)
-    return moved
+    return float(metric.score(moved, samples.labels, outputs).mean())
 
 
 def critical_change(before: np.ndarray, after: np.ndarray) -> float:

@@ -58,14 +58,14 @@ class AnswerLimits:
     """Of each floating-point output without limits in `by_output`."""
     min_agreement: float = 1.0
     """The least share of equal elements, from 0 to 1, over all rows of each other output without its own."""
+    agreement_by_output: Mapping[str, float] = field(default_factory=dict)
+    """The same of single outputs: three of ten classes are no share of a mask's elements."""
     rounding: float = PRECISIONS["fp32"].rounding
     """What rounding may do to an element, as a share of the output's largest magnitude."""
     min_compared_share: float = 0.5
     """The least share of rows with compared floating-point outputs: a tie of integers leaves a row out."""
     by_output: Mapping[str, NumberLimits] = field(default_factory=dict)
     """Of single outputs that need less than the rest."""
-    agreement_by_output: Mapping[str, float] = field(default_factory=dict)
-    """The least share of equal elements of single outputs: three of ten classes are no share of a mask."""
     inferred_on: str = ""
     """The device, cpu or cuda, if only answers show the precision; empty if known, or if limits are given."""
 

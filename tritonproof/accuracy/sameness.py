@@ -10,8 +10,7 @@
 - Row identity: an answer is nearer to its own sample's answer than to any other sample's, and one or two
   integers, such as a class, are no tie by themselves. This holds for the samples of the gates and of the
   load, and not for the conversion and the evaluation set: there a right INT8 changes classes, and is off by
-  up to 3.8 times the measured cost, and two samples count as told apart only from twice that on.
-"""
+  up to 3.8 times the measured cost, and two samples count as told apart only from twice that on."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

@@ -3,8 +3,7 @@
 model_repos/<target>/<case>/config.pbtxt, build.json, 1/<artifact>, 1/model.py, 1/runtime.py, 1/__pycache__
 model_repos/<target>/.in-use/run-<...>/<case>/..., a locked snapshot for each use, whatever others do to it
 
-A build.json has a digest of every file and folder beside it, which detects damage and changes.
-"""
+A build.json has a digest of every file and folder beside it, which detects damage and changes."""
 
 import contextlib
 import dataclasses
@@ -149,12 +148,10 @@ def build(
     datasets: Mapping[str, Path] = MappingProxyType({}),
 ) -> BuiltModel:
     """The case's model below `root`, converted now if it is missing, on `device` or its target's device.
-
     `native` selects the configuration of the format's own backend instead of the suite's runtime;
     `samples` opens a split if the conversion needs it, of the user's `datasets` by model where given;
     `on_progress` gets the name of each step. One process builds a case at a time; the others wait and
-    find it. An unfinished build stays hidden until the next. Raises ProofError for a failed step.
-    """
+    find it. An unfinished build stays hidden until the next. Raises ProofError for a failed step."""
     device = device or case.target.device
     content = build_inputs(case, weights.digest, deployment, datasets, device)
     folder = root / case.target.name / str(case)
@@ -170,8 +167,7 @@ def build(
                     accelerator=case.accelerator,
                     device=device,
                     max_batch_size=deployment.max_batch_size,
-                    calibration=samples("training") if case.precision in case.format.calibrated else None,
-                    evaluation=lambda: samples("evaluation"),
+                    samples=samples,
                     on_progress=on_progress,
                     tf32=deployment.tf32,
                 )

@@ -18,7 +18,7 @@ from tritonproof.frameworks.cuda_libraries import GPU_PACKAGES
 from tritonproof.frameworks.tensorflow import export_onnx
 from tritonproof.host import machine
 from tritonproof.host.machine import int8_weight_bits, version_of
-from tritonproof.spec import ConversionJob, Device, Format, Tolerance
+from tritonproof.spec import ConversionJob, Device, Format, Samples, Tolerance
 
 OPSET = 18
 """The version of ONNX's operators that models are exported to."""
@@ -82,7 +82,7 @@ def quantise(job: ConversionJob, exact: Path, path: Path) -> None:
     from onnxruntime.quantization.shape_inference import quant_pre_process
 
     prepared = exact.with_name("prepared.onnx")
-    batches = _calibration_batches(job)
+    batches = _calibration_batches(job, job.samples("training"))
     try:
         with quietly():
             job.on_progress("prepare for quantisation")
@@ -139,16 +139,15 @@ def _too_fine_for_8_bits(path: Path) -> list[str]:
     return sorted(excluded)
 
 
-def _calibration_batches(job: ConversionJob) -> Iterator[Any]:
+def _calibration_batches(job: ConversionJob, samples: Samples) -> Iterator[Any]:
     """ONNX Runtime's inputs for the calibration, batch by batch."""
-    assert job.calibration is not None
     fitting = max(1, _CALIBRATION_BYTES // sum(tensor.row_bytes for tensor in job.model.inputs))
-    count = min(_CALIBRATION_SAMPLES, len(job.calibration), fitting)
+    count = min(_CALIBRATION_SAMPLES, len(samples), fitting)
     batch = 1 if fitting < _CALIBRATION_SAMPLES else min(_CALIBRATION_BATCH, job.max_batch_size)
     scalars = {tensor.name for tensor in job.model.inputs if tensor.is_scalar}
-    chosen = np.random.default_rng(0).permutation(len(job.calibration))[:count]
+    chosen = np.random.default_rng(0).permutation(len(samples))[:count]
     for start in range(0, count, batch):
-        rows = job.calibration.read(chosen[start : start + batch].tolist())
+        rows = samples.read(chosen[start : start + batch].tolist())
         yield from onnx_files.feeds(rows, batched=job.model.batched, scalars=scalars)
 
 
@@ -233,8 +232,7 @@ def openvino_parameters(settings: Mapping[str, str]) -> dict[str, str]:
     network, a stream for each instance, and padding, without which it refuses all but the largest batch.
 
     No parameter sets FP32: on a CPU with AMX or AVX512-BF16 OpenVINO computes products in BF16, which shows
-    as a difference from tritonproof/runtimes/openvino.py, which sets it.
-    """
+    as a difference from tritonproof/runtimes/openvino.py, which sets it."""
     cores = machine.cores()
     return {
         "INFERENCE_NUM_THREADS": str(cores),

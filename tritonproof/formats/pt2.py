@@ -1,9 +1,7 @@
 """AOTInductor, TorchScript's successor: torch.export's graph, compiled ahead of time to a library.
-
 The suite's runtime serves it: Triton's pytorch backend loads such packages from release 26.03 on as a beta
 (platform `torch_aoti`), without dynamic batching and batches above 1:
-https://github.com/triton-inference-server/pytorch_backend.
-"""
+https://github.com/triton-inference-server/pytorch_backend."""
 
 import errno
 import io

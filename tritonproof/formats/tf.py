@@ -35,7 +35,7 @@ def save_model(job: ConversionJob, folder: Path) -> None:
 def build_engines(job: ConversionJob, path: Path) -> None:
     """Save the network, then replace what TensorRT supports by engines for batches of 1 to the maximum."""
     tf = tensorflow.import_tensorflow()
-    sample = job.evaluation().read([0])
+    sample = job.samples("evaluation").read([0])
 
     def batches() -> Iterator[dict[str, Any]]:
         for batch in sorted({1, job.max_batch_size}):

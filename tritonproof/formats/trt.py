@@ -1,11 +1,9 @@
 """NVIDIA TensorRT: an engine built from the ONNX export, for this GPU and this TensorRT only.
-
 The network is strongly typed: it computes in the types of the export, which is FP16 for FP16, with FP32
 inputs and outputs. TensorRT 11 has no other networks. TensorRT 10 also has weakly typed ones, of FP32
 exports, where the builder's flag FP16 lets it choose the faster type for each layer; NVIDIA measured its
 published figures so, with older releases. Strong types make the same network with either, define the type of
-every layer, and keep the same tolerance. Whether the builder would keep a layer in FP32 is not measured.
-"""
+every layer, and keep the same tolerance. Whether the builder would keep a layer in FP32 is not measured."""
 
 import tempfile
 from pathlib import Path

@@ -45,8 +45,7 @@ def count_operations(model: Model, network: Any, inputs: Arrays) -> float | None
     """Floating-point operations of one inference, a multiply-add as two; None if not counted.
 
     `inputs` is one row, [1, ...] each. The count covers the framework's own matrix products and convolutions:
-    a converter may fold some, and a runtime may choose a method with fewer.
-    """
+    a converter may fold some, and a runtime may choose a method with fewer."""
     if model.framework == "pytorch":
         from torch.nn.attention import SDPBackend, sdpa_kernel
         from torch.utils.flop_counter import FlopCounterMode

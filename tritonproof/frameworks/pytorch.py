@@ -82,11 +82,9 @@ def _in_fp32(tensor: Any) -> np.ndarray:
 
 def read_checkpoint(path: Path) -> "dict[str, torch.Tensor]":
     """The state dictionary in a checkpoint file, never executing what is pickled in it.
-
     Takes `.safetensors`, a flat state dictionary, or one below `state_dict` or `model`, without a leading
     `module.` (DistributedDataParallel). Raises InputError for a missing or truncated file, a folder, a
-    TorchScript archive, or a pickle of more than tensors, plain values and `_leftovers`.
-    """
+    TorchScript archive, or a pickle of more than tensors, plain values and `_leftovers`."""
     import torch
     from safetensors.torch import load_file
 
@@ -259,12 +257,11 @@ def why_missing(device: Device, _accelerator: str | None, precision: str) -> str
 
 
 def network_and_inputs(job: ConversionJob) -> tuple[Any, tuple[Any, ...]]:
-    """The network in the job's precision, and two evaluation samples (the same if there is one) as inputs in
-    the model's order, on the job's device."""
+    """The network in the job's precision, and the inputs of two evaluation samples, on the job's device."""
     import torch
 
     network = in_precision(job.network, job.precision, job.device)
-    samples = job.evaluation()
+    samples = job.samples("evaluation")
     rows = samples.read([0, 1 % len(samples)])
     inputs = tuple(torch.from_numpy(rows[tensor.name]).to(job.device) for tensor in job.model.inputs)
     return network, inputs

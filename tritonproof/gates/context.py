@@ -202,10 +202,8 @@ def make_single_answers(
     # are no output; without noise every integer is equal.
     same = compare_groups(groups, repeats, limits).same
     is_noisy = noise > 0 or (same.passed and _STEADY_SHARE <= same.agreement < 1)
-    ties = limits if is_noisy else AnswerLimits(limits.default)
-    noise_limits = AnswerLimits(
-        NumberLimits(largest, np.inf), ties.min_agreement, agreement_by_output=ties.agreement_by_output
-    )
+    agreement = (limits.min_agreement, limits.agreement_by_output) if is_noisy else (1.0, {})
+    noise_limits = AnswerLimits(NumberLimits(largest, np.inf), *agreement)
     limits = limits.at_least(largest)
     return SingleAnswers(
         rows=rows, groups=groups, wide_limits=limits, noise_limits=noise_limits, noise=noise, repeats=repeats

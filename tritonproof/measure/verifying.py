@@ -4,8 +4,7 @@ rate), all compared.
 perf_analyzer cannot verify: in shared memory all requests in flight share one region for their outputs, so
 its own validation fails on each, and otherwise it compares only the first row of a batch, bit by bit
 (ValidateOutputs and InitInferDataOutput of its sources, r24.10). docs/evidence/measuring.md says what each
-way detects and costs.
-"""
+way detects and costs."""
 
 import dataclasses
 import time

@@ -1,7 +1,8 @@
 """What the settings make of a model and its cases: samples, deployment, load points and builds."""
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from typing import Any
 
 from msgspec import structs
 
@@ -12,20 +13,16 @@ from tritonproof.host.machine import uses_tf32
 from tritonproof.record.schema import Deployment, LoadPoint, Scenario
 from tritonproof.serve.backends import local_backends, serves_natively
 from tritonproof.settings.settings import Settings
-from tritonproof.spec import Arrays, Case, Device, FrameworkModel, Model, OnProgress, Samples, Split, Target
+from tritonproof.spec import Case, Device, FrameworkModel, Model, OnProgress, Samples, Split, Target
 
 
 def samples_of(model: Model, split: Split, settings: Settings) -> Samples:
-    """A split of a model's data: from --dataset, or the model's own. It gives inputs in the model's order, in
-    which a PyTorch network takes them."""
+    """A split of a model's data: from --dataset, or the model's own; PyTorch's in the order of its inputs."""
     samples = model.samples(split, settings.dataset.get(model.name), settings.checkpoint.get(model.name))
-
-    def read(indices: Sequence[int]) -> Arrays:
-        inputs = samples.read(indices)
-        in_order = {tensor.name: inputs[tensor.name] for tensor in model.inputs if tensor.name in inputs}
-        return {**in_order, **inputs}
-
-    return dataclasses.replace(samples, read=read)
+    if model.framework != "pytorch":
+        return samples
+    in_order: dict[str, Any] = dict.fromkeys(tensor.name for tensor in model.inputs)
+    return dataclasses.replace(samples, read=lambda indices: {**in_order, **samples.read(indices)})
 
 
 def deployment_of(case: Case, settings: Settings) -> Deployment:

@@ -36,11 +36,9 @@ class LabelOptions:
 
 def read_labels(path: Path, ids: Sequence[str], every_id: Sequence[str]) -> np.ndarray:
     """The labels of the samples with these names, [samples, ...], in their order.
-
     CSV has a sample's name and its numbers in each line, and perhaps a line of titles; JSON an object, and
     .npz an array, by the samples' names, with or without a file suffix; .npy the labels of all samples in the
-    order of `every_id`. Raises InputError for any other file, and if a sample has no label.
-    """
+    order of `every_id`. Raises InputError for any other file, and if a sample has no label."""
     readers = {
         ".csv": _read_csv,
         ".json": _read_json,
@@ -114,13 +112,13 @@ def _unreadable(path: Path, problem: str) -> InputError:
     return InputError(f"{_WHAT} cannot be read: {problem}", where=path, fix=_FIX)
 
 
-_ScoreSamples = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
-"""Scores each sample, [samples], by an output, [samples, ...], the labels, and the reference's output."""
+_ScoreSamples = Callable[[np.ndarray, np.ndarray, float], np.ndarray]
+"""Scores each sample, [samples], by an output, [samples, ...], the labels, and `threshold_of`."""
 
 
-def _top_k(count: int, values: np.ndarray, labels: np.ndarray, reference: np.ndarray) -> np.ndarray:
+def _top_k(count: int, values: np.ndarray, labels: np.ndarray, threshold: float) -> np.ndarray:
     """The share of each sample's decisions whose right class is among the `count` most likely ones."""
-    labels, decided, scores = _classes(values, labels, reference)
+    labels, decided, scores = _classes(values, labels, threshold)
     if scores is None:
         return (decided == labels).reshape(len(labels), -1).mean(axis=1)
     right = np.take_along_axis(scores, labels[..., None], axis=-1)
@@ -129,10 +127,10 @@ def _top_k(count: int, values: np.ndarray, labels: np.ndarray, reference: np.nda
     return (before.sum(axis=-1) < count).reshape(len(labels), -1).mean(axis=1)
 
 
-def _f1(values: np.ndarray, labels: np.ndarray, reference: np.ndarray) -> np.ndarray:
+def _f1(values: np.ndarray, labels: np.ndarray, threshold: float) -> np.ndarray:
     """Each sample's part in the data set's F1, the mean over all classes that occur: that F1 and what the
     sample adds to it or takes from it, to the first order (the infinitesimal jackknife), whose mean is 0."""
-    pairs = np.stack([part.reshape(len(labels), -1) for part in _classes(values, labels, reference)[:2]])
+    pairs = np.stack([part.reshape(len(labels), -1) for part in _classes(values, labels, threshold)[:2]])
     # Number the classes that occur, since a label may be any whole number.
     classes, places = np.unique(pairs, return_inverse=True)
     right, decided = places.reshape(pairs.shape)
@@ -160,10 +158,10 @@ def threshold_of(reference: np.ndarray) -> float:
 
 
 def _classes(
-    values: np.ndarray, labels: np.ndarray, reference: np.ndarray
+    values: np.ndarray, labels: np.ndarray, threshold: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
     """The labels and the decisions as classes, [samples, ...] each, and the classes' scores along a last axis
-    if the output has them. The likeliest class is decided, and a single number decides by `threshold_of`.
+    if the output has them. The likeliest class is decided, or 1 by a single number above the threshold.
     Raises ValueError for labels that are no classes."""
     axis = _axis_of_classes(values, labels)
     if axis is None and labels.ndim == 2 and labels.shape[1] == 1:
@@ -180,7 +178,7 @@ def _classes(
         return labels, scores.argmax(axis=-1), scores
     decided = values.reshape(labels.shape)
     if not np.issubdtype(decided.dtype, np.integer):
-        decided = decided > threshold_of(reference)
+        decided = decided > threshold
     return labels, decided.astype(np.int64), None
 
 
@@ -205,20 +203,10 @@ _SHORT: Mapping[str, tuple[str, Mapping[str, Any]]] = {
 """Short names of torchmetrics' classes, with their settings."""
 
 
-@dataclass(frozen=True)
-class LabelMetric:
-    """A metric, and the output that it takes."""
-
-    metric: Metric
-    output: str
-
-
-def metric_of(text: str, floor: float | None, outputs: Sequence[Tensor]) -> LabelMetric:
-    """The metric `NAME[@OUTPUT][:KEY=VALUE,...]` of a network with these outputs, by default of the first.
-
+def metric_of(text: str, floor: float | None, outputs: Sequence[Tensor]) -> tuple[Metric, str]:
+    """The metric `NAME[@OUTPUT][:KEY=VALUE,...]`, and the one of these outputs that it takes, or the first.
     `floor` limits its mean, from below or above; with None only the reference's score does. Raises
-    InputError for an unknown name, output or setting.
-    """
+    InputError for an unknown name, output or setting."""
     where = f"--metric {escaped(text)}"
     name, _, rest = text.partition(":")
     name, _, output_name = name.partition("@")
@@ -244,18 +232,18 @@ def metric_of(text: str, floor: float | None, outputs: Sequence[Tensor]) -> Labe
         score, better = _of_torchmetrics(name, settings, output, where)
     elif settings:
         raise InputError(f"{name} has no settings", where=where, fix=f"write --metric {name}")
-    limit = None if floor is None else Limit(floor, "given by --floor")
-    limits = {} if limit is None else dict.fromkeys(("fp32", "fp16", "int8"), limit)
+    limits = (
+        dict.fromkeys(("fp32", "fp16", "int8"), Limit(floor, "given by --floor")) if floor is not None else {}
+    )
     checked = functools.partial(_score, score, output.name, where)
-    metric = Metric(name, checked, limits, better, keeps_framework_score=floor is None)
-    return LabelMetric(metric, output.name)
+    return Metric(name, checked, limits, better, keeps_framework_score=floor is None), output.name
 
 
 def _score(
     score: _ScoreSamples, output: str, where: str, kept: Arrays, labels: np.ndarray, reference: Arrays
 ) -> np.ndarray:
     try:
-        return np.asarray(score(kept[output], labels, reference[output]), float)
+        return np.asarray(score(kept[output], labels, threshold_of(reference[output])), float)
     except Exception as error:  # torchmetrics and PyTorch raise many types
         shapes = f"{output}, {kept[output].shape}, with labels {labels.shape}"
         what = f"the metric does not take the output {shapes}: {reason(error)}"
@@ -295,14 +283,13 @@ def _of_torchmetrics(
 
 
 def _each(
-    metric: Any, by_class: bool, values: np.ndarray, labels: np.ndarray, reference: np.ndarray
+    metric: Any, by_class: bool, values: np.ndarray, labels: np.ndarray, threshold: float
 ) -> np.ndarray:
-    """The score of each sample alone, [samples], in FP64: labels may have fractions where outputs have none,
-    and a sum of squares overflows FP16."""
+    """The score of each sample alone, [samples]; in FP64, as UINT8 and FP16 wrap and overflow."""
     import torch
 
     if by_class:
-        labels, values, _ = _classes(values, labels, reference)
+        labels, values, _ = _classes(values, labels, threshold)
     elif values.size == labels.size:
         values = values.reshape(labels.shape)
     scores, kind = [], np.int64 if by_class else np.float64

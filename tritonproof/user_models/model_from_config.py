@@ -164,12 +164,12 @@ def with_labels(model: Model, given: LabelOptions) -> Model:
         name = re.split("[@:]", given.metric)[0]
         # Which direction is better is unknown yet: as an error it may have any threshold.
         return dataclasses.replace(model, metrics=(Metric(name, _unused, limits, better="lower"),))
-    labelled = metric_of(given.metric, given.floor, model.outputs)
+    metric, output = metric_of(given.metric, given.floor, model.outputs)
     return dataclasses.replace(
         model,
-        metrics=(dataclasses.replace(labelled.metric, limits=limits),),
-        decide=lambda kept: kept[labelled.output],
-        keep=lambda outputs: {labelled.output: outputs[labelled.output]},
+        metrics=(dataclasses.replace(metric, limits=limits),),
+        decide=lambda kept: kept[output],
+        keep=lambda outputs: {output: outputs[output]},
     )
 
 

@@ -27,11 +27,9 @@ to send, they take a gigabyte. A text takes the memory of eight numbers."""
 
 def synthetic_samples(inputs: Sequence[Tensor], indices: Mapping[str, int], length: int) -> Samples:
     """Samples for these inputs, whose shapes lack the batch; variable dimensions become `length` long.
-
     Floating-point numbers are normally distributed. Integers are below their input's entry in `indices`,
     such as the number of rows of the table that they index, and within their type's range; those of a mask
-    are 1, all others 0 or 1, like BOOL and, as digits, BYTES.
-    """
+    are 1, all others 0 or 1, like BOOL and, as digits, BYTES."""
     sized = [
         Tensor(tensor.name, tensor.dtype, tuple(length if side == ANY else side for side in tensor.shape))
         for tensor in inputs

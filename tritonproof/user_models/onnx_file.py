@@ -1,8 +1,6 @@
 """An ONNX file as a model of the suite: its interface from the file, its data from samples or made up.
-
 The reference is ONNX Runtime on the CPU, which runs the graph as it is in the file. Without labels the model
-is right if it decides what the reference decides, by the shapes and values of its outputs.
-"""
+is right if it decides what the reference decides, by the shapes and values of its outputs."""
 
 import dataclasses
 import functools
@@ -117,14 +115,14 @@ def _model_of(name: str, given: OnnxOptions, path: Path, interface: Interface, b
         }
     metrics, kept_outputs = [_unlabelled_metric(rules, {**TOLERANCES, **tolerances})], []
     if given.labels is not None:
-        labelled = metric_of(given.labels.metric, given.labels.floor, outputs)
+        labelled, its_output = metric_of(given.labels.metric, given.labels.floor, outputs)
         labels = read_labels(given.labels.file, evaluation.ids, every_id)
         evaluation = dataclasses.replace(evaluation, labels=labels)
         # Before anything runs, refuse a metric that does not fit the network.
         first = onnx_files.run(network, evaluation.read([0]))
-        labelled.metric.score(first, labels[:1], first)
-        metrics.insert(0 if labelled.metric.limits else 1, labelled.metric)
-        kept_outputs.append(labelled.output)
+        labelled.score(first, labels[:1], first)
+        metrics.insert(0 if labelled.limits else 1, labelled)
+        kept_outputs.append(its_output)
     profile = (
         DEFAULT_PROFILES["cpu"]
         if batch == "open"
@@ -242,12 +240,10 @@ _Decide = Callable[[np.ndarray], np.ndarray]
 
 def _decided_by(values: np.ndarray) -> _Decide | None:
     """What an output decides, by its values for some samples, [samples, ...]; None if it decides nothing.
-
     An integer, text or truth value is a decision itself. A vector, [rows, classes], decides for its largest
     value; so does an output of more axes whose values along one axis are probabilities. A number decides by
     its sign; numbers and maps of one channel, if all are from 0 to 1, decide by whether they exceed a half.
-    Anything else decides nothing: boxes are not classes, and a number near 0 in a map has no sign.
-    """
+    Anything else decides nothing: boxes are not classes, and a number near 0 in a map has no sign."""
     if not np.issubdtype(values.dtype, np.floating):
         return np.asarray
     axis = class_axis(values.shape) if values.ndim < 3 else _axis_of_probabilities(values)

@@ -37,12 +37,10 @@ def read_samples(
     several: bool = False,
 ) -> Samples:
     """The samples in a folder, for a model of these inputs; their values are read only when needed.
-
     The samples decide a length of -1 in an input's shape, the same for all of them (see `sized_inputs`);
     `several` also allows other shapes, which become `other_shapes` of the most frequent. All samples may
     lack an input in `optional`, but not only some. `tokenizer` is the folder of a tokenizer.json, for texts.
-    The files name and order the samples. Raises InputError that names the file.
-    """
+    The files name and order the samples. Raises InputError that names the file."""
     with readable("the folder of samples", folder, "check the path in --samples"):
         files = _files(folder, {tensor.name for tensor in inputs})
     kinds = dict.fromkeys(_KINDS[path.suffix.lower()] for path in files)
