@@ -253,6 +253,7 @@ def test_figures_come_from_fresh_passes() -> None:
     ("first", "second", "is_second"),
     [
         (("passed", 100), ("passed", 90), False),
+        (("passed", 100), ("passed", 100.01), True),  # though that is not shown
         (("passed", 90), ("inconclusive", 100), False),
         (("inconclusive", 100), ("passed", 90), True),
         (("inconclusive", 90), ("inconclusive", 100), True),

@@ -77,7 +77,7 @@ class Rerun:
 class Fastest:
     winner: Rerun
     lead: Ratio | None
-    """Throughput over the runner-up's; None if no other kept the budget."""
+    """Throughput over the runner-up's; None if that did not keep the budget, or there is none."""
     configurations: int
     passes: int
 
@@ -201,12 +201,12 @@ def _lighter(rerun: Rerun, goal: SearchGoal) -> OperatingPoint | None:
 
 def best_attempt(attempts: Sequence[Sequence[Rerun]]) -> Sequence[Rerun]:
     """The last attempt whose first point is shown to keep the budget, else the last that kept it, else the
-    nearest. The first point leads, unless the other has the better verdict or is shown to be faster."""
+    nearest. Of an attempt, the better verdict leads, then the higher throughput."""
     ranked = []
     for reruns in attempts:
         ranks = [_VERDICTS.index(rerun.verdict) for rerun in reruns]
         ahead = _lead(reruns)
-        is_faster = ahead is not None and ahead.high < 1 and ranks[0] == ranks[1]
+        is_faster = ahead is not None and ahead.value < 1 and ranks[0] == ranks[1]
         ranked.append(reruns[::-1] if ranks[-1] < ranks[0] or is_faster else reruns)
     for verdict in _VERDICTS[:-1]:
         if matching := [reruns for reruns in ranked if reruns[0].verdict == verdict]:

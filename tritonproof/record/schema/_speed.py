@@ -270,7 +270,7 @@ class Search(Struct, frozen=True):
     """passed: the percentile's whole interval keeps the budget; inconclusive: only its value does; failed: no
     configuration keeps it, and this one is nearest."""
     lead: Annotated[Ratio | None, SPEED]
-    """The winner's throughput over the runner-up's; None without a runner-up."""
+    """The winner's throughput over the runner-up's; None without one that kept the budget."""
     configurations: Count
     passes: Count
     duration_s: NotNegative

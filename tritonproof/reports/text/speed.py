@@ -170,7 +170,8 @@ def search_text(search: schema.Search) -> str:
     budget = f"{BUDGET_WORDS[search.verdict]} {LATENCY_BUDGET.text(search.latency_budget_ms)}"
     latency_text = LATENCY.text_with_interval(latency, search.latency_budget_ms)
     kept = f"{search.percentile} {latency_text} {budget}{due}"
-    lead = lead_text(search.lead, "its own settings" if search.diff else "the runner-up")
+    other = "its own settings" if search.diff else "the runner-up"
+    lead = lead_text(search.lead, other) if search.configurations > 1 else "there was no other configuration"
     return f"{reached} with {kept}: {_configuration_text(search)}; {lead}"
 
 
@@ -196,8 +197,8 @@ def _configuration_text(search: schema.Search) -> str:
 def lead_text(lead: schema.Ratio | None, other: str) -> str:
     """How much faster the winner is than the other proven configuration."""
     if lead is None:
-        return "no other configuration kept the budget"
+        return f"{other} did not keep the budget"
     if not quantities.is_shown(lead):
         return f"its lead over {other} is {quantities.TOO_WIDE}"
     text = f"{RATIO.text_with_interval(lead, 1.0)} times as fast as {other}"
-    return f"{text}, which is not shown to keep the budget" if lead.high < 1 else text
+    return f"{text}, which is not shown to keep the budget" if lead.value < 1 else text
