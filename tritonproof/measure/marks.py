@@ -63,23 +63,25 @@ def marks_of(
     # src/backend_model_instance.cc), and ONNX Runtime's workers, which stay low, starve: a niced run showed
     # 0.72 of the throughput in process.
     nice = max(one_pass.cpu.nice for one_pass in state.passes)
-    is_warm = all(map(point_state.is_stationary, state.sides))
     is_spent = finished and stopping.is_spent(state.spent_s, len(state.passes), plan.budget_s)
     is_wide = is_spent and not stopping.meets_interval_target(state, plan)
     width = HALF_WIDTH.text(estimates.relative_half_width(point_state.main_estimate(state)))
+    of_what = "" if state.point.request_rate_per_s is None else " of the mean latency"
     target, spent = GIVEN_SHARE.text(plan.interval_target), DURATION.text(state.spent_s)
     marks = marks_where(
         ("unfinished", not finished, ""),
         damaged_passes(state.damaged),
         ("few-requests", result.requests < stopping.FEW_REQUESTS, f"{result.requests} in all"),
         ("niced", nice > 0, f"nice {nice}; Triton sets some of its own threads back to 0"),
-        ("not-warm", not is_warm, ""),
-        ("wide-interval", is_wide, f"± {width} in place of {target}, after {spent}"),
+        ("not-warm", not all(map(point_state.is_stationary, state.sides)), ""),
+        ("wide-interval", is_wide, f"± {width}{of_what} in place of {target}, after {spent}"),
     )
     if result.cpu is not None:
         marks += marks_of_cpu(result.cpu, result.components_ms, result.point.concurrency)
     if result.slip_ms is not None:
         marks += marks_of_schedule(state.passes, result.slip_ms, result.latency_ms["p50"])
+    if "overloaded" in [mark.code for mark in marks]:  # the server is the limit
+        marks = [mark for mark in marks if mark.code != "client-bound"]
     return (*marks, *marks_of_gpu([one_pass.gpu for one_pass in state.passes if one_pass.gpu is not None]))
 
 
