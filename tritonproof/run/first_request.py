@@ -26,17 +26,20 @@ class FirstRequest:
     """The answer, [1, ...] each; None for a model without single requests."""
 
 
-def send_first_request(server: Server, model: Model, samples: Samples | None) -> FirstRequest:
-    """Send the first of the user's samples; without any, invent some with the first length of variable
-    dimensions that the server takes and a request can hold.
+def send_first_request(
+    server: Server, model: Model, samples: Samples | None, *, are_shared: bool = False
+) -> FirstRequest:
+    """Send the first of the user's samples, or of those that are shared with a compared case; without any,
+    invent some with the first length of variable dimensions that the server takes and a request can hold.
 
     Raises InputError if no request can hold a row, ProofError if the model answers none of them, or
     NotAvailableError if its configuration does not say which values it takes.
     """
     if samples is not None:
+        origin = "those of the case that is compared" if are_shared else "the samples that were given"
         count = sum(map(len, samples.other_shapes))
         extra = f", {count} of other shapes than most, one to a request" if count else ""
-        return FirstRequest(samples, f"the samples that were given{extra}", *_ask(server, model, samples))
+        return FirstRequest(samples, f"{origin}{extra}", *_ask(server, model, samples))
     is_variable = any(-1 in tensor.shape for tensor in model.inputs)
     first_error: ProofError | None = None
     discrete = [input_.name for input_ in model.inputs if not input_.dtype.startswith(("FP", "BF", "BOOL"))]

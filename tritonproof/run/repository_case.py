@@ -170,7 +170,8 @@ def _load_and_ask(
             raise AccuracyError(f"{run.label} takes other inputs: {', '.join(others)}", where=run.requested)
         taken = [group for group in shared_samples.other_shapes if not other_inputs(model, group)]
         samples = dataclasses.replace(shared_samples, other_shapes=taken)
-    first_request = send_first_request(server, model, samples or user_samples(model))
+    samples, are_shared = samples or user_samples(model), shared_samples is not None
+    first_request = send_first_request(server, model, samples, are_shared=are_shared)
     if described.unreported:
         remark = f"the server does not give {' and '.join(described.unreported)}"
         first_request = dataclasses.replace(first_request, note=f"{first_request.note}; {remark}")

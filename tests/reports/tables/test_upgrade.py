@@ -96,7 +96,7 @@ def test_safe_model_has_same_answers_and_speed(record: Record, verdict: str) -> 
         ([beside("", FAST)], ["test_x[cpu-gone-asis]"], False, "Not safe"),
         ([beside("", OPEN)], [], False, "Not shown to be"),
         ([], [], True, "Not shown to be safe to upgrade: the run was ended."),
-        ([], [], False, "Nothing says"),
+        ([], [], False, "Nothing says whether it is safe to upgrade: answers were not compared."),
     ],
 )
 def test_run_has_one_verdict(records: list[Record], failed: list[str], was_ended: bool, begins: str) -> None:

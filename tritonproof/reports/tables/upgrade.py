@@ -114,7 +114,7 @@ def upgrade_sentence(records: Sequence[Publishable], failed: Sequence[str], skip
     if ended:
         return f"Not shown to be safe to upgrade: the run was ended.{note}"
     if not verdicts:
-        return f"Nothing says whether it is safe to upgrade: no model was compared.{note}"
+        return f"Nothing says whether it is safe to upgrade: answers were not compared.{note}"
     if not_shown:
         return f"Not shown to be safe to upgrade: {_listed(not_shown)}.{note}"
     safe = "Safe to upgrade: the same answers, and none slower or costlier"
