@@ -128,6 +128,8 @@ class SimulatedBench:
     """The entries of each attempt at a rerun."""
     fresh: list[PointState] = field(default_factory=list)
     """The states that all attempts measured."""
+    steps: list[str] = field(default_factory=list)
+    """What a search said that it does."""
 
     def __post_init__(self) -> None:
         self.generator = np.random.default_rng(self.seed)
@@ -158,7 +160,7 @@ class SimulatedBench:
         return PointState(toy.job(point), passes=results)
 
     def search(self, goal: SearchGoal, space: SearchSpace = SPACE) -> Fastest:
-        return fastest.find_fastest(space, goal, self.probe, self.measure_again)
+        return fastest.find_fastest(space, goal, self.probe, self.measure_again, self.steps.append)
 
     def throughput_per_s(self, choice: OperatingPoint) -> float:
         return 1e3 * choice.size / self.latency(choice.candidate, choice.size)
@@ -205,7 +207,7 @@ def test_search_takes_few_measurements_and_loads() -> None:
     for bench, result in searched(SearchGoal(7, 99)):
         configurations = [candidate.configuration for candidate, _ in bench.probes]
         changes = sum(before != after for before, after in itertools.pairwise(configurations))
-        assert result.configurations == 9
+        assert result.configurations == sum("configuration" in step for step in bench.steps) == 9
         assert len(bench.probes) <= 90
         assert changes <= 9 + 4 + 2
         assert len(bench.reruns) <= 4

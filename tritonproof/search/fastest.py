@@ -128,8 +128,9 @@ def _first_round(space: SearchSpace, goal: SearchGoal, probe: Probe, on_progress
 
     def try_all(proposals: Iterable[Candidate]) -> None:
         for candidate in proposals:
-            seen.add(candidate.configuration)
-            on_progress(f"configuration {len(seen)}, {candidate.label}")
+            if candidate.configuration not in seen:  # it may be tried with other loads
+                seen.add(candidate.configuration)
+                on_progress(f"configuration {len(seen)}, {candidate.label}")
             trial = Trial(candidate) if goal.arrivals is None else with_rates(candidate, goal, probe)
             first.append(trials.screen(trial, _PROBES[0], goal, probe))
 

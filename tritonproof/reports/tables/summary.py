@@ -57,7 +57,7 @@ def summary_columns(rows: Sequence[SummaryRow]) -> Sequence[Column[SummaryRow]]:
     columns: Sequence[Column[SummaryRow]] = (
         Column("Model", lambda row: row.record.case.model, narrow="Model"),
         Column("Format", lambda row: phrases.format_text(row.record), narrow="Format"),
-        Column("Precision", lambda row: row.record.case.precision.upper(), narrow=""),
+        Column("Precision", lambda row: row.record.case.precision.upper() or None, narrow=""),
         Column("Accuracy", _accuracy, narrow="Accuracy"),
         optional("Limit", _limit),
         optional("Inferences/second", _best_speed, THROUGHPUT, "half width", narrow="Infer/s"),
