@@ -146,7 +146,7 @@ CHANGE = Quantity("%", fixed(1), scale=100, signed=True)
 """A change, as a fraction of the value before."""
 HALF_WIDTH = Quantity("%", by_size((10, 0), (0, 1)), "lower", scale=100)
 DURATION = Quantity("s", by_size((100, 0), (1, 1)), "lower")
-SIZE = Quantity("MiB", by_size((100, 0), (0, 1)), "lower")
+SIZE = Quantity("MiB", by_size((100, 0), (1, 1)), "lower")
 MEMORY = Quantity("MiB", by_size((100, 0), (0, 1)), "lower", scale=2**-20)
 """A size in bytes."""
 WORK = Quantity("GFLOP", significant(3), scale=1e-9)

@@ -21,6 +21,7 @@ from tritonproof.base.disk import strict_glob
 from tritonproof.base.sanitize import quoted, visible
 from tritonproof.record import files
 from tritonproof.record.files import RecordError
+from tritonproof.record.quantities import SIZE
 from tritonproof.reports import export, history, plots, readme
 from tritonproof.reports.plots import Theme
 from tritonproof.reports.publishable import Publishable, publishable
@@ -97,7 +98,7 @@ def _html(options: argparse.Namespace) -> int:
 
     content = page([section_of(record, options.results) for record in _chosen(options)]).encode()
     disk.write_user_file(options.output, content)
-    print(f"{options.output}: wrote {len(content) / 1e6:.1f} MB", file=sys.stderr)
+    print(f"{options.output}: wrote {SIZE.text(len(content) / 2**20)}", file=sys.stderr)
     return 0
 
 

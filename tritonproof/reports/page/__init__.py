@@ -72,10 +72,9 @@ def section_of(record: Publishable, results: Path) -> dict[str, Any]:
     comparison: list[Block] = [published.missing]
     if published.rows:
         comparison = [*published_section(published), published_legend([published])]
-    built = (
-        f"Built in {DURATION.text(build.build_time_s)}: {SIZE.text(build.size_mib)} of {build.weights_source}"
-    )
-    origin = f"{built}, digest {build.digest}. The record was last changed at {record.updated or 'unknown'}."
+    size, weights = f"{SIZE.text(build.size_mib)}, digest {build.digest}", f"weights: {build.weights_source}"
+    built = f"Built in {DURATION.text(build.build_time_s)}: {size}; {weights}"
+    origin = f"{built}. The record was last changed at {record.updated or 'unknown'}."
     return {
         "record": record,
         "name": record.name,
