@@ -192,7 +192,6 @@ def test_p99_needs_662_requests_to_certify(requests: int, bound_ms: float | None
 
 def test_interval_of_geometric_mean_has_stated_coverage() -> None:
     generator = np.random.default_rng(1)
-    intervals = [
-        estimates.geometric_mean(values) for values in 0.9 * np.exp(generator.normal(0, 0.1, (1000, 5)))
-    ]
+    draws = 0.9 * np.exp(generator.normal(0, 0.1, (1000, 5)))
+    intervals = [estimates.geometric_mean(values) for values in draws]
     assert 930 <= sum(interval.low <= 0.9 <= interval.high for interval in intervals) <= 970

@@ -6,14 +6,12 @@ import numpy as np
 import pytest
 from msgspec import structs
 
-from tests import examples, toy
+from tests import examples
 from tritonproof.host.activity import CpuTime
-from tritonproof.measure.load_job import MeasuringPlan
-from tritonproof.measure.marks import marks_of, marks_of_cpu, marks_of_schedule
+from tritonproof.measure.marks import marks_of_cpu, marks_of_schedule
 from tritonproof.measure.passes import Pass
 from tritonproof.measure.point_result import cpu_use
-from tritonproof.measure.point_state import PointState
-from tritonproof.record.schema import COMPONENTS, CpuUse, LoadPoint
+from tritonproof.record.schema import COMPONENTS, CpuUse
 
 WELL = CpuUse(cores=4, load_generator=0.3, server=2.5, others=0.1, stolen=0.0)
 OUTSIDE = {"server_queue": 0.1, "server_compute_infer": 1.0, "network_server_send_recv": 3.0}
@@ -100,18 +98,3 @@ def test_missed_schedule_is_marked(
     passes = [Pass(count, 1.0, np.ones(10), np.zeros(10), due=100) for count in completed]
     marks = marks_of_schedule(passes, slip_ms, examples.estimate(latency_ms))
     assert [mark.code for mark in marks] == found
-
-
-@pytest.mark.parametrize(("due", "limit"), [(10, "client-bound"), (20, "overloaded")])
-def test_point_at_a_rate_has_one_limit_and_the_interval_of_its_latency(due: int, limit: str) -> None:
-    """With all cores busy; the passes are a second long, of a latency that varies."""
-    latencies = (np.full(10, latency_ms) for latency_ms in (1.0, 2.0, 3.0))
-    passes = tuple(Pass(10, 1.0, each, np.zeros(10), due, elapsed_s=5.0) for each in latencies)
-    state = PointState(toy.job(LoadPoint("online", 1, 0, float(due), "poisson")), passes, warm_up=passes)
-    crowded = CpuUse(cores=4, load_generator=1.1, server=2.8, others=0.0, stolen=0.0)
-    result = examples.measured("online", 1, 10.0, cpu=crowded, slip_ms=0.1)
-    texts = {
-        mark.code: mark.text for mark in marks_of(state, result, MeasuringPlan(budget_s=1.0), finished=True)
-    }
-    assert {"client-bound", "overloaded"} & set(texts) == {limit}
-    assert "% of the mean latency in place of 5 %" in texts["wide-interval"]

@@ -65,12 +65,19 @@ def test_point_speed_comes_from_timestamps() -> None:
 
 
 def test_request_rate_gives_its_throughput_and_no_slip() -> None:
-    result = one(LoadGenerator(lambda _job, _number: 2.0), LoadPoint("online", 1, 0, 200.0, "constant"))
+    """With all cores busy, the load generator is the limit unless the server falls behind."""
+    busy = {"cpu": CpuTime(0.5, 1e3, 0.0, 0.0, 0.0)}
+    keeping_up = LoadGenerator(lambda _job, _number: 2.0, changes=lambda *_: busy)
+    overloaded = LoadGenerator(every_second, changes=lambda *_: busy)
+    result = one(keeping_up, LoadPoint("online", 1, 0, 200.0, "constant"))
+    plan = MeasuringPlan(interval_target=0.01, budget_s=0.001)
+    behind = one(overloaded, LoadPoint("online", 1, 0, 1000.0, "constant"), plan=plan)
 
     assert result.throughput_per_s.value == pytest.approx(200, rel=0.1)
     assert result.slip_ms == pytest.approx(0, abs=1e-3)
-    overloaded = LoadGenerator()
-    run(overloaded, LoadPoint("online", 1, 0, 1000.0, "constant"))
+    limits = [{"client-bound", "overloaded"} & {*codes(each)} for each in (result, behind)]
+    assert limits == [{"client-bound"}, {"overloaded"}]
+    assert "% of the mean latency in place of 1 %" in str(behind.marks)
     assert len(set(overloaded.windows_s()[:2])) == 1, "longer passes would only make longer queues"
 
 

@@ -81,9 +81,8 @@ RATIO_TRACE = re.compile(r"2\.1[67]|21[67]\b|11[67](\.\d+)? ?%")
 def with_ratios(low: float, high: float) -> Record:
     """A proven case with one ratio everywhere: to in process, to another build, to the runner-up."""
     ratio = Ratio(2.1654, low, high)
-    compared = examples.comparison(ratio=ratio)
     record = planted()
-    speeds = {"throughput_per_s": examples.estimate(4321.0), "comparison": compared}
+    speeds = {"throughput_per_s": examples.estimate(4321.0), "comparison": examples.comparison(ratio=ratio)}
     points = tuple(structs.replace(result, **speeds) for result in record.points)
     (cost,) = record.efficiency
     search = examples.search(lead=ratio, result=points[0], accuracy=examples.accuracy())
@@ -134,11 +133,10 @@ def test_right_case_is_shown_unchanged(one: Record) -> None:
 
 
 def test_search_winner_is_judged_by_its_own_ledger() -> None:
-    search = present(planted().search)
     seen = publishable(planted())
     assert not seen.why_no_speed
     assert "10 ms is not proven. No throughput is shown: served" in seen.why_no_winner
-    right = structs.replace(search, accuracy=examples.accuracy())
+    right = structs.replace(present(planted().search), accuracy=examples.accuracy())
     assert publishable(planted(search=right, accuracy=None)).search == right
 
 

@@ -27,9 +27,8 @@ from tritonproof.run.once import forget, is_made, once
 def test_contributing_example_converts_serves_and_measures(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (lines,) = re.findall(
-        r"```python\n(from tritonproof\.cases.*?)```", (ROOT / "CONTRIBUTING.md").read_text(), re.S
-    )
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    (lines,) = re.findall(r"```python\n(from tritonproof\.cases.*?)```", text, re.S)
     arguments = f'model_repos="{tmp_path}/repos", results="{tmp_path}/results", triton="embedded", '
     namespace: dict[str, Any] = {}
 
@@ -123,9 +122,8 @@ def test_loading_shares_the_machine_and_running_does_not(
     )
     case, given = dataclasses.replace(case, model=model), settings(results=str(tmp_path))
     with ModelRun(model, CPU, given) as model_run, CaseRun(case, model_run) as run:
-        vars(run.prepared)["build"] = SimpleNamespace(
-            case=case, digest="0", folder=tmp_path / "model", artifact=None
-        )
+        build = {"case": case, "digest": "0", "folder": tmp_path / "model", "artifact": None}
+        vars(run.prepared)["build"] = SimpleNamespace(**build)
         shared = model_run.cpu_model, model_run.samples, model_run.framework_model
         assert all((*shared, run.prepared.oracle.answer, run.server))
 

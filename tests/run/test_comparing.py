@@ -27,10 +27,9 @@ def side(log: Path, *warnings: str, loadings_s: Any = (1.0,), batch: int = 4, **
     """A run of a model that takes no single requests, on a server with these warnings in its log."""
     log.write_text("".join(f'W1124 03:18:53.9 12 model.cc:1] "{warning}"\n' for warning in warnings))
     case, seconds = toy.case(toy.model(**{"exchange": "decoupled", **model})), iter(loadings_s)
-    run: Any = SimpleNamespace(
-        case=case, settings=settings(against="."), samples=toy.samples(1), prepared=None
-    )
-    run.server, run.comparison = Server(run.settings.triton, "", "2.51.0", log, None), None
+    run: Any = SimpleNamespace(case=case, samples=toy.samples(1), prepared=None, comparison=None)
+    run.settings = settings(against=".")
+    run.server = Server(run.settings.triton, "", "2.51.0", log, None)
     run.loader = SimpleNamespace(reload=lambda: next(seconds), load=lambda _: SimpleNamespace(backend=""))
     run.loader.served = SimpleNamespace(data=None)
     run.suite_run, run.deployment = SimpleNamespace(point_count=3), SimpleNamespace(max_batch_size=batch)

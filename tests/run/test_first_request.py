@@ -11,7 +11,7 @@ from tritonclient.grpc.model_config_pb2 import ModelConfig
 from tests import toy
 from tritonproof.base.errors import InputError, NotAvailableError, ProofError
 from tritonproof.run.first_request import FirstRequest, send_first_request
-from tritonproof.spec import Arrays, Model, Tensor
+from tritonproof.spec import Arrays, Model, Samples, Tensor
 from tritonproof.user_models.model_from_config import as_model, warmup_batch
 from tritonproof.user_models.model_repository import RepositoryModel
 
@@ -33,18 +33,16 @@ class Asked:
         return True
 
 
-def ask(server: Any, *inputs: Tensor) -> FirstRequest:
+def ask(server: Any, *inputs: Tensor, samples: Samples | None = None, **how: Any) -> FirstRequest:
     model = as_model(RepositoryModel("choosy", None, None))
     tensors = {"inputs": inputs, "outputs": (Tensor("OUT", "FP32", (2,)),)}
-    return send_first_request(server, Model(**{**vars(model), **tensors}), None)
+    return send_first_request(server, Model(**{**vars(model), **tensors}), samples, **how)
 
 
 @pytest.mark.parametrize(("are_shared", "said"), [(False, "the samples that were given"), (True, "those of")])
 def test_note_says_whose_samples_are_sent(are_shared: bool, said: str) -> None:
-    model = as_model(RepositoryModel("choosy", None, None))
     given = toy.samples_of({"IN": np.zeros((2, 16), np.float32)})
-    result = send_first_request(Asked(16), model, given, are_shared=are_shared)  # type: ignore[arg-type]
-    assert result.note.startswith(said)
+    assert ask(Asked(16), samples=given, are_shared=are_shared).note.startswith(said)
 
 
 def test_lengths_are_tried_in_order() -> None:

@@ -38,11 +38,10 @@ def test_what_counts_after_the_sweep_is_saved(
     fails: str, ended: str, marked: list[bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     points, cached = [LoadPoint("online", batch, 2) for batch in (1, 2)], Mark("cached-answers", "cached")
-    run: Any = SimpleNamespace(
-        baseline=None, case=toy.case(), deployment=DEPLOYMENT, sweeps={}, latencies_s={}
-    )
+    run: Any = SimpleNamespace(baseline=None, case=toy.case(), deployment=DEPLOYMENT, sweeps={})
     thresholds = Thresholds([ThresholdEntry("*", p99_ms=50.0)])
     run.settings = SimpleNamespace(plan=MeasuringPlan(budget_s=0.1), thresholds=thresholds)
+    run.latencies_s = {}
     run.prepared, run.loader = SimpleNamespace(called_names=(), unreported=()), SimpleNamespace(load=str)
     run.points, run.say = (lambda _scenario: points), (lambda *_texts: None)
     run.expectations, run.job = SimpleNamespace(answer_check=None), lambda point, _check: toy.job(point)

@@ -156,9 +156,8 @@ def test_unreadable_record_is_set_aside(tmp_path: Path, path: Path, content: str
 
 
 def test_nonfinite_result_leaves_record_unchanged(tmp_path: Path, path: Path) -> None:
-    nan = examples.measured("online", 64, float("nan"))
     with pytest.raises(ValueError, match="JSON"):
-        add(FRESH, tmp_path, points=(nan,))
+        add(FRESH, tmp_path, points=(examples.measured("online", 64, float("nan")),))
 
     assert files.read(path) == WHOLE
 
@@ -184,10 +183,9 @@ for size in range(1, 21):
 
 
 def test_concurrent_writers_keep_all_results(tmp_path: Path) -> None:
-    writers = [
-        subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path), scenario], cwd=ROOT)
-        for scenario in ("offline", "online")
-    ]
+    start = functools.partial(subprocess.Popen[bytes], cwd=ROOT)
+    command = [sys.executable, "-c", WRITER, str(tmp_path)]
+    writers = [start([*command, scenario]) for scenario in ("offline", "online")]
     assert [writer.wait(timeout=60) for writer in writers] == [0, 0]
     path = files.record_path(WHOLE.case, tmp_path)
     assert len(files.read(path).points) == 40

@@ -38,10 +38,8 @@ def test_soak_is_at_the_heaviest_load(given: Any, point: LoadPoint, monkeypatch:
         monkeypatch.setattr(soaking, name, stand_in)
     monkeypatch.setattr("os.cpu_count", lambda: 16)
     case = toy.case(toy.model(profiles=DEFAULT_PROFILES))
-    run: Any = SimpleNamespace(
-        case=case, settings=settings(soak="10m", **given), deployment=DEPLOYMENT, prepared=None
-    )
-    run.progress = SimpleNamespace(note=print)
+    run: Any = SimpleNamespace(case=case, deployment=DEPLOYMENT, prepared=None)
+    run.settings, run.progress = settings(soak="10m", **given), SimpleNamespace(note=print)
     found = soaking.soak(run)
     assert found.point == point
     assert (found.duration_s, found.not_watched[0]) == (600.0, "open files")

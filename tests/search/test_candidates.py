@@ -22,8 +22,7 @@ from tritonproof.search.candidates import Candidate, SearchGoal, SearchSpace
 def test_ladder_sizes_grow_by_at_most_an_eighth(most: int) -> None:
     sizes = candidates.ladder_sizes(most)
 
-    assert sizes[0] == 1
-    assert sizes[-1] == most
+    assert (sizes[0], sizes[-1]) == (1, most)
     assert all(size < following for size, following in itertools.pairwise(sizes))
     assert all(following <= 1.125 * size for size, following in itertools.pairwise(sizes[8:]))
     assert {2**n for n in range(9) if 2**n <= most} <= set(sizes)

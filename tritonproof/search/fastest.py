@@ -112,13 +112,9 @@ def find_fastest(
     attempts = _rerun_best(best, goal, measure_again, on_progress)
     best_reruns = best_attempt(attempts)
     probes = sum(len(trial.probes) + len(trial.capacity_probes) for trial in tried.values())
-    reruns = [rerun for attempt in attempts for rerun in attempt]
-    return Fastest(
-        best_reruns[0],
-        _lead(best_reruns),
-        len({trial.candidate.configuration for trial in tried.values() if not trial.error}),
-        probes + sum(len(rerun.state.passes) for rerun in reruns),
-    )
+    passes = probes + sum(len(rerun.state.passes) for attempt in attempts for rerun in attempt)
+    configurations = len({trial.candidate.configuration for trial in measured})
+    return Fastest(best_reruns[0], _lead(best_reruns), configurations, passes)
 
 
 def _first_round(space: SearchSpace, goal: SearchGoal, probe: Probe, on_progress: OnProgress) -> list[Trial]:
@@ -175,9 +171,8 @@ def _rerun_best(
         points = " and ".join(f"{choice.candidate.scenario} {choice.point}" for choice in choices)
         on_progress(f"rerun {len(attempts) + 1} of at most {_ATTEMPTS}, {points}")
         states = zip(choices, measure_again(choices), strict=True)
-        reruns = [rerun_of(choice, state, goal) for choice, state in states]
-        attempts.append(reruns)
-        lighter = [_lighter(rerun, goal) for rerun in reruns]
+        attempts.append([rerun_of(choice, state, goal) for choice, state in states])
+        lighter = [_lighter(rerun, goal) for rerun in attempts[-1]]
         if lighter[0] == choices[0]:
             break
         choices = [choice for choice in lighter if choice is not None]

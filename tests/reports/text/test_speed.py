@@ -34,16 +34,12 @@ def test_comparison_says_how_much_and_how_sure(changes: dict[str, Any], said: st
     assert said in comparison_text(comparison(**changes))
 
 
-def budget(verdict: Any) -> LatencyBudget:
-    return LatencyBudget("p99", 5, "thresholds.toml, entry 1", verdict)
-
-
 def test_point_fails_for_each_shown_regression() -> None:
     slower, fast = comparison(), comparison(verdict="passed", ratio=Ratio(1.0, 0.99, 1.01))
     unknown = comparison(verdict="inconclusive", ratio=Ratio(0.99, 0.95, 1.02))
 
-    def failures(compared: SpeedComparison | None, verdict: str | None) -> list[str]:
-        limit = None if verdict is None else budget(verdict)
+    def failures(compared: SpeedComparison | None, verdict: Any) -> list[str]:
+        limit = None if verdict is None else LatencyBudget("p99", 5, "thresholds.toml, entry 1", verdict)
         point = examples.measured("online", 16, 1000.0, comparison=compared, latency_budget=limit)
         return speed_failures(point)
 

@@ -129,10 +129,8 @@ def version_note(record: schema.Record) -> str:
         # Equal, or one extends the other: 10.5.0.18 and 10.5.0, 2.5.0+cu124 and 2.5.0.
         short, long = sorted((in_server, in_process), key=len)
         if "unknown" in long or not (long == short or long.startswith((f"{short}.", f"{short}+"))):
-            versions = f"{in_server} in the server, {in_process} in process"
-            notes.append(
-                f"The ratio may also include the difference between two versions of {label}: {versions}."
-            )
+            versions = f"{label}: {in_server} in the server, {in_process} in process"
+            notes.append(f"The ratio may also include the difference between two versions of {versions}.")
     return " ".join(notes)
 
 
@@ -165,8 +163,7 @@ def search_text(search: schema.Search) -> str:
     result, latency = search.result, search.result.latency_ms[search.percentile]
     reached, due = quantities.THROUGHPUT.text(result.throughput_per_s.value), ""
     if (rate_per_s := result.point.request_rate_per_s) is not None:
-        rate = quantities.REQUEST_RATE.cell(rate_per_s)
-        reached, due = f"{rate} requests/s", " from when each was due"
+        reached, due = f"{quantities.REQUEST_RATE.cell(rate_per_s)} requests/s", " from when each was due"
     budget = f"{BUDGET_WORDS[search.verdict]} {LATENCY_BUDGET.text(search.latency_budget_ms)}"
     latency_text = LATENCY.text_with_interval(latency, search.latency_budget_ms)
     kept = f"{search.percentile} {latency_text} {budget}{due}"
