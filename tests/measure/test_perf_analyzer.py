@@ -2,6 +2,7 @@
 
 import base64
 import dataclasses
+import itertools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -28,8 +29,9 @@ TakePass = Callable[..., Pass]
 
 
 @pytest.fixture
-def take_pass(tmp_path: Path, generator: Generator) -> TakePass:
-    """One good pass on the toy model."""
+def take_pass(tmp_path: Path, generator: Generator, monkeypatch: pytest.MonkeyPatch) -> TakePass:
+    """One good pass on the toy model; one that hangs is ended soon."""
+    monkeypatch.setattr(perf_analyzer, "_STALL_S", 6.0)
 
     def take_pass(
         point: LoadPoint = ONLINE, model: Model | None = None, server: Server | None = None
@@ -116,16 +118,9 @@ def test_rate_is_sent_by_schedule(take_pass: TakePass, generator: Generator, arr
     ],
 )
 def test_damaged_pass_is_repeated_and_noted(
-    take_pass: TakePass,
-    generator: Generator,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    behaviour: str,
-    named: str,
+    take_pass: TakePass, generator: Generator, tmp_path: Path, behaviour: str, named: str
 ) -> None:
     generator.plan(behaviour, "good")
-    if behaviour == "hang":
-        monkeypatch.setattr(perf_analyzer, "_STALL_S", 3.0)
     server = server_of(tmp_path)
 
     result = take_pass(server=server)
@@ -148,6 +143,19 @@ def test_pass_delayed_by_load_is_still_measured(
     result = take_pass()
     assert result.duration_s > 5.0
     assert len(result.damaged) == repeated
+
+
+@pytest.mark.parametrize(("left_gib", "said"), [(4.0, "half of the free memory"), (9.0, "within 3 s")])
+def test_rate_far_above_capacity_is_an_error(
+    take_pass: TakePass, generator: Generator, monkeypatch: pytest.MonkeyPatch, left_gib: float, said: str
+) -> None:
+    """An attempt that ends late is repeated once, as the server may have compiled; memory is not risked."""
+    generator.plan("hang")
+    free_gib = itertools.chain([9.0], itertools.repeat(left_gib))
+    monkeypatch.setattr(perf_analyzer, "free_memory_gib", lambda: next(free_gib))
+    with pytest.raises(ProofError, match=f"faster than they are answered.*{said}"):
+        take_pass(LoadPoint("online", 1, 0, 500.0, "constant"))
+    assert len(generator.calls) == (1 if "memory" in said else 2)
 
 
 @pytest.mark.parametrize("reasons", [("no-requests", "no-requests"), ("unstable", "unanswered")])

@@ -17,6 +17,7 @@ import numpy as np
 from tritonproof.base.errors import ProofError
 from tritonproof.base.sanitize import one_line
 from tritonproof.host import activity, guard, scratch
+from tritonproof.host.machine import free_memory_gib
 from tritonproof.host.process import PRIVATE_UMASK, PROXIES, guarded, how_ended, minimal_environment, wait
 from tritonproof.host.scratch import report_full_disk, scratch_folder
 from tritonproof.measure.load_job import LoadJob
@@ -36,17 +37,20 @@ _ATTEMPTS = 5
 _LENGTHEN = 4
 """Factor for a window that was too short: four steps, which are all there are, reach 256 times the first."""
 _STALL_S = 30.0
-"""Seconds beyond four times an attempt's windows until it counts as hung: requests in flight have to end."""
+"""Seconds beyond four times an attempt's windows until it counts as hung: requests in flight have to end.
+At a rate a third of them, as perf_analyzer may send on all the time, without bound."""
+_LOOK_S = 0.5
+"""Seconds between looks at the free memory; at 20,000 requests/s 0.2 GB were taken meanwhile."""
+_TOOK_MEMORY = "its requests in flight took half of the free memory"
 _STOOD_STILL_S = 1.0
 """Seconds by which the windows of an attempt may be late. A later one is repeated once: the machine may
 have been suspended."""
-_ANSWER_S = 5.0
-"""Seconds that a server under load gets to say that it is live."""
+_ANSWER_S = 60.0
+"""Seconds that a server under load gets to end its requests, and to say that it is live. One took 15."""
 _STOP_S = 2.0
 """Seconds that perf_analyzer gets to end by itself."""
-_SHOWN_LINES = 8
-_SHOWN = 200
-"""Characters kept of a parser's message."""
+_SHOWN_LINES, _SHOWN = 8, 200
+"""Lines shown of perf_analyzer's output, and characters of a parser's message."""
 # Any spread counts as stable here, so "unstable" means that a window holds fewer than two requests.
 _SHORT_WINDOW = re.compile("No valid requests recorded|Failed to obtain stable measurement")
 _ARENAS = "1"
@@ -92,17 +96,19 @@ class ShortWindowError(BadPassError):
     """The windows of an attempt were too short for a request to end in each."""
 
 
+class OverloadError(BadPassError):
+    """An attempt at a rate was ended, as its requests took too much time or memory."""
+
+
 def run_pass(job: LoadJob, window_s: float) -> Pass:
     """Run perf_analyzer until one attempt is good, with windows of `window_s` seconds; the pass's `damaged`
     says why earlier ones failed.
 
     If no request ends in a window, the next attempt has longer ones. An attempt that stood still, unless it
-    is the last, is repeated once, as the machine may have been suspended; if the next one stands still too,
-    the load itself causes the delay. Raises ProofError if no attempt succeeds or the server has ended.
+    is the last, is repeated once, as the machine may have been suspended; of two, the load is the cause.
+    Raises ProofError if no attempt succeeds, the server has ended, or a rate is far above its capacity.
     """
-    failure: Exception | None = None
-    damaged: list[str] = []
-    stood_still = False
+    damaged, stood_still = list[str](), False
     for attempt in range(1, _ATTEMPTS + 1):
         try:
             result, late_s = _attempt_pass(job, window_s)
@@ -111,32 +117,32 @@ def run_pass(job: LoadJob, window_s: float) -> Pass:
             stood_still = True
             damaged.append(f"it stood still for {late_s:.1f} s")
         except (BadPassError, FileNotFoundError) as error:  # the folder for its files goes with the server
-            failure = error
             _recover(job, error)
+            if isinstance(error, OverloadError) and str(error) in (_TOOK_MEMORY, *damaged):
+                what = f"requests come far faster than they are answered: perf_analyzer was ended, as {error}"
+                raise ProofError(what, where=job, fix="give a lower --request-rates") from error
             damaged.append(str(error))
             if isinstance(error, ShortWindowError):
                 window_s *= _LENGTHEN
     raise ProofError(
-        f"perf_analyzer gave no result in {_ATTEMPTS} attempts; the last: "
-        f"{failure}{job.served.server.log_tail()}",
+        f"perf_analyzer gave no result in {_ATTEMPTS} attempts; the last: {damaged[-1]}"
+        f"{job.served.server.log_tail()}",
         where=job,
         fix="see its last lines above: if the folder of temporary files is full, give another, TMPDIR=DIR; "
         "for /dev/shm, docker run --shm-size=2g; if an output's size is refused, --shared-memory none",
-    ) from failure
+    )
 
 
 def _recover(job: LoadJob, error: Exception) -> None:
     """Have the server forget a bad attempt's shared memory, which it keeps until it has done its requests,
     and remove that. Raises ProofError if the server no longer answers."""
     server, until_s = job.served.server, time.monotonic() + _ANSWER_S
-    server.forget_shared_memory()
     while time.monotonic() < until_s:
-        try:
+        server.forget_shared_memory()
+        with contextlib.suppress(ProofError):  # if another process uses it, the next attempt says so
             remove_stale_regions(job)
             break
-        except ProofError:  # if another process uses it, the next attempt says so
-            time.sleep(0.1)
-            server.forget_shared_memory()
+        time.sleep(0.1)
     if not server.is_live(_ANSWER_S):
         text = f"{server.label} no longer answers under load{server.log_tail()}"
         raise ProofError(text, where=job) from error
@@ -147,12 +153,8 @@ def command(job: LoadJob, samples: Path) -> list[str]:
     server, outputs = job.served.server, job.served.model.outputs
     command = [
         str(wheels.perf_analyzer()),
-        *("-m", job.served.name),
-        *("-u", server.address),
-        *("-i", "grpc"),
-        *("-b", str(job.point.batch)),
-        *("--input-data", str(samples)),
-        *("--shared-memory", job.shared_memory),
+        *("-m", job.served.name, "-u", server.address, "-i", "grpc", "-b", str(job.point.batch)),
+        *("--input-data", str(samples), "--shared-memory", job.shared_memory),
         # Any spread counts as stable: the length of a pass is known, and the statistics are ours.
         *("--stability-percentage", "999", "--max-trials", str(WINDOWS)),
         "--verbose-csv",
@@ -223,25 +225,30 @@ def _attempt_pass(job: LoadJob, window_s: float) -> tuple[Pass, float]:
 
 def _wait(job: LoadJob, command: Sequence[str], log: Path, window_s: float) -> int:
     """Run perf_analyzer, with its output in the file `log`, and return its exit status. The guard ends it if
-    it takes far too long or this process is killed, and removes its shared memory. Raises ProofError if
-    another process uses the names of that memory."""
+    it takes far too long or too much memory, or this process is killed, and removes its shared memory. Raises
+    ProofError if another process uses the names of that memory."""
     remove_stale_regions(job)
-    limit_s = WINDOWS * window_s * 4 + _STALL_S
+    names, variables = region_names(job), environment(job.served.server)
+    is_at_rate = job.point.request_rate_per_s is not None
+    limit_s = WINDOWS * window_s * 4 + (_STALL_S / 3 if is_at_rate else _STALL_S)
+    until_s, least_gib = time.monotonic() + limit_s, free_memory_gib() / 2 if is_at_rate else 0.0
     with (
         log.open("wb") as output,
         guarded(
             command,
-            environment=environment(job.served.server),
+            environment=variables,
             output=output,
             grace_s=_STOP_S,
-            segments=region_names(job),
+            segments=names,
             umask=PRIVATE_UMASK,
         ) as process,
     ):
-        try:
-            return wait(process, limit_s)
-        except subprocess.TimeoutExpired as error:
-            raise BadPassError(f"it did not end within {limit_s:.0f} s") from error
+        while time.monotonic() < until_s:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                return wait(process, _LOOK_S)
+            if free_memory_gib() < least_gib:
+                raise OverloadError(_TOOK_MEMORY)
+    raise (OverloadError if is_at_rate else BadPassError)(f"it did not end within {limit_s:.0f} s")
 
 
 def schedule_us(point: LoadPoint, pass_s: float) -> np.ndarray:
