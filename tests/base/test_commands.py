@@ -9,21 +9,14 @@ from tritonproof.reports.__main__ import main
 
 
 @pytest.mark.parametrize(
-    ("call", "checkout", "installed"),
+    ("call", "words", "checkout", "installed"),
     [
+        (commands.run_command, ["-k x"], ".venv/bin/tox run -e benchmarks -- -k x", "tritonproof run -k x"),
+        (commands.tool, ["report", "html"], "python -m tritonproof report html", "tritonproof report html"),
+        (commands.packages, [], ".venv/bin/tox run -e benchmarks", "pip install 'tritonproof[models,cpu]'"),
         (
-            lambda: commands.run_command("-k x"),
-            ".venv/bin/tox run -e benchmarks -- -k x",
-            "tritonproof run -k x",
-        ),
-        (
-            lambda: commands.tool("report", "html"),
-            "python -m tritonproof report html",
-            "tritonproof report html",
-        ),
-        (commands.packages, ".venv/bin/tox run -e benchmarks", "pip install 'tritonproof[models,cpu]'"),
-        (
-            lambda: commands.packages("benchmarks-gpu-cuda12-trt"),
+            commands.packages,
+            ["benchmarks-gpu-cuda12-trt"],
             ".venv/bin/tox run -e benchmarks-gpu-cuda12-trt",
             "pip install 'tritonproof[models,gpu-cuda12,trt-cuda12]' --extra-index-url "
             "https://download.pytorch.org/whl/cu126",
@@ -31,12 +24,12 @@ from tritonproof.reports.__main__ import main
     ],
 )
 def test_commands_suit_checkout_or_installation(
-    call: Callable[[], str], checkout: str, installed: str, monkeypatch: pytest.MonkeyPatch
+    call: Callable[..., str], words: list[str], checkout: str, installed: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.executable", "python")
-    assert call() == checkout
+    assert call(*words) == checkout
     monkeypatch.setattr(commands, "IS_INSTALLED", True)
-    assert call() == installed
+    assert call(*words) == installed
 
 
 def test_empty_path_is_refused() -> None:

@@ -31,14 +31,8 @@ HOSTILE = [
 """Text that would become HTML, a picture, a link, a cell, a block or a colour, also half escaped."""
 
 LIVE = {
-    "html_inline",
-    "html_block",
-    "image",
-    "link_open",
-    "s_open",
-    "heading_open",
-    "blockquote_open",
-    "fence",
+    *("html_inline", "html_block", "image", "link_open"),
+    *("s_open", "heading_open", "blockquote_open", "fence"),
 }
 
 LITERAL = [
@@ -79,11 +73,7 @@ def words(source: str) -> str:
         (lambda value: markdown([table_of_texts(("A", "B"), [["cpu", value], [value, "8"]])]), "td_open", 4),
         (lambda value: markdown([Bullets([value, f"said: {value}."])]), "list_item_open", 2),
         (lambda value: f"- {code(value)}: slower", "code_inline", 1),
-        (
-            lambda value: f"- {join_markdown([bold(value), value], ' and ')}\n- {bold('x')}",
-            "list_item_open",
-            2,
-        ),
+        (lambda value: f"- {join_markdown([bold(value), value], ' ')}\n- {bold('x')}", "list_item_open", 2),
     ],
     ids=["cells", "list", "code", "emphasised"],
 )

@@ -59,16 +59,11 @@ class Planted:
 
 
 def _planted(
-    fault: str,
-    sizes: Sequence[float],
-    by: Iterable[str],
-    *answers: str,
-    kind: str = ACCURACY,
-    **settings: Any,
+    fault: str, sizes: Sequence[float], by: Iterable[str], *answers: str, kind: str = ACCURACY, **more: Any
 ) -> list[Planted]:
     """A fault in each of several sizes, of models with these answers; at least one of the tests `by` has to
     find each."""
-    suffix = "decoupled" if settings.get("scheduling") == _DECOUPLED else ""
+    suffix = "decoupled" if more.get("scheduling") == _DECOUPLED else ""
     return [
         Planted(
             "_".join(filter(None, [fault, "" if of == "plain" else of, _text(size), suffix])),
@@ -76,7 +71,7 @@ def _planted(
             size,
             of,
             Expected(kind, frozenset(by)),
-            **settings,
+            **more,
         )
         for of in answers or ("plain",)
         for size in sizes

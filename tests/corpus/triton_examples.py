@@ -86,6 +86,9 @@ class Example:
 
 _FOUR = ("INPUT0 FP32 4; INPUT1 FP32 4", "OUTPUT0 FP32 4; OUTPUT1 FP32 4")
 _ONE = ("INPUT0 FP32 4", "OUTPUT0 FP32 4")
+_MAY = "INT32 1 optional: true"
+_SCALAR = "FP32 1 reshape { shape: [ ] }"
+_5_D = "FP32 -1,-1,-1,-1,-1"
 _GPU = "instance_group [ { kind: KIND_GPU } ]"
 _STEPS = """platform: "ensemble"
 ensemble_scheduling { step [
@@ -96,6 +99,7 @@ ensemble_scheduling { step [
     input_map { key: "INPUT0" value: "sum" } input_map { key: "INPUT1" value: "difference" }
     output_map { key: "OUTPUT0" value: "OUTPUT0" } output_map { key: "OUTPUT1" value: "OUTPUT1" } }
 ] }"""
+_GPU_STEPS = _STEPS.replace("add_sub", "add_sub_for_gpus")
 _WARM_UP = """model_warmup [ { name: "zeros" batch_size: 1
   inputs { key: "INPUT0" value { data_type: TYPE_FP32 dims: [ 16 ] zero_data: true } } } ]"""
 
@@ -108,42 +112,23 @@ EXAMPLES = [
     Example(
         "input_optional",
         _each(_OPTIONAL),
-        _config(
-            "INPUT0 INT32 1 optional: true; INPUT1 INT32 1 optional: true", "OUTPUT0 INT32 1; OUTPUT1 INT32 1"
-        ),
+        _config(f"INPUT0 {_MAY}; INPUT1 {_MAY}", "OUTPUT0 INT32 1; OUTPUT1 INT32 1"),
     ),
-    Example(
-        "reshape",
-        _each(_DOUBLED),
-        _config("INPUT FP32 1 reshape { shape: [ ] }", "OUTPUT FP32 1 reshape { shape: [ ] }", 8),
-    ),
+    Example("reshape", _each(_DOUBLED), _config(f"INPUT {_SCALAR}", f"OUTPUT {_SCALAR}", 8)),
     Example("bls_sync", _each(_CALLED), _config(f"MODEL_NAME STRING 1; {_FOUR[0]}", _FOUR[1]), SKIPPED),
     Example("warm_up", _each(_IDENTITY), _config("INPUT0 FP32 16", "OUTPUT0 FP32 16", 8, _WARM_UP)),
     Example(
         "non_contiguous",
         _each(_TRANSPOSED),
-        _config(
-            "INPUT0 FP32 -1,-1,-1,-1,-1",
-            "OUTPUT0 FP32 -1,-1,-1,-1,-1; OUTPUT1 FP32 -1,-1,-1,-1,-1; OUTPUT2 FP32 -1,-1,-1,-1,-1",
-        ),
+        _config(f"INPUT0 {_5_D}", f"OUTPUT0 {_5_D}; OUTPUT1 {_5_D}; OUTPUT2 {_5_D}"),
     ),
     # Each is broken in its own way, and takes nothing away from the others.
     Example("wrong_name", _each(_IDENTITY), 'name: "identity_fp32"\n' + _config(*_ONE), _fails("wrong_name")),
-    Example(
-        "no_dims",
-        _each(_IDENTITY),
-        _config("INPUT0 FP32 4", "OUTPUT0 FP32 ", 4),
-        _fails("must specify 'dims'"),
-    ),
+    Example("no_dims", _each(_IDENTITY), _config(_ONE[0], "OUTPUT0 FP32 ", 4), _fails("must specify 'dims'")),
     Example("init_error", _BROKEN + _each(_IDENTITY), _config(*_ONE), _fails("weights.bin is not there")),
     Example("execute_error", _each(_REFUSED), _config(*_ONE), _fails("it never answers")),
     Example("for_gpus", _each(_IDENTITY), _config(*_ONE, more=_GPU), SKIPPED),
-    Example(
-        "ensemble_for_gpus",
-        None,
-        _config(*_FOUR, more=_STEPS.replace("add_sub", "add_sub_for_gpus")),
-        SKIPPED,
-    ),
+    Example("ensemble_for_gpus", None, _config(*_FOUR, more=_GPU_STEPS), SKIPPED),
     Example("add_sub_for_gpus", _each(_ADD_SUB), _config(*_FOUR, more=_GPU), SKIPPED),
     Example("other_backend", None, _config(*_ONE, more='platform: "onnxruntime_onnx"'), SKIPPED),
 ]

@@ -9,7 +9,6 @@ import pytest
 
 from tests.doctor.conftest import Docker
 from tests.helpers import project_file
-from tests.host.fake_nvml import Nvml
 from tests.serve.programs import script
 from tritonproof.base.errors import InputError
 from tritonproof.doctor import programs
@@ -54,18 +53,17 @@ def test_extra_follows_onnx_runtime_cuda(
     assert programs.requirements()[-len(optional[extra]) :] == optional[extra]
 
 
+FITTING = {"torch": "2.13.1", "numpy": "1.26.4"}
+
+
 @pytest.mark.parametrize(
     ("installed", "state", "named"),
     [
-        ({"torch": "2.13.1", "numpy": "1.26.4"}, "ok", ""),
+        (FITTING, "ok", ""),
         ({"torch": "2.13.1", "numpy": "2.0.0"}, "problem", "numpy 2.0.0"),
         ({"numpy": "1.26.4"}, "problem", "torch"),
         ({}, "problem", ""),
-        (
-            {"torch": "2.13.1", "numpy": "1.26.4", "onnxruntime": "1", "onnxruntime-gpu": "1"},
-            "problem",
-            "onnxruntime-gpu",
-        ),
+        (FITTING | {"onnxruntime": "1", "onnxruntime-gpu": "1"}, "problem", "onnxruntime-gpu"),
     ],
 )
 def test_missing_wrong_or_duplicate_package_is_named(
@@ -97,6 +95,7 @@ def test_broken_load_generator_is_a_problem(
 IMAGE = ServerSpec("docker", "nvcr.io/nvidia/tritonserver:24.10-py3")
 
 
+@pytest.mark.usefixtures("a100")
 @pytest.mark.parametrize(
     ("about", "fix"),
     [
@@ -108,12 +107,7 @@ IMAGE = ServerSpec("docker", "nvcr.io/nvidia/tritonserver:24.10-py3")
     ],
 )
 def test_container_gets_gpu_by_nvidia_toolkit(
-    a100: Nvml,
-    docker: Docker,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    about: dict[str, Any],
-    fix: str,
+    docker: Docker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, about: dict[str, Any], fix: str
 ) -> None:
     docker(about, ["NVIDIA_TRITON_SERVER_VERSION=24.10"])
     monkeypatch.setattr(container, "CDI_FOLDERS", (tmp_path,))

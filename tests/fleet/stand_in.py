@@ -63,9 +63,8 @@ def _record(item: pytest.Item) -> Path:
         origin = Origin("run", "host", (), None, None, "2026-03-04T05:06:07+00:00")
         result = measured(point.scenario, max(point.batch, point.concurrency), 100.0)
         start = Start(point.scenario, 1.0, 1.0, 1.0)
-        return record_file.with_results(
-            stored, starts=(start,), points=(structs.replace(result, origin=origin),)
-        )
+        points = (structs.replace(result, origin=origin),)
+        return record_file.with_results(stored, starts=(start,), points=points)
 
     record_file.update(fresh, results, change)
     path = files.record_path(fresh.case, results)

@@ -101,9 +101,8 @@ def stand_in(folder: Path, monkeypatch: pytest.MonkeyPatch, **variables: str) ->
     cluster_utils = pytest.importorskip(
         "ray.cluster_utils", reason="Ray is in an environment of its own: tox run -e fleet --notest"
     )
-    cluster = cluster_utils.Cluster(
-        initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False}
-    )
+    head = {"num_cpus": 0, "include_dashboard": False}
+    cluster = cluster_utils.Cluster(initialize_head=True, head_node_args=head)
     try:
         yield StandIn(cluster, folder, {})
     finally:

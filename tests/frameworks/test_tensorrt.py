@@ -16,7 +16,7 @@ def install(monkeypatch: pytest.MonkeyPatch, **versions: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("versions", "cuda", "fits", "fits_onnx_runtime"),
+    ("versions", "cuda", "fits", "fits_onnx"),
     [
         ({"tensorrt": "10.16.1.11"}, None, True, True),
         ({"tensorrt_cu12": "10.16.1.11"}, 12, True, True),
@@ -26,16 +26,12 @@ def install(monkeypatch: pytest.MonkeyPatch, **versions: str) -> None:
     ],
 )
 def test_tensorrt_is_found_under_each_package_name(
-    versions: dict[str, str],
-    cuda: int | None,
-    fits: bool,
-    fits_onnx_runtime: bool,
-    monkeypatch: pytest.MonkeyPatch,
+    versions: dict[str, str], cuda: int | None, fits: bool, fits_onnx: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install(monkeypatch, **versions)
     assert getattr(tensorrt.installed(), "cuda", None) == cuda
     assert (tensorrt.why_missing(A100) is None) == fits
-    assert (tensorrt.missing_for_onnx_runtime(A100) is None) == fits_onnx_runtime
+    assert (tensorrt.missing_for_onnx_runtime(A100) is None) == fits_onnx
 
 
 @pytest.mark.parametrize(("version", "runs"), [("10.4.0", True), ("10.5.0", False), ("11.4.0.106", False)])

@@ -21,17 +21,16 @@ def test_embedded_server_finds_shell_and_python_on_any_path(
     assert shutil.which("python3", path=server_path) == str(Path(sys.executable).with_name("python3"))
 
 
+RESTRICTED = {"--grpc-restricted-protocol", "--http-restricted-api"}
+
+
 @pytest.mark.parametrize(
     ("known", "shared_memory", "given"),
     [
         ("--id", "system", set()),
         ("--allow-client-shm", "system", {"--allow-client-shm"}),
         ("--allow-client-shm", "none", set()),
-        (
-            "--grpc-restricted-protocol <string> --http-restricted-api",
-            "none",
-            {"--grpc-restricted-protocol", "--http-restricted-api"},
-        ),
+        ("--grpc-restricted-protocol <string> --http-restricted-api", "none", RESTRICTED),
     ],
 )
 def test_local_server_gets_only_options_it_knows(
@@ -40,5 +39,4 @@ def test_local_server_gets_only_options_it_knows(
     program = script(tmp_path / "bin" / "tritonserver", f'echo "{known} <boolean>"')
     spec = ServerSpec("local", str(program))
     command, _ = server_command(spec, Ports(1, 2, 3), tmp_path, shared_memory, "key")
-    optional = {"--allow-client-shm", "--grpc-restricted-protocol", "--http-restricted-api"}
-    assert {part.partition("=")[0] for part in command} & optional == given
+    assert {part.partition("=")[0] for part in command} & {"--allow-client-shm", *RESTRICTED} == given

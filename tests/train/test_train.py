@@ -61,9 +61,7 @@ def test_recipe_makes_loadable_weights_of_committed_layout(
     assert math.isfinite(score)
     assert layout(tmp_path / "short.safetensors") == layout(weights)
     committed, trained = (load_file(path) for path in (weights, tmp_path / "short.safetensors"))
-    assert any((committed[name] != trained[name]).any() for name in committed), (
-        "these are the committed weights"
-    )
+    assert any((committed[name] != trained[name]).any() for name in committed), "the committed weights"
 
 
 @pytest.mark.parametrize("name", ["", "file/weights"])
