@@ -77,7 +77,5 @@ def test_class_beside_mask_widens_no_limit_of_the_mask() -> None:
     ("size", "agreement", "allowed"),
     [(1000, 1.0, 0.0), (4, 0.99, 2.0), (1000, 0.999, 8.2), (1000, 0.9, 352.0)],
 )
-def test_row_may_differ_by_three_times_the_share_and_chance(
-    size: int, agreement: float, allowed: float
-) -> None:
+def test_row_may_differ_by_thrice_the_share_and_chance(size: int, agreement: float, allowed: float) -> None:
     assert allowed_in_a_row(size, agreement) == pytest.approx(allowed, rel=0.01)

@@ -58,9 +58,7 @@ def compared(model: Model, precision: str, network: Any, count: int = 16) -> Con
     [(BERT, "fp16", 4), (SPEECH, "fp16", 16), (SPEECH, "bf16", 16)],
     ids=["bert in fp16", "fastpitch in fp16", "fastpitch in bf16"],
 )
-def test_half_precision_network_costs_what_emulation_predicts(
-    model: Model, precision: str, count: int
-) -> None:
+def test_half_precision_costs_what_emulation_predicts(model: Model, precision: str, count: int) -> None:
     parity = compared(model, precision, in_precision(weights_of(model).network, precision), count)
     assert parity.passed, conversion_failure(parity)
     assert parity.error_in_costs == pytest.approx(1, abs=0.5)
@@ -122,9 +120,7 @@ def test_emulated_error_grows_as_bits_shrink() -> None:
         pytest.param(0, 2, True, id="none, and a near tie"),
     ],
 )
-def test_decision_changes_are_limited_by_precision_cost(
-    by_precision: int, by_conversion: int, passed: bool
-) -> None:
+def test_decision_changes_keep_to_precision_cost(by_precision: int, by_conversion: int, passed: bool) -> None:
     """A segmentation network answers only masks, so no error of an output says more; also with random weights."""
     samples = toy.samples(24)
     right = np.zeros((24, 1000), np.int64)

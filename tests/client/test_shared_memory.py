@@ -205,9 +205,7 @@ def test_left_segments_are_removed_unless_another_process_uses_them() -> None:
     assert not used.exists()
 
 
-def test_memory_of_a_dead_generator_goes_once_the_server_lets_go(
-    tmp_path: Path, generator: Generator
-) -> None:
+def test_memory_of_a_dead_generator_goes_once_server_lets_go(tmp_path: Path, generator: Generator) -> None:
     generator.plan("killed", "good")
     segment, held = scratch.MEMORY / toy.OUTPUT, list[Any]()
 

@@ -174,9 +174,7 @@ FAULTS: list[tuple[Callable[[Path], object], str]] = [
 
 
 @pytest.mark.parametrize(("spoil", "at"), FAULTS)
-def test_other_data_set_is_refused_as_ljspeech(
-    spoil: Callable[[Path], object], at: str, dataset: Path
-) -> None:
+def test_other_data_is_refused_as_ljspeech(spoil: Callable[[Path], object], at: str, dataset: Path) -> None:
     spoil(dataset)
     with pytest.raises(InputError, check=lambda e: e.where.startswith(str(dataset)) and at in e.where):
         list(fastpitch.speech("evaluation", dataset).labels)

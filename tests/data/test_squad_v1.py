@@ -201,9 +201,7 @@ def test_spans_are_best_ordered_pair_within_length() -> None:
         ("[PAD]\n[UNK]\n[CLS]\n[SEP]\nthe\nof\nthe\n", None),
     ],
 )
-def test_vocabulary_is_read_line_by_line(
-    content: str, tokens: tuple[str, ...] | None, tmp_path: Path
-) -> None:
+def test_vocabulary_is_read_by_line(content: str, tokens: tuple[str, ...] | None, tmp_path: Path) -> None:
     path = tmp_path / "vocab.txt"
     path.write_bytes(content.encode("utf-8", "surrogateescape"))
     if tokens:

@@ -141,9 +141,7 @@ def test_overlapped_copy_skips_batch_of_another_run(cuda: list[str]) -> None:
     assert [call for call in cuda if "wait for" in call] == ["wait for copy 1", "wait for copy 3"]
 
 
-def test_accelerator_builds_engines_for_all_sizes_first(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_accelerator_first_builds_for_all_sizes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As a server does, so that both compute with engines of the same range of sizes."""
     monkeypatch.setattr(scratch, "user_folder", lambda: tmp_path / "tritonproof")
     build = make_build(tmp_path, "sizes", SIZES)

@@ -60,9 +60,7 @@ def test_format_matches_framework_at_any_batch(
 
 
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
-def test_conversion_leaves_shared_network_on_its_device(
-    precision: str, job: ConversionJob, network: Small
-) -> None:
+def test_conversion_leaves_network_on_its_device(precision: str, job: ConversionJob, network: Small) -> None:
     """Otherwise a fresh build would leave the framework's network on the GPU, a reused one on the CPU."""
     elsewhere = dataclasses.replace(job, precision=precision, device="meta")  # type: ignore[arg-type] # stands for a GPU
     converted, inputs = pytorch.network_and_inputs(elsewhere)

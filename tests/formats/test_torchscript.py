@@ -90,9 +90,7 @@ def oldest(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.contract
 @pytest.mark.parametrize("format_", FORMATS, ids=lambda value: value.name)
 @pytest.mark.parametrize("model", TRACED, ids=lambda value: value.name)
-def test_oldest_pytorch_computes_the_same(
-    model: Model, format_: Format, oldest: Path, tmp_path: Path
-) -> None:
+def test_oldest_pytorch_computes_alike(model: Model, format_: Format, oldest: Path, tmp_path: Path) -> None:
     if format_.name in model.excluded:
         pytest.skip("the model has no such format")
     path = tmp_path / "model.pt"

@@ -52,9 +52,7 @@ def test_nvidia_parser_builds_engine_of_every_micro_model(
     [model for model in all_models() if not model.micro and "onnx" not in model.excluded],
     ids=lambda model: model.name,
 )
-def test_nvidia_parser_takes_whole_export(
-    model: Model, precision: str, rtx: ModuleType, tmp_path: Path
-) -> None:
+def test_nvidia_parses_whole_export(model: Model, precision: str, rtx: ModuleType, tmp_path: Path) -> None:
     """As one graph: ONNX Runtime computes any other nodes itself, with copies between."""
     format_onnx.export(job_of(model, precision=precision), tmp_path / "model.onnx")
     path = format_onnx.onnx_files.graph_file(tmp_path / "model.onnx")

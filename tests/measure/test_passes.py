@@ -92,9 +92,7 @@ def test_throughput_matches_simulated_server(
     assert estimates.throughput(passes) == pytest.approx(truth_per_s, rel=0.01)
 
 
-@pytest.mark.parametrize(
-    "server", [{}, {"concurrency": 4, "instances": 4}], ids=["one client", "four clients"]
-)
+@pytest.mark.parametrize("server", [{}, {"concurrency": 4, "instances": 4}], ids=["1 client", "4 clients"])
 def test_long_requests_keep_their_share_in_passes(server: dict[str, float]) -> None:
     """The close of a pass falls into a long request more often than into a short one."""
 

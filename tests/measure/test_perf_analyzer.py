@@ -159,9 +159,7 @@ def test_rate_far_above_capacity_is_an_error(
 
 
 @pytest.mark.parametrize("reasons", [("no-requests", "no-requests"), ("unstable", "unanswered")])
-def test_too_short_window_is_lengthened(
-    take_pass: TakePass, generator: Generator, reasons: tuple[str, ...]
-) -> None:
+def test_too_short_window_grows(take_pass: TakePass, generator: Generator, reasons: tuple[str, ...]) -> None:
     generator.plan(*reasons, "good")
     result = take_pass()
 

@@ -156,9 +156,7 @@ def test_unreadable_processes_limit_what_is_watched(start: Start, monkeypatch: p
     assert "open files and shared memory were not watched" in watched.not_watched[0]
 
 
-def test_invisible_server_is_not_watched(
-    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unseen_server_is_not_watched(start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A server elsewhere, and a container of another machine's engine, whose process has an id of this one."""
     with pytest.raises(NotAvailableError):
         watch(server_of(None, scratch=None))

@@ -103,9 +103,7 @@ def test_near_ties_may_move_outputs_but_not_swap_samples() -> None:
 
 
 @pytest.mark.parametrize(("columns", "every", "count"), [(1, 70, 72), (20, 70, 72), (20, 64, 0)])
-def test_share_of_few_evaluated_integers_excuses_no_answers_under_load(
-    columns: int, every: int, count: int
-) -> None:
+def test_share_of_few_integers_excuses_no_answers_under_load(columns: int, every: int, count: int) -> None:
     """Three of the evaluated classes, or durations, may differ: those of one of 64 samples, however often."""
     integers, numbers = np.random.default_rng(0).integers(0, 9, (64, columns)), np.arange(5000)
     limits = dataclasses.replace(LIMITS, agreement_by_output={"OUT": min_agreement_for(1.0, 190 * columns)})

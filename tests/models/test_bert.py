@@ -81,9 +81,7 @@ def test_network_matches_recorded_logits(folder: Path, batch: Batch) -> None:
 
 
 @pytest.mark.parametrize("layout", layouts({}))
-def test_weights_and_activation_match_in_every_published_layout(
-    layout: str, state: State, folder: Path
-) -> None:
+def test_weights_and_activation_match_in_every_layout(layout: str, state: State, folder: Path) -> None:
     flat = load_full(folder).network
     torch.save(layouts(state)[layout], folder / "pytorch_model.bin")
     network = load_full(folder).network
@@ -175,9 +173,7 @@ def full() -> Model:
     return next(model for model in all_models() if model.name == "bert-dist4l")
 
 
-def test_perfect_answers_score_1_in_any_window_and_late_ones_less(
-    full: Model, dev: Path, folder: Path
-) -> None:
+def test_perfect_answers_score_1_in_any_window_late_ones_less(full: Model, dev: Path, folder: Path) -> None:
     samples = full.samples("evaluation", dev, folder)
     assert (np.bincount(present(samples.items)) > 1).sum() >= 40
     assert len(set(samples.ids)) == len(samples)

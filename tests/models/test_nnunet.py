@@ -18,6 +18,7 @@ from tritonproof.models import nnunet
 from tritonproof.spec import Arrays
 
 FULL, _ = nnunet.MODELS
+Damage = Callable[[Path], object]
 
 
 def test_lightning_checkpoint_matches_recorded_outputs(tmp_path: Path) -> None:
@@ -116,7 +117,7 @@ def test_cases_are_read_lazily_with_small_labels(decathlon: Path) -> None:
     assert FULL.metrics[0].score(kept, samples.labels, kept).tolist() == [1, 0]
 
 
-def each(folder: str, change: Callable[[bytes], bytes]) -> Callable[[Path], None]:
+def each(folder: str, change: Callable[[bytes], bytes]) -> Damage:
     """Changes the content of every file in a folder of the data set."""
 
     def spoil(root: Path) -> None:
@@ -126,9 +127,7 @@ def each(folder: str, change: Callable[[bytes], bytes]) -> Callable[[Path], None
     return spoil
 
 
-def anew(
-    folder: str, voxels: Callable[[tuple[int, ...]], np.ndarray], z_mm: float = 1
-) -> Callable[[Path], None]:
+def anew(folder: str, voxels: Callable[[tuple[int, ...]], np.ndarray], z_mm: float = 1) -> Damage:
     """Replaces each volume in a folder of the data set by one made from its shape."""
 
     def spoil(root: Path) -> None:
@@ -138,7 +137,6 @@ def anew(
     return spoil
 
 
-Damage = Callable[[Path], object]
 PROBLEMS: dict[str, tuple[Damage, str]] = {
     "no description": (lambda root: (root / "dataset.json").unlink(), "dataset.json"),
     "too few": (lambda root: describe(root, ["BRATS_001"]), "dataset.json"),

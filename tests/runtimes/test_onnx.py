@@ -133,9 +133,7 @@ def test_each_shape_has_its_own_graph_and_buffers(tmp_path: Path, monkeypatch: p
         ({"batched": "0"}, False),
     ],
 )
-def test_gpu_convolutions_are_planned_per_batch_size(
-    change: dict[str, str], expected: bool, tmp_path: Path
-) -> None:
+def test_gpu_plans_convolution_by_batch_size(change: dict[str, str], expected: bool, tmp_path: Path) -> None:
     settings = SETTINGS | {"device": "cuda"} | change
     assert RUNTIME._plans_anew(networks.convolution(tmp_path / "model.onnx"), settings) is expected
     assert not RUNTIME._plans_anew(networks.linear(tmp_path / "model.onnx"), settings)
@@ -257,11 +255,8 @@ def test_runtime_options_are_known_to_providers(
 def test_neither_search_nor_memory_has_the_slow_default(providers: Providers) -> None:
     """No request waits for an exhaustive search of algorithms, and several sessions take what they need."""
     options = providers()["CUDAExecutionProvider"]
-    for name, slow in (
-        ("cudnn_conv_algo_search", "EXHAUSTIVE"),
-        ("arena_extend_strategy", "kNextPowerOfTwo"),
-    ):
-        assert options[name] in set(KNOWN["execution_providers"][name]) - {slow}
+    for key, slow in (("cudnn_conv_algo_search", "EXHAUSTIVE"), ("arena_extend_strategy", "kNextPowerOfTwo")):
+        assert options[key] in set(KNOWN["execution_providers"][key]) - {slow}
     native = model_config(case_of(None, "fp32"), DEPLOYMENT, native=True)
     assert native.parameters["cudnn_conv_algo_search"].string_value == "1", "heuristic, as the backend counts"
     assert "arena_extend_strategy" not in providers("trt")["CUDAExecutionProvider"]

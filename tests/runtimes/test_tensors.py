@@ -99,10 +99,9 @@ def test_runtime_takes_and_returns_device_tensors(built: BuiltModel, rows: int) 
 def test_inputs_may_be_views_and_outputs_persist(built: BuiltModel) -> None:
     """Pointers have no strides, and reusing a buffer would change an answer before Triton sends it."""
     predict, inputs = on_tensors(built), inputs_of(4)
-    turned = [
-        torch.from_numpy(np.ascontiguousarray(values[..., ::-1])).flip(-1) for values in inputs.values()
-    ]
-    part = [torch.from_numpy(np.stack([values, values], axis=-1))[..., 0] for values in inputs.values()]
+    arrays = inputs.values()
+    turned = [torch.from_numpy(np.ascontiguousarray(array[..., ::-1])).flip(-1) for array in arrays]
+    part = [torch.from_numpy(np.stack([array, array], axis=-1))[..., 0] for array in arrays]
     assert not part[0].is_contiguous()
     expected = built.case.model.infer(NETWORK, inputs)
     first, second = predict(turned), predict(part)
@@ -117,10 +116,9 @@ def test_inputs_may_be_views_and_outputs_persist(built: BuiltModel) -> None:
 def test_pytorch_products_follow_tf32_setting(built: BuiltModel, tf32: bool) -> None:
     """PyTorch's default is TF32 for convolutions only."""
     settings = in_process.runtime_settings(built.case, structs.replace(DEPLOYMENT, tf32=tf32))
+    settings |= {"device": "cpu", "device_id": "0"}
     with tf32_products(allowed=not tf32):
-        in_process.load_runtime("pytorch.py").load(
-            built.artifact, settings | {"device": "cpu", "device_id": "0"}
-        )
+        in_process.load_runtime("pytorch.py").load(built.artifact, settings)
         assert (torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32) == (tf32, tf32)
 
 

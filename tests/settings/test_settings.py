@@ -187,9 +187,8 @@ def test_tf32_follows_option_and_environment(monkeypatch: pytest.MonkeyPatch) ->
     assert (settings().tf32, settings(tf32="off").tf32) == (True, False)
     monkeypatch.setenv("NVIDIA_TF32_OVERRIDE", "0")
     assert not settings().tf32
-    with pytest.raises(InputError) as raised:
+    with pytest.raises(InputError, check=lambda error: error.where == "--tf32 on, NVIDIA_TF32_OVERRIDE=0"):
         settings(tf32="on")
-    assert raised.value.where == "--tf32 on, NVIDIA_TF32_OVERRIDE=0"
 
 
 # --- ONNX files, samples and labels ------------------------------------------------------------------------
@@ -294,9 +293,7 @@ def test_network_options_reach_nodes_and_builds(places: dict[str, Path], tmp_pat
 
 def test_other_checkout_gets_only_build_options(tmp_path: Path) -> None:
     """An earlier version does not know later options."""
-    options = settings(
-        checkpoint=["resnet50=/", "nnunet=/"], deployment="instances=2", batches="1", tf32="off"
-    )
+    given = settings(checkpoint=["resnet50=/", "nnunet=/"], deployment="instances=2", batches="1", tf32="off")
     expected = "--triton embedded --checkpoint resnet50=/ --deployment instances=2 --tf32 off"
-    assert options.command_line("builds", "resnet50") == expected.split()
+    assert given.command_line("builds", "resnet50") == expected.split()
     assert settings().command_line("builds", "resnet50") == ["--triton", "embedded"]
