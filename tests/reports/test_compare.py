@@ -13,7 +13,7 @@ from tests import examples as sample
 from tritonproof.record import files, sample_files, schema
 from tritonproof.record.schema import CaseKey, PointResult, Record, Serving
 from tritonproof.reports.__main__ import main
-from tritonproof.reports.compare import CaseChange, compare_records, pair_scores, sign_flips, sources
+from tritonproof.reports.compare import CaseChange, compare_records, pair_scores, read_record_sets, sign_flips
 
 CASE = "a40-resnet50-onnx-trt-fp16"
 IDS = tuple(f"digit-{number:04d}" for number in range(500))
@@ -52,7 +52,7 @@ def changed(folders: tuple[Path, Path]) -> Any:
     def change(before: Record, after: Record) -> CaseChange:
         sample.store(folders[0], before)
         sample.store(folders[1], after)
-        stored_before, stored_after = sources(folders)
+        stored_before, stored_after = read_record_sets(folders)
         (case_change,) = compare_records(stored_before, stored_after).cases
         return case_change
 

@@ -146,10 +146,10 @@ def _name_left_out(records: Sequence[Publishable]) -> None:
 def _compare(options: argparse.Namespace) -> int:
     """Print what changed from A to B. That is the setup, the accuracy sample by sample, and the speed as a
     ratio with its interval."""
-    from tritonproof.reports.compare import compare_records, exit_status, sources
+    from tritonproof.reports.compare import compare_records, exit_status, read_record_sets
     from tritonproof.reports.tables.compare import comparison_blocks
 
-    before, after = sources((options.before, options.after), options.k)
+    before, after = read_record_sets((options.before, options.after), options.k)
     changes = compare_records(before, after, options.allow_slowdown)
     print_as(options.format, comparison_blocks(changes))
     return exit_status(changes) if options.fail_on else 0

@@ -26,8 +26,8 @@ class StoredRecord(NamedTuple):
     path: Path
 
 
-class ComparedRecords(NamedTuple):
-    """One of the two sides that are compared, A and B."""
+class RecordSet(NamedTuple):
+    """One of the two sets that are compared: A, `before`, and B, `after`."""
 
     argument: Path
     """A folder of records, or the file of one."""
@@ -35,7 +35,7 @@ class ComparedRecords(NamedTuple):
     """By case, sorted."""
 
 
-def sources(arguments: Sequence[Path], substring: str = "") -> list[ComparedRecords]:
+def read_record_sets(arguments: Sequence[Path], substring: str = "") -> list[RecordSet]:
     """The records of each argument, for cases whose name contains `substring`. Raises RecordError if any is
     unreadable or an argument has none, UsageError if no case has such a name."""
     found = []
@@ -46,7 +46,7 @@ def sources(arguments: Sequence[Path], substring: str = "") -> list[ComparedReco
         chosen = {name: one for name, one in by_name.items() if substring in name}
         if not chosen:
             raise no_case(argument, substring, by_name)
-        found.append(ComparedRecords(argument, chosen))
+        found.append(RecordSet(argument, chosen))
     return found
 
 
@@ -122,8 +122,8 @@ class CaseChange:
 class Changes:
     """The comparison of two sources, with the names of cases that only one of them has."""
 
-    before: ComparedRecords
-    after: ComparedRecords
+    before: RecordSet
+    after: RecordSet
     cases: Sequence[CaseChange]
     only_before: Sequence[str]
     only_after: Sequence[str]
@@ -132,7 +132,7 @@ class Changes:
 # --- how they are found ------------------------------------------------------------------------------------
 
 
-def compare_records(before: ComparedRecords, after: ComparedRecords, allowed_slowdown: float = 0) -> Changes:
+def compare_records(before: RecordSet, after: RecordSet, allowed_slowdown: float = 0) -> Changes:
     """Compare the cases both have, or two records of one model. A point shown to be slower by more than the
     fraction `allowed_slowdown` is slower. Raises RecordError for nothing to compare or damaged samples."""
     names = [name for name in before.records if name in after.records]
