@@ -24,7 +24,7 @@ def evaluate_through_server(
     sizes; compare every output with the same file's in process. Raises ProofError if one fails or is late."""
     model, sizes, parts, done = case.model, dict[int, int](), dict[int, Arrays](), 0
     answer_bytes = sum(tensor.row_bytes for tensor in model.outputs)  # at least: a dimension may be open
-    first_bytes = sum(map(content_bytes, samples.read([0]).values()))
+    first_bytes = content_bytes(samples.read([0]))
     with requests_in_flight(server, where=case) as in_flight:
 
         def take() -> None:
@@ -32,7 +32,7 @@ def evaluate_through_server(
             indices, answer = in_flight.next_answer()
             sizes.pop(indices[0])
             outputs = _outputs(case, indices, answer)
-            answer_bytes = max(answer_bytes, sum(map(content_bytes, outputs.values())) // len(indices))
+            answer_bytes = max(answer_bytes, content_bytes(outputs) // len(indices))
             parts[indices[0]] = keep_outputs("served", model, outputs, samples, indices)
             if comparison is not None:
                 comparison.add(outputs, indices)
@@ -47,7 +47,7 @@ def evaluate_through_server(
 
         for indices in batches():
             inputs = samples.read(indices)
-            size = sum(map(content_bytes, inputs.values())) + len(indices) * answer_bytes
+            size = content_bytes(inputs) + len(indices) * answer_bytes
             while len(sizes) >= IN_FLIGHT or (sizes and sum(sizes.values()) + size > IN_FLIGHT_BYTES):
                 take()
             name, request_id = server.name_of(case), str(indices.start)

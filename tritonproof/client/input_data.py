@@ -58,7 +58,7 @@ class InputData:
     def sizes(self) -> Sequence[int]:
         """The bytes of each sample."""
         requests = (self.inputs([sample]) for sample in range(len(self.ids)))
-        return [sum(map(content_bytes, inputs.values())) for inputs in requests]
+        return [content_bytes(inputs) for inputs in requests]
 
     def count(self, batch: int) -> int:
         """How many different samples the requests of a batch size use: all if they are sent alone, else if
@@ -143,7 +143,7 @@ def _chosen(groups: Sequence[Samples], start: int = 0) -> list[list[Arrays]]:
     for share, place, index in sorted(turns)[:MAX_SAMPLES]:
         if len(chosen[place]) == index:  # else one of this shape did not fit
             row = groups[place].read([start + index])
-            size = sum(map(content_bytes, row.values()))
+            size = content_bytes(row)
             if size <= left_bytes or share < 0:
                 chosen[place].append(row)
                 left_bytes -= size

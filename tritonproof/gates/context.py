@@ -154,7 +154,7 @@ class GateContext:
 
     def _most_rows(self, count: int) -> int:
         singles = self.single_answers.rows.items()
-        answers = (sum(map(content_bytes, row.values())) for sample, row in singles if sample < count)
+        answers = (content_bytes(row) for sample, row in singles if sample < count)
         row_bytes = max(self.served.data.sizes[:count]) + max(answers, default=0)
         return max(1, IN_FLIGHT_BYTES // max(1, row_bytes))
 

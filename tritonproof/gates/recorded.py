@@ -59,7 +59,7 @@ def record(context: GateContext, case: str, run_id: str) -> RecordedAnswers:
     served, single_rows, kept = context.served, context.single_answers.rows, dict[int, Arrays]()
     left_bytes = _MAX_BYTES
     for sample in sorted(single_rows):
-        left_bytes -= sum(map(content_bytes, single_rows[sample].values()))
+        left_bytes -= content_bytes(single_rows[sample])
         if left_bytes < 0:
             break
         kept[sample] = single_rows[sample]

@@ -91,7 +91,7 @@ def batches_gate(context: GateContext) -> GateFinding:
         first, *others = ask(served, [base, *with_others])
         answers += [first, *others]
         comparisons += [_compare_places(served, singles, first, answer) for answer in others]
-        if sum(content_bytes(each) for answer in answers for each in answer.outputs.values()) > _KEPT_BYTES:
+        if sum(content_bytes(answer.outputs) for answer in answers) > _KEPT_BYTES:
             compare_kept()
     largest = sizes[-1]
     requests = [  # so many at once that each instance computes some of them

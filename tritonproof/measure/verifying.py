@@ -43,7 +43,7 @@ def make_answer_check(
         part = left[: max(1, min(batch, fitting)) if rows and oracle.expected_from != "alone" else 1]
         answer = oracle.answer(data.inputs(part))
         outputs = {tensor.name: np.asarray(answer[tensor.name]) for tensor in case.model.outputs}
-        answer_bytes = max(answer_bytes, sum(map(content_bytes, outputs.values())) // len(part))
+        answer_bytes = max(answer_bytes, content_bytes(outputs) // len(part))
         for place, sample in enumerate(part):
             rows[sample] = {name: values[place, ...] for name, values in outputs.items()}
     groups = expect_by_signature(rows, lambda sample: str(data.ids[sample]))

@@ -50,10 +50,13 @@ def raw_content(values: np.ndarray, datatype: str) -> bytes:
     return np.ascontiguousarray(values).tobytes()
 
 
-def content_bytes(values: Any) -> int:
-    """The bytes of a tensor's values, for texts those of each and of its length."""
-    array = np.asarray(values)
-    return array.nbytes if array.dtype != object else sum(4 + len(text) for text in array.flat)
+def content_bytes(tensors: Arrays) -> int:
+    """The bytes of all values of some tensors, for texts those of each and of its length."""
+    arrays = map(np.asarray, tensors.values())
+    return sum(
+        array.nbytes if array.dtype != object else sum(4 + len(text) for text in array.flat)
+        for array in arrays
+    )
 
 
 def read_output(result: Any, name: str) -> np.ndarray | None:
