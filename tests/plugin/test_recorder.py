@@ -11,6 +11,7 @@ from tests.helpers import WITHOUT, write_benchmarks
 from tritonproof.host.machine import own_run
 from tritonproof.record import files
 from tritonproof.reports.publishable import Publishable, publishable
+from tritonproof.reports.text.correctness import unmeasured_text
 
 BENCHMARKS = """\
 import dataclasses, os
@@ -22,6 +23,8 @@ from tritonproof.host.machine import origin
 from fixtures.recorder import Recorder
 from fixtures.runs import run_id_and_start
 from fixtures.steps import step_of
+from tritonproof.cases import cases_of
+from tritonproof.host.targets import TARGETS
 from tritonproof.record.schema import Start
 from tests import examples
 
@@ -39,11 +42,16 @@ def fail_in(place):
         raise FAILURES[how]
 
 @pytest.fixture
-def recorder(request, settings):
+def run(settings):
+    case = next(case for target in TARGETS for case in cases_of(target) if case.key == RECORD.case)
+    loader = SimpleNamespace(serving=RECORD.serving, starts={"offline": START})
+    return SimpleNamespace(requested=case, settings=settings, loader=loader, machine=RECORD.machine)
+
+@pytest.fixture
+def recorder(request, settings, run):
     test = step_of(request.node) or "", request.node.originalname
     come_from = origin("cpu", run_id_and_start(request.config))
-    loader = SimpleNamespace(serving=RECORD.serving, starts={"offline": START})
-    run = SimpleNamespace(settings=settings, loader=loader)
+    fail_in("build")
     return Recorder(RECORD, run, "", come_from, request.node.user_properties, *test)
 
 @pytest.fixture(scope="session")
@@ -68,8 +76,11 @@ def test_same_answer_again(recorder):
 @pytest.mark.step("offline")
 def test_offline(recorder):
     points = [examples.measured("offline", batch, 200.0) for batch in (1, 2, 8)]
+    fail_in("load")
     other_run = structs.replace(recorder.origin, run="another")
     dataclasses.replace(recorder, origin=other_run).record_points("offline", points[:1])
+    recorder.record_points("offline", points[1:], are_all=True)
+    fail_in("sweep")
     recorder.record_points("offline", points[1:])
     recorder.record_points("offline", points[2:], are_all=True)
 """
@@ -123,6 +134,27 @@ def test_failure_hides_speed_until_its_test_has_a_result(run: Run, fails: str) -
     assert not later.points
 
     assert run("-k", "not offline").points
+
+
+@pytest.mark.parametrize("fails", ["load bug", "sweep bug"])
+def test_failed_measurement_is_told_and_hides_nothing(run: Run, fails: str) -> None:
+    failed = run(fails=fails)
+
+    assert (
+        unmeasured_text(failed)
+        == "Not all was measured: offline failed: ZeroDivisionError: division by zero."
+    )
+    assert not failed.why_no_speed
+    assert not unmeasured_text(run())
+
+
+def test_case_that_cannot_be_built_is_recorded(run: Run) -> None:
+    unbuilt = run(fails="build bug")
+
+    assert "accuracy, conversion, gates failed: ZeroDivisionError" in unbuilt.why_no_speed
+    assert [failure.test for failure in unbuilt.failures if not failure.proves] == ["test_offline"]
+    assert not run().failures, "a build has no part in what failed without one"
+    assert run(fails="build bug").hidden, "what an earlier run has measured is kept"
 
 
 @pytest.mark.parametrize("fails", ["end nan", "test elsewhere"])

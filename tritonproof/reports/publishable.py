@@ -73,17 +73,15 @@ def _speed_fields(part: type[Struct]) -> Mapping[str, Any]:
 
 
 def _why_no_speed(record: Record, wrong: list[str]) -> str:
-    failures = wrong if record.failures else [*wrong, *_not_proven(record)]
+    has_failed = any(failure.proves for failure in record.failures)
+    failures = wrong if has_failed else [*wrong, *_not_proven(record)]
     return f"No throughput is shown: {', and '.join(failures)}." if failures else ""
 
 
 def _wrong(record: Record) -> list[str]:
     """What was found wrong, as parts of a sentence: what failed before it had a result, or else results."""
-    steps: dict[str, dict[str, None]] = {}
-    for failure in record.failures:
-        steps.setdefault(failure.message, {})[failure.step] = None
-    if steps:
-        return [f"{', '.join(of)} failed: {message}" for message, of in steps.items()]
+    if failed := correctness.failed_steps(record, proving=True):
+        return failed
     failures: list[str] = []
     if not record.build.from_repository and record.conversion is not None:
         failures += filter(None, [correctness.conversion_failure(record.conversion)])

@@ -108,7 +108,7 @@ class CaseRun(contextlib.AbstractContextManager["CaseRun"]):
 
     @property
     def machine(self) -> schema.Machine:
-        return machine.stamp(self.case.target.device, is_client=self.settings.triton.is_remote)
+        return machine.stamp(self.requested.target.device, is_client=self.settings.triton.is_remote)
 
     @property
     def label(self) -> str:

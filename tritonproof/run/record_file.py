@@ -94,6 +94,8 @@ def _joinable(stored: Record | None, fresh: Record, run_id: str) -> Record:
         return fresh
     if fresh.price_per_hour is None:
         fresh = structs.replace(fresh, price_per_hour=stored.price_per_hour)
+    if not fresh.build.digest:
+        return stored  # it could not be built: all that this run has is a failure
     if stored.build.digest != fresh.build.digest:
         return fresh
     served_alike = fresh.serving is None or stored.serving is None or stored.serving == fresh.serving

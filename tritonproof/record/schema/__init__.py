@@ -88,7 +88,8 @@ class Record(Struct, frozen=True):
     soak: Soak | None = None
     baseline: BaselineComparison | None = None
     failures: tuple[StepFailure, ...] = ()
-    """Tests that failed before they had a result; a run that gets through the test removes its entry."""
+    """Tests that failed before they had a result; a run that gets through the test removes its entry. If the
+    case could not even be built, the build's digest is empty, unless an earlier run has recorded the case."""
     price_per_hour: Number | None = None
     """In any currency."""
     updated: Text = ""

@@ -305,11 +305,13 @@ class BaselineComparison(Struct, frozen=True):
 
 
 class StepFailure(Struct, frozen=True):
-    """A correctness test that failed before it had a result, for example on an output that is no number."""
+    """A test that failed before it had a result, for example on an output that is no number."""
 
     test: Name
-    """The test's function, such as test_accuracy."""
+    """The test's function, such as test_accuracy; of a load point too, as in test_online-b001-c004."""
     step: Name
-    """A step that proves, such as accuracy: see `fixtures/steps.py`."""
+    """The test's step, such as accuracy: see `fixtures/steps.py`."""
     message: Text
     origin: Origin | None = None
+    proves: bool = True
+    """Whether the case may be wrong, so that no speed is shown; otherwise only the step's figures lack."""

@@ -25,7 +25,7 @@ from tritonproof.reports.tables.case import accuracy_blocks, scenario_section, s
 from tritonproof.reports.tables.rendering import html, notes_below
 from tritonproof.reports.tables.summary import machine_blocks, serving_blocks, summary, summary_table
 from tritonproof.reports.tables.table import Block, Table
-from tritonproof.reports.text.correctness import main_score, metric_text, missing_score_reason
+from tritonproof.reports.text import correctness
 from tritonproof.reports.text.phrases import grouped, kind_of_device
 
 
@@ -44,11 +44,15 @@ def status_of(record: Publishable) -> Status:
         return Status("care", "search only", "Nothing but a search was measured; what it found stands below.")
     if record.why_no_speed:
         return Status("bad", "not proven", record.why_no_speed)
-    if main_score(record) is not None:
+    if unmeasured := correctness.unmeasured_text(record):
+        return Status("care", "not all measured", unmeasured)
+    if correctness.main_score(record) is not None:
         return Status("good", "passed")
     if record.build.from_repository:
         return Status("good", "same answers", "No labels say what the answers should be.")
-    return Status("care", "accuracy not measured", f"{missing_score_reason(record)}. The conversion holds.")
+    return Status(
+        "care", "accuracy not measured", f"{correctness.missing_score_reason(record)}. The conversion holds."
+    )
 
 
 def fastest(records: Sequence[Publishable]) -> list[Publishable]:
@@ -73,7 +77,8 @@ def section_of(record: Publishable, results: Path) -> dict[str, Any]:
     if published.rows:
         comparison = [*published_section(published), published_legend([published])]
     size, weights = f"{SIZE.text(build.size_mib)}, digest {build.digest}", f"weights: {build.weights_source}"
-    built = f"Built in {DURATION.text(build.build_time_s)}: {size}; {weights}"
+    took = DURATION.text(build.build_time_s)
+    built = f"Built in {took}: {size}; {weights}" if build.digest else "Not built"
     origin = f"{built}. The record was last changed at {record.updated or 'unknown'}."
     return {
         "record": record,
@@ -112,7 +117,9 @@ def _worst(samples: SampleScores | None, accuracy: Ledger | None) -> list[tuple[
         for score in accuracy.scores:
             stages = samples.scores.get(score.metric, {}).items()
             if stages and sample.id in places:
-                shown = (f"{stage} {metric_text(score, of[places[sample.id]])}" for stage, of in stages)
+                shown = (
+                    f"{stage} {correctness.metric_text(score, of[places[sample.id]])}" for stage, of in stages
+                )
                 parts.append(f"{score.metric}: {', '.join(shown)}")
         worst.append((sample, "; ".join(parts)))
     return worst

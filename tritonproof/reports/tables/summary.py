@@ -146,7 +146,7 @@ def _marks(row: SummaryRow) -> list[Mark]:
         sentences.append(record.why_no_speed)
     if row.score is None and correctness.has_random_weights(record):
         sentences.append(f"{correctness.missing_score_reason(record)}.")
-    sentences += filter(None, [speed.version_note(record)])
+    sentences += filter(None, [correctness.unmeasured_text(record), speed.version_note(record)])
     measured = [each.marks for each in (row.result, figures.best_efficiency(record)) if each is not None]
     return [*(Mark(remark, remark) for remark in sentences), *itertools.chain(*measured)]
 
