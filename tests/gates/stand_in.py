@@ -13,7 +13,8 @@ from tests.conftest import DEPLOYMENT
 from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
 from tritonproof.client.input_data import InputData
 from tritonproof.client.requests import Answer, ServedModel
-from tritonproof.gates.context import GateContext, LoadedCase, SingleAnswers, make_single_answers
+from tritonproof.gates.context import GateContext, SingleAnswers, make_single_answers
+from tritonproof.serve.server import LoadedCase
 from tritonproof.spec import Arrays, Tensor
 
 ROWS = np.random.default_rng(0).standard_normal((8, 4)).astype(np.float32)

@@ -15,9 +15,9 @@ from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
 from tritonproof.client.input_data import input_data
 from tritonproof.client.requests import ServedModel
 from tritonproof.gates import GATES
-from tritonproof.gates.context import GateContext, LoadedCase, ask_one_by_one
+from tritonproof.gates.context import GateContext, ask_one_by_one
 from tritonproof.record.schema import GateResult, Scenario
-from tritonproof.serve.server import Server
+from tritonproof.serve.server import LoadedCase, Server
 
 Loader = Callable[..., ServedModel]
 """`load(fault)`, or `load(fault, "online")` with a batcher that waits for others."""

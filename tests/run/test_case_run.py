@@ -49,7 +49,7 @@ def test_contributing_example_converts_serves_and_measures(
         baseline = present(run.baseline)
         config = (baseline.build.folder / "config.pbtxt").resolve()
         assert config == tmp_path / "repos" / "cpu" / str(case) / "config.pbtxt"
-        assert baseline.prepared.keeps_config  # type: ignore[union-attr]
+        assert baseline.prepared.keeps_config  # type: ignore[attr-defined]
 
 
 class Found:

@@ -11,13 +11,13 @@ from msgspec import structs
 from tests import toy
 from tests.conftest import DEPLOYMENT
 from tritonproof.base.errors import InputError, ProofError
-from tritonproof.gates.context import LoadedCase
 from tritonproof.measure import perf_analyzer
 from tritonproof.measure.load_job import LoadJob, MeasuringPlan
 from tritonproof.record.schema import LoadPoint, Mark, PointResult
 from tritonproof.run import measuring
 from tritonproof.run.loader import Loader
 from tritonproof.run.measuring import compare_requests
+from tritonproof.serve.server import LoadedCase
 from tritonproof.settings.thresholds import ThresholdEntry, Thresholds
 
 LATER = [0.001] * 19 + [0.002]

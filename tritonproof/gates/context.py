@@ -23,8 +23,9 @@ from tritonproof.client.in_flight import IN_FLIGHT, IN_FLIGHT_BYTES
 from tritonproof.client.input_data import InputData
 from tritonproof.client.requests import Answer, ServedModel, ask_samples
 from tritonproof.host.locks import OnWait
-from tritonproof.record.schema import Deployment, GateResult, Ledger, SameAnswers, Scenario
+from tritonproof.record.schema import GateResult, Ledger, SameAnswers
 from tritonproof.serve.messages import content_bytes
+from tritonproof.serve.server import LoadedCase
 from tritonproof.spec import Arrays
 
 
@@ -75,19 +76,6 @@ class AnswersFolder:
     """The id of the run, if it records answers; None if it only compares them."""
     on_wait: OnWait
     """Called while another run records."""
-
-
-@dataclass(frozen=True)
-class LoadedCase:
-    """A case as it is loaded on its server."""
-
-    scenario: Scenario
-    deployment: Deployment
-    backend: str
-    first_answer: Arrays | None = None
-    """The answer to the first request, the first sample alone, [1, ...] each; None if another was first."""
-    batches_dynamically: bool = True
-    """Whether the server may join requests to a batch."""
 
 
 @dataclass(frozen=True)

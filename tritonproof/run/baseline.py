@@ -10,16 +10,13 @@ from tritonproof.build.baselines import BaselineSpec
 from tritonproof.build.builds import BuiltModel, snapshot
 from tritonproof.run.converted_case import ConvertedCase
 from tritonproof.run.model_run import ModelRun
+from tritonproof.run.prepared_case import PreparedCase
 from tritonproof.run.repository_case import RepositoryCase, serve_repository_case
 from tritonproof.spec import Case
 from tritonproof.user_models import model_from_config
 
 if TYPE_CHECKING:
     from tritonproof.run.case_run import CaseRun
-
-
-PreparedCase = ConvertedCase | RepositoryCase
-"""A case with its build, its server and its oracle."""
 
 
 def as_baseline(case: Case, model_run: ModelRun) -> tuple[Case, ModelRun] | None:

@@ -16,12 +16,13 @@ from tritonproof.host import machine
 from tritonproof.measure.load_job import LoadJob
 from tritonproof.record import schema
 from tritonproof.record.schema import Deployment, LoadPoint, PointResult, Scenario
-from tritonproof.run.baseline import PreparedCase, as_baseline, prepare_baseline
+from tritonproof.run.baseline import as_baseline, prepare_baseline
 from tritonproof.run.converted_case import ConvertedCase, convert
 from tritonproof.run.expectations import Expectations
 from tritonproof.run.loader import Loader
 from tritonproof.run.model_run import ModelRun, SuiteRun
 from tritonproof.run.once import forget, is_made, once
+from tritonproof.run.prepared_case import PreparedCase
 from tritonproof.run.repository_case import serve_repository_case
 from tritonproof.serve.launch import serve
 from tritonproof.serve.server import Server
@@ -72,7 +73,6 @@ class CaseRun(contextlib.AbstractContextManager["CaseRun"]):
 
     @once
     def prepared(self) -> PreparedCase:
-        """The case with its build, its server and its expected answers."""
         return self._prepare(self)
 
     @once
@@ -87,7 +87,6 @@ class CaseRun(contextlib.AbstractContextManager["CaseRun"]):
 
     @property
     def case(self) -> Case:
-        """The case; for --repository with the inputs, outputs and batches that only the server knows."""
         return self.prepared.case
 
     @property

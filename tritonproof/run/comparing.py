@@ -23,7 +23,7 @@ from tritonproof.record import schema
 from tritonproof.record.schema import BaselineComparison, GateResult, ServedSide
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.converted_case import ConvertedCase
-from tritonproof.run.loader import timed_answer
+from tritonproof.run.prepared_case import timed_answer
 from tritonproof.serve.server import warnings_in
 from tritonproof.spec import ANY, fits
 

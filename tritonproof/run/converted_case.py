@@ -15,8 +15,8 @@ from tritonproof.host.scratch import scratch_folder
 from tritonproof.host.targets import runs_here
 from tritonproof.record.quantities import DURATION, SIZE
 from tritonproof.record.schema import Deployment, Scenario, Start
-from tritonproof.run.loader import timed_answer
 from tritonproof.run.once import once
+from tritonproof.run.prepared_case import timed_answer
 from tritonproof.serve.backends import pool_options, server_variables
 from tritonproof.serve.server import Server
 from tritonproof.settings.case_settings import build_case, deployment_of
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False)
 class ConvertedCase:
-    """A prepared case that the suite converts, with the same questions answered as by a `RepositoryCase`."""
+    """A `PreparedCase` that the suite converts."""
 
     run: "CaseRun"
     building: contextlib.AbstractContextManager[BuiltModel]
@@ -37,7 +37,8 @@ class ConvertedCase:
     """Whether the build's own config.pbtxt serves it, in place of the settings."""
 
     # A server that the suite has started says all, and loads the model later.
-    backend, called_names, unreported, requests_note = "", (), (), ""
+    backend = requests_note = ""
+    called_names = unreported = ()
 
     @property
     def case(self) -> Case:
@@ -49,12 +50,10 @@ class ConvertedCase:
 
     @property
     def evaluated(self) -> Samples:
-        """The samples of the accuracy step."""
         return self.samples
 
     @property
     def deployment(self) -> Deployment:
-        """The case's own settings."""
         return deployment_of(self.case, self.run.settings)
 
     @once
@@ -63,7 +62,7 @@ class ConvertedCase:
 
     @once
     def server(self) -> Server:
-        """Its Triton. The model is built first, as a server without its model repository ends."""
+        """The model is built first, as a server without its model repository ends."""
         run, deployment = self.run, self.deployment
         triton = run.triton(
             self.build.folder.parent,
@@ -75,14 +74,13 @@ class ConvertedCase:
 
     @once
     def oracle(self) -> Oracle:
-        """What gives the expected answers: the artifact, in process."""
+        """The artifact, in process."""
         engines = in_process.engine_folder(self.build.case, self.build.digest)
         with self.run.hold_machine(exclusive=False):
             open_in_process = in_process.open_in_process
             return Oracle(open_in_process(self.case, self.build.artifact, self.deployment, engines))
 
     def load_and_ask(self, scenario: Scenario, deployment: Deployment) -> tuple[str, Start, Arrays]:
-        """Load the model and send its first request; returns its backend, how long that took, the answer."""
         self.run.say(f"load into Triton ({scenario})")
         with self.run.hold_machine(exclusive=False):
             started = time.monotonic()
@@ -93,7 +91,6 @@ class ConvertedCase:
         return backend, start, first_answer
 
     def load(self, scenario: Scenario, deployment: Deployment) -> str:
-        """Load the model, even if it is loaded; returns the backend that serves it."""
         if not self.keeps_config:
             return self.server.load(self.build, deployment, scenario)
         config = baselines.config_of(self.build.folder)
@@ -102,7 +99,6 @@ class ConvertedCase:
         return str(config.backend or config.platform)
 
     def batches_dynamically(self, scenario: Scenario) -> bool:
-        """Whether the server may join requests to a batch."""
         return scenario == "online"
 
     def remaining_data(self) -> Iterable[InputData]:

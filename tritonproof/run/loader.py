@@ -1,4 +1,4 @@
-"""Loads a run's case on its server, for one scenario at a time, and times single requests to it."""
+"""Loads a run's case on its server, for one scenario at a time."""
 
 import dataclasses
 import time
@@ -9,15 +9,12 @@ from tritonproof.base.errors import NotAvailableError
 from tritonproof.client.input_data import input_data
 from tritonproof.client.requests import ServedModel
 from tritonproof.frameworks import pytorch
-from tritonproof.gates.context import LoadedCase
 from tritonproof.record import schema
 from tritonproof.record.schema import Deployment, Scenario
 from tritonproof.run.once import forget, once
-from tritonproof.serve.server import check_supported, serving_of
-from tritonproof.spec import Arrays
+from tritonproof.serve.server import LoadedCase, check_supported, serving_of
 
 if TYPE_CHECKING:
-    from tritonproof.run.baseline import PreparedCase
     from tritonproof.run.case_run import CaseRun
 
 
@@ -86,12 +83,3 @@ class Loader:
             backend = prepared.load(loaded.scenario, loaded.deployment)
             self.loaded = dataclasses.replace(loaded, backend=backend, first_answer=None)
         return time.monotonic() - started
-
-
-def timed_answer(prepared: "PreparedCase", batch: int) -> tuple[float, Arrays]:
-    """Send a request of `batch` copies of the first sample; returns its seconds and its answer."""
-    rows = {name: values[[0] * batch] for name, values in prepared.samples.read([0]).items()}
-    started = time.monotonic()
-    outputs = prepared.server.infer(prepared.server.name_of(prepared.case), prepared.case.model, rows)
-    elapsed_s = time.monotonic() - started
-    return elapsed_s, {output: values for output, values in outputs.items() if values is not None}

@@ -17,7 +17,7 @@ from tritonproof.measure.verifying import with_verification
 from tritonproof.record.schema import LoadPoint, ModelWarmup, PointResult, best_of
 from tritonproof.run import comparing
 from tritonproof.run.case_run import CaseRun
-from tritonproof.run.loader import timed_answer
+from tritonproof.run.prepared_case import timed_answer
 from tritonproof.run.repository_case import RepositoryCase
 from tritonproof.user_models.model_from_config import warmup_batch
 

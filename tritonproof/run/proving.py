@@ -13,13 +13,14 @@ from tritonproof.accuracy.stages import StageAnswers, StageComparison
 from tritonproof.accuracy.through_server import evaluate_through_server
 from tritonproof.base.errors import NotAvailableError
 from tritonproof.gates import GATES, Gate
-from tritonproof.gates.context import GateFinding, LoadedCase, with_same_answers
+from tritonproof.gates.context import GateFinding, with_same_answers
 from tritonproof.gates.conversations import compare_conversations
 from tritonproof.gates.reproducer import write_reproducer
 from tritonproof.record import sample_files
 from tritonproof.record.schema import Conversation, GateResult, Ledger
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.repository_case import RepositoryCase
+from tritonproof.serve.server import LoadedCase
 from tritonproof.spec import Samples
 from tritonproof.user_models.model_from_config import sequences_at_once
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RepositoryCase:
-    """A prepared case that is a model of --repository, on its server after its first answer."""
+    """A `PreparedCase` that is a model of --repository, on its server after its first answer."""
 
     case: Case
     """The case, completed by what only the server knew: inputs, outputs, batches."""
@@ -44,7 +44,7 @@ class RepositoryCase:
     """Its files, and its configuration as the server has completed it."""
     first_request: FirstRequest
     evaluated: Samples | None = None
-    """All of the user's labelled samples; None without labels."""
+    """All of the user's labelled samples."""
 
     @property
     def samples(self) -> Samples:
@@ -52,7 +52,6 @@ class RepositoryCase:
 
     @property
     def requests_note(self) -> str:
-        """Where the requests come from, in words."""
         return self.first_request.note
 
     @property
@@ -61,12 +60,10 @@ class RepositoryCase:
 
     @property
     def called_names(self) -> tuple[str, ...]:
-        """The models that it calls, whose times the server reports one by one."""
         return self.described.called_names
 
     @property
     def unreported(self) -> tuple[str, ...]:
-        """What its server does not say about it: configuration, statistics."""
         return self.described.unreported
 
     @property
@@ -86,12 +83,10 @@ class RepositoryCase:
         return self.backend
 
     def batches_dynamically(self, _scenario: Scenario) -> bool:
-        """As far as the server says how the model, and those that it calls, are configured."""
         unknown = self.described.called or self.unreported
         return bool(unknown) or model_from_config.batches_dynamically(self.described.config)
 
     def remaining_data(self) -> Iterator[InputData]:
-        """The samples beyond the load data that the gates ask for too."""
         return remaining_data(self.case.model, self.samples)
 
     def ask_alone(self, inputs: Arrays) -> Arrays:

@@ -20,7 +20,7 @@ from tritonproof.record import files
 from tritonproof.record.schema import LoadPoint, Search
 from tritonproof.run import record_file
 from tritonproof.run.case_run import CaseRun
-from tritonproof.run.loader import timed_answer
+from tritonproof.run.prepared_case import timed_answer
 from tritonproof.run.repository_case import RepositoryCase
 from tritonproof.safe_io.files import MAX_SETTINGS_BYTES
 from tritonproof.safe_io.files import text as text_of

@@ -9,8 +9,8 @@ from tritonproof.measure.usage import Usage, read_usage, watch
 from tritonproof.record.quantities import DURATION
 from tritonproof.record.schema import LoadPoint, Soak
 from tritonproof.run.case_run import CaseRun
-from tritonproof.run.loader import timed_answer
 from tritonproof.run.measuring import check_batch, hold_jobs
+from tritonproof.run.prepared_case import timed_answer
 from tritonproof.settings.case_settings import load_points
 
 
