@@ -25,12 +25,9 @@ def measure_and_record(run: CaseRun, point: LoadPoint, recorder: Recorder, bench
     record = save([result])
     if failure := wrong_answers_text(result.answers):
         raise run.accuracy_error(failure)
-    if no_speed := record.why_no_speed:
-        recorder.show(no_speed)
-        benchmark.skipped = True  # else pytest-benchmark warns that it has nothing of this test
-    else:
-        recorder.report_point(benchmark, result)
+    recorder.report_point(benchmark, record, point)
     if failures := speed_failures(result):
+        no_speed = record.why_no_speed
         raise SpeedError(f"too slow. {no_speed}" if no_speed else "; ".join(failures))
 
 
