@@ -1,6 +1,5 @@
 """The summary of a target, a row per case: is it right, and how fast is it at its best."""
 
-import dataclasses
 import functools
 import itertools
 from collections.abc import Mapping, Sequence
@@ -52,48 +51,66 @@ def summary_table(of_target: Sequence[Publishable]) -> Table:
 
 
 def summary_columns(rows: Sequence[SummaryRow]) -> Sequence[Column[SummaryRow]]:
-    """The columns, and their meanings for these cases. Add a line here for a new column."""
+    """The columns, each with its meaning for these cases. Add a line here for a new column."""
     optional = functools.partial(Column[SummaryRow], is_optional=True)
-    columns: Sequence[Column[SummaryRow]] = (
-        Column("Model", lambda row: row.record.case.model, narrow="Model"),
-        Column("Format", lambda row: phrases.format_text(row.record), narrow="Format"),
-        Column("Precision", lambda row: row.record.case.precision.upper() or None, narrow=""),
-        Column("Accuracy", _accuracy, narrow="Accuracy"),
-        optional("Limit", _limit),
-        optional("Inferences/second", _best_speed, THROUGHPUT, "half width", narrow="Infer/s"),
-        optional("At", lambda row: phrases.point_text(row.result.point) if row.result else None),
-        optional("P99 (ms)", _p99, LATENCY, narrow="p99, ms"),
-        optional("Rank", lambda row: row.rank, COUNT, narrow="#"),
-        optional("Ratio to reference", _to_reference, RATIO),
-        optional("Ratio to published", _to_published, RATIO),
-        optional("Ratio to in process", _to_in_process, RATIO, "interval"),
-        optional("Cost per million correct", lambda row: cost_cell(row.record, row.result), COST),
-    )
-    meanings = _meanings(rows)
-    return [dataclasses.replace(column, meaning=meanings.get(column.title, "")) for column in columns]
-
-
-def _meanings(rows: Sequence[SummaryRow]) -> Mapping[str, str]:
     points = [row.result for row in rows if row.result]
     levels = phrases.confidence_levels(points)
     references = " or ".join(figures.reference_names([row.record for row in rows]))
     unbounded = ""
     if any(result.latency_ms["p99"].open_above for result in points if "p99" in result.latency_ms):
         unbounded = "; + marks too few requests for an upper bound"
-    return {
-        "Inferences/second": "the best of a case's load points, ± half the width of its "
-        f"{levels} confidence interval",
-        "At": "the load point: a batch size (offline), or a concurrency or request rate (online)",
-        "P99 (ms)": f"the latency there{unbounded}",
-        "Rank": "1 plus the number of the model's formats that are shown to be faster; formats whose "
-        "intervals overlap share a rank",
-        "Ratio to reference": f"throughput divided by that of {references} of the same model, each at its "
-        "best load point, measured in turns; in brackets the 95 % interval",
-        "Ratio to published": "throughput divided by NVIDIA's figure for the same GPU, format, precision and "
-        "load point; the report `published` says what else differs",
-        "Ratio to in process": "throughput divided by that of the same artifact without a server, measured "
-        "in turns; in brackets the 95 % interval",
-    }
+    return (
+        Column("Model", lambda row: row.record.case.model, narrow="Model"),
+        Column("Format", lambda row: phrases.format_text(row.record), narrow="Format"),
+        Column("Precision", lambda row: row.record.case.precision.upper() or None, narrow=""),
+        Column("Accuracy", _accuracy, narrow="Accuracy"),
+        optional("Limit", _limit),
+        optional(
+            "Inferences/second",
+            _best_speed,
+            THROUGHPUT,
+            "half width",
+            narrow="Infer/s",
+            meaning=f"the best of a case's load points, ± half the width of its {levels} confidence interval",
+        ),
+        optional(
+            "At",
+            lambda row: phrases.point_text(row.result.point) if row.result else None,
+            meaning="the load point: a batch size (offline), or a concurrency or request rate (online)",
+        ),
+        optional("P99 (ms)", _p99, LATENCY, narrow="p99, ms", meaning=f"the latency there{unbounded}"),
+        optional(
+            "Rank",
+            lambda row: row.rank,
+            COUNT,
+            narrow="#",
+            meaning="1 plus the number of the model's formats that are shown to be faster; formats whose "
+            "intervals overlap share a rank",
+        ),
+        optional(
+            "Ratio to reference",
+            _to_reference,
+            RATIO,
+            meaning=f"throughput divided by that of {references} of the same model, each at its "
+            "best load point, measured in turns; in brackets the 95 % interval",
+        ),
+        optional(
+            "Ratio to published",
+            _to_published,
+            RATIO,
+            meaning="throughput divided by NVIDIA's figure for the same GPU, format, precision and "
+            "load point; the report `published` says what else differs",
+        ),
+        optional(
+            "Ratio to in process",
+            _to_in_process,
+            RATIO,
+            "interval",
+            meaning="throughput divided by that of the same artifact without a server, measured "
+            "in turns; in brackets the 95 % interval",
+        ),
+        optional("Cost per million correct", lambda row: cost_cell(row.record, row.result), COST),
+    )
 
 
 def _best_speed(row: SummaryRow) -> Estimate | None:
