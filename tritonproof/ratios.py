@@ -17,9 +17,9 @@ MIN_PASSES = 2
 """The fewest passes of each side for a ratio of two times: one has no spread."""
 
 
-def speed_of_pass(throughput_per_s: float, mean_latency_ms: float, request_rate_per_s: float | None) -> float:
+def speed_of_pass(throughput_per_s: float, mean_latency_ms: float, *, at_rate: bool) -> float:
     """The throughput; at a given request rate, which the server keeps to, the inverse of the mean latency."""
-    return throughput_per_s if request_rate_per_s is None else 1 / mean_latency_ms
+    return 1 / mean_latency_ms if at_rate else throughput_per_s
 
 
 def paired_ratio(speeds: Speeds, baseline: Speeds, confidence: float = CONFIDENCE) -> Ratio:

@@ -66,7 +66,7 @@ def marks_of(
     is_spent = finished and stopping.is_spent(state.spent_s, len(state.passes), plan.budget_s)
     is_wide = is_spent and not stopping.meets_interval_target(state, plan)
     width = HALF_WIDTH.text(estimates.relative_half_width(point_state.main_estimate(state)))
-    of_what = "" if state.point.request_rate_per_s is None else " of the mean latency"
+    of_what = " of the mean latency" if state.point.is_at_rate else ""
     target, spent = GIVEN_SHARE.text(plan.interval_target), DURATION.text(state.spent_s)
     marks = marks_where(
         ("unfinished", not finished, ""),

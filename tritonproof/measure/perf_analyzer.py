@@ -159,10 +159,10 @@ def command(job: LoadJob, samples: Path) -> list[str]:
         *("--stability-percentage", "999", "--max-trials", str(WINDOWS)),
         "--verbose-csv",
     ]
-    if job.point.request_rate_per_s is None:
-        command += ["--concurrency-range", str(job.point.concurrency)]
-    else:
+    if job.point.is_at_rate:
         command += ["--async"]  # without it a request waits for a free thread, up to 34 ms past its time
+    else:
+        command += ["--concurrency-range", str(job.point.concurrency)]
     access = server.spec.access
     if access.tls:
         command += ["--ssl-grpc-use-ssl", "--ssl-grpc-root-certifications-file", str(access.roots)]
@@ -192,7 +192,7 @@ def _attempt_pass(job: LoadJob, window_s: float) -> tuple[Pass, float]:
         options = ["--measurement-interval", str(round(window_s / _STRETCH * 1e3))]
         options += ["--profile-export-file", str(profile), "-f", str(table)]
         intervals_us = None
-        if job.point.request_rate_per_s is not None:
+        if job.point.is_at_rate:
             intervals_us = schedule_us(job.point, WINDOWS * window_s)
             schedule = folder / "intervals_us.txt"
             with report_full_disk(folder):
@@ -229,7 +229,7 @@ def _wait(job: LoadJob, command: Sequence[str], log: Path, window_s: float) -> i
     ProofError if another process uses the names of that memory."""
     remove_stale_regions(job)
     names, variables = region_names(job), environment(job.served.server)
-    is_at_rate = job.point.request_rate_per_s is not None
+    is_at_rate = job.point.is_at_rate
     limit_s = WINDOWS * window_s * 4 + (_STALL_S / 3 if is_at_rate else _STALL_S)
     until_s, least_gib = time.monotonic() + limit_s, free_memory_gib() / 2 if is_at_rate else 0.0
     with (
@@ -254,9 +254,8 @@ def _wait(job: LoadJob, command: Sequence[str], log: Path, window_s: float) -> i
 def schedule_us(point: LoadPoint, pass_s: float) -> np.ndarray:
     """Whole microseconds between requests, at least 1 and in all as long as the rate says; more than a pass
     uses, as perf_analyzer would begin again at the first."""
-    assert point.request_rate_per_s is not None
-    mean_us = 1e6 / point.request_rate_per_s
-    places = np.arange(math.ceil(2 * pass_s * point.request_rate_per_s) + 101)
+    mean_us = 1e6 / point.level
+    places = np.arange(math.ceil(2 * pass_s * point.level) + 101)
     times_us = mean_us * places
     if point.arrivals == "poisson":
         times_us[1:] = np.random.default_rng().exponential(mean_us, len(places) - 1).cumsum()

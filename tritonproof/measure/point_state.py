@@ -103,9 +103,9 @@ def warm_up_s(state: PointState) -> float:
 
 def main_estimate(state: PointState) -> Estimate:
     """What the interval target is for: inferences per second, or at a request rate the mean latency in ms."""
-    if state.point.request_rate_per_s is None:
-        return estimates.estimate(state.passes, estimates.throughput, scale=state.point.batch)
-    return estimates.estimate(state.passes, estimates.mean_latency_ms)
+    if state.point.is_at_rate:
+        return estimates.estimate(state.passes, estimates.mean_latency_ms)
+    return estimates.estimate(state.passes, estimates.throughput, scale=state.point.batch)
 
 
 def speeds(state: PointState) -> list[float]:
@@ -114,7 +114,7 @@ def speeds(state: PointState) -> list[float]:
 
 def speed(one_pass: Pass, point: LoadPoint) -> float:
     throughput_per_s = estimates.throughput([one_pass]) * point.batch
-    return speed_of_pass(throughput_per_s, estimates.mean_latency_ms([one_pass]), point.request_rate_per_s)
+    return speed_of_pass(throughput_per_s, estimates.mean_latency_ms([one_pass]), at_rate=point.is_at_rate)
 
 
 def p99_ms(state: PointState) -> list[float]:

@@ -154,5 +154,5 @@ def _progress(state: PointState, plan: MeasuringPlan, known: int, total: int) ->
         return text
     if (compared := point_state.compare_speeds(state, plan)) is not None:
         return f"{text}; ratio {RATIO.text_with_interval(compared.ratio)}"
-    quantity = THROUGHPUT if state.point.request_rate_per_s is None else LATENCY
+    quantity = LATENCY if state.point.is_at_rate else THROUGHPUT
     return f"{text}; {quantity.text_with_half_width(point_state.main_estimate(state))}"

@@ -27,14 +27,14 @@ def is_slow(latency_s: float) -> bool:
 def least_window_s(point: LoadPoint) -> float:
     """The length, in seconds, of the shortest window of a pass that counts. At a request rate it is several
     requests long, because a queue takes longer to become stationary."""
-    if point.request_rate_per_s is None:
+    if not point.is_at_rate:
         return MIN_PASS_WINDOW_S
-    return max(2 * MIN_PASS_WINDOW_S, _DUE_PER_PASS / point.request_rate_per_s / WINDOWS)
+    return max(2 * MIN_PASS_WINDOW_S, _DUE_PER_PASS / point.level / WINDOWS)
 
 
 def warm_up_window_s(point: LoadPoint, request_s: float) -> float:
     """The seconds of a window of a warm-up pass. One request takes `request_s`, 0 if that is unknown."""
-    least_s = MIN_WARM_UP_WINDOW_S if point.request_rate_per_s is None else least_window_s(point)
+    least_s = least_window_s(point) if point.is_at_rate else MIN_WARM_UP_WINDOW_S
     return max(least_s, LATENCIES_PER_WINDOW * request_s)
 
 

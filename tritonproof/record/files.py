@@ -225,7 +225,7 @@ def _ledger_problems(ledger: schema.Ledger, key: str) -> _Problems:
 
 
 def _load_problems(point: schema.LoadPoint, key: str) -> _Problems:
-    if len({point.concurrency == 0, point.request_rate_per_s is not None, point.arrivals is not None}) > 1:
+    if len({point.concurrency == 0, point.is_at_rate, point.arrivals is not None}) > 1:
         yield f"{key}.arrivals", "a load point has either requests in flight, or a rate and its arrivals"
 
 

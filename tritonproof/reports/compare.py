@@ -218,7 +218,7 @@ def _point_change(before: PointResult, after: PointResult) -> PointChange:
 
 def _speeds(result: PointResult) -> list[float]:
     return [
-        ratios.speed_of_pass(one.throughput_per_s, one.latency_ms["avg"], result.point.request_rate_per_s)
+        ratios.speed_of_pass(one.throughput_per_s, one.latency_ms["avg"], at_rate=result.point.is_at_rate)
         for one in result.passes
     ]
 

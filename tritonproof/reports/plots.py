@@ -178,7 +178,7 @@ def throughput_latency(records: Sequence[Publishable]) -> Chart:
     if search and not all(search.percentile in result.latency_ms for result in points):
         search = None  # its budget is of a latency that the curve cannot show
     percentile = search.percentile if search else "p99"
-    points.sort(key=lambda result: phrases.load_level(result.point))
+    points.sort(key=lambda result: result.point.level)
     lines = phrases.grouped(points, lambda result: phrases.swept_text(result.point))
     winner = {}
     if search and search.verdict != "failed" and not record.why_no_winner:
@@ -382,7 +382,7 @@ def _draw_curve(axes: "Axes", curve: Curve) -> None:
             if latency.open_above:
                 axes.plot(position[0], latency.high, marker=CARETUPBASE, color=colour)
             if len(line) <= 12:  # more labels would overlap
-                size = f"{phrases.load_level(result.point):g}"
+                size = f"{result.point.level:g}"
                 axes.annotate(size, position, (6, -10), textcoords="offset points", color=colour, size=7.5)
     for label, winner in curve.winner.items():
         position = (winner.throughput_per_s.value, winner.latency_ms[curve.latency].value)

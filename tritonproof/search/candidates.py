@@ -97,7 +97,7 @@ class Candidate:
     @property
     def sizes(self) -> list[float]:
         """Samples in flight at each load of the ladder, or requests per second, ascending."""
-        return [point.request_rate_per_s or point.batch * point.concurrency for point in self.ladder]
+        return [point.batch * point.level for point in self.ladder]
 
 
 def ladder_sizes(most: int) -> list[int]:
@@ -123,7 +123,7 @@ def settling_s(candidate: Candidate, goal: SearchGoal) -> float:
     s at which the percentile equals the budget, and the relaxation time is about S / s² (Kingman, 1961; Abate
     and Whitt, 1987).
     """
-    if candidate.ladder[-1].request_rate_per_s is None:
+    if not candidate.ladder[-1].is_at_rate:
         return 0.0
     request_s = _TOP / candidate.sizes[-1]
     decay = math.log(100 / (100 - goal.percentile))

@@ -317,7 +317,7 @@ def _is_rerun_done(
     a rate, also its share of the passes of a believable interval, and of the requests that certify the
     percentile in spite of some slow ones."""
     least_passes, least_requests = float(stopping.PASSES_HOWEVER_LONG), 0.0
-    if choice.point.request_rate_per_s is not None:
+    if choice.point.is_at_rate:
         least_passes = share * stopping.PASSES_TO_BELIEVE_AN_INTERVAL
         least_requests = share * _CERTIFYING * estimates.requests_needed(goal.percentile)
 

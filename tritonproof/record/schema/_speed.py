@@ -40,6 +40,16 @@ class LoadPoint(Struct, frozen=True, order=True):
     arrivals: Arrivals | None = None
     """The distribution in time of requests at a rate; None in a closed loop, as is the rate."""
 
+    @property
+    def is_at_rate(self) -> bool:
+        """Whether requests come at a rate, however many are in flight."""
+        return self.request_rate_per_s is not None
+
+    @property
+    def level(self) -> float:
+        """The requests in flight, or per second: what a sweep changes from point to point."""
+        return self.concurrency if self.request_rate_per_s is None else self.request_rate_per_s
+
     def __str__(self) -> str:
         """The name in test ids: `b008-c001`, or at a rate `b001-r00120-poisson`."""
         if (rate := self.request_rate_per_s) is None:
@@ -215,8 +225,8 @@ class PointResult(Struct, frozen=True):
 
 def best_of(points: Sequence[PointResult]) -> PointResult | None:
     """The point of the highest throughput, without those at a request rate, where the rate decides it."""
-    closed = [result for result in points if result.point.request_rate_per_s is None]
-    return max(closed, key=lambda result: result.throughput_per_s.value, default=None)
+    closed_loop = [result for result in points if not result.point.is_at_rate]
+    return max(closed_loop, key=lambda result: result.throughput_per_s.value, default=None)
 
 
 class ReferenceComparison(Struct, frozen=True):

@@ -30,11 +30,11 @@ class PointRow(Generic[Detail]):
 def point_rows(record: Publishable, scenario: str) -> list[PointRow[None]]:
     """The load points of a scenario, those with a number of requests in flight first."""
 
-    def place(result: schema.PointResult) -> tuple[float, int, int]:
-        return result.point.request_rate_per_s or 0.0, result.point.concurrency, result.point.batch
+    def in_order(result: schema.PointResult) -> tuple[bool, float, int]:
+        return result.point.is_at_rate, result.point.level, result.point.batch
 
     points = [result for result in record.points if result.point.scenario == scenario]
-    return [PointRow(record, result, None) for result in sorted(points, key=place)]
+    return [PointRow(record, result, None) for result in sorted(points, key=in_order)]
 
 
 # --- as NVIDIA published them ------------------------------------------------------------------------------
@@ -51,7 +51,7 @@ def _component(name: str) -> Column[PointRow[object]]:
 
 def _concurrency(row: PointRow[object]) -> str | int:
     point = row.result.point
-    return phrases.schedule_text(point) if point.request_rate_per_s else point.concurrency
+    return phrases.schedule_text(point) if point.is_at_rate else point.concurrency
 
 
 _POINT_COLUMNS: Mapping[str, Column[PointRow[object]]] = {

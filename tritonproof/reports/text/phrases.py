@@ -20,7 +20,7 @@ def confidence_levels(points: Iterable[PointResult]) -> str:
 
 def point_text(point: LoadPoint) -> str:
     """The load point within its scenario."""
-    if point.request_rate_per_s is not None:
+    if point.is_at_rate:
         return schedule_text(point)
     return f"batch {point.batch}" if point.scenario == "offline" else f"concurrency {point.concurrency}"
 
@@ -145,13 +145,8 @@ def grouped(values: Iterable[Value], key: Callable[[Value], Key]) -> dict[Key, l
 
 def swept_text(point: LoadPoint) -> str:
     """What a sweep changes from the point to the next: `concurrency`, `poisson rate, client batch 8`."""
-    swept = "concurrency" if point.request_rate_per_s is None else f"{point.arrivals} rate"
+    swept = f"{point.arrivals} rate" if point.is_at_rate else "concurrency"
     return swept if point.batch == 1 else f"{swept}, client batch {point.batch}"
-
-
-def load_level(point: LoadPoint) -> float:
-    """The concurrency or the request rate."""
-    return point.concurrency if point.request_rate_per_s is None else point.request_rate_per_s
 
 
 def short_name(case: CaseKey) -> str:
