@@ -14,13 +14,14 @@ from tritonproof.base.disk import strict_glob
 from tritonproof.base.errors import InputError, ProofError
 from tritonproof.base.paths import SUITE
 from tritonproof.build import builds
-from tritonproof.build.builds import CONFIG, UNFINISHED
+from tritonproof.build.builds import UNFINISHED
 from tritonproof.host import locks
 from tritonproof.host.process import CHECKOUT_VARIABLES, ProgramError, guarded, minimal_environment, output_of
 from tritonproof.host.scratch import locked_folder, scratch_folder
 from tritonproof.record.schema import Scenario
 from tritonproof.safe_io import files
 from tritonproof.spec import Case, OnProgress
+from tritonproof.user_models.model_repository import CONFIG
 
 if TYPE_CHECKING:
     from tritonclient.grpc.model_config_pb2 import ModelConfig

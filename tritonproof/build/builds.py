@@ -33,11 +33,10 @@ from tritonproof.record.schema import Deployment
 from tritonproof.safe_io.files import data_digest, file_digest, size_bytes
 from tritonproof.spec import Case, ConversionJob, Device, FrameworkModel, OnProgress, Samples, Split
 from tritonproof.user_models.model_files import importable_files
+from tritonproof.user_models.model_repository import CONFIG
 
 FACTS = "build.json"
 """The file with all that decided a build, and its time and size."""
-CONFIG = "config.pbtxt"
-"""The file with the model's configuration, written at each use."""
 _DIGEST = "folder_sha256"
 """The key in it of the digest of the other facts and of the folder's content."""
 _FIX = "give another with --model-repos DIR"

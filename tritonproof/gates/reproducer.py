@@ -8,6 +8,7 @@ import numpy as np
 
 from tritonproof.accuracy.sameness import Mismatch
 from tritonproof.spec import Arrays, Model
+from tritonproof.user_models.model_repository import CONFIG
 
 _SCRIPT = '''\
 """Sends request.npz to a Triton that serves the model, and sets the answer beside expected.npz.
@@ -49,7 +50,7 @@ def write_reproducer(
     sent = {key: values if model.batched else values[0] for key, values in request.items() if key in types}
     for file, arrays in (("request", sent), ("expected", mismatch.expected), ("given", mismatch.given)):
         _write_npz(folder / f"{file}.npz", arrays)
-    (folder / "config.pbtxt").write_bytes(config.read_bytes())
+    (folder / CONFIG).write_bytes(config.read_bytes())
     row = mismatch.row if model.batched else None
     (folder / "show.py").write_text(_SCRIPT.format(model=name, row=row, types=types))
 

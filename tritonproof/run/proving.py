@@ -23,6 +23,7 @@ from tritonproof.run.repository_case import RepositoryCase
 from tritonproof.serve.server import LoadedCase
 from tritonproof.spec import Samples
 from tritonproof.user_models.model_from_config import sequences_at_once
+from tritonproof.user_models.model_repository import CONFIG
 
 
 @dataclass(frozen=True)
@@ -130,6 +131,6 @@ def reproduce(run: CaseRun, result: GateResult, wrong_answer: Mismatch | None) -
     if not places.keys() >= set(wrong_answer.batch):
         return ""  # of other samples than the case's, such as one without an optional input
     rows = dict(run.samples.read([places[name] for name in wrong_answer.batch]))
-    name, config = run.server.name_of(run.case), run.build.folder / "config.pbtxt"
+    name, config = run.server.name_of(run.case), run.build.folder / CONFIG
     write_reproducer(folder, name, config, run.case.model, rows, wrong_answer)
     return f"reproducer: {folder}"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from tritonproof.accuracy.sameness import Oracle
 from tritonproof.base.errors import AccuracyError, NotAvailableError
-from tritonproof.build.builds import CONFIG, BuiltModel
+from tritonproof.build.builds import BuiltModel
 from tritonproof.build.configuration import config_text
 from tritonproof.client.input_data import InputData, remaining_data
 from tritonproof.host.scratch import scratch_folder
@@ -25,7 +25,7 @@ from tritonproof.settings.available_models import labelled_samples, samples_in_f
 from tritonproof.settings.case_settings import deployment_of
 from tritonproof.spec import Arrays, Case, Model, Samples
 from tritonproof.user_models import model_from_config
-from tritonproof.user_models.model_repository import link_repository
+from tritonproof.user_models.model_repository import CONFIG, link_repository
 
 if TYPE_CHECKING:
     from tritonproof.run.case_run import CaseRun
