@@ -41,7 +41,7 @@ def load(artifact, settings):
     return predict
 """
 BROKEN = "def load(artifact, settings):\n    raise RuntimeError('no such operator')\n"
-DYING = "import os\ndef load(artifact, settings):\n    return lambda arrays: os._exit(7)\n"
+DYING = "import os\ndef load(artifact, settings):\n    return lambda arrays: os.kill(os.getpid(), 9)\n"
 HANGING = "import time\ndef load(artifact, settings):\n    return lambda arrays: time.sleep(60)\n"
 
 
@@ -165,7 +165,7 @@ def test_worker_runs_as_long_as_asked_and_then_ends(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("runtime", "said"),
-    [(BROKEN, "no such operator"), (DYING, "status 7"), (HANGING, "")],
+    [(BROKEN, "no such operator"), (DYING, "SIGKILL, as where memory runs out"), (HANGING, "")],
     ids=["cannot load", "dies", "hangs"],
 )
 def test_failing_worker_is_an_error_with_its_output(

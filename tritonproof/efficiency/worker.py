@@ -22,7 +22,7 @@ from tritonproof.build.builds import BuiltModel
 from tritonproof.build.in_process import engine_folder, runtime_inputs, runtime_settings, tf32_setting
 from tritonproof.efficiency import peak_runtime
 from tritonproof.host import machine
-from tritonproof.host.process import guarded, minimal_environment
+from tritonproof.host.process import guarded, how_ended, minimal_environment
 from tritonproof.host.scratch import scratch_folder
 from tritonproof.measure.estimates import geometric_mean
 from tritonproof.record.schema import Deployment, Estimate
@@ -81,7 +81,7 @@ class Worker:
         deadline, problem = time.monotonic() + limit_s, ""
         while not problem and not select.select([self.answers], [], [], 0.1)[0]:
             if (status := self.process.poll()) is not None:
-                problem = f"ended with status {status}"
+                problem = how_ended(status)
             elif time.monotonic() > deadline:
                 problem = f"gave no answer within {limit_s:.0f} s"
         if problem:

@@ -22,7 +22,7 @@ from tritonproof.base.errors import ProofError
 from tritonproof.base.paths import SUITE
 from tritonproof.fleet import environment
 from tritonproof.host import machine
-from tritonproof.host.process import guarded, wait
+from tritonproof.host.process import guarded, how_ended, wait
 from tritonproof.host.scratch import scratch_folder
 
 _POLL_S = 1.0
@@ -159,7 +159,7 @@ def _follow(process: "subprocess.Popen[bytes]", folder: Path, earlier: Mapping[s
             if not post(new_events, [line for line in lines if line], files):
                 return "it was told to end"
             if has_ended:
-                return f"its run ended with status {process.returncode}"
+                return f"its run {how_ended(process.returncode)}"
 
 
 def _new_lines(file: IO[bytes]) -> list[bytes]:

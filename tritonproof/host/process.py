@@ -129,7 +129,7 @@ def output_of(command: Sequence[str], *, limit_s: float) -> bytes:
     """What a program writes that has to succeed. Raises ProgramError with its own message if it fails."""
     ended = run(command, limit_s=limit_s)
     if ended.status:
-        raise ProgramError(ended.error_text.strip() or f"it ended with status {ended.status}")
+        raise ProgramError(ended.error_text.strip() or f"it {how_ended(ended.status)}")
     return ended.output
 
 
@@ -222,8 +222,8 @@ def wait(process: "subprocess.Popen[bytes]", limit_s: float) -> int:
 def how_ended(status: int) -> str:
     """`ended with status 1`, or `was ended by SIGKILL` for the status of a program that a signal ended."""
     try:
-        # A shell, Docker and the guard add 128 to the number of the signal that ended a program.
-        name = signal.Signals(status - 128).name
+        # Popen negates the number of the signal; a shell, Docker and the guard add 128 to it.
+        name = signal.Signals(-status if status < 0 else status - 128).name
     except ValueError:
         return f"ended with status {status}"
     return f"was ended by {name}" + (", as where memory runs out" if name == "SIGKILL" else "")
