@@ -18,6 +18,7 @@ from tests.gates.stand_in import CLASSES, FAULTS, WIDE, Fault
 from tests.helpers import present
 from tritonproof.accuracy.limits import MIN_NOISE, AnswerLimits, NumberLimits
 from tritonproof.accuracy.sameness import AnswerComparison, compare_groups
+from tritonproof.base.errors import ProofError
 from tritonproof.client import requests
 from tritonproof.client.requests import Answer
 from tritonproof.gates import context, declared
@@ -42,7 +43,9 @@ def test_refusal_of_a_live_server_counts_with_any_status(
 
     with served_by(refuse) as model:
         (reply,) = declared.send(model, [[0]])
-
+        for in_flight, where in ((1, "alone"), (2, "b001-c002")):
+            with pytest.raises(ProofError, match=f"where: {model.name}, {where}\n"):
+                context.ask(model, [[0], [1]], in_flight)
     assert reply.response is None
     assert said in reply.refusal
     assert len(reply.refusal) < 400, "a server may say much"

@@ -34,7 +34,8 @@ def ask(
 ) -> list[Answer]:
     """The answers to requests for samples, by index, `in_flight` at once, as they come. Raises ProofError."""
     requests = [np.asarray(samples, int) for samples in sample_indices]
-    where = f"{served.name}, b{max(map(len, requests), default=1):03d}-c{in_flight:03d}, under load"
+    rows = max(map(len, requests), default=1)
+    where = f"{served.name}, {'alone' if rows == in_flight == 1 else f'b{rows:03d}-c{in_flight:03d}'}"
     return ask_samples(served, requests, in_flight, where)
 
 
