@@ -99,7 +99,7 @@ def _examples() -> list[Record]:
         structs.replace(plain, case=structs.replace(plain.case, gpus=2)),
         case("not-measured", accuracy=None),
         case("stage-failed", accuracy=None, failures=(examples.step_failure(),)),
-        case("random", examples.random_weights(), target="cpu", price_per_hour=3.6),
+        case("random", examples.random_weights(), "cpu", price_per_hour=3.6, efficiency=whole.efficiency),
         case("searched", accuracy=None, points=(), search=whole.search),
     ]
 

@@ -176,6 +176,6 @@ def peak_of(kind: PeakKind) -> contextlib.AbstractContextManager[Worker]:
     device, precision, tf32 = kind
     settings = {"threads": str(machine.cores()), "precision": precision, **tf32_setting(tf32)}
     settings |= {"size": str(peak_runtime.SIZE[device]), "device": device}
-    label = f"the {precision.upper()} matrix product that gives the machine's peak"
+    label = f"the {precision.upper()} computation that gives the machine's peak"
     task = {"runtime": peak_runtime.__file__, "artifact": "", "resident": False, "first": ()}
     return worker_process(label, task, settings, [])

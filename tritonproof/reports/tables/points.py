@@ -268,10 +268,11 @@ def efficiency_section(record: Publishable) -> list[Block]:
     if not record.efficiency:
         return []
     threads = " or ".join(sorted({str(measurement.threads) for measurement in record.efficiency}))
-    precision = record.case.precision.upper()
+    precision, on_cpu = record.case.precision.upper(), record.case.target == "cpu"
+    products = "matrix products and convolutions" if on_cpu and precision != "INT8" else "matrix products"
     meaning = (
         f"In process: the same artifact on the same data with the same {threads} CPU threads, without a "
-        f"server, measured in turns with it. The peak is that of large {precision} matrix products. "
+        f"server, measured in turns with it. The peak is that of large {precision} {products}. "
         "Brackets give 95 % intervals. More: docs/how-it-measures.md#what-serving-costs"
     )
     notes = [meaning, speed.version_note(record)]
