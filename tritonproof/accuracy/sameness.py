@@ -12,8 +12,8 @@
   load, and not for the conversion and the evaluation set: there a right INT8 changes classes, and is off by
   up to 3.8 times the measured cost, and two samples count as told apart only from twice that on."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from msgspec import structs
@@ -29,8 +29,8 @@ from tritonproof.spec import Arrays
 _TIED_ELEMENTS = 2
 """Elements of an integer output that may differ even if no share may: near ties, as of a rounded duration."""
 _ROW_SHARE_FACTOR = 3
-"""A row's share of differing integers over that of all rows, at most, plus three standard deviations of such
-a count. In BF16 nnU-Net's micro size differs in 73 voxels of 24 masks, 7 in one, where 28 may."""
+"""How many times the share of differing integers allowed over all rows one row's may be, and three standard
+deviations more. In BF16 nnU-Net's micro size differs in 73 voxels of 24 masks, 7 in one, where 28 may."""
 
 
 @dataclass(frozen=True)
@@ -78,20 +78,20 @@ class AnswerComparison:
     """The first wrong answer."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class RowDifferences:
     """The rule's verdict on the rows of one answer. Equal outputs have no entries."""
 
     answer: Answer
     left_out: np.ndarray
     """Rows without a comparison of floating-point outputs, as integers differ as ties do, [rows]."""
-    shares: dict[str, np.ndarray] = field(default_factory=dict)
+    shares: Arrays
     """The differences of a floating-point output as shares of their scales, [rows, elements]."""
-    means: dict[str, np.ndarray] = field(default_factory=dict)
+    means: Arrays
     """The mean difference of each row of it, [rows]."""
-    unequal: dict[str, np.ndarray] = field(default_factory=dict)
+    unequal: Arrays
     """Which elements of any other output differ, [rows, elements]."""
-    wrong_rows: dict[str, np.ndarray] = field(default_factory=dict)
+    wrong_rows: Arrays
     """Which rows of an output are wrong, [rows]."""
 
     @property
@@ -119,13 +119,15 @@ def compare_rows(
     bounds on all rows together. With `only_finite`, numbers must be finite, even if others are
     expected. Without `checks_identity`, a row may be nearer to the answer of another sample."""
     count = len(answer.sample_indices)
-    result = RowDifferences(answer, np.zeros(count, bool))
+    left_out, all_shares, means, unequal, wrong = np.zeros(count, bool), {}, {}, {}, {}
     for name in expected.discrete_outputs:
-        _compare_discrete(expected, result, name, limits, checks_identity)
+        found = _compare_discrete(expected, answer, name, limits, left_out, checks_identity)
+        if found is not None:
+            unequal[name], wrong[name], left_out = found
     for name, spread in expected.spreads.items():
         right, given = expected.outputs[name][answer.sample_indices], answer.outputs.get(name)
         if given is None or given.shape != right.shape or given.dtype.kind != "f":
-            result.wrong_rows[name] = np.ones(count, bool)
+            wrong[name] = np.ones(count, bool)
             continue
         if np.array_equal(given, right) and (not only_finite or np.isfinite(given).all()):
             continue
@@ -134,18 +136,20 @@ def compare_rows(
         # A share within `max_element` of this scale is within that of the spread, rounding aside.
         scale = np.asarray(spread.column_scales + rounding / bounds.max_element)
         shares = np.divide(errors, scale, out=errors.copy(), where=scale > 0).reshape(count, -1)
-        result.shares[name], result.means[name] = shares, errors.reshape(count, -1).mean(axis=1)
+        all_shares[name], means[name] = shares, errors.reshape(count, -1).mean(axis=1)
         is_finite = np.isfinite(shares)
         if only_finite:
             is_finite &= np.isfinite(given).reshape(count, -1)
         is_far = shares.max(axis=1, initial=0.0) > bounds.max_element
-        is_far |= result.means[name] > bounds.max_mean * spread.mean_magnitude + rounding
-        result.wrong_rows[name] = ~is_finite.all(axis=1) | (is_far & ~result.left_out)
-    has_all = all(name in result.shares or name not in result.wrong_rows for name in expected.spreads)
-    if checks_identity and result.shares and has_all:
-        is_nearer = _nearer_to_another(expected, answer, np.flatnonzero(result.largest > 0), limits)
-        result.wrong_rows[next(iter(result.shares))] |= is_nearer & ~result.left_out
-    return result
+        is_far |= means[name] > bounds.max_mean * spread.mean_magnitude + rounding
+        wrong[name] = ~is_finite.all(axis=1) | (is_far & ~left_out)
+    result = RowDifferences(answer, left_out, all_shares, means, unequal, wrong)
+    has_all = all(name in all_shares or name not in wrong for name in expected.spreads)
+    if not (checks_identity and all_shares and has_all):
+        return result
+    is_nearer = _nearer_to_another(expected, answer, np.flatnonzero(result.largest > 0), limits)
+    first = next(iter(all_shares))
+    return replace(result, wrong_rows={**wrong, first: wrong[first] | is_nearer & ~left_out})
 
 
 def allowed_in_a_row(size: int, agreement: float) -> float:
@@ -155,30 +159,33 @@ def allowed_in_a_row(size: int, agreement: float) -> float:
 
 
 def _compare_discrete(
-    expected: ExpectedOutputs, result: RowDifferences, name: str, limits: AnswerLimits, checks_identity: bool
-) -> None:
-    """Texts, integers and truth values of one output: which rows are wrong, and which differ as ties do."""
-    answer, count = result.answer, len(result.left_out)
+    expected: ExpectedOutputs,
+    answer: Answer,
+    name: str,
+    limits: AnswerLimits,
+    left_out: np.ndarray,
+    checks_identity: bool,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+    """Texts, integers and truth values of one output: which elements differ, [rows, elements], which rows are
+    wrong and which are `left_out`, with those that differ as ties do, [rows] each. None if all are equal."""
+    count = len(left_out)
     right, given = expected.outputs[name][answer.sample_indices], answer.outputs.get(name)
     is_text = right.dtype == object
     if given is None or given.shape != right.shape or (given.dtype == object) != is_text:
-        result.wrong_rows[name] = np.ones(count, bool)
-        result.unequal[name] = np.ones((count, 1), bool)
-        return
+        return np.ones((count, 1), bool), np.ones(count, bool), left_out
     unequal = np.asarray(given != right, bool).reshape(count, -1)
     differing = unequal.sum(axis=1)
     if not differing.any():
-        return
-    result.unequal[name] = unequal
+        return None
     is_tied = np.zeros(count, bool)
     if not is_text and name in expected.score_output_of:
-        is_tied = result.left_out | _is_tie_of_scores(expected, answer, name, limits)
+        is_tied = left_out | _is_tie_of_scores(expected, answer, name, limits)
     elif not is_text and checks_identity and unequal.shape[1] <= _TIED_ELEMENTS:
-        is_tied = result.left_out  # as a duration that is rounded up moves the sum of all
+        is_tied = left_out  # as a duration that is rounded up moves the sum of all
     elif not is_text:
         is_tied = differing <= allowed_in_a_row(unequal.shape[1], limits.agreement_of(name))
-        result.left_out |= is_tied & (differing > 0)
-    result.wrong_rows[name] = (differing > 0) & ~is_tied
+        left_out = left_out | (is_tied & (differing > 0))
+    return unequal, (differing > 0) & ~is_tied, left_out
 
 
 def _is_tie_of_scores(
@@ -209,6 +216,7 @@ def compare_answers(
     samples = len({sample for answer in given for sample in answer.sample_indices.tolist()})
     left_out = sum(int(result.left_out.sum()) for result in results)
     too_many = left_out > max(_TIED_ELEMENTS, (1 - limits.min_compared_share) * rows)
+    beyond = set()
     for name in expected.discrete_outputs:
         # Each sample counts once, however often it was sent: the share is that of different samples.
         changed = [result for result in results if name in result.unequal]
@@ -218,10 +226,10 @@ def compare_answers(
         # If all must be equal, those that differ are wrong already unless their scores show a tie.
         share, elements = 1 - limits.agreement_of(name), samples * expected.outputs[name][:1].size
         allowed = max(_TIED_ELEMENTS, share * elements) if share > 0 else np.inf
-        for result in changed if too_many or differing.sum() > allowed else ():
-            result.wrong_rows[name] |= result.unequal[name].any(axis=1)
+        if too_many or differing.sum() > allowed:
+            beyond.add(name)
     limit = limits.default.max_element if expected.spreads else None
-    return merge_comparisons([_summary(expected, result, limit) for result in results])
+    return merge_comparisons([_summary(expected, result, beyond, limit) for result in results])
 
 
 def compare_groups(
@@ -246,8 +254,13 @@ def answers_to(samples: Sequence[int], answers: Sequence[Answer]) -> list[Answer
     return matching
 
 
-def _summary(expected: ExpectedOutputs, result: RowDifferences, limit: float | None) -> AnswerComparison:
-    """The comparison of one answer; it describes the worst of its wrong rows."""
+def _summary(
+    expected: ExpectedOutputs, result: RowDifferences, beyond: Collection[str], limit: float | None
+) -> AnswerComparison:
+    """The comparison of one answer, in which a row that differs in an output `beyond` its bound is wrong; it
+    describes the worst of its wrong rows."""
+    unequal = {name: rows.any(axis=1) for name, rows in result.unequal.items() if name in beyond}
+    result = replace(result, wrong_rows={**result.wrong_rows, **unequal})
     answer, largest = result.answer, result.largest
     wrong = np.any([np.zeros_like(result.left_out), *result.wrong_rows.values()], axis=0)
     equal = [1 - differs.mean(axis=1) for differs in result.unequal.values()]

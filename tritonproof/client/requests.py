@@ -45,7 +45,7 @@ class ServedModel:
     data: InputData
 
 
-@dataclass
+@dataclass(frozen=True)
 class Answer:
     """The server's answer to one request."""
 
@@ -56,7 +56,8 @@ class Answer:
 
     def __post_init__(self) -> None:
         arrays, count = self.outputs.items(), len(self.sample_indices)
-        self.outputs = {name: array for name, array in arrays if array.ndim and len(array) == count}
+        whole = {name: array for name, array in arrays if array.ndim and len(array) == count}
+        object.__setattr__(self, "outputs", whole)
 
 
 def single_answer(sample: int, row: Arrays) -> Answer:
