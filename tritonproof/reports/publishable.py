@@ -1,4 +1,4 @@
-"""The only door to every output: it takes hidden speeds out of a record and says why, for others to print."""
+"""The only door to reports, tables and tests' outcomes: takes hidden speeds out of a record and says why."""
 
 import functools
 from collections.abc import Mapping
