@@ -137,8 +137,8 @@ def _score(
 
 
 def _rounded_error(metric: Metric, precision: str, samples: Samples, outputs: Arrays) -> float:
-    """The error of these outputs if rounding in the precision moves each number, within the output's range,
-    as a metric of probabilities refuses others; -inf for a metric without an error to keep."""
+    """The metric's error of these outputs after rounding in the precision has moved each number, but none out
+    of the output's range, as a metric of probabilities would refuse it; -inf if there is no error to keep."""
     if metric.better == "higher" or not (metric.labelled and metric.keeps_framework_score):
         return -np.inf
     moved = dict(outputs)

@@ -35,7 +35,7 @@ distributed differences the largest is 6 times the median of each row's largest.
 MIN_NOISE = 1e-5
 """The least noise allowed, as a share of the spread. Right models on a CPU repeat every bit."""
 _MIN_NUMBERS = 32
-"""Different numbers with a fraction from which on their last bits show a precision."""
+"""The fewest different numbers with a fraction whose last bits show in which precision they were computed."""
 
 
 class NumberLimits(NamedTuple):

@@ -130,7 +130,6 @@ def _type_and_shape(case: Case, tensor: Tensor) -> dict[str, Any]:
 
 
 def config_text(config: "ModelConfig") -> str:
-    """The configuration as the text of a config.pbtxt."""
     from google.protobuf import text_format
 
     return str(text_format.MessageToString(config))

@@ -22,8 +22,7 @@ MAX_SAMPLES = 64
 """The most different samples. With rows of 12 KiB, 64 samples lengthened perf_analyzer's start by 0.03 s and
 500 by 0.2 s, and a whole pass is half a second."""
 _MIN_SAMPLES = 3
-"""The fewest different samples: with one, the answer to the request before looks right, and two are the same
-in every even batch."""
+"""The fewest samples: with one, the answer to the request before looks right; with two, in even batches."""
 
 
 @dataclass(frozen=True)

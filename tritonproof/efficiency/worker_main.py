@@ -50,10 +50,9 @@ def main(folder: Path) -> None:
 def on_tensors(
     predict: Callable[[Any], Any], device: str, *, is_resident: bool
 ) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
-    """A runtime's function on PyTorch's tensors, and a function that makes a batch for it from arrays. A
-    resident batch lies on the device, and so do its answers. Otherwise both are copied each time, from and
-    into pinned memory, as for a server whose clients use the host's memory, and the next batch is copied
-    while one is computed."""
+    """A runtime's function on PyTorch's tensors, and one that makes a batch for it from arrays. A resident
+    batch lies on the device, and so do its answers. Otherwise both are copied each time, from and into pinned
+    memory, as where clients use the host's memory, and the next batch is copied while one is computed."""
     import torch
 
     def on_device(arrays: Any) -> list[Any]:

@@ -39,8 +39,7 @@ def _laid_out(network: Any, job: ConversionJob) -> Any:
 
     Time in turns with the usual layout, on a Xeon's core: ResNet50 0.88 to 0.95, and 1.02 at batch 1; its
     micro size 0.59 to 0.74 at batch 32, 1.0 to 1.03 at batch 1; nnU-Net's micro size 0.82 to 1.0; BF16 0.75.
-    ResNet50 on an H200 at batch 1, 32 and 128: FP16 0.78, 0.73, 0.75; TF32 0.94, 0.81, 0.83; FP32 1.08, 1.17,
-    1.18."""
+    ResNet50 on H200, batch 1/32/128: FP16 0.78, 0.73, 0.75; TF32 0.94, 0.81, 0.83; FP32 1.08, 1.17, 1.18."""
     import torch
     from torch import nn
 

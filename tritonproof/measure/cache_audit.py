@@ -29,7 +29,7 @@ _MIN_MARGIN = 0.05
 _MAX_MISSES = 100
 """The search for new requests ends after so many draws in a row that were sent before."""
 _ELEMENTS = 3
-"""Elements that are taken from another sample: hardly two requests draw the same so many places."""
+"""Elements that are taken from another sample: two requests hardly ever draw all of the same places."""
 
 
 def with_cache_audit(job: LoadJob, result: PointResult) -> PointResult:

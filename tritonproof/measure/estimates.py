@@ -54,7 +54,6 @@ def throughput(passes: Sequence[Pass]) -> float:
 
 
 def mean_latency_ms(passes: Sequence[Pass]) -> float:
-    """The mean of all latencies together, in milliseconds."""
     return float(pooled_ms(passes).mean())
 
 

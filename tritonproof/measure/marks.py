@@ -27,8 +27,7 @@ _MAX_CLIENT = 0.25
 """The largest share of the cores for the load generator on a full machine, where the server could use it. In
 the README's records the load generator took 16 % at most."""
 _MAX_OTHERS = 0.1
-"""Share of the cores that other programs may use: half as much again as the 7 % that they took at most in the
-README's records."""
+"""Share of the cores that other programs may use: half as much again as the 7 % in README's records."""
 _MAX_STOLEN = 0.05
 """The largest share of the cores for the host: as much as the default interval target, so hardly more than
 noise. In the README's records it is 0."""

@@ -43,8 +43,7 @@ _LOOK_S = 0.5
 """Seconds between looks at the free memory; at 20,000 requests/s 0.2 GB were taken meanwhile."""
 _TOOK_MEMORY = "its requests in flight took half of the free memory"
 _STOOD_STILL_S = 1.0
-"""Seconds by which the windows of an attempt may be late. A later one is repeated once: the machine may
-have been suspended."""
+"""Seconds that an attempt's windows may be late; a later one is repeated, once (see `run_pass`)."""
 _ANSWER_S = 60.0
 """Seconds that a server under load gets to end its requests, and to say that it is live. One took 15."""
 _STOP_S = 2.0
@@ -319,8 +318,7 @@ def region_names(job: LoadJob) -> list[str]:
 
 
 def remove_stale_regions(job: LoadJob) -> None:
-    """Remove a killed load generator's memory under these names. Raises ProofError if a process uses it, or
-    it is another user's."""
+    """Remove a killed load generator's memory. Raises ProofError if it is in use or another user's."""
     for name in sorted(guard.segments_named(region_names(job), str(scratch.MEMORY))):
         with contextlib.suppress(FileNotFoundError):
             path = Path(name)

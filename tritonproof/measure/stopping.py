@@ -66,7 +66,6 @@ def requests_missing(state: PointState, plan: MeasuringPlan) -> int:
 
 
 def _is_settled(state: PointState, plan: MeasuringPlan) -> bool:
-    """Whether the comparison with the baseline has a certain verdict."""
     current, baseline = map(point_state.speeds, state.sides)
     current_ms, baseline_ms = map(point_state.p99_ms, state.sides)
     return comparison.is_settled(current, baseline, plan, (current_ms, baseline_ms))

@@ -47,7 +47,7 @@ def sweep_points(
     gets every point measured so far, so a killed run keeps them. A point that fails has its error in its
     state, and the others go on. Passes that a state already has count, so that measuring can go on after the
     model was loaded again. If a server pauses for longer than a window, its point begins anew with longer
-    ones: shorter passes that count are those without a pause.
+    ones: of shorter passes only those without a pause would count, and show too high a speed.
 
     `reload` loads both builds again, in random order, before the first pair and after PAIRS_PER_LOADING or
     more, which take far longer than loading: a model's place in memory makes it faster or slower for as long
@@ -147,9 +147,8 @@ def _progress(state: PointState, plan: MeasuringPlan, known: int, total: int) ->
     count = len(state.passes)
     text = f"{'pass' if state.baseline is None else 'pair'} {count + 1}, {known} of {total} points"
     if missing := stopping.requests_missing(state, plan):
-        text += (
-            f", {COUNT.text(state.requests)} of {COUNT.text(state.requests + missing)} requests to certify"
-        )
+        wanted = COUNT.text(state.requests + missing)
+        text += f", {COUNT.text(state.requests)} of {wanted} requests to certify"
     if count < 2:
         return text
     if (compared := point_state.compare_speeds(state, plan)) is not None:

@@ -3,8 +3,7 @@ rate), all compared.
 
 perf_analyzer cannot verify: in shared memory all requests in flight share one region for their outputs, so
 its own validation fails on each, and otherwise it compares only the first row of a batch, bit by bit
-(ValidateOutputs and InitInferDataOutput of its sources, r24.10). docs/evidence/measuring.md says what each
-way detects and costs."""
+(ValidateOutputs and InitInferDataOutput of its sources, r24.10). Figures: docs/evidence/measuring.md."""
 
 import dataclasses
 import time
@@ -35,7 +34,7 @@ _MAX_BYTES = 256 << 20
 def make_answer_check(
     case: Case, data: InputData, oracle: Oracle, batch: int, limits: AnswerLimits
 ) -> AnswerCheck:
-    """The check against the oracle's answers to load data, in process the first alone, then `batch` each."""
+    """The check against the oracle's answers to all samples: in process, `batch` at once after the first."""
     answer_bytes = sum(tensor.row_bytes for tensor in case.model.outputs)  # at least: a dimension may be open
     samples, rows = range(len(data.ids)), dict[int, Arrays]()
     while left := samples[len(rows) :]:

@@ -11,8 +11,8 @@ MIN_PASS_WINDOW_S = 0.12
 START_S = 0.1
 """Seconds that a pass takes beyond its windows; starting perf_analyzer alone costs about 0.06."""
 LATENCIES_PER_WINDOW = 2.2
-"""perf_analyzer refuses a window in which no request both starts and ends; one of two latencies holds one
-always. The three of a pass are long enough to cut off start-up and tail."""
+"""perf_analyzer refuses a window in which no request both starts and ends; one as long as two latencies
+always holds such a request. The three of a pass are long enough to cut off start-up and tail."""
 _DUE_PER_PASS = 20
 """Requests that are due in a pass at a rate: without the first quarter, which does not count, 15 are left."""
 _SLOW_S = 1.0

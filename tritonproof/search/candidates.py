@@ -163,8 +163,7 @@ def basic_candidates(space: SearchSpace, goal: SearchGoal) -> list[Candidate]:
 
 def variations(space: SearchSpace, goal: SearchGoal, instances: int) -> list[Candidate]:
     """Candidates with this number of instances whose dynamic batcher waits, for a usual delay or a quarter of
-    the budget. Without preferred sizes Triton prefers the largest batch, so to prefer only that size is not
-    another configuration."""
+    the budget. Triton prefers the largest batch anyway, so none prefers that size alone."""
     largest = space.own.max_batch_size
     if largest == 1:
         return []

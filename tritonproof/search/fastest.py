@@ -237,9 +237,9 @@ def latency_verdict(latency_ms: Estimate, passes: Sequence[Pass], goal: SearchGo
 
 
 def keeps_latency_budget(latency_ms: Estimate, passes: Sequence[Pass], goal: SearchGoal) -> bool:
-    """Whether a percentile's whole interval keeps the budget. If it is open above, all requests must, and the
-    rule of MLPerf's Server scenario decides, which needs 662 requests for a p99: a queue forgets so slowly
-    that hardly any requests are independent."""
+    """Whether a percentile's whole interval keeps the budget. If it is open above, its finite end must,
+    and the rule of MLPerf's Server scenario decides, which needs 662 requests for a p99: a queue forgets so
+    slowly that hardly any requests are independent."""
     end_ms: float | None = latency_ms.high
     if latency_ms.open_above and latency_ms.high <= goal.latency_budget_ms:
         end_ms = estimates.certified(estimates.pooled_ms(passes), goal.percentile).bound_ms
@@ -255,8 +255,7 @@ _MAX_POINT_BUDGETS = 10
 """The most budgets of a rerun if all requests keep the latency budget, and are too few for the percentile: a
 minute by default, in which a server of 12 requests per second answers enough for a p99."""
 _CERTIFYING = 2
-"""Times the least requests that certify a percentile, for a rerun at a rate: one slow request more in these
-662 would fail a p99."""
+"""Times the requests that certify a percentile, at a rate: one slow request more in 662 would fail a p99."""
 
 
 @dataclass(frozen=True)
@@ -323,9 +322,8 @@ def _is_rerun_done(
 
     def is_done(state: PointState) -> bool:
         passes = state.passes
-        if len(passes) < least_passes or state.requests < least_requests:
-            return False
-        if not stopping.is_spent(state.spent_s, len(passes), plan.budget_s):
+        is_short = len(passes) < least_passes or state.requests < least_requests
+        if is_short or not stopping.is_spent(state.spent_s, len(passes), plan.budget_s):
             return False
         latency_ms = estimates.percentile_estimate(passes, goal.percentile)
         is_above = latency_ms.high > goal.latency_budget_ms

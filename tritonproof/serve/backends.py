@@ -21,8 +21,8 @@ _KEEP_FREED_MEMORY = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2**
 _PINNED_BYTES, _CUDA_BYTES = 256 << 20, 64 << 20
 """Triton's default memory pools; the suite sets no smaller ones. Source: tritonserver --help."""
 _BATCHES_PER_INSTANCE = 2
-"""One computes while the next one is gathered. Past its pools Triton allocates per request and unpinned,
-which is slow; nnU-Net's batch of four volumes takes 134 MB before its answers."""
+"""Batches for which the pools have room: one is computed while the next one is gathered. Beyond its pools
+Triton allocates unpinned memory for each request, which is slow; four volumes of nnU-Net's take 134 MB."""
 
 
 def serves_natively(kind: ServerKind, backends: Path | None, format_: Format) -> bool:

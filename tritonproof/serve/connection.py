@@ -192,8 +192,8 @@ def wait_while_busy(
     idle_s: float,
     clock: Callable[[int | None], Callable[[], activity.CpuTime]] = activity.start_cpu_clock,
 ) -> T:
-    """What `call`, a question to the server whose processes are all below `pid`, returns or raises. Raises
-    HangsError, while the call goes on, if they compute nothing for `idle_s` seconds; not without a `pid`."""
+    """What `call`, a question to a server, returns or raises. Raises HangsError, while the call goes on, if
+    the server's processes, below `pid`, compute nothing for `idle_s` seconds; without `pid` it waits on."""
     if pid is None:
         return call()
     answer: Future[T] = Future()

@@ -217,7 +217,7 @@ class Server:
             self.client.unregister_cuda_shared_memory(client_timeout=self.timeouts.answer_s)
 
     def query(self, question: str, call: str, *arguments: str) -> Any:
-        """The answer to a call of tritonclient's; None if the server lacks it. Raises ProofError without."""
+        """The answer to tritonclient's `call`; None if the server lacks it. Raises ProofError if it fails."""
         limit_s = self.timeouts.answer_s
         try:
             return getattr(self.client, call)(*arguments, client_timeout=limit_s)
