@@ -38,10 +38,7 @@ from tritonproof.spec import Arrays
 def test_refusal_of_a_live_server_counts_with_any_status(
     code: grpc.StatusCode, words: str, said: str
 ) -> None:
-    def refuse(_request: Any, context: grpc.ServicerContext) -> Any:
-        context.abort(code, words)
-
-    with served_by(refuse) as model:
+    with served_by(lambda _request, call: call.abort(code, words)) as model:
         (reply,) = declared.send(model, [[0]])
         for in_flight, where in ((1, "alone"), (2, "b001-c002")):
             with pytest.raises(ProofError, match=f"where: {model.name}, {where}\n"):
@@ -303,9 +300,8 @@ def test_equal_answers_for_all_samples_are_reported() -> None:
     def tells_apart(rows: np.ndarray) -> bool:
         return make_single_answers(IDS, {n: {"OUT": rows[n]} for n in range(20)}, EXACT).tells_apart
 
-    assert [tells_apart(rows) for rows in (ROWS, TEXTS)] == [True, True]
-    assert not tells_apart(np.zeros_like(ROWS))
-    assert not tells_apart(np.tile(TEXTS[:1], (20, 1)))
+    alike = np.zeros_like(ROWS), np.tile(TEXTS[:1], (20, 1))
+    assert [tells_apart(rows) for rows in (ROWS, TEXTS, *alike)] == [True, True, False, False]
 
 
 # --- several ways to send the samples -----------------------------------------------------------------------

@@ -133,8 +133,7 @@ def test_onnx_runtime_leaves_no_telemetry_files(tmp_path: Path) -> None:
 
 def test_output_and_status_of_program_are_kept() -> None:
     ended = run(["sh", "-c", r"printf 'out\377'; printf 'err\377' >&2; exit 3"], limit_s=ENDED_S)
-    killed = run(["sh", "-c", "kill -9 $$"], limit_s=ENDED_S).status
-    assert "SIGKILL" in how_ended(killed) == how_ended(128 - killed)
+    assert how_ended(run(["sh", "-c", "kill -9 $$"], limit_s=ENDED_S).status) == how_ended(128 + 9)
     assert (ended.status, ended.output, ended.text, ended.error_text) == (3, b"out\xff", "out�", "err�")
     with pytest.raises(ProgramError, match="nowhere"):
         run(["/nowhere"], limit_s=ENDED_S)
