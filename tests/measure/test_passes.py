@@ -101,7 +101,7 @@ def test_long_requests_keep_their_share_in_passes(server: dict[str, float]) -> N
 
     passes = simulated(1500, service, 0.36, **server)
 
-    latencies_ms = np.concatenate([each.latencies_ms for each in passes])
+    latencies_ms = np.concatenate([one_pass.latencies_ms for one_pass in passes])
     # Three standard errors of one client's share are 7 %.
     assert np.mean(latencies_ms > 30) == pytest.approx(0.02, rel=0.07)
     if server:  # with four clients the standard error is 0.23 %

@@ -45,12 +45,12 @@ def take_pass(tmp_path: Path, generator: Generator, monkeypatch: pytest.MonkeyPa
 
 
 def test_pass_yields_timestamps_and_components(take_pass: TakePass) -> None:
-    result = take_pass()
+    one_pass = take_pass()
 
-    assert estimates.throughput([result]) == pytest.approx(4 * 1000 / LATENCY_MS, rel=1e-6)
-    assert result.components_us == dict(zip(COMPONENTS, (100, 200, 300, 400, 8000, 600, 400), strict=True))
-    assert result.elapsed_s >= result.cpu.children_s > 0
-    assert result.damaged == ()
+    assert estimates.throughput([one_pass]) == pytest.approx(4 * 1000 / LATENCY_MS, rel=1e-6)
+    assert one_pass.components_us == dict(zip(COMPONENTS, (100, 200, 300, 400, 8000, 600, 400), strict=True))
+    assert one_pass.elapsed_s >= one_pass.cpu.children_s > 0
+    assert one_pass.damaged == ()
 
 
 @pytest.mark.parametrize(("batch", "size"), [(1, 40 * 40 * 4), (2, 2 * 4 * 4 * 4)])
@@ -94,7 +94,7 @@ def test_command_names_model_server_and_point(take_pass: TakePass, generator: Ge
 
 @pytest.mark.parametrize("arrivals", ["constant", "poisson"])
 def test_rate_is_sent_by_schedule(take_pass: TakePass, generator: Generator, arrivals: Any) -> None:
-    result = take_pass(LoadPoint("online", 1, 0, 500.0, arrivals))
+    one_pass = take_pass(LoadPoint("online", 1, 0, 500.0, arrivals))
 
     arguments = generator.calls[0]["arguments"]
     assert "--async" in arguments
@@ -102,8 +102,8 @@ def test_rate_is_sent_by_schedule(take_pass: TakePass, generator: Generator, arr
     gaps_ms = np.array(generator.calls[0]["intervals_us"]) / 1e3
     assert gaps_ms.mean() == pytest.approx(2, rel=0.4)  # of some 180 gaps
     assert gaps_ms.std() == pytest.approx(0 if arrivals == "constant" else 2, abs=1)
-    assert result.latencies_ms == pytest.approx(np.full(len(result.latencies_ms), LATENCY_MS))
-    assert result.slips_ms == pytest.approx(np.zeros(len(result.latencies_ms)), abs=1e-3)
+    assert one_pass.latencies_ms == pytest.approx(np.full(len(one_pass.latencies_ms), LATENCY_MS))
+    assert one_pass.slips_ms == pytest.approx(np.zeros(len(one_pass.latencies_ms)), abs=1e-3)
     gaps_us = perf_analyzer.schedule_us(LoadPoint("online", 1, 0, 60_000.0, arrivals), 1.0)
     assert gaps_us.mean() == pytest.approx(1e6 / 60_000, rel=0.015), "not whole microseconds"
     assert gaps_us.min() >= 1
@@ -123,10 +123,10 @@ def test_damaged_pass_is_repeated_and_noted(
     generator.plan(behaviour, "good")
     server = server_of(tmp_path)
 
-    result = take_pass(server=server)
+    one_pass = take_pass(server=server)
 
-    assert estimates.throughput([result]) == pytest.approx(400, rel=1e-6)
-    (text,) = result.damaged
+    assert estimates.throughput([one_pass]) == pytest.approx(400, rel=1e-6)
+    (text,) = one_pass.damaged
     assert named in text
     assert len(generator.calls) == 2
     was_cut_off = behaviour != "stopped"
@@ -140,9 +140,9 @@ def test_pass_delayed_by_load_is_still_measured(
     take_pass: TakePass, generator: Generator, plan: tuple[str, ...], repeated: int
 ) -> None:
     generator.plan(*plan)
-    result = take_pass()
-    assert result.duration_s > 5.0
-    assert len(result.damaged) == repeated
+    one_pass = take_pass()
+    assert one_pass.duration_s > 5.0
+    assert len(one_pass.damaged) == repeated
 
 
 @pytest.mark.parametrize(("left_gib", "said"), [(4.0, "half of the free memory"), (9.0, "within 3 s")])
@@ -161,10 +161,10 @@ def test_rate_far_above_capacity_is_an_error(
 @pytest.mark.parametrize("reasons", [("no-requests", "no-requests"), ("unstable", "unanswered")])
 def test_too_short_window_grows(take_pass: TakePass, generator: Generator, reasons: tuple[str, ...]) -> None:
     generator.plan(*reasons, "good")
-    result = take_pass()
+    one_pass = take_pass()
 
     assert generator.windows_ms() == [120, 480, 1920]
-    assert (result.window_s, len(result.damaged)) == (pytest.approx(1.92), 2)
+    assert (one_pass.window_s, len(one_pass.damaged)) == (pytest.approx(1.92), 2)
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,8 @@ def state(*latencies_ms: float, elapsed_s: float = 0.5, length_s: float = 0.4) -
     measured = PointState(toy.job(POINT))
     for latency_ms in latencies_ms:
         count = int(length_s * 1e3 / latency_ms) + 1
-        taken = toy.closed_loop(np.full((4, count), latency_ms / 1e3), length_s, elapsed_s=elapsed_s)
-        measured = point_state.with_pass(measured, taken)
+        one_pass = toy.closed_loop(np.full((4, count), latency_ms / 1e3), length_s, elapsed_s=elapsed_s)
+        measured = point_state.with_pass(measured, one_pass)
     return measured
 
 
@@ -72,8 +72,8 @@ def test_point_ends_on_narrow_interval_settled_comparison_or_spent_budget(
 def test_server_is_warm_once_it_stops_getting_faster(latencies_ms: tuple[float, ...], settled: bool) -> None:
     measured = PointState(toy.job(POINT))
     for latency_ms in latencies_ms:
-        taken = toy.closed_loop(np.full((4, 40), latency_ms / 1e3), 40 * latency_ms / 1e3)
-        measured = point_state.with_pass(measured, taken, warms_up=True)
+        one_pass = toy.closed_loop(np.full((4, 40), latency_ms / 1e3), 40 * latency_ms / 1e3)
+        measured = point_state.with_pass(measured, one_pass, warms_up=True)
     assert stopping.is_warmed_up(measured) is settled
 
 

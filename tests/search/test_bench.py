@@ -64,7 +64,7 @@ def test_rerun_takes_both_orders_and_spends_its_budget() -> None:
     assert loaded == [first, second, second, first], "a steady drift falls on both alike"
     assert [state.point for state in states] == [choice.point for choice in choices]
     assert all(4.0 - 0.5 < state.spent_s < 4.0 + 0.5 for state in states), "two budgets of a point each"
-    assert all(result.latencies_ms[0] == 1.0 for result in states[0].passes)
+    assert all(one_pass.latencies_ms[0] == 1.0 for one_pass in states[0].passes)
 
 
 @pytest.mark.parametrize("verdict", get_args(Verdict))

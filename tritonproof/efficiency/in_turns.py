@@ -104,10 +104,10 @@ def measure_in_turns(
 
         def rate() -> float:
             nonlocal window_s
-            result = run_pass(job, window_s)
-            damaged.extend(result.damaged)
-            window_s = result.window_s  # one that was too short stays lengthened
-            return estimates.throughput([result]) * job.point.batch
+            one_pass = run_pass(job, window_s)
+            damaged.extend(one_pass.damaged)
+            window_s = one_pass.window_s  # one that was too short stays lengthened
+            return estimates.throughput([one_pass]) * job.point.batch
 
         return rate
 

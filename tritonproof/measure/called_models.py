@@ -20,10 +20,10 @@ def with_call_counts(run_pass: RunPass, called: Sequence[str]) -> RunPass:
 
     def run_and_count(job: LoadJob, window_s: float) -> Pass:
         before = totals(job.served.server)
-        result = run_pass(job, window_s)
+        one_pass = run_pass(job, window_s)
         after = totals(job.served.server)
         names = (job.served.name, *called)
-        return dataclasses.replace(result, counts={name: after[name] - before[name] for name in names})
+        return dataclasses.replace(one_pass, counts={name: after[name] - before[name] for name in names})
 
     return run_and_count
 

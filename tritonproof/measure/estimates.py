@@ -50,7 +50,7 @@ def warm_up_end(latencies: np.ndarray) -> int | None:
 
 def throughput(passes: Sequence[Pass]) -> float:
     """Requests per second of all passes together."""
-    return sum(each.completed for each in passes) / sum(each.duration_s for each in passes)
+    return sum(one_pass.completed for one_pass in passes) / sum(one_pass.duration_s for one_pass in passes)
 
 
 def mean_latency_ms(passes: Sequence[Pass]) -> float:
@@ -64,7 +64,7 @@ def percentile_latency(passes: Sequence[Pass], percent: float) -> float:
 
 def pooled_ms(passes: Sequence[Pass]) -> np.ndarray:
     """All latencies of all passes, in milliseconds."""
-    return np.concatenate([each.latencies_ms for each in passes])
+    return np.concatenate([one_pass.latencies_ms for one_pass in passes])
 
 
 def estimate(
@@ -205,5 +205,5 @@ second, 16 at 50 and 156 at 20; of 500 at a server a fifth too slow for the rate
 
 def keeps_up(passes: Sequence[Pass]) -> bool:
     """Whether a server answers as many requests per second as are due."""
-    due = sum(each.due or 0 for each in passes)
-    return sum(each.completed for each in passes) >= _MIN_ANSWERED * due
+    due = sum(one_pass.due or 0 for one_pass in passes)
+    return sum(one_pass.completed for one_pass in passes) >= _MIN_ANSWERED * due

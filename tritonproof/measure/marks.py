@@ -111,7 +111,8 @@ def marks_of_cpu(use: CpuUse, components_ms: Mapping[str, float], concurrency: i
 
 def marks_of_schedule(passes: Sequence[Pass], slip_ms: float, latency_ms: Estimate) -> list[Mark]:
     """Marks for a server that fell behind a schedule, and for a client that sent late."""
-    answered = sum(each.completed for each in passes) / max(1, sum(each.due or 0 for each in passes))
+    due = sum(one_pass.due or 0 for one_pass in passes)
+    answered = sum(one_pass.completed for one_pass in passes) / max(1, due)
     is_late = slip_ms > max(_MAX_SLIP_MS, _MAX_SLIP * latency_ms.value)
     return marks_where(
         ("overloaded", not estimates.keeps_up(passes), f"{answered:.0%} of it"),

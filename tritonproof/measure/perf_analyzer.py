@@ -110,9 +110,9 @@ def run_pass(job: LoadJob, window_s: float) -> Pass:
     damaged, stood_still = list[str](), False
     for attempt in range(1, _ATTEMPTS + 1):
         try:
-            result, late_s = _attempt_pass(job, window_s)
+            one_pass, late_s = _attempt_pass(job, window_s)
             if late_s <= _STOOD_STILL_S or stood_still or attempt == _ATTEMPTS:
-                return dataclasses.replace(result, window_s=window_s, damaged=tuple(damaged))
+                return dataclasses.replace(one_pass, window_s=window_s, damaged=tuple(damaged))
             stood_still = True
             damaged.append(f"it stood still for {late_s:.1f} s")
         except (BadPassError, FileNotFoundError) as error:  # the folder for its files goes with the server
@@ -207,19 +207,19 @@ def _attempt_pass(job: LoadJob, window_s: float) -> tuple[Pass, float]:
             raise ShortWindowError(shown) if _SHORT_WINDOW.search(shown) else BadPassError(shown)
         starts_ns, ends_ns, windows_ns = read_profile(profile)
         if intervals_us is None:
-            result = closed_loop_pass(starts_ns, ends_ns, windows_ns, job.point.concurrency)
+            one_pass = closed_loop_pass(starts_ns, ends_ns, windows_ns, job.point.concurrency)
         else:
             # The first request comes one interval after the start.
             offsets_ns = (np.cumsum(intervals_us) - intervals_us[0]) * 1000
-            result = open_loop_pass(starts_ns, ends_ns, windows_ns, offsets_ns)
-        result = dataclasses.replace(
-            result,
+            one_pass = open_loop_pass(starts_ns, ends_ns, windows_ns, offsets_ns)
+        one_pass = dataclasses.replace(
+            one_pass,
             components_us=read_table(table),
             cpu=read_cpu(),
             gpu=None if watched is None else watched.between(*windows_ns),
             elapsed_s=time.monotonic() - started,
         )
-        return result, (windows_ns[1] - windows_ns[0]) / 1e9 - WINDOWS * window_s
+        return one_pass, (windows_ns[1] - windows_ns[0]) / 1e9 - WINDOWS * window_s
 
 
 def _wait(job: LoadJob, command: Sequence[str], log: Path, window_s: float) -> int:

@@ -38,7 +38,8 @@ def point_result(state: PointState, plan: MeasuringPlan, *, finished: bool = Tru
     latency_ms = estimates.latency_estimates(passes)
     latencies_ms = estimates.pooled_ms(passes)
     throughput_per_s = estimates.estimate(passes, estimates.throughput, scale=point.batch)
-    slips_ms = [each.slips_ms for each in passes if each.slips_ms is not None]
+    slips_ms = [one_pass.slips_ms for one_pass in passes if one_pass.slips_ms is not None]
+    gpu_times = [one_pass.gpu for one_pass in passes if one_pass.gpu is not None]
     result = PointResult(
         point=point,
         throughput_per_s=throughput_per_s,
@@ -46,19 +47,19 @@ def point_result(state: PointState, plan: MeasuringPlan, *, finished: bool = Tru
         components_ms=components(passes, latency_ms["avg"]),
         passes=tuple(
             PassSummary(
-                requests=len(each.latencies_ms),
-                duration_s=round(each.duration_s, 6),
-                throughput_per_s=each.completed / each.duration_s * point.batch,
-                latency_ms=estimates.latency_summary(each),
+                requests=len(one_pass.latencies_ms),
+                duration_s=round(one_pass.duration_s, 6),
+                throughput_per_s=one_pass.completed / one_pass.duration_s * point.batch,
+                latency_ms=estimates.latency_summary(one_pass),
             )
-            for each in passes
+            for one_pass in passes
         ),
         requests=len(latencies_ms),
-        duration_s=round(sum(each.duration_s for each in passes), 3),
+        duration_s=round(sum(one_pass.duration_s for one_pass in passes), 3),
         warm_up_s=point_state.warm_up_s(state),
         slip_ms=float(np.percentile(np.concatenate(slips_ms), 99)) if slips_ms else None,
-        cpu=cpu_use([each.cpu for each in passes], machine.cores()),
-        gpu=gpu_use([each.gpu for each in passes if each.gpu is not None], throughput_per_s.value),
+        cpu=cpu_use([one_pass.cpu for one_pass in passes], machine.cores()),
+        gpu=gpu_use(gpu_times, throughput_per_s.value),
         comparison=point_state.compare_speeds(state, plan),
         certified={f"p{per:g}": estimates.certified(latencies_ms, per) for per in estimates.CERTIFIABLE},
         samples=data.count(point.batch),
@@ -71,9 +72,9 @@ def point_result(state: PointState, plan: MeasuringPlan, *, finished: bool = Tru
 def components(passes: Sequence[Pass], average_ms: Estimate) -> dict[str, float]:
     """The average latency in milliseconds, divided as perf_analyzer divides it. Its own means serve only as
     shares, since they include the start-up, which the average latency leaves out."""
-    weights = [len(each.all_latencies_ms) for each in passes]
+    weights = [len(one_pass.all_latencies_ms) for one_pass in passes]
     means_us = {
-        name: float(np.average([each.components_us[name] for each in passes], weights=weights))
+        name: float(np.average([one_pass.components_us[name] for one_pass in passes], weights=weights))
         for name in schema.COMPONENTS
     }
     scale = average_ms.value / sum(means_us.values())

@@ -61,15 +61,15 @@ def with_baseline(state: PointState, server: Server, name: str) -> PointState:
     return dataclasses.replace(state, baseline=baseline)
 
 
-def with_pass(state: PointState, result: Pass, *, warms_up: bool = False) -> PointState:
+def with_pass(state: PointState, one_pass: Pass, *, warms_up: bool = False) -> PointState:
     """The state after another pass, which counts unless it only `warms_up`."""
     return dataclasses.replace(
         state,
-        warm_up=(*state.warm_up, result) if warms_up else state.warm_up,
-        passes=state.passes if warms_up else (*state.passes, result),
-        window_s=state.window_s if warms_up else result.window_s,
-        damaged=state.damaged if warms_up else (*state.damaged, *result.damaged),
-        answers=(*state.answers, *filter(None, [result.answers])),
+        warm_up=(*state.warm_up, one_pass) if warms_up else state.warm_up,
+        passes=state.passes if warms_up else (*state.passes, one_pass),
+        window_s=state.window_s if warms_up else one_pass.window_s,
+        damaged=state.damaged if warms_up else (*state.damaged, *one_pass.damaged),
+        answers=(*state.answers, *filter(None, [one_pass.answers])),
     )
 
 
@@ -78,10 +78,10 @@ def warm_up_latencies_ms(state: PointState) -> np.ndarray:
     return np.concatenate([one_pass.all_latencies_ms for one_pass in state.warm_up])
 
 
-def pass_latency_s(taken: Pass) -> float:
+def pass_latency_s(one_pass: Pass) -> float:
     """Median seconds of a pass's requests, at most what its windows were long enough for: at too high a rate
     requests take the longer the longer a pass is."""
-    return min(float(np.median(taken.all_latencies_ms)) / 1e3, taken.window_s / LATENCIES_PER_WINDOW)
+    return min(float(np.median(one_pass.all_latencies_ms)) / 1e3, one_pass.window_s / LATENCIES_PER_WINDOW)
 
 
 def median_latency_s(state: PointState) -> float:
@@ -96,7 +96,8 @@ def is_stationary(state: PointState) -> bool:
 
 def warm_up_s(state: PointState) -> float:
     """Seconds under load until the latencies were stationary."""
-    latencies, under_load_s = warm_up_latencies_ms(state), sum(each.under_load_s for each in state.warm_up)
+    under_load_s = sum(one_pass.under_load_s for one_pass in state.warm_up)
+    latencies = warm_up_latencies_ms(state)
     cut = estimates.warm_up_end(latencies)
     return round(under_load_s * (1.0 if cut is None else cut / len(latencies)), 3)
 

@@ -79,15 +79,15 @@ def keep_under_load(
     run_pass = run_pass or with_verification(perf_analyzer.run_pass)
     count = answered or (lambda: totals(job.served.server)[job.served.name][0])
     started, before = clock(), count()
-    result = run_pass(job, warm_up_window_s(job.point, job.request_s))
-    used, requests, speeds, answers, damaged = [read()], [float(count() - before)], [], [result.answers], 0
+    one_pass = run_pass(job, warm_up_window_s(job.point, job.request_s))
+    used, requests, speeds, answers, damaged = [read()], [float(count() - before)], [], [one_pass.answers], 0
     while clock() - started < duration_s or len(used) < MIN_SAMPLES["request"]:
         on_progress(clock() - started, requests[-1], used[0], used[-1])
-        latency_s = point_state.pass_latency_s(result)
-        result = run_pass(job, pass_window_s(job.point, latency_s, min(duration_s, _MAX_S), _PASSES))
-        damaged += len(result.damaged)
-        speeds.append(point_state.speed(result, job.point))
-        answers.append(result.answers)
+        latency_s = point_state.pass_latency_s(one_pass)
+        one_pass = run_pass(job, pass_window_s(job.point, latency_s, min(duration_s, _MAX_S), _PASSES))
+        damaged += len(one_pass.damaged)
+        speeds.append(point_state.speed(one_pass, job.point))
+        answers.append(one_pass.answers)
         requests.append(float(count() - before))
         used.append(read())
     return SoakedPoint(used, requests, speeds, [*filter(None, answers)], damaged, clock() - started)

@@ -101,8 +101,8 @@ def _warmed_up(
 
     def warm_up(side: PointState) -> PointState:
         latency_s = point_state.pass_latency_s(side.warm_up[-1]) if side.warm_up else side.job.request_s
-        result = run_pass(side.job, warm_up_window_s(side.point, latency_s))
-        return point_state.with_pass(side, result, warms_up=True)
+        one_pass = run_pass(side.job, warm_up_window_s(side.point, latency_s))
+        return point_state.with_pass(side, one_pass, warms_up=True)
 
     results = [_with_sides(state, lambda side: dataclasses.replace(side, warm_up=())) for state in states]
     cold = list(range(len(results)))

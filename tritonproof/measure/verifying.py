@@ -80,19 +80,19 @@ def with_verification(
     owed_s: dict[LoadPoint, float] = {}
 
     def run_and_verify(job: LoadJob, window_s: float) -> Pass:
-        result = run_pass(job, window_s)
+        one_pass = run_pass(job, window_s)
         if job.check is None or not job.verifies:
-            return result
-        seconds = owed_s.get(job.point, 0.0) + _SHARE * result.elapsed_s
+            return one_pass
+        seconds = owed_s.get(job.point, 0.0) + _SHARE * one_pass.elapsed_s
         if job.point in owed_s and seconds < max(_MIN_S, job.request_s / 2):
             owed_s[job.point] = seconds
-            return result
+            return one_pass
         started = time.monotonic()
         given = ask(job, max(_MIN_S, seconds))
         answers = verify(job.check, given, time.monotonic() - started)
         # Verifying that took too long, as even a single request may, shortens later verifying.
         owed_s[job.point] = min(0.0, seconds - answers.duration_s)
-        return dataclasses.replace(result, answers=answers)
+        return dataclasses.replace(one_pass, answers=answers)
 
     return run_and_verify
 

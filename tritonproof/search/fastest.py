@@ -70,7 +70,7 @@ class Rerun:
         """Inferences per second of each pass, also at a rate, where elsewhere a pass is as fast as its
         latency: here the rate is what a server reaches."""
         batch = self.operating_point.point.batch
-        return [estimates.throughput([each]) * batch for each in self.state.passes]
+        return [estimates.throughput([one_pass]) * batch for one_pass in self.state.passes]
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,8 @@ def with_rates(candidate: Candidate, goal: SearchGoal, probe: Probe) -> Trial:
         return Trial(candidate, capacity_probes=tuple(probes), error=error)
     ladder = candidate.ladder[:1]
     if level > 0 or latency_ms <= goal.latency_budget_ms:
-        ladder = candidates.ladder_of_rates(max(estimates.throughput([each]) for each in probes), goal)
+        capacity_per_s = max(estimates.throughput([one_pass]) for one_pass in probes)
+        ladder = candidates.ladder_of_rates(capacity_per_s, goal)
     return Trial(dataclasses.replace(candidate, ladder=ladder), capacity_probes=tuple(probes))
 
 

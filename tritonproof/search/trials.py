@@ -64,10 +64,10 @@ def screen(trial: Trial, probes: int, goal: SearchGoal, probe: Probe) -> Trial:
     for _count in range(probes if trial.error is None else 0):
         level = next_level(trial, goal)
         try:
-            result = probe(trial.candidate, trial.candidate.ladder[level])
+            one_pass = probe(trial.candidate, trial.candidate.ladder[level])
         except ProofError as error:
             return dataclasses.replace(trial, error=error)
-        trial = dataclasses.replace(trial, probes=(*trial.probes, (level, result)))
+        trial = dataclasses.replace(trial, probes=(*trial.probes, (level, one_pass)))
     return trial
 
 
@@ -126,7 +126,7 @@ def readings_of(trial: Trial, goal: SearchGoal) -> list[LevelReading]:
     """The joint reading of all passes at each level, by level."""
     readings = []
     for level in sorted({level for level, _ in trial.probes}):
-        passes = [each for pass_level, each in trial.probes if pass_level == level]
+        passes = [one_pass for pass_level, one_pass in trial.probes if pass_level == level]
         per_s = estimates.throughput(passes) * trial.candidate.ladder[level].batch
         latency_ms = estimates.percentile_latency(passes, goal.percentile)
         readings.append(LevelReading(level, len(passes), per_s, latency_ms))
