@@ -90,11 +90,11 @@ EXACT = AnswerLimits(NumberLimits(1e-4, 1e-4))
 
 
 def compared(
-    right: Arrays, given: Arrays, which: Sequence[int], limits: AnswerLimits = EXACT
+    expected: Arrays, given: Arrays, which: Sequence[int], limits: AnswerLimits = EXACT
 ) -> AnswerComparison:
-    """Compare one answer to these samples with `right`, which holds each sample's row when sent alone."""
-    count = len(next(iter(right.values())))
-    rows = {n: {name: values[n] for name, values in right.items()} for n in range(count)}
+    """Compare one answer to these samples with `expected`, which holds each sample's row when sent alone."""
+    count = len(next(iter(expected.values())))
+    rows = {n: {name: values[n] for name, values in expected.items()} for n in range(count)}
     singles = make_single_answers(IDS, rows, limits)
     return compare_groups(singles.groups, [Answer(np.asarray(which), given)], limits)
 
@@ -103,12 +103,12 @@ def compared(
 
 
 @pytest.mark.parametrize(
-    "right",
+    "expected",
     [ROWS, NANS, TEXTS, np.arange(40).reshape(20, 2), ROWS > 0, ROWS[:, 0], np.zeros((20, 0), np.float32)],
     ids=["floats", "NaN", "texts", "integers", "truth", "a number for each row", "nothing detected"],
 )
-def test_equal_answers_match_in_any_order_and_type(right: np.ndarray) -> None:
-    comparison = compared({"OUT": right}, {"OUT": right[[5, 3, 3, 19]]}, [5, 3, 3, 19])
+def test_equal_answers_match_in_any_order_and_type(expected: np.ndarray) -> None:
+    comparison = compared({"OUT": expected}, {"OUT": expected[[5, 3, 3, 19]]}, [5, 3, 3, 19])
 
     same = comparison.same
     assert (comparison.wrong_count, same.answers, same.left_out, same.agreement) == (0, 4, 0, 1.0)
@@ -132,9 +132,9 @@ DIFFERING: dict[str, tuple[np.ndarray, Callable[[np.ndarray], np.ndarray]]] = {
 }
 
 
-@pytest.mark.parametrize(("right", "change"), DIFFERING.values(), ids=DIFFERING)
-def test_differing_answer_is_counted_and_its_sample_named(right: np.ndarray, change: Any) -> None:
-    comparison = compared({"OUT": right}, {"OUT": change(right[[4, 9]])}, [4, 9])
+@pytest.mark.parametrize(("expected", "change"), DIFFERING.values(), ids=DIFFERING)
+def test_differing_answer_is_counted_and_its_sample_named(expected: np.ndarray, change: Any) -> None:
+    comparison = compared({"OUT": expected}, {"OUT": change(expected[[4, 9]])}, [4, 9])
     assert comparison.wrong_count >= 1
     wrong = present(comparison.mismatch).wrong
     assert comparison.same.sample == wrong.sample in ("row-4", "row-9")
@@ -143,9 +143,9 @@ def test_differing_answer_is_counted_and_its_sample_named(right: np.ndarray, cha
 
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
 def test_faults_within_2_percent_of_magnitude_are_found(fault: tuple[Arrays, Fault]) -> None:
-    right, spoil = fault
-    assert compared(right, right, range(12), WIDE).wrong_count == 0
-    assert compared(right, spoil(right), range(12), WIDE).wrong_count >= 10
+    expected, spoil = fault
+    assert compared(expected, expected, range(12), WIDE).wrong_count == 0
+    assert compared(expected, spoil(expected), range(12), WIDE).wrong_count >= 10
 
 
 def test_one_wrong_text_and_a_row_that_is_off_on_the_mean_or_lacks_an_output_are_wrong() -> None:
@@ -195,9 +195,9 @@ ROUNDED: dict[str, tuple[np.ndarray, np.ndarray, AnswerLimits]] = {
 }
 
 
-@pytest.mark.parametrize(("right", "given", "limits"), ROUNDED.values(), ids=ROUNDED)
-def test_rounding_is_accepted(right: np.ndarray, given: np.ndarray, limits: AnswerLimits) -> None:
-    comparison = compared({"OUT": right}, {"OUT": given}, range(20), limits)
+@pytest.mark.parametrize(("expected", "given", "limits"), ROUNDED.values(), ids=ROUNDED)
+def test_rounding_is_accepted(expected: np.ndarray, given: np.ndarray, limits: AnswerLimits) -> None:
+    comparison = compared({"OUT": expected}, {"OUT": given}, range(20), limits)
     assert (comparison.wrong_count, comparison.same.answers) == (0, 20)
 
 
@@ -207,21 +207,21 @@ def test_class_may_differ_only_if_scores_tie() -> None:
     scores[3, second] = scores[3].max() - 1e-4
     tied = classes.copy()
     tied[3] = second
-    right, given = ({"SCORES": scores, "CLASS": values} for values in (classes, tied))
-    assert compared(right, given, range(12), WIDE).wrong_count == 0
-    assert compared(right, given, range(12)).wrong_count == 1, "in FP32 none may differ"
+    expected, given = ({"SCORES": scores, "CLASS": values} for values in (classes, tied))
+    assert compared(expected, given, range(12), WIDE).wrong_count == 0
+    assert compared(expected, given, range(12)).wrong_count == 1, "in FP32 none may differ"
     tied[3] = scores[3].argmin()
-    assert compared(right, given, range(12), WIDE).wrong_count == 1
+    assert compared(expected, given, range(12), WIDE).wrong_count == 1
 
 
 def test_class_chosen_by_rounding_may_differ_in_every_row() -> None:
     """Two classes have the same score, up to FP32's noise."""
     scores = np.stack([ROWS[:, 0], ROWS[:, 0], ROWS[:, 0] - 1], axis=1)
-    right = {"SCORES": scores, "LABEL": np.zeros((20, 1), np.int64)}
+    expected = {"SCORES": scores, "LABEL": np.zeros((20, 1), np.int64)}
 
     def wrong(label: int) -> int:
         given = {"SCORES": noisy(scores, 1e-7), "LABEL": np.full((20, 1), label)}
-        return compared(right, given, range(20)).wrong_count
+        return compared(expected, given, range(20)).wrong_count
 
     assert (wrong(1), wrong(2)) == (0, 20)
 
@@ -229,11 +229,11 @@ def test_class_chosen_by_rounding_may_differ_in_every_row() -> None:
 def test_few_integers_of_a_long_output_may_differ() -> None:
     """The comparison then leaves out the row's other outputs."""
     masks = np.arange(2000).reshape(20, 100)
-    right = {"MASK": masks, "OUT": ROWS}
+    expected = {"MASK": masks, "OUT": ROWS}
 
     def of(differing: int, change: float) -> AnswerComparison:
         mask = masks[[7]] + (np.arange(100) < differing)
-        return compared(right, {"MASK": mask, "OUT": ROWS[[7]] + np.float32(change)}, [7], TIES)
+        return compared(expected, {"MASK": mask, "OUT": ROWS[[7]] + np.float32(change)}, [7], TIES)
 
     assert (of(2, 1.0).wrong_count, of(2, 1.0).same.left_out) == (0, 1)
     assert of(2, 1.0).same.agreement == pytest.approx(0.98)
@@ -252,11 +252,11 @@ def test_differing_integers_are_bounded_over_all_rows() -> None:
 
 @pytest.mark.parametrize("offset", [0, 1000])
 def test_swapped_rows_fail_under_any_limit(offset: float) -> None:
-    wide, right = AnswerLimits(NumberLimits(4.0, np.inf)), ROWS + np.float32(offset)
-    given = right.copy()
-    given[[3, 7]] = right[[7, 3]]
-    assert compared({"OUT": right}, {"OUT": right + np.float32(0.1)}, range(20), wide).wrong_count == 0
-    assert compared({"OUT": right}, {"OUT": given}, range(20), wide).wrong_count == 2
+    wide, expected = AnswerLimits(NumberLimits(4.0, np.inf)), ROWS + np.float32(offset)
+    given = expected.copy()
+    given[[3, 7]] = expected[[7, 3]]
+    assert compared({"OUT": expected}, {"OUT": expected + np.float32(0.1)}, range(20), wide).wrong_count == 0
+    assert compared({"OUT": expected}, {"OUT": given}, range(20), wide).wrong_count == 2
 
 
 # --- noise --------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The right answers, to which others are held."""
+"""The expected answers, to which others are held."""
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
@@ -22,11 +22,11 @@ _CLIP = 10.0
 
 @dataclass(frozen=True)
 class ExpectedOutputs:
-    """The right answers, to which others are held."""
+    """The expected answers, to which others are held."""
 
     ids: Sequence[str]
     outputs: Arrays
-    """The right outputs, [samples, ...] each."""
+    """The outputs, [samples, ...] each."""
     spreads: Mapping[str, Spread]
     """Of each floating-point output."""
 
@@ -72,17 +72,17 @@ def standardize(expected: ExpectedOutputs, outputs: Arrays) -> np.ndarray:
     [rows, places]. One element that is far off, or no number, may not outweigh all others."""
     parts = []
     for name, spread in expected.spreads.items():
-        right, given = (arrays[name].reshape(len(arrays[name]), -1) for arrays in (expected.outputs, outputs))
-        places = np.linspace(0, right.shape[1] - 1, min(right.shape[1], _MAX_COMPARED)).astype(int)
+        first, given = expected.outputs[name][0].reshape(-1), outputs[name].reshape(len(outputs[name]), -1)
+        places = np.linspace(0, first.size - 1, min(first.size, _MAX_COMPARED)).astype(int)
         scale = np.broadcast_to(spread.column_scales, expected.outputs[name].shape[1:]).reshape(-1)[places]
         with np.errstate(invalid="ignore"):
-            apart = given[:, places].astype(np.float64) - right[0, places]
+            apart = given[:, places].astype(np.float64) - first[places]
         parts.append(np.divide(apart, scale, out=apart, where=scale > 0))
     return np.clip(np.nan_to_num(np.concatenate(parts, axis=1), nan=_CLIP), -_CLIP, _CLIP)
 
 
 def expect(ids: Sequence[str], outputs: Arrays) -> ExpectedOutputs:
-    """The right answers, with their spread."""
+    """The expected answers, with their spread."""
     spreads = {name: spread_of(outputs[name]) for name in floating_outputs(outputs)}
     return ExpectedOutputs(ids, outputs, spreads)
 
@@ -95,7 +95,7 @@ def signature(row: Arrays) -> object:
 def expect_by_signature(
     rows: Mapping[_Key, Arrays], id_of: Callable[[_Key], str]
 ) -> dict[object, tuple[list[_Key], ExpectedOutputs]]:
-    """The right answers, from rows without a batch axis, with their keys, for each signature."""
+    """The expected answers, from rows without a batch axis, with their keys, for each signature."""
     by_signature: dict[object, list[_Key]] = {}
     for key, row in rows.items():
         by_signature.setdefault(signature(row), []).append(key)

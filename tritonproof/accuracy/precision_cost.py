@@ -70,28 +70,28 @@ def measure_cost(
         inputs = samples.read(indices[start : start + batch])
         parts[0].append(model.infer(weights.network, inputs))
         parts[1].append(emulated(inputs))
-    right, emulated_outputs = (
+    outputs, emulated_outputs = (
         {name: np.concatenate([arrays[name] for arrays in part]) for name in part[0]} for part in parts
     )
     ids = samples.ids[: len(indices)]
-    check_finite("framework", right, ids)
+    check_finite("framework", outputs, ids)
     check_finite(f"emulated {precision}", emulated_outputs, ids)
-    check_shapes(right, emulated_outputs, "emulated", "the framework's")
-    expected = expect(ids, right)
+    check_shapes(outputs, emulated_outputs, "emulated", "the framework's")
+    expected = expect(ids, outputs)
     largest, mean, rounding = {}, {}, 0.0
     is_comparable = np.ones(len(ids), bool)
     for name in expected.discrete_outputs:
-        mean[name] = float((right[name] != emulated_outputs[name]).mean())
+        mean[name] = float((outputs[name] != emulated_outputs[name]).mean())
         if name not in expected.score_output_of:
-            is_comparable &= equal_fraction(right[name], emulated_outputs[name]) == 1
+            is_comparable &= equal_fraction(outputs[name], emulated_outputs[name]) == 1
     for name, spread in expected.spreads.items():
-        values = right[name][is_comparable]
+        values = outputs[name][is_comparable]
         errors = differences(emulated_outputs[name][is_comparable], values)
         largest[name] = float(beyond_rounding(errors, spread, rounding_of(model, precision)).max(initial=0.0))
         cost = float(errors.sum() / (np.abs(values.astype(np.float64)).sum() or errors.size or 1))
         mean[name] = max(cost, MIN_COST)
         rounding = max(rounding, float(errors.max(initial=0.0)) / (spread.max_magnitude or 1.0))
-    decisions = (model.decide(model.keep(arrays)) for arrays in (emulated_outputs, right))
+    decisions = (model.decide(model.keep(arrays)) for arrays in (emulated_outputs, outputs))
     share, agreement = float(is_comparable.mean()), float(equal_fraction(*decisions).mean())
     return PrecisionCost(largest=largest, mean=mean, comparable=share, agreement=agreement, rounding=rounding)
 

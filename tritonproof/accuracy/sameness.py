@@ -119,19 +119,20 @@ def compare_rows(
     bounds on all rows together. With `only_finite`, numbers must be finite, even if others are
     expected. Without `checks_identity`, a row may be nearer to the answer of another sample."""
     count = len(answer.sample_indices)
-    left_out, all_shares, means, unequal, wrong = np.zeros(count, bool), {}, {}, {}, {}
+    left_out = np.zeros(count, bool)
+    all_shares, means, unequal, wrong = {}, {}, {}, {}
     for name in expected.discrete_outputs:
         found = _compare_discrete(expected, answer, name, limits, left_out, checks_identity)
         if found is not None:
             unequal[name], wrong[name], left_out = found
     for name, spread in expected.spreads.items():
-        right, given = expected.outputs[name][answer.sample_indices], answer.outputs.get(name)
-        if given is None or given.shape != right.shape or given.dtype.kind != "f":
+        expected_rows, given = expected.outputs[name][answer.sample_indices], answer.outputs.get(name)
+        if given is None or given.shape != expected_rows.shape or given.dtype.kind != "f":
             wrong[name] = np.ones(count, bool)
             continue
-        if np.array_equal(given, right) and (not only_finite or np.isfinite(given).all()):
+        if np.array_equal(given, expected_rows) and (not only_finite or np.isfinite(given).all()):
             continue
-        errors = differences(given, right)
+        errors = differences(given, expected_rows)
         bounds, rounding = limits.of_output(name), limits.rounding * spread.max_magnitude
         # A share within `max_element` of this scale is within that of the spread, rounding aside.
         scale = np.asarray(spread.column_scales + rounding / bounds.max_element)
@@ -169,11 +170,11 @@ def _compare_discrete(
     """Texts, integers and truth values of one output: which elements differ, [rows, elements], which rows are
     wrong and which are `left_out`, with those that differ as ties do, [rows] each. None if all are equal."""
     count = len(left_out)
-    right, given = expected.outputs[name][answer.sample_indices], answer.outputs.get(name)
-    is_text = right.dtype == object
-    if given is None or given.shape != right.shape or (given.dtype == object) != is_text:
+    expected_rows, given = expected.outputs[name][answer.sample_indices], answer.outputs.get(name)
+    is_text = expected_rows.dtype == object
+    if given is None or given.shape != expected_rows.shape or (given.dtype == object) != is_text:
         return np.ones((count, 1), bool), np.ones(count, bool), left_out
-    unequal = np.asarray(given != right, bool).reshape(count, -1)
+    unequal = np.asarray(given != expected_rows, bool).reshape(count, -1)
     differing = unequal.sum(axis=1)
     if not differing.any():
         return None
@@ -195,8 +196,8 @@ def _is_tie_of_scores(
     are no further apart than twice what each may be off."""
     scores_name = expected.score_output_of[name]
     spread, scores = expected.spreads[scores_name], expected.outputs[scores_name][answer.sample_indices]
-    given_and_right = answer.outputs[name], expected.outputs[name][answer.sample_indices]
-    classes = [values.reshape(len(scores), -1).astype(np.int64) for values in given_and_right]
+    given_and_expected = answer.outputs[name], expected.outputs[name][answer.sample_indices]
+    classes = [values.reshape(len(scores), -1).astype(np.int64) for values in given_and_expected]
     is_known = [((values >= 0) & (values < scores.shape[1])).all(axis=1) for values in classes]
     values, other_values = (
         np.take_along_axis(scores, indices.clip(0, scores.shape[1] - 1), axis=1) for indices in classes
@@ -236,7 +237,7 @@ def compare_groups(
     groups: ExpectedBySignature, answers: Sequence[Answer], limits: AnswerLimits, *, only_finite: bool = False
 ) -> AnswerComparison:
     """Hold each row of some answers to the expected one of its sample's group; see `compare_answers`."""
-    pairs = ((right, answers_to(keys, answers)) for keys, right in groups.values())
+    pairs = ((expected, answers_to(keys, answers)) for keys, expected in groups.values())
     return merge_comparisons([compare_answers(*pair, limits, only_finite=only_finite) for pair in pairs])
 
 
@@ -272,10 +273,10 @@ def _summary(
     if wrong[worst]:
         name = next(name for name, rows in result.wrong_rows.items() if rows[worst])
         batch = [str(expected.ids[i]) for i in answer.sample_indices]
-        right = {key: values[answer.sample_indices[worst]] for key, values in expected.outputs.items()}
+        expected_row = {key: values[answer.sample_indices[worst]] for key, values in expected.outputs.items()}
         given = {key: values[worst] for key, values in answer.outputs.items()}
-        first = _wrong_answer(sample, name, right[name], given.get(name), expected.spreads.get(name))
-        mismatch = Mismatch(batch=batch, row=worst, expected=right, given=given, wrong=first)
+        first = _wrong_answer(sample, name, expected_row[name], given.get(name), expected.spreads.get(name))
+        mismatch = Mismatch(batch=batch, row=worst, expected=expected_row, given=given, wrong=first)
     same = SameAnswers(
         samples=0,
         answers=len(wrong),
@@ -323,30 +324,31 @@ def typical_difference(expected: ExpectedOutputs, answers: Sequence[Answer]) -> 
     for answer in answers:
         largest = np.zeros(len(answer.sample_indices))
         for name, spread in expected.spreads.items():
-            right, given = expected.outputs[name][answer.sample_indices], answer.outputs.get(name)
-            if given is not None and given.shape == right.shape and given.dtype.kind == "f":
-                beyond = beyond_rounding(differences(given, right), spread, PRECISIONS["fp32"].rounding)
+            expected_rows, given = expected.outputs[name][answer.sample_indices], answer.outputs.get(name)
+            if given is not None and given.shape == expected_rows.shape and given.dtype.kind == "f":
+                errors = differences(given, expected_rows)
+                beyond = beyond_rounding(errors, spread, PRECISIONS["fp32"].rounding)
                 largest = np.maximum(largest, beyond.reshape(len(largest), -1).max(axis=1, initial=0.0))
         parts.append(largest)
     return float(np.median(np.concatenate(parts))) if parts else 0.0
 
 
 def _wrong_answer(
-    sample: str, name: str, right: np.ndarray, given: np.ndarray | None, spread: Spread | None
+    sample: str, name: str, expected: np.ndarray, given: np.ndarray | None, spread: Spread | None
 ) -> WrongAnswer:
     """The element that differs most of an output of a wrong answer; `spread` is that of numbers."""
-    if given is None or np.shape(given) != np.shape(right):
+    if given is None or np.shape(given) != np.shape(expected):
         shape = "no row of this sample" if given is None else str(np.shape(given))
-        return WrongAnswer(sample, name, expected=str(np.shape(right)), given=shape)
+        return WrongAnswer(sample, name, expected=str(np.shape(expected)), given=shape)
     if spread is not None and given.dtype.kind == "f":
-        errors = beyond_rounding(differences(given, right), spread, 0.0)
+        errors = beyond_rounding(differences(given, expected), spread, 0.0)
         errors = errors if errors.any() else ~np.isfinite(given)
     else:
-        errors = np.asarray(given != right, np.float64)
+        errors = np.asarray(given != expected, np.float64)
     place = np.unravel_index(int(np.nan_to_num(errors, nan=np.inf).argmax()), np.shape(errors))
     where = ", ".join(str(int(index)) for index in place)
     shown = []
-    for value in (np.asarray(array)[place] for array in (right, given)):
+    for value in (np.asarray(array)[place] for array in (expected, given)):
         plain = value.item() if isinstance(value, np.generic) else value
         shown.append(f"{plain:.6g}" if isinstance(plain, float) else ascii(plain)[:60])
     return WrongAnswer(sample, f"{name}[{where}]" if where else name, *shown)
@@ -370,18 +372,18 @@ def _nearer_to_another(
     total = sum(np.prod(expected.outputs[name].shape[1:], dtype=int) for name in expected.spreads)
     if not rows.size or total < _MIN_COLUMNS:
         return mistaken
-    own, right = answer.sample_indices[rows], expected.standardized
+    own, all_expected = answer.sample_indices[rows], expected.standardized
     standardized = standardize(expected, {name: answer.outputs[name][rows] for name in expected.spreads})
     # The square of the distance, but for the row's own square.
-    nearest = (np.square(right).sum(axis=1) - 2 * standardized @ right.T).argmin(axis=1)
-    to_own, to_nearest = (np.linalg.norm(standardized - right[targets], axis=1) for targets in (own, nearest))
+    nearest = (np.square(all_expected).sum(axis=1) - 2 * standardized @ all_expected.T).argmin(axis=1)
+    to_own, to_nearest = (np.linalg.norm(standardized - all_expected[i], axis=1) for i in (own, nearest))
     for place in np.flatnonzero((nearest != own) & (2 * to_nearest < to_own)):
         mistaken[rows[place]] = _are_distinct(expected, int(own[place]), int(nearest[place]), limits)
     return mistaken
 
 
 def _are_distinct(expected: ExpectedOutputs, sample: int, other: int, limits: AnswerLimits) -> bool:
-    """Whether the right answers to two samples differ by more than kernels may change."""
+    """Whether the expected answers to two samples differ by more than kernels may change."""
     for name, spread in expected.spreads.items():
         errors = differences(expected.outputs[name][sample], expected.outputs[name][other])
         beyond = beyond_rounding(errors, spread, limits.rounding)

@@ -184,7 +184,7 @@ def make_single_answers(
     """The answers `rows`, with the noise that `repeats` show; at least `min_noise` of the spread is
     allowed. More noise than other kernels may cause is a fault, and allows nothing more."""
     groups = expect_by_signature(rows, lambda sample: str(ids[sample]))
-    noises = (typical_difference(right, answers_to(keys, repeats)) for keys, right in groups.values())
+    noises = (typical_difference(expected, answers_to(keys, repeats)) for keys, expected in groups.values())
     noise = max(noises, default=0.0)
     largest = max(min_noise, min(NOISE_FACTOR * noise, limits.default.max_element))
     # Where numbers are noisy, classes may be tied, as one voxel in two million of a mask may be whose scores

@@ -168,11 +168,12 @@ def command(job: LoadJob, samples: Path) -> list[str]:
     if job.shared_memory != "none":
         sizes = [tensor.row_bytes for tensor in outputs]
         most = job.served.data.count(job.point.batch)
-        for numbers, right in () if job.check is None else job.check.groups.values():
+        for numbers, expected in () if job.check is None else job.check.groups.values():
             sent = [place for place, number in enumerate(numbers) if number < most]
             for tensor in outputs:
-                if tensor.name in right.outputs and not tensor.has_fixed_size:
-                    sizes += [len(raw_content(row, tensor.dtype)) for row in right.outputs[tensor.name][sent]]
+                if tensor.name in expected.outputs and not tensor.has_fixed_size:
+                    rows = expected.outputs[tensor.name][sent]
+                    sizes += [len(raw_content(row, tensor.dtype)) for row in rows]
         command += ["--output-shared-memory-size", str(max(sizes) * job.point.batch)]
     return command
 
