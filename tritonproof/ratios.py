@@ -14,7 +14,7 @@ MIN_PAIRS = 6
 FALSE_ALARM_RATE = 0.01
 """The largest share of runs of a build against itself that call any of its load points slower."""
 MIN_PASSES = 2
-"""The fewest passes of each side for a ratio of two times: one has no spread."""
+"""The fewest passes of each side for a ratio of two times: one shows no variation."""
 
 
 def speed_of_pass(throughput_per_s: float, mean_latency_ms: float, *, at_rate: bool) -> float:

@@ -50,7 +50,7 @@ _STOP_S = 2.0
 """Seconds that perf_analyzer gets to end by itself."""
 _SHOWN_LINES, _SHOWN = 8, 200
 """Lines shown of perf_analyzer's output, and characters of a parser's message."""
-# Any spread counts as stable here, so "unstable" means that a window holds fewer than two requests.
+# Any variation counts as stable here, so "unstable" means that a window holds fewer than two requests.
 _SHORT_WINDOW = re.compile("No valid requests recorded|Failed to obtain stable measurement")
 _ARENAS = "1"
 """With system shared memory, perf_analyzer 2.51 exports tensor values that look like scrambled heap
@@ -154,7 +154,7 @@ def command(job: LoadJob, samples: Path) -> list[str]:
         str(wheels.perf_analyzer()),
         *("-m", job.served.name, "-u", server.address, "-i", "grpc", "-b", str(job.point.batch)),
         *("--input-data", str(samples), "--shared-memory", job.shared_memory),
-        # Any spread counts as stable: the length of a pass is known, and the statistics are ours.
+        # Any variation counts as stable: the length of a pass is known, and the statistics are ours.
         *("--stability-percentage", "999", "--max-trials", str(WINDOWS)),
         "--verbose-csv",
     ]

@@ -43,7 +43,7 @@ def sweep_points(
 
     First all warm up, in turns too, until their latencies are stationary. Rounds follow of one short pass of
     each unfinished point, in random order, so that disturbances of the machine affect all points alike and
-    show as spread. A point with a baseline takes a pair of passes, one of each build. After each round `save`
+    show as noise. A point with a baseline takes a pair of passes, one of each build. After each round `save`
     gets every point measured so far, so a killed run keeps them. A point that fails has its error in its
     state, and the others go on. Passes that a state already has count, so that measuring can go on after the
     model was loaded again. If a server pauses for longer than a window, its point begins anew with longer

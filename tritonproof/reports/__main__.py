@@ -163,7 +163,7 @@ def _trend(options: argparse.Namespace) -> int:
 
     folder = options.history or history.default_folder(options.results)
     if options.known and not options.fail_on:
-        raise UsageError("--known accepts steps that --fail-on step would fail for: give both")
+        raise UsageError("--known accepts shifts that --fail-on shift would fail for: give both")
     if options.output is not None:
         disk.check_folder(options.output)  # before anything is added to the history
     _add(folder, options.add)
@@ -183,7 +183,7 @@ def _trend(options: argparse.Namespace) -> int:
         svg_file = options.output / f"trend-{theme}.svg"
         disk.replace(svg_file, plots.rendered(lambda: trend.picture(chosen), theme))
         print(svg_file)
-    worse = trend.worse_steps(chosen, options.within, options.known) if options.fail_on else []
+    worse = trend.worse_shifts(chosen, options.within, options.known) if options.fail_on else []
     for _, sentence in worse:
         print(f"worse within the latest {options.within} runs: {sentence}", file=sys.stderr)
     return max((status for status, _ in worse), default=0)
@@ -354,11 +354,11 @@ def _parser() -> Parser:
     option("--output", type=path, metavar="DIR", help="also draw the history, as DIR/trend-{light,dark}.svg")
     note = "treat hosts with the same machine stamp as one, for runs that each have a container of their own"
     option("--join-hosts", action="store_true", help=note)
-    note = "exit with 10 if a speed, with 12 if an accuracy has a step for the worse in the latest runs"
-    option("--fail-on", choices=("step",), help=note)
-    note = "in how many of a series' latest runs --fail-on looks for a step (default: %(default)s)"
+    note = "exit with 10 if a speed, with 12 if an accuracy has a shift for the worse in the latest runs"
+    option("--fail-on", choices=("shift",), help=note)
+    note = "in how many of a series' latest runs --fail-on looks for a shift (default: %(default)s)"
     option("--within", type=count, default=50, metavar="N", help=note)
-    note = "--fail-on ignores the steps up to this commit, which have been accepted"
+    note = "--fail-on ignores the shifts up to this commit, which have been accepted"
     option("--known", metavar="COMMIT", help=note)
 
     option = add(_merge, "")

@@ -1,4 +1,4 @@
-"""How each figure of the history changed, and its steps: lasting changes of level, which ruptures proposes
+"""How each figure of the history changed, and its level shifts: lasting changes, which ruptures proposes
 and the noise model decides. tests/reports/trend simulates how many are found or false: docs/trend.md."""
 
 import math
@@ -25,20 +25,20 @@ from tritonproof.reports.text.phrases import counted, days_text
 MIN_RUNS, LASTING = 4, 8
 """The fewest runs of a level: fewer than MIN_RUNS are outliers, fewer than LASTING between two a bad week."""
 THRESHOLD = 5.0
-"""The least size of a step in standard errors: below one false step in 200 simulated series of 1,000 runs."""
+"""The least size of a shift in standard errors: below one false one in 200 simulated series of 1,000 runs."""
 _NEIGHBOURS = 60
-"""The runs on either side that a step is tested against: a drift of some percent in 1,000 runs is no step."""
+"""The runs on either side that a shift is tested against: a drift of some percent in 1,000 runs is none."""
 _MIN_TOGETHER = 8
 """The fewest series whose median shows what their machine did to all of them in a run."""
 
 
 class TrackedQuantity(NamedTuple):
-    """A followed quantity. `usual_spread` is the prior for its spread from run to run: of its logarithm, of a
-    score in samples, or of an error over its mean. `status` is the exit status for a step for the worse."""
+    """A followed quantity. `usual_std` is the prior for its deviation from run to run: of its logarithm, of a
+    score in samples, or of an error over its mean. `status` is the exit status for a shift for the worse."""
 
     name: str
     quantity: quantities.Quantity
-    usual_spread: float
+    usual_std: float
     status: int = EXIT_SPEED
     changes: quantities.Quantity = quantities.CHANGE
 
@@ -66,7 +66,7 @@ class LevelShift(NamedTuple):
 
 class Series(NamedTuple):
     """One quantity of a case over the runs of a machine, in their order. A machine is a host with its stamp:
-    other hardware, drivers or versions start another series and are no step."""
+    other hardware, drivers or versions start another series and are no shift."""
 
     machine: str
     case: str
@@ -74,11 +74,11 @@ class Series(NamedTuple):
     at: str
     tracked: TrackedQuantity
     rows: Sequence[HistoryRow]
-    steps: Sequence[LevelShift]
+    shifts: Sequence[LevelShift]
 
 
 def all_series(rows: Iterable[HistoryRow], *, join_hosts: bool = False) -> list[Series]:
-    """Every series of the rows, with its steps, without ratios that may not be shown; `join_hosts` treats
+    """Every series of the rows, with its shifts, without ratios that may not be shown; `join_hosts` treats
     hosts with one stamp as one machine, and a row with and without its host's name as one measurement."""
     if join_hosts:
         without_host = (structs.replace(row, host="") for row in rows)
@@ -94,50 +94,51 @@ def all_series(rows: Iterable[HistoryRow], *, join_hosts: bool = False) -> list[
     series = []
     for (host, stamp, figure), group in pd.DataFrame(figures, columns=columns).groupby(columns[:3]):
         tracked = _TRACKED[figure]
-        # An accuracy may be zero and does not vary with the machine: its steps are differences, not ratios.
+        # An accuracy may be zero and does not vary with the machine: its shifts are differences, not ratios.
         is_accuracy = tracked.status == EXIT_ACCURACY
         levels = group.pivot(index="run", columns=["case", "at"], values="value")
         if not is_accuracy:
             levels = np.log(levels)
-            levels = levels.sub(_machine_shift(levels, tracked.usual_spread), axis=0)
+            levels = levels.sub(_machine_effect(levels, tracked.usual_std), axis=0)
         for (case, at), column in group.groupby(["case", "at"])["row"]:
-            case_steps, case_rows, usual_spread = [], [*column], tracked.usual_spread
+            case_shifts, case_rows, usual_std = [], [*column], tracked.usual_std
             values = levels[case, at].dropna().to_numpy()
             if figure == "score":
-                usual_spread /= max(1, case_rows[-1].samples)
+                usual_std /= max(1, case_rows[-1].samples)
             elif is_accuracy:
-                usual_spread *= values.mean() or 1.0
-            for first, change, error in find_steps(values, usual_spread):
+                usual_std *= values.mean() or 1.0
+            for first, change, error in find_shifts(values, usual_std):
                 bounds = (change, change - 1.96 * error, change + 1.96 * error)
                 size = Estimate(*(bounds if is_accuracy else map(math.expm1, bounds)))
                 is_worse = (change < 0) == (tracked.quantity.better == "higher")
-                case_steps.append(LevelShift(case_rows[first - 1], case_rows[first], size, is_worse))
-            series.append(Series(f"{host} {stamp}".strip(), case, figure, at, tracked, case_rows, case_steps))
+                case_shifts.append(LevelShift(case_rows[first - 1], case_rows[first], size, is_worse))
+            machine = f"{host} {stamp}".strip()
+            series.append(Series(machine, case, figure, at, tracked, case_rows, case_shifts))
     return sorted(series, key=attrgetter("machine", "case", "figure", "at"))
 
 
-def _machine_shift(levels: pd.DataFrame, usual_spread: float) -> pd.Series:
+def _machine_effect(levels: pd.DataFrame, usual_std: float) -> pd.Series:
     """How far a run moved all series of a machine [runs, series] from their levels; 0 for runs with too few
-    series. Steps that last in all series stay in them."""
+    series. Shifts that last in all series stay in them."""
     shared = levels[levels.count(axis=1) >= _MIN_TOGETHER]
     moved = shared.sub(shared.median()).median(axis=1)
     moved = shared.sub(shared.sub(moved, axis=0).median()).median(axis=1)
-    for first, change, _ in find_steps(moved.to_numpy(), usual_spread):
+    for first, change, _ in find_shifts(moved.to_numpy(), usual_std):
         moved.iloc[first:] -= change
     return moved.reindex(levels.index, fill_value=0.0)
 
 
-def find_steps(values: np.ndarray, usual_spread: float) -> list[tuple[int, float, float]]:
-    """The lasting steps of a series [runs]: the first run of the new level, the change, and its standard
-    error; `usual_spread` is the prior for that from run to run."""
+def find_shifts(values: np.ndarray, usual_std: float) -> list[tuple[int, float, float]]:
+    """The lasting shifts of a series [runs]: the first run of the new level, the change, and its standard
+    error; `usual_std` is the prior for that from run to run."""
     if len(values) < 2 * MIN_RUNS:
         return []
-    x, spread = _clipped(values, usual_spread)
+    x, std = _clipped(values, usual_std)
     indices = np.arange(len(x))
     while True:
-        # ruptures proposes smaller steps too: each is tested when its neighbours are known.
+        # ruptures proposes smaller shifts too: each is tested when its neighbours are known.
         search = KernelCPD(kernel="linear", min_size=MIN_RUNS).fit(x[indices, None])
-        ends = [0, *search.predict(pen=0.8 * (THRESHOLD * spread) ** 2)]
+        ends = [0, *search.predict(pen=0.8 * (THRESHOLD * std) ** 2)]
         transient = [sides for sides in pairwise(ends[1:-1]) if sides[1] - sides[0] < LASTING]
         if not transient:
             break
@@ -147,7 +148,7 @@ def find_steps(values: np.ndarray, usual_spread: float) -> list[tuple[int, float
         for start, at, end in zip(ends, ends[1:], ends[2:], strict=False):
             before = x[indices[max(start, at - _NEIGHBOURS) : at]]
             after = x[indices[at : min(end, at + _NEIGHBOURS)]]
-            error = spread * math.sqrt(1 / len(before) + 1 / len(after))
+            error = std * math.sqrt(1 / len(before) + 1 / len(after))
             candidates.append((int(indices[at]), float(after.mean() - before.mean()), error))
         z_scores = [abs(change) / error for _, change, error in candidates]
         if min(z_scores) >= THRESHOLD:
@@ -156,49 +157,49 @@ def find_steps(values: np.ndarray, usual_spread: float) -> list[tuple[int, float
     return []
 
 
-def _clipped(values: np.ndarray, usual_spread: float) -> tuple[np.ndarray, float]:
-    """The values, with outliers clipped at two spreads from the moving median, and the standard deviation for
+def _clipped(values: np.ndarray, usual_std: float) -> tuple[np.ndarray, float]:
+    """The values, with outliers clipped at two of them from the moving median, and the standard deviation for
     the uncertainty of a mean of many runs. It exceeds that of one run where neighbours deviate together.
 
-    The usual spread counts like ten runs, since ten runs alone tell the spread only to a third. Blocks of
-    runs, if there are ten, show noise that outlasts a run; twice the spread of one run counts like twenty: a
-    short history cannot tell a bad week from a step."""
+    The usual deviation counts like ten runs, since ten runs alone tell it only to a third. Blocks of
+    runs, if there are ten, show noise that outlasts a run; twice that of one run counts like twenty: a
+    short history cannot tell a bad week from a shift."""
     medians = pd.Series(values).rolling(9, center=True, min_periods=1).median().to_numpy()
-    neighbour_spread = _spread(np.diff(values)) / math.sqrt(2)  # few neighbours have a step between them
-    observed = max(neighbour_spread, _spread(values - medians))
-    run_spread = math.sqrt(np.average([observed**2, usual_spread**2], weights=[len(values), 10]))
-    calm = np.clip(values, medians - 2 * run_spread, medians + 2 * run_spread)
-    spreads = [run_spread]
+    neighbour_std = _robust_std(np.diff(values)) / math.sqrt(2)  # few neighbours have a shift between them
+    observed = max(neighbour_std, _robust_std(values - medians))
+    run_std = math.sqrt(np.average([observed**2, usual_std**2], weights=[len(values), 10]))
+    calm = np.clip(values, medians - 2 * run_std, medians + 2 * run_std)
+    stds = [run_std]
     for length in (length for length in (5, 10, 20) if len(calm) >= 10 * length):
         means = calm[len(calm) % length :].reshape(-1, length).mean(axis=1)
-        spreads.append(_spread(np.diff(means)) * math.sqrt(length / 2))
-    return calm, math.sqrt(np.average([max(spreads) ** 2, 4 * run_spread**2], weights=[len(calm), 20]))
+        stds.append(_robust_std(np.diff(means)) * math.sqrt(length / 2))
+    return calm, math.sqrt(np.average([max(stds) ** 2, 4 * run_std**2], weights=[len(calm), 20]))
 
 
-def _spread(differences: np.ndarray) -> float:
+def _robust_std(differences: np.ndarray) -> float:
     return 1.4826 * float(np.median(np.abs(differences)))  # the standard deviation of normal ones
 
 
 def table(series: Sequence[Series]) -> str:
-    """The extent of the history, and a row for each series with its last value and steps, worse ones bold."""
+    """The extent of the history, and a row for each series: its last value and shifts, worse ones bold."""
     runs = {row.run: row for each in series for row in each.rows}
     commits = counted(len({row.commit for row in runs.values()} - {None}), "commit")
     days = days_text(row.started for row in runs.values())
-    changes = counted(sum(len(each.steps) for each in series), "step")
+    changes = counted(sum(len(each.shifts) for each in series), "level shift")
     extent = f"{counted(len(runs), 'run')} of {commits}, {days}; {changes} in {len(series)} series."
     rows = []
     for each in series:
-        texts = ((bold if step.is_worse else italic)(step_text(each, step)) for step in each.steps)
+        texts = ((bold if shift.is_worse else italic)(shift_text(each, shift)) for shift in each.shifts)
         changed = join_markdown(texts, "; ")
         name, count = each.tracked.name, f"{len(each.rows):,}"
         rows.append((each.machine, each.case, each.at, name, count, _last(each), changed or "-"))
-    columns = ("Machine", "Case", "At", "Quantity", "Runs", "Last value", "Steps")
+    columns = ("Machine", "Case", "At", "Quantity", "Runs", "Last value", "Level shifts")
     return markdown([extent, table_of_texts(columns, rows, "llllrrl")])
 
 
-def worse_steps(series: Sequence[Series], within: int, known: str | None) -> list[tuple[int, str]]:
-    """The exit status and a sentence for each step for the worse within the latest runs of a series and after
-    the runs of the commit `known`. Raises UsageError if no run is of that commit."""
+def worse_shifts(series: Sequence[Series], within: int, known: str | None) -> list[tuple[int, str]]:
+    """The exit status and a sentence for each shift for the worse within a series' latest runs and after the
+    runs of the commit `known`. Raises UsageError if no run is of that commit."""
     digits = max(7, len(known or ""))  # fewer are no name: they may begin that of any commit
     runs = (row for each in series for row in each.rows if row.commit and row.commit[:digits] == known)
     accepted = max((row.started for row in runs), default="")
@@ -207,16 +208,16 @@ def worse_steps(series: Sequence[Series], within: int, known: str | None) -> lis
             f"--known {quoted(known)}: no run in the history is of this commit (7 or more digits)"
         )
     return [
-        (each.tracked.status, f"{each.case}, {each.at}, {each.tracked.name}: {step_text(each, step)}")
+        (each.tracked.status, f"{each.case}, {each.at}, {each.tracked.name}: {shift_text(each, shift)}")
         for each in series
-        for step in each.steps
-        if step.is_worse and step.after in each.rows[-within:] and step.after.started > accepted
+        for shift in each.shifts
+        if shift.is_worse and shift.after in each.rows[-within:] and shift.after.started > accepted
     ]
 
 
-def step_text(series: Series, step: LevelShift) -> str:
+def shift_text(series: Series, shift: LevelShift) -> str:
     """`between a1b2c3d4e and b2c3d4e5f: -3.1 % (-3.9 to -2.2)`, and what else changed, if anything."""
-    before, after = step.before, step.after
+    before, after = shift.before, shift.after
     between = f"between {_commit(before)} and {_commit(after)}"
     if before.commit and _commit(before) == _commit(after):
         between = f"between two runs of {_commit(before)}, {before.started[:16]} and {after.started[:16]}"
@@ -224,7 +225,7 @@ def step_text(series: Series, step: LevelShift) -> str:
     remark = "" if before.build == after.build else "; the build is another"
     if before.triton != after.triton:
         remark = f"; Triton {before.triton} became {after.triton}"
-    return f"{between}: {series.tracked.changes.text_with_interval(step.change)}{remark}"
+    return f"{between}: {series.tracked.changes.text_with_interval(shift.change)}{remark}"
 
 
 def _commit(row: HistoryRow) -> str:
@@ -244,8 +245,8 @@ def _last(series: Series) -> str:
 
 
 def picture(series: Sequence[Series]) -> Figure:
-    """One picture of the history: a panel for each series with its steps marked, those with steps first."""
-    drawn = sorted(series, key=lambda each: not each.steps)[:20]  # they fill a page
+    """One picture of the history: a panel for each series with its shifts marked, those with shifts first."""
+    drawn = sorted(series, key=lambda each: not each.shifts)[:20]  # they fill a page
     runs = sorted({_run_of(row): row for each in drawn for row in each.rows}.items())
     places = {run: place for place, (run, _) in enumerate(runs)}
     figure = Figure(figsize=(8.6, 1.0 + 0.8 * len(drawn)), layout="constrained")
@@ -260,10 +261,10 @@ def picture(series: Sequence[Series]) -> Figure:
         title = visible(f"{each.case}, {each.at}, {each.tracked.name}: {_last(each)}")
         axes.set_title(title, loc="left", fontsize="small")
         axes.locator_params(axis="y", nbins=3)
-        for step in each.steps:  # the size stands at the bottom, on the side where the line is higher
-            place, size = places[_run_of(step.after)] - 0.5, each.tracked.changes.text(step.change.value)
-            sign, side = ("▼", "right") if step.change.value < 0 else ("▲", "left")
-            axes.axvline(place, color="C1" if step.is_worse else "C2", linestyle="--")
+        for shift in each.shifts:  # the size stands at the bottom, on the side where the line is higher
+            place, size = places[_run_of(shift.after)] - 0.5, each.tracked.changes.text(shift.change.value)
+            sign, side = ("▼", "right") if shift.change.value < 0 else ("▲", "left")
+            axes.axvline(place, color="C1" if shift.is_worse else "C2", linestyle="--")
             axes.text(place, 0.06, f"{sign} {size} ", ha=side, transform=axes.get_xaxis_transform())
     ticks = np.linspace(0, len(runs) - 1, min(6, len(runs))).round().astype(int)
     names = [f"{(runs[tick][1].commit or 'no commit')[:9]}\n{runs[tick][1].started[:10]}" for tick in ticks]

@@ -40,32 +40,32 @@ def rows(values: Sequence[float], **changes: Any) -> list[HistoryRow]:
     return [row(number, value, **changes) for number, value in enumerate(values)]
 
 
-def stepped(runs: int, at: int, factor: float, spread: float = 0.004, seed: int = 0) -> list[float]:
+def shifted(runs: int, at: int, factor: float, std: float = 0.004, seed: int = 0) -> list[float]:
     """Throughputs whose level changes once, from the run `at` on."""
-    levels = 100 * np.exp(np.random.default_rng(seed).normal(0, spread, runs))
+    levels = 100 * np.exp(np.random.default_rng(seed).normal(0, std, runs))
     levels[at:] *= factor
     return [float(level) for level in levels]
 
 
-def machine(generator: np.random.Generator, runs: int, spread: float, memory: float) -> np.ndarray:
+def machine(generator: np.random.Generator, runs: int, std: float, memory: float) -> np.ndarray:
     """A machine's effect on all its figures, as a logarithm: noise with this correlation from run to run,
     [runs]."""
-    fresh = generator.normal(0, spread * np.sqrt(1 - memory**2), runs)
+    fresh = generator.normal(0, std * np.sqrt(1 - memory**2), runs)
     effect = np.empty(runs)
-    effect[0] = generator.normal(0, spread)
+    effect[0] = generator.normal(0, std)
     for number in range(1, runs):
         effect[number] = memory * effect[number - 1] + fresh[number]
     return effect
 
 
 def noisy(
-    generator: np.random.Generator, runs: int, spread: float, drift: float = 0.02
+    generator: np.random.Generator, runs: int, std: float, drift: float = 0.02
 ) -> tuple[np.ndarray, np.ndarray]:
     """Logarithms of one series' speeds and their standard errors, [runs] each: Student's t with 4 degrees of
     freedom of this standard deviation, the measuring's own error, drift of up to 2 %, and one run in a
     hundred 5 to 40 % slower."""
     errors = generator.lognormal(np.log(0.005), 0.5, runs)
-    values = spread * generator.standard_t(4, runs) / np.sqrt(2) + errors * generator.normal(size=runs)
+    values = std * generator.standard_t(4, runs) / np.sqrt(2) + errors * generator.normal(size=runs)
     values += generator.uniform(-drift, drift) * np.linspace(0, 1, runs)
     slow = generator.random(runs) < 0.01
     values[slow] -= generator.uniform(0.05, 0.4, slow.sum())
@@ -73,16 +73,16 @@ def noisy(
 
 
 def history(
-    seed: int, spread: float, runs: int = 1000, count: int = 200, share: float = 0.25
+    seed: int, std: float, runs: int = 1000, count: int = 200, share: float = 0.25
 ) -> tuple[list[HistoryRow], dict[str, int]]:
     """Throughputs of many load points on one machine whose own noise of 1.5 % lasts some runs. A share
-    has a step of 3 %; the second result has its run by load point."""
+    has a shift of 3 %; the second result has its run by load point."""
     generator = np.random.default_rng(seed)
     together = machine(generator, runs, 0.015, 0.8)
     history_rows, planted = [], {}
     for number in range(count):
         at = f"online b001-c{number:03d}"
-        values, errors = noisy(generator, runs, spread)
+        values, errors = noisy(generator, runs, std)
         values += together
         if generator.random() < share:
             planted[at] = int(generator.integers(runs // 6, runs - runs // 6))

@@ -1,4 +1,4 @@
-"""`python -m tritonproof report trend`: output, pictures, gate and added histories; and the search for steps, which finds
+"""`python -m tritonproof report trend`: output, pictures, gate and added histories; and the search for shifts, which finds
 the planted ones of noisy histories in place, and no others."""
 
 from dataclasses import dataclass
@@ -16,11 +16,11 @@ from tests.helpers import cells
 from tests.reports.trend import past
 from tests.reports.trend.test_history import measured
 from tritonproof.reports.history import HistoryRow, append, read
-from tritonproof.reports.trend import Series, all_series, find_steps
+from tritonproof.reports.trend import Series, all_series, find_shifts
 
-SLOWER = past.stepped(60, 50, 0.95)
+SLOWER = past.shifted(60, 50, 0.95)
 BETWEEN = f"{past.COMMITS[49][:9]} and {past.COMMITS[50][:9]}"
-FAIL = ("--fail-on", "step")
+FAIL = ("--fail-on", "shift")
 
 
 def scores(*values: float, name: str = "score") -> list[HistoryRow]:
@@ -47,9 +47,9 @@ def trend(tmp_path: Path, reports: Reports) -> Reports:
         (SLOWER, (*FAIL, "--known", "fffff"), 4),
         (SLOWER, (*FAIL, "--known", past.COMMITS[50][:6]), 4),
         (SLOWER, ("--known", past.COMMITS[50][:9]), 4),
-        (past.stepped(60, 50, 1.05), FAIL, 0),
-        (past.stepped(60, 0, 1.0), FAIL, 0),
-        (past.stepped(120, 50, 0.95), FAIL, 0),  # long ago
+        (past.shifted(60, 50, 1.05), FAIL, 0),
+        (past.shifted(60, 0, 1.0), FAIL, 0),
+        (past.shifted(120, 50, 0.95), FAIL, 0),  # long ago
         ([100.0], FAIL, 0),
         ([], (), 4),
     ],
@@ -63,7 +63,7 @@ def test_gate_fails_for_recent_unknown_regression(
     assert (BETWEEN in errors) == (status == STATUS["speed"])
     if exit_status != 4:
         (line,) = [line for line in text.splitlines() if past.CASE in line]
-        assert (BETWEEN in line) == (len(values) >= 60 and values != past.stepped(60, 0, 1.0))
+        assert (BETWEEN in line) == (len(values) >= 60 and values != past.shifted(60, 0, 1.0))
 
 
 @pytest.mark.parametrize("speeds", [[], SLOWER], ids=["no speed", "a speed that fell too"])
@@ -73,7 +73,7 @@ def test_lower_accuracy_precedes_speed(tmp_path: Path, trend: Reports, speeds: l
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_step_within_one_commit_names_both_runs(tmp_path: Path, trend: Reports, clean: bool) -> None:
+def test_shift_within_one_commit_names_both_runs(tmp_path: Path, trend: Reports, clean: bool) -> None:
     rows = past.rows(SLOWER, commit=past.COMMITS[0], clean=clean)
     append(tmp_path, rows)
     text = trend().out
@@ -82,10 +82,10 @@ def test_step_within_one_commit_names_both_runs(tmp_path: Path, trend: Reports, 
     assert (f"{past.COMMITS[0][:9]}-dirty" in text) == (not clean)
 
 
-def test_steps_do_not_depend_on_selection(tmp_path: Path, trend: Reports) -> None:
+def test_shifts_do_not_depend_on_selection(tmp_path: Path, trend: Reports) -> None:
     of_machine = np.exp(np.random.default_rng(0).normal(0, 0.01, 60))
     for case in range(12):
-        values = past.stepped(60, 50, 0.95, seed=case) * of_machine
+        values = past.shifted(60, 50, 0.95, seed=case) * of_machine
         append(tmp_path, past.rows(values.tolist(), case=f"cpu-model{case}-onnx-fp32"))
     every_case, one_case = (
         [line.split(" | ")[-1].strip() for line in trend(*options).out.splitlines() if "cpu-model7" in line]
@@ -95,7 +95,7 @@ def test_steps_do_not_depend_on_selection(tmp_path: Path, trend: Reports) -> Non
     assert trend("-k", "nothing").status == 4
 
 
-def test_picture_shows_step_in_both_themes_and_escapes_names(tmp_path: Path, trend: Reports) -> None:
+def test_picture_shows_shift_in_both_themes_and_escapes_names(tmp_path: Path, trend: Reports) -> None:
     strange = 'b001 <script>alert("1")</script> & \x07'
     append(tmp_path, past.rows(SLOWER, at=strange))
     assert trend("--output", tmp_path / "out").status == 0
@@ -145,7 +145,7 @@ USUAL = 0.02
 
 @dataclass(frozen=True)
 class Tally:
-    """How many planted steps of 3 % were found."""
+    """How many planted shifts of 3 % were found."""
 
     planted: int
     found: int
@@ -155,7 +155,7 @@ class Tally:
 
 
 def history(*arguments: Any, **named: Any) -> tuple[list[Series], dict[str, int]]:
-    """The series of `past.history` with their steps, and the planted steps."""
+    """The series of `past.history` with their shifts, and the planted shifts."""
     rows, planted = past.history(*arguments, **named)
     return all_series(rows), planted
 
@@ -163,47 +163,47 @@ def history(*arguments: Any, **named: Any) -> tuple[list[Series], dict[str, int]
 def tally(found: list[Series], planted: dict[str, int]) -> Tally:
     near = false = hits = 0
     for series in found:
-        places = [past.COMMITS.index(step.after.commit or "") for step in series.steps]
+        places = [past.COMMITS.index(shift.after.commit or "") for shift in series.shifts]
         true = planted.get(series.at)
         of_planted = [abs(place - true) for place in places if true is not None and abs(place - true) <= 25]
-        false += len(series.steps) - min(1, len(of_planted))
+        false += len(series.shifts) - min(1, len(of_planted))
         if of_planted:
             hits += 1
             near += min(of_planted) <= 2
     return Tally(len(planted), hits, near, false)
 
 
-def test_step_has_size_and_surrounding_runs() -> None:
-    (series,) = all_series(past.rows(past.stepped(60, 40, 0.97)))
-    (step,) = series.steps
-    assert (step.before.commit, step.after.commit) == (past.COMMITS[39], past.COMMITS[40])
-    assert step.change.low <= -0.03 <= step.change.high
-    assert step.change.high - step.change.low < 0.02
-    assert step.is_worse
+def test_shift_has_size_and_surrounding_runs() -> None:
+    (series,) = all_series(past.rows(past.shifted(60, 40, 0.97)))
+    (shift,) = series.shifts
+    assert (shift.before.commit, shift.after.commit) == (past.COMMITS[39], past.COMMITS[40])
+    assert shift.change.low <= -0.03 <= shift.change.high
+    assert shift.change.high - shift.change.low < 0.02
+    assert shift.is_worse
 
 
 def test_higher_latency_is_worse() -> None:
     for factor, is_worse in ((1.1, True), (0.9, False)):
-        values = past.stepped(60, 40, factor)
+        values = past.shifted(60, 40, factor)
         rows = [past.row(n, figures={"latency_p99_ms": (v, v, v)}) for n, v in enumerate(values)]
         (series,) = all_series(rows)
-        assert [step.is_worse for step in series.steps] == [is_worse]
+        assert [shift.is_worse for shift in series.shifts] == [is_worse]
 
 
-def test_bad_week_is_no_step_but_lasting_level_is() -> None:
+def test_bad_week_is_no_shift_but_lasting_level_is() -> None:
     values = np.random.default_rng(4).normal(0, 0.005, 60)
     values[30:36] -= 0.1
-    assert find_steps(values, USUAL) == []
-    assert [at for at, *_ in find_steps(values[:36], USUAL)] == [30]
+    assert find_shifts(values, USUAL) == []
+    assert [at for at, *_ in find_shifts(values[:36], USUAL)] == [30]
 
 
-def test_common_step_is_found_in_all_cases() -> None:
+def test_common_shift_is_found_in_all_cases() -> None:
     rows = [
         row
         for point in range(12)
-        for row in past.rows(past.stepped(100, 60, 0.95, seed=point), at=f"online b001-c{point:03d}")
+        for row in past.rows(past.shifted(100, 60, 0.95, seed=point), at=f"online b001-c{point:03d}")
     ]
-    commits = [[step.after.commit for step in series.steps] for series in all_series(rows)]
+    commits = [[shift.after.commit for shift in series.shifts] for series in all_series(rows)]
     assert commits == [[past.COMMITS[60]]] * 12
 
 
@@ -212,11 +212,11 @@ def test_common_step_is_found_in_all_cases() -> None:
     [("score", 0.98, 0.974), ("error", 0.0, 0.3), ("error", 0.012, 0.01204)],
     ids=["lost samples", "errors where none were", "a larger error"],
 )
-def test_lasting_loss_is_an_accuracy_step(name: str, before: float, after: float) -> None:
+def test_lasting_loss_is_an_accuracy_shift(name: str, before: float, after: float) -> None:
     (series,) = all_series(scores(*[before] * 30, *[after] * 10, name=name))
-    (step,) = series.steps
-    assert (step.after.commit, step.is_worse) == (past.COMMITS[50], True)
-    assert step.change.value == pytest.approx(after - before)
+    (shift,) = series.shifts
+    assert (shift.after.commit, shift.is_worse) == (past.COMMITS[50], True)
+    assert shift.change.value == pytest.approx(after - before)
 
 
 def test_ratio_of_a_wide_interval_is_left_out(tmp_path: Path, trend: Reports) -> None:
@@ -225,11 +225,11 @@ def test_ratio_of_a_wide_interval_is_left_out(tmp_path: Path, trend: Reports) ->
     assert [row[4:] for row in cells(trend().out)[1:]] == [["3", "0.90 (0.85 to 0.95)", "-"]]
 
 
-def test_close_steps_are_both_found() -> None:
+def test_close_shifts_are_both_found() -> None:
     for first, second in ((0.9, 0.95), (0.95, 0.9)):
-        values = [item * (second if n >= 60 else 1) for n, item in enumerate(past.stepped(120, 50, first))]
+        values = [item * (second if n >= 60 else 1) for n, item in enumerate(past.shifted(120, 50, first))]
         (item,) = all_series(past.rows(values))
-        assert [step.after.commit for step in item.steps] == [past.COMMITS[50], past.COMMITS[60]]
+        assert [shift.after.commit for shift in item.shifts] == [past.COMMITS[50], past.COMMITS[60]]
 
 
 def test_machines_and_hosts_stay_separate() -> None:
@@ -238,7 +238,7 @@ def test_machines_and_hosts_stay_separate() -> None:
         other = past.rows([50.0] * 40, **changes)[20:]
         every_series = all_series([*fast, *other])
         assert [len(series.rows) for series in every_series] == [20, 20]
-        assert not any(series.steps for series in every_series)
+        assert not any(series.shifts for series in every_series)
 
 
 def test_equal_hosts_are_joined_on_request() -> None:
@@ -249,9 +249,9 @@ def test_equal_hosts_are_joined_on_request() -> None:
     assert len(series.rows) == 20
 
 
-def test_planted_steps_are_found_without_false_ones() -> None:
+def test_planted_shifts_are_found_without_false_ones() -> None:
     """A small part of the simulation below."""
-    counts = tally(*history(seed=0, spread=0.01, runs=400, count=30, share=0.5))
+    counts = tally(*history(seed=0, std=0.01, runs=400, count=30, share=0.5))
     assert counts.planted > 10
     assert counts.near >= 0.9 * counts.planted
     assert counts.false == 0
@@ -259,11 +259,11 @@ def test_planted_steps_are_found_without_false_ones() -> None:
 
 @pytest.mark.campaign
 @pytest.mark.parametrize(
-    ("spread", "least"), [(0.005, 0.95), (0.01, 0.95), (0.015, 0.9), (0.02, 0.8), (0.025, 0.65), (0.03, 0.4)]
+    ("std", "least"), [(0.005, 0.95), (0.01, 0.95), (0.015, 0.9), (0.02, 0.8), (0.025, 0.65), (0.03, 0.4)]
 )
-def test_planted_steps_are_found_in_long_histories(spread: float, least: float) -> None:
+def test_planted_shifts_are_found_in_long_histories(std: float, least: float) -> None:
     """The figures of docs/trend.md."""
-    counts = tally(*history(seed=7, spread=spread, share=0.5))
-    print(spread, counts)
+    counts = tally(*history(seed=7, std=std, share=0.5))
+    print(std, counts)
     assert counts.near >= least * counts.planted
     assert counts.false <= 1
