@@ -215,7 +215,7 @@ class LoadGenerator:
 
     mean_ms: Callable[[LoadJob, int], float] = lambda _job, _number: LATENCY_MS
     """Mean latency in milliseconds of a job and its pass's number, from 0; may raise ProofError."""
-    spread: float = 0.0
+    std: float = 0.0
     """Standard deviation of the logarithm of single latencies."""
     changes: Callable[[LoadJob, int], dict[str, Any]] = lambda _job, _number: {}
     """Other fields of the pass, from the same arguments."""
@@ -238,7 +238,7 @@ class LoadGenerator:
             gaps_s = self._generator.exponential(1 / rate, count) if is_random else np.full(count, 1 / rate)
             return open_loop(np.cumsum(gaps_s) - gaps_s[0], mean_s, length_s, **changes)
         count = max(8, int(1.5 * length_s / mean_s) + 2)
-        noise = self._generator.normal(-(self.spread**2) / 2, self.spread, (job.point.concurrency, count))
+        noise = self._generator.normal(-(self.std**2) / 2, self.std, (job.point.concurrency, count))
         return closed_loop(mean_s * np.exp(noise), max(length_s, 2.5 * mean_s), **changes)
 
     def windows_s(self) -> list[float]:

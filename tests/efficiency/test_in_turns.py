@@ -42,7 +42,7 @@ def test_each_turn_runs_all_sides_in_random_order() -> None:
 
 
 @pytest.mark.parametrize(
-    ("count", "spread", "spent_s", "slow", "done"),
+    ("count", "deviation", "spent_s", "slow", "done"),
     [
         (4, 0.0, 1, False, False),
         (5, 0.0, 1, False, True),
@@ -53,9 +53,9 @@ def test_each_turn_runs_all_sides_in_random_order() -> None:
     ],
 )
 def test_turns_end_once_ratio_is_known_or_budget_spent(
-    count: int, spread: float, spent_s: float, *, slow: bool, done: bool
+    count: int, deviation: float, spent_s: float, *, slow: bool, done: bool
 ) -> None:
-    turns = turns_of([1 + spread * (-1) ** turn for turn in range(count)], [1.0] * count, spent_s)
+    turns = turns_of([1 + deviation * (-1) ** turn for turn in range(count)], [1.0] * count, spent_s)
     assert is_done(turns, MeasuringPlan(interval_target=0.05, budget_s=10), slow=slow) is done
 
 
@@ -120,7 +120,7 @@ def test_turns_are_summarized_by_geometric_means() -> None:
         ((127.0, 128.0, 126.0), 200.0, ["not-repeated"]),
         ((73.0, 72.0, 74.0), 200.0, ["not-repeated"]),
         ((108.0, 109.0, 107.0), 200.0, []),  # two figures known within 5 % may differ so much
-        ((80.0, 200.0, 120.0), 200.0, []),  # too much spread to show a change
+        ((80.0, 200.0, 120.0), 200.0, []),  # too much deviation to show a change
     ],
 )
 def test_doubtful_ratio_is_marked(

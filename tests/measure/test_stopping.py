@@ -66,15 +66,15 @@ def test_point_ends_on_narrow_interval_settled_comparison_or_spent_budget(
 
 
 @pytest.mark.parametrize(
-    ("latencies_ms", "settled"),
+    ("latencies_ms", "warm"),
     [((10,), False), ((10, 10), True), ((30, 10), False), ((30, 10, 10), True), ((2000,), True)],
 )
-def test_server_is_warm_once_it_stops_getting_faster(latencies_ms: tuple[float, ...], settled: bool) -> None:
+def test_server_is_warm_once_it_stops_getting_faster(latencies_ms: tuple[float, ...], warm: bool) -> None:
     measured = PointState(toy.job(POINT))
     for latency_ms in latencies_ms:
         one_pass = toy.closed_loop(np.full((4, 40), latency_ms / 1e3), 40 * latency_ms / 1e3)
         measured = point_state.with_pass(measured, one_pass, warms_up=True)
-    assert stopping.is_warmed_up(measured) is settled
+    assert stopping.is_warmed_up(measured) is warm
 
 
 def test_measured_requests_count_toward_certification() -> None:
@@ -96,7 +96,7 @@ def test_window_holds_a_whole_request() -> None:
 
 @pytest.mark.parametrize("rate_per_s", [2.0, 3.0, 10.0, 50.0, 1e4])
 def test_at_least_fifteen_requests_count_at_a_rate(rate_per_s: float) -> None:
-    """Of twenty due requests three quarters count; queues take longer to settle than clients."""
+    """Of twenty due requests three quarters count; queues take longer to a steady state than clients."""
     point = LoadPoint("online", 1, 0, rate_per_s, "constant")
     window_s = windows.least_window_s(point)
 

@@ -168,7 +168,7 @@ def test_continued_point_keeps_earlier_passes() -> None:
     assert len(second.warm_up) == 2, "of the model that was loaded again"
 
 
-def test_unsettled_latencies_are_marked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_latencies_that_are_not_stationary_are_marked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(estimates, "warm_up_end", lambda _latencies: None)
     generator = LoadGenerator()
     result = one(generator, plan=PATIENT)
@@ -246,7 +246,7 @@ def test_progress_shows_step_and_estimate() -> None:
 @pytest.mark.parametrize("certify", [99, None])
 def test_point_runs_until_certified_and_shows_requests(certify: float | None) -> None:
     """At 100 requests per second; without --certify what is missing is recorded silently."""
-    progress, generator = list[str](), LoadGenerator(lambda _job, _number: 20.0, spread=0.02)
+    progress, generator = list[str](), LoadGenerator(lambda _job, _number: 20.0, std=0.02)
     plan, point = MeasuringPlan(certify=certify), LoadPoint("online", 1, 2)
     result = one(generator, point, plan=plan, on_progress=lambda _point, now: progress.append(now))
 

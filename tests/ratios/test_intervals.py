@@ -61,7 +61,7 @@ def test_unpaired_interval_covers_true_ratio(mine: int, theirs: int) -> None:
 
 
 @pytest.mark.filterwarnings("error")
-def test_passes_without_spread_have_a_ratio() -> None:
+def test_passes_without_variation_have_a_ratio() -> None:
     assert paired_ratio([95.0] * 6, [100.0] * 6).high == pytest.approx(0.95)
     with pytest.raises(ValueError, match="6"):
         paired_ratio([1.0] * 5, [1.0] * 5)

@@ -21,7 +21,7 @@ def test_limit_is_a_share_of_other_speed(p_value: Callable[..., float], limit: f
     assert p_value(MINE, THEIRS, 0.8) > 0.99 > 0.016 > p_value(MINE, THEIRS, 0.97)
 
 
-def test_passes_without_spread_are_certain() -> None:
+def test_passes_without_variation_are_certain() -> None:
     assert unpaired_p_value([4.0, 4.0], [5.0, 5.0], 1.0) == 0.0
     assert unpaired_p_value([4.0, 4.0], [5.0, 5.0], 0.5) == 1.0
     assert unpaired_p_value([5.0, 5.0], [5.0, 5.0], 1.0) == 1.0, "as fast as allowed is not slower"

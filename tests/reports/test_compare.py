@@ -19,8 +19,8 @@ CASE = "a40-resnet50-onnx-trt-fp16"
 IDS = tuple(f"digit-{number:04d}" for number in range(500))
 
 
-def passes(speed: float, *, spread: float = 0.01) -> tuple[schema.PassSummary, ...]:
-    return tuple(sample.one_pass(speed * (1 + spread * luck)) for luck in (-1, 0, 0.5, 0.5))
+def passes(speed: float, *, deviation: float = 0.01) -> tuple[schema.PassSummary, ...]:
+    return tuple(sample.one_pass(speed * (1 + deviation * luck)) for luck in (-1, 0, 0.5, 0.5))
 
 
 def point(size: int = 8, speed: float = 1000, **changes: Any) -> PointResult:
@@ -81,7 +81,7 @@ def test_only_differing_settings_are_listed(changed: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("speed", "spread", "outcome"),
+    ("speed", "deviation", "outcome"),
     [
         (900, 0.01, "worse"),
         (1100, 0.01, "better"),
@@ -91,9 +91,9 @@ def test_only_differing_settings_are_listed(changed: Any) -> None:
     ],
 )
 def test_speed_difference_needs_interval_excluding_one(
-    speed: float, spread: float, outcome: str, changed: Any
+    speed: float, deviation: float, outcome: str, changed: Any
 ) -> None:
-    after = sample.record(points=(point(speed=speed, passes=passes(speed, spread=spread)),))
+    after = sample.record(points=(point(speed=speed, passes=passes(speed, deviation=deviation)),))
     (point_change,) = changed(sample.record(points=(point(),)), after).points
     assert point_change.ratio.value == pytest.approx(speed / 1000, abs=0.02)
     assert point_change.outcome == outcome
@@ -102,7 +102,7 @@ def test_speed_difference_needs_interval_excluding_one(
 def test_marginal_slowdown_is_inconclusive_among_forty_points(changed: Any) -> None:
     """About 3 % slower with an interval just below 1: shown as the only point, not among forty."""
     alike = tuple(point(size) for size in range(9, 48))
-    slow = point(speed=970, passes=passes(970, spread=0.015))
+    slow = point(speed=970, passes=passes(970, deviation=0.015))
     (alone,) = changed(sample.record(points=(point(),)), sample.record(points=(slow,))).points
     among, *others = changed(
         sample.record(points=(point(), *alike)), sample.record(points=(slow, *alike))

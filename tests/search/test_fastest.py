@@ -95,7 +95,7 @@ def test_rate_fails_once_server_falls_behind() -> None:
     assert (result.verdict, result.latency_ms.high < 10_000) == ("failed", True)
 
 
-SPREAD = 0.12
+DEVIATION = 0.12
 """Standard deviation of the logarithm of a request's latency."""
 Latency = Callable[[Candidate, float], float]
 """Mean in milliseconds, by candidate and samples in flight."""
@@ -118,7 +118,7 @@ class SimulatedBench:
     seed: int = 0
     latency: Latency = usual
     luck: float = 0.03
-    """Spread between passes of the logarithm of the speed."""
+    """Deviation between passes of the logarithm of the speed."""
     enough: int = 800
     """Fewest requests of a rerun; 662 certify a p99."""
     probes: list[tuple[Candidate, LoadPoint]] = field(default_factory=list)
@@ -140,7 +140,7 @@ class SimulatedBench:
         mean_ms *= math.exp(self.generator.normal(0, self.luck))
         self.rates_per_s.append(1e3 * point.batch * point.concurrency / mean_ms)
         count = max(3, round(point.concurrency * PASS_S * 1e3 / mean_ms))
-        latencies = mean_ms * np.exp(self.generator.normal(-(SPREAD**2) / 2, SPREAD, count))
+        latencies = mean_ms * np.exp(self.generator.normal(-(DEVIATION**2) / 2, DEVIATION, count))
         return Pass(point.concurrency * PASS_S * 1e3 / mean_ms, PASS_S, latencies)
 
     def measure_again(self, choices: Sequence[OperatingPoint]) -> list[PointState]:
@@ -153,7 +153,7 @@ class SimulatedBench:
         point, mean_ms = choice.point, self.latency(choice.candidate, choice.size)
         requests = max(6, round(3 * PASS_S * 1e3 / mean_ms))
         count = max(queueing.FRESH, math.ceil(self.enough / (requests / 4 * point.concurrency)))
-        noise = self.generator.normal(-(SPREAD**2) / 2, SPREAD, (count, point.concurrency, requests))
+        noise = self.generator.normal(-(DEVIATION**2) / 2, DEVIATION, (count, point.concurrency, requests))
         luck = self.generator.normal(0, self.luck, (count, 1, 1))
         passes = mean_ms / 1e3 * np.exp(noise + luck)
         results = tuple(toy.closed_loop(latencies_s, PASS_S) for latencies_s in passes)
@@ -168,7 +168,7 @@ class SimulatedBench:
     def keeps(self, choice: OperatingPoint, goal: SearchGoal) -> bool:
         """Whether the true percentile keeps the budget."""
         z = {90: 1.2816, 95: 1.6449, 99: 2.3263}[goal.percentile]
-        tail = math.exp(z * math.hypot(SPREAD, self.luck) - SPREAD**2 / 2)
+        tail = math.exp(z * math.hypot(DEVIATION, self.luck) - DEVIATION**2 / 2)
         return self.latency(choice.candidate, choice.size) * tail <= goal.latency_budget_ms
 
     def optimum_per_s(self, goal: SearchGoal) -> float:

@@ -33,7 +33,7 @@ _MSER_REST = 0.25
 
 
 def warm_up_end(latencies: np.ndarray) -> int | None:
-    """How many of the first latencies, ordered by their answers, belong to the warm-up; None if unsettled.
+    """How many of the first latencies, ordered by their answers, are of the warm-up; None if it never ends.
 
     MSER (White, 1997): cut where the standard error of the rest's mean, by means of batches, is least. If
     that is in the second half, nothing shows that the rest is stationary.

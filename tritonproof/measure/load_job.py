@@ -46,8 +46,8 @@ class MeasuringPlan:
     """Seconds of measuring a point, of both builds if two are compared, without warm-up and verifying."""
     certify: float | None = None
     """The percentile, such as 99, that a point needs enough requests to certify, if any, even over budget."""
-    settling_window_s: float = 0.0
-    """The least seconds of a window, if it is known how long the queue takes to settle."""
+    min_window_s: float = 0.0
+    """The least seconds of a window, if it is known how long the queue takes to its steady state."""
     baseline_name: str = ""
     """The commit, folder, or Triton with its version, for a reader."""
     allowed_slowdown: float = 0.03

@@ -18,7 +18,7 @@ PASSES_HOWEVER_LONG = 3
 MAX_PASSES = 30
 """Passes in a budget, which makes each longer; fewer, longer passes lose less to starting them."""
 MAX_WARM_UP_PASSES = 5
-"""Passes of a warm-up; latencies that have not settled by then are measured with a mark."""
+"""Passes of a warm-up; latencies that are not stationary by then are measured with a mark."""
 _FALLING = 0.9
 """A mean latency below this share of the one before shows that the server is still getting faster. From one
 second to the next, the machine of the README's records varies by 10 % or more without such a reason."""

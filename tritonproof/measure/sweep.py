@@ -120,7 +120,7 @@ def _with_windows(state: PointState, plan: MeasuringPlan) -> PointState:
     longest_s = max(point_state.median_latency_s(side) for side in state.sides)
     most_passes = stopping.MAX_PASSES if state.baseline is None else 2 * MAX_PAIRS
     share_s = pass_window_s(state.point, longest_s, plan.budget_s, most_passes)
-    return _with_window(state, max(plan.settling_window_s, state.window_s, share_s))
+    return _with_window(state, max(plan.min_window_s, state.window_s, share_s))
 
 
 def _with_window(state: PointState, window_s: float, **changes: Any) -> PointState:

@@ -28,8 +28,8 @@ _STEP = 1.025
 """The ratio of successive rates: half of the default interval target above one, so it adds less than a
 measurement's own interval."""
 _TOP = 0.95
-"""The highest rate, as a share of the capacity: a pass already takes 6,400 requests there (`settling_s`), and
-more beyond it, and the capacity itself is known no better."""
+"""The highest rate, as a share of the capacity: a pass already takes 6,400 requests there
+(`steady_state_s`), and more beyond it, and the capacity itself is known no better."""
 _RATES = 157
 """The lowest is a fiftieth of the capacity, at which hardly a request in fifty waits for another."""
 _RELAXATIONS = 16.0
@@ -114,9 +114,9 @@ def ladder_of_rates(capacity_per_s: float, goal: SearchGoal) -> tuple[LoadPoint,
     return tuple(LoadPoint("online", 1, 0, float(f"{rate:.3g}"), goal.arrivals) for rate in rates)
 
 
-def settling_s(candidate: Candidate, goal: SearchGoal) -> float:
-    """Seconds that a pass must last for the queue to settle at the rate that just keeps the budget; 0 without
-    rates.
+def steady_state_s(candidate: Candidate, goal: SearchGoal) -> float:
+    """Seconds that a pass must last for the queue to be in its steady state at the rate that just keeps the
+    budget; 0 without rates.
 
     In heavy traffic, the queue of a server that is idle for the share s of the time and takes S seconds for a
     request is a Brownian motion reflected at zero. Waiting times fall off as exp(-2 s t / S), which gives the

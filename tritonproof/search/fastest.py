@@ -26,7 +26,7 @@ from tritonproof.measure.verifying import with_verification
 from tritonproof.measure.windows import WINDOWS, warm_up_window_s
 from tritonproof.record.schema import Estimate, LoadPoint, Ratio, Search, Verdict
 from tritonproof.search import candidates, trials
-from tritonproof.search.candidates import Candidate, SearchGoal, SearchSpace, settling_s
+from tritonproof.search.candidates import Candidate, SearchGoal, SearchSpace, steady_state_s
 from tritonproof.search.trials import OperatingPoint, Probe, Trial
 from tritonproof.spec import OnProgress
 
@@ -280,8 +280,8 @@ class CandidateMeasurer:
         queued_s = job.request_s * max(1.0, point.concurrency / candidate.deployment.instances)
         # A latency beyond the budget need not be precise.
         latency_s = max(job.request_s, min(queued_s, self.goal.latency_budget_ms / 1e3))
-        settles_s = settling_s(candidate, self.goal) / WINDOWS
-        least_s = max(settles_s, self.plan.budget_s / _PROBES_PER_BUDGET)
+        steady_window_s = steady_state_s(candidate, self.goal) / WINDOWS
+        least_s = max(steady_window_s, self.plan.budget_s / _PROBES_PER_BUDGET)
         with self.hold_machine():
             return self.run_pass(job, max(least_s, warm_up_window_s(point, latency_s)))
 
@@ -294,9 +294,9 @@ class CandidateMeasurer:
         states: dict[OperatingPoint, PointState] = {}
         for choice, share in turns if len(choices) > 1 else [(choices[0], 1.0)]:
             job = self.deploy(choice.candidate, choice.point)
-            settles_s = settling_s(choice.candidate, self.goal) / WINDOWS
+            steady_window_s = steady_state_s(choice.candidate, self.goal) / WINDOWS
             budget_s = share * _RERUN_BUDGETS * self.plan.budget_s
-            plan = MeasuringPlan(budget_s=budget_s, settling_window_s=settles_s)
+            plan = MeasuringPlan(budget_s=budget_s, min_window_s=steady_window_s)
             is_done = _is_rerun_done(plan, self.goal, choice, share)
             state = states.get(choice) or PointState(job)
             with self.hold_machine():
