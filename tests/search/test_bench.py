@@ -57,12 +57,12 @@ def test_answers_of_each_choice_are_verified_in_reruns(monkeypatch: pytest.Monke
 def test_rerun_takes_both_orders_and_spends_its_budget() -> None:
     generator, loaded = toy.LoadGenerator(lambda _job, _number: 1.0), list[Candidate]()
     first, second, *_ = candidates.basic_candidates(SPACE, SearchGoal(7, 99))
-    choices = [OperatingPoint(first, 3), OperatingPoint(second, 1)]
+    operating_points = [OperatingPoint(first, 3), OperatingPoint(second, 1)]
 
-    states = bench_of(generator, loaded).measure_again(choices)
+    states = bench_of(generator, loaded).measure_again(operating_points)
 
     assert loaded == [first, second, second, first], "a steady drift falls on both alike"
-    assert [state.point for state in states] == [choice.point for choice in choices]
+    assert [state.point for state in states] == [one.point for one in operating_points]
     assert all(4.0 - 0.5 < state.spent_s < 4.0 + 0.5 for state in states), "two budgets of a point each"
     assert all(one_pass.latencies_ms[0] == 1.0 for one_pass in states[0].passes)
 

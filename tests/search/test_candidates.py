@@ -19,13 +19,13 @@ from tritonproof.search.candidates import Candidate, SearchGoal, SearchSpace
 
 
 @pytest.mark.parametrize("most", [1, 8, 32, 256])
-def test_ladder_sizes_grow_by_at_most_an_eighth(most: int) -> None:
-    sizes = candidates.ladder_sizes(most)
+def test_rungs_grow_by_at_most_an_eighth(most: int) -> None:
+    numbers = candidates.rungs(most)
 
-    assert (sizes[0], sizes[-1]) == (1, most)
-    assert all(size < following for size, following in itertools.pairwise(sizes))
-    assert all(following <= 1.125 * size for size, following in itertools.pairwise(sizes[8:]))
-    assert {2**n for n in range(9) if 2**n <= most} <= set(sizes)
+    assert (numbers[0], numbers[-1]) == (1, most)
+    assert all(number < following for number, following in itertools.pairwise(numbers))
+    assert all(following <= 1.125 * number for number, following in itertools.pairwise(numbers[8:]))
+    assert {2**n for n in range(9) if 2**n <= most} <= set(numbers)
 
 
 def test_instances_are_limited_by_cores_and_device() -> None:

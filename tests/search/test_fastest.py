@@ -101,14 +101,14 @@ Latency = Callable[[Candidate, float], float]
 """Mean in milliseconds, by candidate and samples in flight."""
 
 
-def usual(candidate: Candidate, size: float) -> float:
+def usual(candidate: Candidate, load: float) -> float:
     """A minimum plus the time to serve all samples in flight; two instances and some delay help a little."""
     deployment, point = candidate.deployment, candidate.ladder[0]
     per_s = 3000.0 if candidate.scenario == "offline" else 2000.0
     per_s *= 1 + 0.15 * (deployment.instances == 2)
     if candidate.scenario == "online" and deployment.max_queue_delay_us:
         per_s *= 1.1 if deployment.max_queue_delay_us < 500 else 0.9
-    return 0.8 * point.concurrency**0.2 + 1e3 * size / per_s
+    return 0.8 * point.concurrency**0.2 + 1e3 * load / per_s
 
 
 @dataclass
@@ -143,14 +143,14 @@ class SimulatedBench:
         latencies = mean_ms * np.exp(self.generator.normal(-(DEVIATION**2) / 2, DEVIATION, count))
         return Pass(point.concurrency * PASS_S * 1e3 / mean_ms, PASS_S, latencies)
 
-    def measure_again(self, choices: Sequence[OperatingPoint]) -> list[PointState]:
-        self.reruns.append(tuple(choices))
-        states = [self.fresh_passes(choice) for choice in choices]
+    def measure_again(self, operating_points: Sequence[OperatingPoint]) -> list[PointState]:
+        self.reruns.append(tuple(operating_points))
+        states = [self.fresh_passes(one) for one in operating_points]
         self.fresh += states
         return states
 
-    def fresh_passes(self, choice: OperatingPoint) -> PointState:
-        point, mean_ms = choice.point, self.latency(choice.candidate, choice.size)
+    def fresh_passes(self, operating_point: OperatingPoint) -> PointState:
+        point, mean_ms = operating_point.point, self.latency(operating_point.candidate, operating_point.load)
         requests = max(6, round(3 * PASS_S * 1e3 / mean_ms))
         count = max(queueing.FRESH, math.ceil(self.enough / (requests / 4 * point.concurrency)))
         noise = self.generator.normal(-(DEVIATION**2) / 2, DEVIATION, (count, point.concurrency, requests))
@@ -162,21 +162,21 @@ class SimulatedBench:
     def search(self, goal: SearchGoal, space: SearchSpace = SPACE) -> Fastest:
         return fastest.find_fastest(space, goal, self.probe, self.measure_again, self.steps.append)
 
-    def throughput_per_s(self, choice: OperatingPoint) -> float:
-        return 1e3 * choice.size / self.latency(choice.candidate, choice.size)
+    def throughput_per_s(self, operating_point: OperatingPoint) -> float:
+        return 1e3 * operating_point.load / self.latency(operating_point.candidate, operating_point.load)
 
-    def keeps(self, choice: OperatingPoint, goal: SearchGoal) -> bool:
+    def keeps(self, operating_point: OperatingPoint, goal: SearchGoal) -> bool:
         """Whether the true percentile keeps the budget."""
         z = {90: 1.2816, 95: 1.6449, 99: 2.3263}[goal.percentile]
         tail = math.exp(z * math.hypot(DEVIATION, self.luck) - DEVIATION**2 / 2)
-        return self.latency(choice.candidate, choice.size) * tail <= goal.latency_budget_ms
+        return self.latency(operating_point.candidate, operating_point.load) * tail <= goal.latency_budget_ms
 
     def optimum_per_s(self, goal: SearchGoal) -> float:
         """The true highest throughput of all loads whose true percentile keeps the budget."""
         every = candidates.basic_candidates(SPACE, goal)
         every += [one for count in (1, 2) for one in candidates.variations(SPACE, goal, count)]
-        choices = [OperatingPoint(one, level) for one in every for level in range(len(one.ladder))]
-        return max(self.throughput_per_s(choice) for choice in choices if self.keeps(choice, goal))
+        operating_points = [OperatingPoint(one, level) for one in every for level in range(len(one.ladder))]
+        return max(self.throughput_per_s(one) for one in operating_points if self.keeps(one, goal))
 
 
 TRIALS = 40
@@ -224,7 +224,7 @@ def test_impossible_budget_fails_with_nearest_configuration() -> None:
 
 def test_too_few_requests_leave_verdict_open_without_lighter_loads() -> None:
     goal = SearchGoal(100_000, 99)
-    bench = SimulatedBench(latency=lambda candidate, size: 8 * usual(candidate, size), enough=0)
+    bench = SimulatedBench(latency=lambda candidate, load: 8 * usual(candidate, load), enough=0)
     result = bench.search(goal)
 
     assert result.winner.verdict == "inconclusive"
@@ -234,8 +234,8 @@ def test_too_few_requests_leave_verdict_open_without_lighter_loads() -> None:
 
 def test_figures_come_from_fresh_passes() -> None:
     # All configurations are alike, so the best one was only lucky: its earlier figures are too good.
-    def alike(_candidate: Candidate, size: float) -> float:
-        return 1 + size / 2
+    def alike(_candidate: Candidate, load: float) -> float:
+        return 1 + load / 2
 
     goal, errors, selected = SearchGoal(1000, 99), [], []
     for seed in range(TRIALS):
@@ -275,16 +275,16 @@ def test_own_settings_of_model_are_tried_and_rerun_beside_the_best() -> None:
     bench.search(SearchGoal(7, 99), dataclasses.replace(SPACE, own=odd, incumbent=("online", odd)))
 
     assert ("online", odd) in {candidate.configuration for candidate, _ in bench.probes}
-    assert ("online", odd) in {choice.candidate.configuration for choice in bench.reruns[0]}
+    assert ("online", odd) in {one.candidate.configuration for one in bench.reruns[0]}
 
 
 def test_configuration_that_fails_to_load_is_left_out() -> None:
     """If none is left, the first one's error is raised."""
 
-    def with_at_most(instances: int, candidate: Candidate, size: float) -> float:
+    def with_at_most(instances: int, candidate: Candidate, load: float) -> float:
         if candidate.deployment.instances > instances:
             raise ProofError(f"it does not load with {candidate.deployment.instances}")
-        return usual(candidate, size)
+        return usual(candidate, load)
 
     one, none = (SimulatedBench(latency=functools.partial(with_at_most, count)) for count in (1, 0))
     result = one.search(SearchGoal(7, 99))

@@ -95,17 +95,17 @@ class Candidate:
         return f"{text}, preferred {preferred or 'none'}, delay {self.deployment.max_queue_delay_us} µs"
 
     @property
-    def sizes(self) -> list[float]:
-        """Samples in flight at each load of the ladder, or requests per second, ascending."""
+    def loads(self) -> list[float]:
+        """Samples in flight at each point of the ladder, or requests per second, ascending."""
         return [point.batch * point.level for point in self.ladder]
 
 
-def ladder_sizes(most: int) -> list[int]:
+def rungs(most: int) -> list[int]:
     """Whole numbers up to `most`, from 8 on less than 13 % above the one before: 16, 18, ... 32, 36, ..."""
-    sizes = list(range(1, 17))
-    while sizes[-1] < most:
-        sizes.append(sizes[-1] + 2 ** (sizes[-1].bit_length() - 4))
-    return [*(size for size in sizes if size < most), most]
+    numbers = list(range(1, 17))
+    while numbers[-1] < most:
+        numbers.append(numbers[-1] + 2 ** (numbers[-1].bit_length() - 4))
+    return [*(number for number in numbers if number < most), most]
 
 
 def ladder_of_rates(capacity_per_s: float, goal: SearchGoal) -> tuple[LoadPoint, ...]:
@@ -125,7 +125,7 @@ def steady_state_s(candidate: Candidate, goal: SearchGoal) -> float:
     """
     if not candidate.ladder[-1].is_at_rate:
         return 0.0
-    request_s = _TOP / candidate.sizes[-1]
+    request_s = _TOP / candidate.loads[-1]
     decay = math.log(100 / (100 - goal.percentile))
     idle = min(1.0, max(1 - _TOP, decay * request_s / (2 * goal.latency_budget_ms / 1e3)))
     return _RELAXATIONS * request_s / idle**2
@@ -148,14 +148,14 @@ def basic_candidates(space: SearchSpace, goal: SearchGoal) -> list[Candidate]:
     for count in instance_counts(space):
         deployment, of_all = structs.replace(own, instances=count), count * space.gpus
         online = _online(space, deployment, (), 0)
-        loads: list[list[LoadPoint]] = []
+        ladders: list[list[LoadPoint]] = []
         if goal.arrivals is None and space.incumbent is None:
             fitting = [batch for batch in space.batches or () if batch <= own.max_batch_size]
-            batches, clients = fitting or ladder_sizes(own.max_batch_size), (of_all, 2 * of_all)
-            loads = [[LoadPoint("offline", batch, of) for batch in batches] for of in clients]
+            batches, clients = fitting or rungs(own.max_batch_size), (of_all, 2 * of_all)
+            ladders = [[LoadPoint("offline", batch, of) for batch in batches] for of in clients]
         elif space.incumbent is not None and own.max_batch_size > 1:
-            loads = [[LoadPoint("offline", 1, point.concurrency) for point in online.ladder]]
-        candidates += [Candidate("offline", deployment, tuple(ladder)) for ladder in loads]
+            ladders = [[LoadPoint("offline", 1, point.concurrency) for point in online.ladder]]
+        candidates += [Candidate("offline", deployment, tuple(ladder)) for ladder in ladders]
         candidates.append(online)
     candidates.append(_online(space, own, tuple(own.preferred_batch_sizes), own.max_queue_delay_us))
     return list(dict.fromkeys(candidates))
@@ -178,7 +178,7 @@ def _online(space: SearchSpace, own: Deployment, preferred: tuple[int, ...], del
     waiting = {"preferred_batch_sizes": preferred, "max_queue_delay_us": delay_us}
     changes = {name: value for name, value in waiting.items() if name not in space.fixed}
     largest = min(MAX_IN_FLIGHT, _BATCHES_IN_FLIGHT * own.max_batch_size * own.instances)
-    levels = space.concurrencies or ladder_sizes(largest * space.gpus)
+    levels = space.concurrencies or rungs(largest * space.gpus)
     changed = structs.replace(own, **changes)
     return Candidate("online", changed, tuple(LoadPoint("online", 1, level) for level in levels))
 

@@ -41,8 +41,8 @@ _FINALISTS = 2
 """Configurations to rerun: the best, and the runner-up or the user's own, to show whether the best leads."""
 _VERDICTS: Sequence[Verdict] = ("passed", "inconclusive", "failed")
 """The best first."""
-_ATTEMPTS = 6
-"""Reruns at most: in 150 simulated searches for a highest rate one of six kept the budget, of four in 143."""
+_MAX_RERUNS = 6
+"""In 150 simulated searches for a highest rate one of six kept the budget, of four in 143."""
 _STEEPEST = 0.7
 """The least share of the load after a step down: the upper end of a percentile may be one slow request."""
 _RISE_AT_RATES = 4
@@ -141,16 +141,16 @@ def _first_round(space: SearchSpace, goal: SearchGoal, probe: Probe, on_progress
 def with_rates(candidate: Candidate, goal: SearchGoal, probe: Probe) -> Trial:
     """The candidate with a ladder of rates up to its capacity, measured in a closed loop. If even one request
     at a time exceeds the budget, that load alone is its ladder: no rate can do better."""
-    sizes, level = candidate.sizes, 0
+    loads, level = candidate.loads, 0
     probes: list[Pass] = []
     try:
         while True:
             probes.append(probe(candidate, candidate.ladder[level]))
             latency_ms = estimates.percentile_latency(probes[-1:], 50)
-            if latency_ms >= goal.latency_budget_ms or level == len(sizes) - 1:
+            if latency_ms >= goal.latency_budget_ms or level == len(loads) - 1:
                 break
-            aim = _AMPLE * sizes[level] * goal.latency_budget_ms / latency_ms
-            level = max(level + 1, trials.level_at(sizes, aim))
+            aim = _AMPLE * loads[level] * goal.latency_budget_ms / latency_ms
+            level = max(level + 1, trials.level_at(loads, aim))
     except ProofError as error:
         return Trial(candidate, capacity_probes=tuple(probes), error=error)
     ladder = candidate.ladder[:1]
@@ -166,34 +166,34 @@ def _rerun_best(
     """Measure the best loads of the trials by fresh passes, until the first point is shown to keep the budget
     or nothing is left, and return all attempts. If the first point fails, the next attempt lowers its load,
     and that of the other point if that fails too, and takes all passes again."""
-    choices = [OperatingPoint(trial.candidate, trials.best_reading(trial, goal).level) for trial in best]
+    operating_points = [OperatingPoint(one.candidate, trials.best_reading(one, goal).level) for one in best]
     attempts: list[list[Rerun]] = []
-    while choices and len(attempts) < _ATTEMPTS:
-        points = " and ".join(f"{choice.candidate.scenario} {choice.point}" for choice in choices)
-        on_progress(f"rerun {len(attempts) + 1} of at most {_ATTEMPTS}, {points}")
-        states = zip(choices, measure_again(choices), strict=True)
-        attempts.append([rerun_of(choice, state, goal) for choice, state in states])
+    while operating_points and len(attempts) < _MAX_RERUNS:
+        points = " and ".join(f"{one.candidate.scenario} {one.point}" for one in operating_points)
+        on_progress(f"rerun {len(attempts) + 1} of at most {_MAX_RERUNS}, {points}")
+        states = zip(operating_points, measure_again(operating_points), strict=True)
+        attempts.append([rerun_of(operating_point, state, goal) for operating_point, state in states])
         lighter = [_lighter(rerun, goal) for rerun in attempts[-1]]
-        if lighter[0] == choices[0]:
+        if lighter[0] == operating_points[0]:
             break
-        choices = [choice for choice in lighter if choice is not None]
+        operating_points = [one for one in lighter if one is not None]
     return attempts
 
 
 def _lighter(rerun: Rerun, goal: SearchGoal) -> OperatingPoint | None:
     """The load to rerun next: the same if it keeps the budget, or in a closed loop lacks only requests, of
     which a lighter load has fewer; else where the percentile's upper end should; None below the lightest."""
-    choice = rerun.operating_point
+    operating_point = rerun.operating_point
     is_below = rerun.latency_ms.high <= goal.latency_budget_ms
     if rerun.verdict == "passed" or (goal.arrivals is None and is_below):
-        return choice
-    if choice.level == 0:
+        return operating_point
+    if operating_point.level == 0:
         return None
     share = max(_STEEPEST, goal.latency_budget_ms / rerun.latency_ms.high)
     if goal.arrivals is not None:
         share **= 1 / _RISE_AT_RATES
-    lower = trials.level_at(choice.candidate.sizes, share * choice.size)
-    return dataclasses.replace(choice, level=min(choice.level - 1, lower))
+    lower = trials.level_at(operating_point.candidate.loads, share * operating_point.load)
+    return dataclasses.replace(operating_point, level=min(operating_point.level - 1, lower))
 
 
 def best_attempt(attempts: Sequence[Sequence[Rerun]]) -> Sequence[Rerun]:
@@ -218,11 +218,12 @@ def _lead(reruns: Sequence[Rerun]) -> Ratio | None:
     return ratios.unpaired_ratio(reruns[0].throughputs_per_s, reruns[1].throughputs_per_s)
 
 
-def rerun_of(choice: OperatingPoint, state: PointState, goal: SearchGoal) -> Rerun:
+def rerun_of(operating_point: OperatingPoint, state: PointState, goal: SearchGoal) -> Rerun:
     passes = state.passes
     latency_ms = estimates.percentile_estimate(passes, goal.percentile)
-    throughput_per_s = estimates.estimate(passes, estimates.throughput, scale=choice.point.batch)
-    return Rerun(choice, state, latency_ms, throughput_per_s, latency_verdict(latency_ms, passes, goal))
+    throughput_per_s = estimates.estimate(passes, estimates.throughput, scale=operating_point.point.batch)
+    verdict = latency_verdict(latency_ms, passes, goal)
+    return Rerun(operating_point, state, latency_ms, throughput_per_s, verdict)
 
 
 def latency_verdict(latency_ms: Estimate, passes: Sequence[Pass], goal: SearchGoal) -> Verdict:
@@ -285,39 +286,40 @@ class CandidateMeasurer:
         with self.hold_machine():
             return self.run_pass(job, max(least_s, warm_up_window_s(point, latency_s)))
 
-    def measure_again(self, choices: Sequence[OperatingPoint]) -> list[PointState]:
+    def measure_again(self, operating_points: Sequence[OperatingPoint]) -> list[PointState]:
         """Fresh passes at each operating point, for the whole budget of a rerun: half of them each, then the
         other half in reverse order, so that a drift of the machine affects all alike, and the last is not
         loaded twice. Answers of each are verified. Raises ProofError if one cannot be measured."""
-        verified = {choice: with_verification(self.run_pass) for choice in choices}
-        turns = [(choice, 0.5) for choice in choices] + [(choice, 1.0) for choice in reversed(choices)]
+        verified = {one: with_verification(self.run_pass) for one in operating_points}
+        turns = [(one, 0.5) for one in operating_points] + [(one, 1.0) for one in reversed(operating_points)]
         states: dict[OperatingPoint, PointState] = {}
-        for choice, share in turns if len(choices) > 1 else [(choices[0], 1.0)]:
-            job = self.deploy(choice.candidate, choice.point)
-            steady_window_s = steady_state_s(choice.candidate, self.goal) / WINDOWS
+        for operating_point, share in turns if len(operating_points) > 1 else [(operating_points[0], 1.0)]:
+            job = self.deploy(operating_point.candidate, operating_point.point)
+            steady_window_s = steady_state_s(operating_point.candidate, self.goal) / WINDOWS
             budget_s = share * _RERUN_BUDGETS * self.plan.budget_s
             plan = MeasuringPlan(budget_s=budget_s, min_window_s=steady_window_s)
-            is_done = _is_rerun_done(plan, self.goal, choice, share)
-            state = states.get(choice) or PointState(job)
+            is_done = _is_rerun_done(plan, self.goal, operating_point, share)
+            run_pass = verified[operating_point]
+            state = states.get(operating_point) or PointState(job)
             with self.hold_machine():
                 (state,) = sweep.sweep_points(
-                    [state], plan, is_done=is_done, run_pass=verified[choice], on_progress=self.on_progress
+                    [state], plan, is_done=is_done, run_pass=run_pass, on_progress=self.on_progress
                 )
             if state.error is not None:
                 raise state.error
-            states[choice] = state
+            states[operating_point] = state
         return list(states.values())
 
 
 def _is_rerun_done(
-    plan: MeasuringPlan, goal: SearchGoal, choice: OperatingPoint, share: float
+    plan: MeasuringPlan, goal: SearchGoal, operating_point: OperatingPoint, share: float
 ) -> stopping.StoppingRule:
     """The stopping rule of a rerun's share: all of its budget, as a narrow throughput says little about a
     percentile, and more while all requests keep the budget, but are too few to show it for the percentile. At
     a rate, also its share of the passes of a believable interval, and of the requests that certify the
     percentile in spite of some slow ones."""
     least_passes, least_requests = float(stopping.PASSES_HOWEVER_LONG), 0.0
-    if choice.point.is_at_rate:
+    if operating_point.point.is_at_rate:
         least_passes = share * stopping.PASSES_TO_BELIEVE_AN_INTERVAL
         least_requests = share * _CERTIFYING * estimates.requests_needed(goal.percentile)
 

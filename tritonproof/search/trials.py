@@ -42,9 +42,9 @@ class OperatingPoint:
         return self.candidate.ladder[self.level]
 
     @property
-    def size(self) -> float:
+    def load(self) -> float:
         """Samples in flight, or requests per second."""
-        return self.candidate.sizes[self.level]
+        return self.candidate.loads[self.level]
 
 
 @dataclass(frozen=True)
@@ -79,20 +79,20 @@ def next_level(trial: Trial, goal: SearchGoal) -> int:
     of them between. At a rate it is neither, so the search bisects the rates, in logarithmic steps, as MLPerf
     LoadGen finds the peak of its Server scenario (FindPeakPerformanceBinarySearch of its loadgen.cc).
     """
-    sizes, readings = trial.candidate.sizes, readings_of(trial, goal)
+    loads, readings = trial.candidate.loads, readings_of(trial, goal)
     if not readings:
-        return level_at(sizes, sizes[-1] / 2 if goal.arrivals is not None else math.sqrt(sizes[-1]))
+        return level_at(loads, loads[-1] / 2 if goal.arrivals is not None else math.sqrt(loads[-1]))
     low, high = _bracket(readings, goal)
-    below, above = low.level if low else -1, high.level if high else len(sizes)
+    below, above = low.level if low else -1, high.level if high else len(loads)
     if above - below == 1:
         return _level_to_repeat(readings, goal)
     if goal.arrivals is not None:
         return (below + above) // 2
     nearest, power = low or readings[0], 1.0
     if low and high:
-        power = math.log(sizes[above] / sizes[below]) / math.log(high.latency_ms / low.latency_ms)
-    aim = sizes[nearest.level] * (goal.latency_budget_ms / nearest.latency_ms) ** power
-    return min(max(level_at(sizes, aim), below + 1), above - 1)
+        power = math.log(loads[above] / loads[below]) / math.log(high.latency_ms / low.latency_ms)
+    aim = loads[nearest.level] * (goal.latency_budget_ms / nearest.latency_ms) ** power
+    return min(max(level_at(loads, aim), below + 1), above - 1)
 
 
 def _level_to_repeat(readings: Sequence[LevelReading], goal: SearchGoal) -> int:
@@ -117,9 +117,9 @@ def _bracket(
     return readings[place] if kept else None, next(iter(readings[place + 1 :]), None)
 
 
-def level_at(sizes: Sequence[float], wanted: float) -> int:
+def level_at(loads: Sequence[float], wanted: float) -> int:
     """The level of the largest load up to `wanted`."""
-    return max(0, int(np.searchsorted(sizes, wanted, side="right")) - 1)
+    return max(0, int(np.searchsorted(loads, wanted, side="right")) - 1)
 
 
 def readings_of(trial: Trial, goal: SearchGoal) -> list[LevelReading]:
