@@ -294,7 +294,7 @@ class Format:
     """The native backend's parameters in config.pbtxt, by `runtime_settings` of `build/in_process.py`."""
     why_missing: Callable[[Device, str | None, str], str | None] = lambda *_: None
     """Why this machine cannot build or run it with an accelerator in a precision, with the fix, or None."""
-    built_on_gpu: str = ""
+    why_built_on_gpu: str = ""
     """Why a conversion needs the GPU itself: "TensorRT builds engines on the GPU". Empty if it does not."""
     why_left_out: Callable[[str | None, tuple[int, int] | None], str | None] = lambda *_: None
     """Why no environment of the suite runs it with an accelerator on a compute capability, or None."""
@@ -304,9 +304,8 @@ class Format:
     """Whether the runtime, on a GPU, may compute a few batch sizes alone and fill others up to the next."""
     gpu_settings: frozenset[str] = frozenset()
     """The settings of a deployment, `cuda_graphs` and `prefer_nhwc`, that the runtime obeys on a GPU."""
-    needs: str = ""
-    """The needs of a machine besides the suite's own packages."""
-    calibrated: frozenset[str] = frozenset()
+    calibrated_precisions: frozenset[str] = frozenset()
+    """Those whose conversion calibrates on training samples, which then decide the artifact too."""
     compiles: bool = False
     """Whether the conversion compiles code, which takes half a minute: a model's cases with it come last."""
     only_named_on_cpu: bool = False

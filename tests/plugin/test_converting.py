@@ -152,5 +152,5 @@ def test_convert_only_for_absent_gpu_tries_cpu_formats(tmp_path: Path) -> None:
     done = run_pytest("benchmarks", "--convert-only", "--target", absent.name, "-k", words, *folders)
     assert done.returncode == 0, done.stdout + done.stderr
     assert re.search(r"\b1 passed, 1 skipped", done.stdout), done.stdout
-    assert f"SKIPPED [1] benchmarks:1: {trt.FORMAT.built_on_gpu}: needs {absent.label}" in done.stdout
+    assert f"SKIPPED [1] benchmarks:1: {trt.FORMAT.why_built_on_gpu}: needs {absent.label}" in done.stdout
     assert not list(tmp_path.rglob("*.pt")), "a run on the GPU would not reuse it"

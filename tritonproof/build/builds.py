@@ -112,7 +112,7 @@ def build_inputs(
     is_suites = source.is_relative_to(PACKAGE)
     if is_suites:  # one file, or all of the package whose `__init__.py` it names
         sources.update(source.parent.glob("*.py") if source.name == "__init__.py" else [source])
-    if case.precision in case.format.calibrated:
+    if case.precision in case.format.calibrated_precisions:
         # Any file of these may make its samples.
         for package in (models, data, user_models):
             sources.update(Path(package.__path__[0]).rglob("*.py"))
@@ -120,7 +120,7 @@ def build_inputs(
     if not is_suites:
         own_files = importable_files(source)
         digests.update((f"own/{path.relative_to(source.parent)}", file_digest(path)) for path in own_files)
-    if case.precision in case.format.calibrated and (dataset := datasets.get(case.model.name)):
+    if case.precision in case.format.calibrated_precisions and (dataset := datasets.get(case.model.name)):
         digests["--dataset"] = data_digest(dataset)
     versions = {name: machine.version_of(name) for name in (*case.format.packages, *case.model.packages)}
     return {

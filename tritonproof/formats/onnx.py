@@ -206,7 +206,7 @@ ONNX = Format(
         tensorrt.left_out_for_onnx_runtime(capability) if accelerator == "trt" else None
     ),
     why_missing=why_missing,
-    calibrated=frozenset({"int8"}),
+    calibrated_precisions=frozenset({"int8"}),
 )
 
 
@@ -255,5 +255,4 @@ OPENVINO = Format(
     native_parameters=openvino_parameters,
     frameworks=("onnx",),
     why_missing=missing_openvino,
-    needs="OpenVINO",
 )

@@ -105,11 +105,10 @@ FORMAT = Format(
     runtime="pytorch.py",
     gpu_arrays="torch",
     convert=convert,
-    built_on_gpu="AOTInductor compiles kernels on the GPU",
+    why_built_on_gpu="AOTInductor compiles kernels on the GPU",
     precisions=pytorch.PRECISIONS,
     tolerances=pytorch.TOLERANCES,
     packages=("torch", "triton"),
     why_missing=why_missing,
-    needs="a C++ compiler",
     compiles=True,
 )

@@ -136,10 +136,9 @@ TRT = dataclasses.replace(
     label="TensorFlow TensorRT",
     library="TensorFlow with TensorRT",
     convert=build_engines,
-    built_on_gpu="TensorRT builds engines on the GPU",
+    why_built_on_gpu="TensorRT builds engines on the GPU",
     why_left_out=lambda _accelerator, _capability: without_tensorrt(),
     precisions={"cuda": ("fp32", "fp16")},
     packages=(*SAVED_MODEL.packages, *tensorrt.DISTRIBUTIONS),
     why_missing=lambda *where: without_tensorrt() or why_missing(*where),
-    needs="a TensorFlow built with TensorRT",
 )

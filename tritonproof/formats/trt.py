@@ -63,11 +63,10 @@ FORMAT = Format(
     runtime="trt.py",
     gpu_arrays="torch",
     convert=convert,
-    built_on_gpu="TensorRT builds engines on the GPU",
+    why_built_on_gpu="TensorRT builds engines on the GPU",
     precisions={"cuda": ("fp32", "fp16")},
     tolerances=pytorch.TOLERANCES,
     packages=(*onnx.ONNX.packages, *tensorrt.DISTRIBUTIONS),
     frameworks=("pytorch", "tensorflow", "onnx"),
     why_missing=why_missing,
-    needs="TensorRT",
 )
