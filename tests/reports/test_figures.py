@@ -88,5 +88,5 @@ def test_best_point_is_one_at_a_rate_only_if_no_other_was_measured() -> None:
     closed = examples.measured("online", 16, 1000.0)
     at_rate = examples.at_rate(1200.0, 1200.0)
 
-    assert figures.best_point(publishable(examples.record(points=(at_rate, closed)))) == closed
-    assert figures.best_point(publishable(examples.record(points=(at_rate,)))) == at_rate
+    assert figures.fastest_point(publishable(examples.record(points=(at_rate, closed)))) == closed
+    assert figures.fastest_point(publishable(examples.record(points=(at_rate,)))) == at_rate

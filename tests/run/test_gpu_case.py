@@ -89,7 +89,7 @@ def two_a100s(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]
     monkeypatch.setattr(measuring_efficiency, "artifact_worker", worker_beside)
     points = [examples.measured("online", 8, 100.0)]
     monkeypatch.setattr(measuring_efficiency, "known_points", lambda _run: points)
-    monkeypatch.setattr(measuring_efficiency, "best_points", lambda _case, results: results)
+    monkeypatch.setattr(measuring_efficiency, "fastest_by_scenario", lambda _case, results: results)
     monkeypatch.setattr(in_process, "open_in_process", lambda *_arguments: Opened())
     monkeypatch.setattr("tritonproof.run.model_run.framework_model_on", lambda *_arguments: Opened())
     monkeypatch.setattr(builds, "find", find)

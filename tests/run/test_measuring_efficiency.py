@@ -14,10 +14,10 @@ from tritonproof.base.errors import NotAvailableError, ProofError
 from tritonproof.cases import cases_of, reference_of
 from tritonproof.efficiency.in_turns import batch_in_process
 from tritonproof.host.targets import EVERY_TARGET
-from tritonproof.record.schema import GateResult, LoadPoint, best_of
+from tritonproof.record.schema import GateResult, LoadPoint, fastest_closed_loop
 from tritonproof.reports.publishable import publishable
 from tritonproof.run import measuring_efficiency, record_file
-from tritonproof.run.measuring_efficiency import best_points, known_points, points_of
+from tritonproof.run.measuring_efficiency import fastest_by_scenario, known_points, points_of
 
 RECORD = examples.record()
 
@@ -25,13 +25,13 @@ RECORD = examples.record()
 def test_best_point_is_fastest_closed_loop() -> None:
     """A full model has a best point of each scenario, a micro model has one."""
     results = [examples.measured("offline", 8, per_s) for per_s in (5, 7, 6)] + [examples.at_rate(9, 9)]
-    assert best_of(results) is results[1]
-    assert best_of(results[3:]) is None
+    assert fastest_closed_loop(results) is results[1]
+    assert fastest_closed_loop(results[3:]) is None
     with pytest.raises(NotAvailableError):
-        best_points(toy.case(), results[3:])
+        fastest_by_scenario(toy.case(), results[3:])
     offline, online = examples.measured("offline", 8, 5.0), examples.measured("online", 16, 7.0)
-    assert best_points(toy.case(), [online, offline]) == [offline, online]
-    assert best_points(toy.case(toy.model(micro=True)), [online, offline]) == [online]
+    assert fastest_by_scenario(toy.case(), [online, offline]) == [offline, online]
+    assert fastest_by_scenario(toy.case(toy.model(micro=True)), [online, offline]) == [online]
 
 
 def test_this_runs_points_join_those_on_record(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Figures that follow from those of a record: its best point, its rank, its price, its share of the peak."""
+"""Figures that follow from those of a record: its fastest point, its rank, price and share of the peak."""
 
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
@@ -17,14 +17,14 @@ def rank_group(record: Publishable) -> tuple[str, str, int]:
 
 def format_comparison(record: Publishable) -> schema.ReferenceComparison | None:
     """The best speed over that of the model's reference format, in turns; None if there is none."""
-    measured = best_efficiency(record)
+    measured = efficiency_at_fastest(record)
     return measured.reference if measured else None
 
 
-def best_efficiency(record: Publishable) -> schema.Efficiency | None:
-    """The cost of serving at the case's best point; None if a later run has found a better point."""
-    best = best_point(record)
-    return next((each for each in record.efficiency if best and each.point == best.point), None)
+def efficiency_at_fastest(record: Publishable) -> schema.Efficiency | None:
+    """The cost of serving at the case's fastest point; None if a later run has found a faster one."""
+    fastest = fastest_point(record)
+    return next((each for each in record.efficiency if fastest and each.point == fastest.point), None)
 
 
 def ranked(records: Sequence[Publishable]) -> list[Publishable]:
@@ -51,10 +51,10 @@ def ranks(records: Sequence[Publishable]) -> Mapping[str, int]:
     return rank_of
 
 
-def best_point(record: Publishable) -> schema.PointResult | None:
+def fastest_point(record: Publishable) -> schema.PointResult | None:
     """The point of the highest throughput, if shown; that at a request rate only if there is no other."""
     at_rates = max(record.points, key=lambda result: result.throughput_per_s.value, default=None)
-    return schema.best_of(record.points) or at_rates
+    return schema.fastest_closed_loop(record.points) or at_rates
 
 
 def reference_names(records: Sequence[Publishable]) -> list[str]:

@@ -19,7 +19,7 @@ import msgspec
 from tritonproof.base.sanitize import visible
 from tritonproof.record.quantities import LATENCY, LATENCY_BUDGET, METRICS, THROUGHPUT, Quantity
 from tritonproof.record.schema import MARKS, Estimate, PointResult, Score
-from tritonproof.reports.figures import best_point
+from tritonproof.reports.figures import fastest_point
 from tritonproof.reports.publishable import Publishable
 from tritonproof.reports.text import correctness, phrases
 from tritonproof.reports.text.speed import BUDGET_WORDS
@@ -151,7 +151,7 @@ def best_throughput(records: Sequence[Publishable]) -> Chart:
         for record in group:
             text = "no speed shown: not proven right" if record.hidden else "not measured"
             row = PanelRow(phrases.short_name(record.case), {}, text)
-            if (best := best_point(record)) is not None:
+            if (best := fastest_point(record)) is not None:
                 marks = [code for code in _codes(best) if code != "few-requests"]  # that is of latencies
                 figure = THROUGHPUT.text_with_half_width(best.throughput_per_s, with_unit=False)
                 text = f"{figure}, {phrases.full_point_text(best.point)}"

@@ -14,7 +14,7 @@ from tritonproof.measure.load_job import LoadJob
 from tritonproof.measure.point_result import point_results
 from tritonproof.measure.point_state import PointState
 from tritonproof.measure.verifying import with_verification
-from tritonproof.record.schema import LoadPoint, ModelWarmup, PointResult, best_of
+from tritonproof.record.schema import LoadPoint, ModelWarmup, PointResult, fastest_closed_loop
 from tritonproof.run import comparing
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.prepared_case import timed_answer
@@ -110,7 +110,7 @@ def _measure_states(run: CaseRun, states: Sequence[PointState], save: Save) -> S
     if errors and run.server.how_it_ended():
         raise errors[0]  # measurements on a server that has ended do not count
     run.say(f"measure {states[0].point.scenario}", "one sample repeated")
-    best = best_of([each for each in found.values() if isinstance(each, PointResult)])
+    best = fastest_closed_loop([each for each in found.values() if isinstance(each, PointResult)])
     for state in states:
         if isinstance(result := found[state.point], PointResult):
             result = _audited(run, state.job, result) if result is best else result

@@ -11,7 +11,7 @@ from tritonproof.cases import reference_of
 from tritonproof.efficiency import in_turns
 from tritonproof.efficiency.worker import Worker, artifact_worker, peak_kind
 from tritonproof.record import files
-from tritonproof.record.schema import Deployment, Efficiency, PointResult, Record, best_of
+from tritonproof.record.schema import Deployment, Efficiency, PointResult, Record, fastest_closed_loop
 from tritonproof.reports.publishable import publishable
 from tritonproof.run import record_file
 from tritonproof.run.case_run import CaseRun
@@ -28,8 +28,8 @@ _Reference = tuple[CaseRun, PointResult]
 def measure_efficiency(run: CaseRun) -> list[Efficiency]:
     """Measure the best point of each scenario (of a micro model, the best of all) beside the same artifact in
     process, and the best of all beside the model's reference format. The case stays loaded for the last."""
-    best_results = best_points(run.case, known_points(run))
-    loaded, overall = run.loader.load(best_results[0].point.scenario), best_of(best_results)
+    best_results = fastest_by_scenario(run.case, known_points(run))
+    loaded, overall = run.loader.load(best_results[0].point.scenario), fastest_closed_loop(best_results)
     assert overall is not None
     if run.server.spec.is_remote:
         what = "the artifact in process must run on the server's machine, and this server is remote"
@@ -69,12 +69,12 @@ def known_points(run: CaseRun) -> Sequence[PointResult]:
     return [*points.values()]
 
 
-def best_points(case: Case, results: Sequence[PointResult]) -> list[PointResult]:
-    """The best point of all for a micro model, which has many cases; else that of each scenario, offline
+def fastest_by_scenario(case: Case, results: Sequence[PointResult]) -> list[PointResult]:
+    """The fastest point of all for a micro model, which has many cases; else of each scenario, offline
     first, as it is still loaded. Raises NotAvailableError if no point has a number of requests in flight."""
     by_scenario = ([one for one in results if one.point.scenario == name] for name in ("offline", "online"))
-    points = [best for best in map(best_of, by_scenario) if best is not None]
-    overall = best_of(points)
+    points = [best for best in map(fastest_closed_loop, by_scenario) if best is not None]
+    overall = fastest_closed_loop(points)
     if overall is None:
         raise NotAvailableError(
             "the best load point is not known: none has been measured with a number of requests in flight",
@@ -152,7 +152,7 @@ def _served_reference(run: CaseRun, case: Case, keeper: contextlib.ExitStack) ->
     build = builds.find(case, run.model_run.cpu_model, deployment, settings.model_repos, settings.dataset)
     record = record_file.read_stored(files.record_path(case.key, run.settings.results))
     right = None if record is None else publishable(record)  # the speed of a wrong case says nothing
-    best = best_of(points_of(right, run, "" if build is None else build.digest, deployment))
+    best = fastest_closed_loop(points_of(right, run, "" if build is None else build.digest, deployment))
     if build is None or best is None:
         run.progress.note(
             f"{run.case.model.name}: no format is compared with its reference {case}, which is not on "

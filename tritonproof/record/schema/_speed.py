@@ -223,7 +223,7 @@ class PointResult(Struct, frozen=True):
     latency_budget: Annotated[LatencyBudget | None, SPEED] = None
 
 
-def best_of(points: Sequence[PointResult]) -> PointResult | None:
+def fastest_closed_loop(points: Sequence[PointResult]) -> PointResult | None:
     """The point of the highest throughput, without those at a request rate, where the rate decides it."""
     closed_loop = [result for result in points if not result.point.is_at_rate]
     return max(closed_loop, key=lambda result: result.throughput_per_s.value, default=None)

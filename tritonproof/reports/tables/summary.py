@@ -38,7 +38,7 @@ def summary_table(of_target: Sequence[Publishable]) -> Table:
     records = figures.ranked(of_target)
     ranks = figures.ranks(records)
     rows = [
-        SummaryRow(each, correctness.main_score(each), figures.best_point(each), ranks.get(each.name))
+        SummaryRow(each, correctness.main_score(each), figures.fastest_point(each), ranks.get(each.name))
         for each in records
     ]
     searches = ((case.name, speed.search_paragraph(case)) for case in records)
@@ -153,7 +153,7 @@ def _to_published(row: SummaryRow) -> Ratio | None:
 
 
 def _to_in_process(row: SummaryRow) -> Ratio | None:
-    return measured.ratio if (measured := figures.best_efficiency(row.record)) else None
+    return measured.ratio if (measured := figures.efficiency_at_fastest(row.record)) else None
 
 
 def _marks(row: SummaryRow) -> list[Mark]:
@@ -164,8 +164,9 @@ def _marks(row: SummaryRow) -> list[Mark]:
     if row.score is None and correctness.has_random_weights(record):
         sentences.append(f"{correctness.missing_score_reason(record)}.")
     sentences += filter(None, [correctness.unmeasured_text(record), speed.version_note(record)])
-    measured = [each.marks for each in (row.result, figures.best_efficiency(record)) if each is not None]
-    return [*(Mark(remark, remark) for remark in sentences), *itertools.chain(*measured)]
+    measured = row.result, figures.efficiency_at_fastest(record)
+    marks = itertools.chain(*(each.marks for each in measured if each is not None))
+    return [*(Mark(remark, remark) for remark in sentences), *marks]
 
 
 # --- where cases were measured and who served them ---------------------------------------------------------
