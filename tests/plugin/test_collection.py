@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.collection import as_usage_errors, check_file, check_folder
+from fixtures.collection import as_usage_errors, refuse_unwritable_file, refuse_unwritable_folder
 from tests.helpers import WITHOUT, closed
 from tritonproof.base.errors import InputError
 
@@ -48,15 +48,15 @@ def test_writable_outputs_are_accepted(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path)
     os.mkfifo(tmp_path / "pipe")
     for folder in (tmp_path, tmp_path / "link" / "new" / "newer"):
-        check_folder("--results", folder)
+        refuse_unwritable_folder("--results", folder)
     for file in (tmp_path / "old.md", tmp_path / "new" / "new.md", Path(os.devnull), tmp_path / "pipe"):
-        check_file("--summary", file)
+        refuse_unwritable_file("--summary", file)
 
 
 @pytest.mark.skipif(os.getuid() == 0, reason="root may write anywhere")
 def test_unwritable_folder_is_refused(tmp_path: Path) -> None:
     with closed(tmp_path), pytest.raises(InputError):
-        check_folder("--results", tmp_path / "new")
+        refuse_unwritable_folder("--results", tmp_path / "new")
 
 
 def test_unreadable_or_looping_path_is_a_usage_error(tmp_path: Path) -> None:
