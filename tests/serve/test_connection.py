@@ -239,7 +239,7 @@ def test_unresponsive_server_is_given_up(question: str, answering: Callable[...,
         reached.set()
         ended.wait(HANG_S)
 
-    timeouts = Timeouts(answer_s=0.2, unload_s=0.2)
+    timeouts = Timeouts(answer_s=0.2, unloading_s=0.2)
     server = dataclasses.replace(answering(**{question: stall}), timeouts=timeouts)
 
     def ask() -> None:

@@ -126,7 +126,7 @@ def test_idle_load_or_request_is_given_up_once(fresh: Server, models: Path, when
         doubled_by(server, waiting)
 
     with pytest.raises(ProofError):
-        use(dataclasses.replace(fresh, timeouts=Timeouts(load_s=HANG_S, idle_s=2.0)))
+        use(dataclasses.replace(fresh, timeouts=Timeouts(loading_s=HANG_S, idle_s=2.0)))
     with pytest.raises(ProofError):
         fresh.check_running()
     assert fresh.stop_reasons

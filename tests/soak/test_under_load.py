@@ -32,7 +32,7 @@ class Machine:
     leak: float = 0.0
     left_behind: float = 0.0
     """Bytes that each loading leaks."""
-    load_s: float = 1.0
+    loading_s: float = 1.0
     now_s: float = 1000.0
     answered: int = 50
     """Requests of earlier tests at first."""
@@ -56,7 +56,7 @@ class Machine:
         return {"memory of the server": used, "threads": 40.0}
 
     def load(self) -> None:
-        self.now_s += self.load_s
+        self.now_s += self.loading_s
         self.loadings += 1
 
     def keep_under_load(self, duration_s: float) -> soaking.SoakedPoint:
@@ -96,7 +96,7 @@ def test_request_and_loading_leaks_are_distinguished() -> None:
 
 
 def test_slow_loading_reports_number_of_loadings() -> None:
-    machine = Machine(load_s=30.0)
+    machine = Machine(loading_s=30.0)
 
     soak = machine.soak(300.0)
 

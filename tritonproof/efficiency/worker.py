@@ -29,7 +29,7 @@ from tritonproof.record.schema import Deployment, Estimate
 from tritonproof.safe_io.files import below_an_error, last_lines
 from tritonproof.spec import Arrays, Case, Device
 
-_LOAD_LIMIT_S = 900.0
+_LOADING_LIMIT_S = 900.0
 """Seconds for a runtime to load: as long as for a server, whose TensorRT accelerator builds an engine."""
 _ANSWER_LIMIT_S = 600.0
 """Seconds beyond those requested: as long as a server's request may take, such as a volume on few cores."""
@@ -75,7 +75,7 @@ class Worker:
 
     def wait_ready(self) -> None:
         """Wait until the runtime is loaded. Raises ProofError with the end of the log if that fails."""
-        self._answer(_LOAD_LIMIT_S)
+        self._answer(_LOADING_LIMIT_S)
 
     def _answer(self, limit_s: float) -> dict[str, Any]:
         deadline, problem = time.monotonic() + limit_s, ""

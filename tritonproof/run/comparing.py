@@ -113,7 +113,7 @@ def _compare(run: CaseRun) -> tuple[GateFinding, BaselineComparison]:
     sides = _served_side(run), _served_side(baseline)
     with run.hold_machine(exclusive=True):
         run.say("load the model again", f"in turns with {name}")
-        loadings_s = _loads_in_turns(run, baseline)
+        loadings_s = _loadings_in_turns(run, baseline)
     current_side, baseline_side = (
         structs.replace(side, loadings_s=tuple(side_loadings_s))
         for side, side_loadings_s in zip(sides, loadings_s, strict=True)
@@ -177,7 +177,7 @@ def _served_side(run: CaseRun) -> ServedSide:
     return ServedSide(run.server.version, precision, noise, (), used)
 
 
-def _loads_in_turns(run: CaseRun, baseline: CaseRun) -> tuple[list[float], list[float]]:
+def _loadings_in_turns(run: CaseRun, baseline: CaseRun) -> tuple[list[float], list[float]]:
     """Load the model on both servers in turns until one loading is not far slower than all of the baseline's;
     returns the seconds of each with its first answer: none on servers that others may use."""
     current_s: list[float] = []
@@ -185,7 +185,7 @@ def _loads_in_turns(run: CaseRun, baseline: CaseRun) -> tuple[list[float], list[
     most = 0 if run.settings.triton.is_remote else schema.MAX_LOADINGS
     while len(current_s) < most and (not current_s or schema.loading_is_slower(current_s, baseline_s)):
         for side, loadings_s in ((run, current_s), (baseline, baseline_s)):
-            load_s = side.loader.reload()
+            loading_s = side.loader.reload()
             answer_s = timed_answer(side.prepared, 1)[0] if side.case.model.exchange == "single" else 0.0
-            loadings_s.append(round(load_s + answer_s, 3))
+            loadings_s.append(round(loading_s + answer_s, 3))
     return current_s, baseline_s

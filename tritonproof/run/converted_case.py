@@ -85,9 +85,9 @@ class ConvertedCase:
         with self.run.hold_machine(exclusive=False):
             started = time.monotonic()
             backend = self.load(scenario, deployment)
-            load_s = time.monotonic() - started
+            loading_s = time.monotonic() - started
             first_s, first_answer = timed_answer(self, 1)
-        start = Start(scenario, self.server.ready_s, round(load_s, 3), round(1e3 * first_s, 3))
+        start = Start(scenario, self.server.ready_s, round(loading_s, 3), round(1e3 * first_s, 3))
         return backend, start, first_answer
 
     def load(self, scenario: Scenario, deployment: Deployment) -> str:

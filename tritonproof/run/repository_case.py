@@ -74,7 +74,7 @@ class RepositoryCase:
         """How it was loaded: in one way, and once, for both scenarios. A remote model was asked before."""
         self.check_single_requests()
         first_ms = round(1e3 * self.first_request.elapsed_s, 3)
-        start = Start(scenario, self.server.ready_s, self.described.load_s, first_ms)
+        start = Start(scenario, self.server.ready_s, self.described.loading_s, first_ms)
         return self.backend, start, self.first_request.answer if self.described.model.folder else None
 
     def load(self, *_scenario_and_deployment: object) -> str:

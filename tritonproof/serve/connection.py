@@ -172,12 +172,12 @@ T = TypeVar("T")
 class Timeouts:
     """How long a server may take to answer before it counts as hanging."""
 
-    load_s: float = 900.0
+    loading_s: float = 900.0
     """Seconds to load a model, in which a TensorRT accelerator may build its engine."""
     idle_s: float = 120.0
     """Seconds that it may compute nothing before it answers, if its processes are visible: a backend without
     a library may load a model for ever, and a model may leave a request unanswered."""
-    unload_s: float = 10.0
+    unloading_s: float = 10.0
     answer_s: float = 10.0
     """Seconds for any other answer; a healthy server takes milliseconds."""
 

@@ -35,7 +35,7 @@ class DescribedModel:
     """The configuration, completed by the server."""
     versions: tuple[str, ...]
     """The served versions, ascending; requests that name none get the last."""
-    load_s: float
+    loading_s: float
     """Seconds to load it and the models that it calls; 0 if it was loaded already."""
     unreported: tuple[str, ...] = ()
     """What its server does not say about it, and the Open Inference Protocol does not demand."""
@@ -82,7 +82,7 @@ def load_model(
             what = f"{each.name} is of the Python backend, without {name!a}"
             raise ProofError(what, where=each.folder, fix=fix)
         server.load_from_repository(each.folder)
-    load_s = 0.0 if server.spec.is_remote else round(time.monotonic() - started, 3)
+    loading_s = 0.0 if server.spec.is_remote else round(time.monotonic() - started, 3)
     versions = _versions(server, model)
     config, is_reported = model_config_of(server, model.name)
     configs = [config, *(model_config_of(server, each.name)[0] for each in called if gpus > 1)]
@@ -93,7 +93,7 @@ def load_model(
     question = f"what it has counted of {model.name}"
     if server.spec.is_remote and server.query(question, "get_inference_statistics", model.name) is None:
         unreported.append("statistics")
-    return DescribedModel(model, called, config, versions, load_s, tuple(unreported))
+    return DescribedModel(model, called, config, versions, loading_s, tuple(unreported))
 
 
 def list_models(server: Server, names: Sequence[str] = ()) -> list[RepositoryModel]:

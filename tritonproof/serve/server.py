@@ -142,14 +142,14 @@ class Server:
             raise refusal from error
 
     def _load(self, name: str, config: str | None, files: dict[str, bytes] | None = None) -> None:
-        options = {"config": config, "files": files, "client_timeout": self.timeouts.load_s}
+        options = {"config": config, "files": files, "client_timeout": self.timeouts.loading_s}
         try:
             self.wait_for(lambda: self.client.load_model(name, **options))
         except BaseException:
             if self.spec.is_remote:
                 # The server finishes the loading that nobody waits for any more, and then unloads the model.
                 with contextlib.suppress(Exception):
-                    self.client.unload_model(name, client_timeout=self.timeouts.unload_s)
+                    self.client.unload_model(name, client_timeout=self.timeouts.unloading_s)
             raise
         if self.scratch is not None:
             # Before the first request, whose tensors go through the segments that the Python backend made.
@@ -158,7 +158,7 @@ class Server:
     def _refusal(self, name: str, error: Exception, folder: Path) -> ProofError:
         if (refused := self.refused_models(error)) is not None:
             return refused
-        reasons = [error_text(error, self.timeouts.load_s), why_not_loaded(self.log, name)]
+        reasons = [error_text(error, self.timeouts.loading_s), why_not_loaded(self.log, name)]
         if "failed to poll from model repository" in reasons[0] and reasons[1]:
             reasons = reasons[1:]  # the first says only that there is one
         what = f"{self.label} did not load {name}: {'; '.join(filter(None, reasons))}"
@@ -177,8 +177,8 @@ class Server:
 
     def unload(self, name: str) -> None:
         """Unload the model `name` and wait until it is gone; tritonclient's error if nothing answers."""
-        deadline = time.monotonic() + self.timeouts.unload_s
-        self.client.unload_model(name, client_timeout=self.timeouts.unload_s)
+        deadline = time.monotonic() + self.timeouts.unloading_s
+        self.client.unload_model(name, client_timeout=self.timeouts.unloading_s)
         is_ready = self.client.is_model_ready
         while (left_s := deadline - time.monotonic()) > 0 and is_ready(name, client_timeout=left_s):
             time.sleep(0.05)

@@ -29,7 +29,7 @@ class Growth(Struct, frozen=True):
     """One of RESOURCE_UNITS."""
     unit: Literal["bytes", "number"]
     per: Literal["request", "loading"]
-    """loading: each unload and load of the model."""
+    """loading: each unloading and loading of the model."""
     slope: Slope
     """The growth each time, in the part of the soak that counts."""
     first: Number
