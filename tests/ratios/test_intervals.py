@@ -6,9 +6,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from tritonproof.measure import comparison as rules
-from tritonproof.measure.comparison import compare_pairs, is_settled, verdict, with_verdicts
+from tritonproof.measure import slowdown
 from tritonproof.measure.load_job import MeasuringPlan
+from tritonproof.measure.slowdown import compare_pairs, is_settled, verdict, with_verdicts
 from tritonproof.ratios import paired_ratio, unpaired_ratio
 from tritonproof.record.schema import Ratio, SpeedComparison
 
@@ -137,7 +137,7 @@ def test_verdict_needs_whole_interval_on_one_side(low: float, high: float, expec
 def test_seconds_to_settle_narrow_interval_enough() -> None:
     half = 2 * math.log(1 / 0.97)  # twice as far as the limit, so it needs four times the time
     ratio = Ratio(1.0, math.exp(-half), math.exp(half))
-    assert rules.seconds_to_settle(ratio, 0.03, 30.0) == pytest.approx(90.0)
-    assert rules.seconds_to_settle(Ratio(0.97, 0.9, 1.0), 0.03, 30.0) == rules.MAX_SECONDS_TO_SETTLE
-    assert rules.seconds_to_settle(Ratio(0.9701, 0.9, 1.0), 0.03, 30.0) == rules.MAX_SECONDS_TO_SETTLE
-    assert rules.seconds_to_settle(Ratio(0.9, 0.89, 0.91), 0.03, 30.0) is None
+    assert slowdown.seconds_to_settle(ratio, 0.03, 30.0) == pytest.approx(90.0)
+    assert slowdown.seconds_to_settle(Ratio(0.97, 0.9, 1.0), 0.03, 30.0) == slowdown.MAX_SECONDS_TO_SETTLE
+    assert slowdown.seconds_to_settle(Ratio(0.9701, 0.9, 1.0), 0.03, 30.0) == slowdown.MAX_SECONDS_TO_SETTLE
+    assert slowdown.seconds_to_settle(Ratio(0.9, 0.89, 0.91), 0.03, 30.0) is None

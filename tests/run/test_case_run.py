@@ -14,7 +14,7 @@ import pytest
 
 from tests import toy
 from tests.helpers import ROOT, present, settings
-from tritonproof.build import baselines, in_process
+from tritonproof.build import baseline_builds, in_process
 from tritonproof.cases import cases_of
 from tritonproof.host import locks
 from tritonproof.host.targets import CPU
@@ -43,7 +43,7 @@ def test_contributing_example_converts_serves_and_measures(
     with pytest.raises(RuntimeError, match="has ended"):
         assert namespace["run"].server
 
-    earlier = dataclasses.replace(namespace["settings"], against=baselines.parse(f"{tmp_path}/repos"))
+    earlier = dataclasses.replace(namespace["settings"], against=baseline_builds.parse(f"{tmp_path}/repos"))
     case = namespace["case"]
     with ModelRun(case.model, case.target, earlier) as model_run, CaseRun(case, model_run) as run:
         baseline = present(run.baseline)

@@ -8,7 +8,7 @@ from msgspec import structs
 from tritonproof.base.errors import ProofError
 from tritonproof.host import activity, machine
 from tritonproof.host.activity import CpuTime, GpuTime
-from tritonproof.measure import comparison, estimates, point_state
+from tritonproof.measure import estimates, point_state, slowdown
 from tritonproof.measure.called_models import called_models
 from tritonproof.measure.load_job import MeasuringPlan
 from tritonproof.measure.marks import marks_of
@@ -26,7 +26,7 @@ def point_results(
     found = {state.point: state.error or point_result(state, plan) for state in states}
     measured = [each for each in found.values() if isinstance(each, PointResult)]
     compared = [(result, before) for result in measured if (before := result.comparison) is not None]
-    judged = comparison.with_verdicts([before for _, before in compared])
+    judged = slowdown.with_verdicts([before for _, before in compared])
     for (result, _), after in zip(compared, judged, strict=True):
         found[result.point] = structs.replace(result, comparison=after)
     return found

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tritonproof.base.errors import ProofError
-from tritonproof.measure import comparison, estimates
+from tritonproof.measure import estimates, slowdown
 from tritonproof.measure.load_job import LoadJob, MeasuringPlan
 from tritonproof.measure.passes import Pass
 from tritonproof.measure.windows import LATENCIES_PER_WINDOW
@@ -127,5 +127,5 @@ def compare_speeds(state: PointState, plan: MeasuringPlan) -> SpeedComparison | 
     baseline = state.baseline
     if baseline is None or len(state.passes) < MIN_PAIRS:
         return None
-    result = comparison.compare_pairs(speeds(state), speeds(baseline), plan, state.spent_s)
-    return comparison.with_p99(result, p99_ms(state), p99_ms(baseline))
+    result = slowdown.compare_pairs(speeds(state), speeds(baseline), plan, state.spent_s)
+    return slowdown.with_p99(result, p99_ms(state), p99_ms(baseline))

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from tritonproof.measure import comparison, estimates, point_state
+from tritonproof.measure import estimates, point_state, slowdown
 from tritonproof.measure.load_job import MeasuringPlan
 from tritonproof.measure.point_state import PointState
 from tritonproof.measure.windows import is_slow
@@ -68,7 +68,7 @@ def requests_missing(state: PointState, plan: MeasuringPlan) -> int:
 def _is_settled(state: PointState, plan: MeasuringPlan) -> bool:
     current, baseline = map(point_state.speeds, state.sides)
     current_ms, baseline_ms = map(point_state.p99_ms, state.sides)
-    return comparison.is_settled(current, baseline, plan, (current_ms, baseline_ms))
+    return slowdown.is_settled(current, baseline, plan, (current_ms, baseline_ms))
 
 
 def meets_interval_target(state: PointState, plan: MeasuringPlan) -> bool:

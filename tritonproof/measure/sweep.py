@@ -9,10 +9,10 @@ import numpy as np
 
 from tritonproof.base.errors import ProofError
 from tritonproof.measure import perf_analyzer, point_state, stopping
-from tritonproof.measure.comparison import MAX_PAIRS
 from tritonproof.measure.load_job import MeasuringPlan, RunPass
 from tritonproof.measure.point_result import point_result
 from tritonproof.measure.point_state import PointState
+from tritonproof.measure.slowdown import MAX_PAIRS
 from tritonproof.measure.stopping import StoppingRule
 from tritonproof.measure.windows import pass_window_s, warm_up_window_s
 from tritonproof.record.quantities import COUNT, LATENCY, RATIO, THROUGHPUT

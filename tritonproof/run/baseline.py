@@ -5,8 +5,8 @@ import dataclasses
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from tritonproof.build import baselines
-from tritonproof.build.baselines import BaselineSpec
+from tritonproof.build import baseline_builds
+from tritonproof.build.baseline_builds import BaselineSpec
 from tritonproof.build.builds import BuiltModel, snapshot
 from tritonproof.run.converted_case import ConvertedCase
 from tritonproof.run.model_run import ModelRun
@@ -57,16 +57,16 @@ def _build(run: "CaseRun", baseline: BaselineSpec) -> Iterator[BuiltModel]:
     case = run.requested
     with contextlib.ExitStack() as stack:
         if baseline.kind == "builds":
-            folder = baselines.find_build(baseline, case)
-            baselines.check_unchanged(baseline, folder)
+            folder = baseline_builds.find_build(baseline, case)
+            baseline_builds.check_unchanged(baseline, folder)
         else:
             if (checkout := baseline.folder) is None:
                 run.say("get its files")
                 place = run.settings.model_repos / ".against"
-                checkout = baselines.export_commit(baseline, place, on_progress=run.say)
+                checkout = baseline_builds.export_commit(baseline, place, on_progress=run.say)
             options = run.settings.command_line("builds", case.model.name)
-            built = baselines.build_in_checkout(checkout, baseline, case, options, run.say)
+            built = baseline_builds.build_in_checkout(checkout, baseline, case, options, run.say)
             run.progress.note(f"{run.label}: built in {built}")
             folder = stack.enter_context(snapshot(built, on_progress=run.say))
-            baselines.check_unchanged(baseline, folder, built)
+            baseline_builds.check_unchanged(baseline, folder, built)
         yield BuiltModel(case, folder, "", "", 0.0, 0.0, reused=True)

@@ -11,7 +11,7 @@ from msgspec import structs
 
 from tritonproof.accuracy.limits import inferred_precision
 from tritonproof.base.errors import InputError, NotAvailableError
-from tritonproof.build import baselines
+from tritonproof.build import baseline_builds
 from tritonproof.client.input_data import InputData, input_data, remaining_data
 from tritonproof.gates.context import GateFinding
 from tritonproof.gates.conversations import compare_server_conversations
@@ -37,7 +37,7 @@ def with_baselines(
     scenario, prepared = states[0].point.scenario, baseline.prepared
     if isinstance(prepared, ConvertedCase) and prepared.keeps_config:
         needed = max(state.point.batch for state in states)
-        largest_there = baselines.config_of(baseline.build.folder).max_batch_size
+        largest_there = baseline_builds.config_of(baseline.build.folder).max_batch_size
         if needed > largest_there:
             what = f"the other build takes batches up to {largest_there}, not {needed}"
             fix = "give smaller --batches, or build it with the same --deployment max_batch_size"

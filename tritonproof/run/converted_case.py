@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tritonproof.accuracy.sameness import Oracle
-from tritonproof.build import baselines, in_process
+from tritonproof.build import baseline_builds, in_process
 from tritonproof.build.builds import BuiltModel, in_use
 from tritonproof.client.input_data import InputData
 from tritonproof.host.scratch import scratch_folder
@@ -93,8 +93,8 @@ class ConvertedCase:
     def load(self, scenario: Scenario, deployment: Deployment) -> str:
         if not self.keeps_config:
             return self.server.load(self.build, deployment, scenario)
-        config = baselines.config_of(self.build.folder)
-        of_scenario = baselines.for_scenario(config, self.case, scenario)
+        config = baseline_builds.config_of(self.build.folder)
+        of_scenario = baseline_builds.for_scenario(config, self.case, scenario)
         self.server.load_from_repository(self.build.folder, of_scenario)
         return str(config.backend or config.platform)
 

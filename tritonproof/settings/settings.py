@@ -11,7 +11,7 @@ from typing import Any
 from tritonproof.base import commands
 from tritonproof.base.errors import InputError
 from tritonproof.base.paths import MODEL_REPOS, RESULTS
-from tritonproof.build import baselines
+from tritonproof.build import baseline_builds
 from tritonproof.client.requests import SharedMemory
 from tritonproof.fleet.groups import Shard
 from tritonproof.host.machine import TF32_OFF, TF32_OVERRIDE
@@ -171,10 +171,10 @@ class Settings:
     """Add test_soak, which keeps each case under load for TIME, such as 10m, loads the model again and again,
     and fails if what the server uses grows without end. See docs/soak.md."""
 
-    against: baselines.BaselineSpec | None = option(
+    against: baseline_builds.BaselineSpec | None = option(
         "comparison",
         "REF_OR_DIR",
-        lambda _flag, text: baselines.parse(text),
+        lambda _flag, text: baseline_builds.parse(text),
         text=lambda against: against.name,
         conflicts_with="fleet",
     )

@@ -12,9 +12,9 @@ from tests.helpers import present
 from tests.measure import timed_server
 from tests.toy import LoadGenerator
 from tritonproof.measure import point_state, sweep
-from tritonproof.measure.comparison import compare_pairs, is_settled, with_p99, with_verdicts
 from tritonproof.measure.load_job import LoadJob, MeasuringPlan
 from tritonproof.measure.point_state import PointState
+from tritonproof.measure.slowdown import compare_pairs, is_settled, with_p99, with_verdicts
 from tritonproof.record.schema import LoadPoint, PointResult, SpeedComparison, VerifiedAnswers
 from tritonproof.reports.text.speed import speed_failures
 

@@ -8,7 +8,7 @@ import pytest
 from tests.conftest import SLEEPING, make_build
 from tests.helpers import closed, git, settings
 from tritonproof.base.errors import InputError, ProofError
-from tritonproof.build import baselines
+from tritonproof.build import baseline_builds
 from tritonproof.build.builds import BuiltModel
 from tritonproof.settings.settings import flag
 
@@ -43,32 +43,32 @@ def built(tmp_path: Path) -> BuiltModel:
 def test_other_build_may_be_repository_target_or_case_folder(built: BuiltModel, tmp_path: Path) -> None:
     models = tmp_path / "models"
     for folder in (models, models / "cpu", built.folder):
-        assert baselines.find_build(baselines.parse(str(folder)), built.case) == built.folder
+        assert baseline_builds.find_build(baseline_builds.parse(str(folder)), built.case) == built.folder
     other = dataclasses.replace(built.case, precision="int8")
     for folder in (models, built.folder):
         with pytest.raises(InputError, match="cpu-toy-raw-fp32"):
-            baselines.find_build(baselines.parse(str(folder)), other)
+            baseline_builds.find_build(baseline_builds.parse(str(folder)), other)
 
 
 def test_changed_build_is_refused_and_hand_made_one_is_not(built: BuiltModel, tmp_path: Path) -> None:
-    baseline = baselines.parse(str(tmp_path / "models"))
-    baselines.check_unchanged(baseline, built.folder)
+    baseline = baseline_builds.parse(str(tmp_path / "models"))
+    baseline_builds.check_unchanged(baseline, built.folder)
     (built.folder / "build.json").write_text("{}")
     with pytest.raises(InputError, check=lambda error: str(built.folder) in error.where):
-        baselines.check_unchanged(baseline, built.folder)
+        baseline_builds.check_unchanged(baseline, built.folder)
 
 
 def test_invalid_configuration_error_names_its_file(built: BuiltModel) -> None:
     (built.folder / "config.pbtxt").write_text("max_batch_size: many")
     with pytest.raises(InputError, check=lambda error: "config.pbtxt" in error.where):
-        baselines.config_of(built.folder)
+        baseline_builds.config_of(built.folder)
 
 
 def test_each_build_keeps_own_settings(built: BuiltModel) -> None:
-    other = baselines.config_of(built.folder)
+    other = baseline_builds.config_of(built.folder)
     other.instance_group[0].count = 2
-    assert baselines.for_scenario(other, built.case, "online").instance_group[0].count == 2
-    assert not baselines.for_scenario(other, built.case, "offline").HasField("dynamic_batching")
+    assert baseline_builds.for_scenario(other, built.case, "online").instance_group[0].count == 2
+    assert not baseline_builds.for_scenario(other, built.case, "offline").HasField("dynamic_batching")
 
 
 BUILDER = """\
@@ -116,11 +116,11 @@ def test_commit_that_git_does_not_give_is_an_error_with_fixes(
 ) -> None:
     shallow = tmp_path / "shallow"
     git(tmp_path, "clone", "-q", "--depth", "1", f"file://{checkout}", str(shallow))
-    assert baselines.parse("HEAD", shallow).commit == git(checkout, "rev-parse", "HEAD")
+    assert baseline_builds.parse("HEAD", shallow).commit == git(checkout, "rev-parse", "HEAD")
 
     def refuses(root: Path) -> None:
         with pytest.raises(InputError, check=lambda error: "git fetch --unshallow" in error.fix):
-            baselines.parse("HEAD~1", root)
+            baseline_builds.parse("HEAD~1", root)
 
     refuses(shallow)
     refuses(tmp_path)
@@ -129,16 +129,16 @@ def test_commit_that_git_does_not_give_is_an_error_with_fixes(
 
 
 def test_ref_is_exported_to_a_separate_folder(checkout: Path, tmp_path: Path) -> None:
-    other = baselines.parse("trunk", checkout)
+    other = baseline_builds.parse("trunk", checkout)
     commit = git(checkout, "rev-parse", "HEAD")
     assert (other.kind, other.commit, other.name) == ("commit", commit, f"trunk ({commit[:7]})")
-    assert baselines.parse(commit[:10], checkout).name == commit[:7]
+    assert baseline_builds.parse(commit[:10], checkout).name == commit[:7]
 
-    folder = baselines.export_commit(other, tmp_path / "cache", checkout)
+    folder = baseline_builds.export_commit(other, tmp_path / "cache", checkout)
 
     assert (folder / "pytest.py").read_text() == BUILDER
     (folder / "model_repos" / "built").touch()
-    assert baselines.export_commit(other, tmp_path / "cache", checkout) == folder
+    assert baseline_builds.export_commit(other, tmp_path / "cache", checkout) == folder
     assert (folder / "model_repos" / "built").exists(), "the next run finds what this one built"
     assert git(checkout, "worktree", "list").count("\n") == 0, "the repository knows nothing of it"
     assert [path.name for path in (tmp_path / "cache").iterdir() if path.is_dir()] == [commit]
@@ -147,9 +147,9 @@ def test_ref_is_exported_to_a_separate_folder(checkout: Path, tmp_path: Path) ->
 @pytest.mark.parametrize("ref", ["HEAD~1", "empty"])
 def test_commit_without_benchmarks_is_refused(ref: str, checkout: Path, tmp_path: Path) -> None:
     git(checkout, "tag", "empty", git(checkout, "commit-tree", NO_FILES, "-m", "no files"))
-    other = baselines.parse(ref, checkout)
+    other = baseline_builds.parse(ref, checkout)
     with pytest.raises(InputError, check=lambda error: error.where.startswith(f"--against {ref}")):
-        baselines.export_commit(other, tmp_path / "cache", checkout)
+        baseline_builds.export_commit(other, tmp_path / "cache", checkout)
     assert not [path for path in (tmp_path / "cache").iterdir() if path.is_dir()]
 
 
@@ -157,9 +157,10 @@ def test_checkout_builds_case_by_its_own_command(
     built: BuiltModel, checkout: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTEST_XDIST_WORKER", "gw0")
-    other = baselines.parse(str(checkout))
+    other = baseline_builds.parse(str(checkout))
     assert other.kind == "checkout"
-    folder = baselines.build_in_checkout(checkout, other, built.case, ["--deployment", "instances=2"], print)
+    options = ["--deployment", "instances=2"]
+    folder = baseline_builds.build_in_checkout(checkout, other, built.case, options, print)
     assert folder == checkout / "model_repos" / "cpu" / str(built.case)
     arguments = (folder / "arguments").read_text()
     for argument in ("benchmarks", f"{built.case} and test_conversion", "instances=2"):
@@ -167,4 +168,4 @@ def test_checkout_builds_case_by_its_own_command(
 
     case = dataclasses.replace(built.case, precision="int8")
     with pytest.raises(ProofError, match="the last words"):
-        baselines.build_in_checkout(checkout, other, case, [], print)
+        baseline_builds.build_in_checkout(checkout, other, case, [], print)
