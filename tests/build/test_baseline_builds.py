@@ -165,7 +165,6 @@ def test_checkout_builds_case_by_its_own_command(
     arguments = (folder / "arguments").read_text()
     for argument in ("benchmarks", f"{built.case} and test_conversion", "instances=2"):
         assert repr(argument) in arguments
-
     case = dataclasses.replace(built.case, precision="int8")
     with pytest.raises(ProofError, match="the last words"):
         baseline_builds.build_in_checkout(checkout, other, case, [], print)

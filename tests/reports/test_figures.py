@@ -1,4 +1,4 @@
-"""Ranks beside other formats, the cost per inference and the best point."""
+"""Ranks beside other formats, the cost per inference and the fastest point."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ ONE = examples.efficiency("online", 32)
 
 
 def beside(format_: str, ratio: float, low: float, high: float, **changes: Any) -> Record:
-    """A case whose best point took turns with the reference format's."""
+    """A case whose fastest point took turns with the reference format's."""
     compared = ReferenceComparison("a40-resnet50-onnx-fp32", Ratio(ratio, low, high))
     record = examples.record(efficiency=(structs.replace(ONE, reference=compared),))
     case = structs.replace(record.case, format=format_, accelerator=None, precision="fp32", **changes)
@@ -84,7 +84,7 @@ def test_cost_is_per_correct_inference(record: Record, wanted: tuple[float, str]
     assert (cost and (pytest.approx(cost.amount), cost.unit)) == wanted
 
 
-def test_best_point_is_one_at_a_rate_only_if_no_other_was_measured() -> None:
+def test_fastest_point_is_one_at_a_rate_only_if_no_other_was_measured() -> None:
     closed = examples.measured("online", 16, 1000.0)
     at_rate = examples.at_rate(1200.0, 1200.0)
 

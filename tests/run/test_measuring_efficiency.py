@@ -22,8 +22,8 @@ from tritonproof.run.measuring_efficiency import fastest_by_scenario, known_poin
 RECORD = examples.record()
 
 
-def test_best_point_is_fastest_closed_loop() -> None:
-    """A full model has a best point of each scenario, a micro model has one."""
+def test_fastest_point_is_one_of_closed_loops() -> None:
+    """A full model has a fastest point of each scenario, a micro model has one."""
     results = [examples.measured("offline", 8, per_s) for per_s in (5, 7, 6)] + [examples.at_rate(9, 9)]
     assert fastest_closed_loop(results) is results[1]
     assert fastest_closed_loop(results[3:]) is None

@@ -1,5 +1,5 @@
-"""Measures in turns the best load points, the same artifact in process and the reference format, to show what
-serving costs and which format is the fastest."""
+"""Measures in turns the fastest load points, the same artifact in process and the reference format, to show
+what serving costs and which format is the fastest."""
 
 import math
 import time
@@ -87,7 +87,7 @@ def measure_in_turns(
     cold: Sequence[LoadJob] = (),
 ) -> Turns:
     """Measure in turns a point of the loaded model, the artifact in `worker` with `batch` inferences at a
-    time, and the best point of the `reference` format.
+    time, and the fastest point of the `reference` format.
 
     The `worker` first takes an uncounted turn, as TorchScript compiles kernels in its second run, or a single
     batch if requests are slow. So do the `cold` jobs, which have not run since their model was loaded, unless

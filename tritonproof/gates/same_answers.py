@@ -139,9 +139,7 @@ def _compare_places(
         return merge_comparisons([])
     rows = np.flatnonzero(before.sample_indices == after.sample_indices)
     ids = [str(served.data.ids[sample]) for sample in before.sample_indices[rows]]
-    expected, given = (
-        {name: values[rows] for name, values in one.outputs.items()} for one in (before, after)
-    )
+    expected, given = ({name: out[rows] for name, out in one.outputs.items()} for one in (before, after))
     answer = Answer(np.arange(len(rows)), given)
     return compare_answers(ExpectedOutputs(ids, expected, spreads), [answer], singles.noise_limits)
 

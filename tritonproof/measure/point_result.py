@@ -39,7 +39,6 @@ def point_result(state: PointState, plan: MeasuringPlan, *, finished: bool = Tru
     latencies_ms = estimates.pooled_ms(passes)
     throughput_per_s = estimates.estimate(passes, estimates.throughput, scale=point.batch)
     slips_ms = [one_pass.slips_ms for one_pass in passes if one_pass.slips_ms is not None]
-    gpu_times = [one_pass.gpu for one_pass in passes if one_pass.gpu is not None]
     result = PointResult(
         point=point,
         throughput_per_s=throughput_per_s,
@@ -59,7 +58,7 @@ def point_result(state: PointState, plan: MeasuringPlan, *, finished: bool = Tru
         warm_up_s=point_state.warm_up_s(state),
         slip_ms=float(np.percentile(np.concatenate(slips_ms), 99)) if slips_ms else None,
         cpu=cpu_use([one_pass.cpu for one_pass in passes], machine.cores()),
-        gpu=gpu_use(gpu_times, throughput_per_s.value),
+        gpu=gpu_use([one_pass.gpu for one_pass in passes if one_pass.gpu], throughput_per_s.value),
         comparison=point_state.compare_speeds(state, plan),
         certified={f"p{per:g}": estimates.certified(latencies_ms, per) for per in estimates.CERTIFIABLE},
         samples=data.count(point.batch),

@@ -158,7 +158,7 @@ def _compare(options: argparse.Namespace) -> int:
 def _trend(options: argparse.Namespace) -> int:
     """Show how the figures changed over time, and between which commits. The table has the throughput, p99
     latency, served / in process ratio and accuracy of every case, separately for each machine, with the
-    lasting changes (steps) that were found."""
+    lasting changes (level shifts) that were found."""
     from tritonproof.reports import trend
 
     folder = options.history or history.default_folder(options.results)
@@ -168,7 +168,7 @@ def _trend(options: argparse.Namespace) -> int:
         disk.check_folder(options.output)  # before anything is added to the history
     _add(folder, options.add)
     rows = _history(folder)
-    # All cases together show what the machine did, so steps stay the same whatever cases are chosen.
+    # All cases together show what the machine did, so shifts stay the same whatever cases are chosen.
     all_series = trend.all_series(rows, join_hosts=options.join_hosts)
     chosen = [series for series in all_series if options.k in series.case]
     if not rows:

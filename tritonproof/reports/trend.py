@@ -101,7 +101,7 @@ def all_series(rows: Iterable[HistoryRow], *, join_hosts: bool = False) -> list[
             levels = np.log(levels)
             levels = levels.sub(_machine_effect(levels, tracked.usual_std), axis=0)
         for (case, at), column in group.groupby(["case", "at"])["row"]:
-            case_shifts, case_rows, usual_std = [], [*column], tracked.usual_std
+            shifts, case_rows, usual_std = [], [*column], tracked.usual_std
             values = levels[case, at].dropna().to_numpy()
             if figure == "score":
                 usual_std /= max(1, case_rows[-1].samples)
@@ -111,9 +111,8 @@ def all_series(rows: Iterable[HistoryRow], *, join_hosts: bool = False) -> list[
                 bounds = (change, change - 1.96 * error, change + 1.96 * error)
                 size = Estimate(*(bounds if is_accuracy else map(math.expm1, bounds)))
                 is_worse = (change < 0) == (tracked.quantity.better == "higher")
-                case_shifts.append(LevelShift(case_rows[first - 1], case_rows[first], size, is_worse))
-            machine = f"{host} {stamp}".strip()
-            series.append(Series(machine, case, figure, at, tracked, case_rows, case_shifts))
+                shifts.append(LevelShift(case_rows[first - 1], case_rows[first], size, is_worse))
+            series.append(Series(f"{host} {stamp}".strip(), case, figure, at, tracked, case_rows, shifts))
     return sorted(series, key=attrgetter("machine", "case", "figure", "at"))
 
 

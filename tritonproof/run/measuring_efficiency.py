@@ -1,4 +1,4 @@
-"""Measures a case's best load point beside the artifact in process, the reference format and the peak."""
+"""Measures a case's fastest load point beside the artifact in process, the reference format and the peak."""
 
 import contextlib
 import functools
@@ -22,12 +22,12 @@ from tritonproof.settings.case_settings import deployment_of
 from tritonproof.spec import Case
 
 _Reference = tuple[CaseRun, PointResult]
-"""The run of the reference format, and its best point."""
+"""The run of the reference format, and its fastest point."""
 
 
 def measure_efficiency(run: CaseRun) -> list[Efficiency]:
-    """Measure the best point of each scenario (of a micro model, the best of all) beside the same artifact in
-    process, and the best of all beside the model's reference format. The case stays loaded for the last."""
+    """Measure the fastest point of each scenario (of a micro model, of both) beside the same artifact
+    in process, and the fastest of all beside the model's reference format. It stays loaded for the last."""
     best_results = fastest_by_scenario(run.case, known_points(run))
     loaded, overall = run.loader.load(best_results[0].point.scenario), fastest_closed_loop(best_results)
     assert overall is not None
@@ -136,8 +136,8 @@ def _measure(
 
 
 def reference_for(run: CaseRun, best: PointResult, until: contextlib.ExitStack | None) -> _Reference | None:
-    """The run of the reference format to measure a case beside, loaded on first use for its best point, and
-    that point; `run` and its `best` if this is the reference. It stays for the model's other cases, or
+    """The run of the reference format to measure a case beside, loaded on first use for its fastest point,
+    and that point; `run` and its `best` if this is the reference. It stays for the model's other cases, or
     `until` a block ends. None if it has no right record of this machine, build and settings."""
     case, references = reference_of(run.case), run.model_run.reference_runs if until is None else {}
     if str(case) == str(run.case):

@@ -36,7 +36,7 @@ class ModelRun(contextlib.ExitStack):
     """The models of the run; those of --repository may call each other."""
     progress: Progress = field(default_factory=lambda: Progress(lines_to(os.dup(2))))
     reference_runs: dict[str, "tuple[CaseRun, PointResult] | None"] = field(default_factory=dict, init=False)
-    """The runs of reference formats with their best points, by the id of their case."""
+    """The runs of reference formats with their fastest points, by the id of their case."""
     precision_costs: dict[str, PrecisionCost | None] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:

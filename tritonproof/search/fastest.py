@@ -219,10 +219,9 @@ def _lead(reruns: Sequence[Rerun]) -> Ratio | None:
 
 
 def rerun_of(operating_point: OperatingPoint, state: PointState, goal: SearchGoal) -> Rerun:
-    passes = state.passes
-    latency_ms = estimates.percentile_estimate(passes, goal.percentile)
-    throughput_per_s = estimates.estimate(passes, estimates.throughput, scale=operating_point.point.batch)
-    verdict = latency_verdict(latency_ms, passes, goal)
+    latency_ms = estimates.percentile_estimate(state.passes, goal.percentile)
+    throughput_per_s = estimates.estimate(state.passes, estimates.throughput, operating_point.point.batch)
+    verdict = latency_verdict(latency_ms, state.passes, goal)
     return Rerun(operating_point, state, latency_ms, throughput_per_s, verdict)
 
 
@@ -281,8 +280,7 @@ class CandidateMeasurer:
         queued_s = job.request_s * max(1.0, point.concurrency / candidate.deployment.instances)
         # A latency beyond the budget need not be precise.
         latency_s = max(job.request_s, min(queued_s, self.goal.latency_budget_ms / 1e3))
-        steady_window_s = steady_state_s(candidate, self.goal) / WINDOWS
-        least_s = max(steady_window_s, self.plan.budget_s / _PROBES_PER_BUDGET)
+        least_s = max(steady_state_s(candidate, self.goal) / WINDOWS, self.plan.budget_s / _PROBES_PER_BUDGET)
         with self.hold_machine():
             return self.run_pass(job, max(least_s, warm_up_window_s(point, latency_s)))
 

@@ -43,7 +43,6 @@ class OperatingPoint:
 
     @property
     def load(self) -> float:
-        """Samples in flight, or requests per second."""
         return self.candidate.loads[self.level]
 
 

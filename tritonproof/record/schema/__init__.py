@@ -81,7 +81,7 @@ class Record(Struct, frozen=True):
     starts: tuple[Start, ...] = ()
     points: Annotated[tuple[PointResult, ...], MAX_ENTRIES, SPEED] = ()
     efficiency: Annotated[tuple[Efficiency, ...], SPEED] = ()
-    """At the best load point of each scenario; for a micro model at the best of all."""
+    """At the fastest load point of each scenario; for a micro model at the fastest of all."""
     search: Search | None = None
     conversation: Conversation | None = None
     model_warmup: Annotated[ModelWarmup | None, SPEED] = None

@@ -230,7 +230,7 @@ def fastest_closed_loop(points: Sequence[PointResult]) -> PointResult | None:
 
 
 class ReferenceComparison(Struct, frozen=True):
-    """The best load point of a case compared with the reference format of its model."""
+    """The fastest load point of a case compared with the reference format of its model."""
 
     case: Text
     """The id of the reference's case, which may be this case."""
@@ -239,7 +239,7 @@ class ReferenceComparison(Struct, frozen=True):
 
 
 class Efficiency(Struct, frozen=True):
-    """The cost of serving: the best load point compared with the same artifact in process and with the
+    """The cost of serving: the fastest load point compared with the same artifact in process and with the
     model's reference format, measured in turns. On several GPUs, figures of one GPU are multiplied."""
 
     point: LoadPoint
@@ -259,7 +259,7 @@ class Efficiency(Struct, frozen=True):
     spinning: bool = False
     """Whether idle ONNX Runtime threads spun in process, as in Triton's own backend."""
     reference: ReferenceComparison | None = None
-    """None if it is not the case's best point, or the reference format is not proven."""
+    """None if it is not the case's fastest point, or the reference format is not proven."""
     origin: Origin | None = None
     marks: tuple[Mark, ...] = ()
 
