@@ -31,7 +31,7 @@ def test_run_converts_serves_and_measures(first: Run) -> None:
     assert [result.point for result in record.points] == points
 
 
-def test_best_point_is_measured_in_process(first: Run) -> None:
+def test_fastest_point_is_measured_in_process(first: Run) -> None:
     record = first.record(BIOPSY)
     assert record.price_per_hour == 0.09
     (efficiency,) = record.efficiency
