@@ -11,9 +11,9 @@ from tritonproof.accuracy.outputs import Spread, floating_outputs, spread_of
 from tritonproof.spec import Arrays
 
 _Key = TypeVar("_Key")
-"""The key of an answer: a sample's index, or the answer's place in a conversation."""
+"""The key of an answer: a sample's index, or the answer's position in a conversation."""
 _CLASS_SHARE = 0.9
-"""Integers are classes if in this share of rows they are the place of the largest score."""
+"""Integers are classes if in this share of rows they are the index of the largest score."""
 _MAX_COMPARED = 4096
 """Elements of a row, evenly spread over it, that decide its nearest sample."""
 _CLIP = 10.0
@@ -32,7 +32,7 @@ class ExpectedOutputs:
 
     @functools.cached_property
     def standardized(self) -> np.ndarray:
-        """The floating-point outputs as multiples of their spread, [samples, places]."""
+        """The floating-point outputs as multiples of their spread, [samples, elements]."""
         return standardize(self, self.outputs)
 
     @property
@@ -44,7 +44,7 @@ class ExpectedOutputs:
 
     @functools.cached_property
     def score_output_of(self) -> Mapping[str, str]:
-        """The output of scores to each output of classes, which are the places of a row's largest scores."""
+        """The output of scores to each output of classes, which are the indices of a row's largest scores."""
         all_scores = {name: self.outputs[name] for name in self.spreads if self.outputs[name].ndim == 2}
         score_names: dict[str, str] = {}
         for name in self.discrete_outputs:
@@ -69,14 +69,14 @@ ExpectedBySignature = Mapping[object, tuple[Sequence[int], ExpectedOutputs]]
 
 def standardize(expected: ExpectedOutputs, outputs: Arrays) -> np.ndarray:
     """The floating-point outputs of some rows as multiples of the spread from the first sample's answer,
-    [rows, places]. One element that is far off, or no number, may not outweigh all others."""
+    [rows, elements]. One that is far off, or no number, may not outweigh all others."""
     parts = []
     for name, spread in expected.spreads.items():
         first, given = expected.outputs[name][0].reshape(-1), outputs[name].reshape(len(outputs[name]), -1)
-        places = np.linspace(0, first.size - 1, min(first.size, _MAX_COMPARED)).astype(int)
-        scale = np.broadcast_to(spread.column_scales, expected.outputs[name].shape[1:]).reshape(-1)[places]
+        indices = np.linspace(0, first.size - 1, min(first.size, _MAX_COMPARED)).astype(int)
+        scale = np.broadcast_to(spread.column_scales, expected.outputs[name].shape[1:]).reshape(-1)[indices]
         with np.errstate(invalid="ignore"):
-            apart = given[:, places].astype(np.float64) - first[places]
+            apart = given[:, indices].astype(np.float64) - first[indices]
         parts.append(np.divide(apart, scale, out=apart, where=scale > 0))
     return np.clip(np.nan_to_num(np.concatenate(parts, axis=1), nan=_CLIP), -_CLIP, _CLIP)
 

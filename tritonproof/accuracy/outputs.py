@@ -53,7 +53,7 @@ class Spread:
     """What tells the samples of one floating-point output apart."""
 
     column_scales: np.ndarray
-    """The standard deviation of each column over all samples, [columns]: a column is a place of the last
+    """The standard deviation of each column over all samples, [columns]: a column is an index of the last
     axis. If all samples are the same, their magnitude. A single number if rows have no axis."""
     max_magnitude: float
     """The largest magnitude of the output; 1 at least where all values are from 0 to 1."""

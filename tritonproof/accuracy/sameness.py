@@ -242,11 +242,11 @@ def compare_groups(
 
 
 def answers_to(samples: Sequence[int], answers: Sequence[Answer]) -> list[Answer]:
-    """The rows of some answers that belong to these samples, numbered by the samples' places."""
-    places = {sample: place for place, sample in enumerate(samples)}
+    """The rows of some answers that belong to these samples, numbered by their index in `samples`."""
+    index_of = {sample: index for index, sample in enumerate(samples)}
     matching = []
     for answer in answers:
-        rows = np.array([places.get(int(sample), -1) for sample in answer.sample_indices], int)
+        rows = np.array([index_of.get(int(sample), -1) for sample in answer.sample_indices], int)
         if (is_wanted := rows >= 0).all():
             matching.append(Answer(rows, answer.outputs))
         elif is_wanted.any():
@@ -345,10 +345,10 @@ def _wrong_answer(
         errors = errors if errors.any() else ~np.isfinite(given)
     else:
         errors = np.asarray(given != expected, np.float64)
-    place = np.unravel_index(int(np.nan_to_num(errors, nan=np.inf).argmax()), np.shape(errors))
-    where = ", ".join(str(int(index)) for index in place)
+    position = np.unravel_index(int(np.nan_to_num(errors, nan=np.inf).argmax()), np.shape(errors))
+    where = ", ".join(str(int(index)) for index in position)
     shown = []
-    for value in (np.asarray(array)[place] for array in (expected, given)):
+    for value in (np.asarray(array)[position] for array in (expected, given)):
         plain = value.item() if isinstance(value, np.generic) else value
         shown.append(f"{plain:.6g}" if isinstance(plain, float) else ascii(plain)[:60])
     return WrongAnswer(sample, f"{name}[{where}]" if where else name, *shown)
@@ -377,8 +377,8 @@ def _nearer_to_another(
     # The square of the distance, but for the row's own square.
     nearest = (np.square(all_expected).sum(axis=1) - 2 * standardized @ all_expected.T).argmin(axis=1)
     to_own, to_nearest = (np.linalg.norm(standardized - all_expected[i], axis=1) for i in (own, nearest))
-    for place in np.flatnonzero((nearest != own) & (2 * to_nearest < to_own)):
-        mistaken[rows[place]] = _are_distinct(expected, int(own[place]), int(nearest[place]), limits)
+    for index in np.flatnonzero((nearest != own) & (2 * to_nearest < to_own)):
+        mistaken[rows[index]] = _are_distinct(expected, int(own[index]), int(nearest[index]), limits)
     return mistaken
 
 

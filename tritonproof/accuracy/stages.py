@@ -92,12 +92,12 @@ class StageComparison:
             row = int(np.lexsort((-row_shares, ~is_wrong))[0])
             worst = bool(is_wrong[row]), float(row_shares[row])
             if worst > (totals.is_wrong, totals.largest):
-                place = int(elements[row].argmax())
+                index = int(elements[row].argmax())
                 totals.is_wrong, totals.largest = worst
                 totals.sample = str(self.expected.ids[chosen[row]])
-                if values.dtype != object:  # the record has no place for texts
-                    totals.expected = float(np.ravel(values[row])[place])
-                    totals.given = float(np.ravel(outputs[name][row])[place])
+                if values.dtype != object:  # the record has no field for texts
+                    totals.expected = float(np.ravel(values[row])[index])
+                    totals.given = float(np.ravel(outputs[name][row])[index])
 
     @property
     def outputs(self) -> tuple[OutputDifference, ...]:
@@ -180,10 +180,10 @@ def evaluate_in_process(
         parts.append(keep_outputs(name, model, outputs, samples, indices))
         if with_outputs:
             everything = everything or temporary_arrays(outputs, len(samples))
-            places = {output: values[indices.start : indices.stop] for output, values in everything.items()}
-            check_shapes(places, outputs, name, f"before {samples.ids[indices[0]]} it")
-            for output, place in places.items():
-                place[:] = outputs[output]
+            slices = {output: values[indices.start : indices.stop] for output, values in everything.items()}
+            check_shapes(slices, outputs, name, f"before {samples.ids[indices[0]]} it")
+            for output, rows in slices.items():
+                rows[:] = outputs[output]
         on_progress(f"{indices.stop:,} of {len(samples):,}")
     return answers_at(name, model, parts, outputs=everything or None)
 

@@ -152,7 +152,7 @@ def paragraphs(
 
 
 def as_squad(paragraphs: list[Paragraph]) -> dict[str, Any]:
-    """Paragraphs as the content of a SQuAD v1.1 file, but for the places of answers, which nothing reads."""
+    """Paragraphs as the content of a SQuAD v1.1 file, but for the answers' positions, which nothing reads."""
     articles = []
     for paragraph in paragraphs:
         qas = [

@@ -155,11 +155,11 @@ class QuestionWindows:
 
     def inputs(self, indices: Sequence[int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Token ids, segment ids (1 from the paragraph on) and mask, [len(indices), sequence] INT32 each."""
-        chosen, places = list(indices), np.arange(self.ids.shape[1])
+        chosen, positions = list(indices), np.arange(self.ids.shape[1])
         length = np.array([len(self.windows[i].tokens) for i in chosen]).reshape(-1, 1)
         first = np.array([self.windows[i].first for i in chosen]).reshape(-1, 1)
-        mask = places < length
-        return self.ids[chosen], (mask & (places >= first)).astype(np.int32), mask.astype(np.int32)
+        mask = positions < length
+        return self.ids[chosen], (mask & (positions >= first)).astype(np.int32), mask.astype(np.int32)
 
 
 def prepare(articles: Articles, vocabulary: Sequence[str], sizes: WindowSizes) -> QuestionWindows:
@@ -201,10 +201,10 @@ def _windows(
 def _most_central(starts: Sequence[int], ends: Sequence[int]) -> np.ndarray:
     """The window that judges each token of a paragraph, [tokens]: the first with the most context on the
     token's poorer side, where a longer window is worth 0.01 per token more."""
-    place = np.arange(ends[-1])
+    position = np.arange(ends[-1])
     start, last = np.array(starts)[:, None], np.array(ends)[:, None] - 1
-    score = np.minimum(place - start, last - place) + 0.01 * (last - start + 1)
-    return np.where((place >= start) & (place <= last), score, -np.inf).argmax(axis=0)
+    score = np.minimum(position - start, last - position) + 0.01 * (last - start + 1)
+    return np.where((position >= start) & (position <= last), score, -np.inf).argmax(axis=0)
 
 
 # --- answers -----------------------------------------------------------------------------------------------
@@ -278,12 +278,12 @@ def project(normalised: str, original: str) -> str:
     one by one without spaces; where they do not correspond, the answer is all of `original`."""
     tokenised = " ".join(basic_tokens(original))
     start = tokenised.find(normalised)
-    places = [place for place, character in enumerate(original) if character != " "]
-    if start < 0 or not normalised or len(places) != len(tokenised.replace(" ", "")):
+    positions = [position for position, character in enumerate(original) if character != " "]
+    if start < 0 or not normalised or len(positions) != len(tokenised.replace(" ", "")):
         return original
     before = start - tokenised.count(" ", 0, start)
     length = len(normalised) - normalised.count(" ")
-    return original[places[before] : places[before + length - 1] + 1]
+    return original[positions[before] : positions[before + length - 1] + 1]
 
 
 # --- the official score ------------------------------------------------------------------------------------

@@ -131,7 +131,7 @@ def worker_process(
     """A started worker, for the length of the block; worker_main.py says what its `task` holds."""
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(scratch_folder("process"))
-        files = [str(folder / f"{place}.npy") for place in range(len(rows))]
+        files = [str(folder / f"{index}.npy") for index in range(len(rows))]
         for file, values in zip(files, rows, strict=True):
             np.save(file, values)
         whole_task = {**task, "settings": {**settings, "device_id": "0"}, "inputs": files}

@@ -89,10 +89,10 @@ def _overlapped(predict: Callable[[Any], Any]) -> Callable[[Any], Any]:
             # Keep its memory from being reused while this stream still reads it.
             tensor.record_stream(compute)
         answers = []
-        for place, result in enumerate(predict(inputs)):
-            if place not in buffers or buffers[place].shape != result.shape:
-                buffers[place] = torch.empty(result.shape, dtype=result.dtype, pin_memory=True)
-            answers.append(buffers[place].copy_(result, non_blocking=True))
+        for index, result in enumerate(predict(inputs)):
+            if index not in buffers or buffers[index].shape != result.shape:
+                buffers[index] = torch.empty(result.shape, dtype=result.dtype, pin_memory=True)
+            answers.append(buffers[index].copy_(result, non_blocking=True))
         compute.synchronize()
         return answers
 

@@ -128,19 +128,19 @@ def data_files(path: Path) -> list[str]:
     """The names of the graph's files of external weights. Raises InputError unless they are beside it."""
     names = []
     for location in dict.fromkeys(_locations(_model(path).graph)):
-        place = PurePosixPath(location)
-        if place.is_absolute() or ".." in place.parts or not (place.parts and is_printable(location)):
+        file = PurePosixPath(location)
+        if file.is_absolute() or ".." in file.parts or not (file.parts and is_printable(location)):
             raise InputError(
                 f"the graph has weights outside of its folder: {escaped(location)!r}",
                 where=path,
                 fix="save it with its weights beside it: onnx.save_model(..., save_as_external_data=True)",
             )
         check_regular(
-            path.parent / place,
+            path.parent / file,
             f"the file of weights {escaped(location)}",
             "put it beside the graph, under that name; an export with weights apart is two files or more",
         )
-        names.append(str(place))
+        names.append(str(file))
     return names
 
 

@@ -106,16 +106,16 @@ def rounded_pytorch(network: Any, precision: str, weight_bits: int = 8) -> tuple
     ranges: dict[int, tuple[float, float]] = {}
     is_calibrated = threading.Event()
 
-    def rounded(x: torch.Tensor, place: int) -> torch.Tensor:
+    def rounded(x: torch.Tensor, number: int) -> torch.Tensor:
         if precision == "tf32":
             return _shortened(x)
         if precision in _HALVES:
             half = getattr(torch, _HALVES[precision])
             # Values beyond the range stay finite: in real FP16, a mask of FP32's minimum is FP16's.
             return x.clamp(torch.finfo(half).min, torch.finfo(half).max).to(half).to(x.dtype)
-        low, high = ranges.get(place, (0.0, 0.0))
+        low, high = ranges.get(number, (0.0, 0.0))
         if not is_calibrated.is_set():
-            ranges[place] = min(low, float(x.min())), max(high, float(x.max()))
+            ranges[number] = min(low, float(x.min())), max(high, float(x.max()))
             return x
         # 256 steps, one of them zero: ONNX Runtime's UINT8.
         step = (high - low) / 255 or 1.0
@@ -125,14 +125,14 @@ def rounded_pytorch(network: Any, precision: str, weight_bits: int = 8) -> tuple
     class Rounding(TorchDispatchMode):
         """Rounds the operands of each operation, numbered in the order in which they come."""
 
-        place = 0
+        number = 0
 
         def take(self, x: Any) -> Any:
             is_value = isinstance(x, torch.Tensor) and x.dtype == torch.float32 and x.numel() > 0
             if not is_value or x.untyped_storage().data_ptr() in storages:
                 return x
-            self.place += 1
-            return rounded(x, self.place)
+            self.number += 1
+            return rounded(x, self.number)
 
         def __torch_dispatch__(
             self, operation: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None

@@ -107,15 +107,15 @@ def _hints() -> Mapping[str, Any]:
 def import_error(error: BaseException, source: Path, own: Iterable[Path], before: str = "") -> InputError:
     """The error for a file that cannot be imported, with the innermost line of its `own` files."""
     if isinstance(error, SyntaxError) and error.filename:
-        place = f"{error.filename}:{error.lineno}"
+        location = f"{error.filename}:{error.lineno}"
     else:
         names = {str(file) for file in own}
         inside = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename in names]
-        place = f"{inside[-1].filename}:{inside[-1].lineno}" if inside else str(source)
+        location = f"{inside[-1].filename}:{inside[-1].lineno}" if inside else str(source)
     # TracebackException gives a text even if str() of the file's own error fails.
     message = str(traceback.TracebackException.from_exception(error))
     return InputError(
         f"the file cannot be imported: {type(error).__name__}: {escaped(' '.join(message.split()), 500)}",
-        where=f"{before}{place}",
+        where=f"{before}{location}",
         fix="correct that line; import a package that is not installed here inside a function, or install it",
     )

@@ -168,7 +168,7 @@ def _on_tensors(session, settings, outputs=None, graph=None):
     if graph is not None:
         options.add_run_config_entry("gpu_graph_id", str(graph))
 
-    def place_of(tensor):
+    def buffer_of(tensor):
         element_type = np.dtype(str(tensor.dtype).removeprefix("torch."))
         return device, device_id, element_type, tuple(tensor.shape), tensor.data_ptr()
 
@@ -176,9 +176,9 @@ def _on_tensors(session, settings, outputs=None, graph=None):
         binding = session.io_binding()
         inputs = [tensor.contiguous() for tensor in tensors]  # kept until the run is over
         for name, tensor in zip(names, inputs, strict=True):
-            binding.bind_input(name, *place_of(tensor))
+            binding.bind_input(name, *buffer_of(tensor))
         for index, output in enumerate(session.get_outputs()):
-            binding.bind_output(output.name, *(place_of(outputs[index]) if outputs else (device, device_id)))
+            binding.bind_output(output.name, *(buffer_of(outputs[index]) if outputs else (device, device_id)))
         if device == "cuda":
             # PyTorch may still copy the inputs, on a stream of its own.
             torch.cuda.current_stream(device_id).synchronize()

@@ -165,7 +165,7 @@ _BATCH = 32
 _NEIGHBOURS = 1024
 _SIMPLE = 0.15
 """The share of the steps, at the start, that train on paragraphs about a single entity."""
-_PLACES = ((0, 0, 1, 6.0), (1, 0, -1, 7.0), (1, 1, 1, 7.0), (2, 0, 3, 4.0), (2, 1, 7, 4.0), (3, 0, 3, 4.0))
+_HEADS = ((0, 0, 1, 6.0), (1, 0, -1, 7.0), (1, 1, 1, 7.0), (2, 0, 3, 4.0), (2, 1, 7, 4.0), (3, 0, 3, 4.0))
 """Heads that start by comparing positions: layer, head, how many tokens back it looks, how sharply."""
 _PREFERENCE = 5.0
 """How strongly the head that compares words prefers tokens of the question."""
@@ -174,13 +174,13 @@ _ROLES = {"plain": 0, "entity": 1, "answer": 2}
 
 Rows = Mapping[str, np.ndarray]
 """The model's inputs `ids`, `segments` and `mask`, [rows, sequence] INT32, and the targets of its outputs and
-inner layers: `span`, the places of the answer's first and last token, [rows, 2], 0 where the window lacks it;
+inner layers: `span`, the positions of the answer's first and last token, [rows, 2], 0 if the window lacks it;
 `mentions`, 1 on tokens that name the entity asked for, and `answers`, 1 on those of the answer in every
 statement about that entity, [rows, sequence] FP32; and the number of the `attribute` asked for, [rows]."""
 
 
 def training_rows(paragraphs: Sequence[invented.Paragraph]) -> Rows:
-    """A row for each question of the paragraphs; a long paragraph is cut at a place the generator chooses."""
+    """A row for each question of the paragraphs; a long paragraph is cut where the generator chooses."""
     vocabulary = invented.vocabulary()
     number_of = {token: number for number, token in enumerate(vocabulary)}
     pieces = word_pieces(vocabulary)
@@ -238,7 +238,7 @@ def prepare(network: Any) -> None:
     """Set initial weights by which some heads compare positions and one compares words, the slowest to learn.
 
     The first components of the embeddings hold only sines and cosines of the position, and no layer writes to
-    them. The heads in _PLACES compare these, and so attend to a token at a fixed distance. A head of the
+    them. The heads in _HEADS compare these, and so attend to a token at a fixed distance. A head of the
     first layer looks for the same token in the question, and passes on whether it is there. Without its
     preference for the question one of four seeds never learnt the entity; with it, all of ten did.
     """
@@ -262,7 +262,7 @@ def prepare(network: Any) -> None:
             table.weight.normal_(0, 0.5)[:, :head] = 0
         waves = torch.cat([angles.sin(), angles.cos()], 1)
         embeddings.position_embeddings.weight.zero_()[:, :head] = 0.5 * waves
-        for layer_number, head_number, back, sharpness in _PLACES:
+        for layer_number, head_number, back, sharpness in _HEADS:
             cosine, sine = torch.diag((back * frequencies).cos()), torch.diag((back * frequencies).sin())
             turn = torch.cat([torch.cat([cosine, -sine], 1), torch.cat([sine, cosine], 1)])
             _compare(layers[layer_number].attention.self, head_number, turn * sharpness, torch.eye(head), 0)
