@@ -61,7 +61,7 @@ class InputData:
 
     def count(self, batch: int) -> int:
         """How many different samples the requests of a batch size use: all if they are sent alone, else if
-        possible coprime to the batch size, so that every sample occurs at every place of a batch."""
+        possible coprime to the batch size, so that every sample occurs at every position of a batch."""
         if batch == 1:
             return len(self.ids)
         row_bytes = max(1, *self.sizes[: self.batchable])
@@ -133,18 +133,18 @@ def _chosen(groups: Sequence[Samples], start: int = 0) -> list[list[Arrays]]:
     """The samples of each group, each of one shape, from `start` on that are sent, [1, ...] each: so many of
     the first group as are needed, one of each other, and then in proportion, as far as all fit the bounds."""
     turns = (
-        (index / len(group) if place or index >= _MIN_SAMPLES else -1.0, place, index)
-        for place, group in enumerate(groups)
+        (index / len(group) if group_index or index >= _MIN_SAMPLES else -1.0, group_index, index)
+        for group_index, group in enumerate(groups)
         for index in range(min(MAX_SAMPLES, len(group) - start))
     )
     chosen: list[list[Arrays]] = [[] for _ in groups]
     left_bytes = MAX_BYTES
-    for share, place, index in sorted(turns)[:MAX_SAMPLES]:
-        if len(chosen[place]) == index:  # else one of this shape did not fit
-            row = groups[place].read([start + index])
+    for share, group_index, index in sorted(turns)[:MAX_SAMPLES]:
+        if len(chosen[group_index]) == index:  # else one of this shape did not fit
+            row = groups[group_index].read([start + index])
             size = content_bytes(row)
             if size <= left_bytes or share < 0:
-                chosen[place].append(row)
+                chosen[group_index].append(row)
                 left_bytes -= size
     return chosen
 

@@ -13,14 +13,14 @@ import numpy as np
 from tritonproof.base.errors import NotAvailableError, ProofError
 from tritonproof.client.in_flight import requests_in_flight
 from tritonproof.client.input_data import InputData
-from tritonproof.client.shared_memory import cuda_region, shared_region, tensor_places
+from tritonproof.client.shared_memory import cuda_region, shared_region, tensor_slices
 from tritonproof.serve.connection import client_error
 from tritonproof.serve.messages import infer_message, response_outputs
 from tritonproof.serve.server import Server
 from tritonproof.spec import Arrays, Model
 
 _NOT_WRITTEN = 0xFF
-"""Fills an answer's place before its request is sent: NaN in every floating-point type, -1 in integers. So
+"""Fills an answer's slot before its request is sent: NaN in every floating-point type, -1 in integers. So
 what a server does not write is neither right nor left from an earlier answer."""
 _MAX_BYTES = 256 << 20
 """The bytes of answers after which none are asked for any more, if requests are sent for so many seconds."""
@@ -31,7 +31,7 @@ _IF_ONE_FAILS = (
 
 SharedMemory = Literal["system", "cuda", "none"]
 RawAnswer = tuple[bytes, ...]
-"""What is kept of an answer until it is read: the message, and its place in shared memory."""
+"""What is kept of an answer until it is read: the message, and the content of its slot in shared memory."""
 
 
 @dataclass(frozen=True)
@@ -67,16 +67,16 @@ def single_answer(sample: int, row: Arrays) -> Answer:
 
 @dataclass(frozen=True)
 class Requests:
-    """Prepared requests, by their numbers from 0, and places for as many answers as are in flight."""
+    """Prepared requests, by their numbers from 0, and slots for as many answers as are in flight."""
 
     count: int
     message: Callable[[int, int], bytes]
-    """`message(number, slot)`: a request as it goes over the wire, whose answer goes to the place `slot`. The
-    place must be free: `message` overwrites what an answer left there."""
+    """`message(number, slot)`: a request as it goes over the wire, whose answer goes to `slot`. That slot
+    must be free: `message` overwrites what an answer left there."""
     keep: Callable[[int, bytes], RawAnswer]
-    """`keep(slot, message)`: what `read` needs of the answer in this place, which is then free."""
+    """`keep(slot, message)`: what `read` needs of the answer in this slot, which is then free."""
     read: Callable[[RawAnswer], Arrays]
-    """The tensors of an answer by name, without any that does not fit its place."""
+    """The tensors of an answer by name, without any that does not fit its slice."""
 
 
 def ask_samples(
@@ -98,7 +98,7 @@ def ask_samples(
 def closed_loop(
     server: Server, requests: Requests, clients: int, where: str, seconds: float | None = None
 ) -> list[tuple[int, RawAnswer]]:
-    """Each answer with its request's number, in order of arrival; each client has a place for its answers.
+    """Each answer with its request's number, in order of arrival; each client has a slot for its answers.
     Each request is sent once, or for so many seconds. Raises ProofError, with `where`, if one fails."""
     one_round = range(requests.count)
     numbers = iter(one_round) if seconds is None else itertools.cycle(one_round)
@@ -168,14 +168,14 @@ def in_messages(messages: Sequence[bytes], *, batched: bool = True) -> Requests:
 def _in_shared_memory(
     served: ServedModel, batches: Sequence[np.ndarray], slots: int, shared_memory: SharedMemory
 ) -> Iterator[Requests]:
-    """Inputs of all requests in one region of shared memory, then a place for each answer in flight."""
+    """Inputs of all requests in one region of shared memory, then a slot for each answer in flight."""
     from tritonclient.grpc import service_pb2
     from tritonclient.utils import triton_to_np_dtype
 
     name, model, rows, batch = served.name, served.model, served.data.arrays, len(batches[0])
     input_sizes = {tensor: values[0].nbytes * batch for tensor, values in rows.items()}
     output_sizes = {tensor.name: tensor.row_bytes * batch for tensor in model.outputs}
-    (_, request_bytes), (outputs, slot_bytes) = tensor_places(input_sizes), tensor_places(output_sizes)
+    (_, request_bytes), (outputs, slot_bytes) = tensor_slices(input_sizes), tensor_slices(output_sizes)
     first_slot = request_bytes * len(batches)
     starts = [first_slot + slot_bytes * slot for slot in range(slots)]
     not_written = bytes([_NOT_WRITTEN]) * slot_bytes
@@ -193,17 +193,17 @@ def _in_shared_memory(
         input_messages, output_messages = [], []
         for number, samples in enumerate(batches):
             request = service_pb2.ModelInferRequest(model_name=name)
-            places, _ = tensor_places(input_sizes, request_bytes * number)
+            slices, _ = tensor_slices(input_sizes, request_bytes * number)
             for tensor in model.inputs:
                 values = np.ascontiguousarray(rows[tensor.name][samples])
-                memory[places[tensor.name]] = values.reshape(-1).view(np.uint8).data
+                memory[slices[tensor.name]] = values.reshape(-1).view(np.uint8).data
                 entry = request.inputs.add(name=tensor.name, datatype=tensor.dtype, shape=values.shape)
-                _point_to(entry, region, places[tensor.name])
+                _point_to(entry, region, slices[tensor.name])
             input_messages.append(bytes(request.SerializeToString()))
         for start in starts:
             request = service_pb2.ModelInferRequest()
-            for output, place in tensor_places(output_sizes, start)[0].items():
-                _point_to(request.outputs.add(name=output), region, place)
+            for output, slice_ in tensor_slices(output_sizes, start)[0].items():
+                _point_to(request.outputs.add(name=output), region, slice_)
             output_messages.append(bytes(request.SerializeToString()))
 
         def message(number: int, slot: int) -> bytes:
@@ -214,10 +214,10 @@ def _in_shared_memory(
         def read(kept: RawAnswer) -> Arrays:
             arrays, (answer, content) = {}, kept
             for tensor in service_pb2.ModelInferResponse.FromString(answer).outputs:
-                place, shape = outputs.get(tensor.name), list(tensor.shape)
+                slice_, shape = outputs.get(tensor.name), list(tensor.shape)
                 dtype, count = np.dtype(triton_to_np_dtype(tensor.datatype)), int(np.prod(shape))
-                if place is not None and 0 <= count * dtype.itemsize <= place.stop - place.start:
-                    arrays[tensor.name] = np.frombuffer(content, dtype, count, place.start).reshape(shape)
+                if slice_ is not None and 0 <= count * dtype.itemsize <= slice_.stop - slice_.start:
+                    arrays[tensor.name] = np.frombuffer(content, dtype, count, slice_.start).reshape(shape)
             return arrays
 
         def keep(slot: int, answer: bytes) -> RawAnswer:
@@ -226,8 +226,8 @@ def _in_shared_memory(
         yield Requests(len(batches), message, keep, read)
 
 
-def _point_to(tensor: Any, region: str, place: slice) -> None:
+def _point_to(tensor: Any, region: str, slice_: slice) -> None:
     """Set where a tensor lies. Source: extension_shared_memory.md of Triton's server."""
     tensor.parameters["shared_memory_region"].string_param = region
-    tensor.parameters["shared_memory_offset"].int64_param = place.start
-    tensor.parameters["shared_memory_byte_size"].int64_param = place.stop - place.start
+    tensor.parameters["shared_memory_offset"].int64_param = slice_.start
+    tensor.parameters["shared_memory_byte_size"].int64_param = slice_.stop - slice_.start

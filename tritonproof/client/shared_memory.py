@@ -28,13 +28,13 @@ _LOOK_S = 0.002
 """Seconds between two attempts to unregister a region of shared memory."""
 
 
-def tensor_places(sizes: Mapping[str, int], start: int = 0) -> tuple[dict[str, slice], int]:
-    """The place of each tensor by name, one after another, from their sizes in bytes; and their end."""
-    places, end = {}, start
+def tensor_slices(sizes: Mapping[str, int], start: int = 0) -> tuple[dict[str, slice], int]:
+    """The slice of each tensor by name, one after another, from their sizes in bytes; and their end."""
+    slices, end = {}, start
     for name, size in sizes.items():
-        places[name] = slice(end, end + size)
+        slices[name] = slice(end, end + size)
         end += -(-size // _ALIGNMENT) * _ALIGNMENT
-    return places, end
+    return slices, end
 
 
 @contextlib.contextmanager

@@ -45,7 +45,7 @@ class ConversationMessage:
 
 def sequence_of(steps: Sequence[Arrays], number: int) -> list[ConversationMessage]:
     last = len(steps) - 1
-    return [ConversationMessage(rows, number, place == 0, place == last) for place, rows in enumerate(steps)]
+    return [ConversationMessage(rows, number, index == 0, index == last) for index, rows in enumerate(steps)]
 
 
 def converse(server: Server, model: Model, messages: Sequence[ConversationMessage]) -> list[Answers]:
@@ -144,17 +144,17 @@ def _messages(model: Model, samples: Samples) -> list[ConversationMessage]:
 
 
 def _replies(answers: Sequence[Answers]) -> _Replies:
-    return {(number, place): row for number, rows in enumerate(answers) for place, row in enumerate(rows)}
+    return {(number, index): row for number, rows in enumerate(answers) for index, row in enumerate(rows)}
 
 
 def _require_declared(model: Model, replies: _Replies) -> None:
     """Raise AccuracyError for outputs not as declared; answers may lack some, and have any number of rows."""
     declared = {tensor.name: tensor for tensor in model.outputs}
-    for place, outputs in replies.items():
+    for key, outputs in replies.items():
         for name, values in outputs.items():
             problem = undeclared(declared[name], values if model.batched else values[None])
-            if problem := problem or fault_in(name, values, _answer_name(place)):
-                raise AccuracyError(f"{_answer_name(place)} is not as declared: {problem}", where=model.name)
+            if problem := problem or fault_in(name, values, _answer_name(key)):
+                raise AccuracyError(f"{_answer_name(key)} is not as declared: {problem}", where=model.name)
 
 
 def _difference(first: _Replies, again: _Replies, noise: Mapping[object, float], when: str) -> str:
@@ -163,10 +163,10 @@ def _difference(first: _Replies, again: _Replies, noise: Mapping[object, float],
         return "no request got any answer"
     if unpaired := first.keys() ^ again.keys():
         return f"request {min(unpaired)[0] + 1} got another number of answers {when}"
-    for key, (places, expected) in expect_by_signature(first, _answer_name).items():
-        allowed = min(NOISE_FACTOR * noise.get(key, 0.0), _MAX_NOISE)
+    for signature, (keys, expected) in expect_by_signature(first, _answer_name).items():
+        allowed = min(NOISE_FACTOR * noise.get(signature, 0.0), _MAX_NOISE)
         limits = AnswerLimits(NumberLimits(max(MIN_NOISE, allowed), np.inf))
-        if (mismatch := compare_answers(expected, _answers_at(again, places), limits).mismatch) is not None:
+        if (mismatch := compare_answers(expected, _answers_at(again, keys), limits).mismatch) is not None:
             wrong = mismatch.wrong
             change = f"{wrong.output} is {wrong.given}, and was {wrong.expected}"
             return f"{wrong.sample} is another {when}: {change}"
@@ -177,15 +177,15 @@ def _noise(second: _Replies, third: _Replies) -> dict[object, float]:
     """How far the third answers typically are from the second, by their signature. Both follow the same
     messages; what the first time leaves in the model is no noise."""
     return {
-        key: typical_difference(expected, _answers_at(third, places))
-        for key, (places, expected) in expect_by_signature(second, _answer_name).items()
+        signature: typical_difference(expected, _answers_at(third, keys))
+        for signature, (keys, expected) in expect_by_signature(second, _answer_name).items()
     }
 
 
-def _answer_name(place: tuple[int, int]) -> str:
-    return f"answer {place[1] + 1} to request {place[0] + 1}"
+def _answer_name(key: tuple[int, int]) -> str:
+    return f"answer {key[1] + 1} to request {key[0] + 1}"
 
 
-def _answers_at(replies: _Replies, places: Sequence[tuple[int, int]]) -> list[Answer]:
-    """The answers at these places, each as the row of its place, without missing ones."""
-    return [single_answer(row, replies[place]) for row, place in enumerate(places) if place in replies]
+def _answers_at(replies: _Replies, keys: Sequence[tuple[int, int]]) -> list[Answer]:
+    """The answers of these keys, each as the row of its key's index, without missing ones."""
+    return [single_answer(row, replies[key]) for row, key in enumerate(keys) if key in replies]

@@ -103,13 +103,13 @@ def compare_with_recorded(context: GateContext, earlier: RecordedAnswers, where:
         what = f"the answers are of {earlier.model!r} with {theirs}; this is {served.model.name} with {ours}"
         fix = "give the folder of this model's answers: --answers DIR; or record anew: --record-answers"
         raise InputError(what, where=where, fix=fix)
-    places = {str(name): place for place, name in enumerate(served.data.ids)}
+    index_of = {str(name): index for index, name in enumerate(served.data.ids)}
     for name, digest in earlier.digests.items():
-        if name not in places or _digest(served, places[name]) != digest:
+        if name not in index_of or _digest(served, index_of[name]) != digest:
             what = f"the answers are to other samples: this run has no {name!r}, or one of another content"
             fix = "give the samples that they were recorded with, or record anew with --record-answers"
             raise InputError(what, where=where, fix=fix)
-    expected = {places[name]: row for name, row in earlier.rows.items()}
+    expected = {index_of[name]: row for name, row in earlier.rows.items()}
     own_limits = inferred_limits(context.limits, expected.values())
     limits = own_limits.or_wider(earlier.limits).at_least(context.min_noise)
     answers = ask(served, [[sample] for sample in sorted(expected)])

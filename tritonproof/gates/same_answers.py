@@ -71,7 +71,7 @@ def in_flight_gate(context: GateContext) -> GateFinding:
 
 def batches_gate(context: GateContext) -> GateFinding:
     """Send samples in batches of every size up to 64, and of larger ones that decide which kernels run.
-    Another size may round otherwise. In batches of one size an answer at the same place may depend neither
+    Another size may round otherwise. In batches of one size an answer at the same position may depend neither
     on its neighbours nor, in the largest, on the instance that computes it."""
     served, singles = context.served, context.single_answers
     answers: list[Answer] = []
@@ -90,7 +90,7 @@ def batches_gate(context: GateContext) -> GateFinding:
         with_others = _neighbour_variants(base, count) if size in chosen else []
         first, *others = ask(served, [base, *with_others])
         answers += [first, *others]
-        comparisons += [_compare_places(served, singles, first, answer) for answer in others]
+        comparisons += [_compare_positions(served, singles, first, answer) for answer in others]
         if sum(content_bytes(answer.outputs) for answer in answers) > _KEPT_BYTES:
             compare_kept()
     largest = sizes[-1]
@@ -103,7 +103,7 @@ def batches_gate(context: GateContext) -> GateFinding:
     answers += [*before.values(), *at_once]
     if not context.loaded.batches_dynamically or 2 * largest > context.largest_batch:
         pairs = ((before[tuple(answer.sample_indices)], answer) for answer in at_once)
-        comparisons += [_compare_places(served, singles, *pair) for pair in pairs]
+        comparisons += [_compare_positions(served, singles, *pair) for pair in pairs]
     compare_kept()
     text = (
         f"{len(sizes)} of {context.largest_batch} batch sizes, {sizes[0]} to "
@@ -124,16 +124,16 @@ def _limits_after_load(context: GateContext) -> AnswerLimits:
 
 
 def _neighbour_variants(base: np.ndarray, count: int) -> list[np.ndarray]:
-    """The same batch with other samples at its odd places, and at its even ones."""
+    """The same batch with other samples at its odd positions, and at its even ones."""
     others = (base + max(1, count // 2)) % count
     even = np.arange(len(base)) % 2 == 0
     return [np.where(even, base, others), np.where(even, others, base)] if len(base) > 1 and count > 1 else []
 
 
-def _compare_places(
+def _compare_positions(
     served: ServedModel, singles: SingleAnswers, before: Answer, after: Answer
 ) -> AnswerComparison:
-    """Rows of two batches of one size with the same sample at the same place: nothing may tell them apart."""
+    """Rows of two batches of one size with one sample at the same position: nothing may tell them apart."""
     spreads = _spreads_like(singles, before.outputs)
     if spreads is None:  # the comparison with the answers alone finds those of another signature
         return merge_comparisons([])
@@ -224,7 +224,7 @@ def compare_servers(
 def _limits_between(current: SingleAnswers, baseline: SingleAnswers) -> AnswerLimits:
     """How far answers of two servers may differ: within the noise of either, mostly none. If only one is
     noisier than other kernels, that is a difference in itself; if both are, the model is noisy. If both show
-    FP16 or BF16, its last places may differ, as they do if sums are added up in another order."""
+    FP16 or BF16, its last bits may differ, as they do if sums are added up in another order."""
     noise = NOISE_FACTOR * min(current.noise, baseline.noise)
     limits = current.noise_limits.or_wider(baseline.noise_limits).at_least(noise)
     precisions = {inferred_precision(side.rows.values()) for side in (current, baseline)}

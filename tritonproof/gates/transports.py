@@ -12,7 +12,7 @@ import numpy as np
 from tritonproof.accuracy.sameness import AnswerComparison, compare_groups, merge_comparisons
 from tritonproof.base.errors import ProofError
 from tritonproof.client.requests import Answer, ServedModel, single_answer
-from tritonproof.client.shared_memory import shared_region, tensor_places
+from tritonproof.client.shared_memory import shared_region, tensor_slices
 from tritonproof.gates.context import GateContext, GateFinding, same_answers_entry
 from tritonproof.gates.declared import MAX_REFUSAL_CHARS
 from tritonproof.gates.same_answers import wrong_text
@@ -95,8 +95,8 @@ def _ask(served: ServedModel, transport: Transport, sample: int) -> Answer:
         # Room for the widest types, FP64 and INT64: the gate of declared types finds an output of another.
         fixed = [tensor for tensor in model.outputs if tensor.has_fixed_size]
         lengths = {tensor.name: 8 * math.prod(tensor.shape) for tensor in fixed}
-    input_places, start = tensor_places({name: len(content) for name, content in contents.items()})
-    places, size = tensor_places(lengths, start)
+    input_slices, start = tensor_slices({name: len(content) for name, content in contents.items()})
+    output_slices, size = tensor_slices(lengths, start)
     memory: Any = contextlib.nullcontext(("", None))
     if transport.in_memory:
         memory = shared_region(served.server, size, served.name, transport.client, _RELEASE_S)
@@ -108,14 +108,14 @@ def _ask(served: ServedModel, transport: Transport, sample: int) -> Answer:
             if view is None:
                 inputs[-1].set_data_from_numpy(values)
                 continue
-            place = input_places[declared.name]
-            view[place] = contents[declared.name]
-            inputs[-1].set_shared_memory(region, place.stop - place.start, place.start)
+            slice_ = input_slices[declared.name]
+            view[slice_] = contents[declared.name]
+            inputs[-1].set_shared_memory(region, slice_.stop - slice_.start, slice_.start)
         for declared in model.outputs:
             requested.append(transport.tensors.InferRequestedOutput(declared.name))
-            if declared.name in places:
-                place = places[declared.name]
-                requested[-1].set_shared_memory(region, place.stop - place.start, place.start)
+            if declared.name in output_slices:
+                slice_ = output_slices[declared.name]
+                requested[-1].set_shared_memory(region, slice_.stop - slice_.start, slice_.start)
         infer = functools.partial(transport.client.infer, served.name, inputs, outputs=requested)
         if transport.client is served.server.client:
             result = served.server.wait_for(functools.partial(infer, client_timeout=REQUEST_S))
@@ -124,10 +124,10 @@ def _ask(served: ServedModel, transport: Transport, sample: int) -> Answer:
         received = {}
         for declared in model.outputs:
             output = result.get_output(declared.name)
-            if view is None or output is None or declared.name not in places:
+            if view is None or output is None or declared.name not in output_slices:
                 answered = read_output(result, declared.name)
             else:
-                answered = _output_in_memory(output, view[places[declared.name]])
+                answered = _output_in_memory(output, view[output_slices[declared.name]])
             if answered is not None:  # the comparison finds an answer that lacks an output
                 received[declared.name] = answered
     return Answer(np.array([sample]), received) if model.batched else single_answer(sample, received)
