@@ -220,8 +220,8 @@ def _convert(
 ) -> BuiltModel:
     """Convert beside `folder`, and move the finished build there."""
     scratch.remove_unlocked(folder.parent, UNFINISHED)
-    with scratch.locked_folder(folder.parent, f"{UNFINISHED}{case}-") as place:
-        new_folder = place / folder.name
+    with scratch.locked_folder(folder.parent, f"{UNFINISHED}{case}-") as own_folder:
+        new_folder = own_folder / folder.name
         version = new_folder / VERSION
         version.mkdir(parents=True)
         artifact = version / case.format.artifact
@@ -262,15 +262,15 @@ def in_use(built: BuiltModel, *, on_progress: OnProgress = lambda _step: None) -
     """The build, alone in a model repository of its own, until the end of the block. Other runs may rebuild
     the case meanwhile, with other weights, and nobody waits. `on_progress` gets the reason for a wait before
     the block. Raises ProofError if the build is gone, or the disk is full."""
-    with snapshot(built.folder, on_progress=on_progress) as place:
+    with snapshot(built.folder, on_progress=on_progress) as copy:
         digest: object = None
         with contextlib.suppress(OSError, ValueError):
-            digest = stored_facts(place).get("digest")
+            digest = stored_facts(copy).get("digest")
         if digest != built.digest:
             what = "another run has removed the build, or made it anew of something else"
             fix = "run again; give runs with different weights folders of their own (--model-repos DIR)"
             raise ProofError(what, where=built.folder, fix=fix)
-        yield dataclasses.replace(built, folder=place, taken_from=built.folder)
+        yield dataclasses.replace(built, folder=copy, taken_from=built.folder)
 
 
 @contextlib.contextmanager
@@ -284,10 +284,10 @@ def snapshot(folder: Path, *, on_progress: OnProgress = lambda _step: None) -> I
             own_folder = stack.enter_context(scratch.locked_folder(folder_of_uses, _USE))
             # A container's user may read only what everybody may.
             own_folder.chmod(folder.parent.stat().st_mode & 0o777)
-            place = own_folder / folder.name
+            copy = own_folder / folder.name
             with hold_build(folder, on_progress), contextlib.suppress(FileNotFoundError):
-                shutil.copytree(folder, place, copy_function=_link_or_copy)
-        yield place
+                shutil.copytree(folder, copy, copy_function=_link_or_copy)
+        yield copy
 
 
 def _link_or_copy(source: str, target: str) -> None:

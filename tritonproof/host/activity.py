@@ -203,7 +203,7 @@ def _energy(readings: Sequence[GpuReading], opened_ns: int, closed_ns: int) -> f
         return None
     values = []
     for moment in (opened_ns, closed_ns):
-        after = next((place for place, point in enumerate(moved) if point[0] >= moment), len(moved) - 1)
+        after = next((index for index, point in enumerate(moved) if point[0] >= moment), len(moved) - 1)
         (t0, v0), (t1, v1) = moved[max(1, after) - 1], moved[max(1, after)]
         values.append(v0 + (v1 - v0) * (moment - t0) / (t1 - t0))
     energy_j = values[1] - values[0]

@@ -30,22 +30,22 @@ def hold_machine(
     measure. `folder` stands for something else than the machine. A process may lock the same folder again,
     but not exclusively while it shares it. It must start no process that locks it: both might wait for ever.
     """
-    place = MACHINE if folder is None else folder
-    if (held_exclusively := _held.get(place)) is not None:
+    folder = MACHINE if folder is None else folder
+    if (held_exclusively := _held.get(folder)) is not None:
         assert held_exclusively or not exclusive, "a shared lock cannot become an exclusive one"
         yield
         return
     operation = fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH
-    with _unlocking(os.open(place, _FOLDER)) as lock:
+    with _unlocking(os.open(folder, _FOLDER)) as lock:
         # The kernel gives a free lock to any process, and a shared one to each that asks. So processes take
         # turns by a second lock, until they have the first: whoever waits there holds up all who come later.
-        with _unlocking(os.open(place.parent, _FOLDER)) as turn:
+        with _unlocking(os.open(folder.parent, _FOLDER)) as turn:
             _wait_for((turn, lock), operation, on_wait)
-        _held[place] = exclusive
+        _held[folder] = exclusive
         try:
             yield
         finally:
-            del _held[place]
+            del _held[folder]
 
 
 @contextlib.contextmanager
@@ -74,14 +74,14 @@ def _unlocking(descriptor: int) -> Iterator[int]:
 
 def _wait_for(files: Sequence[int], operation: int, on_wait: OnWait) -> None:
     """Lock open files in turn; if one is taken, first tell `on_wait` who holds the last, or else another."""
-    for place, file in enumerate(files):
+    for index, file in enumerate(files):
         try:
             fcntl.flock(file, operation | fcntl.LOCK_NB)
         except BlockingIOError:
             others = (set(holders(os.fstat(one))) - {os.getpid()} for one in reversed(files))
             names = map(describe_process, sorted(next(filter(None, others), ())))
             on_wait(", ".join(names) or "a process that is not seen from here")
-            for remaining in files[place:]:
+            for remaining in files[index:]:
                 fcntl.flock(remaining, operation)
             return
 
@@ -91,9 +91,9 @@ def holders(status: os.stat_result, table: str | None = None) -> list[int]:
     if table is None:
         with contextlib.suppress(OSError):
             table = Path("/proc/locks").read_text()
-    place = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
+    inode_key = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
     rows = (line.split() for line in (table or "").splitlines())
-    pids = [int(row[4]) for row in rows if len(row) > 5 and row[1] == "FLOCK" and row[5] == place]
+    pids = [int(row[4]) for row in rows if len(row) > 5 and row[1] == "FLOCK" and row[5] == inode_key]
     return list(dict.fromkeys(pids))
 
 

@@ -29,7 +29,7 @@ _MIN_MARGIN = 0.05
 _MAX_MISSES = 100
 """The search for new requests ends after so many draws in a row that were sent before."""
 _ELEMENTS = 3
-"""Elements that are taken from another sample: two requests hardly ever draw all of the same places."""
+"""Elements that are taken from another sample: two requests hardly ever draw all of the same elements."""
 
 
 def with_cache_audit(job: LoadJob, result: PointResult) -> PointResult:
@@ -92,11 +92,11 @@ def fresh_inputs(rows: Arrays, batch: int) -> Iterator[Arrays]:
         misses += 1
         samples = (generator.integers(len(flat)) + np.arange(batch)) % len(flat)
         other = flat[generator.integers(len(flat))]
-        places = np.flatnonzero(flat[samples[0]] != other)
-        if len(places) == 0:
+        indices = np.flatnonzero(flat[samples[0]] != other)
+        if len(indices) == 0:
             continue
         inputs = {key: np.ascontiguousarray(values[samples]) for key, values in rows.items()}
-        chosen = generator.choice(places, max(1, min(_ELEMENTS, len(places) // 2)), replace=False)
+        chosen = generator.choice(indices, max(1, min(_ELEMENTS, len(indices) // 2)), replace=False)
         inputs[name].reshape(batch, -1)[0, chosen] = other[chosen]
         digest = hashlib.blake2b(inputs[name][0].tobytes(), digest_size=16).digest()
         if digest not in sent:

@@ -117,8 +117,8 @@ def _order_level(count: float, share: float, confidence: float) -> float:
     """The share of `count` independent observations that are surely below their quantile, at most `share`."""
     from scipy import special
 
-    place = special.bdtrik(1 - confidence, count, share) + 1  # among the observations, from 1
-    return min(place / (count + 1), share) if place > 1 else 0.0
+    rank = special.bdtrik(1 - confidence, count, share) + 1  # among the observations, from 1
+    return min(rank / (count + 1), share) if rank > 1 else 0.0
 
 
 def _standard_error(passes: Sequence[_Observed], statistic: Callable[[Sequence[_Observed]], float]) -> float:
@@ -192,8 +192,8 @@ def certified(latencies_ms: np.ndarray, percent: float) -> CertifiedPercentile:
     if missing:
         return CertifiedPercentile(value_ms, None, count, missing)
     # LoadGen disregards one slow request fewer than it allows.
-    place = count - slower_allowed(count, percent)
-    bound_ms = float(np.partition(latencies_ms, place)[place])
+    index = count - slower_allowed(count, percent)
+    bound_ms = float(np.partition(latencies_ms, index)[index])
     return CertifiedPercentile(value_ms, bound_ms, count, 0)
 
 

@@ -169,7 +169,7 @@ def command(job: LoadJob, samples: Path) -> list[str]:
         sizes = [tensor.row_bytes for tensor in outputs]
         most = job.served.data.count(job.point.batch)
         for numbers, expected in () if job.check is None else job.check.groups.values():
-            sent = [place for place, number in enumerate(numbers) if number < most]
+            sent = [index for index, number in enumerate(numbers) if number < most]
             for tensor in outputs:
                 if tensor.name in expected.outputs and not tensor.has_fixed_size:
                     rows = expected.outputs[tensor.name][sent]
@@ -255,11 +255,11 @@ def schedule_us(point: LoadPoint, pass_s: float) -> np.ndarray:
     """Whole microseconds between requests, at least 1 and in all as long as the rate says; more than a pass
     uses, as perf_analyzer would begin again at the first."""
     mean_us = 1e6 / point.level
-    places = np.arange(math.ceil(2 * pass_s * point.level) + 101)
-    times_us = mean_us * places
+    indices = np.arange(math.ceil(2 * pass_s * point.level) + 101)
+    times_us = mean_us * indices
     if point.arrivals == "poisson":
-        times_us[1:] = np.random.default_rng().exponential(mean_us, len(places) - 1).cumsum()
-    return np.diff(np.maximum.accumulate(times_us.round().astype(np.int64) - places) + places)
+        times_us[1:] = np.random.default_rng().exponential(mean_us, len(indices) - 1).cumsum()
+    return np.diff(np.maximum.accumulate(times_us.round().astype(np.int64) - indices) + indices)
 
 
 def read_profile(path: Path) -> tuple[np.ndarray, np.ndarray, tuple[int, int]]:

@@ -50,7 +50,7 @@ def sweep_points(
     ones: of shorter passes only those without a pause would count, and show too high a speed.
 
     `reload` loads both builds again, in random order, before the first pair and after PAIRS_PER_LOADING or
-    more, which take far longer than loading: a model's place in memory makes it faster or slower for as long
+    more, which take far longer than loading: a model's memory address makes it faster or slower for as long
     as it is loaded. If it fails, so does every point that is unfinished.
     """
     is_done = is_done or stopping.sweep_rule(plan)

@@ -43,8 +43,8 @@ def make_answer_check(
         answer = oracle.answer(data.inputs(part))
         outputs = {tensor.name: np.asarray(answer[tensor.name]) for tensor in case.model.outputs}
         answer_bytes = max(answer_bytes, content_bytes(outputs) // len(part))
-        for place, sample in enumerate(part):
-            rows[sample] = {name: values[place, ...] for name, values in outputs.items()}
+        for index, sample in enumerate(part):
+            rows[sample] = {name: values[index, ...] for name, values in outputs.items()}
     groups = expect_by_signature(rows, lambda sample: str(data.ids[sample]))
     return AnswerCheck(groups, inferred_limits(limits, rows.values()), oracle.expected_from)
 

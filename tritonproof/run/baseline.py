@@ -62,8 +62,8 @@ def _build(run: "CaseRun", baseline: BaselineSpec) -> Iterator[BuiltModel]:
         else:
             if (checkout := baseline.folder) is None:
                 run.say("get its files")
-                place = run.settings.model_repos / ".against"
-                checkout = baseline_builds.export_commit(baseline, place, on_progress=run.say)
+                cache = run.settings.model_repos / ".against"
+                checkout = baseline_builds.export_commit(baseline, cache, on_progress=run.say)
             options = run.settings.command_line("builds", case.model.name)
             built = baseline_builds.build_in_checkout(checkout, baseline, case, options, run.say)
             run.progress.note(f"{run.label}: built in {built}")

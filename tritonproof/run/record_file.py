@@ -108,7 +108,7 @@ def _joinable(stored: Record | None, fresh: Record, run_id: str) -> Record:
     return structs.replace(fresh, conversion=stored.conversion, failures=own)
 
 
-_PLACES: Mapping[str, Callable[[Any], Any]] = {
+_KEYS: Mapping[str, Callable[[Any], Any]] = {
     "points": lambda result: result.point,
     "starts": lambda start: start.scenario,
     "gates": lambda gate: gate.gate,
@@ -121,9 +121,9 @@ def with_results(stored: Record, **results: Any) -> Record:
     """The record with these results, by field, in place of earlier ones: in a field of several entries, in
     place of the same load point, scenario, gate or test."""
     joined = dict(results)
-    for name in results.keys() & _PLACES.keys():
-        by_place = {_PLACES[name](result): result for result in (*getattr(stored, name), *results[name])}
-        joined[name] = tuple(by_place[key] for key in sorted(by_place))
+    for name in results.keys() & _KEYS.keys():
+        by_key = {_KEYS[name](result): result for result in (*getattr(stored, name), *results[name])}
+        joined[name] = tuple(by_key[key] for key in sorted(by_key))
     return structs.replace(stored, **joined)
 
 

@@ -196,8 +196,8 @@ def as_build(case: Case, described: DescribedModel, folder: Path) -> BuiltModel:
             continue
         for path in files_in(model.folder):
             if path.suffix != ".pyc":
-                place = Path(model.name, path.relative_to(model.folder))
-                digest.update(f"{place} {file_digest(path)}".encode())
+                relative = Path(model.name, path.relative_to(model.folder))
+                digest.update(f"{relative} {file_digest(path)}".encode())
         size += size_bytes(model.folder)
     origin = f"as it is{'' if described.model.folder is not None else ' on the server'}, {described.version}"
     return BuiltModel(case, folder, digest.hexdigest(), origin, 0.0, round(size / 2**20, 3), reused=True)

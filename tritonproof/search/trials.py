@@ -35,7 +35,7 @@ class Trial:
 class OperatingPoint:
     candidate: Candidate
     level: int
-    """The place of the load in the candidate's ladder."""
+    """The index of the load in the candidate's ladder."""
 
     @property
     def point(self) -> LoadPoint:
@@ -111,9 +111,9 @@ def _bracket(
     readings: Sequence[LevelReading], goal: SearchGoal
 ) -> tuple[LevelReading | None, LevelReading | None]:
     """The heaviest load that keeps the budget, and the next, which does not; `readings` ascend by level."""
-    kept = [place for place, reading in enumerate(readings) if reading.latency_ms <= goal.latency_budget_ms]
-    place = kept[-1] if kept else -1
-    return readings[place] if kept else None, next(iter(readings[place + 1 :]), None)
+    kept = [index for index, reading in enumerate(readings) if reading.latency_ms <= goal.latency_budget_ms]
+    index = kept[-1] if kept else -1
+    return readings[index] if kept else None, next(iter(readings[index + 1 :]), None)
 
 
 def level_at(loads: Sequence[float], wanted: float) -> int:

@@ -178,7 +178,7 @@ def _version_if_ready(client: Any, ports: Ports, name: str, limit_s: float) -> s
 # --- a Triton that somebody else runs -----------------------------------------------------------------------
 
 _NAME_PREFIX = "-tritonproof-"
-_OWN_NAME = re.compile(_NAME_PREFIX + r"(?P<place>[0-9a-f]{12})-(?P<pid>[0-9]+)-(?P<started>[0-9]+)-[0-9]+")
+_OWN_NAME = re.compile(_NAME_PREFIX + r"(?P<scope>[0-9a-f]{12})-(?P<pid>[0-9]+)-(?P<started>[0-9]+)-[0-9]+")
 _numbers = itertools.count(1)
 
 
@@ -248,7 +248,7 @@ def _is_orphaned(name: str) -> bool:
     """Whether a process of this user's on this machine named the model and has ended. Owners on other hosts,
     in other containers or before a reboot cannot be checked from here."""
     match = _OWN_NAME.search(name)
-    if match is None or match["place"] != _process_scope():
+    if match is None or match["scope"] != _process_scope():
         return False
     return _start_ticks(int(match["pid"])) != match["started"]
 
@@ -256,8 +256,8 @@ def _is_orphaned(name: str) -> bool:
 def _process_scope() -> str:
     """Identifies where a process id is unique: this boot of the machine, the container, the user."""
     boot = Path("/proc/sys/kernel/random/boot_id").read_text()
-    place = f"{boot}/{Path('/proc/self/ns/pid').readlink()}/{os.getuid()}"
-    return hashlib.sha256(place.encode()).hexdigest()[:12]
+    scope = f"{boot}/{Path('/proc/self/ns/pid').readlink()}/{os.getuid()}"
+    return hashlib.sha256(scope.encode()).hexdigest()[:12]
 
 
 def _start_ticks(pid: int) -> str:

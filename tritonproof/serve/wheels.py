@@ -77,7 +77,7 @@ def backend_folder(parent: Path, python: str = PYTHON) -> Path:
 
 
 def perf_analyzer() -> Path:
-    """perf_analyzer, beside the running Python or on PATH. Raises SetupError if it is in neither place."""
+    """perf_analyzer, beside the running Python or on PATH. Raises SetupError if it is in neither."""
     own = Path(sys.executable).with_name("perf_analyzer")
     program = own if own.is_file() else shutil.which("perf_analyzer")
     if program is None:
