@@ -206,9 +206,9 @@ def _parts(value: Any, key: str) -> Iterator[tuple[str, Struct]]:
         inside = ((f".{name}", member) for name, member in value.items())
     else:
         inside = ((f"[{number}]", member) for number, member in enumerate(value))
-    for place, member in inside:
+    for suffix, member in inside:
         if isinstance(member, (Struct, dict, tuple)):
-            yield from _parts(member, f"{key}{place}")
+            yield from _parts(member, f"{key}{suffix}")
 
 
 def _ledger_problems(ledger: schema.Ledger, key: str) -> _Problems:

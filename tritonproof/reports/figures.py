@@ -29,13 +29,13 @@ def efficiency_at_fastest(record: Publishable) -> schema.Efficiency | None:
 
 def ranked(records: Sequence[Publishable]) -> list[Publishable]:
     """Each model's formats by speed, the fastest first, those without a rank last; models stay in order."""
-    order = {group: place for place, group in enumerate(dict.fromkeys(map(rank_group, records)))}
+    order = {group: index for index, group in enumerate(dict.fromkeys(map(rank_group, records)))}
 
-    def place(record: Publishable) -> tuple[int, float]:
+    def sort_key(record: Publishable) -> tuple[int, float]:
         compared = format_comparison(record)
         return order[rank_group(record)], -compared.ratio.value if compared else 0.0
 
-    return sorted(records, key=place)
+    return sorted(records, key=sort_key)
 
 
 def ranks(records: Sequence[Publishable]) -> Mapping[str, int]:

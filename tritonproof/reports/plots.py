@@ -336,17 +336,17 @@ def _draw_rows(axes: "Axes", panel: Panel) -> None:
     from matplotlib import rcParams
 
     ink = rcParams["text.color"]
-    for place, row in enumerate(panel.rows):
+    for index, row in enumerate(panel.rows):
         if row.limit is not None:
-            axes.plot([row.limit] * 2, [place - 0.4, place + 0.4], color=ink)
+            axes.plot([row.limit] * 2, [index - 0.4, index + 0.4], color=ink)
         for name, estimate in row.values.items():
             if panel.kind == "bars":
                 fill = "none" if row.is_marked else "C0"
                 reach = {"xerr": _reach(estimate), "ecolor": ink}
-                axes.barh(place, estimate.value, 0.66, color=fill, edgecolor="C0", linewidth=1.2, **reach)
+                axes.barh(index, estimate.value, 0.66, color=fill, edgecolor="C0", linewidth=1.2, **reach)
             else:
-                axes.plot(estimate.value, place, **_stage(name))
-        axes.text(1.02, place, visible(row.text), transform=axes.get_yaxis_transform(), va="center", size=8)
+                axes.plot(estimate.value, index, **_stage(name))
+        axes.text(1.02, index, visible(row.text), transform=axes.get_yaxis_transform(), va="center", size=8)
     axes.margins(x=0.1)
     axes.set(xlim=(0, None) if panel.kind == "bars" else None, ylim=(len(panel.rows) - 0.5, -0.5))
     axes.set_yticks(range(len(panel.rows)), [visible(row.name) for row in panel.rows])

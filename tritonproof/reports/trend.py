@@ -247,11 +247,11 @@ def picture(series: Sequence[Series]) -> Figure:
     """One picture of the history: a panel for each series with its shifts marked, those with shifts first."""
     drawn = sorted(series, key=lambda each: not each.shifts)[:20]  # they fill a page
     runs = sorted({_run_of(row): row for each in drawn for row in each.rows}.items())
-    places = {run: place for place, (run, _) in enumerate(runs)}
+    index_of = {run: index for index, (run, _) in enumerate(runs)}
     figure = Figure(figsize=(8.6, 1.0 + 0.8 * len(drawn)), layout="constrained")
     panels = figure.subplots(len(drawn), sharex=True, squeeze=False)[:, 0]
     for axes, each in zip(panels, drawn, strict=True):
-        positions = [places[_run_of(row)] for row in each.rows]
+        positions = [index_of[_run_of(row)] for row in each.rows]
         bounds = np.array([row.figures[each.figure] for row in each.rows], dtype=float)
         value, low, high = bounds.T * each.tracked.quantity.scale
         high = np.where(np.isnan(high), 2 * value - low, high)  # open above: drawn as far as it reaches below
@@ -261,10 +261,10 @@ def picture(series: Sequence[Series]) -> Figure:
         axes.set_title(title, loc="left", fontsize="small")
         axes.locator_params(axis="y", nbins=3)
         for shift in each.shifts:  # the size stands at the bottom, on the side where the line is higher
-            place, size = places[_run_of(shift.after)] - 0.5, each.tracked.changes.text(shift.change.value)
+            x, size = index_of[_run_of(shift.after)] - 0.5, each.tracked.changes.text(shift.change.value)
             sign, side = ("▼", "right") if shift.change.value < 0 else ("▲", "left")
-            axes.axvline(place, color="C1" if shift.is_worse else "C2", linestyle="--")
-            axes.text(place, 0.06, f"{sign} {size} ", ha=side, transform=axes.get_xaxis_transform())
+            axes.axvline(x, color="C1" if shift.is_worse else "C2", linestyle="--")
+            axes.text(x, 0.06, f"{sign} {size} ", ha=side, transform=axes.get_xaxis_transform())
     ticks = np.linspace(0, len(runs) - 1, min(6, len(runs))).round().astype(int)
     names = [f"{(runs[tick][1].commit or 'no commit')[:9]}\n{runs[tick][1].started[:10]}" for tick in ticks]
     panels[-1].set_xticks(ticks, names)

@@ -51,7 +51,7 @@ class OutputDifference(Struct, frozen=True):
     sample: Text
     """The id of the row with the largest difference; empty if nothing differs."""
     expected: Number
-    """The previous stage's value at the place of the largest difference; `given` is this stage's."""
+    """The previous stage's value at the index of the largest difference; `given` is this stage's."""
     given: Number
     source: Text
     compared: Number = 1.0

@@ -110,15 +110,15 @@ def _worst(samples: SampleScores | None, accuracy: Ledger | None) -> list[tuple[
     """The worst samples, each with its scores: `F1: framework 100 %, converted 100 %, served 40 %`."""
     if samples is None or accuracy is None:
         return None
-    places = {name: place for place, name in enumerate(samples.ids)}
+    row_of = {name: row for row, name in enumerate(samples.ids)}
     worst = []
     for sample in samples.worst:
         parts = []
         for score in accuracy.scores:
             stages = samples.scores.get(score.metric, {}).items()
-            if stages and sample.id in places:
+            if stages and sample.id in row_of:
                 shown = (
-                    f"{stage} {correctness.metric_text(score, of[places[sample.id]])}" for stage, of in stages
+                    f"{stage} {correctness.metric_text(score, of[row_of[sample.id]])}" for stage, of in stages
                 )
                 parts.append(f"{score.metric}: {', '.join(shown)}")
         worst.append((sample, "; ".join(parts)))

@@ -144,11 +144,11 @@ def table(
         if not column.is_optional or any(cell.text not in (NOTHING, "") for cell in cells)
     ]
     by_code = grouped(itertools.chain(*marks_of), operator.attrgetter("code"))
-    letters = {code: letter(place) for place, code in enumerate(by_code)}
+    letters = {code: letter(index) for index, code in enumerate(by_code)}
     if letters:
         listed = (", ".join(sorted({letters[mark.code] for mark in group})) for group in marks_of)
         shown.append((NOTES, [Cell(text) for text in listed]))
-    rows = [[cells[place] for _, cells in shown] for place in range(len(items))]
+    rows = [[cells[index] for _, cells in shown] for index in range(len(items))]
     remarks = [f"{letters[code]}: {_meaning(group)}" for code, group in by_code.items()]
     return Table([column for column, _ in shown], rows, marks_of, remarks, [note for note in notes if note])
 
@@ -160,10 +160,10 @@ def _meaning(marks: Sequence[Mark]) -> str:
 
 
 def table_of_texts(titles: Sequence[str], rows: Iterable[Sequence[str]], right_aligned: str = "") -> Table:
-    """A table of texts; `right_aligned` has an `r` in the place of each right-aligned column."""
+    """A table of texts; `right_aligned` has an `r` at the index of each right-aligned column."""
     columns: list[Column[Sequence[str]]] = [
-        Column(title, operator.itemgetter(place), right_aligned=right_aligned[place : place + 1] == "r")
-        for place, title in enumerate(titles)
+        Column(title, operator.itemgetter(index), right_aligned=right_aligned[index : index + 1] == "r")
+        for index, title in enumerate(titles)
     ]
     return table(columns, rows)
 

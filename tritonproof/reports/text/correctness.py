@@ -29,8 +29,8 @@ def ledger_failures(ledger: schema.Ledger) -> list[str]:
         limit = tightest_limit(score)  # missed if any limit is
         if limit is not None and not schema.meets(score.better, score.served, limit.value):
             served, value = METRICS[score.better].apart(score.served, limit.value)
-            place = "below its floor" if score.better == "higher" else "above its ceiling"
-            failures.append(f"served {score.metric} {served} is {place} of {value} ({limit.source})")
+            side = "below its floor" if score.better == "higher" else "above its ceiling"
+            failures.append(f"served {score.metric} {served} is {side} of {value} ({limit.source})")
     for pair in ledger.disagreements:
         if not schema.agrees(pair):
             agreement = _with_limit(AGREEMENT, pair.agreement, pair.agreement_limit)
@@ -161,10 +161,10 @@ def _output_failure(output: schema.OutputDifference) -> str:
     if output.compared < output.compared_limit:
         share = _with_limit(AGREEMENT, output.compared, output.compared_limit, " of the samples")
         text += f"; compared on {share}, as integers in the same rows differ on the others"
-    place = f"sample {output.sample}"
-    if output.expected != output.given:  # they are equal for texts, which a record has no place for
-        place += f": expected {output.expected:.6g}, given {output.given:.6g}"
-    return f"{text}; worst in {place}; {output.source}" if output.sample else f"{text}; {output.source}"
+    worst = f"sample {output.sample}"
+    if output.expected != output.given:  # they are equal for texts, which a record has no field for
+        worst += f": expected {output.expected:.6g}, given {output.given:.6g}"
+    return f"{text}; worst in {worst}; {output.source}" if output.sample else f"{text}; {output.source}"
 
 
 def metric_text(score: schema.Score, value: float) -> str:

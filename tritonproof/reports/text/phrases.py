@@ -92,9 +92,9 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def letter(place: int) -> str:
+def letter(index: int) -> str:
     """The name of a note: a, b ... z, aa, ab ..."""
-    quotient, last = divmod(place, len(ascii_lowercase))
+    quotient, last = divmod(index, len(ascii_lowercase))
     return (letter(quotient - 1) if quotient else "") + ascii_lowercase[last]
 
 

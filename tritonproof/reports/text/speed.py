@@ -53,8 +53,8 @@ def speed_failures(result: schema.PointResult) -> list[str]:
         failures.append(f"p99 ratio {ratio} to {compared.baseline_name}: {slow_down}")
     if budget is not None and budget.verdict == "failed":
         latency = LATENCY.text_with_interval(result.latency_ms[budget.percentile], budget.budget_ms)
-        place = f"{BUDGET_WORDS['failed']} {LATENCY_BUDGET.text(budget.budget_ms)} ({budget.source})"
-        failures.append(f"{budget.percentile} {latency} {place}")
+        missed = f"{BUDGET_WORDS['failed']} {LATENCY_BUDGET.text(budget.budget_ms)} ({budget.source})"
+        failures.append(f"{budget.percentile} {latency} {missed}")
     return failures
 
 
