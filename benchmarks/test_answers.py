@@ -34,7 +34,7 @@ def test_same_answer_in_flight(run: CaseRun, recorder: Recorder) -> None:
 
 @pytest.mark.step("gates")
 def test_same_answer_in_batches(run: CaseRun, recorder: Recorder) -> None:
-    """A sample gets the same answer alone and in batches of every size, at any place, beside any others."""
+    """A sample gets the same answer alone and in batches of all sizes, at any position, beside any others."""
     prove_gate(run, recorder, "batches")
 
 

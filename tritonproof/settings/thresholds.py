@@ -148,8 +148,8 @@ def read(option: str, text: str) -> Thresholds:
     try:
         entries = msgspec.convert(content, _File).cases
     except msgspec.ValidationError as error:
-        message, _, place = str(error).partition(" - at `$")
-        key = re.sub(r"^\.cases\[(\d+)\]", lambda found: f": entry {int(found[1]) + 1}", place.rstrip("`"))
+        message, _, location = str(error).partition(" - at `$")
+        key = re.sub(r"^\.cases\[(\d+)\]", lambda found: f": entry {int(found[1]) + 1}", location.rstrip("`"))
         fix = (
             'begin each entry with [[cases]] and match = "...", and ask for limits, allowed_slowdown_percent '
             "or p99_ms, in numbers without a unit or quotation marks"

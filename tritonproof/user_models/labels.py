@@ -83,11 +83,11 @@ def _by_sample(named: Sequence[_Named], ids: Set[str], path: Path) -> dict[str, 
 def _read_csv(path: Path) -> Iterator[_Named]:
     text = io.StringIO(files.text(path, _WHAT, _FIX), newline="")
     lines = [(number, line) for number, line in enumerate(csv.reader(text), 1) if line]
-    for place, (number, (name, *texts)) in enumerate(lines):
+    for index, (number, (name, *texts)) in enumerate(lines):
         values = []
         with contextlib.suppress(ValueError):
             values = [float(text) if set(text) & set(".eEnN") else int(text) for text in texts]
-        if not values and place == 0:  # titles
+        if not values and index == 0:  # titles
             continue
         if not values:
             raise _unreadable(path, f"line {number} is not a name and numbers: {escaped(','.join(texts))!r}")
@@ -132,10 +132,10 @@ def _f1(values: np.ndarray, labels: np.ndarray, threshold: float) -> np.ndarray:
     sample adds to it or takes from it, to the first order (the infinitesimal jackknife), whose mean is 0."""
     pairs = np.stack([part.reshape(len(labels), -1) for part in _classes(values, labels, threshold)[:2]])
     # Number the classes that occur, since a label may be any whole number.
-    classes, places = np.unique(pairs, return_inverse=True)
-    right, decided = places.reshape(pairs.shape)
+    classes, inverse = np.unique(pairs, return_inverse=True)
+    right, decided = inverse.reshape(pairs.shape)
     is_hit = decided == right
-    sizes = np.bincount(places.reshape(-1), minlength=len(classes))  # decisions and labels of each class
+    sizes = np.bincount(inverse.reshape(-1), minlength=len(classes))  # decisions and labels of each class
     of_class = 2 * np.bincount(decided[is_hit], minlength=len(classes)) / sizes
     losses = (of_class / sizes)[decided] + (of_class / sizes)[right]
     return of_class.mean() + len(labels) / len(classes) * (2 * is_hit / sizes[right] - losses).sum(axis=1)

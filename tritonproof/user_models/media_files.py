@@ -177,7 +177,7 @@ def read_texts(
 ) -> list[UserSample]:
     """The samples in these files below `folder`, one per line that is not empty. `tokenizer` is the folder of
     a token model's tokenizer.json; for it a tab separates two texts. Raises InputError."""
-    lines: list[tuple[str, str, str]] = []  # the name, the place and the text of each
+    lines: list[tuple[str, str, str]] = []  # the name, the location and the text of each
     for path in files:
         content = files_given.text(path, "the texts", "save them as UTF-8, one a line")
         check_count(content.count("\n"), path)

@@ -164,14 +164,14 @@ def read_config(path: Path) -> "ModelConfig | None":
     return config
 
 
-def link_repository(models: Iterable[RepositoryModel], place: Path) -> Path:
-    """Make the models' repository below `place`, an empty folder; returns it. Each becomes a folder of links:
+def link_repository(models: Iterable[RepositoryModel], folder: Path) -> Path:
+    """Make the models' repository below `folder`, an empty one; returns it. Each becomes a folder of links:
     Python writes bytecode beside its code, and Triton's stub cannot be told not to."""
     for model in models:
         if model.folder is not None:
             with readable("the model's folder", model.folder, _FIX):
-                _link_tree(model.folder, place / model.name)
-    return place
+                _link_tree(model.folder, folder / model.name)
+    return folder
 
 
 def _link_tree(source: Path, target: Path, parents: tuple[Path, ...] = ()) -> None:

@@ -173,18 +173,18 @@ def description(model: Model, given: OnnxOptions) -> str:
     return "; ".join(parts)
 
 
-def _graph_in(place: Path) -> Path:
+def _graph_in(path: Path) -> Path:
     """The graph's file: the path itself or, in a folder, model.onnx, onnx/model.onnx or the only .onnx."""
-    if not place.is_dir():
-        return place
-    for path in (place / onnx_files.GRAPH, place / "onnx" / onnx_files.GRAPH):
-        if path.is_file():
-            return path
-    graphs = [*strict_glob(place, "*.onnx"), *strict_glob(place / "onnx", "*.onnx")]
+    if not path.is_dir():
+        return path
+    for file in (path / onnx_files.GRAPH, path / "onnx" / onnx_files.GRAPH):
+        if file.is_file():
+            return file
+    graphs = [*strict_glob(path, "*.onnx"), *strict_glob(path / "onnx", "*.onnx")]
     if len(graphs) != 1:
-        names = ", ".join(path.name for path in graphs[:5]) or "no ONNX file"
+        names = ", ".join(graph.name for graph in graphs[:5]) or "no ONNX file"
         what = f"the folder holds {names}, and not {onnx_files.GRAPH}"
-        raise InputError(what, where=place, fix="name the file itself")
+        raise InputError(what, where=path, fix="name the file itself")
     return graphs[0]
 
 
@@ -277,8 +277,8 @@ def _keep(rules: Mapping[str, _Decide], kept: Sequence[str], outputs: Arrays) ->
     elements = {}
     for name, values in outputs.items() if not parts else ():
         flat = values.reshape(rows, -1)
-        places = np.linspace(0, flat.shape[1] - 1, min(flat.shape[1], _MAX_KEPT)).astype(int)
-        elements[f"{_SOME}{name}"] = flat[:, places]
+        indices = np.linspace(0, flat.shape[1] - 1, min(flat.shape[1], _MAX_KEPT)).astype(int)
+        elements[f"{_SOME}{name}"] = flat[:, indices]
     return {_DECISIONS: decisions, **elements, **{name: outputs[name] for name in kept}}
 
 

@@ -122,12 +122,12 @@ def _is_beside(path: Path, folder: Path, inputs: Collection[str]) -> bool:
 
 def _check(samples: Sequence[UserSample], inputs: Sequence[Tensor]) -> None:
     """Raise InputError if a sample does not fit, or its name is another's or none that a record can have."""
-    places: dict[str, str] = {}
+    locations: dict[str, str] = {}
     for sample in samples:
-        if sample.id in places:
-            what = f"two samples are named {sample.id!r}: {places[sample.id]} and this one"
+        if sample.id in locations:
+            what = f"two samples are named {sample.id!r}: {locations[sample.id]} and this one"
             raise InputError(what, where=sample.where, fix="give each sample a file name of its own")
-        places[sample.id] = sample.where
+        locations[sample.id] = sample.where
         if not is_printable(sample.id):
             name = escaped(sample.id)
             what = f"the sample's name has control characters, or bytes that are not UTF-8: {name}"

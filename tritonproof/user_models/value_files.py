@@ -25,7 +25,7 @@ class UserSample:
     id: str
     """The sample's name: its file's without the suffix, and a number where the file has several samples."""
     where: str
-    """The file, and the place in it, for errors."""
+    """The file, and the location in it, for errors."""
     shapes: Mapping[str, tuple[int, ...]]
     """The shape of the row in each input, by the input's name."""
     read: Callable[[], Mapping[str, Any]]
@@ -105,9 +105,9 @@ def _in_arrays(
     (count,) = different
     check_count(count, where)
     for number in range(count):
-        place = where if count == 1 else f"{where}, row {number}"
+        location = where if count == 1 else f"{where}, row {number}"
         read = functools.partial(_read, group, counts.keys(), number)
-        yield UserSample(_sample_id(stem, number, count), place, shapes, read)
+        yield UserSample(_sample_id(stem, number, count), location, shapes, read)
 
 
 def _read(group: dict[str, tuple[Path, str]], stacks: Collection[str], number: int) -> dict[str, Any]:
@@ -139,7 +139,7 @@ class _Values(msgspec.Struct):
 
 
 def read_request_files(folder: Path, files: Sequence[Path], inputs: Sequence[Tensor]) -> list[UserSample]:
-    """The samples in these files below `folder`. Raises InputError with the place in the file."""
+    """The samples in these files below `folder`. Raises InputError with the location in the file."""
     return [sample for path in files for sample in _in_requests(path, folder, inputs)]
 
 
@@ -155,8 +155,8 @@ def _in_requests(path: Path, folder: Path, inputs: Sequence[Tensor]) -> Iterator
             requests.append((f"data[{number}]", entry))
     check_count(len(requests), path)
     stem = stem_below(folder, path)
-    for number, (place, request) in enumerate(requests):
-        where = f"{path}, {place}"
+    for number, (location, request) in enumerate(requests):
+        where = f"{path}, {location}"
         given = [tensor for tensor in inputs if tensor.name in request]
         row = {each.name: _values(request[each.name], each, f"{where}.{each.name}") for each in given}
         unknown = [escaped(name) for name in request if name not in row]
