@@ -19,7 +19,7 @@ import pytest
 
 from fixtures.failures import STATUS
 from tests import classifier, own_machine
-from tests.faults.place import Place, files_in_checkout
+from tests.faults.workspace import Workspace, files_in_checkout
 from tests.helpers import ROOT, Household
 from tests.user_models.repositories import code, config, write_model
 from tritonproof.host import guard
@@ -38,11 +38,11 @@ def has_own_memory() -> bool:
 
 
 @pytest.fixture
-def place(tmp_path: Path, household: Household, has_own_memory: bool) -> Iterator[Place]:
-    """A place with a repository and a model file, whose runs leave nothing in memory and in the checkout."""
+def workspace(tmp_path: Path, household: Household, has_own_memory: bool) -> Iterator[Workspace]:
+    """A workspace with a repository and a model file; its runs leave nothing in memory and checkout."""
     # A run must not take the tox that runs these tests for its own.
     household.environment.pop("TOX_ENV_NAME", None)
-    new = Place(tmp_path / "place", household)
+    new = Workspace(tmp_path / "workspace", household)
     new.results.mkdir(parents=True)
     write_model(new.folder / "repository", "doubler", code("2 * values"), config())
     slow = code("2 * values").replace("    def execute", "    import time\n\n    def execute")
@@ -60,107 +60,107 @@ def place(tmp_path: Path, household: Household, has_own_memory: bool) -> Iterato
     shutil.rmtree(new.folder, ignore_errors=True)
 
 
-def repository_run(place: Place, selection: str, *options: str) -> list[str]:
+def repository_run(workspace: Workspace, selection: str, *options: str) -> list[str]:
     """The options of a run of the repository's models as they are, without a framework."""
-    repository = str(place.folder / "repository")
+    repository = str(workspace.folder / "repository")
     return ["--triton", "embedded", "--repository", repository, "-k", selection, *options]
 
 
-def evaluate(place: Place) -> None:
+def evaluate(workspace: Workspace) -> None:
     """Start a run that proves the slow model, and wait until it does."""
-    place.start(*repository_run(place, "slow and same_answer_again"))
-    place.says("answers without labels")
+    workspace.start(*repository_run(workspace, "slow and same_answer_again"))
+    workspace.says("answers without labels")
 
 
-def measure(place: Place) -> None:
+def measure(workspace: Workspace) -> None:
     """Start a run that measures one point of the slow model's load for a minute, and wait for its passes."""
     options = ("--concurrencies", "2", "--interval-target", "0.01", "--point-budget-s", "60")
-    place.start(*repository_run(place, "slow and b001-c002", *options))
-    place.says("measure online.*pass [2-9]")
-    record = place.results / "cpu" / f"{SLOW}.json"
-    place.wait_for(lambda: record.is_file() and '"unfinished"' in record.read_text(), "a record of passes")
+    workspace.start(*repository_run(workspace, "slow and b001-c002", *options))
+    workspace.says("measure online.*pass [2-9]")
+    path = workspace.results / "cpu" / f"{SLOW}.json"
+    workspace.wait_for(lambda: path.is_file() and '"unfinished"' in path.read_text(), "a record of passes")
 
 
 @pytest.mark.parametrize("program", ["tritonserver", "triton_python_backend_stub"])
-def test_killed_server_is_an_infrastructure_failure(place: Place, program: str) -> None:
-    evaluate(place)
-    place.process(program).kill()
-    place.ends(INFRASTRUCTURE)
+def test_killed_server_is_an_infrastructure_failure(workspace: Workspace, program: str) -> None:
+    evaluate(workspace)
+    workspace.process(program).kill()
+    workspace.ends(INFRASTRUCTURE)
 
 
-def test_hanging_server_is_an_infrastructure_failure(place: Place) -> None:
-    evaluate(place)
-    place.process("tritonserver").suspend()
-    place.ends(INFRASTRUCTURE)
+def test_hanging_server_is_an_infrastructure_failure(workspace: Workspace) -> None:
+    evaluate(workspace)
+    workspace.process("tritonserver").suspend()
+    workspace.ends(INFRASTRUCTURE)
 
 
-def test_pass_of_killed_load_generator_is_repeated_while_measuring(place: Place) -> None:
-    measure(place)
-    place.process("perf_analyzer").kill()
-    place.ends(PASSED)
-    (result,) = place.record(SLOW).points
+def test_pass_of_killed_load_generator_is_repeated_while_measuring(workspace: Workspace) -> None:
+    measure(workspace)
+    workspace.process("perf_analyzer").kill()
+    workspace.ends(PASSED)
+    (result,) = workspace.record(SLOW).points
     assert "damaged-passes" in [mark.code for mark in result.marks]
 
 
-def test_next_run_cleans_up_after_killed_guards(place: Place) -> None:
-    evaluate(place)
-    for process in place.household.processes():
+def test_next_run_cleans_up_after_killed_guards(workspace: Workspace) -> None:
+    evaluate(workspace)
+    for process in workspace.household.processes():
         process.kill()
-    place.runs[-1].wait()
-    assert place.household.left(10) == [], "killed processes are still there"
-    place.start(*repository_run(place, "doubler and same_answer_again"))
-    place.ends(PASSED)
+    workspace.runs[-1].wait()
+    assert workspace.household.left(10) == [], "killed processes are still there"
+    workspace.start(*repository_run(workspace, "doubler and same_answer_again"))
+    workspace.ends(PASSED)
 
 
-def test_next_comparison_cleans_up_after_a_killed_one(place: Place) -> None:
-    selection = ("--models", str(place.folder / "classifier.py"), "-k", f"{OWN} and b001-c002")
+def test_next_comparison_cleans_up_after_a_killed_one(workspace: Workspace) -> None:
+    selection = ("--models", str(workspace.folder / "classifier.py"), "-k", f"{OWN} and b001-c002")
     options = (*selection, "--concurrencies", "2", "--against", "HEAD", "--point-budget-s", "2")
-    place.start(*options)
-    place.says("against HEAD .*: ")
+    workspace.start(*options)
+    workspace.says("against HEAD .*: ")
     time.sleep(2)
-    place.runs[-1].kill()
-    place.runs[-1].wait()
-    place.household.left(30)
-    place.start(*options)
-    place.ends(PASSED, STATUS["speed"], seconds=600)  # a second build
-    assert not [*place.repos.glob("*unfinished*"), *place.repos.glob(".against/*unfinished*")]
+    workspace.runs[-1].kill()
+    workspace.runs[-1].wait()
+    workspace.household.left(30)
+    workspace.start(*options)
+    workspace.ends(PASSED, STATUS["speed"], seconds=600)  # a second build
+    assert not [*workspace.repos.glob("*unfinished*"), *workspace.repos.glob(".against/*unfinished*")]
     worktrees = subprocess.check_output(["git", "worktree", "list"], cwd=ROOT, text=True)
-    assert str(place.repos) not in worktrees, "a worktree is left"
-    assert place.record(OWN).points
+    assert str(workspace.repos) not in worktrees, "a worktree is left"
+    assert workspace.record(OWN).points
 
 
-def test_empty_path_no_home_and_locale_c_change_nothing(place: Place) -> None:
-    c_locale = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
-    place.start(*repository_run(place, "doubler and same_answer_again"), PATH="", HOME=None, **c_locale)
-    place.ends(PASSED)
+def test_empty_path_no_home_and_locale_c_change_nothing(workspace: Workspace) -> None:
+    locale = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    workspace.start(*repository_run(workspace, "doubler and same_answer_again"), PATH="", HOME=None, **locale)
+    workspace.ends(PASSED)
 
 
-def test_record_stays_readable_when_the_disk_is_full(place: Place, has_own_memory: bool) -> None:
+def test_record_stays_readable_when_the_disk_is_full(workspace: Workspace, has_own_memory: bool) -> None:
     if not has_own_memory:
         pytest.skip("needs root, and a kernel that lets it mount")
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "none", str(place.results)], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "none", str(workspace.results)], check=True)
     try:
-        measure(place)
+        measure(workspace)
         fill = "cat /dev/zero > full"
-        subprocess.run(["sh", "-c", fill], cwd=place.results, stderr=subprocess.DEVNULL, check=False)
+        subprocess.run(["sh", "-c", fill], cwd=workspace.results, stderr=subprocess.DEVNULL, check=False)
         time.sleep(3)
-        place.runs[-1].send_signal(signal.SIGINT)
+        workspace.runs[-1].send_signal(signal.SIGINT)
         # By the signal itself, if it comes between the end of the run and that of its process.
-        place.ends(ENDED, -signal.SIGINT, INFRASTRUCTURE)
-        assert place.record(SLOW).points, "what was measured before is gone"
+        workspace.ends(ENDED, -signal.SIGINT, INFRASTRUCTURE)
+        assert workspace.record(SLOW).points, "what was measured before is gone"
     finally:
-        subprocess.run(["umount", "--lazy", str(place.results)], check=True)
+        subprocess.run(["umount", "--lazy", str(workspace.results)], check=True)
 
 
-def test_ctrl_c_in_the_terminal_of_tox_ends_the_run_with_its_summary(place: Place) -> None:
+def test_ctrl_c_in_the_terminal_of_tox_ends_the_run_with_its_summary(workspace: Workspace) -> None:
     """The real tox has the timeouts of this project's tox.ini."""
     tox = shutil.which("tox", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
     if tox is None:
         pytest.skip("needs tox")
     project = ConfigParser()
     project.read(ROOT / "tox.ini")
-    junit = place.folder / "junit.xml"
-    words = place.command(*repository_run(place, "slow and same_answer_again", "--junit-xml", str(junit)))
+    file = workspace.folder / "junit.xml"
+    words = workspace.command(*repository_run(workspace, "slow and same_answer_again", f"--junit-xml={file}"))
     settings = {
         "skip_install": "true",
         "package": "skip",
@@ -171,11 +171,11 @@ def test_ctrl_c_in_the_terminal_of_tox_ends_the_run_with_its_summary(place: Plac
         "terminate_timeout": project["testenv"]["terminate_timeout"],
         "commands": shlex.join(words),
     }
-    own = place.folder / "tox.ini"
+    own = workspace.folder / "tox.ini"
     own.write_text("[testenv]\n" + "".join(f"{key} = {value}\n" for key, value in settings.items()))
-    place.start(words=[tox, "run", "-e", "py", "--root", str(place.folder), "-c", str(own)])
-    place.says("answers without labels")
-    os.killpg(place.runs[-1].pid, signal.SIGINT)
-    place.ends(seconds=90)
-    assert junit.is_file()
-    assert "interrupted, so only" in place.text
+    workspace.start(words=[tox, "run", "-e", "py", "--root", str(workspace.folder), "-c", str(own)])
+    workspace.says("answers without labels")
+    os.killpg(workspace.runs[-1].pid, signal.SIGINT)
+    workspace.ends(seconds=90)
+    assert file.is_file()
+    assert "interrupted, so only" in workspace.text

@@ -1,4 +1,4 @@
-"""The place of a faulty run: its folders and models, the runs that a test starts there, and what each has to leave."""
+"""The workspace of a faulty run: its folders and models, the runs that a test starts, what they may leave."""
 
 import re
 import subprocess
@@ -22,7 +22,7 @@ _TRACE = r"Traceback \(most recent call last\)|INTERNALERROR|^E   [A-Za-z.]*(Err
 
 
 @dataclass
-class Place:
+class Workspace:
     """The folders of a test, and the runs that it starts. No other test uses them."""
 
     folder: Path
