@@ -45,7 +45,7 @@ def beside() -> Iterator[Beside]:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Path:
+def machine(tmp_path: Path) -> Path:
     """A folder that represents a machine without other runs."""
     folder = tmp_path / "above" / "machine"
     folder.mkdir(parents=True)
@@ -53,11 +53,11 @@ def place(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def other(place: Path, beside: Beside) -> Callable[[str], "subprocess.Popen[str]"]:
+def other(machine: Path, beside: Beside) -> Callable[[str], "subprocess.Popen[str]"]:
     """Let another process hold the machine, "exclusive" or "shared", until its input closes."""
 
     def hold(mode: str) -> "subprocess.Popen[str]":
-        process = beside(HOLDER, place, mode)
+        process = beside(HOLDER, machine, mode)
         assert present(process.stdout).readline() == "held\n"
         return process
 

@@ -17,90 +17,90 @@ from tritonproof.host import locks
 Other = Callable[[str], "subprocess.Popen[str]"]
 
 
-def is_free(place: Path, *, exclusive: bool) -> bool:
+def is_free(machine: Path, *, exclusive: bool) -> bool:
     """Whether the machine can be locked without waiting."""
     try:
-        with locks.hold_machine(folder=place, exclusive=exclusive, on_wait=lambda _holder: sys.exit()):
+        with locks.hold_machine(folder=machine, exclusive=exclusive, on_wait=lambda _holder: sys.exit()):
             return True
     except SystemExit:
         return False
 
 
-def is_free_for_others(place: Path, beside: Beside) -> bool:
+def is_free_for_others(machine: Path, beside: Beside) -> bool:
     """Whether another process can share the machine now."""
     code = """
 import sys; from pathlib import Path; from tritonproof.host import locks
 with locks.hold_machine(folder=Path(sys.argv[1]), exclusive=False, on_wait=lambda _: sys.exit()):
     print("free")
 """
-    return beside(code, place).communicate()[0] == "free\n"
+    return beside(code, machine).communicate()[0] == "free\n"
 
 
 @pytest.mark.parametrize("held", ["exclusive", "shared"])
 @pytest.mark.parametrize("exclusive", [True, False])
 def test_measurement_locks_the_machine_exclusively(
-    place: Path, other: Other, held: str, exclusive: bool, tmp_path: Path
+    machine: Path, other: Other, held: str, exclusive: bool, tmp_path: Path
 ) -> None:
     other(held)
-    assert is_free(place, exclusive=exclusive) is (held == "shared" and not exclusive)
+    assert is_free(machine, exclusive=exclusive) is (held == "shared" and not exclusive)
     elsewhere = tmp_path / "another" / "machine"
     elsewhere.mkdir(parents=True)
     assert is_free(elsewhere, exclusive=True)
 
 
-def test_shared_requests_do_not_overtake_a_measurement(place: Path, other: Other, beside: Beside) -> None:
+def test_shared_requests_do_not_overtake_a_measurement(machine: Path, other: Other, beside: Beside) -> None:
     holder, waits, acquired = other("shared"), threading.Event(), threading.Event()
 
     def measure() -> None:
-        with locks.hold_machine(folder=place, exclusive=True, on_wait=lambda _holder: waits.set()):
+        with locks.hold_machine(folder=machine, exclusive=True, on_wait=lambda _holder: waits.set()):
             acquired.set()
 
     thread = threading.Thread(target=measure)
     thread.start()
     assert waits.wait(30)
-    assert not is_free_for_others(place, beside)
+    assert not is_free_for_others(machine, beside)
     present(holder.stdin).close()  # it lets go
     assert acquired.wait(30)
     thread.join()
-    assert is_free_for_others(place, beside)
+    assert is_free_for_others(machine, beside)
 
 
 @pytest.mark.parametrize("exclusive", [True, False])
-def test_measuring_process_may_load_a_model(place: Path, exclusive: bool, beside: Beside) -> None:
-    with locks.hold_machine(folder=place, exclusive=True):
-        assert is_free(place, exclusive=exclusive), "for this process"
-        assert not is_free_for_others(place, beside), "after the inner block too"
+def test_measuring_process_may_load_a_model(machine: Path, exclusive: bool, beside: Beside) -> None:
+    with locks.hold_machine(folder=machine, exclusive=True):
+        assert is_free(machine, exclusive=exclusive), "for this process"
+        assert not is_free_for_others(machine, beside), "after the inner block too"
 
 
-def test_forked_child_does_not_keep_the_lock(place: Path) -> None:
-    with locks.hold_machine(folder=place, exclusive=True):
+def test_forked_child_does_not_keep_the_lock(machine: Path) -> None:
+    with locks.hold_machine(folder=machine, exclusive=True):
         child = os.fork()
         if child == 0:
             signal.pause()
             os._exit(0)
     try:
-        assert is_free(place, exclusive=True)
+        assert is_free(machine, exclusive=True)
     finally:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
 
 
-def test_killed_process_holds_no_lock(place: Path, other: Other) -> None:
+def test_killed_process_holds_no_lock(machine: Path, other: Other) -> None:
     holder = other("exclusive")
-    assert not is_free(place, exclusive=True)
+    assert not is_free(machine, exclusive=True)
     os.kill(holder.pid, signal.SIGKILL)
     holder.wait()
-    assert is_free(place, exclusive=True)
+    assert is_free(machine, exclusive=True)
 
 
-def test_waiting_is_told_with_the_holder(place: Path, other: Other) -> None:
+def test_waiting_is_told_with_the_holder(machine: Path, other: Other) -> None:
     holder, holders = other("exclusive"), list[str]()
 
     def on_wait(who: str) -> None:
         holders.append(who)
         present(holder.stdin).close()  # it lets go
 
-    with locks.hold_machine(folder=place, exclusive=True, on_wait=on_wait):
+    with locks.hold_machine(folder=machine, exclusive=True, on_wait=on_wait):
         pass
     (who,) = holders
     assert f"process {holder.pid} of" in who
@@ -108,10 +108,10 @@ def test_waiting_is_told_with_the_holder(place: Path, other: Other) -> None:
 
 def test_waiting_process_is_not_a_holder(tmp_path: Path) -> None:
     status = tmp_path.stat()
-    place = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
+    inode = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
     table = (
-        f"1: FLOCK  ADVISORY  WRITE 71 {place} 0 EOF\n1: -> FLOCK  ADVISORY  WRITE 72 {place} 0 EOF\n"
-        f"2: POSIX  ADVISORY  READ 73 {place} 0 EOF\n3: FLOCK  ADVISORY  WRITE 74 ff:ff:{status.st_ino} 0 EOF\n"
+        f"1: FLOCK  ADVISORY  WRITE 71 {inode} 0 EOF\n1: -> FLOCK  ADVISORY  WRITE 72 {inode} 0 EOF\n"
+        f"2: POSIX  ADVISORY  READ 73 {inode} 0 EOF\n3: FLOCK  ADVISORY  WRITE 74 ff:ff:{status.st_ino} 0 EOF\n"
     )
     assert locks.holders(status, table) == [71]
 

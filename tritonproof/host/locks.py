@@ -91,9 +91,9 @@ def holders(status: os.stat_result, table: str | None = None) -> list[int]:
     if table is None:
         with contextlib.suppress(OSError):
             table = Path("/proc/locks").read_text()
-    inode_key = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
+    inode = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
     rows = (line.split() for line in (table or "").splitlines())
-    pids = [int(row[4]) for row in rows if len(row) > 5 and row[1] == "FLOCK" and row[5] == inode_key]
+    pids = [int(row[4]) for row in rows if len(row) > 5 and row[1] == "FLOCK" and row[5] == inode]
     return list(dict.fromkeys(pids))
 
 
