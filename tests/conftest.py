@@ -114,11 +114,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
 
-    def place(item: pytest.Item) -> int:
+    def rank(item: pytest.Item) -> int:
         starts = map(item.nodeid.startswith, _SLOWEST)
         return next((number for number, is_there in enumerate(starts) if is_there), len(_SLOWEST))
 
-    items.sort(key=lambda item: (place(item), item.path))
+    items.sort(key=lambda item: (rank(item), item.path))
 
 
 @pytest.hookimpl(wrapper=True)
@@ -184,7 +184,7 @@ def make_build(root: Path, name: str, runtime: str) -> BuiltModel:
 
 @pytest.fixture(scope="module")
 def server_of_models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, Path]]:
-    """A real server and its model folder, which tests fill: the place of CPU builds below its parent."""
+    """A real server and its model folder, which tests fill: that of CPU builds below its parent."""
     folder = tmp_path_factory.mktemp("models") / "cpu"
     folder.mkdir()
     with serve(ServerSpec("embedded"), folder, folder.parent / "models.log", device="cpu") as started:

@@ -16,7 +16,7 @@ def seen(*records: Record) -> list[Publishable]:
 
 
 def store(results: Path, *records: Record) -> Path:
-    """Write the records to their places in the folder; returns the folder."""
+    """Write the records to their files in the folder; returns the folder."""
     for sample in records:
         files.write(sample, files.record_path(sample.case, results))
     return results
@@ -62,7 +62,7 @@ def measured(scenario: str, size: int, throughput_per_s: float, **changes: Any) 
         "point": load_point(scenario, size),
         "throughput_per_s": estimate(throughput_per_s),
         "latency_ms": {name: estimate(value) for name, value in LATENCIES_MS.items()},
-        "components_ms": {name: 0.1 * place for place, name in enumerate(schema.COMPONENTS)},
+        "components_ms": {name: 0.1 * index for index, name in enumerate(schema.COMPONENTS)},
         "passes": tuple(one_pass(throughput_per_s * luck) for luck in (0.99, 1.0, 1.01)),
         "requests": 1500,
         "duration_s": 9.5,
@@ -269,8 +269,8 @@ def swept(**changes: Any) -> Record:
     offline = [_swept_point("offline", 2**n, 4200 * 2**n / (2**n + 9)) for n in range(8)]
     online = [_swept_point("online", 2**n, 3900 * 2**n / (2**n + 20)) for n in range(3, 9)]
     shared = schema.Mark("cpu-shared", "other programs took 0.4 of 16 cores")
-    for points, place in ((offline, 3), (online, 4)):
-        points[place] = structs.replace(points[place], marks=(shared,))
+    for points, index in ((offline, 3), (online, 4)):
+        points[index] = structs.replace(points[index], marks=(shared,))
     return record(**({"points": (*offline, *online)} | changes))
 
 

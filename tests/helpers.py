@@ -267,8 +267,8 @@ def write_benchmarks(folder: Path, text: str) -> list[str]:
         "import runpy\npytest_addoption = "
         f"runpy.run_path({str(ROOT / 'conftest.py')!r})['pytest_addoption']\n"
     )
-    places = ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(folder), "-p", "no:cacheprovider"]
-    return ["benchmarks", *places, "--results", str(folder / "results")]
+    options = ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(folder), "-p", "no:cacheprovider"]
+    return ["benchmarks", *options, "--results", str(folder / "results")]
 
 
 def present(value: Value | None) -> Value:
@@ -287,7 +287,7 @@ def parser(of: type[Settings] = Settings) -> argparse.ArgumentParser:
     """A parser of only these options."""
     own_parser = argparse.ArgumentParser(exit_on_error=False)
     group = SimpleNamespace(addoption=own_parser.add_argument)
-    add_options(SimpleNamespace(getgroup=lambda *_names, **_place: group), of)
+    add_options(SimpleNamespace(getgroup=lambda *_names, **_kwargs: group), of)
     return own_parser
 
 

@@ -73,8 +73,8 @@ def faults_of(model: Model, network: Any) -> list[Fault]:
 
 def _spread(names: Sequence[str]) -> list[str]:
     """At most `_OF_A_KIND` names, evenly spaced from the first to the last."""
-    places = np.linspace(0, len(names) - 1, min(_OF_A_KIND, len(names))).round().astype(int)
-    return [names[place] for place in places]
+    indices = np.linspace(0, len(names) - 1, min(_OF_A_KIND, len(names))).round().astype(int)
+    return [names[index] for index in indices]
 
 
 def _of_layers(network: Any) -> Iterator[Fault]:

@@ -73,7 +73,7 @@ def test_changed_row_length_names_output_and_sample() -> None:
 @pytest.mark.parametrize("is_built_anew", [True, False], ids=["built anew", "reused"])
 @pytest.mark.parametrize("device", ["cpu", ELSEWHERE])
 def test_reference_runs_on_device_for_new_and_reused_builds(device: Any, is_built_anew: bool) -> None:
-    def places(network: torch.nn.Module) -> set[str]:
+    def devices(network: torch.nn.Module) -> set[str]:
         return {str(tensor.device) for tensor in network.state_dict().values()}
 
     model = next(model for model in all_models() if model.name == "resnet50-micro")
@@ -81,9 +81,9 @@ def test_reference_runs_on_device_for_new_and_reused_builds(device: Any, is_buil
     if is_built_anew:
         network_and_inputs(job_of(model, weights.network, device=ELSEWHERE))
     reference = framework_model_on(device, model, weights)
-    assert places(reference.network) == {str(device)}
+    assert devices(reference.network) == {str(device)}
     assert {tensor.dtype for tensor in reference.network.parameters()} == {torch.float32}
-    assert places(weights.network) == {"cpu"}
+    assert devices(weights.network) == {"cpu"}
     assert (reference.weights_source, reference.digest) == (weights.weights_source, weights.digest)
     assert device != "cpu" or reference.network is weights.network, "a copy would take its memory twice"
 

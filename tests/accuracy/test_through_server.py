@@ -203,8 +203,8 @@ def test_malformed_answer_is_an_error(name: str, connect: Connect, monkeypatch: 
         evaluate_through_server(server, CASE, toy.samples(COUNT), 2)
     assert isinstance(raised.value, AccuracyError) is (name not in ("to no request", "twice", "none in time"))
     output = f"output {toy.OUTPUT}"
-    places = {"of another length": output, "no number": f"{output}, first sample toy-003"}
-    assert raised.value.where == places.get(name, str(CASE))
+    locations = {"of another length": output, "no number": f"{output}, first sample toy-003"}
+    assert raised.value.where == locations.get(name, str(CASE))
 
 
 def test_ledger_catches_swapped_rows(connect: Connect) -> None:
@@ -219,10 +219,10 @@ def test_ledger_catches_swapped_rows(connect: Connect) -> None:
     result = accuracy_ledger(CASE, "fp32", samples, stages, score_each_sample(CASE, samples, stages))
 
     wrong = [
-        samples.ids[batch[place]]
+        samples.ids[batch[index]]
         for batch in (range(1), *mixed_batches(COUNT, 4, start=1))
-        for place in range(len(batch))
-        if (toy.rows([batch[place]]) != toy.rows([batch[-1 - place]])).any()
+        for index in range(len(batch))
+        if (toy.rows([batch[index]]) != toy.rows([batch[-1 - index]])).any()
     ]
     assert wrong
     assert not result.passed
@@ -344,4 +344,4 @@ def test_wrong_text_fails_and_its_sample_is_named() -> None:
     assert (result.largest_limit, result.mean_limit) == (0.0, 0.0)
     (failure,) = ledger_failures(examples.accuracy(outputs=(result,), passed=False))
     assert "sample row-7" in failure
-    assert "given" not in failure, "the record has no place for a text"
+    assert "given" not in failure, "the record has no field for a text"

@@ -70,15 +70,15 @@ def test_read_only_file_is_not_replaced(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("write", [disk.replace, disk.write_user_file])
-@pytest.mark.parametrize("place", ["file/page", "x" * 300, "folder"])
+@pytest.mark.parametrize("name", ["file/page", "x" * 300, "folder"])
 def test_unwritable_path_is_named_as_given(
-    place: str, write: Callable[[Path, bytes], None], tmp_path: Path
+    name: str, write: Callable[[Path, bytes], None], tmp_path: Path
 ) -> None:
     (tmp_path / "file").touch()
     (tmp_path / "folder").mkdir()
     with pytest.raises(OSError) as raised:  # noqa: PT011
-        write(tmp_path / place, b"page")
-    assert str(raised.value.filename) in (str(tmp_path / place), str((tmp_path / place).parent))
+        write(tmp_path / name, b"page")
+    assert str(raised.value.filename) in (str(tmp_path / name), str((tmp_path / name).parent))
 
 
 def test_concurrent_writers_leave_one_whole_file(tmp_path: Path) -> None:
@@ -101,14 +101,14 @@ def test_only_regular_files_of_limited_size_are_read(path: str, tmp_path: Path) 
         disk.content(tmp_path / path, largest_bytes=5)
 
 
-@pytest.mark.parametrize("place", ["link", "inside/file", "inside/../elsewhere", "pipe"])
-def test_links_inside_a_folder_are_not_followed(place: str, link: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["link", "inside/file", "inside/../elsewhere", "pipe"])
+def test_links_inside_a_folder_are_not_followed(name: str, link: Path, tmp_path: Path) -> None:
     (tmp_path / "beside").mkdir()
     (tmp_path / "beside" / "file").write_bytes(b"secret")
     (tmp_path / "inside").symlink_to("beside")
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(OSError, check=lambda error: error.filename == str(tmp_path / place)):
-        disk.content(tmp_path / place, tmp_path)
+    with pytest.raises(OSError, check=lambda error: error.filename == str(tmp_path / name)):
+        disk.content(tmp_path / name, tmp_path)
     assert disk.content(tmp_path / "inside" / "file") == b"secret"  # in the folder that the link leads to
 
 

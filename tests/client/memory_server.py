@@ -20,7 +20,7 @@ from tritonproof.spec import Tensor
 INPUTS = (Tensor("VALUES", "FP32", (5,)), Tensor("COUNT", "INT64", (1,)))
 OUTPUTS = (Tensor("ANSWER", "FP32", (5,)), Tensor("TWICE", "INT64", (1,)))
 Fault = Literal[
-    "none", "writes once", "writes half", "another's place", "reads the first", "in the message", "longer"
+    "none", "writes once", "writes half", "another's slice", "reads the first", "in the message", "longer"
 ]
 
 
@@ -132,7 +132,7 @@ def _answer(pb2: Any, request: Any, seen: Seen, fault: Fault) -> Any:
         if sent:
             content = sent.pop(0)
         else:
-            region, begin, size = _place(tensor)
+            region, begin, size = _location(tensor)
             start = 0 if fault == "reads the first" and tensor.name == "VALUES" else begin
             content = seen.regions[region][start : start + size]
         dtype = np.float32 if tensor.datatype == "FP32" else np.int64
@@ -147,8 +147,8 @@ def _answer(pb2: Any, request: Any, seen: Seen, fault: Fault) -> Any:
         if fault == "in the message" or "shared_memory_region" not in tensor.parameters:
             response.raw_output_contents.append(values.tobytes())
             continue
-        region, begin, size = _place(tensor)
-        if fault == "another's place":
+        region, begin, size = _location(tensor)
+        if fault == "another's slice":
             begin = max(begin - 128, 0)
         written = values.tobytes()[: size // 2 if fault == "writes half" else size]
         if fault != "writes once" or seen.requests == 1:
@@ -156,7 +156,7 @@ def _answer(pb2: Any, request: Any, seen: Seen, fault: Fault) -> Any:
     return response
 
 
-def _place(tensor: Any) -> tuple[str, int, int]:
+def _location(tensor: Any) -> tuple[str, int, int]:
     """The region, offset and size of a tensor."""
     region, offset, size = (
         tensor.parameters[f"shared_memory_{key}"] for key in ("region", "offset", "byte_size")

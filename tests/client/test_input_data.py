@@ -78,10 +78,10 @@ def data_of(row_bytes: int, count: int = 64) -> InputData:
 
 @pytest.mark.parametrize("batch", [1, 2, 7, 128])
 def test_every_sample_takes_every_batch_position(batch: int) -> None:
-    places = np.array(data_of(100).requests(batch))
+    requests = np.array(data_of(100).requests(batch))
 
-    assert len(places) > 50
-    assert all(set(places[:, place]) == set(range(len(places))) for place in range(batch))
+    assert len(requests) > 50
+    assert all(set(requests[:, position]) == set(range(len(requests))) for position in range(batch))
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,7 @@ def test_shared_memory_transports_give_right_answers(point: LoadPoint, through: 
 
 
 @pytest.mark.parametrize(
-    "fault", ["writes half", "another's place", "reads the first", "in the message", "longer"]
+    "fault", ["writes half", "another's slice", "reads the first", "in the message", "longer"]
 )
 @pytest.mark.parametrize("through", ["system", "cuda"])
 def test_shared_memory_fault_is_found(fault: Fault, through: SharedMemory) -> None:
@@ -148,8 +148,8 @@ def test_cuda_memory_is_offset_in_its_block(monkeypatch: pytest.MonkeyPatch) -> 
     class Library:
         cudaGetErrorString = SimpleNamespace()  # noqa: N815 - CUDA's name
 
-        def cudaMalloc(self, place: Any, _size: object) -> int:  # noqa: N802
-            place._obj.value = block[-1]
+        def cudaMalloc(self, pointer: Any, _size: object) -> int:  # noqa: N802
+            pointer._obj.value = block[-1]
             block.append(block[-1] + 512)
             return 0
 

@@ -255,7 +255,7 @@ def _random_column(model: Model, _values: np.ndarray, out: np.ndarray) -> np.nda
 
 
 def _not_a_number(model: Model, values: np.ndarray, out: np.ndarray) -> np.ndarray:
-    """For some inputs each time they are sent, at random, or at a place of batches of one size."""
+    """For some inputs each time they are sent, at random, or at a position of batches of one size."""
     if model.fault == "not_a_number_by_input":
         out[values[:, 0] > model.size] = np.nan
     elif model.fault == "not_a_number_at_random":

@@ -170,7 +170,7 @@ FAULTS: list[tuple[Callable[[Path], object], str]] = [
     (lambda root: write_sound(root / SOUND, rate=16_000), SOUND.name),
     (lambda root: (root / SOUND).write_bytes((root / SOUND).read_bytes()[:1000]), SOUND.name),
 ]
-"""Each fault, and what the error's place names besides the data set's folder."""
+"""Each fault, and what the error's `where` names besides the data set's folder."""
 
 
 @pytest.mark.parametrize(("spoil", "at"), FAULTS)

@@ -120,7 +120,7 @@ def test_metric_matches_values_by_hand(prediction: str, truths: list[str], f1: f
 RECORDED: dict[str, Any] = json.loads(Path(__file__).with_name("hard_paragraphs.json").read_text())
 """Six paragraphs of hard words, the vocabulary, and what the other implementation gave for them: the windows of
 each size (sequence, stride, query), and the answers to the windows of SMALL by `logits`. A window is its
-question, its tokens, the place of its paragraph's first token, then for each of that paragraph's tokens the
+question, its tokens, the index of its paragraph's first token, then for each of that paragraph's tokens the
 number of its word, and whether the window is the one where it has the most context."""
 VOCABULARY, ARTICLES = tuple(RECORDED["vocabulary"]), RECORDED["articles"]
 SMALL = WindowSizes(sequence=96, stride=20, query=24)

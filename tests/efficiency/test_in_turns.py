@@ -34,7 +34,7 @@ def test_each_turn_runs_all_sides_in_random_order() -> None:
     sides = {name: side(name, rate) for name, rate in rates.items()}
     turns = take_turns(sides, lambda so_far: len(so_far.per_s["served"]) == 40)
 
-    rounds = [tuple(order[place : place + 3]) for place in range(0, len(order), 3)]
+    rounds = [tuple(order[start : start + 3]) for start in range(0, len(order), 3)]
     assert {frozenset(each) for each in rounds} == {frozenset(rates)}
     assert len(set(rounds)) > 1
     assert turns.per_s == {name: [rate] * 40 for name, rate in rates.items()}

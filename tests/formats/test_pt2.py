@@ -43,8 +43,8 @@ def built(model: Model, network: Small, tmp_path_factory: pytest.TempPathFactory
     """Compiled once, with one thread; the tests run it with two."""
     root = tmp_path_factory.mktemp("package")
     build, home, temporary, current = (root / name for name in ("build", "home", "temporary", "current"))
-    for place in (build, home, temporary, current):
-        place.mkdir()
+    for folder in (build, home, temporary, current):
+        folder.mkdir()
     steps: list[str] = []
     path, threads = build / "model.pt2", torch.get_num_threads()
     with pytest.MonkeyPatch.context() as patch:

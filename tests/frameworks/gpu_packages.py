@@ -64,5 +64,5 @@ def wheel_from_pypi(requirement: str, folder: Path, *options: str) -> Path:
 
 
 def unpack_from_pypi(requirement: str, folder: Path) -> None:
-    with tempfile.TemporaryDirectory(dir=folder) as place:
-        shutil.unpack_archive(wheel_from_pypi(requirement, Path(place)), folder, "zip")
+    with tempfile.TemporaryDirectory(dir=folder) as temporary:
+        shutil.unpack_archive(wheel_from_pypi(requirement, Path(temporary)), folder, "zip")

@@ -88,8 +88,8 @@ def test_table_matches_onnx_runtime_wheels(version: str, tmp_path: Path) -> None
 
     assert cuda_libraries.cuda_of_onnx_runtime(folder) == facts["cuda"]
     assert cuda_libraries.tensorrt_of_onnx_runtime(folder) == facts["tensorrt"]
-    place = '("nvidia", cuda_dir, "lib"' if facts["cuda"] == 13 else '("nvidia", "cublas", "lib"'
-    assert (place in (folder / "__init__.py").read_text()) == facts["finds_packages"]
+    entry = '("nvidia", cuda_dir, "lib"' if facts["cuda"] == 13 else '("nvidia", "cublas", "lib"'
+    assert (entry in (folder / "__init__.py").read_text()) == facts["finds_packages"]
 
 
 @pytest.mark.parametrize(

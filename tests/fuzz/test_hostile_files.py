@@ -65,8 +65,8 @@ def bytes_of(content: bytes) -> st.SearchStrategy[bytes]:
 
     def edited(edits: list[tuple[int, int, bytes]]) -> bytes:
         changed = content
-        for place, length, new in edits:
-            changed = changed[:place] + new + changed[place + length :]
+        for start, length, new in edits:
+            changed = changed[:start] + new + changed[start + length :]
         return changed
 
     return st.binary(max_size=100) | st.lists(edit, min_size=1, max_size=4).map(edited)
@@ -76,13 +76,13 @@ def text_of(content: bytes) -> st.SearchStrategy[bytes]:
     """The bytes of a text, or the text with a word, a number or a text in quotes replaced, in JSON a key or a
     value. Of several at once the first error would hide the others."""
     parts = re.split(r'("[^"]*"|[\w.+-]+)', content.decode())
-    places = st.sampled_from(range(1, len(parts), 2))
+    indices = st.sampled_from(range(1, len(parts), 2))
 
     def replaced(edit: tuple[int, str]) -> bytes:
-        place, token = edit
-        return "".join((*parts[:place], token, *parts[place + 1 :])).encode(errors="surrogatepass")
+        index, token = edit
+        return "".join((*parts[:index], token, *parts[index + 1 :])).encode(errors="surrogatepass")
 
-    return st.tuples(places, TOKENS).map(replaced) | bytes_of(content)
+    return st.tuples(indices, TOKENS).map(replaced) | bytes_of(content)
 
 
 @dataclass(frozen=True)

@@ -109,7 +109,7 @@ class Memory:
 
         return {"SystemSharedMemoryRegister": register, "SystemSharedMemoryUnregister": unregister}
 
-    def place(self, tensor: Any) -> tuple[mmap.mmap, int, int] | None:
+    def location(self, tensor: Any) -> tuple[mmap.mmap, int, int] | None:
         """A tensor's region, begin and length, inside the region as in Triton; None if in the message."""
         if "shared_memory_region" not in tensor.parameters:
             return None
@@ -124,8 +124,8 @@ class Memory:
         """`factor` times IN, plus BIAS; and each BIAS as a text, always in the message."""
         raw, values = list(request.raw_input_contents), dict[str, Any]()
         for tensor in request.inputs:
-            place = self.place(tensor)
-            content = place[0][place[1] : place[1] + place[2]] if place else raw.pop(0)
+            location = self.location(tensor)
+            content = location[0][location[1] : location[1] + location[2]] if location else raw.pop(0)
             dtype = np.float32 if tensor.datatype == "FP32" else np.int64
             values[tensor.name] = np.frombuffer(content, dtype).reshape(tensor.shape)
         out = (self.factor * values["IN"] + values["BIAS"]).astype(np.float32)
@@ -137,9 +137,9 @@ class Memory:
             datatype, array = outputs[tensor.name]
             content = raw_content(array.astype(triton_to_np_dtype(datatype)), datatype)
             response.outputs.add(name=tensor.name, datatype=datatype, shape=array.shape)
-            if place := self.place(tensor):
-                assert len(content) <= place[2], "there is room"
-                place[0][place[1] : place[1] + len(content)] = content
+            if location := self.location(tensor):
+                assert len(content) <= location[2], "there is room"
+                location[0][location[1] : location[1] + len(content)] = content
                 content = b""
             response.raw_output_contents.append(content)
         return response

@@ -42,7 +42,7 @@ def test_refusing_transport_is_named() -> None:
 
 @pytest.mark.parametrize(("batched", "more"), [(True, {}), (False, {}), (True, {"MORE": ROWS})])
 def test_shared_memory_and_message_answers_are_equal(batched: bool, more: dict[str, np.ndarray]) -> None:
-    """Each input has its own place in the region."""
+    """Each input has its own slice of the region."""
     memory = Memory()
     with with_memory(memory, batched=batched) as model:
         data = dataclasses.replace(model.data, arrays={**model.data.arrays, **more})

@@ -157,9 +157,9 @@ def test_open_interval_uses_one_sided_lower_bound() -> None:
 
     assert (two_sided.open_above, one_sided.open_above) == (False, True)
     # The rank of the one-sided 95 % bound of 24 observations' 90 % quantile is the binomial's 5 % quantile.
-    place = stats.binom.ppf(0.05, 24, 0.9)
-    assert np.percentile(np.repeat(latencies[:12], 2), 100 * (place - 1) / 25) <= one_sided.low
-    assert one_sided.low <= np.percentile(np.repeat(latencies[:12], 2), 100 * (place + 1) / 25)
+    rank = stats.binom.ppf(0.05, 24, 0.9)
+    assert np.percentile(np.repeat(latencies[:12], 2), 100 * (rank - 1) / 25) <= one_sided.low
+    assert one_sided.low <= np.percentile(np.repeat(latencies[:12], 2), 100 * (rank + 1) / 25)
 
 
 @pytest.mark.parametrize(

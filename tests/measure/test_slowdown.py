@@ -55,7 +55,7 @@ def test_pairs_are_taken_until_settled() -> None:
 def test_order_within_a_pair_is_random() -> None:
     _, load = in_pairs(20 * 0.97, budget_s=30)
     names = [name for name, _, _ in load.calls]
-    pairs = {tuple(names[place : place + 2]) for place in range(0, len(names), 2)}
+    pairs = {tuple(names[start : start + 2]) for start in range(0, len(names), 2)}
     assert len(names) >= 80
     assert pairs == {("current", "baseline"), ("baseline", "current")}
 

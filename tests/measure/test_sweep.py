@@ -95,7 +95,7 @@ def test_points_are_interleaved_in_random_order() -> None:
     by_point = run(generator, *POINTS, plan=MeasuringPlan(interval_target=0.0001, budget_s=60))
 
     taken = [point for _, point, _ in generator.calls]
-    rounds = [tuple(taken[place : place + 3]) for place in range(0, len(taken), 3)]
+    rounds = [tuple(taken[start : start + 3]) for start in range(0, len(taken), 3)]
     assert {frozenset(order) for order in rounds} == {frozenset(POINTS)}
     _, _, *orders = rounds  # two of warm-up, then each pass of all
     assert len(orders) == len(results(by_point)[0].passes) >= 20
@@ -185,15 +185,15 @@ def test_warm_up_continues_while_server_gets_faster() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "place", "marks"),
+    ("changes", "pass_number", "marks"),
     [
         ({"damaged": ("its file was empty", "it ended with status 137")}, 3, ["damaged-passes"]),
         ({"damaged": ("its file was empty",)}, 0, []),  # a warm-up does not count
         ({"cpu": CpuTime(0.5, 0.05, 0.25, 0.3, 0.0, nice=10)}, 3, ["niced"]),
     ],
 )
-def test_disturbed_run_marks_its_point(changes: dict[str, Any], place: int, marks: list[str]) -> None:
-    generator = LoadGenerator(changes=lambda _job, number: changes if number == place else {})
+def test_disturbed_run_marks_its_point(changes: dict[str, Any], pass_number: int, marks: list[str]) -> None:
+    generator = LoadGenerator(changes=lambda _job, number: changes if number == pass_number else {})
     assert codes(one(generator, plan=PATIENT)) == marks
 
 

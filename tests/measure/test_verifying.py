@@ -40,9 +40,9 @@ def answer(values: np.ndarray | None = None, **outputs: Any) -> Answer:
     return Answer(SAMPLES, outputs or {"OUT": ROWS[SAMPLES] if values is None else values})
 
 
-def changed(row: int, place: int, value: float) -> np.ndarray:
+def changed(row: int, column: int, value: float) -> np.ndarray:
     values = ROWS[SAMPLES].copy()
-    values[row, place] = value
+    values[row, column] = value
     return values
 
 

@@ -42,9 +42,9 @@ def batch() -> Batch:
     """Ids, segments and mask of three rows of different lengths."""
     generator = torch.Generator().manual_seed(1)
     ids = torch.randint(0, 700, (3, 384), generator=generator, dtype=torch.int32)
-    place = torch.arange(384)
-    mask = (place < torch.tensor([[384], [120], [9]])).int()
-    return ids, mask * (place > 5).int(), mask
+    position = torch.arange(384)
+    mask = (position < torch.tensor([[384], [120], [9]])).int()
+    return ids, mask * (position > 5).int(), mask
 
 
 def layouts(state: State) -> dict[str, object]:

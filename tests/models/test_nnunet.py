@@ -153,14 +153,14 @@ PROBLEMS: dict[str, tuple[Damage, str]] = {
 
 @pytest.mark.parametrize("problem", PROBLEMS)
 def test_invalid_dataset_is_refused(problem: str, decathlon: Path) -> None:
-    spoil, place = PROBLEMS[problem]
+    spoil, path = PROBLEMS[problem]
     spoil(decathlon)
 
     def use() -> None:
         samples = nnunet.tumours("evaluation", decathlon)
         samples.read(range(len(samples)))
 
-    with pytest.raises(InputError, check=lambda error: error.where.startswith(str(decathlon / place))):
+    with pytest.raises(InputError, check=lambda error: error.where.startswith(str(decathlon / path))):
         use()
 
 

@@ -68,9 +68,9 @@ def save(state: Mapping[str, np.ndarray], prefix: Path) -> Path:
     tf = tensorflow.import_tensorflow().compat.v1
     prefix.parent.mkdir(parents=True, exist_ok=True)
     with tf.Graph().as_default(), tf.Session() as session:
-        places = {name: tf.placeholder(values.dtype, values.shape) for name, values in state.items()}
-        saved = {name: tf.Variable(place, name=name, use_resource=False) for name, place in places.items()}
-        session.run(tf.global_variables_initializer(), {places[name]: state[name] for name in state})
+        feeds = {name: tf.placeholder(values.dtype, values.shape) for name, values in state.items()}
+        saved = {name: tf.Variable(feed, name=name, use_resource=False) for name, feed in feeds.items()}
+        session.run(tf.global_variables_initializer(), {feeds[name]: state[name] for name in state})
         tf.train.Saver(list(saved.values())).save(session, str(prefix))
     return prefix
 

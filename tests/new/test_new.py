@@ -49,9 +49,9 @@ def test_existing_file_is_not_overwritten(tmp_path: Path, capsys: pytest.Capture
     (tmp_path / "mine.py").write_text("precious")
     (tmp_path / "link.py").symlink_to(tmp_path / "nowhere")
 
-    for place in ("mine.py", "mine.py/other.py", "link.py", "link.py/other.py"):
-        existing = str(tmp_path / place.partition("/")[0])
-        assert existing in refusal(capsys, "mine", "--to", str(tmp_path / place))
+    for path in ("mine.py", "mine.py/other.py", "link.py", "link.py/other.py"):
+        existing = str(tmp_path / path.partition("/")[0])
+        assert existing in refusal(capsys, "mine", "--to", str(tmp_path / path))
     assert (tmp_path / "mine.py").read_text() == "precious"
     assert not (tmp_path / "nowhere").exists()
 

@@ -253,8 +253,8 @@ def test_job_summary_lists_failures_then_tables_then_skips(either: Run) -> None:
     assert text.startswith("of an earlier command\n## tritonproof: ")
     assert text.count("## tritonproof") == 1, "workers leave it to the one that knows all"
     parts = ["`test_accuracy`", "`test_without_a_server`", "`test_slower`", "| resnet50 |", "needs an A100"]
-    places = [text.index(part) for part in parts]
-    assert places == sorted(places)
+    positions = [text.index(part) for part in parts]
+    assert positions == sorted(positions)
 
 
 def test_failures_are_annotated_at_their_tests_worst_first(either: Run) -> None:

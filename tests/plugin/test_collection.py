@@ -31,15 +31,15 @@ def test_unwritable_output_is_a_usage_error_before_any_test(
     for file in ("file", "folder/cpu"):
         (tmp_path / file).touch()
     (tmp_path / "link-to-nothing").symlink_to("nothing")
-    place = tmp_path / name
+    unwritable = tmp_path / name
     # Without the check the run would convert the model first.
-    paths = {"--results": tmp_path / "results", "--model-repos": tmp_path / "models", option: place}
+    paths = {"--results": tmp_path / "results", "--model-repos": tmp_path / "models", option: unwritable}
     keywords = "cpu-resnet50-micro-ts-trace-fp32 and test_conversion"
     options = [f"{flag}={path}" for flag, path in paths.items()]
     status = pytest.main(["benchmarks", "-q", *WITHOUT, "-k", keywords, *options])
     output = "".join(capsys.readouterr())
     assert status == pytest.ExitCode.USAGE_ERROR
-    assert f"{option} {place}" in output
+    assert f"{option} {unwritable}" in output
     assert not (tmp_path / "models").exists()
 
 

@@ -35,8 +35,8 @@ PAIR = ("-k", "cpu-resnet50-micro and ts and fp32")
 def test_cpu_cases_are_converted_first_in_test_order(
     arguments: tuple[str, ...], are_converted_first: bool, collect: Collect, tmp_path: Path
 ) -> None:
-    places = ("--model-repos", str(tmp_path), "--results", str(tmp_path / "results"))
-    collected = collect(*places, *arguments)
+    folders = ("--model-repos", str(tmp_path), "--results", str(tmp_path / "results"))
+    collected = collect(*folders, *arguments)
     session = present(collected.session)
     session.config.option.collectonly = False  # as in a run
     cases = [item.callspec.params["case"] for item in collected.selected]  # type: ignore[attr-defined]

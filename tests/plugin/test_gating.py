@@ -101,8 +101,8 @@ def run(seen: Seen, folder: Path, *arguments: str) -> int:
     file = folder / "benchmarks" / "test_all.py"
     file.parent.mkdir()
     file.write_text(textwrap.dedent(TEST))
-    places = ["--rootdir", str(folder.parent), "-c", str(ROOT / "pyproject.toml"), "--results", str(folder)]
-    words = [str(file), *places, "-q", "-p", "conftest", *WITHOUT, "--target", "cpu", *arguments]
+    options = ["--rootdir", str(folder.parent), "-c", str(ROOT / "pyproject.toml"), "--results", str(folder)]
+    words = [str(file), *options, "-q", "-p", "conftest", *WITHOUT, "--target", "cpu", *arguments]
     return pytest.main(words, plugins=[seen])
 
 

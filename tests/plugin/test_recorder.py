@@ -36,9 +36,9 @@ FAILURES = {
     "elsewhere": NotAvailableError("needs an A100"),
 }
 
-def fail_in(place):
+def fail_in(step):
     where, _, how = os.environ.get("FAILS", "").partition(" ")
-    if where == place:
+    if where == step:
         raise FAILURES[how]
 
 @pytest.fixture

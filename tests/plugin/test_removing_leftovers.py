@@ -27,14 +27,14 @@ def test_leftovers_are_removed_but_used_folders_stay(temporary: Path, tmp_path: 
     build.mkdir(parents=True)
     file = tmp_path / "test_nothing.py"
     file.write_text("import pytest\n\n\n@pytest.mark.step('accuracy')\ndef test_nothing() -> None: pass\n")
-    places = ["--results", str(tmp_path / "results"), "--model-repos", str(tmp_path / "repos")]
+    folders = ["--results", str(tmp_path / "results"), "--model-repos", str(tmp_path / "repos")]
     with scratch.scratch_folder("server") as used:
         folder = used.with_name("tritonproof-container-left")
         folder.mkdir()
         docker = script(tmp_path / "bin" / "docker", f'echo "$@" >> "{tmp_path}/asked"')
         programs = f"{docker.parent}:{os.environ['PATH']}"
 
-        done = run_pytest(str(file), "-p", "conftest", *places, TMPDIR=str(temporary), PATH=programs)
+        done = run_pytest(str(file), "-p", "conftest", *folders, TMPDIR=str(temporary), PATH=programs)
 
         assert done.returncode == 0, done.stdout + done.stderr
         assert used.is_dir()

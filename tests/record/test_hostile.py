@@ -157,13 +157,13 @@ def test_control_characters_are_shown_escaped(tmp_path: Path, reports: Reports) 
 
 
 @pytest.mark.parametrize("name", ["a\x1b[31mb", "a\n::error::b", "a\udce9b"])
-@pytest.mark.parametrize("place", ["cpu/{}.json", "{}/x.json"])
+@pytest.mark.parametrize("path", ["cpu/{}.json", "{}/x.json"])
 def test_forged_file_name_is_refused_on_one_line(
-    place: str, name: str, tmp_path: Path, refused: Callable[..., str]
+    path: str, name: str, tmp_path: Path, refused: Callable[..., str]
 ) -> None:
     results = examples.store(tmp_path / "results", examples.record())
     for content in (b"{}", files.encode(examples.record())):
-        disk.replace(results / place.format(name), content)
+        disk.replace(results / path.format(name), content)
         for command in ("tables.md", "compare", "merge"):
             message = refused(*words_of(command, results, tmp_path))
             assert message.startswith(f"error: {results}/")

@@ -35,7 +35,7 @@ WITHOUT_TURNS = examples.record(efficiency=(ONE,))
 
 
 @pytest.mark.parametrize(
-    ("records", "order", "places"),
+    ("records", "order", "ranks"),
     [
         ((SLOW, ONNX, FAST, AS_FAST), (FAST, AS_FAST, ONNX, SLOW), (1, 1, 3, 4)),
         ((SLOW, OTHER_MODEL, ONNX), (ONNX, SLOW, OTHER_MODEL), (1, 2, 1)),
@@ -48,12 +48,12 @@ WITHOUT_TURNS = examples.record(efficiency=(ONE,))
     ids=["by intervals", "by model", "by number of GPUs", "without turns", "not shown", "faster", "stale"],
 )
 def test_formats_rank_by_disjoint_intervals(
-    records: tuple[Record, ...], order: tuple[Record, ...], places: tuple[int | None, ...]
+    records: tuple[Record, ...], order: tuple[Record, ...], ranks: tuple[int | None, ...]
 ) -> None:
     seen = examples.seen(*records)
 
     assert [record.name for record in figures.ranked(seen)] == [record.name for record in order]
-    assert [figures.ranks(seen).get(record.name) for record in order] == list(places)
+    assert [figures.ranks(seen).get(record.name) for record in order] == list(ranks)
 
 
 POINT = examples.measured("offline", 8, 1000.0)

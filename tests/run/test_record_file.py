@@ -163,9 +163,9 @@ def test_nonfinite_result_leaves_record_unchanged(tmp_path: Path, path: Path) ->
 
 
 def test_unwritable_folder_is_an_error(tmp_path: Path) -> None:
-    place = tmp_path / FRESH.case.target
-    place.write_text("a file where the folder should be")
-    with pytest.raises(ProofError, check=lambda error: error.where.startswith(str(place))):
+    folder = tmp_path / FRESH.case.target
+    folder.write_text("a file where the folder should be")
+    with pytest.raises(ProofError, check=lambda error: error.where.startswith(str(folder))):
         add(FRESH, tmp_path)
 
 

@@ -95,7 +95,7 @@ def test_batch_is_padded_to_next_session_size(
 def test_each_shape_has_its_own_graph_and_buffers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A replayed CUDA graph reads and writes the memory that it was captured with, whatever its run gets. A
     CPU captures nothing, but the runtime binds and keeps the memory as for a graph."""
-    places: dict[int, set[tuple[int, ...]]] = {}
+    pointers: dict[int, set[tuple[int, ...]]] = {}
     opened = RUNTIME._on_tensors
 
     def on_tensors(session: Any, settings: Any, outputs: Any = None, graph: Any = None) -> Any:
@@ -104,7 +104,7 @@ def test_each_shape_has_its_own_graph_and_buffers(tmp_path: Path, monkeypatch: p
         def run(tensors: Any) -> Any:
             if graph > 0:
                 used = tuple(tensor.data_ptr() for tensor in (*tensors, *outputs))
-                places.setdefault(graph, set()).add(used)
+                pointers.setdefault(graph, set()).add(used)
             return predict(tensors)
 
         return run
@@ -119,8 +119,8 @@ def test_each_shape_has_its_own_graph_and_buffers(tmp_path: Path, monkeypatch: p
         predict([images(rows) + 1])
     for rows, predicted in answers.items():
         np.testing.assert_allclose(predicted.numpy(), answer(path, rows), atol=1e-5)
-    assert {graph: len(used) for graph, used in places.items()} == {1: 1, 2: 1, 3: 1}
-    assert len(set().union(*places.values())) == 3
+    assert {graph: len(used) for graph, used in pointers.items()} == {1: 1, 2: 1, 3: 1}
+    assert len(set().union(*pointers.values())) == 3
 
 
 @pytest.mark.parametrize(

@@ -79,8 +79,8 @@ esac'''
 
     def start(self, image: str = IMAGE, device: Device = "cpu", **options: Any) -> None:
         """Start a container that ends at once."""
-        spec, places = ServerSpec("docker", image), (self.folder / "models", self.folder / "log")
-        with pytest.raises(ProofError, match="no such image"), serve(spec, *places, device=device, **options):
+        spec, paths = ServerSpec("docker", image), (self.folder / "models", self.folder / "log")
+        with pytest.raises(ProofError, match="no such image"), serve(spec, *paths, device=device, **options):
             pass
 
     def prepare(self, image: str, device: Device = "cpu") -> ContainerImage:

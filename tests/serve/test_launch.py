@@ -91,16 +91,16 @@ def test_server_without_model_control_is_refused_before_building(models: Path, t
     with serve(refusing, tmp_path / "empty", tmp_path / "log", device="cpu", key=None) as server:
         with pytest.raises(SetupError, check=lambda error: error.where == f"--triton {server.address}"):
             check_accepts_models(ServerSpec("remote", server.address))
-        places = {"repos": tmp_path / "repos", "results": tmp_path / "results"}
-        run = suite("-k", TRACE, "-m", "not speed", "--triton", server.address, **places)
+        folders = {"repos": tmp_path / "repos", "results": tmp_path / "results"}
+        run = suite("-k", TRACE, "-m", "not speed", "--triton", server.address, **folders)
         assert (run.status, server.address in run.text) == (pytest.ExitCode.USAGE_ERROR, True)
-        assert not list(places["repos"].glob("cpu-*")), "nothing was built"
+        assert not list(folders["repos"].glob("cpu-*")), "nothing was built"
     check_accepts_models(ServerSpec("remote", server.address))  # unreachable now: not its error to report
     with serve(EMBEDDED, models, tmp_path / "log", device="cpu", key=None) as server:
         check_accepts_models(ServerSpec("remote", server.address))
 
 
-def test_unwritable_log_is_an_error_naming_its_place(models: Path, tmp_path: Path) -> None:
+def test_unwritable_log_is_an_error_naming_its_path(models: Path, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for log in (tmp_path, tmp_path / "file" / "log"):
         with pytest.raises(SetupError) as refused, serve(EMBEDDED, models, log, device="cpu"):

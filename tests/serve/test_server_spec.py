@@ -132,9 +132,9 @@ def test_server_libraries_are_those_of_its_release() -> None:
 def test_local_server_reports_only_libraries_it_has(tmp_path: Path) -> None:
     """Whatever version Triton reports, its backends may have been built with this machine's PyTorch."""
     assert server_spec.libraries("2.51.0", None, None, tmp_path) == {}
-    for place in ("onnxruntime/libonnxruntime.so", "pytorch/libtorch_cpu.so"):
-        (tmp_path / place).parent.mkdir()
-        (tmp_path / place).touch()
+    for library in ("onnxruntime/libonnxruntime.so", "pytorch/libtorch_cpu.so"):
+        (tmp_path / library).parent.mkdir()
+        (tmp_path / library).touch()
     assert server_spec.libraries("2.51.0", None, None, tmp_path) == OF_24_10
     (tmp_path / "onnxruntime" / "libonnxruntime.so.1.20.1").touch()
     assert server_spec.libraries("2.51.0", None, None, tmp_path) == OF_24_10 | {"onnxruntime": "1.20.1"}

@@ -195,7 +195,7 @@ def test_tf32_follows_option_and_environment(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.fixture
-def places(tmp_path: Path) -> dict[str, Path]:
+def paths(tmp_path: Path) -> dict[str, Path]:
     """An ONNX file, and folders of samples."""
     return {
         "net": networks.linear(tmp_path / "net.onnx"),
@@ -204,19 +204,19 @@ def places(tmp_path: Path) -> dict[str, Path]:
     }
 
 
-def test_unnamed_values_apply_to_all_networks(places: dict[str, Path]) -> None:
-    net, rows, other = places.values()
+def test_unnamed_values_apply_to_all_networks(paths: dict[str, Path]) -> None:
+    net, rows, other = paths.values()
     by_name = settings(onnx=[f"a={net}", f"b={net}"], samples=[str(rows), f"a={other}"]).onnx_options
     assert (by_name["a"].samples, by_name["b"].samples) == (other, rows)
     alone = settings(onnx=[f"a={net}"], samples=[str(other)]).onnx_options["a"]
     assert alone.samples == other, "a folder k=v"
 
 
-def test_repository_samples_belong_to_no_network(places: dict[str, Path], tmp_path: Path) -> None:
+def test_repository_samples_belong_to_no_network(paths: dict[str, Path], tmp_path: Path) -> None:
     model = tmp_path / "repository" / "one"
     model.mkdir(parents=True)
     (model / "config.pbtxt").write_text('backend: "python"')
-    assert settings(repository=str(model.parent), samples=[f"one={places['rows']}"]).onnx_options == {}
+    assert settings(repository=str(model.parent), samples=[f"one={paths['rows']}"]).onnx_options == {}
 
 
 BAD: dict[str, tuple[str, dict[str, list[str]]]] = {
@@ -240,9 +240,9 @@ BAD: dict[str, tuple[str, dict[str, list[str]]]] = {
 
 @pytest.mark.parametrize(("where", "given"), BAD.values(), ids=BAD)
 def test_invalid_network_option_is_named(
-    places: dict[str, Path], where: str, given: dict[str, list[str]]
+    paths: dict[str, Path], where: str, given: dict[str, list[str]]
 ) -> None:
-    texts = {name: [value.format(**places) for value in values] for name, values in given.items()}
+    texts = {name: [value.format(**paths) for value in values] for name, values in given.items()}
     with pytest.raises(InputError) as raised:
         assert settings(**texts).onnx_options is None
     assert raised.value.where.startswith(where)
@@ -280,9 +280,9 @@ def test_node_command_omits_tests_and_results(tmp_path: Path) -> None:
     assert options.command_line("nodes") == []
 
 
-def test_network_options_reach_nodes_and_builds(places: dict[str, Path], tmp_path: Path) -> None:
+def test_network_options_reach_nodes_and_builds(paths: dict[str, Path], tmp_path: Path) -> None:
     (tmp_path / "labels.csv").write_text("00,1\n01,2\n")
-    net, rows = places["net"], places["rows"]
+    net, rows = paths["net"], paths["rows"]
     words = f"--onnx a={net} --onnx b={net} --samples {rows} --tolerance b=0.5% --floor a=75% "
     words += f"--labels a={tmp_path / 'labels.csv'} --metric a=dice:average=micro"
     options = parsed(words.split())

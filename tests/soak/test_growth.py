@@ -34,9 +34,9 @@ def noise() -> np.ndarray:
     return np.random.default_rng(0).normal(0, 0.2 * MIB, SAMPLES)
 
 
-def steps(*places: int) -> np.ndarray:
+def steps(*starts: int) -> np.ndarray:
     """Memory of an allocator that takes a large piece at each of these samples."""
-    return sum((64 * MIB * (np.arange(SAMPLES) >= place) for place in places), start=np.zeros(SAMPLES))
+    return sum((64 * MIB * (np.arange(SAMPLES) >= start) for start in starts), start=np.zeros(SAMPLES))
 
 
 def sawtooth(period: int) -> np.ndarray:
@@ -126,7 +126,7 @@ def test_no_leak_is_stated_only_with_enough_power(what: str, per: Per, least: fl
     length = COUNTED[per][1] // STRETCHES
 
     def wave(share: float) -> Growth:
-        return stretched([share * least * length * (place % 2) for place in range(STRETCHES)], per, what)
+        return stretched([share * least * length * (index % 2) for index in range(STRETCHES)], per, what)
 
     assert wave(0.999).verdict == "passed"
     assert wave(1.001).verdict == "inconclusive"
@@ -136,8 +136,8 @@ def test_no_leak_is_stated_only_with_enough_power(what: str, per: Per, least: fl
 def test_eight_large_pieces_are_a_leak(pieces: int, is_leak: bool) -> None:
     """The pieces come at even distances in the part that counts."""
     samples, counted = COUNTED["request"]
-    place = np.maximum(0, np.arange(samples) - (samples - counted))
-    used = 64 * MIB * np.floor((place + 0.5) * (pieces + 1) / counted)
+    index = np.maximum(0, np.arange(samples) - (samples - counted))
+    used = 64 * MIB * np.floor((index + 0.5) * (pieces + 1) / counted)
 
     growth = found(used, np.arange(samples, dtype=float), "request")
 
@@ -180,7 +180,7 @@ def like(real: dict[str, Any], generator: np.random.Generator) -> list[dict[str,
         name: np.cumsum([values[begin], *np.diff(values[begin:])[order]])
         for name, values in real["used"].items()
     }
-    return [{name: float(values[place]) for name, values in grown.items()} for place in range(SAMPLES)]
+    return [{name: float(values[index]) for name, values in grown.items()} for index in range(SAMPLES)]
 
 
 @pytest.mark.parametrize("real", TRACES["traces"], ids=lambda item: item["of"])
@@ -202,7 +202,7 @@ def test_clean_servers_pass_and_1_kib_leaks_are_found(real: dict[str, Any]) -> N
 
 def test_successive_malloc_heaps_are_no_leak() -> None:
     traced = TRACES["loadings"]["used"]
-    used = [{name: float(values[place]) for name, values in traced.items()} for place in range(24)]
+    used = [{name: float(values[index]) for name, values in traced.items()} for index in range(24)]
 
     watched = growths(used, [*range(1, 25)], "loading", ARENAS_OF_A_CPU * 2)
 
@@ -224,7 +224,7 @@ def test_partly_watched_resource_is_left_out_and_named() -> None:
 def test_growth_released_by_more_than_half_is_no_leak(released: float, at: int, is_leak: bool) -> None:
     """Use grows in nineteen of twenty steps, by 14 MiB between the middles of first and last third."""
     samples, counted = COUNTED["request"]
-    place = np.arange(samples, dtype=float)
-    used = MIB * (place / 3 - released * (place >= samples - counted + at))
+    index = np.arange(samples, dtype=float)
+    used = MIB * (index / 3 - released * (index >= samples - counted + at))
 
-    assert (found(used, place, "request").verdict == "failed") == is_leak
+    assert (found(used, index, "request").verdict == "failed") == is_leak

@@ -57,8 +57,8 @@ def apart(path: Path) -> Path:
     import onnx
 
     model = onnx.load(str(linear(path)))
-    place: dict[str, Any] = {"save_as_external_data": True, "location": "weights.data", "size_threshold": 0}
-    onnx.save_model(model, str(path), convert_attribute=False, **place)
+    options: dict[str, Any] = {"save_as_external_data": True, "location": "weights.data", "size_threshold": 0}
+    onnx.save_model(model, str(path), convert_attribute=False, **options)
     return path
 
 

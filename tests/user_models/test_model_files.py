@@ -151,7 +151,7 @@ def test_path_without_models_is_refused(file: str, source: str, named: str, tmp_
 
 @pytest.mark.parametrize("names", [(all_models()[0].name,), ("mine", "mine"), ("../mine",)])
 def test_taken_or_invalid_name_is_refused(names: tuple[str, ...], tmp_path: Path) -> None:
-    files = [write(tmp_path / f"{place}.py", name) for place, name in enumerate(names)]
+    files = [write(tmp_path / f"{index}.py", name) for index, name in enumerate(names)]
     assert str(files[-1]) in str(refusal(*files))
 
 

@@ -39,13 +39,13 @@ sleeps, so that its load leaves the cores to others."""
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Requests of three lengths, in perf_analyzer's form."""
-    place = tmp_path_factory.mktemp("samples")
+    samples = tmp_path_factory.mktemp("samples")
     data = [
         {"IN": {"content": [number + step / 10 for step in range(length)], "shape": [length]}}
         for number, length in enumerate(LENGTHS)
     ]
-    (place / "x.json").write_text(json.dumps({"data": data}))
-    return place
+    (samples / "x.json").write_text(json.dumps({"data": data}))
+    return samples
 
 
 def test_samples_are_grouped_by_shape_most_frequent_first(folder: Path) -> None:

@@ -52,8 +52,8 @@ def call(packages: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cal
 
 
 def test_wheel_holds_the_tree_under_its_own_names(packages: Path) -> None:
-    places = ("benchmarks", "fixtures", "conftest.py", "pyproject.toml")
-    listed = subprocess.check_output(["git", "ls-files", *places], cwd=ROOT, text=True).split()
+    paths = ("benchmarks", "fixtures", "conftest.py", "pyproject.toml")
+    listed = subprocess.check_output(["git", "ls-files", *paths], cwd=ROOT, text=True).split()
     assert {name.split("/")[0].split("-")[0] for name in files_in(packages)} == {"tritonproof"}
     assert {name for name in files_in(packages) if name.startswith("tritonproof/suite/")} == {
         f"tritonproof/suite/{name}" for name in listed

@@ -37,9 +37,9 @@ def command(*arguments: str, **folders: Path | None) -> list[str]:
 
 def _words(*arguments: str, repos: Path | None = None, results: Path | None = None) -> list[str]:
     """The arguments of a run with these options; without folders it uses the checkout's own."""
-    places = [] if repos is None else ["--model-repos", str(repos)]
-    places += [] if results is None else ["--results", str(results)]
-    return ["benchmarks", *places, *arguments]
+    options = [] if repos is None else ["--model-repos", str(repos)]
+    options += [] if results is None else ["--results", str(results)]
+    return ["benchmarks", *options, *arguments]
 
 
 def suite(

@@ -171,9 +171,9 @@ def test_labels_give_scores_and_fail_a_wrong_model(tmp_path_factory: pytest.Temp
     write_model(root / "models", "reversed", code("values[:, ::-1]"), config())
     classes = np.random.default_rng(0).integers(4, size=12)
     (root / "samples").mkdir()
-    for place, largest in enumerate(classes):
-        np.save(root / "samples" / f"{place:02d}.npy", np.eye(4, dtype=np.float32)[largest])
-    (root / "labels.csv").write_text("".join(f"{place:02d},{value}\n" for place, value in enumerate(classes)))
+    for index, largest in enumerate(classes):
+        np.save(root / "samples" / f"{index:02d}.npy", np.eye(4, dtype=np.float32)[largest])
+    (root / "labels.csv").write_text("".join(f"{index:02d},{value}\n" for index, value in enumerate(classes)))
     options = ("--samples", str(root / "samples"), "--labels", str(root / "labels.csv"))
     settings = ("--metric", "top-1", "--floor", "0.9", "-k", "accuracy", "--triton", "embedded")
     finished = suite(

@@ -1,4 +1,4 @@
-"""Records give the published tables. tests/golden holds the names and places of their columns and settings."""
+"""Records give the published tables. tests/golden holds the names and positions of columns and settings."""
 
 import csv
 import hashlib

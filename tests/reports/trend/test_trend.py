@@ -129,14 +129,14 @@ def test_damaged_lines_are_named_and_others_kept(tmp_path: Path, trend: Reports)
     assert len(read(tmp_path)[0]) == 4
 
 
-@pytest.mark.parametrize("place", ["taken", "taken/below", "loop"])
-def test_undrawable_output_is_refused_before_adding(place: str, tmp_path: Path, trend: Reports) -> None:
+@pytest.mark.parametrize("name", ["taken", "taken/below", "loop"])
+def test_undrawable_output_is_refused_before_adding(name: str, tmp_path: Path, trend: Reports) -> None:
     append(tmp_path / "other", past.rows(SLOWER))
     (tmp_path / "taken").write_text("theirs")
     (tmp_path / "loop").symlink_to("nowhere")
-    status, text, errors = trend("--add", tmp_path / "other", "--output", tmp_path / place)
+    status, text, errors = trend("--add", tmp_path / "other", "--output", tmp_path / name)
     assert (status, text) == (4, "")
-    assert errors.startswith(f"error: {tmp_path / place}: ")
+    assert errors.startswith(f"error: {tmp_path / name}: ")
     assert not list(tmp_path.glob("*.jsonl"))
 
 
@@ -163,9 +163,9 @@ def history(*arguments: Any, **named: Any) -> tuple[list[Series], dict[str, int]
 def tally(found: list[Series], planted: dict[str, int]) -> Tally:
     near = false = hits = 0
     for series in found:
-        places = [past.COMMITS.index(shift.after.commit or "") for shift in series.shifts]
+        indices = [past.COMMITS.index(shift.after.commit or "") for shift in series.shifts]
         true = planted.get(series.at)
-        of_planted = [abs(place - true) for place in places if true is not None and abs(place - true) <= 25]
+        of_planted = [abs(index - true) for index in indices if true is not None and abs(index - true) <= 25]
         false += len(series.shifts) - min(1, len(of_planted))
         if of_planted:
             hits += 1
