@@ -19,9 +19,8 @@ from tritonproof.accuracy.stages import evaluate_in_process
 from tritonproof.client.input_data import InputData
 from tritonproof.client.requests import ServedModel
 from tritonproof.host.activity import CpuTime
-from tritonproof.measure.load_job import LoadJob
-from tritonproof.measure.passes import Pass, closed_loop_pass, open_loop_pass
-from tritonproof.measure.windows import WINDOWS
+from tritonproof.measure.passes import LoadJob, Pass, closed_loop_pass, open_loop_pass
+from tritonproof.measure.plan import WINDOWS
 from tritonproof.record.schema import COMPONENTS, Conversion, Limit, LoadPoint
 from tritonproof.spec import Arrays, Case, Format, FrameworkModel, Metric, Model, Samples, Target, Tensor
 

@@ -15,7 +15,7 @@ from tritonproof import client
 from tritonproof.client.input_data import MAX_BYTES, InputData, input_data, remaining_data
 from tritonproof.client.requests import ServedModel, SharedMemory
 from tritonproof.measure import perf_analyzer
-from tritonproof.measure.load_job import LoadJob
+from tritonproof.measure.passes import LoadJob
 from tritonproof.record.schema import LoadPoint
 from tritonproof.serve.server import Server
 from tritonproof.spec import Tensor

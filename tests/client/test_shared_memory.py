@@ -27,7 +27,7 @@ from tritonproof.client.requests import ServedModel, SharedMemory, ask_samples
 from tritonproof.client.shared_memory import CudaMemory
 from tritonproof.host import machine, scratch
 from tritonproof.measure import perf_analyzer
-from tritonproof.measure.load_job import LoadJob
+from tritonproof.measure.passes import LoadJob
 from tritonproof.measure.verifying import ask_server, verify
 from tritonproof.record.schema import LoadPoint, VerifiedAnswers
 from tritonproof.serve.server import Server

@@ -11,8 +11,8 @@ from msgspec import structs
 from tests import examples, toy
 from tritonproof.efficiency import in_turns
 from tritonproof.efficiency.in_turns import Turns, is_done, take_turns
-from tritonproof.measure.load_job import LoadJob, MeasuringPlan
-from tritonproof.measure.passes import Pass
+from tritonproof.measure.passes import LoadJob, Pass
+from tritonproof.measure.plan import MeasuringPlan
 from tritonproof.record.schema import Estimate, LoadPoint
 from tritonproof.reports.publishable import publishable
 

@@ -18,7 +18,7 @@ from tritonproof.client.input_data import input_data
 from tritonproof.client.requests import ServedModel
 from tritonproof.measure import cache_audit
 from tritonproof.measure.cache_audit import fresh_inputs, marks_of_cache, with_cache_audit
-from tritonproof.measure.load_job import LoadJob
+from tritonproof.measure.passes import LoadJob
 from tritonproof.record.schema import Estimate, LoadPoint, Ratio
 from tritonproof.serve import wheels
 from tritonproof.serve.launch import serve

@@ -15,7 +15,7 @@ from tests.conftest import DEPLOYMENT, make_build
 from tests.helpers import present
 from tritonproof.client.input_data import input_data
 from tritonproof.client.requests import ServedModel
-from tritonproof.measure.load_job import LoadJob
+from tritonproof.measure.passes import LoadJob
 from tritonproof.measure.verifying import ask_server, sum_verified, verify
 from tritonproof.record.schema import LoadPoint, VerifiedAnswers
 from tritonproof.serve.server import Server

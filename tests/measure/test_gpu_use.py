@@ -16,8 +16,8 @@ from tests.measure import timed_server
 from tritonproof.host import activity
 from tritonproof.host.activity import GpuTime
 from tritonproof.measure import sweep
-from tritonproof.measure.load_job import MeasuringPlan
 from tritonproof.measure.marks import marks_of_gpu
+from tritonproof.measure.plan import MeasuringPlan
 from tritonproof.measure.point_result import gpu_use, point_result
 from tritonproof.measure.point_state import PointState
 from tritonproof.record.schema import GpuUse, LoadPoint

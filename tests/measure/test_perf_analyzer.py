@@ -17,8 +17,7 @@ from tritonproof.base.errors import ProofError
 from tritonproof.client.input_data import InputData, input_data
 from tritonproof.client.requests import ServedModel
 from tritonproof.measure import estimates, perf_analyzer
-from tritonproof.measure.load_job import LoadJob
-from tritonproof.measure.passes import Pass
+from tritonproof.measure.passes import LoadJob, Pass
 from tritonproof.record.schema import COMPONENTS, LoadPoint
 from tritonproof.serve.server import Server
 from tritonproof.spec import Model, Tensor

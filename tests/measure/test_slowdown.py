@@ -12,7 +12,8 @@ from tests.helpers import present
 from tests.measure import timed_server
 from tests.toy import LoadGenerator
 from tritonproof.measure import point_state, sweep
-from tritonproof.measure.load_job import LoadJob, MeasuringPlan
+from tritonproof.measure.passes import LoadJob
+from tritonproof.measure.plan import MeasuringPlan
 from tritonproof.measure.point_state import PointState
 from tritonproof.measure.slowdown import compare_pairs, is_settled, with_p99, with_verdicts
 from tritonproof.record.schema import LoadPoint, PointResult, SpeedComparison, VerifiedAnswers

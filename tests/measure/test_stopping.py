@@ -6,8 +6,16 @@ import numpy as np
 import pytest
 
 from tests import toy
-from tritonproof.measure import point_state, stopping, windows
-from tritonproof.measure.load_job import MeasuringPlan
+from tritonproof.measure import point_state, stopping
+from tritonproof.measure.plan import (
+    LATENCIES_PER_WINDOW,
+    WINDOWS,
+    MeasuringPlan,
+    is_slow,
+    least_window_s,
+    pass_window_s,
+    warm_up_window_s,
+)
 from tritonproof.measure.point_state import PointState
 from tritonproof.record.schema import LoadPoint
 
@@ -87,19 +95,19 @@ def test_measured_requests_count_toward_certification() -> None:
 
 def test_window_holds_a_whole_request() -> None:
     # Within two latencies a request always starts and ends; the margin is for the clock.
-    assert 2 < windows.LATENCIES_PER_WINDOW < 2.5
-    assert 0.05 <= windows.warm_up_window_s(POINT, 0.0) < windows.pass_window_s(POINT, 0.001, 3.0, 30)
-    assert windows.pass_window_s(POINT, 5.0, 60.0, 30) == windows.LATENCIES_PER_WINDOW * 5.0
-    assert windows.warm_up_window_s(POINT, 2.0) == windows.LATENCIES_PER_WINDOW * 2.0
-    assert [windows.is_slow(latency_s) for latency_s in (0.5, 1.5)] == [False, True]
+    assert 2 < LATENCIES_PER_WINDOW < 2.5
+    assert 0.05 <= warm_up_window_s(POINT, 0.0) < pass_window_s(POINT, 0.001, 3.0, 30)
+    assert pass_window_s(POINT, 5.0, 60.0, 30) == LATENCIES_PER_WINDOW * 5.0
+    assert warm_up_window_s(POINT, 2.0) == LATENCIES_PER_WINDOW * 2.0
+    assert [is_slow(latency_s) for latency_s in (0.5, 1.5)] == [False, True]
 
 
 @pytest.mark.parametrize("rate_per_s", [2.0, 3.0, 10.0, 50.0, 1e4])
 def test_at_least_fifteen_requests_count_at_a_rate(rate_per_s: float) -> None:
     """Of twenty due requests three quarters count; queues take longer to a steady state than clients."""
     point = LoadPoint("online", 1, 0, rate_per_s, "constant")
-    window_s = windows.least_window_s(point)
+    window_s = least_window_s(point)
 
-    assert 0.75 * rate_per_s * windows.WINDOWS * window_s >= 15
-    assert window_s >= 2 * windows.least_window_s(POINT)
-    assert windows.warm_up_window_s(point, 0.0) == window_s
+    assert 0.75 * rate_per_s * WINDOWS * window_s >= 15
+    assert window_s >= 2 * least_window_s(POINT)
+    assert warm_up_window_s(point, 0.0) == window_s

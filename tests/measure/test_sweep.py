@@ -12,11 +12,10 @@ from tests.toy import LATENCY_MS, LoadGenerator
 from tritonproof.base.errors import ProofError
 from tritonproof.host.activity import CpuTime
 from tritonproof.measure import estimates, perf_analyzer, stopping, sweep
-from tritonproof.measure.load_job import LoadJob, MeasuringPlan
-from tritonproof.measure.passes import Pass
+from tritonproof.measure.passes import LoadJob, Pass
+from tritonproof.measure.plan import WINDOWS, MeasuringPlan
 from tritonproof.measure.point_result import components, point_results
 from tritonproof.measure.point_state import PointState
-from tritonproof.measure.windows import WINDOWS
 from tritonproof.record import schema
 from tritonproof.record.schema import LoadPoint, PointResult
 

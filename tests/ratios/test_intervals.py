@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tritonproof.measure import slowdown
-from tritonproof.measure.load_job import MeasuringPlan
+from tritonproof.measure.plan import MeasuringPlan
 from tritonproof.measure.slowdown import compare_pairs, is_settled, verdict, with_verdicts
 from tritonproof.ratios import paired_ratio, unpaired_ratio
 from tritonproof.record.schema import Ratio, SpeedComparison

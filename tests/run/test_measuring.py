@@ -12,7 +12,8 @@ from tests import toy
 from tests.conftest import DEPLOYMENT
 from tritonproof.base.errors import InputError, ProofError
 from tritonproof.measure import perf_analyzer
-from tritonproof.measure.load_job import LoadJob, MeasuringPlan
+from tritonproof.measure.passes import LoadJob
+from tritonproof.measure.plan import MeasuringPlan
 from tritonproof.record.schema import LoadPoint, Mark, PointResult
 from tritonproof.run import measuring
 from tritonproof.run.loader import Loader

@@ -10,8 +10,8 @@ from fractions import Fraction
 import numpy as np
 
 from tests import toy
-from tritonproof.measure.load_job import LoadJob, MeasuringPlan
-from tritonproof.measure.passes import Pass
+from tritonproof.measure.passes import LoadJob, Pass
+from tritonproof.measure.plan import MeasuringPlan
 from tritonproof.measure.point_state import PointState
 from tritonproof.record.schema import Deployment, Estimate, LoadPoint, Verdict
 from tritonproof.search import candidates, fastest

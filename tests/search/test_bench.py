@@ -14,7 +14,8 @@ from tests.helpers import present
 from tests.measure import timed_server
 from tests.search.queueing import ALONE, SPACE, highest_rate_per_s, rerun_with
 from tritonproof.client.requests import Answer
-from tritonproof.measure.load_job import LoadJob, MeasuringPlan
+from tritonproof.measure.passes import LoadJob
+from tritonproof.measure.plan import MeasuringPlan
 from tritonproof.measure.verifying import with_verification
 from tritonproof.record.schema import LoadPoint, Verdict
 from tritonproof.search import candidates, fastest

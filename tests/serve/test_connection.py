@@ -32,7 +32,7 @@ from tritonproof.gates.conversations import ConversationMessage, converse
 from tritonproof.gates.declared import send
 from tritonproof.host.activity import CpuTime
 from tritonproof.measure import perf_analyzer
-from tritonproof.measure.load_job import LoadJob
+from tritonproof.measure.passes import LoadJob
 from tritonproof.record.schema import LoadPoint
 from tritonproof.serve import connection
 from tritonproof.serve.connection import ServerAccess, Timeouts, grpc_client, wait_while_busy

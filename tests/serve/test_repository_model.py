@@ -13,7 +13,7 @@ from tritonproof.client.input_data import input_data
 from tritonproof.client.requests import ServedModel, SharedMemory, ask_samples
 from tritonproof.host import locks
 from tritonproof.measure import perf_analyzer
-from tritonproof.measure.load_job import LoadJob
+from tritonproof.measure.passes import LoadJob
 from tritonproof.measure.verifying import verify
 from tritonproof.record.schema import LoadPoint
 from tritonproof.run.first_request import send_first_request

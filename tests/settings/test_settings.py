@@ -10,7 +10,7 @@ import pytest
 from tests.helpers import Collect, parsed, parser, present, settings
 from tests.user_models import networks
 from tritonproof.base.errors import InputError
-from tritonproof.measure.load_job import MeasuringPlan
+from tritonproof.measure.plan import MeasuringPlan
 from tritonproof.search.candidates import SearchGoal
 from tritonproof.settings.option_types import options, sentences
 from tritonproof.settings.settings import Settings, option

@@ -13,7 +13,7 @@ from tests.measure.timed_server import write_echoing
 from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
 from tritonproof.client.input_data import input_data
 from tritonproof.client.requests import ServedModel
-from tritonproof.measure.load_job import LoadJob
+from tritonproof.measure.passes import LoadJob
 from tritonproof.record.schema import LoadPoint
 from tritonproof.serve.launch import serve
 from tritonproof.serve.server import inputs_of

@@ -15,8 +15,7 @@ from tests import toy
 from tests.helpers import present
 from tests.soak.leaking import LEAKS, served
 from tritonproof.measure import soak as soaking
-from tritonproof.measure.load_job import LoadJob
-from tritonproof.measure.passes import Pass
+from tritonproof.measure.passes import LoadJob, Pass
 from tritonproof.measure.soak import end_over_begin, keep_under_load, reload_repeatedly, soak_entry
 from tritonproof.measure.usage import MEMORY, Usage, read_usage, watch
 from tritonproof.record.schema import LoadPoint, Soak

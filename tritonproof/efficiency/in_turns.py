@@ -11,10 +11,10 @@ from msgspec import structs
 
 from tritonproof.efficiency.worker import Worker
 from tritonproof.measure import estimates, perf_analyzer
-from tritonproof.measure.load_job import LoadJob, MeasuringPlan, RunPass
 from tritonproof.measure.marks import damaged_passes, marks_where
+from tritonproof.measure.passes import LoadJob, RunPass
+from tritonproof.measure.plan import MeasuringPlan, is_slow, pass_window_s
 from tritonproof.measure.stopping import is_spent
-from tritonproof.measure.windows import is_slow, pass_window_s
 from tritonproof.record import schema
 from tritonproof.record.quantities import THROUGHPUT
 from tritonproof.record.schema import Deployment, Efficiency, Estimate, PointResult, Ratio

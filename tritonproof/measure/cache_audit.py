@@ -12,9 +12,9 @@ from msgspec import structs
 
 from tritonproof.client.requests import closed_loop, in_messages
 from tritonproof.measure.estimates import relative_half_width
-from tritonproof.measure.load_job import LoadJob
 from tritonproof.measure.marks import marks_where
-from tritonproof.measure.windows import is_slow
+from tritonproof.measure.passes import LoadJob
+from tritonproof.measure.plan import is_slow
 from tritonproof.ratios import MIN_PAIRS, paired_ratio
 from tritonproof.record.schema import Mark, PointResult, Ratio
 from tritonproof.serve.messages import infer_message

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from tritonproof.measure.load_job import LoadJob, RunPass
-from tritonproof.measure.passes import Pass
+from tritonproof.measure.passes import LoadJob, Pass, RunPass
 from tritonproof.record.schema import CalledModel
 from tritonproof.serve.server import Server
 

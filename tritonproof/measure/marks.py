@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from tritonproof.host import activity
 from tritonproof.host.activity import GpuTime
 from tritonproof.measure import estimates, point_state, stopping
-from tritonproof.measure.load_job import MeasuringPlan
 from tritonproof.measure.passes import Pass
+from tritonproof.measure.plan import MeasuringPlan
 from tritonproof.measure.point_state import PointState
 from tritonproof.record import schema
 from tritonproof.record.quantities import DURATION, GIVEN_SHARE, HALF_WIDTH

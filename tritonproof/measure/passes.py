@@ -1,12 +1,36 @@
-"""One pass of the load generator over a load point, cut to its steady part. Pure functions on arrays."""
+"""One pass of the load generator, `run_pass(job, window_s)`: what it gets, the job, and what it returns, the
+pass, cut to its steady part.
 
-from collections.abc import Mapping
+`perf_analyzer.run_pass` is the real one. All that measures speed is a rule for when to take another pass, so
+a function that invents passes suffices to try it without a server.
+"""
+
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from tritonproof.accuracy.sameness import AnswerCheck
+from tritonproof.client.requests import ServedModel, SharedMemory
 from tritonproof.host.activity import CpuTime, GpuTime
-from tritonproof.record.schema import VerifiedAnswers
+from tritonproof.record.schema import LoadPoint, VerifiedAnswers
+
+
+@dataclass(frozen=True)
+class LoadJob:
+    """What the load generator has to do at a load point, except for how long."""
+
+    served: ServedModel
+    point: LoadPoint
+    shared_memory: SharedMemory
+    request_s: float = 0.0
+    """Seconds that one request takes on an idle server; 0 if unknown."""
+    check: AnswerCheck | None = None
+    verifies: bool = True
+    """Whether answers are verified. Those of a baseline are not, as they may differ."""
+
+    def __str__(self) -> str:
+        return f"{self.served.name}, {self.point}"
 
 
 @dataclass(frozen=True)
@@ -42,6 +66,10 @@ class Pass:
     """The answers verified after the pass, if any."""
     counts: Mapping[str, np.ndarray] = field(default_factory=dict)
     """For a model that calls others, what each did, by name: requests, ns in the queue, ns of computing."""
+
+
+RunPass = Callable[[LoadJob, float], Pass]
+"""`run_pass(job, window_s)`: one pass of windows of so many seconds each. Raises ProofError if it fails."""
 
 
 def closed_loop_pass(

@@ -20,9 +20,8 @@ from tritonproof.host import activity, guard, scratch
 from tritonproof.host.machine import free_memory_gib
 from tritonproof.host.process import PRIVATE_UMASK, PROXIES, guarded, how_ended, minimal_environment, wait
 from tritonproof.host.scratch import report_full_disk, scratch_folder
-from tritonproof.measure.load_job import LoadJob
-from tritonproof.measure.passes import Pass, closed_loop_pass, open_loop_pass
-from tritonproof.measure.windows import WINDOWS
+from tritonproof.measure.passes import LoadJob, Pass, closed_loop_pass, open_loop_pass
+from tritonproof.measure.plan import WINDOWS
 from tritonproof.record.schema import LoadPoint
 from tritonproof.safe_io.files import last_lines
 from tritonproof.serve import wheels

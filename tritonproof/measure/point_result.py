@@ -10,9 +10,9 @@ from tritonproof.host import activity, machine
 from tritonproof.host.activity import CpuTime, GpuTime
 from tritonproof.measure import estimates, point_state, slowdown
 from tritonproof.measure.called_models import called_models
-from tritonproof.measure.load_job import MeasuringPlan
 from tritonproof.measure.marks import marks_of
 from tritonproof.measure.passes import Pass
+from tritonproof.measure.plan import MeasuringPlan
 from tritonproof.measure.point_state import PointState
 from tritonproof.measure.verifying import sum_verified
 from tritonproof.record import schema

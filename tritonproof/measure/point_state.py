@@ -7,9 +7,8 @@ import numpy as np
 
 from tritonproof.base.errors import ProofError
 from tritonproof.measure import estimates, slowdown
-from tritonproof.measure.load_job import LoadJob, MeasuringPlan
-from tritonproof.measure.passes import Pass
-from tritonproof.measure.windows import LATENCIES_PER_WINDOW
+from tritonproof.measure.passes import LoadJob, Pass
+from tritonproof.measure.plan import LATENCIES_PER_WINDOW, MeasuringPlan
 from tritonproof.ratios import MIN_PAIRS, speed_of_pass
 from tritonproof.record.schema import Estimate, LoadPoint, SpeedComparison, VerifiedAnswers
 from tritonproof.serve.server import Server

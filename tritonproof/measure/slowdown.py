@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from msgspec import structs
 
-from tritonproof.measure.load_job import MeasuringPlan
+from tritonproof.measure.plan import MeasuringPlan
 from tritonproof.ratios import FALSE_ALARM_RATE, Speeds, paired_p_value, paired_ratio, significant_by_holm
 from tritonproof.record.schema import Ratio, SpeedComparison, Verdict
 

@@ -22,10 +22,10 @@ import numpy as np
 
 from tritonproof.measure import perf_analyzer, point_state
 from tritonproof.measure.called_models import totals
-from tritonproof.measure.load_job import LoadJob, RunPass
+from tritonproof.measure.passes import LoadJob, RunPass
+from tritonproof.measure.plan import pass_window_s, warm_up_window_s
 from tritonproof.measure.usage import Usage
 from tritonproof.measure.verifying import sum_verified, with_verification
-from tritonproof.measure.windows import pass_window_s, warm_up_window_s
 from tritonproof.ratios import unpaired_ratio
 from tritonproof.record import schema
 from tritonproof.record.schema import RESOURCE_UNITS, Growth, LoadPoint, Ratio, Slope, Soak, Verdict

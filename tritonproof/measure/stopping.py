@@ -3,9 +3,8 @@
 from collections.abc import Callable
 
 from tritonproof.measure import estimates, point_state, slowdown
-from tritonproof.measure.load_job import MeasuringPlan
+from tritonproof.measure.plan import MeasuringPlan, is_slow
 from tritonproof.measure.point_state import PointState
-from tritonproof.measure.windows import is_slow
 from tritonproof.ratios import MIN_PAIRS
 
 FEW_REQUESTS = 100

@@ -9,12 +9,12 @@ import numpy as np
 
 from tritonproof.base.errors import ProofError
 from tritonproof.measure import perf_analyzer, point_state, stopping
-from tritonproof.measure.load_job import MeasuringPlan, RunPass
+from tritonproof.measure.passes import RunPass
+from tritonproof.measure.plan import MeasuringPlan, pass_window_s, warm_up_window_s
 from tritonproof.measure.point_result import point_result
 from tritonproof.measure.point_state import PointState
 from tritonproof.measure.slowdown import MAX_PAIRS
 from tritonproof.measure.stopping import StoppingRule
-from tritonproof.measure.windows import pass_window_s, warm_up_window_s
 from tritonproof.record.quantities import COUNT, LATENCY, RATIO, THROUGHPUT
 from tritonproof.record.schema import LoadPoint, PointResult
 

@@ -16,8 +16,7 @@ from tritonproof.accuracy.limits import AnswerLimits, inferred_limits
 from tritonproof.accuracy.sameness import AnswerCheck, Oracle, compare_groups
 from tritonproof.client.input_data import InputData
 from tritonproof.client.requests import Answer, ask_samples
-from tritonproof.measure.load_job import LoadJob, RunPass
-from tritonproof.measure.passes import Pass
+from tritonproof.measure.passes import LoadJob, Pass, RunPass
 from tritonproof.record.schema import LoadPoint, VerifiedAnswers
 from tritonproof.serve.messages import content_bytes
 from tritonproof.spec import Arrays, Case

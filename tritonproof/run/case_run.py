@@ -13,7 +13,7 @@ from tritonproof.base.errors import AccuracyError, ProofError
 from tritonproof.build.builds import BuiltModel
 from tritonproof.gates.context import GateFinding
 from tritonproof.host import machine
-from tritonproof.measure.load_job import LoadJob
+from tritonproof.measure.passes import LoadJob
 from tritonproof.record import schema
 from tritonproof.record.schema import Deployment, LoadPoint, PointResult, Scenario
 from tritonproof.run.baseline import as_baseline, prepare_baseline

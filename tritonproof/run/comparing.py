@@ -16,7 +16,7 @@ from tritonproof.client.input_data import InputData, input_data, remaining_data
 from tritonproof.gates.context import GateFinding
 from tritonproof.gates.conversations import compare_server_conversations
 from tritonproof.gates.same_answers import compare_servers
-from tritonproof.measure.load_job import MeasuringPlan
+from tritonproof.measure.plan import MeasuringPlan
 from tritonproof.measure.point_state import PointState, with_baseline
 from tritonproof.measure.usage import Usage, read_usage, watch
 from tritonproof.record import schema

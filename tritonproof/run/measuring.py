@@ -10,7 +10,7 @@ from tritonproof.base.errors import InputError, NotAvailableError, ProofError
 from tritonproof.measure import estimates, perf_analyzer, sweep
 from tritonproof.measure.cache_audit import with_cache_audit
 from tritonproof.measure.called_models import with_call_counts
-from tritonproof.measure.load_job import LoadJob
+from tritonproof.measure.passes import LoadJob
 from tritonproof.measure.point_result import point_results
 from tritonproof.measure.point_state import PointState
 from tritonproof.measure.verifying import with_verification

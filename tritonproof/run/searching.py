@@ -14,8 +14,7 @@ from tritonproof.base.errors import AccuracyError, NotAvailableError, ProofError
 from tritonproof.build.configuration import config_text, model_config
 from tritonproof.gates.same_answers import in_flight_gate, reload_gate
 from tritonproof.host import machine
-from tritonproof.measure.load_job import LoadJob
-from tritonproof.measure.passes import Pass
+from tritonproof.measure.passes import LoadJob, Pass
 from tritonproof.record import files
 from tritonproof.record.schema import LoadPoint, Search
 from tritonproof.run import record_file

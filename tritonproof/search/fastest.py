@@ -18,12 +18,11 @@ from msgspec import structs
 from tritonproof import ratios
 from tritonproof.base.errors import ProofError
 from tritonproof.measure import estimates, perf_analyzer, stopping, sweep
-from tritonproof.measure.load_job import LoadJob, MeasuringPlan, RunPass
-from tritonproof.measure.passes import Pass
+from tritonproof.measure.passes import LoadJob, Pass, RunPass
+from tritonproof.measure.plan import WINDOWS, MeasuringPlan, warm_up_window_s
 from tritonproof.measure.point_result import point_result
 from tritonproof.measure.point_state import PointState
 from tritonproof.measure.verifying import with_verification
-from tritonproof.measure.windows import WINDOWS, warm_up_window_s
 from tritonproof.record.schema import Estimate, LoadPoint, Ratio, Search, Verdict
 from tritonproof.search import candidates, trials
 from tritonproof.search.candidates import Candidate, SearchGoal, SearchSpace, steady_state_s

@@ -16,7 +16,7 @@ from tritonproof.client.requests import SharedMemory
 from tritonproof.fleet.groups import Shard
 from tritonproof.host.machine import TF32_OFF, TF32_OVERRIDE
 from tritonproof.measure.estimates import CERTIFIABLE
-from tritonproof.measure.load_job import MeasuringPlan
+from tritonproof.measure.plan import MeasuringPlan
 from tritonproof.record.schema import Arrivals
 from tritonproof.safe_io.files import absolute_path, escaped, existing, listable_folder
 from tritonproof.search.candidates import SearchGoal

@@ -1,5 +1,9 @@
-"""How long a pass is: three windows of perf_analyzer, short, but with requests that start and end in each."""
+"""How well a load point is to be known, and how long its passes are: three windows of perf_analyzer, short, but
+with requests that start and end in each."""
 
+from dataclasses import dataclass
+
+from tritonproof.ratios import FALSE_ALARM_RATE
 from tritonproof.record.schema import LoadPoint
 
 WINDOWS = 3
@@ -17,6 +21,31 @@ _DUE_PER_PASS = 20
 """Requests that are due in a pass at a rate: without the first quarter, which does not count, 15 are left."""
 _SLOW_S = 1.0
 """If a request takes longer than this, a pass exceeds twice the default budget of a point, 3 s."""
+
+
+@dataclass(frozen=True)
+class MeasuringPlan:
+    """The conditions under which a point is known well enough, by itself or beside a baseline."""
+
+    interval_target: float = 0.05
+    """Half the width of the interval over the value, of the throughput, at a rate of the mean latency."""
+    budget_s: float = 3.0
+    """Seconds of measuring a point, of both builds if two are compared, without warm-up and verifying."""
+    certify: float | None = None
+    """The percentile, such as 99, that a point needs enough requests to certify, if any, even over budget."""
+    min_window_s: float = 0.0
+    """The least seconds of a window, if it is known how long the queue takes to its steady state."""
+    baseline_name: str = ""
+    """The commit, folder, or Triton with its version, for a reader."""
+    allowed_slowdown: float = 0.03
+    """How much slower than the baseline this build may be, as a fraction."""
+    compared_points: int = 1
+    """How many load points the whole run compares, which share its false alarm rate."""
+
+    @property
+    def level(self) -> float:
+        """The significance level of one point's comparison."""
+        return FALSE_ALARM_RATE / self.compared_points
 
 
 def is_slow(latency_s: float) -> bool:
