@@ -109,5 +109,6 @@ def differences(given: np.ndarray, expected: np.ndarray) -> np.ndarray:
 
 def beyond_rounding(errors: np.ndarray, spread: Spread, rounding: float) -> np.ndarray:
     """Absolute differences, less what rounding may do to any element, as shares of their columns' spread."""
-    beyond, scales = np.maximum(errors - rounding * spread.max_magnitude, 0.0), spread.column_scales
+    beyond = np.maximum(errors - rounding * spread.max_magnitude, 0.0)
+    scales = spread.column_scales
     return np.asarray(np.divide(beyond, scales, out=np.array(beyond), where=scales > 0))

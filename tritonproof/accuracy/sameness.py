@@ -120,7 +120,10 @@ def compare_rows(
     expected. Without `checks_identity`, a row may be nearer to the answer of another sample."""
     count = len(answer.sample_indices)
     left_out = np.zeros(count, bool)
-    all_shares, means, unequal, wrong = {}, {}, {}, {}
+    all_shares = {}
+    means = {}
+    unequal = {}
+    wrong = {}
     for name in expected.discrete_outputs:
         found = _compare_discrete(expected, answer, name, limits, left_out, checks_identity)
         if found is not None:
@@ -133,7 +136,8 @@ def compare_rows(
         if np.array_equal(given, expected_rows) and (not only_finite or np.isfinite(given).all()):
             continue
         errors = differences(given, expected_rows)
-        bounds, rounding = limits.of_output(name), limits.rounding * spread.max_magnitude
+        bounds = limits.of_output(name)
+        rounding = limits.rounding * spread.max_magnitude
         # A share within `max_element` of this scale is within that of the spread, rounding aside.
         scale = np.asarray(spread.column_scales + rounding / bounds.max_element)
         shares = np.divide(errors, scale, out=errors.copy(), where=scale > 0).reshape(count, -1)
@@ -225,7 +229,8 @@ def compare_answers(
         for result in changed:
             np.maximum.at(differing, result.answer.sample_indices, result.unequal[name].sum(axis=1))
         # If all must be equal, those that differ are wrong already unless their scores show a tie.
-        share, elements = 1 - limits.agreement_of(name), samples * expected.outputs[name][:1].size
+        share = 1 - limits.agreement_of(name)
+        elements = samples * expected.outputs[name][:1].size
         allowed = max(_TIED_ELEMENTS, share * elements) if share > 0 else np.inf
         if too_many or differing.sum() > allowed:
             beyond.add(name)

@@ -134,7 +134,8 @@ def connect(address: str) -> Iterator[Fleet]:
         os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
     ray = ray_module()
     check_reachable(address)
-    handler, code = signal.getsignal(signal.SIGTERM), environment.pack(SUITE, code_alone=True)
+    handler = signal.getsignal(signal.SIGTERM)
+    code = environment.pack(SUITE, code_alone=True)
     # For Ray's files, removed however this process ends; short, as socket paths have at most 107 characters.
     folder, idle = Path(tempfile.mkdtemp(prefix="tp-ray-")), ["sleep", "infinity"]
     with (

@@ -56,7 +56,9 @@ def answers_path(folder: Path, model: str) -> Path:
 def record(context: GateContext, case: str, run_id: str) -> RecordedAnswers:
     """Choose the answers to record from those given alone: as many samples as fit into the largest file.
     Raises NotAvailableError if a single answer does not fit."""
-    served, single_rows, kept = context.served, context.single_answers.rows, dict[int, Arrays]()
+    served = context.served
+    single_rows = context.single_answers.rows
+    kept = dict[int, Arrays]()
     left_bytes = _MAX_BYTES
     for sample in sorted(single_rows):
         left_bytes -= content_bytes(single_rows[sample])

@@ -84,7 +84,9 @@ def batches_gate(context: GateContext) -> GateFinding:
         sent += len(answers)
         answers.clear()
 
-    count, chosen, sizes = served.data.batchable, set(context.kernel_sizes), context.batch_sizes
+    count = served.data.batchable
+    chosen = set(context.kernel_sizes)
+    sizes = context.batch_sizes
     for size in sizes:
         base = (size + np.arange(size)) % count
         with_others = _neighbour_variants(base, count) if size in chosen else []
@@ -200,7 +202,9 @@ def compare_servers(
 ) -> GateFinding:
     """Hold all answers of a server to those of its baseline, to the samples of all `parts`; the data of
     `current` are those that both were asked. Every request is sent twice to each."""
-    comparisons, samples, singles = [], 0, (current.single_answers, baseline.single_answers)
+    comparisons = []
+    samples = 0
+    singles = (current.single_answers, baseline.single_answers)
 
     def ask_for(data: InputData, one: GateContext) -> SingleAnswers:
         return ask_one_by_one(dataclasses.replace(one.served, data=data), one.limits, one.min_noise)

@@ -230,7 +230,8 @@ def _wait(job: LoadJob, command: Sequence[str], log: Path, window_s: float) -> i
     names, variables = region_names(job), environment(job.served.server)
     is_at_rate = job.point.is_at_rate
     limit_s = WINDOWS * window_s * 4 + (_STALL_S / 3 if is_at_rate else _STALL_S)
-    until_s, least_gib = time.monotonic() + limit_s, free_memory_gib() / 2 if is_at_rate else 0.0
+    until_s = time.monotonic() + limit_s
+    least_gib = free_memory_gib() / 2 if is_at_rate else 0.0
     with (
         log.open("wb") as output,
         guarded(

@@ -1,5 +1,5 @@
-"""How well a load point is to be known, and how long its passes are: three windows of perf_analyzer, short, and
-yet with requests that start and end in each."""
+"""How well a load point is to be known, and how long its passes: three windows of perf_analyzer, short, but
+with requests that start and end in each."""
 
 from dataclasses import dataclass
 

@@ -80,7 +80,11 @@ def keep_under_load(
     count = answered or (lambda: totals(job.served.server)[job.served.name][0])
     started, before = clock(), count()
     one_pass = run_pass(job, warm_up_window_s(job.point, job.request_s))
-    used, requests, speeds, answers, damaged = [read()], [float(count() - before)], [], [one_pass.answers], 0
+    used = [read()]
+    requests = [float(count() - before)]
+    speeds = []
+    answers = [one_pass.answers]
+    damaged = 0
     while clock() - started < duration_s or len(used) < MIN_SAMPLES["request"]:
         on_progress(clock() - started, requests[-1], used[0], used[-1])
         latency_s = point_state.pass_latency_s(one_pass)
@@ -124,7 +128,8 @@ def soak_entry(
     heaps: int = 0,
 ) -> Soak:
     """The record's entry of a soak and of the loadings that followed, with their `heaps` as in `growths`."""
-    growth, missing = growths(under_load.used, under_load.requests, "request"), list(not_watched)
+    growth = growths(under_load.used, under_load.requests, "request")
+    missing = list(not_watched)
     samples = [*under_load.used, *loadings]
     for name in RESOURCE_UNITS:
         if 0 < (lacking := sum(name not in sample for sample in samples)) < len(samples):

@@ -59,7 +59,8 @@ def sweep_points(
     def take_pass(side: PointState) -> PointState:
         return point_state.with_pass(side, run_pass(side.job, side.window_s))
 
-    results, active = list(states), [index for index, state in enumerate(states) if state.error is None]
+    results = list(states)
+    active = [index for index, state in enumerate(states) if state.error is None]
     while active:
         started = clock()
         try:
@@ -73,7 +74,9 @@ def sweep_points(
         for index, state in zip(active, warm, strict=True):
             results[index] = state
         active = [index for index in active if results[index].error is None]
-        reloaded_at_s, rounds, needs_reload = clock(), 0, False
+        reloaded_at_s = clock()
+        rounds = 0
+        needs_reload = False
         while active and not needs_reload:
             for index in generator.permutation(active):
                 progress = _progress(results[index], plan, len(results) - len(active), len(results))

@@ -65,9 +65,9 @@ def verify(check: AnswerCheck, answers: Sequence[Answer], duration_s: float) -> 
 def ask_server(job: LoadJob, seconds: float) -> list[Answer]:
     """Answers of a server to the job's requests, as many in flight as the point has and by the load's own
     transport, sent again and again for so many seconds."""
-    requests, clients = job.served.data.requests(job.point.batch), job.point.concurrency
-    where, clients = f"{job}, under load", clients or _IN_FLIGHT_AT_A_RATE
-    return ask_samples(job.served, requests, clients, where, seconds, job.shared_memory)
+    requests = job.served.data.requests(job.point.batch)
+    clients = job.point.concurrency or _IN_FLIGHT_AT_A_RATE
+    return ask_samples(job.served, requests, clients, f"{job}, under load", seconds, job.shared_memory)
 
 
 def with_verification(

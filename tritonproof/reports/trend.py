@@ -101,7 +101,9 @@ def all_series(rows: Iterable[HistoryRow], *, join_hosts: bool = False) -> list[
             levels = np.log(levels)
             levels = levels.sub(_machine_effect(levels, tracked.usual_std), axis=0)
         for (case, at), column in group.groupby(["case", "at"])["row"]:
-            shifts, case_rows, usual_std = [], [*column], tracked.usual_std
+            shifts = []
+            case_rows = [*column]
+            usual_std = tracked.usual_std
             values = levels[case, at].dropna().to_numpy()
             if figure == "score":
                 usual_std /= max(1, case_rows[-1].samples)
@@ -261,7 +263,8 @@ def picture(series: Sequence[Series]) -> Figure:
         axes.set_title(title, loc="left", fontsize="small")
         axes.locator_params(axis="y", nbins=3)
         for shift in each.shifts:  # the size stands at the bottom, on the side where the line is higher
-            x, size = index_of[_run_of(shift.after)] - 0.5, each.tracked.changes.text(shift.change.value)
+            x = index_of[_run_of(shift.after)] - 0.5
+            size = each.tracked.changes.text(shift.change.value)
             sign, side = ("▼", "right") if shift.change.value < 0 else ("▲", "left")
             axes.axvline(x, color="C1" if shift.is_worse else "C2", linestyle="--")
             axes.text(x, 0.06, f"{sign} {size} ", ha=side, transform=axes.get_xaxis_transform())

@@ -173,6 +173,7 @@ class CaseRun(contextlib.AbstractContextManager["CaseRun"]):
         found = as_baseline(self.requested, self.model_run)
         if found is None:
             return None
-        (case, model_run), prepare = found, functools.partial(prepare_baseline, self.prepared)
+        (case, model_run) = found
+        prepare = functools.partial(prepare_baseline, self.prepared)
         self.stack.enter_context(model_run)
         return self.stack.enter_context(CaseRun(case, model_run, self.suite_run, "baseline", prepare))

@@ -42,7 +42,8 @@ def with_baselines(
             what = f"the other build takes batches up to {largest_there}, not {needed}"
             fix = "give smaller --batches, or build it with the same --deployment max_batch_size"
             raise InputError(what, where=baseline.build.folder / CONFIG, fix=fix)
-    backend, largest = baseline.loader.load(scenario).backend, baseline.deployment.max_batch_size
+    backend = baseline.loader.load(scenario).backend
+    largest = baseline.deployment.max_batch_size
     settings, name = run.settings, run.settings.baseline_name
     if settings.against_triton is not None:
         name = f"Triton {baseline.server.version}, {name}"
@@ -50,7 +51,8 @@ def with_baselines(
     data = _shared_data(run, baseline)
     if data is not (own := run.loader.served).data:
         run.progress.note(f"{run.case} against {name}: load of the shapes that it takes too")
-        served, check = dataclasses.replace(own, data=data), run.expectations.check_of(data)
+        served = dataclasses.replace(own, data=data)
+        check = run.expectations.check_of(data)
         jobs = [dataclasses.replace(state.job, served=served, check=check) for state in states]
         states = [dataclasses.replace(state, job=job) for state, job in zip(states, jobs, strict=True)]
     plan = dataclasses.replace(

@@ -51,11 +51,16 @@ class Expectations:
     @once_while_unmeasured
     def conversion(self) -> schema.Conversion:
         """The converted model in process against the framework."""
-        run, say = self.run, functools.partial(self.run.say, "compare with the framework")
-        stages, cost = (run.model_run.framework_answers, self.converted_answers), self.precision_cost
-        trained, ids = run.model_run.framework_model.trained, run.samples.ids
+        run = self.run
         return compare_conversion(
-            run.case, self.compute_precision, *stages, ids, cost, trained=trained, on_progress=say
+            run.case,
+            self.compute_precision,
+            run.model_run.framework_answers,
+            self.converted_answers,
+            run.samples.ids,
+            self.precision_cost,
+            trained=run.model_run.framework_model.trained,
+            on_progress=functools.partial(run.say, "compare with the framework"),
         )
 
     @once

@@ -29,7 +29,8 @@ def measure_efficiency(run: CaseRun) -> list[Efficiency]:
     """Measure the fastest point of each scenario (of a micro model, of both) beside the same artifact
     in process, and the fastest of all beside the model's reference format. It stays loaded for the last."""
     best_results = fastest_by_scenario(run.case, known_points(run))
-    loaded, overall = run.loader.load(best_results[0].point.scenario), fastest_closed_loop(best_results)
+    loaded = run.loader.load(best_results[0].point.scenario)
+    overall = fastest_closed_loop(best_results)
     assert overall is not None
     if run.server.spec.is_remote:
         what = "the artifact in process must run on the server's machine, and this server is remote"
@@ -106,7 +107,8 @@ def _measure(
     peak_per_s = run.suite_run.measure_peak(peak_kind(run.case, run.deployment), run.progress)
     if isinstance(peak_per_s, ProofError):
         raise peak_per_s
-    batch, point = in_turns.batch_in_process(best, run.deployment, run.case.gpus), best.point
+    batch = in_turns.batch_in_process(best, run.deployment, run.case.gpus)
+    point = best.point
     with hold_jobs(run, [point]) as (held,):
         job = replace(held, request_s=_request_s(best))
         cold = [] if run.loader.was_under_load else [job]
@@ -139,7 +141,8 @@ def reference_for(run: CaseRun, best: PointResult, until: contextlib.ExitStack |
     """The run of the reference format to measure a case beside, loaded on first use for its fastest point,
     and that point; `run` and its `best` if this is the reference. It stays for the model's other cases, or
     `until` a block ends. None if it has no right record of this machine, build and settings."""
-    case, references = reference_of(run.case), run.model_run.reference_runs if until is None else {}
+    case = reference_of(run.case)
+    references = run.model_run.reference_runs if until is None else {}
     if str(case) == str(run.case):
         return run, best
     if str(case) not in references:

@@ -104,7 +104,10 @@ class Server:
     def load(self, built: BuiltModel, deployment: Deployment, scenario: Scenario) -> str:
         """Load a model under its case's name, in place of any of that name; returns the backend that serves
         it. Raises SetupError if the server takes no models, ProofError if the model does not load."""
-        case, name, engines, files = built.case, self.name_of(built.case), "", None
+        case = built.case
+        name = self.name_of(built.case)
+        engines = ""
+        files = None
         if self.spec.is_remote:
             ways = [True, False] if case.format.backend else [False]
         else:
@@ -292,7 +295,9 @@ _VARYING = re.compile(r"0x[0-9a-f]+|/tmp/\S+|\d+")
 
 def why_not_loaded(log: Path | None, name: str) -> str:
     """The reason in a log why the model `name` did not load, if Triton's answer lacks it; else empty."""
-    text, reason, is_loading = "" if log is None else end_of(log), "", False
+    text = "" if log is None else end_of(log)
+    reason = ""
+    is_loading = False
     for line in text.splitlines():
         if '"loading: ' in line:
             is_loading = f'"loading: {name}:' in line
