@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 import numpy as np
 import pytest
 
-from tests.helpers import closed
 from tritonproof.base.errors import InputError
 from tritonproof.data import brats, ljspeech, squad_v1
 from tritonproof.frameworks.onnx_files import read_interface
@@ -20,7 +19,7 @@ from tritonproof.gates import recorded
 from tritonproof.models.bert.network import read_config as read_bert_config
 from tritonproof.models.resnet50 import preprocess
 from tritonproof.safe_io import files
-from tritonproof.safe_io.files import absolute_path, end_of, existing, last_lines, listable_folder
+from tritonproof.safe_io.files import absolute_path, end_of, existing, last_lines
 from tritonproof.settings.thresholds import read as read_thresholds
 from tritonproof.spec import Tensor
 from tritonproof.user_models.labels import read_labels
@@ -65,21 +64,6 @@ def test_nonexistent_or_irregular_path_is_refused(name: str, tmp_path: Path) -> 
     error = refusal(lambda: existing("--dataset", f"{tmp_path}/{name}"))
     assert error.where.startswith(f"--dataset {tmp_path}")
     assert len(error.what) < 200
-
-
-@pytest.mark.parametrize(("mode", "name"), [(0, ""), (0, "/there"), (0, "/new"), (0o444, ""), (0o111, "")])
-def test_inaccessible_folder_is_refused(mode: int, name: str, tmp_path: Path) -> None:
-    folder = tmp_path / "of-another"
-    (folder / "there").mkdir(parents=True)
-    where = f"--results {folder}{name}"
-    with closed(folder, mode), pytest.raises(InputError, check=lambda error: error.where == where):
-        listable_folder("--results", f"{folder}{name}")
-
-
-def test_looping_link_is_not_a_folder(tmp_path: Path) -> None:
-    (tmp_path / "self").symlink_to("self")
-    with pytest.raises(InputError, check=lambda error: "self" in error.where):
-        listable_folder("--answers", str(tmp_path / "self" / "x"))
 
 
 ROW, PICTURE = Tensor("X", "FP32", (2, 3)), Tensor("X", "FP32", (3, -1, -1))

@@ -70,7 +70,8 @@ def recordings(dataset: Path, split: Split, longest: int) -> list[Recording]:
     texts are left out, as half a sentence has no reference. Evaluation is the published test part, training
     all others. Raises InputError unless the folder holds all of LJSpeech."""
     inner = dataset / "LJSpeech-1.1"
-    root = inner if files.is_folder(inner, "the data set", _RESTORE) else dataset
+    with files.readable("the data set", inner, _RESTORE):
+        root = inner if inner.is_dir() else dataset
     texts, test = _metadata(root / "metadata.csv"), test_part()
     if absent := sorted(test - texts.keys()):
         raise InputError(

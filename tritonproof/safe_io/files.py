@@ -10,7 +10,6 @@ import os
 import shlex
 import stat
 import sys
-import zipfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
@@ -42,19 +41,6 @@ def absolute_path(where: str, text: str) -> Path:
         except (RuntimeError, OSError) as error:  # there is no such user, or no current folder
             what, fix = f"the path cannot be found: {str(error)[:200]}", "write it out, from / on"
     raise InputError(what, where=f"{where} {escaped(text)}", fix=fix)
-
-
-def listable_folder(where: str, text: str) -> Path:
-    """The path of a folder, which need not exist. Raises InputError if this user may not list it."""
-    path = absolute_path(where, text)
-    try:
-        os.scandir(f"{path}/.").close()  # both lists and enters it
-    except (FileNotFoundError, NotADirectoryError):  # its reader or writer reports it
-        return path
-    except OSError as error:
-        what, fix = f"it cannot be looked up: {error.strerror}", "give a folder that this user may list"
-        raise InputError(what, where=f"{where} {escaped(text, _MAX_PATH_CHARS)}", fix=fix) from error
-    return path
 
 
 def existing(where: str, text: str) -> Path:
@@ -96,12 +82,13 @@ MAX_BYTES = disk.MAX_BYTES
 MAX_SETTINGS_BYTES = 2**20
 """The most bytes of a file that somebody writes by hand."""
 _SAID = {
-    KeyError: "it lacks the key ",
-    UnicodeDecodeError: "not UTF-8: ",
-    json.JSONDecodeError: "not JSON: ",
-    zipfile.BadZipFile: "no archive: ",
+    "KeyError": "it lacks the key ",
+    "UnicodeDecodeError": "not UTF-8: ",
+    "JSONDecodeError": "not JSON: ",
+    "TOMLDecodeError": "not TOML: ",
+    "BadZipFile": "no archive: ",
 }
-"""Prefixes for exceptions whose text does not say what it is about."""
+"""Prefixes for exceptions whose text does not say what it is about, by their types' names."""
 
 
 @contextlib.contextmanager
@@ -142,19 +129,7 @@ def reason(error: BaseException) -> str:
     message = (error.strerror if isinstance(error, OSError) else None) or str(error)
     lines = [line.strip() for line in message.splitlines() if line.strip()]
     summary = escaped(lines[0]) if lines else type(error).__name__
-    return next((f"{words}{summary}" for kind, words in _SAID.items() if isinstance(error, kind)), summary)
-
-
-def is_file(path: Path, what: str, fix: str) -> bool:
-    """Whether `path` is a file or a link to one. Raises InputError if this user may not look."""
-    with readable(what, path, fix):
-        return path.is_file()
-
-
-def is_folder(path: Path, what: str, fix: str) -> bool:
-    """Whether `path` is a folder or a link to one. Raises InputError if this user may not look."""
-    with readable(what, path, fix):
-        return path.is_dir()
+    return _SAID.get(type(error).__name__, "") + summary
 
 
 def check_regular(path: Path, what: str, fix: str) -> None:
@@ -217,11 +192,7 @@ def toml_in(path: Path, what: str, fix: str) -> dict[str, Any]:
         import tomli as tomllib  # the package that became Python's own module; `new` runs without any
 
     with readable(what, path, fix):
-        content = text(path, what, fix, MAX_SETTINGS_BYTES)
-        try:
-            return tomllib.loads(content, parse_float=_finite)
-        except tomllib.TOMLDecodeError as error:
-            raise ValueError(f"not TOML: {error}") from error
+        return tomllib.loads(text(path, what, fix, MAX_SETTINGS_BYTES), parse_float=_finite)
 
 
 def _finite(digits: str) -> float:

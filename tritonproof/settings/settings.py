@@ -18,7 +18,7 @@ from tritonproof.host.machine import TF32_OFF, TF32_OVERRIDE
 from tritonproof.measure.estimates import CERTIFIABLE
 from tritonproof.measure.plan import MeasuringPlan
 from tritonproof.record.schema import Arrivals
-from tritonproof.safe_io.files import absolute_path, escaped, existing, listable_folder
+from tritonproof.safe_io.files import absolute_path, escaped, existing
 from tritonproof.search.candidates import SearchGoal
 from tritonproof.serve.server_spec import ServerSpec, parse_server, with_access
 from tritonproof.settings import option_types as readers
@@ -134,7 +134,7 @@ class Settings:
     )
     """Whether GPUs from Ampere on compute FP32 matrix products and convolutions in TF32, as they did for
     NVIDIA's published FP32 figures: on or off. Default: on, or off if NVIDIA_TF32_OVERRIDE is 0."""
-    model_repos: Path = option("deployment", "DIR", listable_folder, MODEL_REPOS)
+    model_repos: Path = option("deployment", "DIR", absolute_path, MODEL_REPOS)
     """The folder in which converted models are built and kept. Default: model_repos."""
 
     batches: tuple[int, ...] | None = option("speed", "N,...", readers.batches, passed_to="nodes")
@@ -209,9 +209,9 @@ class Settings:
     )
     """The percentile of the latencies that has to keep --latency-budget-ms: 90, 95 or 99. Default: 99."""
 
-    results: Path = option("output", "DIR", listable_folder, RESULTS)
+    results: Path = option("output", "DIR", absolute_path, RESULTS)
     """The folder for records. Default: reports/results."""
-    answers: Path | None = option("output", "DIR", listable_folder, passed_to="nodes")
+    answers: Path | None = option("output", "DIR", absolute_path, passed_to="nodes")
     """Compare answers with those recorded in DIR, one file for each model. See docs/how-it-measures.md."""
     record_answers: bool = option("output", default=False, passed_to="nodes", needs="answers")
     """Record each model's answers in the folder of --answers, with which later runs compare theirs."""

@@ -20,7 +20,6 @@ from tritonproof.models.bert import network
 from tritonproof.models.bert.network import FULL_SIZES, MICRO_SIZES, checkpoint_files
 from tritonproof.record.sample_files import SamplePart
 from tritonproof.record.schema import Limit
-from tritonproof.safe_io.files import is_folder
 from tritonproof.spec import Arrays, Metric, Model, Samples, ServingProfile, Split, Tensor, Tolerance
 
 INPUTS = ("input__0", "input__1", "input__2")
@@ -50,8 +49,7 @@ def squad(split: Split, dataset: Path | None, checkpoint: Path | None) -> Sample
             where=f"--dataset bert-dist4l={dataset}",
             fix="give --checkpoint bert-dist4l=DIR as well",
         )
-    is_its_folder = is_folder(dataset, "the data set", "give SQuAD's dev-v1.1.json, or its folder")
-    articles = squad_v1.read(dataset / "dev-v1.1.json" if is_its_folder else dataset)
+    articles = squad_v1.read(dataset / "dev-v1.1.json" if dataset.is_dir() else dataset)
     vocabulary = read_vocabulary(checkpoint_files(checkpoint)[2])
     return _samples(prepare(articles, vocabulary, FULL_SIZES), labelled=True)
 
