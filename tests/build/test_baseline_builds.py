@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import SLEEPING, make_build
-from tests.helpers import closed, git, settings
+from tests.helpers import git, settings
 from tritonproof.base.errors import InputError, ProofError
 from tritonproof.build import baseline_builds
 from tritonproof.build.builds import BuiltModel
@@ -19,17 +19,13 @@ from tritonproof.settings.settings import flag
         ("against", "/no/such/folder"),
         ("against", "no-such-branch"),
         ("against", "--all"),
-        ("against", "{root}/empty"),
-        ("against", "{root}/of-another"),
         ("against", " "),
         ("against_triton", "local:/no/such/program"),
     ],
 )
-def test_invalid_other_build_is_an_error_naming_its_option(option: str, value: str, tmp_path: Path) -> None:
-    for name in ("empty", "of-another"):
-        (tmp_path / name).mkdir()
-    with closed(tmp_path / "of-another"), pytest.raises(InputError) as raised:
-        settings(**{option: value.format(root=tmp_path)})
+def test_invalid_other_build_is_an_error_naming_its_option(option: str, value: str) -> None:
+    with pytest.raises(InputError) as raised:
+        settings(**{option: value})
     assert flag(option) in raised.value.where
     assert raised.value.fix
 

@@ -21,7 +21,7 @@ from tritonproof.host.scratch import locked_folder, scratch_folder
 from tritonproof.record.schema import Scenario
 from tritonproof.safe_io import files
 from tritonproof.spec import Case, OnProgress
-from tritonproof.user_models.model_repository import CONFIG
+from tritonproof.user_models.model_repository import CONFIG, read_config
 
 if TYPE_CHECKING:
     from tritonclient.grpc.model_config_pb2 import ModelConfig
@@ -45,16 +45,9 @@ class BaselineSpec:
 
 def parse(text: str, root: Path = SUITE) -> BaselineSpec:
     """The build that `--against` names; a folder comes before a git ref of its name. Raises InputError."""
-    folder = files.listable_folder("--against", text)
+    folder = files.absolute_path("--against", text)
     if folder.is_dir():
-        if is_checkout(folder):
-            return BaselineSpec(text, "checkout", folder)
-        # A model of --repository may have no config.pbtxt, but folders of its versions.
-        if not list(_builds_in(folder)) and not strict_glob(folder, "*/[0-9]*"):
-            repository_folder = "a model repository (FOLDER/<target>/<case>/config.pbtxt)"
-            fix = f"give {repository_folder}, one case's folder, a checkout of this project, or a git ref"
-            raise InputError("the folder holds no build", where=f"--against {text}", fix=fix)
-        return BaselineSpec(text, "builds", folder)
+        return BaselineSpec(text, "checkout" if is_checkout(folder) else "builds", folder)
     commit = _commit_of(text, root)
     short = commit[:7]
     return BaselineSpec(short if commit.startswith(text) else f"{text} ({short})", "commit", commit=commit)
@@ -94,7 +87,7 @@ def find_build(baseline: BaselineSpec, case: Case) -> Path:
     for build in builds:
         if build.name == str(case):
             return build
-    names = files.escaped(", ".join(build.name for build in builds), 500)
+    names = files.escaped(", ".join(build.name for build in builds), 500) or "no build at all"
     fix = "select what is there by -k, or build it: "
     fix += commands.run_command(f"-k {case} --model-repos {baseline.folder}")
     what = f"there is no build of {case}; there is {names}"
@@ -113,13 +106,9 @@ def check_unchanged(baseline: BaselineSpec, build: Path, taken_from: Path | None
 
 def config_of(build: Path) -> "ModelConfig":
     """A build's config.pbtxt. Raises InputError if it is no configuration."""
-    from google.protobuf import text_format
-    from tritonclient.grpc import model_config_pb2 as pb
-
-    path = build / CONFIG
-    what, fix = "the configuration of a build", "build the case anew"
-    with files.readable(what, path, fix):
-        return text_format.Parse(files.text(path, what, fix, files.MAX_SETTINGS_BYTES), pb.ModelConfig())
+    config = read_config(build / CONFIG)
+    assert config is not None  # a build is found by this file
+    return config
 
 
 def for_scenario(config: "ModelConfig", case: Case, scenario: Scenario) -> "ModelConfig":
