@@ -79,6 +79,14 @@ def test_invalid_network_name_is_refused(name: str, tmp_path: Path) -> None:
     assert raised.value.where.startswith(f"--onnx {name}")
 
 
+@pytest.mark.parametrize("option", ["checkpoint", "dataset"])
+def test_option_of_other_models_is_refused_for_a_network(option: str, tmp_path: Path) -> None:
+    mine = [f"mine={networks.linear(tmp_path / 'net.onnx')}"]
+    with pytest.raises(InputError) as raised, models_of(settings(**{"onnx": mine, option: mine})):
+        pass
+    assert raised.value.where == f"--{option} mine="
+
+
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
     """A repository with various model names and kinds."""

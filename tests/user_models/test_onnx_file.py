@@ -295,11 +295,3 @@ def test_invalid_model_is_refused_by_its_file(write: Any, named: str, tmp_path: 
     assert named in str(raised.value)
     assert str(tmp_path) in str(raised.value)
     assert raised.value.fix
-
-
-def test_options_of_other_models_are_refused(tmp_path: Path) -> None:
-    model = linear(tmp_path)
-    with pytest.raises(InputError, check=lambda error: error.where.startswith("--checkpoint")):
-        model.load_weights(tmp_path)
-    with pytest.raises(InputError, check=lambda error: error.where.startswith("--dataset")):
-        model.samples("evaluation", tmp_path, None)

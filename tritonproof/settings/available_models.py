@@ -68,12 +68,13 @@ def _with_networks(settings: Settings, models: tuple[Model, ...]) -> AvailableMo
             fix = f"name it with {NAMES_IN_WORDS}"
             raise InputError(f"{escaped(name)} cannot be a model's name", where=where, fix=fix)
         models = joined(models, [model_of(name, network)], where)
-    names = {model.name for model in models}
+    names = {model.name for model in models if model.framework != "onnx"}
     for option, named in (("--checkpoint", settings.checkpoint), ("--dataset", settings.dataset)):
         for name in sorted(named.keys() - names):
-            fix = f"use one of {', '.join(sorted(names))}"
+            fix = f"use one of {', '.join(sorted(names))}; --onnx and --samples are for ONNX files"
             raise InputError(f"unknown model {escaped(name)!r}", where=f"{option} {escaped(name)}=", fix=fix)
-    return AvailableModels(models, frozenset(names - {model.name for model in all_models()}))
+    own = {model.name for model in models} - {model.name for model in all_models()}
+    return AvailableModels(models, frozenset(own))
 
 
 def _repository_models(settings: Settings) -> AvailableModels:

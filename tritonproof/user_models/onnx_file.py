@@ -13,7 +13,7 @@ import numpy as np
 from msgspec import structs
 
 from tritonproof.base.disk import strict_glob
-from tritonproof.base.errors import InputError, NotAvailableError
+from tritonproof.base.errors import InputError
 from tritonproof.frameworks import onnx_files
 from tritonproof.frameworks.onnx_files import Interface
 from tritonproof.frameworks.pytorch import TOLERANCES
@@ -141,7 +141,7 @@ def _model_of(name: str, given: OnnxOptions, path: Path, interface: Interface, b
         outputs=outputs,
         load_weights=functools.partial(_load_weights, path, given.samples, tokenizer, batched),
         infer=onnx_files.run,
-        samples=functools.partial(_samples, name, evaluation, calibration),
+        samples=functools.partial(_samples, evaluation, calibration),
         decide=lambda kept: kept[_DECISIONS],
         keep=functools.partial(_keep, rules, kept_outputs),
         metrics=tuple(metrics),
@@ -189,13 +189,9 @@ def _graph_in(path: Path) -> Path:
 
 
 def _load_weights(
-    path: Path, samples: Path | None, tokenizer: Path | None, batched: bool, checkpoint: Path | None
+    path: Path, samples: Path | None, tokenizer: Path | None, batched: bool, _checkpoint: Path | None
 ) -> FrameworkModel:
     """The network. Its digest includes the files of samples and the tokenizer's: some calibrate INT8."""
-    if checkpoint is not None:
-        what = "the weights of a network that --onnx gives are in its file"
-        fix = "name the file of the other weights with --onnx"
-        raise InputError(what, where=f"--checkpoint {checkpoint}", fix=fix)
     digest = onnx_files.digest(path)
     origin = f"{path.name}, sha256 {digest[:12]}" + ("; samples made up" if samples is None else "")
     stamps = [digest]
@@ -207,23 +203,10 @@ def _load_weights(
     return FrameworkModel(onnx_files.open_network(path, batched=batched), origin, full_digest, trained=True)
 
 
-def _samples(
-    name: str,
-    evaluation: Samples,
-    calibration: Samples | None,
-    split: Split,
-    dataset: Path | None,
-    _checkpoint: Path | None,
-) -> Samples:
-    if dataset is not None:
-        what = "the samples of a network that --onnx gives are named with it"
-        raise InputError(what, where=f"--dataset {name}={dataset}", fix=f"write --samples {name}={dataset}")
-    if split == "evaluation":
-        return evaluation
-    if calibration is None:
-        what = "no samples were given that calibrate INT8"
-        raise NotAvailableError(what, where=name, fix="give --samples DIR")
-    return calibration
+def _samples(evaluation: Samples, calibration: Samples | None, split: Split, *_paths: Path | None) -> Samples:
+    chosen = evaluation if split == "evaluation" else calibration
+    assert chosen is not None  # without samples that calibrate it, the network has no INT8
+    return chosen
 
 
 _DECISIONS = ""
