@@ -6,7 +6,6 @@ import os
 import signal
 import stat
 import subprocess
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -141,17 +140,6 @@ def test_full_disk_error_names_the_folder(temporary: Path, monkeypatch: pytest.M
     monkeypatch.setattr(os, "posix_fallocate", Mock(side_effect=FULL))
     with pytest.raises(ProofError, check=lambda error: error.where == str(temporary)):
         temporary_arrays({"OUT": np.zeros((2, 3), np.float32)}, 8)
-
-
-def test_only_old_empty_folders_of_backends_are_removed(tmp_path: Path) -> None:
-    """A living backend's may be six days old."""
-    days = {"python_env_aB3xYz": 8, "python_env_bB3xYz": 6, "python_env_mine": 8, "python_env_000000": 8}
-    (tmp_path / "python_env_000000" / "0").mkdir(parents=True)
-    for name, age in days.items():
-        (tmp_path / name).mkdir(exist_ok=True)
-        os.utime(tmp_path / name, (time.time() - age * 86_400,) * 2)
-    scratch.remove_backend_folders(tmp_path)
-    assert {path.name for path in tmp_path.iterdir()} == {*days} - {"python_env_aB3xYz"}
 
 
 def test_only_own_segments_become_private(tmp_path: Path) -> None:

@@ -124,17 +124,6 @@ def remove_unlocked(parent: Path, prefix: str = PREFIX) -> list[Path]:
     return removed
 
 
-def remove_backend_folders(parent: Path = Path("/tmp")) -> None:
-    """Remove this user's empty folders of Triton's Python backends that are older than a week: a younger one
-    may be a living backend's. One makes its own as it loads, whatever TMPDIR says, and removes it in an
-    orderly shutdown. Source: src/pb_env.cc of github.com/triton-inference-server/python_backend, r24.10."""
-    for path in parent.glob("python_env_??????"):
-        with contextlib.suppress(OSError):  # not empty, not a folder, or gone
-            status = path.lstat()
-            if status.st_uid == os.getuid() and status.st_mtime < time.time() - 7 * 86_400:
-                path.rmdir()
-
-
 MEMORY = Path("/dev/shm")
 
 
