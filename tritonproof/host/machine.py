@@ -12,8 +12,6 @@ import uuid
 from datetime import datetime, timezone
 from pathlib import Path
 
-from msgspec import structs
-
 from tritonproof.base.paths import IS_INSTALLED, SUITE
 from tritonproof.host import nvml
 from tritonproof.host.nvml import InstalledGpu
@@ -114,25 +112,19 @@ def int8_weight_bits() -> int:
 def stamp(device: str, *, is_client: bool = False) -> Machine:
     """This machine in a record: hardware, system, and the versions that affect a measurement on a device. On
     a CPU no GPU takes part, nor if this machine `is_client` of a server elsewhere."""
-    machine = _stamp(gpus())
-    if is_client:
-        return structs.replace(machine, gpu=None, gpu_driver=None, gpu_uuids=(), is_client=True)
-    return structs.replace(machine, gpu_uuids=()) if device == "cpu" else machine
-
-
-@functools.cache
-def _stamp(gpus: tuple[InstalledGpu, ...]) -> Machine:
+    present = () if is_client else gpus()
     versions = {name: version for name in _STAMPED if (version := version_of(name)) is not None}
     libc, libc_version = platform.libc_ver()
     return Machine(
         cpu=_cpuinfo("model name") or platform.machine(),
         cores=cores(),
         memory_gib=round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30),
-        gpu=gpus[0].name if gpus else None,
-        gpu_driver=gpus[0].driver if gpus else None,
+        gpu=present[0].name if present else None,
+        gpu_driver=present[0].driver if present else None,
         system=f"{platform.system()}, {libc} {libc_version}",
         versions={"python": platform.python_version(), **versions},
-        gpu_uuids=tuple(gpu.uuid for gpu in gpus),
+        gpu_uuids=() if device == "cpu" else tuple(gpu.uuid for gpu in present),
+        is_client=is_client,
     )
 
 
