@@ -213,10 +213,7 @@ ONNX = Format(
 def write_one_file(job: ConversionJob, path: Path) -> None:
     """Write the network as one ONNX file: the backend looks into no folder."""
     job.on_progress("copy")
-    if onnx_files.data_files(job.network.path):
-        onnx_files.in_one_file(job.network, path, least_opset=1)
-    else:
-        onnx_files.copy_network(job.network, path)
+    onnx_files.in_one_file(job.network, path, least_opset=1)
 
 
 def missing_openvino(_device: Device, _accelerator: str | None, _precision: str) -> str | None:

@@ -14,13 +14,12 @@ from tritonproof.base.sanitize import is_printable
 from tritonproof.frameworks import error_line
 from tritonproof.host import machine
 from tritonproof.safe_io.files import MAX_DIMENSIONS, check_regular, content, escaped, file_digest, readable
-from tritonproof.spec import Arrays, Tensor
+from tritonproof.spec import ANY, Arrays, Tensor
 
 GRAPH = "model.onnx"
 """The graph's file name beside its weights, for Triton (onnxruntime_backend r24.10, src/onnxruntime.cc)."""
 MAX_ONNX_BYTES = 2**31
 """The limit of a graph's file. Source: protobuf, whose messages are below 2 GiB; larger weights lie apart."""
-_ANY = -1
 PRODUCTS = ("MatMul", "Gemm", "Conv", "ConvTranspose")
 """Operators of matrix products and convolutions."""
 _SAME_NUMBERS = ("Cast", "Identity", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Transpose")
@@ -109,7 +108,7 @@ def _tensor(value: Any, path: Path) -> Tensor:
             f"dimensions, and of one of the types {', '.join(_DTYPES)}",
         )
     # A dimension with a name, or with none, has the value 0.
-    return Tensor(value.name, _DTYPES[kind], tuple(max(axis.dim_value, 0) or _ANY for axis in dimensions))
+    return Tensor(value.name, _DTYPES[kind], tuple(max(axis.dim_value, 0) or ANY for axis in dimensions))
 
 
 def _model(path: Path) -> Any:
