@@ -48,8 +48,7 @@ def patients(folder: Path, split: Split) -> list[Patient]:
     description = json_in(path, what, _FIX)
     with readable(what, path, _FIX):
         pairs = [(folder / pair["image"], folder / pair["label"]) for pair in description["training"]]
-    if len(pairs) < _FOLDS:
-        raise InputError(f"the data set has {len(pairs)} cases, fewer than folds", where=path, fix=_FIX)
+        folds = list(KFold(_FOLDS, shuffle=True, random_state=_SHUFFLE).split(pairs))
     for image, label in pairs:
         for kind, file in (("image", image), ("label", label)):
             check_regular(file, f"the {kind} of a case in {path.name}", _FIX)
@@ -57,7 +56,7 @@ def patients(folder: Path, split: Split) -> list[Patient]:
         Patient(image.name.removesuffix(".gz").removesuffix(".nii"), image, label)
         for image, label in sorted(pairs, key=lambda pair: pair[0].name)
     ]
-    training, evaluation = list(KFold(_FOLDS, shuffle=True, random_state=_SHUFFLE).split(labelled))[_FOLD]
+    training, evaluation = folds[_FOLD]
     return [labelled[i] for i in (evaluation if split == "evaluation" else training)]
 
 

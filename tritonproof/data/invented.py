@@ -1,6 +1,5 @@
 """Generated reading comprehension in SQuAD's form: invented names, so that only reading gives the answer."""
 
-import functools
 import itertools
 import string
 import zlib
@@ -67,7 +66,6 @@ ATTRIBUTES = (
 )
 
 
-@functools.cache
 def vocabulary() -> tuple[str, ...]:
     """The WordPiece vocabulary: special tokens, characters, syllables, and the words of the templates."""
     characters = string.ascii_lowercase + string.digits

@@ -120,18 +120,14 @@ def triton(spec: ServerSpec, device: Device) -> Finding:
     if spec.is_remote:
         return _started(spec, device)
 
-    def refuse(_holder: str) -> None:
-        raise _BusyError
+    def refuse(_holder: str) -> None:  # a server that starts would disturb the other run
+        raise BlockingIOError
 
     try:
         with locks.hold_machine(exclusive=False, on_wait=refuse):
             return _started(spec, device)
-    except _BusyError:
+    except BlockingIOError:
         return ok(f"{spec.kind}; not started, because another run is measuring")
-
-
-class _BusyError(Exception):
-    """Another run measures, which starting a server would disturb."""
 
 
 def _started(spec: ServerSpec, device: Device) -> Finding:

@@ -1,6 +1,5 @@
 """Which CUDA and TensorRT PyTorch and ONNX Runtime are for here, by their files: loading may fail."""
 
-import functools
 import importlib.util
 import mmap
 import re
@@ -53,7 +52,6 @@ def _linked_version(provider: str, name: str, folder: Path | None) -> int | None
         return int(match[1]) if match else None
 
 
-@functools.cache
 def _folder(package: str) -> Path | None:
     spec = importlib.util.find_spec(package)
     return None if spec is None or spec.origin is None else Path(spec.origin).parent

@@ -78,7 +78,6 @@ def flag(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-@functools.cache
 def sentences(settings_type: type) -> Mapping[str, str]:
     """The help of the options of a class of settings, by field: the sentence below each field."""
     sentences = {}

@@ -95,9 +95,6 @@ def sized_inputs(inputs: Sequence[Tensor], samples: Samples) -> tuple[Tensor, ..
 
 def _files(folder: Path, inputs: Collection[str]) -> list[Path]:
     """The files of samples below a folder, by name. Raises InputError for other files and for none."""
-    if not folder.is_dir():
-        what = "there is no such folder of samples"
-        raise InputError(what, where=folder, fix="check the path in --samples")
     files = []
     # Sorted at the end: a wrong folder, such as a home, fails at its first file.
     for path in strict_walk(folder, lambda inside: not _is_beside(inside, folder, inputs)):
