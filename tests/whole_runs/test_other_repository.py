@@ -124,8 +124,9 @@ def test_missing_model_fails_and_new_model_skips(
     assert "ERROR benchmarks/test_baseline.py::test_same_answer_as_baseline[cpu-gone-asis]" in run.text
     assert "SKIPPED [2] benchmarks:1: fresh is new" in run.text
     assert {path.stem for path in (run.results / "cpu").glob("*.json")} == {
-        f"cpu-{name}-asis" for name in ("moved", "slower", "dear")
+        f"cpu-{name}-asis" for name in ("moved", "slower", "dear", "gone")
     }
+    assert "gone is not in this repository" in run.record("cpu-gone-asis").failures[0].message
     new, old = map(str, repositories)
     collected = collect("--repository", new, "--against", old, "--target", "cpu")
     of_gone = [name for name in collected.names if "gone" in name]

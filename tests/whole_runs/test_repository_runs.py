@@ -91,10 +91,13 @@ def run(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
     return suite(*chosen, *options, results=tmp_path_factory.mktemp("results"))
 
 
-def test_models_are_independent_and_served_ones_recorded(run: Run, repository: Path) -> None:
+def test_each_model_is_recorded_alone_and_one_that_does_not_load_as_failed(
+    run: Run, repository: Path
+) -> None:
     assert run.status == 12, run.text
     records = {record.case.model: record for record in records_in(run.results)}
-    assert records.keys() == {"chain", "cold", "doubler", "five", "leaking", "warm", "wrong"}
+    assert records.keys() == {"broken", "chain", "cold", "doubler", "five", "leaking", "warm", "wrong"}
+    assert "Triton did not load broken" in publishable(records["broken"]).why_no_speed
     assert records["five"].build.inputs == {"IN": (-1, -1, -1, -1, -1)}
     assert records["chain"].build.from_repository
     assert records["chain"].build.requests_note.startswith("made up")
