@@ -17,13 +17,12 @@ from tritonproof.run.searching import search
 def test_search(run: CaseRun, recorder: Recorder) -> None:
     """The winning configuration keeps the budget, and passes the tests of conversion and accuracy."""
     is_converted = not run.case.model.from_repository
-    if is_converted:
-        recorder.record(conversion=run.expectations.conversion)
+    proven = {"conversion": run.expectations.conversion} if is_converted else {}
     missing = run.expectations.accuracy_missing if is_converted else None
     with search(run) as result:
         if run.prepared.evaluated is not None and result.verdict != "failed":
             result = structs.replace(result, accuracy=evaluate(run).ledger)
-        published = recorder.record(search=result, accuracy_missing=missing)
+        published = recorder.record(search=result, accuracy_missing=missing, **proven)
     if result.verdict != "failed":
         recorder.show(published.why_no_winner or search_text(result))
     failures = [] if result.accuracy is None else ledger_failures(result.accuracy)

@@ -89,20 +89,23 @@ def test_failure_replaces_result_of_its_step_until_resolved(run: int, is_kept: b
     assert stored.accuracy == (accuracy if is_kept else None)
     assert stored.conversion == WHOLE.conversion
     assert stored.failures == (failed,)
-    assert record_file.without_failure(stored, "test_own").failures == (failed,)
-    assert record_file.without_failure(stored, "test_accuracy").failures == ()
+    assert record_file.without_failures(stored, lambda failure: failure == failed).failures == ()
 
+
+@pytest.mark.parametrize(("proves", "built", "is_kept"), [(1, 1, False), (0, 1, True), (1, 0, True)])
+def test_failure_leaves_measurements_and_other_builds_alone(proves: int, built: int, is_kept: bool) -> None:
     warm = examples.record(model_warmup=ModelWarmup(8, (2.0,), (3.0,), passed=True))
-    slow = examples.step_failure("test_model_warmup", step="model-warmup", origin=examples.origin(run=2))
-    assert record_file.with_failure(warm, slow).model_warmup is None
+    slow = examples.step_failure("test_model_warmup", step="model-warmup", proves=bool(proves))
+    failed = record_file.with_failure(warm, slow, of_this_build=bool(built))
+    assert (failed.model_warmup is not None) == is_kept
 
 
 @pytest.mark.parametrize(("name", "kept"), [("", 0), ("/srv/other", 0), ("/srv/models", 1)])
 def test_baseline_of_an_earlier_run_stays_for_the_same_one_alone(name: str, kept: int) -> None:
-    failures = (examples.step_failure(), examples.step_failure("test_same", step="baseline"))
-    stored = structs.replace(beside("3 answers differ"), failures=failures)
+    compared = (examples.step_failure(f"test_{step}", step=step) for step in ("baseline", "footprint"))
+    stored = structs.replace(beside("3 answers differ"), failures=(examples.step_failure(), *compared))
     left = record_file.without_other_baseline(stored, name)
-    assert [left.baseline is not None, len(left.gates), len(left.failures)] == [kept, kept, 1 + kept]
+    assert [left.baseline is not None, len(left.gates), len(left.failures)] == [kept, kept, 1 + 2 * kept]
 
 
 def test_conversion_joins_served_and_unserved_records(tmp_path: Path, path: Path) -> None:

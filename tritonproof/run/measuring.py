@@ -31,16 +31,12 @@ _LOADINGS = 3
 
 @contextlib.contextmanager
 def hold_jobs(run: CaseRun, points: Sequence[LoadPoint]) -> Iterator[list[LoadJob]]:
-    """A job for each point of one scenario, loaded, with the machine to ourselves for the block, in which it
-    is put under load."""
+    """A job for each point of one scenario, loaded, with the machine to ourselves for the block."""
     run.server.check_measurable(run.prepared.unreported)
     check = run.expectations.answer_check
     run.loader.load(points[0].scenario)
     with run.hold_machine(exclusive=True):
-        try:
-            yield [run.job(point, check) for point in points]
-        finally:
-            run.loader.was_under_load = True
+        yield [run.job(point, check) for point in points]
 
 
 def first_state(run: CaseRun, job: LoadJob) -> PointState:
@@ -110,6 +106,7 @@ def _measure_states(run: CaseRun, states: Sequence[PointState], save: Save) -> S
     if errors and run.server.how_it_ended():
         raise errors[0]  # measurements on a server that has ended do not count
     run.say(f"measure {states[0].point.scenario}", "one sample repeated")
+    run.loader.was_under_load = True
     best = fastest_closed_loop([each for each in found.values() if isinstance(each, PointResult)])
     for state in states:
         if isinstance(result := found[state.point], PointResult):

@@ -26,8 +26,8 @@ _Reference = tuple[CaseRun, PointResult]
 
 
 def measure_efficiency(run: CaseRun) -> list[Efficiency]:
-    """Measure the fastest point of each scenario (of a micro model, of both) beside the same artifact
-    in process, and the fastest of all beside the model's reference format. It stays loaded for the last."""
+    """Measure the fastest point of each scenario, of a micro model the fastest of all, beside the same
+    artifact in process, and the fastest of all beside the model's reference format."""
     best_results = fastest_by_scenario(run.case, known_points(run))
     loaded = run.loader.load(best_results[0].point.scenario)
     overall = fastest_closed_loop(best_results)

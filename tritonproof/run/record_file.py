@@ -2,6 +2,7 @@
 
 import contextlib
 import datetime
+import itertools
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,8 @@ def update(
     that is then on disk. Raises ProofError if the folder cannot be written.
 
     Results join only those of the same machine, build, deployment and server; the conversion depends on
-    machine and build alone, and a failure of the run `run_id` stays. Another machine's record moves to
+    machine and build alone, and a failure of the run `run_id` stays. If this run has no build, its failures
+    join what the machine's record has of an earlier one. Another machine's record moves to
     `superseded/` beside it; any other is outdated and replaced. If `in_fleet`, results may come from machines
     that differ only in their GPUs' UUIDs, as a later run may give the case to another node.
     """
@@ -127,22 +129,23 @@ def with_results(stored: Record, **results: Any) -> Record:
     return structs.replace(stored, **joined)
 
 
-def with_failure(stored: Record, failure: StepFailure) -> Record:
-    """The record with a failed test, without another run's result of its step, if that has a single one."""
+def with_failure(stored: Record, failure: StepFailure, *, of_this_build: bool = True) -> Record:
+    """The record with a failed test. If the step proves the case, and its build is the record's, another
+    run's result of the step goes, if that has a single one."""
     run = failure.origin and failure.origin.run
     # A step with a single result has the name of its field.
     field = failure.step.replace("-", "_")
     earlier: Any = getattr(stored, field, None)
     is_single = earlier is not None and not isinstance(earlier, tuple)
-    is_cleared = is_single and not (earlier.origin and earlier.origin.run == run)
+    is_other = is_single and not (earlier.origin and earlier.origin.run == run)
+    is_cleared = is_other and failure.proves and of_this_build
     cleared: dict[str, Any] = {field: None} if is_cleared else {}
     return with_results(stored, failures=(failure,), **cleared)
 
 
-def without_failure(stored: Record, test: str) -> Record:
-    """The record without the failure of a test, which has got a result."""
-    failures = tuple(failure for failure in stored.failures if failure.test != test)
-    return structs.replace(stored, failures=failures)
+def without_failures(stored: Record, is_over: Callable[[StepFailure], bool]) -> Record:
+    """The record without the failures of tests that have got a result."""
+    return structs.replace(stored, failures=tuple(itertools.filterfalse(is_over, stored.failures)))
 
 
 def without_other_baseline(stored: Record, name: str) -> Record:
@@ -151,7 +154,8 @@ def without_other_baseline(stored: Record, name: str) -> Record:
     if name and (stored.baseline is None or stored.baseline.baseline_name == name):
         return stored
     gates = tuple(gate for gate in stored.gates if gate.gate != "baseline")
-    failures = tuple(failure for failure in stored.failures if failure.step != "baseline")
+    compares = ("baseline", "footprint")
+    failures = tuple(failure for failure in stored.failures if failure.step not in compares)
     return structs.replace(stored, baseline=None, gates=gates, failures=failures)
 
 
