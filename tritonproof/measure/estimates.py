@@ -112,7 +112,6 @@ def _independent(passes: Sequence[Pass], value_ms: float, share: float) -> float
     return round(min(share * (1 - share) / error**2 * known, _MAX_INDEPENDENT * count), 1)
 
 
-@functools.cache
 def _order_level(count: float, share: float, confidence: float) -> float:
     """The share of `count` independent observations that are surely below their quantile, at most `share`."""
     from scipy import special
@@ -172,16 +171,12 @@ def requests_needed(percent: float) -> int:
     return bisect.bisect_left(counts, _MIN_SLOWER, key=lambda count: slower_allowed(count, percent))
 
 
-@functools.cache
 def slower_allowed(requests: int, percent: float) -> int:
     """How many requests may be slower than the percentile's bound; -1 if there are too few for any bound."""
     from scipy import stats
 
-    most_chance, share = 1 - CERTIFIED_CONFIDENCE, 1 - percent / 100
-    allowed = int(stats.binom.ppf(most_chance, requests, share))
-    while allowed >= 0 and stats.binom.cdf(allowed, requests, share) >= most_chance:
-        allowed -= 1
-    return allowed
+    # The quantile is the first number that is not rarer than this.
+    return int(stats.binom.ppf(1 - CERTIFIED_CONFIDENCE, requests, 1 - percent / 100)) - 1
 
 
 def certified(latencies_ms: np.ndarray, percent: float) -> CertifiedPercentile:
