@@ -85,5 +85,4 @@ def rerun_with(verdict: Verdict, per_s: float) -> Rerun:
     latencies_s = [1 / per_s / (1 + n % 3 / 1e3) for n in range(FRESH)]
     passes = [toy.closed_loop(np.full((1, 60), latency_s), 50 / per_s) for latency_s in latencies_s]
     state = PointState(toy.job(candidate.ladder[0]), passes=tuple(passes))
-    value = Estimate(per_s, per_s, per_s)
-    return Rerun(OperatingPoint(candidate, 0), state, Estimate(1, 1, 1), value, verdict)
+    return Rerun(OperatingPoint(candidate, 0), state, Estimate(1, 1, 1), verdict)

@@ -60,7 +60,6 @@ class Rerun:
     state: PointState
     latency_ms: Estimate
     """The latency at the percentile that the goal names."""
-    throughput_per_s: Estimate
     verdict: Verdict
     """Whether the latency is shown to keep the budget."""
 
@@ -219,9 +218,8 @@ def _lead(reruns: Sequence[Rerun]) -> Ratio | None:
 
 def rerun_of(operating_point: OperatingPoint, state: PointState, goal: SearchGoal) -> Rerun:
     latency_ms = estimates.percentile_estimate(state.passes, goal.percentile)
-    throughput_per_s = estimates.estimate(state.passes, estimates.throughput, operating_point.point.batch)
     verdict = latency_verdict(latency_ms, state.passes, goal)
-    return Rerun(operating_point, state, latency_ms, throughput_per_s, verdict)
+    return Rerun(operating_point, state, latency_ms, verdict)
 
 
 def latency_verdict(latency_ms: Estimate, passes: Sequence[Pass], goal: SearchGoal) -> Verdict:
