@@ -1,6 +1,7 @@
 """The configurations from which a search within a latency budget can choose, and the loads of each; and a
 user's config.pbtxt with the settings of one, as a diff. Pure functions."""
 
+import contextlib
 import difflib
 import itertools
 import math
@@ -225,11 +226,9 @@ def proposed_text(text: str, config: "ModelConfig", wanted: "ModelConfig") -> st
     if wanted.HasField("dynamic_batching"):
         fields.dynamic_batching.CopyFrom(wanted.dynamic_batching)
     changed = "".join(kept_lines).rstrip() + "\n" + str(text_format.MessageToString(fields))
-    try:
+    with contextlib.suppress(text_format.ParseError):
         if text_format.Parse(changed, type(wanted)(), allow_unknown_field=True) == wanted:
             return changed
-    except text_format.ParseError:
-        pass
     return str(text_format.MessageToString(wanted))
 
 
