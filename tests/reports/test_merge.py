@@ -79,8 +79,7 @@ def test_case_in_two_files_is_refused(job: Path, tmp_path: Path, refused: Callab
 
 
 def test_file_that_two_arguments_reach_counts_once(job: Path, tmp_path: Path) -> None:
-    (tmp_path / "link").symlink_to(job)
-    assert merge([job, job / "a40", tmp_path / "link"], tmp_path / "out") == 1
+    assert merge([job, job / "a40"], tmp_path / "out") == 1
     assert content(tmp_path / "out") == content(job)
 
 

@@ -1,6 +1,7 @@
 """Merges the records of several folders into a new one: all of them, or none if a case is there twice or a
 target's are of two machines."""
 
+import itertools
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,13 +22,7 @@ def merge(arguments: Sequence[Path], output: Path, *, anonymous: bool = False) -
     destination = Path(os.path.realpath(output))
     if destination.exists() and (not destination.is_dir() or any(destination.iterdir())):
         raise files.RecordError(f"{output}: not an empty folder. Give a new one with --output.")
-    # A file that two arguments reach counts once.
-    found = {
-        Path(os.path.realpath(path.parent), path.name): (path, record)
-        for argument in arguments
-        for path, record in files.read_argument(argument).items()
-    }
-    records = dict(found[path] for path in sorted(found))
+    records = dict(itertools.chain(*(files.read_argument(argument).items() for argument in arguments)))
     if contradictions := [*_contradictions(records)]:
         raise files.RecordError("\n".join(contradictions))
     disk.make_folder(destination.parent)
