@@ -126,7 +126,7 @@ def test_abandoned_load_leaves_no_model_on_remote_server(server: Server, tmp_pat
     slow = f"import time\ntime.sleep(4)\nopen({str(loaded)!r}, 'w').close()\n"
     built = make_build(tmp_path, "slow", slow + DOUBLING)
     with reached(server) as ours:
-        hasty = dataclasses.replace(ours, timeouts=Timeouts(loading_s=1.0, unloading_s=HANG_S))
+        hasty = dataclasses.replace(ours, timeouts=Timeouts(loading_s=1.0, answer_s=HANG_S))
         with pytest.raises(ProofError):
             hasty.load(built, DEPLOYMENT, "online")
     wait_until(loaded.exists)

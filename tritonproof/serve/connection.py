@@ -177,9 +177,8 @@ class Timeouts:
     idle_s: float = 120.0
     """Seconds that it may compute nothing before it answers, if its processes are visible: a backend without
     a library may load a model for ever, and a model may leave a request unanswered."""
-    unloading_s: float = 10.0
     answer_s: float = 10.0
-    """Seconds for any other answer; a healthy server takes milliseconds."""
+    """Seconds to unload a model, or for any other answer; a healthy server takes milliseconds."""
 
 
 class HangsError(ProofError):

@@ -200,8 +200,7 @@ def _unload(server: Server, is_ours: Callable[[str], bool]) -> None:
     """Unload the models with these names, as far as the server still answers."""
     with contextlib.suppress(Exception):  # tritonclient and grpc raise types of their own
         # The repository's index lacks the models that were sent with their files.
-        counts = server.client.get_inference_statistics(client_timeout=server.timeouts.answer_s).model_stats
-        for name in {model.name for model in counts if is_ours(model.name)}:
+        for name in {model.name for model in server.statistics() if is_ours(model.name)}:
             server.unload(name)
 
 

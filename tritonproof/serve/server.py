@@ -152,7 +152,7 @@ class Server:
             if self.spec.is_remote:
                 # The server finishes the loading that nobody waits for any more, and then unloads the model.
                 with contextlib.suppress(Exception):
-                    self.client.unload_model(name, client_timeout=self.timeouts.unloading_s)
+                    self.client.unload_model(name, client_timeout=self.timeouts.answer_s)
             raise
         if self.scratch is not None:
             # Before the first request, whose tensors go through the segments that the Python backend made.
@@ -180,8 +180,8 @@ class Server:
 
     def unload(self, name: str) -> None:
         """Unload the model `name` and wait until it is gone; tritonclient's error if nothing answers."""
-        deadline = time.monotonic() + self.timeouts.unloading_s
-        self.client.unload_model(name, client_timeout=self.timeouts.unloading_s)
+        deadline = time.monotonic() + self.timeouts.answer_s
+        self.client.unload_model(name, client_timeout=self.timeouts.answer_s)
         is_ready = self.client.is_model_ready
         while (left_s := deadline - time.monotonic()) > 0 and is_ready(name, client_timeout=left_s):
             time.sleep(0.05)
