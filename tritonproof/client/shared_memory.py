@@ -39,20 +39,20 @@ def tensor_slices(sizes: Mapping[str, int], start: int = 0) -> tuple[dict[str, s
 
 @contextlib.contextmanager
 def shared_region(
-    server: Server, size: int, where: str, client: Any = None, release_s: float | None = None
+    server: Server, size: int, where: str, client: Any = None
 ) -> Iterator[tuple[str, mmap.mmap]]:
     """Memory that a server on this host has registered, with its name there. Once registered it has no name
     in /dev/shm, so nothing stays there however this process ends. Raises ProofError if there is no room;
     `where` says what for.
 
     A `client` of tritonclient's, by default the server's own, registers it, and raises its error if the
-    server refuses. The server gets `release_s` seconds to release it, by default those of any answer.
+    server refuses.
     """
-    client, release_s = client or server.client, release_s or server.timeouts.answer_s
+    client = client or server.client
     with contextlib.ExitStack() as stack:
         with _named_memory(server, size, where) as (name, memory):
             stack.callback(memory.close)
-            stack.enter_context(_registered(server, client, release_s, "system", name, f"/{name}", size))
+            stack.enter_context(_registered(server, client, "system", name, f"/{name}", size))
         yield name, memory
 
 
@@ -128,8 +128,7 @@ def cuda_region(server: Server, size: int, where: str) -> Iterator[tuple[str, Cu
         except OSError as error:
             raise _no_room(size, "CUDA", error, where) from error
         name = f"tritonproof-answers-{os.getpid()}-{secrets.token_hex(8)}"
-        region = ("cuda", name, handle, 0, size)
-        stack.enter_context(_registered(server, server.client, server.timeouts.answer_s, *region))
+        stack.enter_context(_registered(server, server.client, "cuda", name, handle, 0, size))
         yield name, memory
 
 
@@ -144,9 +143,7 @@ def _no_room(size: int, kind: str, error: OSError, where: str) -> ProofError:
 
 
 @contextlib.contextmanager
-def _registered(
-    server: Server, client: Any, release_s: float, kind: str, name: str, *region: object
-) -> Iterator[None]:
+def _registered(server: Server, client: Any, kind: str, name: str, *region: object) -> Iterator[None]:
     """Register a region for the length of the block, and then unregister it, if the server still has it.
 
     Triton 24.10 refuses while a request uses the region, until a moment after it sent the answer. A request
@@ -160,7 +157,7 @@ def _registered(
     try:
         yield
     finally:
-        deadline = time.monotonic() + release_s
+        deadline = time.monotonic() + server.timeouts.answer_s
         while time.monotonic() <= deadline:
             try:
                 getattr(client, f"unregister_{kind}_shared_memory")(name, **limit)

@@ -23,9 +23,6 @@ from tritonproof.serve.messages import raw_content, read_output
 from tritonproof.serve.server import Server
 from tritonproof.spec import Tensor
 
-_RELEASE_S = 2.0
-"""Seconds within which the server releases a region: it may answer before it is done with a request."""
-
 
 @dataclass(frozen=True)
 class Transport:
@@ -99,7 +96,7 @@ def _ask(served: ServedModel, transport: Transport, sample: int) -> Answer:
     output_slices, size = tensor_slices(lengths, start)
     memory: Any = contextlib.nullcontext(("", None))
     if transport.in_memory:
-        memory = shared_region(served.server, size, served.name, transport.client, _RELEASE_S)
+        memory = shared_region(served.server, size, served.name, transport.client)
     with memory as (region, view):
         inputs, requested = [], []
         for declared in sent:
