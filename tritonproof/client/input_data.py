@@ -5,7 +5,7 @@ import contextlib
 import functools
 import json
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ import numpy as np
 
 from tritonproof.host.scratch import report_full_disk, scratch_folder
 from tritonproof.serve.messages import content_bytes, raw_content
-from tritonproof.spec import Arrays, Model, Samples
+from tritonproof.spec import Arrays, Model, Samples, Tensor
 
 MAX_BYTES = 64 << 20
 """The most bytes of input data from which requests of one batch size are made."""
@@ -41,10 +41,8 @@ class InputData:
     """Those of the samples in `arrays`, then of the `others`."""
     arrays: Arrays
     """The inputs of the samples of the most frequent shape, [samples, ...] each, in the model's order."""
-    dtypes: Mapping[str, str] = field(default_factory=dict)
-    """Triton's type of those inputs whose elements differ on the wire from those in memory."""
-    shaped: Collection[str] = ()
-    """The inputs with a variable dimension, whose shape is in every request."""
+    tensors: Mapping[str, Tensor] = field(default_factory=dict)
+    """The declarations of those inputs."""
     others: Sequence[Arrays] = ()
     """The inputs of each sample of another shape, [1, ...] each: perf_analyzer makes no mixed batches."""
 
@@ -85,13 +83,9 @@ class InputData:
         (sample,) = samples
         return self.others[sample - self.batchable]
 
-    def path(self, batch: int) -> Path:
-        """Where `written_file` is for a batch size; it may not exist yet."""
-        return self.folder / f"{self.count(batch)}.json"
-
     def written_file(self, batch: int) -> Path:
         """The file for perf_analyzer's --input-data with the samples for a batch size, made if missing."""
-        path = self.path(batch)
+        path = self.folder / f"{self.count(batch)}.json"
         if not path.exists():
             steps = [
                 {name: self._content(name, row) for name, (row,) in self.inputs([sample]).items()}
@@ -104,8 +98,9 @@ class InputData:
         return path
 
     def _content(self, name: str, row: np.ndarray) -> dict[str, Any]:
-        content = {"b64": base64.b64encode(raw_content(row, self.dtypes.get(name, ""))).decode()}
-        return {**content, "shape": list(row.shape)} if name in self.shaped else content
+        tensor = self.tensors[name]
+        content = {"b64": base64.b64encode(raw_content(row, tensor.dtype)).decode()}
+        return {**content, "shape": list(row.shape)} if -1 in tensor.shape else content
 
 
 @contextlib.contextmanager
@@ -152,9 +147,8 @@ def _chosen(groups: Sequence[Samples], start: int = 0) -> list[list[Arrays]]:
 def _data_of(
     model: Model, ids: Sequence[str], alike: Sequence[Arrays], folder: Path, others: Sequence[Arrays] = ()
 ) -> InputData:
-    tensors = [tensor for tensor in model.inputs if tensor.name in alike[0] or not tensor.optional]
-    rows_of = {tensor.name: [row[tensor.name] for row in alike] for tensor in tensors}
+    sent = [tensor for tensor in model.inputs if tensor.name in alike[0] or not tensor.optional]
+    tensors = {tensor.name: tensor for tensor in sent}
+    rows_of = {name: [row[name] for row in alike] for name in tensors}
     arrays = {name: np.ascontiguousarray(np.concatenate(rows)) for name, rows in rows_of.items()}
-    dtypes = {tensor.name: tensor.dtype for tensor in tensors if tensor.dtype in ("BYTES", "BF16")}
-    shaped = [tensor.name for tensor in tensors if -1 in tensor.shape]
-    return InputData(folder, ids, arrays, dtypes, shaped, others)
+    return InputData(folder, ids, arrays, tensors, others)
