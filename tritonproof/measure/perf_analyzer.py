@@ -22,7 +22,7 @@ from tritonproof.host.process import PRIVATE_UMASK, PROXIES, guarded, how_ended,
 from tritonproof.host.scratch import report_full_disk, scratch_folder
 from tritonproof.measure.passes import LoadJob, Pass, closed_loop_pass, open_loop_pass
 from tritonproof.measure.plan import WINDOWS
-from tritonproof.record.schema import LoadPoint
+from tritonproof.record.schema import COMPONENTS, LoadPoint
 from tritonproof.safe_io.files import last_lines
 from tritonproof.serve import wheels
 from tritonproof.serve.connection import is_on_this_host
@@ -55,15 +55,8 @@ _ARENAS = "1"
 """With system shared memory, perf_analyzer 2.51 exports tensor values that look like scrambled heap
 addresses. If they read as NaN its JSON writer seems to stop, and the file is empty or cut at a multiple of 64
 KiB. With one heap for all threads that happened in 0 of 49 runs at concurrency 16, with glibc's many in 5."""
-_CSV_COLUMNS = {
-    "client_send": "Client Send",
-    "network_server_send_recv": "Network+Server Send/Recv",
-    "server_queue": "Server Queue",
-    "server_compute_input": "Server Compute Input",
-    "server_compute_infer": "Server Compute Infer",
-    "server_compute_output": "Server Compute Output",
-    "client_recv": "Client Recv",
-}
+_CSV_COLUMNS = {name: name.replace("_", " ").title() for name in COMPONENTS}
+_CSV_COLUMNS["network_server_send_recv"] = "Network+Server Send/Recv"
 """Column of perf_analyzer's CSV, in microseconds per request."""
 _PARSING = (msgspec.MsgspecError, csv.Error)
 
