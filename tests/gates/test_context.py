@@ -43,17 +43,17 @@ def test_refusal_of_a_live_server_counts_with_any_status(
         for in_flight, where in ((1, "alone"), (2, "b001-c002")):
             with pytest.raises(ProofError, match=f"where: {model.name}, {where}\n"):
                 context.ask(model, [[0], [1]], in_flight)
-    assert reply.response is None
-    assert said in reply.refusal
-    assert len(reply.refusal) < 400, "a server may say much"
+    assert isinstance(reply, str)
+    assert said in reply
+    assert len(reply) < 400, "a server may say much"
 
 
 def test_replies_keep_request_order() -> None:
     with served_by(careful) as model:
         replies = declared.send(model, [[2], [0, 1], [0]])
 
-    assert [reply.refusal for reply in replies] == ["", "not as declared", ""]
-    contents = [reply.response.raw_output_contents[0] for reply in replies if reply.response is not None]
+    assert replies.pop(1) == "not as declared"
+    contents = [reply.raw_output_contents[0] for reply in replies]
     assert contents == [(2 * SENT[sample]).tobytes() for sample in (2, 0)]
 
 

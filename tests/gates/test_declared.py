@@ -14,7 +14,6 @@ from tritonproof.client.input_data import InputData
 from tritonproof.client.requests import Answer
 from tritonproof.gates import declared
 from tritonproof.gates.context import AnswersBySample, GateContext, make_single_answers
-from tritonproof.gates.declared import Reply
 from tritonproof.record.schema import GateResult
 from tritonproof.serve.messages import infer_message
 from tritonproof.spec import Arrays, Tensor
@@ -37,11 +36,11 @@ def answer_to(request: Any, *, batched: bool = True) -> Any:
     return response
 
 
-def serve(monkeypatch: pytest.MonkeyPatch, reply: Callable[[int, Any], Reply]) -> list[Any]:
+def serve(monkeypatch: pytest.MonkeyPatch, reply: Callable[[int, Any], Any]) -> list[Any]:
     """Start a server that replies to a request and its number so; returns the requests that it receives."""
     received: list[Any] = []
 
-    def send(served: Any, sample_indices: Iterable[Any]) -> list[Reply]:
+    def send(served: Any, sample_indices: Iterable[Any]) -> list[Any]:
         inputs = [served.data.inputs(samples) for samples in sample_indices]
         messages = [infer_message(served.name, served.model, rows) for rows in inputs]
         received[:] = map(service_pb2.ModelInferRequest.FromString, messages)
@@ -80,11 +79,11 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
     ) -> tuple[GateResult, list[Any]]:
         context = context or model()
 
-        def reply(number: int, request: Any) -> Reply:
+        def reply(number: int, request: Any) -> Any:
             answer = answer_to(request, batched=context.served.model.batched)
             if number == to:
                 change(answer)
-            return Reply(answer)
+            return answer
 
         sent = serve(monkeypatch, reply)
         return declared.declared_gate(context).result, sent
@@ -182,9 +181,9 @@ def test_answer_given_alone_must_have_every_output(gate: Gate) -> None:
 def serve_sizes(monkeypatch: pytest.MonkeyPatch, *sizes: int) -> list[Any]:
     """Start a server that takes batches of these sizes alone; returns the requests that it receives."""
 
-    def reply(_number: int, request: Any) -> Reply:
+    def reply(_number: int, request: Any) -> Any:
         is_taken = request.inputs[0].shape[0] in sizes
-        return Reply(answer_to(request)) if is_taken else Reply(None, "not this size")
+        return answer_to(request) if is_taken else "not this size"
 
     return serve(monkeypatch, reply)
 

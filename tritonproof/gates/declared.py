@@ -3,7 +3,7 @@ batches are answered up to the declared size, and refused above it."""
 
 import functools
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,18 +20,9 @@ MAX_REFUSAL_CHARS = 200
 """Characters to keep of the server's words."""
 
 
-@dataclass(frozen=True)
-class Reply:
-    """What came back for one request: an answer, or a refusal."""
-
-    response: Any | None
-    """A tritonclient.grpc.service_pb2.ModelInferResponse; None for a refusal."""
-    refusal: str = ""
-    """Why the server refused the request, in its own words; empty for an answer."""
-
-
-def send(served: ServedModel, sample_indices: Iterable[Sequence[int] | np.ndarray]) -> list[Reply]:
-    """Send these samples one by one. Raises ProofError if the server is gone or late: that is no refusal."""
+def send(served: ServedModel, sample_indices: Iterable[Sequence[int] | np.ndarray]) -> list[Any]:
+    """Send these samples one by one. Of each request it returns the ModelInferResponse, or as a text why the
+    server refused it, in its own words. Raises ProofError if the server is gone or late: no refusal."""
     from tritonclient.grpc import InferenceServerException, InferRequestedOutput
 
     server, replies = served.server, []
@@ -40,13 +31,13 @@ def send(served: ServedModel, sample_indices: Iterable[Sequence[int] | np.ndarra
     for samples in sample_indices:
         inputs = inputs_of(served.model, served.data.inputs(samples))
         try:
-            replies.append(Reply(server.wait_for(functools.partial(infer, inputs)).get_response()))
+            replies.append(server.wait_for(functools.partial(infer, inputs)).get_response())
         except InferenceServerException as error:
             refusal = error.message() or str(error.status())
             if not server.is_live():
                 what = f"Triton ended, or answers no more, at a request: {refusal}"
                 raise ProofError(f"{what}{server.log_tail()}", where=served.name) from error
-            replies.append(Reply(None, refusal[:MAX_REFUSAL_CHARS]))
+            replies.append(refusal[:MAX_REFUSAL_CHARS])
     return replies
 
 
@@ -81,15 +72,15 @@ def _all_as_declared(served: ServedModel, rows: AnswersBySample) -> Iterator[str
             yield fault_in(tensor.name, outputs.get(tensor.name), answer)
 
 
-def _violation(served: ServedModel, samples: list[int], reply: Reply) -> str:
+def _violation(served: ServedModel, samples: list[int], reply: Any) -> str:
     """The first difference from the declaration, as a sentence; empty if there is none."""
     batch_shape = [len(samples)] if served.model.batched else []
     query = f"{len(samples)} samples in a batch" if samples[1:] else f"sample {served.data.ids[samples[0]]}"
-    if reply.response is None:
-        return f"the request of {query} was refused: {reply.refusal}"
+    if isinstance(reply, str):
+        return f"the request of {query} was refused: {reply}"
     answer = f"the answer to {query}"
-    answered = {tensor.name: tensor for tensor in reply.response.outputs}
-    arrays = response_outputs(reply.response)
+    answered = {tensor.name: tensor for tensor in reply.outputs}
+    arrays = response_outputs(reply)
     for tensor in served.model.outputs:
         out, shape = answered.get(tensor.name), [*batch_shape, *tensor.shape]
         if out is not None and (out.datatype != tensor.dtype or not fits(out.shape, shape)):
@@ -122,11 +113,11 @@ def largest_batch_gate(context: GateContext) -> GateFinding:
     one_more = [largest + 1] if largest < context.most_rows else []
     replies = send(served, (np.arange(size) % count for size in (*sizes, *one_more)))
     problems = [
-        f"a batch of {size}, of {largest} declared, was refused: {reply.refusal}"
+        f"a batch of {size}, of {largest} declared, was refused: {reply}"
         for size, reply in zip(sizes, replies, strict=False)
-        if reply.response is None
+        if isinstance(reply, str)
     ]
-    if one_more and replies[-1].response is not None:
+    if one_more and not isinstance(replies[-1], str):
         problems.append(f"a batch of {largest + 1} was answered, and {largest} is declared")
     limit = "which has to be refused" if one_more else "larger than a request may be, is not sent"
     text = f"{len(sizes)} of the {largest} batch sizes, and a batch of {largest + 1}, {limit}"
