@@ -14,7 +14,7 @@ from tests.helpers import present
 from tests.models import published
 from tests.models.bert_folder import CONFIG, WORDS, small_state, write_folder
 from tests.models.published import State
-from tritonproof.base.errors import InputError, NotAvailableError
+from tritonproof.base.errors import InputError
 from tritonproof.data import invented, squad_v1
 from tritonproof.models import all_models, bert
 from tritonproof.models.bert.network import load_full
@@ -183,9 +183,7 @@ def test_perfect_answers_score_1_in_any_window_late_ones_less(full: Model, dev: 
     assert exact < 0.3
 
 
-def test_training_part_and_missing_checkpoint_are_refused(full: Model, dev: Path, folder: Path) -> None:
-    with pytest.raises(NotAvailableError, check=lambda error: error.where == str(dev)):
-        full.samples("training", dev, folder)
+def test_missing_checkpoint_is_refused(full: Model, dev: Path) -> None:
     with pytest.raises(InputError, check=lambda error: error.where == f"--dataset bert-dist4l={dev}"):
         full.samples("evaluation", dev, None)
 

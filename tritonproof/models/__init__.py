@@ -93,7 +93,6 @@ def listed_models(module: ModuleType, where: str) -> tuple[Model, ...]:
     return models
 
 
-@functools.cache
 def _hints() -> Mapping[str, Any]:
     """The type of each field of Model, with Any for what msgspec cannot convert: NumPy's arrays, Metric."""
     hints = get_type_hints(

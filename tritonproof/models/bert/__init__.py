@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tritonproof.base.errors import InputError, NotAvailableError
+from tritonproof.base.errors import InputError
 from tritonproof.data import invented, squad_v1
 from tritonproof.data.squad_v1 import QuestionWindows, prepare, read_vocabulary
 from tritonproof.frameworks import pytorch
@@ -39,10 +39,6 @@ def squad(split: Split, dataset: Path | None, checkpoint: Path | None) -> Sample
         # Eight entities make paragraphs of nearly the length of SQuAD's.
         articles = invented.as_squad(invented.paragraphs(split, 16, entities=8))["data"]
         return _samples(prepare(articles, words, FULL_SIZES), labelled=False)
-    if split == "training":
-        raise NotAvailableError(
-            "no training part is read: it would calibrate INT8, which the model does not have", where=dataset
-        )
     if checkpoint is None:
         raise InputError(
             "SQuAD is read with the checkpoint's vocabulary, and there is no checkpoint",

@@ -20,14 +20,8 @@ from tritonproof.base.errors import ProofError
 from tritonproof.data import ljspeech, spectrogram, symbols, synthesiser
 from tritonproof.frameworks import pytorch
 from tritonproof.models import _shared
-from tritonproof.models.fastpitch.network import (
-    FULL,
-    MICRO,
-    MICRO_WEIGHTS,
-    load_full,
-    read_micro,
-    train_micro,
-)
+from tritonproof.models.fastpitch import network
+from tritonproof.models.fastpitch.network import FULL, MICRO
 from tritonproof.record.sample_files import SamplePart
 from tritonproof.record.schema import Limit
 from tritonproof.spec import Arrays, Metric, Model, Samples, ServingProfile, Split, Tensor
@@ -215,7 +209,7 @@ _FULL_SIZE = Model(
     name="fastpitch",
     inputs=(Tensor(SYMBOLS, "INT64", (FULL.symbols,)), Tensor(SYMBOL_COUNT, "INT64", (1,))),
     outputs=_outputs(FULL.frames, FULL.symbols),
-    load_weights=load_full,
+    load_weights=network.load_full,
     infer=pytorch.runner(MEL, FRAME_COUNT, DURATIONS, PITCH),
     samples=speech,
     keep=keep,
@@ -234,9 +228,9 @@ MODELS = (
     _FULL_SIZE,
     _shared.micro_size(
         _FULL_SIZE,
-        read=read_micro,
-        train=train_micro,
-        weights=MICRO_WEIGHTS,
+        read=network.read_micro,
+        train=network.train_micro,
+        weights=network.MICRO_WEIGHTS,
         samples=synthetic_speech,
         inputs=(Tensor(SYMBOLS, "INT64", (MICRO.symbols,)), Tensor(SYMBOL_COUNT, "INT64", (1,))),
         outputs=_outputs(MICRO.frames, MICRO.symbols),
