@@ -6,7 +6,7 @@ from markdown_it.token import Token
 
 from tritonproof.base.sanitize import bold, code, italic, join_markdown, markdown_text, plain
 from tritonproof.reports.tables.rendering import markdown
-from tritonproof.reports.tables.table import Bullets, table_of_texts
+from tritonproof.reports.tables.table import Bullets, Column, table
 
 HOSTILE = [
     "<script>alert(1)</script>",
@@ -70,7 +70,7 @@ def words(source: str) -> str:
 @pytest.mark.parametrize(
     ("source", "kind", "count"),
     [
-        (lambda value: markdown([table_of_texts(("A", "B"), [["cpu", value], [value, "8"]])]), "td_open", 4),
+        (lambda value: markdown([table([Column("A", str), Column("B", str)], ["cpu", value])]), "td_open", 4),
         (lambda value: markdown([Bullets([value, f"said: {value}."])]), "list_item_open", 2),
         (lambda value: f"- {code(value)}: slower", "code_inline", 1),
         (lambda value: f"- {join_markdown([bold(value), value], ' ')}\n- {bold('x')}", "list_item_open", 2),
@@ -88,7 +88,7 @@ def test_text_stays_literal_in_markdown(source: object, kind: str, count: int, v
 @pytest.mark.parametrize("value", LITERAL)
 def test_name_renders_as_written(value: str) -> None:
     assert words(markdown_text(value)) == value
-    assert words(markdown([table_of_texts(("", ""), [[value, ""]])])) == value
+    assert words(markdown([table([Column("", str)], [value])])) == value
     assert plain(bold(value)) == value.replace("`", "")
 
 

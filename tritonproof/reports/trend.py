@@ -18,8 +18,8 @@ from tritonproof.base.sanitize import bold, italic, join_markdown, quoted, visib
 from tritonproof.record import quantities
 from tritonproof.record.schema import Estimate, Ratio
 from tritonproof.reports.history import HistoryRow, identity
+from tritonproof.reports.tables import table as tables
 from tritonproof.reports.tables.rendering import markdown
-from tritonproof.reports.tables.table import table_of_texts
 from tritonproof.reports.text.phrases import counted, days_text
 
 MIN_RUNS, LASTING = 4, 8
@@ -188,14 +188,12 @@ def table(series: Sequence[Series]) -> str:
     days = days_text(row.started for row in runs.values())
     changes = counted(sum(len(each.shifts) for each in series), "level shift")
     extent = f"{counted(len(runs), 'run')} of {commits}, {days}; {changes} in {len(series)} series."
-    rows = []
-    for each in series:
-        texts = ((bold if shift.is_worse else italic)(shift_text(each, shift)) for shift in each.shifts)
-        changed = join_markdown(texts, "; ")
-        name, count = each.tracked.name, f"{len(each.rows):,}"
-        rows.append((each.machine, each.case, each.at, name, count, _last(each), changed or "-"))
-    columns = ("Machine", "Case", "At", "Quantity", "Runs", "Last value", "Level shifts")
-    return markdown([extent, table_of_texts(columns, rows, "llllrrl")])
+    return markdown([extent, tables.table(_COLUMNS, series)])
+
+
+def _changed(series: Series) -> str | None:
+    texts = ((bold if shift.is_worse else italic)(shift_text(series, shift)) for shift in series.shifts)
+    return join_markdown(texts, "; ") or None
 
 
 def worse_shifts(series: Sequence[Series], within: int, known: str | None) -> list[tuple[int, str]]:
@@ -243,6 +241,17 @@ def _last(series: Series) -> str:
     last, quantity = _estimate(series.rows[-1], series.figure), series.tracked.quantity
     is_exact = last.low == last.high and not last.open_above
     return quantity.text(last.value) if is_exact else quantity.text_with_interval(last)
+
+
+_COLUMNS: Sequence[tables.Column[Series]] = (
+    tables.Column("Machine", lambda each: each.machine),
+    tables.Column("Case", lambda each: each.case),
+    tables.Column("At", lambda each: each.at),
+    tables.Column("Quantity", lambda each: each.tracked.name),
+    tables.Column("Runs", lambda each: f"{len(each.rows):,}", right_aligned=True),
+    tables.Column("Last value", _last, right_aligned=True),
+    tables.Column("Level shifts", _changed),
+)
 
 
 def picture(series: Sequence[Series]) -> Figure:

@@ -9,16 +9,7 @@ from tritonproof.reports.publishable import Publishable
 from tritonproof.reports.published import names_of
 from tritonproof.reports.tables import points
 from tritonproof.reports.tables.soak import soak_section, soak_table
-from tritonproof.reports.tables.table import (
-    Block,
-    Bullets,
-    Column,
-    Heading,
-    Table,
-    cell_of,
-    table,
-    table_of_texts,
-)
+from tritonproof.reports.tables.table import Block, Bullets, Column, Heading, Table, cell_of, table
 from tritonproof.reports.tables.upgrade import upgrade_table
 from tritonproof.reports.text import correctness, phrases
 from tritonproof.reports.text.speed import model_warmup_text, search_paragraph
@@ -92,6 +83,12 @@ def _engine(record: Publishable) -> str:
 # --- the served configuration, by the names that NVIDIA published ------------------------------------------
 
 
+_PARAMETERS: Sequence[Column[tuple[str, str]]] = (
+    Column("Parameter Name", lambda setting: setting[0]),
+    Column("Parameter Value", lambda setting: setting[1]),
+)
+
+
 def parameters_table(record: Publishable, scenario: str) -> Table:
     """The settings behind every row of a scenario: all, if the model's source lists them in one table."""
     published = names_of(record.case.model, scenario)
@@ -99,7 +96,7 @@ def parameters_table(record: Publishable, scenario: str) -> Table:
     if scenario == "online":  # BERT's tables lack the batcher's settings: its offline scenario was published
         batcher = ("Triton Max Queue Delay", "Triton Preferred Batch Sizes")
         names += tuple(name for name in batcher if name not in names)
-    return table_of_texts(("Parameter Name", "Parameter Value"), _settings(record, scenario, names))
+    return table(_PARAMETERS, _settings(record, scenario, names))
 
 
 def configuration_list(record: Publishable, scenario: str) -> Bullets:

@@ -159,15 +159,6 @@ def _meaning(marks: Sequence[Mark]) -> str:
     return texts[0] if len(texts) == 1 else MARKS.get(marks[0].code, "; ".join(texts))
 
 
-def table_of_texts(titles: Sequence[str], rows: Iterable[Sequence[str]], right_aligned: str = "") -> Table:
-    """A table of texts; `right_aligned` has an `r` at the index of each right-aligned column."""
-    columns: list[Column[Sequence[str]]] = [
-        Column(title, operator.itemgetter(index), right_aligned=right_aligned[index : index + 1] == "r")
-        for index, title in enumerate(titles)
-    ]
-    return table(columns, rows)
-
-
 class Heading(NamedTuple):
     text: str
     level: int
