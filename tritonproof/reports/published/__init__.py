@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 from msgspec import structs
 
-from tritonproof.base.disk import is_plain
 from tritonproof.base.sanitize import code
 from tritonproof.record.quantities import LATENCY, RATIO, SCORE, THROUGHPUT, WIDEST_RATIO
 from tritonproof.record.schema import COMPONENTS, Estimate, LoadPoint, PointResult, Ratio, Record
@@ -81,7 +80,7 @@ def names_of(model: str, scenario: str) -> TableNames:
     """The published names for a model's tables. A micro model uses those of its full size, an unpublished
     model ResNet50's, and an unpublished scenario those of the model's other scenario."""
     path = FOLDER / "names" / f"{model.removesuffix('-micro')}.csv"
-    if not is_plain(model) or not path.exists():
+    if not path.exists():
         path = FOLDER / "names" / "resnet50.csv"
     with path.open(newline="", encoding="utf-8") as file:
         entries = list(csv.DictReader(file))

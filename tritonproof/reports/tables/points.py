@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from tritonproof.ratios import FALSE_ALARM_RATE
 from tritonproof.record import quantities, schema
@@ -203,14 +203,18 @@ _BUDGETS: Sequence[Column[PointRow[schema.LatencyBudget]]] = (
 )
 
 
-def budget_table(records: Sequence[Publishable], scenario: str | None = None) -> Table:
-    rows = [
-        PointRow(record, result, result.latency_budget)
+def _rows_with(detail: str, records: Sequence[Publishable], scenario: str | None) -> list[PointRow[Any]]:
+    """The load points that have this detail, in a scenario if one is given, also those of hidden speed."""
+    return [
+        PointRow(record, result, getattr(result, detail))
         for record in records
-        for result in record.points
-        if result.latency_budget and scenario in (None, result.point.scenario)
+        for result in (*record.points, *record.hidden)
+        if getattr(result, detail) and scenario in (None, result.point.scenario)
     ]
-    return table(_BUDGETS, rows)
+
+
+def budget_table(records: Sequence[Publishable], scenario: str | None = None) -> Table:
+    return table(_BUDGETS, _rows_with("latency_budget", records, scenario))
 
 
 _COMPARISON: Sequence[Column[PointRow[schema.SpeedComparison]]] = (
@@ -234,12 +238,7 @@ def p99_cell(comparison: schema.SpeedComparison) -> Cell:
 
 def comparison_table(records: Sequence[Publishable], scenario: str | None = None) -> Table:
     """A row for each load point compared with another build, also for a case that hides its speed."""
-    rows = [
-        PointRow(record, result, result.comparison)
-        for record in records
-        for result in (*record.points, *record.hidden)
-        if result.comparison and scenario in (None, result.point.scenario)
-    ]
+    rows = _rows_with("comparison", records, scenario)
     most_false = GIVEN_SHARE.text(FALSE_ALARM_RATE)
     note = (
         f"Of runs that compare a build with itself, at most {most_false} call any of their points `slower` "

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from tritonproof.base.sanitize import Formatted, markdown_text
 from tritonproof.record import schema
 from tritonproof.record.quantities import COST, COUNT, LATENCY, METRICS, RATIO, THROUGHPUT
-from tritonproof.record.schema import Estimate, Mark, Ratio, Record
+from tritonproof.record.schema import Mark, Record
 from tritonproof.reports import figures
 from tritonproof.reports.publishable import Publishable
 from tritonproof.reports.published import published_ratio
@@ -67,7 +67,7 @@ def summary_columns(rows: Sequence[SummaryRow]) -> Sequence[Column[SummaryRow]]:
         optional("Limit", _limit),
         optional(
             "Inferences/second",
-            _best_speed,
+            lambda row: row.result.throughput_per_s if row.result else None,
             THROUGHPUT,
             "half width",
             narrow="Infer/s",
@@ -96,14 +96,14 @@ def summary_columns(rows: Sequence[SummaryRow]) -> Sequence[Column[SummaryRow]]:
         ),
         optional(
             "Ratio to published",
-            _to_published,
+            lambda row: published_ratio(row.record, row.result) if row.result else None,
             RATIO,
             meaning="throughput divided by NVIDIA's figure for the same GPU, format, precision and "
             "load point; the report `published` says what else differs",
         ),
         optional(
             "Ratio to in process",
-            _to_in_process,
+            lambda row: getattr(figures.efficiency_at_fastest(row.record), "ratio", None),
             RATIO,
             "interval",
             meaning="throughput divided by that of the same artifact without a server, measured "
@@ -111,10 +111,6 @@ def summary_columns(rows: Sequence[SummaryRow]) -> Sequence[Column[SummaryRow]]:
         ),
         optional("Cost per million correct", lambda row: cost_cell(row.record, row.result), COST),
     )
-
-
-def _best_speed(row: SummaryRow) -> Estimate | None:
-    return row.result.throughput_per_s if row.result else None
 
 
 def _p99(row: SummaryRow) -> Cell:
@@ -146,14 +142,6 @@ def _to_reference(row: SummaryRow) -> Cell | None:
         return None
     cell = cell_of(RATIO, compared.ratio, "interval")
     return Cell("reference", cell.value) if compared.case == row.record.name else cell
-
-
-def _to_published(row: SummaryRow) -> Ratio | None:
-    return published_ratio(row.record, row.result) if row.result else None
-
-
-def _to_in_process(row: SummaryRow) -> Ratio | None:
-    return measured.ratio if (measured := figures.efficiency_at_fastest(row.record)) else None
 
 
 def _marks(row: SummaryRow) -> list[Mark]:

@@ -13,10 +13,10 @@ def main_score(record: schema.Record) -> schema.Score | None:
     return record.accuracy.scores[0]
 
 
-def score_text(score: schema.Score, *, with_limit: bool = False) -> str:
-    """The score after each stage, with or without its limit: `top-1 97.8 % served (floor 95.9 %), 97.9 %
+def score_text(score: schema.Score) -> str:
+    """The score after each stage with its limit, if any: `top-1 97.8 % served (floor 95.9 %), 97.9 %
     converted, 97.9 % framework`."""
-    limit = f" ({tightest_text(score)})" if with_limit and score.limits else ""
+    limit = f" ({tightest_text(score)})" if score.limits else ""
     stages = {f"served{limit}": score.served, "converted": score.converted, "framework": score.framework}
     texts = [f"{metric_text(score, value)} {name}" for name, value in stages.items() if value is not None]
     return f"{score.metric} {', '.join(texts)}"
@@ -43,7 +43,7 @@ def ledger_failures(ledger: schema.Ledger) -> list[str]:
         failures.append(same_answers_text(ledger.same_answers))
     if failures or ledger.passed:
         return failures
-    scores = "; ".join(score_text(score, with_limit=True) for score in ledger.scores)
+    scores = "; ".join(score_text(score) for score in ledger.scores)
     return [f"the accuracy check failed ({scores})"]
 
 
@@ -52,7 +52,7 @@ def accuracy_sentence(record: schema.Record) -> str:
     accuracy = record.accuracy
     if accuracy is None or main_score(record) is None:
         return missing_score_reason(record)
-    scores = "; ".join(score_text(score, with_limit=True) for score in accuracy.scores)
+    scores = "; ".join(score_text(score) for score in accuracy.scores)
     pairs = [
         f"{pair.count} between {' and '.join(pair.between)}"
         + (f" ({pair.lost} lost, {pair.gained} gained)" if pair.count else "")
