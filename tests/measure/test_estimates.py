@@ -105,8 +105,6 @@ def test_interval_scales_with_value_and_stays_nonnegative() -> None:
 
     far_apart = passes_of([np.array([1.0]), np.array([100.0])])
     assert estimates.estimate(far_apart, estimates.mean_latency_ms).low == 0.0
-    with pytest.raises(ValueError, match="two passes"):
-        estimates.estimate(far_apart[:1], estimates.mean_latency_ms)
 
 
 @pytest.mark.parametrize("passes", [2, 3, 6])

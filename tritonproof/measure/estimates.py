@@ -123,8 +123,6 @@ def _order_level(count: float, share: float, confidence: float) -> float:
 def _standard_error(passes: Sequence[_Observed], statistic: Callable[[Sequence[_Observed]], float]) -> float:
     """The standard error of a smooth statistic, by the jackknife over passes."""
     count = len(passes)
-    if count < 2:
-        raise ValueError("an interval needs at least two passes")
     without = np.array([statistic([p for j, p in enumerate(passes) if j != i]) for i in range(count)])
     return float(np.sqrt((count - 1) / count * ((without - without.mean()) ** 2).sum()))
 
