@@ -51,8 +51,7 @@ def test_accuracy(run: CaseRun, recorder: Recorder) -> None:
     ledger = evaluation.ledger
     assert ledger.same_answers is not None
     recorder.record(accuracy=ledger, accuracy_missing=evaluation.missing)
-    if evaluation.samples is not None:
-        recorder.record_samples(evaluation.samples)
+    recorder.record_samples(evaluation.samples)
     recorder.show("; ".join([*map(score_text, ledger.scores), same_answers_text(ledger.same_answers)]))
     if failures := ledger_failures(ledger):
         raise run.accuracy_error("; ".join(failures))

@@ -241,8 +241,9 @@ def test_user_floor_replaces_framework_comparison() -> None:
 
 def existing(right: int, requested: dict[str, Limit], *metrics: Any) -> Ledger:
     """The ledger of a model served as it is that gets `right` of 100 samples right."""
+    case, samples = toy.case(toy.model(metrics=metrics)), toy.samples(100)
     served = stage("served", right, requests=7)
-    return served_ledger(toy.case(toy.model(metrics=metrics)), toy.samples(100), served, requested)
+    return served_ledger(case, samples, served, score_each_sample(case, samples, [served]), requested)
 
 
 def test_served_model_without_reference_keeps_its_own_limits() -> None:

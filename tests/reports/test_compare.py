@@ -265,6 +265,10 @@ def at(speed: float, **changes: Any) -> Record:
     return structs.replace(sample.record(), points=(point(speed=speed),), **changes)
 
 
+LOWER = at(1000, accuracy=sample.accuracy(sample.score(served=0.961)))
+"""Its score fell, with no samples to show whether by chance."""
+
+
 def status_of(tmp_path: Path, before: Record, after: Record, *options: str) -> int:
     sample.store(tmp_path / "before", before)
     sample.store(tmp_path / "after", after)
@@ -285,6 +289,8 @@ def status_of(tmp_path: Path, before: Record, after: Record, *options: str) -> i
         (at(1000), at(1000, accuracy=sample.failed_accuracy()), WORSE, 12),
         (at(1000, accuracy=sample.failed_accuracy()), at(1000), WORSE, 4),
         (at(1000), at(1000, accuracy=None), WORSE, 4),  # which has not been measured
+        (at(1000), LOWER, WORSE, 4),
+        (LOWER, at(1000), WORSE, 0),
         (at(1000), with_machine(at(1000), cores=64), WORSE, 4),
         (at(1000), with_machine(at(1000, accuracy=sample.failed_accuracy()), memory_gib=23), WORSE, 12),
         (at(1000), structs.replace(at(1000), points=(point(16),)), WORSE, 4),
@@ -299,6 +305,13 @@ def test_exit_status_reports_worse_results(
     assert status_of(tmp_path, before, after, *options) == status
     first, second = (with_machine(one, gpu_driver="", gpu_uuids=()).machine for one in (before, after))
     assert ("**The machines differ**" in capsys.readouterr().out) == (first != second)
+
+
+def test_case_that_lost_all_figures_leaves_the_verdict_open(tmp_path: Path) -> None:
+    other = structs.replace(at(1000), case=structs.replace(at(1000).case, model="nnunet"))
+    for folder, one in (("before", other), ("after", structs.replace(other, accuracy=None))):
+        sample.store(tmp_path / folder, one)
+    assert status_of(tmp_path, at(1000), at(1000), *WORSE) == 4
 
 
 def test_allowed_slowdown_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,6 +13,7 @@ from tests.measure.timed_server import write_echoing
 from tests.soak.leaking import LEAKS
 from tests.user_models.repositories import ENSEMBLE, code, config, contents, write_model
 from tests.whole_runs.suite import Run, suite
+from tritonproof.record import sample_files
 from tritonproof.record.schema import Search
 from tritonproof.reports.publishable import publishable
 from tritonproof.reports.tables.case import case_section
@@ -188,6 +189,8 @@ def test_labels_give_scores_and_fail_a_wrong_model(tmp_path_factory: pytest.Temp
         accuracy = present(finished.record(f"cpu-{name}-asis").accuracy)
         assert (accuracy.samples, accuracy.passed) == (12, name == "right")
         assert [value.served for value in accuracy.scores] == [score]
+        samples = sample_files.read(root / "results" / "cpu" / f"cpu-{name}-asis.samples.json")
+        assert samples.scores == {"top-1": {"served": (score,) * 12}}
     assert "is below its floor" in finished.text
     assert "No throughput is shown" in publishable(finished.record("cpu-reversed-asis")).why_no_speed
 

@@ -24,10 +24,12 @@ twice INT8's tolerance is found in 74 to 97 % of draws of 500 samples, without t
 FP16, whose tolerance is half a sample of 500, the least loss that is found is three samples."""
 
 PerSample = Mapping[str, Sequence[np.ndarray]]
-"""The score of each item after each of the three stages, [items] each, by metric in the model's order."""
+"""The score of each item after each of the stages, [items] each, by metric in the model's order."""
 
 
-def score_each_sample(case: Case, samples: Samples, stages: Stages, *, labelled: bool = True) -> PerSample:
+def score_each_sample(
+    case: Case, samples: Samples, stages: Sequence[StageAnswers], *, labelled: bool = True
+) -> PerSample:
     """Score each item after each stage; without `labelled`, only by metrics that need no labels. Raises
     ProofError unless a metric gives one finite score for each item."""
     metrics = [metric for metric in case.model.metrics if labelled or not metric.labelled]
@@ -70,13 +72,12 @@ def accuracy_ledger(
 
 
 def served_ledger(
-    case: Case, samples: Samples, served: StageAnswers, requested: Mapping[str, Limit]
+    case: Case, samples: Samples, served: StageAnswers, per_sample: PerSample, requested: Mapping[str, Limit]
 ) -> Ledger:
-    """The ledger of a model served as it is: its scores by labels, with the given limits. Raises ProofError
-    unless a metric gives one finite score for each sample."""
+    """The ledger of a model served as it is: its scores by labels, with the given limits."""
     scores = []
     for metric in case.model.metrics:
-        (item_scores,) = _scores(metric, samples, [served])
+        (item_scores,) = per_sample[metric.name]
         limits = [requested[metric.name]] if metric.name in requested else list(metric.limits.values())
         mean = float(item_scores.mean())
         passed = all(meets(metric.better, mean, limit.value) for limit in limits)
@@ -205,7 +206,7 @@ INSPECTED_ITEMS = 5
 
 
 def per_sample_file(
-    case: Case, digest: str, samples: Samples, stages: Stages, per_sample: PerSample
+    case: Case, digest: str, samples: Samples, stages: Sequence[StageAnswers], per_sample: PerSample
 ) -> sample_files.SampleScores:
     """The file beside the record of the build with this digest: the scores behind its ledger."""
     ids = item_ids(samples)
@@ -226,7 +227,7 @@ def per_sample_file(
 
 
 def items_to_inspect(
-    case: Case, samples: Samples, stages: Stages, per_sample: PerSample
+    case: Case, samples: Samples, stages: Sequence[StageAnswers], per_sample: PerSample
 ) -> list[tuple[int, str]]:
     """The items worth a look, the worst first, each with the reason: those lost between two stages, then
     those decided differently, then those with a served score worse than the mean, by the first metric."""

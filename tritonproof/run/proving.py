@@ -34,8 +34,8 @@ class Evaluation:
     """Every metric after each stage, with its limits."""
     missing: str | None
     """Why the task's metric is not in the ledger; None if it is."""
-    samples: sample_files.SampleScores | None
-    """Every sample's score after each stage and the worst samples; None of a model served as it is."""
+    samples: sample_files.SampleScores
+    """Every sample's score after each stage and the worst samples."""
 
 
 def prove_accuracy(run: CaseRun) -> Evaluation:
@@ -54,9 +54,12 @@ def evaluate(run: CaseRun) -> Evaluation:
     requested = run.settings.thresholds.limits(run.case)
     if run.case.model.from_repository:
         assert run.prepared.evaluated is not None
-        served_stage = _through_server(run, run.prepared.evaluated, run.deployment.max_batch_size)
-        ledger = served_ledger(run.case, run.prepared.evaluated, served_stage, requested)
-        return Evaluation(ledger, None, None)
+        labelled = run.prepared.evaluated
+        served = _through_server(run, labelled, run.deployment.max_batch_size)
+        scores = score_each_sample(run.case, labelled, [served])
+        ledger = served_ledger(run.case, labelled, served, scores, requested)
+        per_sample = per_sample_file(run.case, run.build.digest, labelled, [served], scores)
+        return Evaluation(ledger, None, per_sample)
     case, expectations = run.case, run.expectations
     precision, missing = expectations.compute_precision, expectations.accuracy_missing
     framework, converted = run.model_run.framework_answers, expectations.converted_answers
