@@ -7,12 +7,12 @@ from msgspec import structs
 
 from tritonproof.record import files, schema
 from tritonproof.record.schema import CaseKey, Estimate, Ledger, LoadPoint, Origin, PointResult, Record
-from tritonproof.reports.publishable import Publishable, publishable
+from tritonproof.reports.publishable import Publishable, publishable_together
 
 
 def seen(*records: Record) -> list[Publishable]:
     """The publishable form of the records."""
-    return [publishable(sample) for sample in records]
+    return publishable_together(records)
 
 
 def store(results: Path, *records: Record) -> Path:

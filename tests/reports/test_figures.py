@@ -32,6 +32,9 @@ HIDDEN = beside("trt", 3.0, 1.7, 4.8)
 BEST = examples.measured("online", 64, 9000.0)
 STALE = structs.replace(FAST, points=(*FAST.points, BEST))
 WITHOUT_TURNS = examples.record(efficiency=(ONE,))
+WRONG = structs.replace(ONNX, accuracy=examples.failed_accuracy())
+ELSEWHERE = structs.replace(FAST, machine=structs.replace(FAST.machine, cores=4))
+OTHER_SERVER = structs.replace(FAST, serving=structs.replace(examples.SERVING, triton="2.61.0"))
 
 
 @pytest.mark.parametrize(
@@ -44,8 +47,24 @@ WITHOUT_TURNS = examples.record(efficiency=(ONE,))
         ((ONNX, TOO_WIDE), (TOO_WIDE, ONNX), (None, 1)),
         ((ONNX, HIDDEN), (HIDDEN, ONNX), (None, 2)),
         ((STALE, ONNX), (ONNX, STALE), (1, None)),
+        ((WRONG, SLOW, FAST), (WRONG, SLOW, FAST), (None, None, None)),
+        ((SLOW, ONNX, ELSEWHERE), (ONNX, SLOW, ELSEWHERE), (1, 2, None)),
+        ((SLOW, ONNX, OTHER_SERVER), (ONNX, SLOW, OTHER_SERVER), (1, 2, None)),
+        ((SLOW, ELSEWHERE), (ELSEWHERE, SLOW), (None, None)),
     ],
-    ids=["by intervals", "by model", "by number of GPUs", "without turns", "not shown", "faster", "stale"],
+    ids=[
+        "intervals",
+        "model",
+        "GPUs",
+        "no turns",
+        "hidden",
+        "faster",
+        "stale",
+        "wrong",
+        "machine",
+        "server",
+        "machines",
+    ],
 )
 def test_formats_rank_by_disjoint_intervals(
     records: tuple[Record, ...], order: tuple[Record, ...], ranks: tuple[int | None, ...]

@@ -24,7 +24,7 @@ from tritonproof.record.files import RecordError
 from tritonproof.record.quantities import SIZE
 from tritonproof.reports import export, history, plots, readme
 from tritonproof.reports.plots import Theme
-from tritonproof.reports.publishable import Publishable, publishable
+from tritonproof.reports.publishable import Publishable, publishable, publishable_together
 from tritonproof.reports.tables.case import case_section
 from tritonproof.reports.tables.rendering import RENDERINGS, csv_text, print_as
 from tritonproof.reports.tables.summary import machine_blocks, summary
@@ -65,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _chosen(options: argparse.Namespace) -> list[Publishable]:
     """The selected records. Raises RecordError if any in the folder is unreadable, UsageError without any."""
-    records = [publishable(record) for record in files.read_folder(options.results).values()]
+    records = publishable_together(files.read_folder(options.results).values())
     if not records:
         fix = f"Measure some: {commands.run_command()}"
         raise UsageError(f"{options.results}: no records (TARGET/CASE.json). {fix}")
@@ -237,7 +237,7 @@ def _readme(options: argparse.Namespace) -> int:
     try:
         text = disk.content(Path(os.path.realpath(file))).decode()
         records = map(files.without_names, files.read_folder(options.results).values())
-        synced, names, pictures = readme.sync(text, [publishable(record) for record in records])
+        synced, names, pictures = readme.sync(text, publishable_together(records))
     except (UsageError, UnicodeDecodeError) as error:
         raise UsageError(f"{file}: {error}") from error
     folder = Path(os.path.realpath(file)).parent

@@ -5,7 +5,7 @@ from typing import Literal, NamedTuple
 
 from tritonproof.record import schema
 from tritonproof.record.quantities import is_narrow, is_shown
-from tritonproof.reports.publishable import Publishable
+from tritonproof.reports.publishable import Publishable, place_of
 from tritonproof.reports.text.correctness import main_score
 from tritonproof.reports.text.phrases import format_text, grouped
 
@@ -40,13 +40,14 @@ def ranked(records: Sequence[Publishable]) -> list[Publishable]:
 
 def ranks(records: Sequence[Publishable]) -> Mapping[str, int]:
     """The ranks by name: one more than the number of formats that are shown to be faster, by intervals that
-    do not overlap. Others share a rank; a hidden ratio has none, and counts among the others' faster ones."""
+    do not overlap. Others share a rank; a hidden ratio has none, and counts among the others' faster ones.
+    Ratios from several machines or servers give no ranks."""
     rank_of = {}
     for group in grouped(records, rank_group).values():
-        compared = {record.name: format_comparison(record) for record in group}
-        ratios = {name: one.ratio for name, one in compared.items() if one}
+        ratios = {record.name: one.ratio for record in group if (one := format_comparison(record))}
+        places = {place_of(record) for record in group if record.name in ratios}
         for name, ratio in ratios.items():
-            if is_shown(ratio):
+            if is_shown(ratio) and len(places) == 1:
                 rank_of[name] = 1 + sum(other.low > ratio.high for other in ratios.values())
     return rank_of
 

@@ -1,14 +1,15 @@
 """The only door to reports, tables and tests' outcomes: takes hidden speeds out of a record and says why."""
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, get_type_hints
 
 import msgspec
 from msgspec import structs
 
+from tritonproof.record import files
 from tritonproof.record.quantities import LATENCY_BUDGET, NOT_SHOWN
-from tritonproof.record.schema import SPEED, Estimate, PointResult, Ratio, Record, Search, Struct
+from tritonproof.record.schema import SPEED, Efficiency, Estimate, PointResult, Ratio, Record, Search, Struct
 from tritonproof.reports.text import correctness
 from tritonproof.reports.text.phrases import full_point_text
 
@@ -45,6 +46,29 @@ def publishable(record: Record) -> Publishable:
     fields |= {"search": search, "is_wrong": bool(wrong)}
     hidden = tuple(map(_without_speed, record.points)) if no_speed else ()
     return Publishable(**fields, why_no_speed=no_speed, why_no_winner=no_winner, hidden=hidden)
+
+
+def publishable_together(records: Iterable[Record]) -> list[Publishable]:
+    """The records as they may be shown beside each other: without ratios to a reference among them whose speed
+    is hidden, as it would follow, or which was measured on another machine or server."""
+    shown = [*map(publishable, records)]
+    places = {record.name: not record.why_no_speed and place_of(record) for record in shown}
+
+    def kept(measured: Efficiency, place: tuple[Any, ...]) -> Efficiency:
+        is_alike = measured.reference is None or places.get(measured.reference.case, place) == place
+        return measured if is_alike else structs.replace(measured, reference=None)
+
+    return [
+        structs.replace(one, efficiency=tuple(kept(each, place_of(one)) for each in one.efficiency))
+        for one in shown
+    ]
+
+
+def place_of(record: Record) -> tuple[Any, ...]:
+    """The machine, whichever of its equal GPUs, and the server: figures from two places do not rank."""
+    serving = record.serving
+    server = serving and (serving.kind, serving.triton, serving.image, serving.image_digest)
+    return files.machine_digest(files.without_names(record.machine)), server
 
 
 def _without_speed(part: Any) -> Any:

@@ -14,7 +14,7 @@ from tests import examples
 from tests.conftest import Reports
 from tests.helpers import present
 from tests.reports.page.pages import page_of, unmeasured, words
-from tests.reports.test_figures import AS_FAST, FAST, HIDDEN, ONNX, SLOW
+from tests.reports.test_figures import AS_FAST, ELSEWHERE, FAST, HIDDEN, ONNX, SLOW
 from tritonproof.record import files, sample_files
 from tritonproof.record.sample_files import Sample, SamplePart, SampleScores
 from tritonproof.record.schema import CaseKey, Mark, Record
@@ -72,6 +72,7 @@ DEPLOYED: dict[str, tuple[Sequence[Record], Sequence[Record]]] = {
     "the fastest": ([ONNX, FAST, SLOW], [FAST]),
     "a wrong one": ([ONNX, FAILED, SLOW], [ONNX]),
     "another that is faster, with a hidden ratio": ([ONNX, HIDDEN], []),
+    "on the reference's machine": ([ONNX, ELSEWHERE, AS_FAST], [AS_FAST]),
     "not told apart": ([ONNX, FAST, AS_FAST], [FAST, AS_FAST]),
     "the only right one": ([ONNX_ALONE, FAILED], [ONNX]),
     "not measured in turns": ([ONNX_ALONE, FAST_ALONE], []),
