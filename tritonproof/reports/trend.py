@@ -197,20 +197,22 @@ def _changed(series: Series) -> str | None:
 
 
 def worse_shifts(series: Sequence[Series], within: int, known: str | None) -> list[tuple[int, str]]:
-    """The exit status and a sentence for each shift for the worse within a series' latest runs and after the
+    """The exit status and a sentence for each shift for the worse within a series' latest runs and after its
     runs of the commit `known`. Raises UsageError if no run is of that commit."""
     digits = max(7, len(known or ""))  # fewer are no name: they may begin that of any commit
-    runs = (row for each in series for row in each.rows if row.commit and row.commit[:digits] == known)
-    accepted = max((row.started for row in runs), default="")
-    if known and not accepted:
+    accepted = [
+        max((row.started for row in each.rows if row.commit and row.commit[:digits] == known), default="")
+        for each in series
+    ]
+    if known and not any(accepted):
         raise UsageError(
             f"--known {quoted(known)}: no run in the history is of this commit (7 or more digits)"
         )
     return [
         (each.tracked.status, f"{each.case}, {each.at}, {each.tracked.name}: {shift_text(each, shift)}")
-        for each in series
+        for each, until in zip(series, accepted, strict=True)
         for shift in each.shifts
-        if shift.is_worse and shift.after in each.rows[-within:] and shift.after.started > accepted
+        if shift.is_worse and shift.after in each.rows[-within:] and shift.after.started > until
     ]
 
 

@@ -16,7 +16,7 @@ from tests.helpers import cells
 from tests.reports.trend import past
 from tests.reports.trend.test_history import measured
 from tritonproof.reports.history import HistoryRow, append, read
-from tritonproof.reports.trend import Series, all_series, find_shifts
+from tritonproof.reports.trend import all_series, find_shifts
 
 SLOWER = past.shifted(60, 50, 0.95)
 BETWEEN = f"{past.COMMITS[49][:9]} and {past.COMMITS[50][:9]}"
@@ -64,6 +64,11 @@ def test_gate_fails_for_recent_unknown_regression(
     if exit_status != 4:
         (line,) = [line for line in text.splitlines() if past.CASE in line]
         assert (BETWEEN in line) == (len(values) >= 60 and values != past.shifted(60, 0, 1.0))
+
+
+def test_commit_accepts_the_shifts_of_series_that_it_ran_in(tmp_path: Path, trend: Reports) -> None:
+    append(tmp_path, [*past.rows(SLOWER), past.row(59, commit=past.COMMITS[20], host="another")])
+    assert trend(*FAIL, "--known", past.COMMITS[20][:9]).status == STATUS["speed"]
 
 
 @pytest.mark.parametrize("speeds", [[], SLOWER], ids=["no speed", "a speed that fell too"])
@@ -154,15 +159,11 @@ class Tally:
     false: int
 
 
-def history(*arguments: Any, **named: Any) -> tuple[list[Series], dict[str, int]]:
-    """The series of `past.history` with their shifts, and the planted shifts."""
-    rows, planted = past.history(*arguments, **named)
-    return all_series(rows), planted
-
-
-def tally(found: list[Series], planted: dict[str, int]) -> Tally:
+def tally(**settings: Any) -> Tally:
+    """The shifts that are found in a `past.history`."""
+    rows, planted = past.history(**settings)
     near = false = hits = 0
-    for series in found:
+    for series in all_series(rows):
         indices = [past.COMMITS.index(shift.after.commit or "") for shift in series.shifts]
         true = planted.get(series.at)
         of_planted = [abs(index - true) for index in indices if true is not None and abs(index - true) <= 25]
@@ -251,7 +252,7 @@ def test_equal_hosts_are_joined_on_request() -> None:
 
 def test_planted_shifts_are_found_without_false_ones() -> None:
     """A small part of the simulation below."""
-    counts = tally(*history(seed=0, std=0.01, runs=400, count=30, share=0.5))
+    counts = tally(seed=0, std=0.01, runs=400, count=30, share=0.5)
     assert counts.planted > 10
     assert counts.near >= 0.9 * counts.planted
     assert counts.false == 0
@@ -263,7 +264,7 @@ def test_planted_shifts_are_found_without_false_ones() -> None:
 )
 def test_planted_shifts_are_found_in_long_histories(std: float, least: float) -> None:
     """The figures of docs/trend.md."""
-    counts = tally(*history(seed=7, std=std, share=0.5))
+    counts = tally(seed=7, std=std, share=0.5)
     print(std, counts)
     assert counts.near >= least * counts.planted
     assert counts.false <= 1
