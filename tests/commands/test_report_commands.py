@@ -32,10 +32,14 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize("command", ["tables.md", "readme", "compare", "merge", "trend"])
 def test_every_damaged_record_is_named(command: str, results: Path, refused: Callable[..., str]) -> None:
     damaged = [files.record_path(record.case, results) for record in (WHOLE, OTHER)]
+    words = words_of(command, results, results.parent)
+    if command in ("compare", "merge"):
+        words[2 : 2 + (command == "compare")] = ["other"]
+        damaged.append(files.record_path(WHOLE.case, Path("other")))
     for path in damaged:
         path.write_text("{")
 
-    text = refused(*words_of(command, results, results.parent))
+    text = refused(*words)
 
     assert all(f"{path}: " in text for path in damaged)
 
@@ -99,12 +103,16 @@ def test_non_folder_output_is_refused_and_kept(
     assert path.lstat().st_ino == before
 
 
+def test_cases_with_nothing_to_show_are_named(tmp_path: Path, reports: Reports) -> None:
+    failed = examples.record(points=(), accuracy=None)
+    options = ("--results", examples.store(tmp_path, failed, examples.random_weights(points=())))
+
+    assert reports("csv", *options).out.startswith("case,target,")
+    assert "\nall cases: nothing to show" in reports("plots", "--output", tmp_path / "plots", *options).out
+
+
 def test_unwritable_page_is_named(one_record: Path, refused: Callable[..., str]) -> None:
     assert "/dev/full" in refused("html", "--results", one_record, "--output", "/dev/full")
-
-
-def test_page_prints_nothing_on_stdout(one_record: Path, printed: Callable[..., str], tmp_path: Path) -> None:
-    assert printed("html", "--results", one_record, "--output", tmp_path / "page.html") == ""
 
 
 def test_tilde_expands_to_home_folder(

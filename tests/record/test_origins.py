@@ -32,7 +32,7 @@ def measured(where: Origin = HERE, other: str = "secret-box.example:8001", why: 
         conversation=Conversation("sequence", 4, 4, "", passed=True),
         gates=(examples.gate("baseline", f"OUT is 1, and 2 by {other}", tried=f"9 samples beside {other}"),),
         baseline=BaselineComparison(other, SIDE, SIDE),
-        failures=(examples.step_failure("test_baseline", step="baseline", message=why),),
+        failures=(examples.step_failure("test_reload", step="reload", message=why),),
     )
     return examples.measured_at(where, whole)
 
@@ -59,8 +59,8 @@ def test_anonymous_merge_removes_names_but_no_figures(one_machine: Path, tmp_pat
         assert b"secret" not in path.read_bytes()
         assert b"5ec2e70d" not in path.read_bytes()
     (record,) = records_in(tmp_path / "out")
-    left_out = "the baseline was not compared (the reason is left out)"
-    assert record == measured(structs.replace(HERE, host="", gpu_uuids=()), "the baseline", left_out)
+    left_out = structs.replace(HERE, host="", gpu_uuids=())
+    assert record == measured(left_out, "the baseline", "the reason is left out")
 
 
 def test_published_records_name_no_host_or_gpu() -> None:

@@ -5,7 +5,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -92,21 +92,30 @@ def parse(
 def read_folder(folder: Path) -> dict[Path, Record]:
     """Every record of a results folder or of a folder of one target, by name. Raises one RecordError that
     names all damaged files, and each that is not named after its case: a copy would be a second row."""
-    records: dict[Path, Record] = {}
-    problems: list[str] = []
-    for path in record_paths(folder):
-        try:
-            record = records[path] = read(path, folder)
-        except RecordError as error:
-            problems.append(str(error))
-            continue
+
+    def read_named(path: Path) -> Record:
+        record = read(path, folder)
         expected = record_path(record.case, folder)
         if path not in (expected, folder / expected.name):
             fix = "Give it that name, or take it out of the folder"
-            problems.append(f"{path_text(path)}: holds the case whose file is {expected}. {fix}.")
+            raise RecordError(f"{path_text(path)}: holds the case whose file is {expected}. {fix}.")
+        return record
+
+    return read_each(read_named, record_paths(folder))
+
+
+def read_each(read_one: Callable[[Path], _Kind], paths: Iterable[Path]) -> dict[Path, _Kind]:
+    """What each path holds. Raises one RecordError that names every problem."""
+    found: dict[Path, _Kind] = {}
+    problems: list[str] = []
+    for path in paths:
+        try:
+            found[path] = read_one(path)
+        except RecordError as error:
+            problems.append(str(error))
     if problems:
-        raise RecordError("\n".join(problems))
-    return records
+        raise RecordError("\n".join(dict.fromkeys(problems)))
+    return found
 
 
 def read_argument(argument: Path) -> dict[Path, Record]:
@@ -143,8 +152,8 @@ def machine_digest(machine: Machine) -> str:
 
 
 def without_names(part: Any) -> Any:
-    """A record, or a part of one, without the names of hosts, the UUIDs of GPUs, and the folders and servers
-    that it was compared with, for readers elsewhere."""
+    """A record, or a part of one, without the names of hosts, the UUIDs of GPUs, the folders and servers that
+    it was compared with, and the reasons of failures, which may name all of these, for readers elsewhere."""
     if isinstance(part, Record) and part.baseline is not None:
         renamed = f" {part.baseline.baseline_name}", " the baseline"
         gates = [
@@ -155,8 +164,8 @@ def without_names(part: Any) -> Any:
     if isinstance(part, schema.BaselineComparison | schema.SpeedComparison):
         is_commit = re.fullmatch(r"(.+ \()?[0-9a-f]{7}\)?", part.baseline_name)
         part = part if is_commit else structs.replace(part, baseline_name="the baseline")
-    if isinstance(part, schema.StepFailure) and part.step == "baseline":
-        part = structs.replace(part, message="the baseline was not compared (the reason is left out)")
+    if isinstance(part, schema.StepFailure):
+        part = structs.replace(part, message="the reason is left out")
     if isinstance(part, Machine):
         return structs.replace(part, gpu_uuids=())
     if isinstance(part, Origin):

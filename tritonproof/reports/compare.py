@@ -39,10 +39,10 @@ def read_record_sets(arguments: Sequence[Path], substring: str = "") -> list[Rec
     """The records of each argument, for cases whose name contains `substring`. Raises RecordError if any is
     unreadable or an argument has none, UsageError if no case has such a name."""
     found = []
+    records_of = files.read_each(files.read_argument, arguments)
     for argument in arguments:
-        records = files.read_argument(argument)
-        stored = [StoredRecord(publishable(record), path) for path, record in records.items()]
-        by_name = {one.record.name: one for one in stored}
+        stored = records_of[argument].items()
+        by_name = {record.name: StoredRecord(publishable(record), path) for path, record in stored}
         chosen = {name: one for name, one in by_name.items() if substring in name}
         if not chosen:
             raise no_case(argument, substring, by_name)

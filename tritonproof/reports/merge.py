@@ -22,7 +22,8 @@ def merge(arguments: Sequence[Path], output: Path, *, anonymous: bool = False) -
     destination = Path(os.path.realpath(output))
     if destination.exists() and (not destination.is_dir() or any(destination.iterdir())):
         raise files.RecordError(f"{output}: not an empty folder. Give a new one with --output.")
-    records = dict(itertools.chain(*(files.read_argument(argument).items() for argument in arguments)))
+    found = files.read_each(files.read_argument, arguments).values()
+    records = dict(itertools.chain.from_iterable(records.items() for records in found))
     if contradictions := [*_contradictions(records)]:
         raise files.RecordError("\n".join(contradictions))
     disk.make_folder(destination.parent)
