@@ -55,11 +55,7 @@ def stages(framework: int, converted: int, last: int) -> Stages:
 def deciding(one: np.ndarray, other: np.ndarray, last: np.ndarray | None = None) -> Stages:
     """The stages with these decisions; the served model has the converted one's, unless it has others."""
     names, decided = ("framework", "converted", "served"), (one, other, other if last is None else last)
-    first, second, third = (
-        StageAnswers(name, {"classes": classes}, classes)
-        for name, classes in zip(names, decided, strict=True)
-    )
-    return first, second, third
+    return [StageAnswers(name, {"classes": each}, each) for name, each in zip(names, decided, strict=True)]
 
 
 def changed(count: int, lost: int, gained: int) -> Stages:

@@ -257,16 +257,13 @@ def test_damaged_samples_are_named(folders: tuple[Path, Path], refused: Callable
 
 
 WORSE = ("--fail-on", "worse")
+LOWER = sample.accuracy(sample.score(served=0.961))
 RIGHT, WRONG = [1.0] * 500, [0.0] * 50 + [1.0] * 450
 
 
 def at(speed: float, **changes: Any) -> Record:
     """The record of a case with one load point of this speed."""
     return structs.replace(sample.record(), points=(point(speed=speed),), **changes)
-
-
-LOWER = at(1000, accuracy=sample.accuracy(sample.score(served=0.961)))
-"""Its score fell, with no samples to show whether by chance."""
 
 
 def status_of(tmp_path: Path, before: Record, after: Record, *options: str) -> int:
@@ -289,8 +286,7 @@ def status_of(tmp_path: Path, before: Record, after: Record, *options: str) -> i
         (at(1000), at(1000, accuracy=sample.failed_accuracy()), WORSE, 12),
         (at(1000, accuracy=sample.failed_accuracy()), at(1000), WORSE, 4),
         (at(1000), at(1000, accuracy=None), WORSE, 4),  # which has not been measured
-        (at(1000), LOWER, WORSE, 4),
-        (LOWER, at(1000), WORSE, 0),
+        (at(1000), at(1000, accuracy=LOWER), WORSE, 4),
         (at(1000), with_machine(at(1000), cores=64), WORSE, 4),
         (at(1000), with_machine(at(1000, accuracy=sample.failed_accuracy()), memory_gib=23), WORSE, 12),
         (at(1000), structs.replace(at(1000), points=(point(16),)), WORSE, 4),

@@ -1,5 +1,6 @@
 """Ranks beside other formats, the cost per inference and the fastest point."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -37,37 +38,24 @@ ELSEWHERE = structs.replace(FAST, machine=structs.replace(FAST.machine, cores=4)
 OTHER_SERVER = structs.replace(FAST, serving=structs.replace(examples.SERVING, triton="2.61.0"))
 
 
-@pytest.mark.parametrize(
-    ("records", "order", "ranks"),
-    [
-        ((SLOW, ONNX, FAST, AS_FAST), (FAST, AS_FAST, ONNX, SLOW), (1, 1, 3, 4)),
-        ((SLOW, OTHER_MODEL, ONNX), (ONNX, SLOW, OTHER_MODEL), (1, 2, 1)),
-        ((SLOW, TWO_GPUS, ONNX), (ONNX, SLOW, TWO_GPUS), (1, 2, 1)),
-        ((WITHOUT_TURNS, SLOW), (SLOW, WITHOUT_TURNS), (1, None)),
-        ((ONNX, TOO_WIDE), (TOO_WIDE, ONNX), (None, 1)),
-        ((ONNX, HIDDEN), (HIDDEN, ONNX), (None, 2)),
-        ((STALE, ONNX), (ONNX, STALE), (1, None)),
-        ((WRONG, SLOW, FAST), (WRONG, SLOW, FAST), (None, None, None)),
-        ((SLOW, ONNX, ELSEWHERE), (ONNX, SLOW, ELSEWHERE), (1, 2, None)),
-        ((SLOW, ONNX, OTHER_SERVER), (ONNX, SLOW, OTHER_SERVER), (1, 2, None)),
-        ((SLOW, ELSEWHERE), (ELSEWHERE, SLOW), (None, None)),
-    ],
-    ids=[
-        "intervals",
-        "model",
-        "GPUs",
-        "no turns",
-        "hidden",
-        "faster",
-        "stale",
-        "wrong",
-        "machine",
-        "server",
-        "machines",
-    ],
-)
+RANKED: dict[str, tuple[Sequence[Record], Sequence[Record], Sequence[int | None]]] = {
+    "by intervals": ((SLOW, ONNX, FAST, AS_FAST), (FAST, AS_FAST, ONNX, SLOW), (1, 1, 3, 4)),
+    "by model": ((SLOW, OTHER_MODEL, ONNX), (ONNX, SLOW, OTHER_MODEL), (1, 2, 1)),
+    "by number of GPUs": ((SLOW, TWO_GPUS, ONNX), (ONNX, SLOW, TWO_GPUS), (1, 2, 1)),
+    "without turns": ((WITHOUT_TURNS, SLOW), (SLOW, WITHOUT_TURNS), (1, None)),
+    "not shown": ((ONNX, TOO_WIDE), (TOO_WIDE, ONNX), (None, 1)),
+    "faster": ((ONNX, HIDDEN), (HIDDEN, ONNX), (None, 2)),
+    "stale": ((STALE, ONNX), (ONNX, STALE), (1, None)),
+    "a wrong reference": ((WRONG, SLOW, FAST), (WRONG, SLOW, FAST), (None, None, None)),
+    "another machine": ((SLOW, ONNX, ELSEWHERE), (ONNX, SLOW, ELSEWHERE), (1, 2, None)),
+    "another server": ((SLOW, ONNX, OTHER_SERVER), (ONNX, SLOW, OTHER_SERVER), (1, 2, None)),
+    "two machines without the reference": ((SLOW, ELSEWHERE), (ELSEWHERE, SLOW), (None, None)),
+}
+
+
+@pytest.mark.parametrize(("records", "order", "ranks"), RANKED.values(), ids=RANKED.keys())
 def test_formats_rank_by_disjoint_intervals(
-    records: tuple[Record, ...], order: tuple[Record, ...], ranks: tuple[int | None, ...]
+    records: Sequence[Record], order: Sequence[Record], ranks: Sequence[int | None]
 ) -> None:
     seen = examples.seen(*records)
 

@@ -34,15 +34,11 @@ def curve_of(*records: Record) -> plots.Curve:
     return panels
 
 
-def panels_of(name: str, *records: Record) -> list[plots.Panel]:
-    panels = chart_of(name, *records).panels
-    assert not isinstance(panels, plots.Curve)
-    return [*panels]
-
-
 def rows_of(name: str, *records: Record) -> dict[str, plots.PanelRow]:
     """The rows of a plot of rows, by name."""
-    return {row.name: row for panel in panels_of(name, *records) for row in panel.rows}
+    panels = chart_of(name, *records).panels
+    assert not isinstance(panels, plots.Curve)
+    return {row.name: row for panel in panels for row in panel.rows}
 
 
 def test_wrong_case_shows_accuracy_but_no_speed() -> None:

@@ -216,26 +216,29 @@ def of_repository(answers: VerifiedAnswers | None = ALONE, **changes: Any) -> Re
     return structs.replace(plain, build=build, case=case, **changes)
 
 
-FIRST = WrongAnswer("sample-3", "OUT[0]", "6", "7")
+WRONG = structs.replace(ALONE, wrong=2, first_wrong=WrongAnswer("sample-3", "OUT[0]", "6", "7"))
 
 
 @pytest.mark.parametrize(
-    ("answers", "why"),
+    ("record", "why", "word"),
     [
-        (ALONE, ""),
-        (structs.replace(ALONE, wrong=2, first_wrong=FIRST), "OUT[0] is 7, and 6 alone"),
-        (None, "online, concurrency 16"),
+        (of_repository(), "", "same answers"),
+        (of_repository(WRONG), "OUT[0] is 7, and 6 alone", "not proven"),
+        (of_repository(None), "online, concurrency 16", "not proven"),
+        (of_repository(points=(), soak=planted().soak), "online, concurrency 16", "not proven"),
+        (of_repository(points=()), "", "not measured"),
+        (of_repository(points=(), gates=(examples.gate(),)), "", "same answers"),
     ],
-    ids=["as alone", "wrong under load", "not compared"],
 )
-def test_speed_needs_load_answers_equal_to_lone_answers(answers: VerifiedAnswers | None, why: str) -> None:
-    record = publishable(of_repository(answers))
+def test_speed_needs_load_answers_equal_to_lone_answers(record: Record, why: str, word: str) -> None:
+    seen = publishable(record)
 
-    assert (record.why_no_speed == "") == (why == "")
-    assert why in record.why_no_speed
-    text = as_markdown(summary([record]))
-    assert ("900.0" in text, "| ONNX   | - " in text) == (why == "", True), "it has no precision of its own"
-    assert status_of(record).level == ("bad" if why else "good")
+    assert (seen.why_no_speed == "") == (why == "")
+    assert why in seen.why_no_speed
+    text = as_markdown(summary([seen]))
+    assert ("900.0" in text, "| ONNX   | - " in text) == (bool(seen.points), True), "it has no precision"
+    assert "Queue Delay       | -" not in as_markdown(case_section(seen)), "offline too it has its own"
+    assert status_of(seen).word == word
 
 
 @pytest.mark.parametrize("difference", ["", "request 2 got 3 answers, and 2 when it was asked again"])

@@ -27,9 +27,7 @@ PerSample = Mapping[str, Sequence[np.ndarray]]
 """The score of each item after each of the stages, [items] each, by metric in the model's order."""
 
 
-def score_each_sample(
-    case: Case, samples: Samples, stages: Sequence[StageAnswers], *, labelled: bool = True
-) -> PerSample:
+def score_each_sample(case: Case, samples: Samples, stages: Stages, *, labelled: bool = True) -> PerSample:
     """Score each item after each stage; without `labelled`, only by metrics that need no labels. Raises
     ProofError unless a metric gives one finite score for each item."""
     metrics = [metric for metric in case.model.metrics if labelled or not metric.labelled]
@@ -101,7 +99,7 @@ def missing_options(
     return f"{model.metrics[0].name} needs {' and '.join(options)}" if options else None
 
 
-def _scores(metric: Metric, samples: Samples, stages: Sequence[StageAnswers]) -> list[np.ndarray]:
+def _scores(metric: Metric, samples: Samples, stages: Stages) -> list[np.ndarray]:
     """The metric's score of each item after each stage, [items] each."""
     count = len(item_ids(samples))
     per_stage = [metric.score(stage.kept, samples.labels, stages[0].kept) for stage in stages]
@@ -183,7 +181,7 @@ def _items_that_differ(samples: Samples, before: StageAnswers, after: StageAnswe
 
 
 def _disagreement(
-    pair: Sequence[StageAnswers],
+    pair: Stages,
     samples: Samples,
     goodness: Sequence[np.ndarray | float],
     limit: float | None,
@@ -206,7 +204,7 @@ INSPECTED_ITEMS = 5
 
 
 def per_sample_file(
-    case: Case, digest: str, samples: Samples, stages: Sequence[StageAnswers], per_sample: PerSample
+    case: Case, digest: str, samples: Samples, stages: Stages, per_sample: PerSample
 ) -> sample_files.SampleScores:
     """The file beside the record of the build with this digest: the scores behind its ledger."""
     ids = item_ids(samples)
@@ -227,7 +225,7 @@ def per_sample_file(
 
 
 def items_to_inspect(
-    case: Case, samples: Samples, stages: Sequence[StageAnswers], per_sample: PerSample
+    case: Case, samples: Samples, stages: Stages, per_sample: PerSample
 ) -> list[tuple[int, str]]:
     """The items worth a look, the worst first, each with the reason: those lost between two stages, then
     those decided differently, then those with a served score worse than the mean, by the first metric."""

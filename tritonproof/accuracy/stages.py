@@ -148,8 +148,8 @@ class StageAnswers:
     """How far all rows of the outputs are from the stage before; empty if only decisions are compared."""
 
 
-Stages = tuple[StageAnswers, StageAnswers, StageAnswers]
-"""The answers of the framework, of the converted model in process, and of the served one."""
+Stages = Sequence[StageAnswers]
+"""The answers of the framework, of the converted model in process, and of the served one; or its alone."""
 
 
 def framework_model_on(device: Device, model: Model, weights: FrameworkModel) -> FrameworkModel:

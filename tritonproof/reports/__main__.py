@@ -63,15 +63,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
 # --- what the commands do ----------------------------------------------------------------------------------
 
 
-def _chosen(options: argparse.Namespace) -> list[Publishable]:
-    """The selected records. Raises RecordError if any in the folder is unreadable, UsageError without any."""
-    records = publishable_together(files.read_folder(options.results).values())
+def _chosen(options: argparse.Namespace) -> dict[Path, Publishable]:
+    """The selected records by file. Raises RecordError if any is unreadable, UsageError without any."""
+    stored = files.read_folder(options.results)
+    records = dict(zip(stored, publishable_together(stored.values()), strict=True))
     if not records:
         fix = f"Measure some: {commands.run_command()}"
         raise UsageError(f"{options.results}: no records (TARGET/CASE.json). {fix}")
-    chosen = [record for record in records if options.k in record.name]
+    chosen = {path: record for path, record in records.items() if options.k in record.name}
     if not chosen:
-        raise no_case(options.results, options.k, [record.name for record in records])
+        raise no_case(options.results, options.k, [record.name for record in records.values()])
     return chosen
 
 
@@ -81,7 +82,7 @@ def _themes(options: argparse.Namespace) -> Sequence[Theme]:
 
 def _tables(options: argparse.Namespace) -> int:
     """Print a summary of all cases, then the tables of each case, grouped by target."""
-    records = _chosen(options)
+    records = [*_chosen(options).values()]
     blocks: list[Block] = [Heading("Summary", 1), *summary(records)]
     for target, of_target in grouped(records, lambda record: record.case.target).items():
         blocks += [Heading(target, 2), *machine_blocks(of_target)]
@@ -96,7 +97,7 @@ def _html(options: argparse.Namespace) -> int:
     deploy, all cases to filter and sort, and the tables, worst samples and machine of each."""
     from tritonproof.reports.page import page, section_of
 
-    content = page([section_of(record, options.results) for record in _chosen(options)]).encode()
+    content = page([section_of(record, path) for path, record in _chosen(options).items()]).encode()
     disk.write_user_file(options.output, content)
     print(f"{options.output}: wrote {SIZE.text(len(content) / 2**20)}", file=sys.stderr)
     return 0
@@ -104,14 +105,15 @@ def _html(options: argparse.Namespace) -> int:
 
 def _plots(options: argparse.Namespace) -> int:
     """Draw the plots of each case and those of all cases side by side. Prints the names of the files."""
-    records = _chosen(options)
+    records = [*_chosen(options).values()]
     groups = {record.name: [record] for record in records}
     if len(records) > 1:
         groups[""] = records
     for case, group in groups.items():
         charts = plots.available(group)
         if not charts:
-            print(f"{case}: nothing to show: {group[0].why_no_speed or 'no load point has been measured.'}")
+            reason = group[0].why_no_speed or "no load point has been measured."
+            print(f"{case or 'all cases'}: nothing to show: {reason}")
         for (name, chart), theme in itertools.product(charts.items(), _themes(options)):
             picture = options.output / readme.picture_name(name, case, theme, ending=options.format)
             disk.replace(picture, plots.draw(chart, theme, options.format))
@@ -121,7 +123,7 @@ def _plots(options: argparse.Namespace) -> int:
 
 def _csv(options: argparse.Namespace) -> int:
     """Print the load points as CSV. Each is a row, with a column for each quantity, named with its unit."""
-    print(csv_text(export.data_frame(_chosen(options))), end="")
+    print(csv_text(export.data_frame([*_chosen(options).values()])), end="")
     return 0
 
 
@@ -130,7 +132,7 @@ def _export(options: argparse.Namespace) -> int:
     or by github-action-benchmark's tools `customBiggerIsBetter` (throughput, scores) and
     `customSmallerIsBetter` (p99 latency, errors). A case that has not passed is exported without its speed
     and named on standard error."""
-    records = _chosen(options)
+    records = [*_chosen(options).values()]
     print(json.dumps(export.FORMATS[options.format](records), indent=2))
     _name_left_out(records)
     return 0
@@ -139,7 +141,7 @@ def _export(options: argparse.Namespace) -> int:
 def _name_left_out(records: Sequence[Publishable]) -> None:
     """Name each case whose speed may not be shown, and why."""
     for record in records:
-        if record.hidden:
+        if record.why_no_speed:
             print(f"{record.name}: {record.why_no_speed}", file=sys.stderr)
 
 
@@ -223,7 +225,7 @@ def _published(options: argparse.Namespace) -> int:
     that differ are named."""
     from tritonproof.reports.published import match_published, published_blocks
 
-    records = _chosen(options)
+    records = [*_chosen(options).values()]
     print_as(options.format, published_blocks([match_published(record) for record in records]))
     if options.format == "csv":  # it holds tables alone
         _name_left_out(records)
@@ -365,7 +367,7 @@ def _parser() -> Parser:
     option("records", type=path, nargs="+", metavar="A", help="folders of records, or single record files")
     note = "the folder to write, which has to be new or empty"
     option("--output", type=path, required=True, metavar="DIR", help=note)
-    note = "leave out the names of hosts and baselines, the UUIDs of GPUs and the server's logs"
+    note = "leave out names of hosts and baselines, UUIDs of GPUs, reasons of failures and the server's logs"
     option("--anonymous", action="store_true", help=note)
 
     add(_published, "--results -k --format")

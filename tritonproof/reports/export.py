@@ -23,7 +23,9 @@ def data_frame(records: Sequence[Publishable]) -> "pd.DataFrame":
     replaces every measured figure: a fast wrong model is not fast."""
     import pandas as pd
 
-    return pd.DataFrame([row for record in records for row in _rows(record)])
+    rows = [row for record in records for row in _rows(record)]
+    empty = [*_case(records[0]), *_OF_HIDDEN, "why_no_speed"] if records and not rows else None
+    return pd.DataFrame(rows, columns=empty)
 
 
 _COUNTS = ("requests", "passes", "samples", "answers_verified", "answers_wrong")

@@ -49,8 +49,8 @@ def publishable(record: Record) -> Publishable:
 
 
 def publishable_together(records: Iterable[Record]) -> list[Publishable]:
-    """The records as they may be shown beside each other: without ratios to a reference among them whose speed
-    is hidden, as it would follow, or which was measured on another machine or server."""
+    """The records as they may be shown beside each other: without ratios to a reference among them whose
+    speed is hidden, as it would follow, or which was measured on another machine or server."""
     shown = [*map(publishable, records)]
     places = {record.name: not record.why_no_speed and place_of(record) for record in shown}
 
@@ -122,7 +122,9 @@ def _wrong(record: Record) -> list[str]:
 def _not_proven(record: Record) -> list[str]:
     """What was not measured and has to be right, as parts of a sentence."""
     if record.build.from_repository:
-        unverified = [full_point_text(result.point) for result in record.points if result.answers is None]
+        unverified = [
+            full_point_text(result.point) for result in record.measured_points if not result.answers
+        ]
         return [f"answers under load were not compared ({point})" for point in unverified[:1]]
     missing = [] if record.conversion else ["the converted model was not compared with the framework"]
     if not correctness.has_random_weights(record) and correctness.main_score(record) is None:

@@ -55,7 +55,7 @@ def evaluate(run: CaseRun) -> Evaluation:
     if run.case.model.from_repository:
         assert run.prepared.evaluated is not None
         labelled = run.prepared.evaluated
-        served = _through_server(run, labelled, run.deployment.max_batch_size)
+        served = _through_server(run, labelled)
         scores = score_each_sample(run.case, labelled, [served])
         ledger = served_ledger(run.case, labelled, served, scores, requested)
         per_sample = per_sample_file(run.case, run.build.digest, labelled, [served], scores)
@@ -69,7 +69,7 @@ def evaluate(run: CaseRun) -> Evaluation:
     limits = stage_limits(case, precision, cost, elements, rows, same_file=True)
     expected = expect(run.samples.ids, converted.outputs)
     comparison = StageComparison(expected, limits, "served", "in process it")
-    served_stage = _through_server(run, run.samples, run.deployment.max_batch_size, comparison)
+    served_stage = _through_server(run, run.samples, comparison)
     stages = framework, converted, served_stage
     scores = score_each_sample(case, run.samples, stages, labelled=missing is None)
     ledger = accuracy_ledger(case, precision, run.samples, stages, scores, requested=requested)
@@ -78,10 +78,10 @@ def evaluate(run: CaseRun) -> Evaluation:
 
 
 def _through_server(
-    run: CaseRun, samples: Samples, batch: int, comparison: StageComparison | None = None
+    run: CaseRun, samples: Samples, comparison: StageComparison | None = None
 ) -> StageAnswers:
     run.loader.leave_gpu()
-    on_progress = functools.partial(run.say, "evaluate through Triton")
+    batch, on_progress = run.deployment.max_batch_size, functools.partial(run.say, "evaluate through Triton")
     with run.hold_machine(exclusive=False):
         return evaluate_through_server(run.server, run.case, samples, batch, on_progress, comparison)
 

@@ -18,20 +18,15 @@ PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+
 PARTS = (SamplePart("image", "Image", PIXEL), SamplePart("text", "Label", "class 3"))
 
 
-def with_samples(record: Record, results: Path) -> None:
-    """Write a samples file beside the record; its worst sample shows PARTS."""
+def test_worst_samples_are_shown_only_for_the_same_build(tmp_path: Path) -> None:
+    record = unmeasured()
     count = present(record.accuracy).samples
     right = (1.0,) * count
     scores = {"top-1": {"framework": right, "converted": right, "served": (0.0, *right[1:])}}
     ids = tuple(f"digit-{i:04d}" for i in range(count))
     worst = Sample("digit-0000", "lost", PARTS)
     sample_scores = SampleScores(record.case, record.build.digest, ids, scores, (worst,))
-    sample_files.write(sample_scores, sample_files.samples_path(record.case, results))
-
-
-def test_worst_samples_are_shown_only_for_the_same_build(tmp_path: Path) -> None:
-    record = unmeasured()
-    with_samples(record, tmp_path)
+    sample_files.write(sample_scores, sample_files.samples_path(record.case, tmp_path))
     html = page_of(tmp_path, record)
 
     assert f'<img src="data:image/png;base64,{PIXEL}" alt="Image of digit-0000">' in html
@@ -46,8 +41,10 @@ def test_configurations_are_shown_without_control_characters(tmp_path: Path) -> 
     record_file.write_beside(path.with_suffix(files.CONFIG_SUFFIX), b'name: "\x1b[2Jown"')
     name = record_file.write_config(path, 'name: "winner"')
 
-    html = page_of(tmp_path, unmeasured(search=examples.search(config=name)))
+    as_it_is = structs.replace(examples.record().build, from_repository=True)
+    html = page_of(tmp_path, unmeasured(search=examples.search(config=name), build=as_it_is))
 
+    assert "offline it lacks" not in html
     assert "\x1b" not in html
     assert r"name: &#34;\x1b[2Jown&#34;" in html
     assert "name: &#34;winner&#34;" in html

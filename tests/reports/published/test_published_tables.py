@@ -68,17 +68,13 @@ def point(row: PublishedRow) -> PointResult:
     )
 
 
-def table_of(record: Record, scenario: str) -> list[list[str]]:
-    """Header and rows of a scenario's table."""
-    return cells(as_markdown(points_table(publishable(record), scenario)))
-
-
 @pytest.mark.parametrize("model", MODELS)
 def test_published_tables_are_reproduced_from_records(model: str) -> None:
     tables = published_tables(model)
     assert len(tables) == {"resnet50": 8, "resnet50-tf": 8}.get(model, 16)
     for rows in tables:
-        header, *lines = table_of(measured(rows), rows[0]["scenario"])
+        shown = points_table(publishable(measured(rows)), rows[0]["scenario"])
+        header, *lines = cells(as_markdown(shown))
         columns = [column_of(name) for name in header]
         quantities = {name for name, kind in published.TYPES.items() if kind is float} - {"score_percent"}
         assert {name for name in quantities if rows[0][name] is not None} == quantities & {*columns}

@@ -49,7 +49,10 @@ def status_of(record: Publishable) -> Status:
     if correctness.main_score(record) is not None:
         return Status("good", "passed")
     if record.build.from_repository:
-        return Status("good", "same answers", "No labels say what the answers should be.")
+        verified = any(each.answers and each.answers.verified for each in record.measured_points)
+        if record.gates or record.conversation or verified:
+            return Status("good", "same answers", "No labels say what the answers should be.")
+        return Status("care", "not measured", "No answers were compared.")
     return Status(
         "care", "accuracy not measured", f"{correctness.missing_score_reason(record)}. The conversion holds."
     )
@@ -68,11 +71,11 @@ def fastest(records: Sequence[Publishable]) -> list[Publishable]:
     ]
 
 
-def section_of(record: Publishable, results: Path) -> dict[str, Any]:
-    """The template's variables for a case. Raises RecordError if its file of samples is damaged, OSError if
-    a configuration cannot be read."""
+def section_of(record: Publishable, path: Path) -> dict[str, Any]:
+    """The template's variables for the record at `path`. Raises RecordError if its file of samples is
+    damaged, OSError if a configuration cannot be read."""
     build, published = record.build, match_published(record)
-    samples = sample_files.scores_of(record, files.record_path(record.case, results))
+    samples = sample_files.scores_of(record, path)
     comparison: list[Block] = [published.missing]
     if published.rows:
         comparison = [*published_section(published), published_legend([published])]
@@ -90,7 +93,7 @@ def section_of(record: Publishable, results: Path) -> dict[str, Any]:
         "curve": _curve(record),
         "beside_points": sections_beside_points(record),
         "published": comparison,
-        "configs": _configs(record, results),
+        "configs": _configs(record, path),
         "origin": [*machine_blocks([record]), *serving_blocks([record]), origin],
     }
 
@@ -125,10 +128,10 @@ def _worst(samples: SampleScores | None, accuracy: Ledger | None) -> list[tuple[
     return worst
 
 
-def _configs(record: Publishable, results: Path) -> list[tuple[str, str]]:
+def _configs(record: Publishable, path: Path) -> list[tuple[str, str]]:
     """Title and text of each configuration beside the record: the case's own, and a search winner's."""
-    path = files.record_path(record.case, results)
-    configs = [(path.with_suffix(files.CONFIG_SUFFIX), "config.pbtxt; offline it lacks dynamic_batching")]
+    remark = "" if record.build.from_repository else "; offline it lacks dynamic_batching"
+    configs = [(path.with_suffix(files.CONFIG_SUFFIX), f"config.pbtxt{remark}")]
     if record.search:  # the path comes from the record's own path, so a record cannot show another file
         configs.append((path.parent / files.config_of_search(path), "config.pbtxt of the search's winner"))
     texts = []

@@ -133,7 +133,7 @@ def _settings(record: Publishable, scenario: str, names: Sequence[str]) -> list[
     leaves out what another of these settings says. Add a line here for a new name."""
     case, build, deployment = record.case, record.build, record.deployment
     listed = {name.lower() for name in names}
-    is_tf_trt, is_online = case.format == "tf-trt", scenario == "online"
+    is_tf_trt, is_batched = case.format == "tf-trt", scenario == "online" or build.from_repository
     is_bound = is_tf_trt and "model binding" in listed
     variant = {"ts-trace": "Trace", "ts-script": "Script"}.get(case.format, "")
     saved = "TorchScript" if variant and "conversion variant" in listed else build.format
@@ -157,8 +157,8 @@ def _settings(record: Publishable, scenario: str, names: Sequence[str]) -> list[
         "number of model instances": str(deployment.instances),
         "nvidia tensorrt capture cuda graph": graphs if case.format == "trt" else "",
         "squad v1.1 f1 score": SCORE.cell(score.served) if score else correctness.missing_score(record),
-        "triton max queue delay": f"{deployment.max_queue_delay_us} µs" if is_online else "-",
-        "triton preferred batch sizes": sizes if is_online else "-",
+        "triton max queue delay": f"{deployment.max_queue_delay_us} µs" if is_batched else "-",
+        "triton preferred batch sizes": sizes if is_batched else "-",
     }
     of_target = {"cpu": "CPU", REMOTE: "Hardware"}
     own_names = {"GPU": of_target.get(case.target, "GPU")}  # a name has to be true of this case
