@@ -30,8 +30,16 @@ PerSample = Mapping[str, Sequence[np.ndarray]]
 def score_each_sample(case: Case, samples: Samples, stages: Stages, *, labelled: bool = True) -> PerSample:
     """Score each item after each stage; without `labelled`, only by metrics that need no labels. Raises
     ProofError unless a metric gives one finite score for each item."""
-    metrics = [metric for metric in case.model.metrics if labelled or not metric.labelled]
-    return {metric.name: _scores(metric, samples, stages) for metric in metrics}
+    count, per_sample = len(item_ids(samples)), {}
+    for metric in (each for each in case.model.metrics if labelled or not each.labelled):
+        per_stage = [metric.score(stage.kept, samples.labels, stages[0].kept) for stage in stages]
+        for stage, scores in zip(stages, per_stage, strict=True):
+            if scores.shape == (count,) and np.isfinite(scores).all():
+                continue
+            what = f"{metric.name} gave {scores.shape} scores, not a finite one for each of {count} samples"
+            raise ProofError(what, where=f"stage {stage.name}")
+        per_sample[metric.name] = per_stage
+    return per_sample
 
 
 def accuracy_ledger(
@@ -75,9 +83,8 @@ def served_ledger(
     """The ledger of a model served as it is: its scores by labels, with the given limits."""
     scores = []
     for metric in case.model.metrics:
-        (item_scores,) = per_sample[metric.name]
         limits = [requested[metric.name]] if metric.name in requested else list(metric.limits.values())
-        mean = float(item_scores.mean())
+        mean = float(per_sample[metric.name][-1].mean())
         passed = all(meets(metric.better, mean, limit.value) for limit in limits)
         scores.append(Score(metric.name, metric.better, None, None, mean, tuple(limits), passed))
     passed = all(score.passed for score in scores)
@@ -97,17 +104,6 @@ def missing_options(
     elif samples.labels is None:
         options.append(f"--dataset {model.name}=PATH")
     return f"{model.metrics[0].name} needs {' and '.join(options)}" if options else None
-
-
-def _scores(metric: Metric, samples: Samples, stages: Stages) -> list[np.ndarray]:
-    """The metric's score of each item after each stage, [items] each."""
-    count = len(item_ids(samples))
-    per_stage = [metric.score(stage.kept, samples.labels, stages[0].kept) for stage in stages]
-    for stage, scores in zip(stages, per_stage, strict=True):
-        if scores.shape != (count,) or not np.isfinite(scores).all():
-            what = f"{metric.name} gave {scores.shape} scores, not a finite one for each of {count} samples"
-            raise ProofError(what, where=f"stage {stage.name}")
-    return per_stage
 
 
 def _score(

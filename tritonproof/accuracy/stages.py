@@ -40,11 +40,6 @@ class _OutputTotals:
     expected: float = 0.0
     given: float = 0.0
 
-    @property
-    def mean(self) -> float:
-        """The mean difference as a share of the mean magnitude, or the share of elements that differ."""
-        return self.sum_of_errors / (self.sum_of_values or 1)
-
 
 @dataclass
 class StageComparison:
@@ -119,7 +114,7 @@ class StageComparison:
             kind="differing" if spread is None else "error",
             largest=totals.largest,
             largest_limit=largest_limit,
-            mean=totals.mean,
+            mean=totals.sum_of_errors / (totals.sum_of_values or 1),
             mean_limit=limits.max_mean_by_output[name] + rounding,
             sample=totals.sample,
             expected=totals.expected,

@@ -68,10 +68,14 @@ def _shown(value: Any) -> Any:
 
 def read(path: Path, folder: Path | None = None) -> Record:
     """Read one record, in or below `folder`, by default its own. Raises RecordError, with the file and the
-    key, if it is incomplete or inconsistent, or lies behind a link in the folder."""
+    key, if it is incomplete or inconsistent, lies behind a link in the folder, or is not named after its case
+    there: a copy would be a second row."""
     record = parse(Record, path, folder, _MAX_RECORD_BYTES)
     for key, problem in _problems(record):
         raise RecordError(f"{path_text(path)}: {key}: {problem}. Take the file out of the folder.")
+    if folder and path not in ((expected := record_path(record.case, folder)), folder / expected.name):
+        fix = "Give it that name, or take it out of the folder"
+        raise RecordError(f"{path_text(path)}: holds the case whose file is {expected}. {fix}.")
     return record
 
 
@@ -91,17 +95,8 @@ def parse(
 
 def read_folder(folder: Path) -> dict[Path, Record]:
     """Every record of a results folder or of a folder of one target, by name. Raises one RecordError that
-    names all damaged files, and each that is not named after its case: a copy would be a second row."""
-
-    def read_named(path: Path) -> Record:
-        record = read(path, folder)
-        expected = record_path(record.case, folder)
-        if path not in (expected, folder / expected.name):
-            fix = "Give it that name, or take it out of the folder"
-            raise RecordError(f"{path_text(path)}: holds the case whose file is {expected}. {fix}.")
-        return record
-
-    return read_each(read_named, record_paths(folder))
+    names all damaged files, and each that is not named after its case."""
+    return read_each(lambda path: read(path, folder), record_paths(folder))
 
 
 def read_each(read_one: Callable[[Path], _Kind], paths: Iterable[Path]) -> dict[Path, _Kind]:

@@ -1,7 +1,7 @@
 """The changes from one set of records to another, as values: settings, accuracy by sample, and speed."""
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -319,35 +319,26 @@ def exit_status(changes: Changes) -> int:
     """The exit status for these changes. Raises UsageError if the records allow no verdict, because comparing
     nothing would look like finding nothing worse. Accuracy is compared on different machines too."""
     names = f"{changes.before.argument} and {changes.after.argument}"
+    points: list[PointChange] = []
+    pairs: list[PairedScores] = []
+    unknown: list[str] = []
+    for case in changes.cases:
+        name, measured = case.after.record.name, [point for point in case.points if point.ratio is not None]
+        paired = [score.pairs for score in case.scores if isinstance(score.pairs, PairedScores)]
+        had_figures = case.before.record.points or any(score.before for score in case.scores)
+        if had_figures and not measured and not paired:
+            unknown.append(f"{name}: no load point and no sample is in both")
+        for metric, better, before, after, why in case.scores:
+            has_fallen = before and after and not schema.meets(better, after.served, before.served)
+            if has_fallen and isinstance(why, str):
+                unknown.append(f"{name}: {metric} is worse, and not paired by sample: {why}")
+        points, pairs = points + measured, pairs + paired
     fails_now = (case.after.record.is_wrong and not case.before.record.is_wrong for case in changes.cases)
-    outcomes = [*itertools.chain.from_iterable(map(_outcomes, changes.cases))]
-    if any(fails_now) or (EXIT_ACCURACY, "worse") in outcomes:
+    if any(fails_now) or any(pair.outcome == "worse" for pair in pairs):
         return EXIT_ACCURACY
     if machine_changes(changes):
         raise UsageError(f"compare: {names} are of different machines, whose speeds say nothing of a change")
-    reasons = [*itertools.chain.from_iterable(map(_not_compared, changes.cases))]
-    if reasons or not outcomes:
-        why = "; ".join(reasons) or "no load point and no sample is in both"
+    if unknown or not (points or pairs):
+        why = "; ".join(unknown) or "no load point and no sample is in both"
         raise UsageError(f"compare: {names} allow no verdict: {why}")
-    return EXIT_SPEED if (EXIT_SPEED, "worse") in outcomes else 0
-
-
-def _outcomes(case: CaseChange) -> list[tuple[int, Outcome]]:
-    """The outcome of all that is compared of a case, with the exit status for a worse one."""
-    pairs = [score.pairs for score in case.scores if isinstance(score.pairs, PairedScores)]
-    points = [point for point in case.points if point.ratio is not None]
-    return [
-        *((EXIT_ACCURACY, pair.outcome) for pair in pairs),
-        *((EXIT_SPEED, one.outcome) for one in points),
-    ]
-
-
-def _not_compared(case: CaseChange) -> Iterator[str]:
-    """Why a case may be worse unseen: a score that fell has no pairs, or none of A's figures is compared."""
-    name = case.after.record.name
-    for metric, better, before, after, pairs in case.scores:
-        has_fallen = before and after and not schema.meets(better, after.served, before.served)
-        if has_fallen and isinstance(pairs, str):
-            yield f"{name}: {metric} is worse, and not paired by sample: {pairs}"
-    if (case.before.record.points or any(score.before for score in case.scores)) and not _outcomes(case):
-        yield f"{name}: no load point and no sample is in both"
+    return EXIT_SPEED if any(point.outcome == "worse" for point in points) else 0

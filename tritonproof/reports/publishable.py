@@ -9,7 +9,7 @@ from msgspec import structs
 
 from tritonproof.record import files
 from tritonproof.record.quantities import LATENCY_BUDGET, NOT_SHOWN
-from tritonproof.record.schema import SPEED, Efficiency, Estimate, PointResult, Ratio, Record, Search, Struct
+from tritonproof.record.schema import SPEED, Estimate, PointResult, Ratio, Record, Search, Struct
 from tritonproof.reports.text import correctness
 from tritonproof.reports.text.phrases import full_point_text
 
@@ -53,15 +53,12 @@ def publishable_together(records: Iterable[Record]) -> list[Publishable]:
     speed is hidden, as it would follow, or which was measured on another machine or server."""
     shown = [*map(publishable, records)]
     places = {record.name: not record.why_no_speed and place_of(record) for record in shown}
-
-    def kept(measured: Efficiency, place: tuple[Any, ...]) -> Efficiency:
-        is_alike = measured.reference is None or places.get(measured.reference.case, place) == place
-        return measured if is_alike else structs.replace(measured, reference=None)
-
-    return [
-        structs.replace(one, efficiency=tuple(kept(each, place_of(one)) for each in one.efficiency))
-        for one in shown
-    ]
+    for index, record in enumerate(shown):
+        place, references = place_of(record), [each.reference for each in record.efficiency if each.reference]
+        if any(places.get(reference.case, place) != place for reference in references):
+            alone = [structs.replace(each, reference=None) for each in record.efficiency]
+            shown[index] = structs.replace(record, efficiency=tuple(alone))
+    return shown
 
 
 def place_of(record: Record) -> tuple[Any, ...]:

@@ -200,19 +200,17 @@ def worse_shifts(series: Sequence[Series], within: int, known: str | None) -> li
     """The exit status and a sentence for each shift for the worse within a series' latest runs and after its
     runs of the commit `known`. Raises UsageError if no run is of that commit."""
     digits = max(7, len(known or ""))  # fewer are no name: they may begin that of any commit
-    accepted = [
-        max((row.started for row in each.rows if row.commit and row.commit[:digits] == known), default="")
-        for each in series
-    ]
-    if known and not any(accepted):
+    runs = [[row.started for row in each.rows if (row.commit or "?")[:digits] == known] for each in series]
+    if known and not any(runs):
         raise UsageError(
             f"--known {quoted(known)}: no run in the history is of this commit (7 or more digits)"
         )
     return [
         (each.tracked.status, f"{each.case}, {each.at}, {each.tracked.name}: {shift_text(each, shift)}")
-        for each, until in zip(series, accepted, strict=True)
+        for each, accepted in zip(series, runs, strict=True)
         for shift in each.shifts
-        if shift.is_worse and shift.after in each.rows[-within:] and shift.after.started > until
+        if shift.is_worse and shift.after in each.rows[-within:]
+        if shift.after.started > max(accepted, default="")
     ]
 
 

@@ -51,16 +51,15 @@ def prove_accuracy(run: CaseRun) -> Evaluation:
 def evaluate(run: CaseRun) -> Evaluation:
     """Evaluate the case by the framework, in process, and through the server as it is loaded now; a model of
     --repository, which has no source to compare with, through the server on all its labelled samples."""
-    requested = run.settings.thresholds.limits(run.case)
-    if run.case.model.from_repository:
-        assert run.prepared.evaluated is not None
+    case, requested = run.case, run.settings.thresholds.limits(run.case)
+    if case.model.from_repository:
         labelled = run.prepared.evaluated
-        served = _through_server(run, labelled)
-        scores = score_each_sample(run.case, labelled, [served])
-        ledger = served_ledger(run.case, labelled, served, scores, requested)
-        per_sample = per_sample_file(run.case, run.build.digest, labelled, [served], scores)
-        return Evaluation(ledger, None, per_sample)
-    case, expectations = run.case, run.expectations
+        assert labelled is not None
+        served = _served(run, labelled)
+        scores = score_each_sample(case, labelled, [served])
+        ledger = served_ledger(case, labelled, served, scores, requested)
+        return Evaluation(ledger, None, per_sample_file(case, run.build.digest, labelled, [served], scores))
+    expectations = run.expectations
     precision, missing = expectations.compute_precision, expectations.accuracy_missing
     framework, converted = run.model_run.framework_answers, expectations.converted_answers
     assert converted.outputs is not None
@@ -69,17 +68,13 @@ def evaluate(run: CaseRun) -> Evaluation:
     limits = stage_limits(case, precision, cost, elements, rows, same_file=True)
     expected = expect(run.samples.ids, converted.outputs)
     comparison = StageComparison(expected, limits, "served", "in process it")
-    served_stage = _through_server(run, run.samples, comparison)
-    stages = framework, converted, served_stage
+    stages = framework, converted, _served(run, run.samples, comparison)
     scores = score_each_sample(case, run.samples, stages, labelled=missing is None)
     ledger = accuracy_ledger(case, precision, run.samples, stages, scores, requested=requested)
-    per_sample = per_sample_file(case, run.build.digest, run.samples, stages, scores)
-    return Evaluation(ledger, missing, per_sample)
+    return Evaluation(ledger, missing, per_sample_file(case, run.build.digest, run.samples, stages, scores))
 
 
-def _through_server(
-    run: CaseRun, samples: Samples, comparison: StageComparison | None = None
-) -> StageAnswers:
+def _served(run: CaseRun, samples: Samples, comparison: StageComparison | None = None) -> StageAnswers:
     run.loader.leave_gpu()
     batch, on_progress = run.deployment.max_batch_size, functools.partial(run.say, "evaluate through Triton")
     with run.hold_machine(exclusive=False):

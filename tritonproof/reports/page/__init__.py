@@ -75,7 +75,6 @@ def section_of(record: Publishable, path: Path) -> dict[str, Any]:
     """The template's variables for the record at `path`. Raises RecordError if its file of samples is
     damaged, OSError if a configuration cannot be read."""
     build, published = record.build, match_published(record)
-    samples = sample_files.scores_of(record, path)
     comparison: list[Block] = [published.missing]
     if published.rows:
         comparison = [*published_section(published), published_legend([published])]
@@ -88,7 +87,7 @@ def section_of(record: Publishable, path: Path) -> dict[str, Any]:
         "name": record.name,
         "status": status_of(record),
         "accuracy": accuracy_blocks(record),
-        "worst": _worst(samples, record.accuracy),
+        "worst": _worst(sample_files.scores_of(record, path), record.accuracy),
         "scenarios": [scenario_section(record, scenario) for scenario in ("offline", "online")],
         "curve": _curve(record),
         "beside_points": sections_beside_points(record),

@@ -103,7 +103,7 @@ def summary_columns(rows: Sequence[SummaryRow]) -> Sequence[Column[SummaryRow]]:
         ),
         optional(
             "Ratio to in process",
-            lambda row: getattr(figures.efficiency_at_fastest(row.record), "ratio", None),
+            lambda row: measured.ratio if (measured := figures.efficiency_at_fastest(row.record)) else None,
             RATIO,
             "interval",
             meaning="throughput divided by that of the same artifact without a server, measured "
