@@ -62,16 +62,16 @@ def models_of(settings: Settings) -> Iterator[AvailableModels]:
 
 def _with_networks(settings: Settings, models: tuple[Model, ...]) -> AvailableModels:
     """The models of the suite and of --models, with those of --onnx."""
+    with_weights = {model.name for model in models}
     for name, network in settings.onnx_options.items():
         where = f"--onnx {escaped(name)}={network.file}"
         if not NAME.fullmatch(name):
             fix = f"name it with {NAMES_IN_WORDS}"
             raise InputError(f"{escaped(name)} cannot be a model's name", where=where, fix=fix)
         models = joined(models, [model_of(name, network)], where)
-    names = {model.name for model in models if model.framework != "onnx"}
     for option, named in (("--checkpoint", settings.checkpoint), ("--dataset", settings.dataset)):
-        for name in sorted(named.keys() - names):
-            fix = f"use one of {', '.join(sorted(names))}; --onnx and --samples are for ONNX files"
+        for name in sorted(named.keys() - with_weights):
+            fix = f"use one of {', '.join(sorted(with_weights))}; --onnx and --samples are for ONNX files"
             raise InputError(f"unknown model {escaped(name)!r}", where=f"{option} {escaped(name)}=", fix=fix)
     own = {model.name for model in models} - {model.name for model in all_models()}
     return AvailableModels(models, frozenset(own))

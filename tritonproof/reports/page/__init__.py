@@ -40,11 +40,13 @@ class Status(NamedTuple):
 
 def status_of(record: Publishable) -> Status:
     is_searched = record.search is not None and not (record.accuracy or record.points or record.hidden)
+    unmeasured = correctness.unmeasured_text(record)
     if is_searched and not record.is_wrong:
-        return Status("care", "search only", "Nothing but a search was measured; what it found stands below.")
+        why = "Nothing but a search was measured; what it found stands below."
+        return Status("care", "search only", f"{why} {unmeasured}".strip())
     if record.why_no_speed:
-        return Status("bad", "not proven", record.why_no_speed)
-    if unmeasured := correctness.unmeasured_text(record):
+        return Status("bad", "not proven", f"{record.why_no_speed} {unmeasured}".strip())
+    if unmeasured:
         return Status("care", "not all measured", unmeasured)
     if correctness.main_score(record) is not None:
         return Status("good", "passed")
