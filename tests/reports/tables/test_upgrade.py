@@ -11,6 +11,7 @@ from tritonproof.reports.tables.upgrade import compared_models, upgrade_sentence
 
 SIDE = ServedSide("2.51.0", "", 0.0, (3.5, 4.0), {"memory of the server": 2.0**20})
 FIVE_PERCENT = {"verdict": "failed", "ratio": examples.estimate(0.95, 0.01), "p_value": 1e-6}
+OWN = examples.origin(run=2)
 SAME = examples.estimate(1.0)
 FAST: dict[str, Any] = {"verdict": "passed", "ratio": SAME, "p_value": 1.0, "p99_ratio": SAME}
 OPEN: dict[str, Any] = FAST | {"verdict": "inconclusive"}
@@ -25,7 +26,7 @@ def beside(wrong: str = "", *compared: dict[str, Any], **answers: VerifiedAnswer
         examples.measured("offline", batch, 100.0, comparison=examples.comparison(**changes), **answers)
         for batch, changes in enumerate(compared, 1)
     ]
-    return examples.record(
+    made = examples.record(
         build=build,
         conversion=None,
         accuracy=None,
@@ -33,11 +34,12 @@ def beside(wrong: str = "", *compared: dict[str, Any], **answers: VerifiedAnswer
         points=tuple(points),
         baseline=BaselineComparison("/srv/models", SIDE, SIDE),
     )
+    return examples.measured_at(OWN, made)
 
 
 def costing(warnings: tuple[str, ...] = (), there: ServedSide = SIDE, **here: Any) -> Record:
     """A model as fast as the other, with these costs."""
-    other = BaselineComparison("/srv/models", structs.replace(SIDE, **here), there, warnings)
+    other = BaselineComparison("/srv/models", structs.replace(SIDE, **here), there, warnings, OWN)
     return structs.replace(beside("", FAST), baseline=other)
 
 
@@ -95,9 +97,10 @@ def test_safe_model_has_same_answers_and_speed(record: Record, verdict: str) -> 
         ([beside("", FAST), beside("", FIVE_PERCENT)], [], True, "Not safe"),
         ([beside("", FAST)], ["test_x[cpu-gone-asis]"], False, "Not safe"),
         ([beside("", OPEN)], [], False, "Not shown to be"),
+        ([of_two_runs("baseline")], [], False, "Nothing says"),
         ([], [], True, "Not shown to be safe to upgrade: the run was ended."),
         ([], [], False, "Nothing says whether it is safe to upgrade: answers were not compared."),
     ],
 )
 def test_run_has_one_verdict(records: list[Record], failed: list[str], was_ended: bool, begins: str) -> None:
-    assert upgrade_sentence(examples.seen(*records), failed, 0, was_ended).startswith(begins)
+    assert upgrade_sentence(examples.seen(*records), OWN.run, failed, 0, was_ended).startswith(begins)

@@ -99,9 +99,12 @@ def upgrade_verdict(model: ComparedModel) -> tuple[Verdict, str]:
     return "passed", "the same answers, and not slower"
 
 
-def upgrade_sentence(records: Sequence[Publishable], failed: Sequence[str], skipped: int, ended: bool) -> str:
-    """Whether an upgrade is safe, by the records and the failed tests of a run, which may have been ended."""
-    verdicts = {each.record.name: upgrade_verdict(each) for each in compared_models(records)}
+def upgrade_sentence(
+    records: Sequence[Publishable], run: str, failed: Sequence[str], skipped: int, ended: bool
+) -> str:
+    """Whether an upgrade is safe, by what the run of this id has compared, and by how its tests ended."""
+    own = [model for model in compared_models(records) if _run_of(model.comparison) == run]
+    verdicts = {model.record.name: upgrade_verdict(model) for model in own}
     unsafe = {name: reason for name, (verdict, reason) in verdicts.items() if verdict == "failed"}
     not_shown = {name: reason for name, (verdict, reason) in verdicts.items() if verdict == "inconclusive"}
     for test in failed:
