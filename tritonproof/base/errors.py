@@ -27,7 +27,7 @@ class SpeedError(ProofError):
 
 
 class InputError(ProofError):
-    """The user's input cannot be used: an option, a checkpoint, a data set. The run stops."""
+    """The user's input cannot be used: an option, a checkpoint, a data set. The tests that need it fail."""
 
 
 class SetupError(InputError):
