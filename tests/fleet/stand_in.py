@@ -19,9 +19,9 @@ from tritonproof.record.schema import Origin, Record, Start
 from tritonproof.run import record_file
 
 SLEEP_S, DIES_IN = "STAND_IN_SLEEP_S", "STAND_IN_DIES_IN"
-FAILS_IN, TRACE = "STAND_IN_FAILS_IN", "STAND_IN_TRACE"
-"""Variables: how long a test sleeps, a part of the names of tests that end their run without a word, or fail,
-and a folder in which each test leaves a file when it begins."""
+FAILS_IN, STOPS_IN, TRACE = "STAND_IN_FAILS_IN", "STAND_IN_STOPS_IN", "STAND_IN_TRACE"
+"""Variables: how long a test sleeps, a part of the names of tests that end their run without a word, fail, or
+stop it, and a folder in which each test leaves a file when it begins."""
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -48,6 +48,8 @@ def pytest_runtest_protocol(item: pytest.Item) -> bool:
         )
         hook.pytest_runtest_logreport(report=report)
     hook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+    if os.environ.get(STOPS_IN, "no test") in name:
+        item.session.shouldfail = "stopped"
     return True
 
 

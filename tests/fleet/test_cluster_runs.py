@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.fleet.stand_in import DIES_IN, FAILS_IN, SLEEP_S, STOPS_IN
 from tests.helpers import ROOT, junit, records_in, wait_until
 from tests.whole_runs.suite import command
 
@@ -88,32 +89,24 @@ def ended(run: "subprocess.Popen[str]") -> tuple[int, str]:
     return run.returncode, text
 
 
-@contextlib.contextmanager
-def stand_in(folder: Path, monkeypatch: pytest.MonkeyPatch, **variables: str) -> Iterator[StandIn]:
-    """A cluster whose head directs and runs nothing; `variables` are those of the nodes."""
-    (folder / "trace").mkdir()
-    env = {"STAND_IN_TRACE": str(folder / "trace"), "TRITONPROOF_FLEET_PYTHON": sys.executable}
-    env |= {"TRITONPROOF_FLEET_CACHE": str(folder / "cache"), "PYTEST_ADDOPTS": "-p tests.fleet.stand_in"}
+@pytest.fixture
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIn]:
+    """A cluster whose head directs and runs nothing. Tests take half a second on nodes, which get the variables
+    of the time when they are added."""
+    (tmp_path / "trace").mkdir()
+    env = {"STAND_IN_TRACE": str(tmp_path / "trace"), "TRITONPROOF_FLEET_PYTHON": sys.executable}
+    env |= {"TRITONPROOF_FLEET_CACHE": str(tmp_path / "cache"), "PYTEST_ADDOPTS": "-p tests.fleet.stand_in"}
     # Ray uses the loopback address, so that only this machine can reach the test's ports.
     env |= {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_USAGE_STATS_ENABLED": "0"}
-    for name, value in (env | variables).items():
+    for name, value in (env | {SLEEP_S: "0.5"}).items():
         monkeypatch.setenv(name, value)
     cluster_utils = pytest.importorskip(
         "ray.cluster_utils", reason="Ray is in an environment of its own: tox run -e fleet --notest"
     )
     head = {"num_cpus": 0, "include_dashboard": False}
     cluster = cluster_utils.Cluster(initialize_head=True, head_node_args=head)
-    try:
-        yield StandIn(cluster, folder, {})
-    finally:
-        cluster.shutdown()
-
-
-@pytest.fixture
-def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIn]:
-    """A cluster without nodes whose tests take half a second each."""
-    with stand_in(tmp_path, monkeypatch, STAND_IN_SLEEP_S="0.5") as ray_cluster:
-        yield ray_cluster
+    yield StandIn(cluster, tmp_path, {})
+    cluster.shutdown()
 
 
 POINTS = ("--batches", "1,8", "--concurrencies", "4,8")
@@ -151,17 +144,23 @@ def test_rest_of_dead_nodes_group_fails_and_other_groups_go_on(cluster: StandIn)
     assert len(cluster.begun()) == len(set(cluster.begun()))
 
 
-def test_waiting_tests_fail_when_last_node_of_their_kind_dies(cluster: StandIn) -> None:
+@pytest.mark.parametrize("dies", [True, False])
+def test_waiting_tests_fail_when_last_node_of_their_kind_dies_or_stops(
+    dies: bool, cluster: StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(STOPS_IN, "no test" if dies else "[t4-")
     cluster.add("T4", "cpu")
     run = cluster.start(*THREE_MODELS, "--target", "t4,cpu")
-    cluster.wait_begun(2, "t4")
+    cluster.wait_begun(1, "t4")
 
-    cluster.kill("T4")
+    if dies:
+        cluster.kill("T4")
     status, text = ended(run)
 
     assert status == 11, text
     assert {name.split("-")[0].partition("[")[2] for name in cluster.passed(otherwise=True)} == {"t4"}
-    assert "its nodes are gone: no node of the fleet has 1 x NVIDIA T4" in text
+    assert {name.split("-")[1] for name in cluster.begun() if "[t4-" in name} == {"bert"}
+    assert "its nodes have failed: no node of the fleet has 1 x NVIDIA T4" in text
 
 
 @pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGKILL])
@@ -177,13 +176,11 @@ def test_ended_controller_leaves_nothing_on_nodes(cluster: StandIn, sign: signal
     wait_until(lambda: not cluster.running())
 
 
-def test_tests_from_one_that_kills_its_run_fail_with_log(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with stand_in(tmp_path, monkeypatch, STAND_IN_DIES_IN="b008") as cluster:
-        cluster.add("A100")
+def test_tests_after_one_that_kills_its_run_fail(cluster: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(DIES_IN, "b008")
+    cluster.add("A100")
 
-        status, text = ended(cluster.start(*MICRO, "--target", "a100"))
+    status, text = ended(cluster.start(*MICRO, "--target", "a100"))
 
     assert status == 11, text
     (killer,) = (name for name in cluster.begun() if "b008" in name)
@@ -192,12 +189,12 @@ def test_tests_from_one_that_kills_its_run_fail_with_log(
     assert "--lf" in text
 
 
-def test_exitfirst_ends_all_nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with stand_in(tmp_path, monkeypatch, STAND_IN_FAILS_IN="a100", STAND_IN_SLEEP_S="0.5") as cluster:
-        cluster.add("A100", "cpu")
+def test_exitfirst_ends_all_nodes(cluster: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(FAILS_IN, "a100")
+    cluster.add("A100", "cpu")
 
-        status, text = ended(cluster.start(*MICRO, "--target", "a100,cpu", "-x"))
+    status, text = ended(cluster.start(*MICRO, "--target", "a100,cpu", "-x"))
 
-        assert status == 12, text
-        assert len(cluster.passed(otherwise=True)) == 1
-        assert not cluster.running()
+    assert status == 12, text
+    assert len(cluster.passed(otherwise=True)) == 1
+    assert not cluster.running()

@@ -64,13 +64,11 @@ def test_bare_process_can_import_shipped_code(root: Path, tmp_path: Path) -> Non
         "import tritonproof.code\n"
         "print(tritonproof.code.VALUE, tritonproof.code.__file__)"
     )
-    variables = {"TRITONPROOF_FLEET_CACHE": str(tmp_path / "cache")}
+    variables, command = {"TRITONPROOF_FLEET_CACHE": str(tmp_path / "cache")}, [sys.executable, "-c", call]
 
     for _ in range(2):
-        result = subprocess.run(
-            [sys.executable, "-c", call], cwd=tmp_path, env=variables, capture_output=True, check=True
-        )
-        assert result.stdout.decode().startswith(f"7 {tmp_path / 'cache'}")
+        printed = subprocess.check_output(command, cwd=tmp_path, env=variables, text=True)
+        assert printed.startswith(f"7 {tmp_path / 'cache'}")
 
 
 def test_node_run_drops_rays_variables_and_allocator() -> None:

@@ -6,10 +6,12 @@ import types
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from tests.helpers import git
+from tritonproof.base.errors import SetupError
 from tritonproof.fleet import environment
 from tritonproof.fleet.node_work import Mailbox, NodeOrder, NodeReport, run_tests
 
@@ -18,8 +20,8 @@ Run = Callable[..., tuple[str, list[NodeReport]]]
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Runs a shell script in place of the suite's Python; it finds the folder of results and the file of
-    events in $RESULTS and $EVENTS. Returns why the run ended, and its messages."""
+    """Runs a shell script in place of the suite's Python, which has written a history; it finds the folder of
+    results and the file of events in $RESULTS and $EVENTS. Returns why the run ended, and its messages."""
     suite = tmp_path / "suite"
     suite.mkdir()
     (suite / "mine.py").write_text("mine\n")
@@ -34,7 +36,8 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
         python = tmp_path / "python"
         python.write_text(
             "#!/bin/sh\nwhile [ $# -gt 0 ]; do case $1 in\n--fleet-report) EVENTS=$2;; --results) "
-            f"RESULTS=$2;;\nesac; shift; done\nmkdir -p $RESULTS/cpu\n{script}\n"
+            "RESULTS=$2;; --history) HISTORY=$2;;\nesac; shift; done\n: ${HISTORY:=$RESULTS/history}\n"
+            f"mkdir -p $RESULTS/cpu $HISTORY\ntouch $HISTORY/cpu.jsonl\n{script}\n"
         )
         python.chmod(0o700)
         mailbox = Mailbox()
@@ -42,10 +45,8 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
             mailbox.close()
         handle = types.SimpleNamespace(post=types.SimpleNamespace(remote=mailbox.post))
         variables = {environment.PYTHON: str(python)}
-        why = run_tests(
-            NodeOrder("cpu bert", ("a.py::test",), "cpu", (), variables, files or {}), packed, handle
-        )
-        return why, mailbox.collect()
+        order = NodeOrder("cpu bert", ("a.py::test",), "cpu", (), variables, files or {})
+        return run_tests(order, packed, handle), mailbox.collect()
 
     return run
 
@@ -104,3 +105,5 @@ def test_missing_python_is_reported_as_cause(run: Run, monkeypatch: pytest.Monke
 
     assert "127" in why
     assert any("/no/such/python" in line for message in messages for line in message.log)
+    monkeypatch.setattr(environment, "python_for", Mock(side_effect=SetupError("tox fails")))
+    assert run("")[1][-1].events == [{"stopped": "tox fails"}]

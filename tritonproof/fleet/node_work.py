@@ -2,7 +2,7 @@
 run, which writes each test's reports into a file as it ends.
 
 Each line of the file is a JSON object: `finished` with a test's id and reports; `stopped` with the reason why
-the run ended by itself.
+no run on this node can go on.
 """
 
 import argparse
@@ -124,6 +124,7 @@ def run_tests(order: NodeOrder, packed: bytes, mailbox: Any) -> str:
             sent = _versions(results)
             command = [str(python), "-m", "pytest", *order.tests, "-p", __name__]
             command += ["--fleet-report", str(folder / "events"), "--results", str(results)]
+            command += ["--history", str(folder / "history")]  # the controller's records bring it its own
             command += ["--model-repos", str(environment.cache_folder(variables) / "model_repos")]
             command += ["-p", "no:cacheprovider", *order.options]
             (folder / "events").touch()
@@ -133,6 +134,7 @@ def run_tests(order: NodeOrder, packed: bytes, mailbox: Any) -> str:
             ):
                 return _follow(process, folder, sent, post)
     except (OSError, ProofError) as error:
+        post([{"stopped": str(error)}])
         return str(error)
 
 
