@@ -3,13 +3,16 @@
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pandas as pd
 import pytest
 
 from fixtures import selection
 from fixtures.selection import is_selected, positive_words
-from tests.helpers import ROOT, WITHOUT, Collect
+from tests import toy
+from tests.helpers import ROOT, WITHOUT, Collect, settings
+from tests.user_models.written_files import write
 from tritonproof import cases
 from tritonproof.accuracy.precisions import tolerance_of
 from tritonproof.cases import precisions_of, profile_of
@@ -20,6 +23,8 @@ from tritonproof.host.machine import version_of
 from tritonproof.host.targets import EVERY_TARGET
 from tritonproof.models import all_models
 from tritonproof.reports import published
+from tritonproof.settings.case_settings import load_points
+from tritonproof.spec import ServingProfile
 
 
 @pytest.mark.parametrize(
@@ -217,6 +222,20 @@ def test_batch_above_maximum_is_refused_with_fix(
     if larger is not None:
         assert f"where: {arguments[0]}" in collected.text
         assert f"max_batch_size={larger}" in collected.text
+
+
+def test_model_that_lacks_every_format_has_no_case(tmp_path: Path, collect: Collect) -> None:
+    excluded = {format_.name: "it is too new" for format_ in all_formats()}
+    before = f"from functools import partial\nModel = partial(Model, excluded={excluded})"
+    file = write(tmp_path / "own.py", "mine", before)
+    assert collect("--target", "cpu", "--models", str(file)).status == 0
+
+
+def test_largest_batch_is_measured_where_none_of_the_profile_fits() -> None:
+    profile = ServingProfile.batching(32, (8, 32), (16,), preferred=(), max_queue_delay_us=0)
+    case = toy.case(toy.model(profiles={"cpu": profile}))
+    points = load_points(case, "offline", settings(deployment="max_batch_size=4"))
+    assert [point.batch for point in points] == [4]
 
 
 def test_no_test_name_contains_a_format_or_precision(collect: Collect) -> None:

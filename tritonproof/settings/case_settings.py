@@ -56,11 +56,11 @@ def check_batches(case: Case, batches: Iterable[int], settings: Settings) -> Non
 
 def load_points(case: Case, scenario: Scenario, settings: Settings) -> list[LoadPoint]:
     """A case's load points: those that the options ask for, else its profile's. Offline has one request in
-    flight of each batch size, online single requests. Request rates alone replace the concurrencies."""
+    flight of each size, else of the largest batch, online single ones. Rates alone replace concurrencies."""
     profile = profile_of(case.model, case.target)
     if scenario == "offline":
         largest = model_deployment(case.model, case.target, settings).max_batch_size
-        fitting = [batch for batch in profile.batches if batch <= largest]
+        fitting = [batch for batch in profile.batches if batch <= largest] or [largest]
         # A model of single rows takes no other batch, whatever --batches asks of the run's other models.
         batches = fitting if case.model.takes_single_rows else settings.batches or fitting
         return [LoadPoint("offline", batch, 1) for batch in batches]
