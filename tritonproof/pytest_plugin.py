@@ -35,6 +35,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Refuse to have several workers of pytest-xdist run the suite, each all of it."""
+    config.addinivalue_line("markers", "speed: measures the speed of what Triton serves")
     if config.getoption("--triton-prove") and config.getoption("dist", "no") not in ("no", "loadfile"):
         raise pytest.UsageError("--triton-prove with -n would run it in each worker: add --dist loadfile")
 
@@ -54,12 +55,18 @@ class Repository(pytest.Collector):
     """The tests of the model repository of its name, and their outcomes once they have run."""
 
     def collect(self) -> Iterator["ProofItem"]:
-        done = self._run("--collect-only", "-qq", "--no-header")
+        listing = ("--collect-only", "-qq", "--no-header")
+        done = self._run(*listing)
         ids = [line for line in done.stdout.splitlines() if line.startswith("benchmarks/")]
         if not ids:
             raise self.CollectError(f"no tests\n{(done.stderr or done.stdout).strip()}")
+        is_marked = bool(self.config.option.markexpr)
+        speed = self._run(*listing, "-m", "speed").stdout.splitlines() if is_marked else ()
         for name in ids:
-            yield ProofItem.from_parent(self, name=name.partition("::")[2], test=name)
+            item = ProofItem.from_parent(self, name=name.partition("::")[2], test=name)
+            if name in speed:
+                item.add_marker("speed")
+            yield item
 
     @functools.cached_property
     def outcomes(self) -> dict[str, ElementTree.Element]:

@@ -116,6 +116,9 @@ def test_plugin_proves_a_repository_beside_own_tests(call: Call, tmp_path: Path)
         "test_same_answer_in_batches[cpu-wrong-asis]": "failure",
     }, result.stdout + result.stderr
     assert call("pytest", "-n1", *options).returncode == pytest.ExitCode.USAGE_ERROR, "it would run in each"
+    for mark, has_speed in (("speed", True), ("not speed", False)):
+        listed = call("pytest", *options[:2], "-m", mark, "--collect-only", "--strict-markers").stdout
+        assert ("test_online" in listed, "test_same_answer_again" in listed) == (has_speed, not has_speed)
 
 
 def test_plugin_adds_nothing_without_its_option(call: Call, tmp_path: Path) -> None:
