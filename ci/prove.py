@@ -60,7 +60,9 @@ def options(given: Mapping[str, str]) -> list[str]:
         for text in paths:
             arguments += [option, str(base / text)]
     for text in lines(given, "PROVE_ONNX"):
-        model, _, path = text.partition("=")
+        model, equals, path = text.partition("=")
+        if not equals:
+            raise ValueError(f"onnx: give NAME=FILE, not {text}")
         arguments += ["--onnx", f"{model}={base / path}"]
     if selection := given.get("PROVE_SELECTION", "").strip():
         arguments += ["-k", selection]

@@ -84,14 +84,14 @@ def test_inputs_become_pytest_options_and_paths_resolve_in_workspace(
     speed: str, tmp_path: Path, collect: Collect
 ) -> None:
     write(tmp_path / "a" / "mine.py", "mine")
-    write(tmp_path / "other.py", "other")
+    write(tmp_path / "recorded.py", "recorded")  # a model may have the name of a step
     (tmp_path / "asked.toml").write_text('[[cases]]\nmatch = "cpu-mine-*"\nallowed_slowdown_percent = 3\n')
     options = prove.options(
         {
             "GITHUB_WORKSPACE": str(tmp_path),
             "PROVE_CACHE": str(tmp_path / "cache"),
-            "PROVE_MODELS": "a\n\n  other.py\n",
-            "PROVE_SELECTION": "onnx and fp32",
+            "PROVE_MODELS": "a\n\n  recorded.py\n",
+            "PROVE_SELECTION": "(mine or recorded) and onnx and fp32",
             "PROVE_THRESHOLDS": "asked.toml",
             "PROVE_ARGUMENTS": "--deployment 'instances=2, warmup=false'",
             "PROVE_MEASURE": speed,
@@ -99,7 +99,7 @@ def test_inputs_become_pytest_options_and_paths_resolve_in_workspace(
     )
     collected = collect("--target", "cpu", *options)
     assert collected.status == 0, collected.text
-    assert collected.cases("test_accuracy") == {"cpu-mine-onnx-fp32", "cpu-other-onnx-fp32"}
+    assert collected.cases("test_accuracy") == {"cpu-mine-onnx-fp32", "cpu-recorded-onnx-fp32"}
     assert collected.cases("test_same_answer_in_batches")
     assert bool(collected.cases("test_offline")) is (speed == "true")
 
@@ -117,6 +117,7 @@ def test_every_input_maps_to_an_existing_option(capsys: pytest.CaptureFixture[st
         {"PROVE_MODELS": "a.py", "PROVE_ARGUMENTS": "'open"},
         {"PROVE_MODELS": "a.py", "PROVE_MEASURE": "True"},
         {"PROVE_REPOSITORY": "models\nmore"},
+        {"PROVE_ONNX": "models/net.onnx"},
         {"PROVE_MODELS": "a.py", "PROVE_THRESHOLDS": "a.toml\nb.toml"},
     ],
 )

@@ -68,9 +68,7 @@ def test_no_target_name_is_part_of_another() -> None:
 
 
 def test_test_id_selects_hardware_but_folder_brackets_do_not() -> None:
-    words = id_words(
-        ["/tmp/[t4]/benchmarks", "benchmarks/test_speed.py::test_online[a30-resnet50-onnx-fp16-b001-c016]"]
-    )
+    words = id_words(["/tmp/[t4]/benchmarks", "benchmarks/test_speed.py::test_online[a30-bert-onnx-fp16]"])
     assert [target.name for target in select_targets(words, (), (CPU,))] == ["a30"]
 
 

@@ -134,7 +134,7 @@ class Settings:
     )
     """Whether GPUs from Ampere on compute FP32 matrix products and convolutions in TF32, as they did for
     NVIDIA's published FP32 figures: on or off. Default: on, or off if NVIDIA_TF32_OVERRIDE is 0."""
-    model_repos: Path = option("deployment", "DIR", absolute_path, MODEL_REPOS)
+    model_repos: Path = option("deployment", "DIR", absolute_path, MODEL_REPOS, conflicts_with="fleet")
     """The folder in which converted models are built and kept. Default: model_repos."""
 
     batches: tuple[int, ...] | None = option("speed", "N,...", readers.batches, passed_to="nodes")
