@@ -140,10 +140,8 @@ def test_failure_hides_speed_until_its_test_has_a_result(run: Run, fails: str) -
 def test_failed_measurement_is_told_and_hides_nothing(run: Run, fails: str) -> None:
     failed = run(fails=fails)
 
-    assert (
-        unmeasured_text(failed)
-        == "Not all was measured: offline failed: ZeroDivisionError: division by zero."
-    )
+    said = "Not all was measured: offline failed: ZeroDivisionError: division by zero."
+    assert unmeasured_text(failed) == said
     assert not failed.why_no_speed
     assert not unmeasured_text(run())
 

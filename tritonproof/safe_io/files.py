@@ -28,6 +28,11 @@ def escaped(text: str, longest: int = 100) -> str:
     return one_line(text, longest)
 
 
+def as_given(option: str, text: str, longest: int = 100) -> str:
+    """An option with its text, as typed: `--samples DIR`, or `--samples NAME=DIR` if it ends in `NAME=`."""
+    return option + ("" if option.endswith("=") else " ") + escaped(text, longest)
+
+
 def absolute_path(where: str, text: str) -> Path:
     """The absolute path that a text names, `~` for a user's folder; `where` is the option without the text.
     Looks up only that user. Raises InputError if the text is no path, or one that no record can name."""
@@ -40,7 +45,7 @@ def absolute_path(where: str, text: str) -> Path:
             return Path(text).expanduser().absolute()
         except (RuntimeError, OSError) as error:  # there is no such user, or no current folder
             what, fix = f"the path cannot be found: {str(error)[:200]}", "write it out, from / on"
-    raise InputError(what, where=f"{where} {escaped(text)}", fix=fix)
+    raise InputError(what, where=as_given(where, text), fix=fix)
 
 
 def existing(where: str, text: str) -> Path:
@@ -54,7 +59,7 @@ def existing(where: str, text: str) -> Path:
         what = "there is no such file or folder" + (" behind this link" if path.is_symlink() else "")
     except OSError as error:
         what = f"it cannot be looked up: {error.strerror}"
-    raise InputError(what, where=f"{where} {escaped(text, _MAX_PATH_CHARS)}", fix="name a file or a folder")
+    raise InputError(what, where=as_given(where, text, _MAX_PATH_CHARS), fix="name a file or a folder")
 
 
 MAX_REQUEST_BYTES = 2**31 - 1

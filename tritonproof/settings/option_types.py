@@ -20,7 +20,7 @@ from tritonproof.base.errors import InputError
 from tritonproof.fleet.groups import Shard
 from tritonproof.host.machine import TF32_OFF, TF32_OVERRIDE
 from tritonproof.host.targets import EVERY_TARGET
-from tritonproof.safe_io.files import absolute_path, escaped, existing
+from tritonproof.safe_io.files import absolute_path, as_given, escaped, existing
 from tritonproof.spec import Target
 from tritonproof.user_models.model_repository import check_name
 
@@ -105,7 +105,7 @@ def add_options(parser: Any, of: type) -> None:
 
 
 def _refused(flag: str, text: str, problem: str, fix: str) -> InputError:
-    return InputError(problem, where=f"{flag} {escaped(text)}", fix=fix)
+    return InputError(problem, where=as_given(flag, text), fix=fix)
 
 
 def _reader(convert: Callable[[str], Any], expected: str, example: str) -> Read:
@@ -115,7 +115,7 @@ def _reader(convert: Callable[[str], Any], expected: str, example: str) -> Read:
         try:
             return convert(text.strip())
         except ValueError:
-            raise _refused(flag, text, f"not {expected}", f"write {flag} {example}") from None
+            raise _refused(flag, text, f"not {expected}", f"write {as_given(flag, example)}") from None
 
     return read
 
@@ -264,7 +264,7 @@ def _by_name(flag: str, texts: Sequence[str], read: Read, *, may_be_for_all: boo
             raise _refused(flag, text, "not a name and a path", f"write {flag} NAME=PATH")
         if name in values:
             raise _refused(flag, text, f"a second value for {escaped(name) or 'all models'}", "name others")
-        values[name] = read(f"{flag} {escaped(name)}".rstrip(), value)
+        values[name] = read(f"{flag} {escaped(name)}=" if name else flag, value)
     return values
 
 
