@@ -7,6 +7,7 @@ Nodes load it by PYTEST_ADDOPTS. The suite itself does all else: it collects, re
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec import structs
@@ -39,13 +40,8 @@ def pytest_runtest_protocol(item: pytest.Item) -> bool:
     properties = [("failure", "accuracy")] if has_failed else [("record", str(_record(item)))]
     for when in ("setup", "call", "teardown"):
         failed = has_failed and when == "call"
-        report = pytest.TestReport(
-            *(item.nodeid, item.location, {}),
-            outcome="failed" if failed else "passed",
-            longrepr="it failed" if failed else None,
-            when=when,
-            user_properties=properties,
-        )
+        ended: tuple[Any, Any] = ("failed", "it failed") if failed else ("passed", None)
+        report = pytest.TestReport(item.nodeid, item.location, {}, *ended, when, user_properties=properties)
         hook.pytest_runtest_logreport(report=report)
     hook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
     if os.environ.get(STOPS_IN, "no test") in name:

@@ -72,8 +72,7 @@ def test_bare_process_can_import_shipped_code(root: Path, tmp_path: Path) -> Non
 
 
 def test_node_run_drops_rays_variables_and_allocator() -> None:
-    allocator = "/env/site-packages/ray/core/libjemalloc.so"
-    variables = {"PATH": "/bin", "LD_PRELOAD": allocator, "RAY_JOB_ID": "1"}
+    variables = {"PATH": "/bin", "LD_PRELOAD": "/env/ray/core/libjemalloc.so", "RAY_JOB_ID": "1"}
     assert environment.node_variables(variables) == {"PATH": "/bin"}
 
 

@@ -1,5 +1,6 @@
 """A task on a node runs the suite and sends each finished test with its files."""
 
+import json
 import sys
 import tempfile
 import types
@@ -51,27 +52,16 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     return run
 
 
-def finished(test: str) -> str:
-    """The line of a script that reports a test as finished."""
-    return f"""echo '{{"finished": "{test}", "reports": []}}' >> $EVENTS"""
-
-
 def test_finished_test_sends_changed_results(run: Run) -> None:
     before = {"cpu/kept": b"1", "cpu/changed": b"1", "cpu/moved": b"1"}
 
-    why, messages = run(
-        "cat mine.py; cd $RESULTS/cpu; echo 22 > changed; echo new > new; echo x > .hidden; rm moved\n"
-        + finished("a.py::test")
-        + "\nexit 3",
-        files=before,
-    )
+    script = "cat mine.py; cd $RESULTS/cpu; echo 22 > changed; echo new > new; echo x > .hidden; rm moved\n"
+    finished = {"finished": "a.py::test", "reports": []}
+    why, messages = run(f"{script}echo '{json.dumps(finished)}' >> $EVENTS\nexit 3", files=before)
 
     (files,) = [message.files for message in messages if message.files]
     assert files == {"cpu/changed": b"22\n", "cpu/new": b"new\n", "cpu/moved": None}
-    assert [event for message in messages for event in message.events] == [
-        {"began": 1},
-        {"finished": "a.py::test", "reports": []},
-    ]
+    assert [event for message in messages for event in message.events] == [{"began": 1}, finished]
     assert [line for message in messages for line in message.log] == ["mine"]
     assert "3" in why
 

@@ -100,9 +100,8 @@ def test_hidden_gpu_skips_naming_cuda_visible_devices(
 
 
 def test_case_on_several_gpus_has_own_name(nvml: Nvml, collect: Collect) -> None:
-    single, several = (
-        collect("--target", "a100,cpu", "--gpus", count).cases("test_conversion") for count in ("1", "2")
-    )
+    options = ("--target", "a100,cpu", "--gpus")
+    single, several = (collect(*options, count).cases("test_conversion") for count in ("1", "2"))
     assert several == {name if name.startswith("cpu") else f"{name}-2gpus" for name in single}
     assert any(name.startswith("a100") for name in single)
 

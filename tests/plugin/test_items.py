@@ -1,5 +1,6 @@
 """The order of tests, and shards."""
 
+from collections.abc import Sequence
 from itertools import groupby
 from types import SimpleNamespace
 from typing import Any
@@ -56,9 +57,7 @@ def shards(collect: Collect, count: int, *arguments: str) -> list[Collected]:
     ],
     ids=["one", "all", "-m", "two targets"],
 )
-def test_shards_have_each_selected_test_once(
-    count: int, arguments: tuple[str, ...], collect: Collect
-) -> None:
+def test_shards_have_each_selected_test_once(count: int, arguments: Sequence[str], collect: Collect) -> None:
     whole = collect(*arguments)
     collected = shards(collect, count, *arguments)
 

@@ -90,11 +90,9 @@ def test_cases_share_what_belongs_to_their_model_and_their_run(tmp_path: Path) -
     file = tmp_path / "test_of_models.py"
     file.write_text(TESTS)
     folders = (f"--model-repos={tmp_path / 'models'}", f"--results={tmp_path / 'results'}")
-    words = "onnx and (left and (fp32 or int8) or right and fp32)"
+    words = ("-k", "onnx and (left and (fp32 or int8) or right and fp32)", "--concurrencies=1,2")
 
-    done = run_pytest(
-        str(file), "-p", "conftest", "-rf", *write_two(tmp_path), "-k", words, "--concurrencies=1,2", *folders
-    )
+    done = run_pytest(str(file), "-p", "conftest", "-rf", *write_two(tmp_path), *words, *folders)
 
     assert sorted(re.findall(r"(?m)^ +(\S+): load weights$", done.stdout)) == ["left", "right"]
     failed = re.findall(r"(?m)^FAILED .*::(\S+)", done.stdout)

@@ -89,21 +89,15 @@ def test_published_target_selects_what_was_published(name: str) -> None:
     # The sources call a TorchScript model's engine `cuda`; TensorFlow-TensorRT is part of the format's name.
     implied = (rows.accelerator == "cuda") | (rows.format == "tf-trt")
     rows = rows.assign(accelerator=rows.accelerator.mask(implied))
-    parts = ["model", "format", "accelerator", "precision"]
-    parts_of_rows = rows[parts].itertuples(index=False)
-    expected = {"-".join([name, *(str(part) for part in row if not pd.isna(part))]) for row in parts_of_rows}
+    parts = rows[["model", "format", "accelerator", "precision"]].itertuples(index=False)
+    rows["case"] = ["-".join([name, *(str(part) for part in row if not pd.isna(part))]) for row in parts]
     target = next(target for target in EVERY_TARGET if target.name == name)
     words = positive_words(name)
     selected = [case for case in cases.cases_of(target) if is_selected(case, words, (), all_models())]
 
-    assert {str(case) for case in selected} == expected
+    assert {str(case) for case in selected} == set(rows["case"])
     for case in selected:
-        own = rows[
-            (rows.model == case.model.name)
-            & (rows.format == case.format.name)
-            & (rows.accelerator.fillna("") == (case.accelerator or ""))
-            & (rows.precision == case.precision)
-        ]
+        own = rows[rows["case"] == str(case)]
         matrix = profile_of(case.model, target)
         assert list(matrix.batches) == sorted(own[own.scenario == "offline"].batch.unique()), case
         online = sorted(own[own.scenario == "online"].concurrency.unique())

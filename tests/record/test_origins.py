@@ -24,11 +24,10 @@ def measured(where: Origin = HERE, other: str = "secret-box.example:8001", why: 
         examples.measured("offline", batch, 9.0, comparison=examples.comparison(baseline_name=name))
         for batch, name in enumerate((other, "HEAD~1 (3643daf)"), 1)
     ]
+    found = structs.replace(points[0], origin=where)
     whole = examples.complete(
         points=tuple(points),
-        search=examples.search(
-            result=structs.replace(points[0], origin=where), accuracy=examples.accuracy(origin=where)
-        ),
+        search=examples.search(result=found, accuracy=examples.accuracy(origin=where)),
         conversation=Conversation("sequence", 4, 4, "", passed=True),
         gates=(examples.gate("baseline", f"OUT is 1, and 2 by {other}", tried=f"9 samples beside {other}"),),
         baseline=BaselineComparison(other, SIDE, SIDE),

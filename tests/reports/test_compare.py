@@ -102,11 +102,10 @@ def test_speed_difference_needs_interval_excluding_one(
 def test_marginal_slowdown_is_inconclusive_among_forty_points(changed: Any) -> None:
     """About 3 % slower with an interval just below 1: shown as the only point, not among forty."""
     alike = tuple(point(size) for size in range(9, 48))
-    slow = point(speed=970, passes=passes(970, deviation=0.015))
-    (alone,) = changed(sample.record(points=(point(),)), sample.record(points=(slow,))).points
-    among, *others = changed(
-        sample.record(points=(point(), *alike)), sample.record(points=(slow, *alike))
-    ).points
+    usual, slow = point(), point(speed=970, passes=passes(970, deviation=0.015))
+    (alone,) = changed(sample.record(points=(usual,)), sample.record(points=(slow,))).points
+    before, after = (sample.record(points=(first, *alike)) for first in (usual, slow))
+    among, *others = changed(before, after).points
     assert (alone.outcome, among.outcome) == ("worse", "unclear")
     assert alone.ratio == among.ratio
     assert {other.outcome for other in others} == {"unclear"}
@@ -226,13 +225,10 @@ def test_records_of_different_formats_are_compared(
 # What cannot be compared.
 
 
-def test_records_without_common_cases_are_an_error(
-    folders: tuple[Path, Path], refused: Callable[..., str]
-) -> None:
+def test_no_common_case_is_an_error(folders: tuple[Path, Path], refused: Callable[..., str]) -> None:
     sample.store(folders[0], sample.record())
     sample.store(folders[1], sample.random_weights())
-    text = refused("compare", *folders)
-    assert text.startswith(f"error: {folders[1]}: ")
+    assert refused("compare", *folders).startswith(f"error: {folders[1]}: ")
 
 
 @pytest.mark.parametrize("name", ["nowhere", "empty", "record.txt", "x.samples.json"])
@@ -321,9 +317,7 @@ def test_allowed_slowdown_is_named(tmp_path: Path, capsys: pytest.CaptureFixture
     [(at(900), WRONG, 12), (structs.replace(at(1000), points=()), RIGHT, 0)],
     ids=["worse and slower", "samples alone"],
 )
-def test_worse_accuracy_precedes_other_statuses(
-    tmp_path: Path, after: Record, scores: list[float], status: int
-) -> None:
+def test_worse_accuracy_comes_first(tmp_path: Path, after: Record, scores: list[float], status: int) -> None:
     store_samples(tmp_path / "before", at(1000), RIGHT)
     store_samples(tmp_path / "after", after, scores)
 

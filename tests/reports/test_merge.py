@@ -83,9 +83,7 @@ def test_file_that_two_arguments_reach_counts_once(job: Path, tmp_path: Path) ->
     assert content(tmp_path / "out") == content(job)
 
 
-def test_two_machines_of_one_target_are_refused(
-    job: Path, tmp_path: Path, refused: Callable[..., str]
-) -> None:
+def test_two_machines_of_a_target_are_refused(job: Path, tmp_path: Path, refused: Callable[..., str]) -> None:
     machine = structs.replace(WHOLE.machine, versions={"python": "3.11.7", "torch": "2.14\n::error::forged"})
     cases = [CaseKey("a40", model, "onnx", None, "fp16") for model in ("nnunet", "fastpitch")]
     records = [structs.replace(WHOLE, case=case, machine=machine) for case in cases]

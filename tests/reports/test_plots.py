@@ -137,9 +137,7 @@ def command(results: Path, tmp_path: Path, printed: Callable[..., str]) -> Calla
     return lambda *options: printed("plots", "--results", results, "--output", output, *options).splitlines()
 
 
-def test_command_writes_available_plots_and_lists_them(
-    command: Callable[..., list[str]], tmp_path: Path
-) -> None:
+def test_command_writes_and_lists_available_plots(command: Callable[..., list[str]], tmp_path: Path) -> None:
     paths = command("--theme", "light")
     case = "a40-resnet50-onnx-trt-fp16"
     expected = [

@@ -60,9 +60,7 @@ def stored(record: Record, folder: Path) -> Path:
 
 @pytest.mark.parametrize("output", OUTPUTS)
 @pytest.mark.parametrize("why", ["below its floor", "no accuracy", "a wrong answer at one point"])
-def test_unproven_case_shows_no_speed_in_any_output(
-    why: str, output: str, tmp_path: Path, reports: Reports
-) -> None:
+def test_unproven_speed_is_in_no_output(why: str, output: str, tmp_path: Path, reports: Reports) -> None:
     text = OUTPUTS[output](stored(NOT_PROVEN[why], tmp_path), reports).replace(str(tmp_path), "")
     assert text or output == "pictures"
     assert not TRACE.findall(text)
@@ -141,9 +139,7 @@ def test_search_winner_is_judged_by_its_own_ledger() -> None:
 
 
 @pytest.mark.parametrize(("step", "is_shown"), [("accuracy", True), ("gates", False), ("conversion", False)])
-def test_search_winner_is_hidden_by_failures_that_do_not_concern_settings_alone(
-    step: str, is_shown: bool
-) -> None:
+def test_search_winner_is_hidden_by_failures_of_more_than_settings(step: str, is_shown: bool) -> None:
     search = examples.search(accuracy=examples.accuracy())
     seen = publishable(examples.record(search=search, failures=(examples.step_failure(step=step),)))
     assert (seen.search == search) == is_shown

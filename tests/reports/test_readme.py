@@ -237,9 +237,7 @@ def test_outside_link_is_not_a_picture_folder(link: str, sync_page: Reports, wri
 
 
 @pytest.mark.parametrize("content", [None, b"\xff\xfe", b"# Nothing\n", region("x").encode()])
-def test_error_names_file_and_leaves_it_unchanged(
-    content: bytes | None, sync_page: Reports, page: Path
-) -> None:
+def test_error_names_file_and_leaves_it_alone(content: bytes | None, sync_page: Reports, page: Path) -> None:
     page.unlink()
     if content is not None:
         page.write_bytes(content)

@@ -92,9 +92,7 @@ def test_error_mentions_invented_inputs(are_made_up: bool) -> None:
     assert ("--samples net=DIR" in str(CaseRun.accuracy_error(run, "wrong"))) == are_made_up
 
 
-def test_loading_shares_the_machine_and_running_does_not(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_loading_shares_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     held: dict[str, bool] = {}
     (machine := tmp_path / "machine").mkdir()  # one that no other run knows
     monkeypatch.setattr(locks, "MACHINE", machine)
@@ -117,11 +115,10 @@ def test_loading_shares_the_machine_and_running_does_not(
     monkeypatch.setattr(in_process, "open_in_process", noting("oracle"))
     monkeypatch.setattr(case_run, "serve", serve)
     case = next(cases_of(CPU))
-    model = dataclasses.replace(
-        case.model, load_weights=noting("load"), samples=noting("samples", toy.samples())
-    )
-    case, given = dataclasses.replace(case, model=model), settings(results=str(tmp_path))
-    with ModelRun(model, CPU, given) as model_run, CaseRun(case, model_run) as run:
+    loading: dict[str, Any] = {"load_weights": noting("load"), "samples": noting("samples", toy.samples())}
+    case = dataclasses.replace(case, model=dataclasses.replace(case.model, **loading))
+    given = settings(results=str(tmp_path))
+    with ModelRun(case.model, CPU, given) as model_run, CaseRun(case, model_run) as run:
         build = {"case": case, "digest": "0", "folder": tmp_path / "model", "artifact": None}
         vars(run.prepared)["build"] = SimpleNamespace(**build)
         shared = model_run.cpu_model, model_run.samples, model_run.framework_model

@@ -31,11 +31,7 @@ class WithColour(Settings):
     """The suite's settings with another option."""
 
     colour: str | None = option(
-        "output",
-        "NAME",
-        lambda _flag, text: text.lower(),
-        passed_to="nodes builds",
-        conflicts_with="repository",
+        "output", "NAME", lambda _, text: text.lower(), passed_to="nodes builds", conflicts_with="repository"
     )
     """The colour of the bars, 5 % of them."""
 
@@ -196,11 +192,8 @@ def test_tf32_follows_option_and_environment(monkeypatch: pytest.MonkeyPatch) ->
 @pytest.fixture
 def paths(tmp_path: Path) -> dict[str, Path]:
     """An ONNX file, and folders of samples."""
-    return {
-        "net": networks.linear(tmp_path / "net.onnx"),
-        "rows": networks.rows(tmp_path / "rows", 1),
-        "k=v": networks.rows(tmp_path / "k=v", 1),
-    }
+    samples = {name: networks.rows(tmp_path / name, 1) for name in ("rows", "k=v")}
+    return {"net": networks.linear(tmp_path / "net.onnx"), **samples}
 
 
 def test_unnamed_values_apply_to_all_networks(paths: dict[str, Path]) -> None:

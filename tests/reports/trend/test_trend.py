@@ -145,9 +145,6 @@ def test_undrawable_output_is_refused_before_adding(name: str, tmp_path: Path, t
     assert not list(tmp_path.glob("*.jsonl"))
 
 
-USUAL = 0.02
-
-
 @dataclass(frozen=True)
 class Tally:
     """How many planted shifts of 3 % were found."""
@@ -194,8 +191,8 @@ def test_higher_latency_is_worse() -> None:
 def test_bad_week_is_no_shift_but_lasting_level_is() -> None:
     values = np.random.default_rng(4).normal(0, 0.005, 60)
     values[30:36] -= 0.1
-    assert find_shifts(values, USUAL) == []
-    assert [at for at, *_ in find_shifts(values[:36], USUAL)] == [30]
+    assert find_shifts(values, usual_std=0.02) == []
+    assert [at for at, *_ in find_shifts(values[:36], usual_std=0.02)] == [30]
 
 
 def test_common_shift_is_found_in_all_cases() -> None:
