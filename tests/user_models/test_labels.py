@@ -95,6 +95,8 @@ def test_dice_averages_classes_without_background() -> None:
     background = np.zeros((1, 2, 4, 4), np.float32)
     background[:, 0] = 1
     assert scores("dice", background, np.zeros((1, 4, 4), int)).tolist() == [1]
+    map_of_classes = np.array([[[4, 1], [0, 2]]])  # more classes than its width
+    assert scores("dice", map_of_classes, map_of_classes).tolist() == [1]
 
 
 def test_errors_are_per_sample_and_lower_is_better() -> None:
@@ -198,14 +200,18 @@ def test_unknown_metric_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "labels"),
+    ("text", "shape", "labels"),
     [
-        ("top-1", np.array([0, 3])),
-        ("top-1", np.array([0.5, 1])),
-        ("f1", np.zeros((2, 5), int)),
-        ("mse", np.zeros((2, 7))),
+        ("top-1", (2, 3), np.array([0, 3])),
+        ("top-1", (2, 3), np.array([0.5, 1])),
+        ("top-3", (2, 3), np.array([0, 1])),
+        ("top-2", (2, 1), np.array([0, 1])),
+        ("top-1", (2, 3, 4), np.zeros((2, 4, 3), int)),
+        ("f1", (2, 3), np.zeros((2, 5), int)),
+        ("mse", (2, 3), np.zeros((2, 7))),
+        ("mse", (2, 3, 4), np.zeros((2, 4, 3))),
     ],
 )
-def test_labels_that_do_not_fit_output_are_refused(text: str, labels: np.ndarray) -> None:
+def test_labels_that_do_not_fit_output_are_refused(text: str, shape: Any, labels: np.ndarray) -> None:
     with pytest.raises(InputError, check=lambda error: error.where == f"--metric {text}"):
-        scores(text, random(2, 3), labels)
+        scores(text, random(*shape), labels)

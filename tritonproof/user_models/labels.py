@@ -119,6 +119,8 @@ _ScoreSamples = Callable[[np.ndarray, np.ndarray, float], np.ndarray]
 def _top_k(count: int, values: np.ndarray, labels: np.ndarray, threshold: float) -> np.ndarray:
     """The share of each sample's decisions whose right class is among the `count` most likely ones."""
     labels, decided, scores = _classes(values, labels, threshold)
+    if count > 1 and (scores is None or scores.shape[-1] <= count):
+        raise ValueError(f"top-{count} takes the scores of more than {count} classes")
     if scores is None:
         return (decided == labels).reshape(len(labels), -1).mean(axis=1)
     right = np.take_along_axis(scores, labels[..., None], axis=-1)
@@ -176,10 +178,17 @@ def _classes(
         if labels.max() >= scores.shape[-1]:
             raise ValueError(f"a label is class {labels.max()}, and the output has {scores.shape[-1]}")
         return labels, scores.argmax(axis=-1), scores
-    decided = values.reshape(labels.shape)
+    decided = _like(values, labels)
     if not np.issubdtype(decided.dtype, np.integer):
         decided = decided > threshold
     return labels, decided.astype(np.int64), None
+
+
+def _like(values: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """The output in the labels' shape. Raises ValueError if more than axes of length 1 is different."""
+    if [side for side in values.shape if side != 1] != [side for side in labels.shape if side != 1]:
+        raise ValueError("their axes are of other lengths, or in another order")
+    return values.reshape(labels.shape)
 
 
 def _axis_of_classes(values: np.ndarray, labels: np.ndarray) -> int | None:
@@ -229,7 +238,7 @@ def metric_of(text: str, floor: float | None, outputs: Sequence[Tensor]) -> tupl
     if top := re.fullmatch(r"top-([1-9]\d{0,3})", name.lower()):
         score = functools.partial(_top_k, int(top[1]))
     if score is None:
-        score, better = _of_torchmetrics(name, settings, output, where)
+        score, better = _of_torchmetrics(name, settings, where)
     elif settings:
         raise InputError(f"{name} has no settings", where=where, fix=f"write --metric {name}")
     limits = (
@@ -251,9 +260,7 @@ def _score(
         raise InputError(what, where=where, fix=fix) from error
 
 
-def _of_torchmetrics(
-    name: str, settings: Mapping[str, Any], output: Tensor, where: str
-) -> tuple[_ScoreSamples, str]:
+def _of_torchmetrics(name: str, settings: Mapping[str, Any], where: str) -> tuple[_ScoreSamples, str]:
     """A torchmetrics class as a function that scores each sample alone, and which scores are better."""
     import importlib
 
@@ -272,33 +279,36 @@ def _of_torchmetrics(
         raise InputError(what, where=where, fix=fix)
     by_class = ".segmentation." in metric_class.__module__
     if by_class:
-        axis = class_axis((1, *output.shape))
-        classes = 2 if axis is None else (1, *output.shape)[axis]
-        preset = {"num_classes": classes, "input_format": "index", **preset}
+        preset = {"input_format": "index", **preset}
+    make = functools.partial(metric_class, **{**preset, **settings})
     what = f"the settings of torchmetrics' {class_name}"
     with readable(what, where, "look them up in torchmetrics' documentation"), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about what its next version will do
-        metric = metric_class(**{**preset, **settings})
-    return functools.partial(_each, metric, by_class), "higher" if higher else "lower"
+        make(**{"num_classes": 2, **make.keywords} if by_class else {})
+    return functools.partial(_each, make, by_class), "higher" if higher else "lower"
 
 
 def _each(
-    metric: Any, by_class: bool, values: np.ndarray, labels: np.ndarray, threshold: float
+    make: Any, by_class: bool, values: np.ndarray, labels: np.ndarray, threshold: float
 ) -> np.ndarray:
     """The score of each sample alone, [samples]; in FP64, as UINT8 and FP16 wrap and overflow."""
     import torch
 
+    settings, kind = make.keywords, np.int64 if by_class else np.float64
     if by_class:
-        labels, values, _ = _classes(values, labels, threshold)
-    elif values.size == labels.size:
-        values = values.reshape(labels.shape)
-    scores, kind = [], np.int64 if by_class else np.float64
-    for value, label in zip(values, labels, strict=True):
-        metric.reset()
-        pair = (torch.from_numpy(part[None].astype(kind)) for part in (value, label))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        labels, values, of_classes = _classes(values, labels, threshold)
+        count = max(2, values.max() + 1, labels.max() + 1) if of_classes is None else of_classes.shape[-1]
+        settings = {"num_classes": int(count), **settings}
+    else:
+        values = _like(values, labels)
+    scores = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        metric = make(**settings)
+        for value, label in zip(values, labels, strict=True):
+            metric.reset()
+            pair = (torch.from_numpy(part[None].astype(kind)) for part in (value, label))
             score = float(metric(*pair))
-        # Neither label nor decision has a class to score, for which torchmetrics has no number.
-        scores.append(1.0 if by_class and np.isnan(score) else score)
+            # Neither label nor decision has a class to score, for which torchmetrics has no number.
+            scores.append(1.0 if by_class and np.isnan(score) else score)
     return np.array(scores)
