@@ -199,7 +199,7 @@ def test_batches_of_every_size_and_one_more_are_sent_if_any_is_allowed(
     assert contents[4] == ROWS[[0, 1, 2, 0]].tobytes()
     assert contents[5] == ROWS[[0, 1, 2, 0, 1]].tobytes()
     assert received[-1].inputs[0].shape[0] == 5
-    serve_sizes(monkeypatch, *range(1, 1025))
+    serve_sizes(monkeypatch, *range(1, 1026))
     result, _ = declared.largest_batch_gate(gate_context(largest=10**9))
     assert (result.fault, "is not sent" in result.tried) == ("", True), "a configuration may allow any number"
     received = serve_sizes(monkeypatch)

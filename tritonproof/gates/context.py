@@ -120,9 +120,9 @@ class GateContext:
     def kernel_sizes(self) -> list[int]:
         """Batch sizes that decide which kernels run, however busy the machine is: 1, the powers of two, the
         preferred sizes and the largest one, each with one more and one less."""
-        largest = min(self.largest_batch, 1024, self.most_rows)  # a configuration may allow any number
-        powers = (2**power for power in range(largest.bit_length()))
-        chosen = {1, largest, *powers, *self.loaded.deployment.preferred_batch_sizes}
+        largest = min(self.largest_batch, self.most_rows)
+        powers = (2**power for power in range(min(largest, 1024).bit_length()))
+        chosen = {1, self.largest_batch, *powers, *self.loaded.deployment.preferred_batch_sizes}
         sizes = {size + step for size in chosen for step in (-1, 0, 1)}
         return sorted(size for size in sizes if 1 <= size <= largest)
 
@@ -145,7 +145,8 @@ class GateContext:
         singles = self.single_answers.rows.items()
         answers = (content_bytes(row) for sample, row in singles if sample < count)
         row_bytes = max(self.served.data.sizes[:count]) + max(answers, default=0)
-        return max(1, IN_FLIGHT_BYTES // max(1, row_bytes))
+        # A configuration may allow any number, and a million rows take a gigabyte to compare.
+        return max(1, min(1 << 20, IN_FLIGHT_BYTES // max(1, row_bytes)))
 
 
 class GateFinding(NamedTuple):

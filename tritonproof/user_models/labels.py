@@ -288,9 +288,7 @@ def _of_torchmetrics(name: str, settings: Mapping[str, Any], where: str) -> tupl
     return functools.partial(_each, make, by_class), "higher" if higher else "lower"
 
 
-def _each(
-    make: Any, by_class: bool, values: np.ndarray, labels: np.ndarray, threshold: float
-) -> np.ndarray:
+def _each(make: Any, by_class: bool, values: np.ndarray, labels: np.ndarray, threshold: float) -> np.ndarray:
     """The score of each sample alone, [samples]; in FP64, as UINT8 and FP16 wrap and overflow."""
     import torch
 
