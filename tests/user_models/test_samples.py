@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.helpers import present
 from tritonproof.base.errors import InputError
 from tritonproof.spec import Tensor
+from tritonproof.user_models.network_samples import split_samples
 from tritonproof.user_models.samples import read_samples, sized_inputs
 
 LEFT, RIGHT = Tensor("LEFT", "FP32", (2, 3)), Tensor("RIGHT", "INT64", (-1,))
@@ -96,12 +98,15 @@ def test_size_of_a_picture_is_that_when_upright(tmp_path: Path) -> None:
 
 
 def test_settings_file_normalizes_pictures(tmp_path: Path) -> None:
-    picture(tmp_path / "p.png", np.full((6, 6, 3), (10, 20, 30), np.uint8))
+    (tmp_path / "calibration").mkdir()
+    for name in ("p.png", "calibration/p.png"):
+        picture(tmp_path / name, np.full((6, 6, 3), (10, 20, 30), np.uint8))
     settings = '[image]\nsize = [2, 5]\nchannels = "BGR"\nscale = 1.0\nmean = [30, 20, 0]\nstd = [1, 1, 2]\n'
     (tmp_path / "samples.toml").write_text(settings)
-    rows = read_samples(tmp_path, (Tensor("X", "FP32", (3, -1, -1)),)).read([0])["X"]
-    assert rows.shape == (1, 3, 2, 5)
-    np.testing.assert_allclose(rows[0, :, 1, 3], [0, 0, 5])
+    both = split_samples(tmp_path, (Tensor("X", "FP32", (3, -1, -1)),), None, calibrates=True)[1:]
+    for rows in (present(samples).read([0])["X"] for samples in both):
+        assert rows.shape == (1, 3, 2, 5)
+        np.testing.assert_allclose(rows[0, :, 1, 3], [0, 0, 5])
 
 
 def test_request_files_are_read_as_by_perf_analyzer(tmp_path: Path) -> None:

@@ -59,14 +59,14 @@ class SampleSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     text: TextSettings = TextSettings()
 
 
-def read_settings(folder: Path) -> SampleSettings:
-    """The settings in a folder's samples.toml, or the defaults. Raises InputError."""
-    path = folder / FILE
+def read_settings(*folders: Path) -> SampleSettings:
+    """The settings in the samples.toml of the first folder that has one, or the defaults; or InputError."""
     what, fix = "the settings of samples", "see the tables [image] and [text] in docs/samples.md"
-    with readable(what, path, fix):
-        if not (path.exists() or path.is_symlink()):
-            return SampleSettings()
-        return msgspec.convert(toml_in(path, what, fix), SampleSettings)
+    for path in (folder / FILE for folder in folders):
+        with readable(what, path, fix):
+            if path.exists() or path.is_symlink():
+                return msgspec.convert(toml_in(path, what, fix), SampleSettings)
+    return SampleSettings()
 
 
 SUFFIXES = (".png", ".jpg", ".jpeg")
