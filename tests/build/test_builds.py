@@ -244,6 +244,10 @@ def test_only_int8_is_rebuilt_for_other_calibration_data(
     decided_by = builds.stored_facts(built.folder)["content"]["sources"].keys()
     of_samples = {"tritonproof/user_models/media_files.py", "tritonproof/data/brats.py"}
     assert (of_samples < decided_by) is (precision == "int8")
+    of_user = dataclasses.replace(case, model=dataclasses.replace(MICRO, defined_in=data))
+    before = builds.build_inputs(of_user, "", deployment, {}, "cpu")
+    (tmp_path / "training.npz").touch()
+    assert (builds.build_inputs(of_user, "", deployment, {}, "cpu") != before) is (precision == "int8")
 
 
 def test_conversion_gets_samples_of_the_dataset_in_the_models_order(tmp_path: Path) -> None:

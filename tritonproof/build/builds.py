@@ -112,15 +112,18 @@ def build_inputs(
     is_suites = source.is_relative_to(PACKAGE)
     if is_suites:  # one file, or all of the package whose `__init__.py` it names
         sources.update(source.parent.glob("*.py") if source.name == "__init__.py" else [source])
-    if case.precision in case.format.calibrated_precisions:
+    is_calibrated = case.precision in case.format.calibrated_precisions
+    if is_calibrated:
         # Any file of these may make its samples.
         for package in (models, data, user_models):
             sources.update(Path(package.__path__[0]).rglob("*.py"))
     digests = {os.path.relpath(path, PACKAGE.parent): file_digest(path) for path in sorted(sources)}
     if not is_suites:
-        own_files = importable_files(source)
-        digests.update((f"own/{path.relative_to(source.parent)}", file_digest(path)) for path in own_files)
-    if case.precision in case.format.calibrated_precisions and (dataset := datasets.get(case.model.name)):
+        own_files = {path: file_digest(path) for path in importable_files(source)}
+        beside = sorted(path for path in source.parent.iterdir() if is_calibrated and path.is_file())
+        own_files |= {path: data_digest(path) for path in beside if path not in own_files}
+        digests.update((f"own/{path.relative_to(source.parent)}", own_files[path]) for path in own_files)
+    if is_calibrated and (dataset := datasets.get(case.model.name)):
         digests["--dataset"] = data_digest(dataset)
     versions = {name: machine.version_of(name) for name in (*case.format.packages, *case.model.packages)}
     return {
