@@ -37,14 +37,15 @@ def picture(path: Path, pixels: np.ndarray, orientation: int = 1) -> None:
 def test_input_folders_hold_a_file_per_sample(tmp_path: Path) -> None:
     for name, row in (("a", TWO[0]), ("a (1)", TWO[1])):
         save(tmp_path / "LEFT" / f"{name}.npy", row.astype(np.float64))
-        save(tmp_path / "RIGHT" / f"{name}.npy", np.array([1, 2, 3, 4], np.int32))
-    samples = read_samples(tmp_path, (LEFT, RIGHT))
+        save(tmp_path / "in/RIGHT" / f"{name}.npy", np.array([1, 2, 3, 4], np.int32))
+    inputs = LEFT, replace(RIGHT, name="in/RIGHT")
+    samples = read_samples(tmp_path, inputs)
     assert list(samples.ids) == ["a", "a (1)"], "in the order of the names, without `.npy`"
     rows = samples.read([1, 0])
-    assert list(rows) == ["LEFT", "RIGHT"]
+    assert list(rows) == ["LEFT", "in/RIGHT"]
     np.testing.assert_array_equal(rows["LEFT"], TWO[::-1])
-    assert (rows["LEFT"].dtype, rows["RIGHT"].dtype) == (np.float32, np.int64)
-    assert [tensor.shape for tensor in sized_inputs((LEFT, RIGHT), samples)] == [(2, 3), (4,)]
+    assert (rows["LEFT"].dtype, rows["in/RIGHT"].dtype) == (np.float32, np.int64)
+    assert [tensor.shape for tensor in sized_inputs(inputs, samples)] == [(2, 3), (4,)]
 
 
 def test_archive_holds_one_or_many_samples(tmp_path: Path) -> None:
@@ -55,6 +56,9 @@ def test_archive_holds_one_or_many_samples(tmp_path: Path) -> None:
     assert list(samples.ids) == ["many-0000", "many-0001", "one"]
     np.testing.assert_array_equal(samples.read([1, 2])["LEFT"], TWO[[1, 1]])
     np.testing.assert_array_equal(samples.read([0, 2])["RIGHT"].sum(axis=1), [4, 0])
+    np.savez(tmp_path / "many.npz", LEFT=TWO, RIHGT=np.ones((2, 4), int))
+    with pytest.raises(InputError, match="RIHGT"):
+        read_samples(tmp_path, (LEFT, RIGHT), optional=["RIGHT"])
 
 
 def test_single_input_needs_no_folder_and_takes_no_labels_and_answers(tmp_path: Path) -> None:

@@ -59,22 +59,24 @@ def read_numpy_files(folder: Path, files: Sequence[Path], inputs: Sequence[Tenso
 def _arrays_of(path: Path, folder: Path, names: Sequence[str]) -> Iterator[tuple[str, str, str]]:
     """The sample's name, the input and the member of the archive of each array in a file."""
     stem = stem_below(folder, path)
-    first, _, below = stem.partition("/")
+    of_input = f"of its input's name: {', '.join(sorted(names))}"
     if path.suffix.lower() == ".npz":
-        members = arrays.members(path)
-        known = [name for name in dict.fromkeys(members) if name in names]
-        yield from ((stem, name, name) for name in known)
-        if not known:
-            yield stem, next(iter(members), "nothing"), next(iter(members), "")
-    elif first in names and below:
-        yield below, first, ""
+        members = dict.fromkeys(arrays.members(path))
+        unknown = [escaped(name) for name in members if name not in names]
+        if len(members) - len(unknown) < len(names) and (unknown or not members):
+            what = f"the archive has {', '.join(unknown[:5]) or 'nothing'}, which is no input of the model"
+            raise InputError(what, where=path, fix=f"give an array {of_input}")
+        yield from ((stem, name, name) for name in members if name in names)
+    elif above := [name for name in names if stem.startswith(f"{name}/")]:
+        name = max(above, key=len)
+        yield stem.removeprefix(f"{name}/"), name, ""
     elif stem in names:
         yield "sample", stem, ""
     elif len(names) == 1:
         yield stem, names[0], ""
     else:
-        fix = f"put it into a folder of its input's name: {', '.join(sorted(names))}"
-        raise InputError("the file belongs to none of the model's inputs", where=path, fix=fix)
+        what = "the file belongs to none of the model's inputs"
+        raise InputError(what, where=path, fix=f"put it into a folder {of_input}")
 
 
 def _sample_id(stem: str, number: int, count: int) -> str:
