@@ -17,7 +17,7 @@ from tritonproof.client.requests import Answer
 from tritonproof.gates.reproducer import write_reproducer
 from tritonproof.record.schema import WrongAnswer
 from tritonproof.run.proving import reproduce
-from tritonproof.spec import Tensor
+from tritonproof.spec import Samples, Tensor
 
 ROWS = {
     "IN": np.arange(8, dtype=np.float32).reshape(2, 4),
@@ -77,9 +77,11 @@ def test_first_wrong_answer_is_kept_with_its_request() -> None:
     np.testing.assert_array_equal(mismatch.expected["OUT"], expected.outputs["OUT"][0])
 
 
-def test_answer_to_no_sample_of_the_case_has_no_reproducer(tmp_path: Path) -> None:
-    """Such as a sample without an optional input."""
-    other = dataclasses.replace(FOUND, batch=["toy-000 without MORE"])
-    settings = SimpleNamespace(results=tmp_path)
-    run: Any = SimpleNamespace(case=toy.case(), samples=toy.samples(), settings=settings)
-    assert reproduce(run, examples.gate("repeated", "1 of 2 answers differs"), other) == ""
+def test_answer_to_no_sample_of_the_case_has_no_reproducer(config: Path) -> None:
+    """Such as a sample without an optional input; one of another shape than most has one."""
+    samples = dataclasses.replace(toy.samples(), other_shapes=[Samples(["a", "b"], lambda _indices: ROWS)])
+    served = {"server": SimpleNamespace(name_of=str), "build": SimpleNamespace(folder=config.parent)}
+    settings, gate = SimpleNamespace(results=config.parent), examples.gate("repeated", "1 of 2 differs")
+    run: Any = SimpleNamespace(case=toy.case(), samples=samples, settings=settings, **served)
+    assert reproduce(run, gate, dataclasses.replace(FOUND, batch=["toy-000 without MORE"])) == ""
+    assert reproduce(run, gate, FOUND).endswith("repeated")

@@ -57,9 +57,10 @@ def transports_gate(context: GateContext) -> GateFinding:
             comparisons.append(compare_groups(singles.groups, answers, singles.noise_limits))
             if problem := wrong_text(comparisons[-1], "over gRPC before"):
                 problems.append(f"over {transport.name} {problem}")
-    same = same_answers_entry(singles, merge_comparisons(comparisons)) if comparisons else None
-    tried, fault = ", ".join(names), next(iter(problems), "")
-    return GateFinding(GateResult("transports", len(samples) * len(names), tried, fault=fault, same=same))
+    whole, tried, fault = merge_comparisons(comparisons), ", ".join(names), next(iter(problems), "")
+    same = same_answers_entry(singles, whole) if comparisons else None
+    result = GateResult("transports", len(samples) * len(names), tried, fault=fault, same=same)
+    return GateFinding(result, whole.mismatch)
 
 
 @contextlib.contextmanager

@@ -125,10 +125,11 @@ def reproduce(run: CaseRun, result: GateResult, wrong_answer: Mismatch | None) -
     shutil.rmtree(folder, ignore_errors=True)
     if not result.fault or wrong_answer is None:
         return ""
-    index_of = {str(name): index for index, name in enumerate(run.samples.ids)}
-    if not index_of.keys() >= set(wrong_answer.batch):
-        return ""  # of other samples than the case's, such as one without an optional input
-    rows = dict(run.samples.read([index_of[name] for name in wrong_answer.batch]))
-    name, config = run.server.name_of(run.case), run.build.folder / CONFIG
-    write_reproducer(folder, name, config, run.case.model, rows, wrong_answer)
-    return f"reproducer: {folder}"
+    for samples in (run.samples, *run.samples.other_shapes):
+        index_of = {str(name): index for index, name in enumerate(samples.ids)}
+        if index_of.keys() >= set(wrong_answer.batch):
+            rows = dict(samples.read([index_of[name] for name in wrong_answer.batch]))
+            name, config = run.server.name_of(run.case), run.build.folder / CONFIG
+            write_reproducer(folder, name, config, run.case.model, rows, wrong_answer)
+            return f"reproducer: {folder}"
+    return ""  # of other samples than the case's, such as one without an optional input
