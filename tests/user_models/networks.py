@@ -109,6 +109,11 @@ def without_batch(path: Path) -> Path:
     return _save(path, graph, weights=_random(4, 2))
 
 
+def largest(path: Path) -> Path:
+    """x, [3, 4] without a batch, to its largest number, whose shape is not declared."""
+    return _save(path, "(float[3, 4] x) => (float[] most) { most = ReduceMax<keepdims = 0>(x) }")
+
+
 def classifier(path: Path) -> Path:
     """x, [batch, 4], and its weight, [batch], to scikit-learn's label, [batch], and scores, [batch, 3]."""
     graph = """(float[batch, 4] x, float[batch] weight) => (int64[batch] label, float[batch, 3] scores) {

@@ -60,6 +60,13 @@ def test_unbatched_network_matches_converted_quantized_and_served(tmp_path: Path
     np.testing.assert_allclose(served(model, tmp_path, inputs)["scores"], expected, rtol=1e-5)
 
 
+def test_single_number_of_a_network_without_batches_is_served_with_an_axis(tmp_path: Path) -> None:
+    model = model_of("mine", OnnxOptions(networks.largest(tmp_path / "net.onnx")))
+    inputs = model.samples("evaluation", None, None).read([0, 1, 2])
+    most = served(model, tmp_path, inputs)["most"]
+    np.testing.assert_array_equal(most, inputs["x"].max(axis=(1, 2))[:, None])
+
+
 def test_strings_reach_the_network_and_return(tmp_path: Path) -> None:
     model = of_texts(tmp_path)
     assert "openvino" in model.excluded, "it has no texts"

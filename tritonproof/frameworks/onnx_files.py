@@ -167,8 +167,7 @@ def copy_network(network: OnnxNetwork, path: Path) -> None:
     target = path / GRAPH if names else path
     if names:
         path.mkdir()
-    graph = _model(network.path).graph
-    if not network.batched and any(map(_is_scalar, (*graph.input, *graph.output))):
+    if not network.batched and _scalars(network):
         target.write_bytes(_exported(network, load_external_data=False).SerializeToString())
     else:
         shutil.copyfile(network.path, target)
@@ -177,9 +176,10 @@ def copy_network(network: OnnxNetwork, path: Path) -> None:
         shutil.copyfile(network.path.parent / name, path / name)
 
 
-def _is_scalar(value: Any) -> bool:
-    declared = value.type.tensor_type
-    return declared.HasField("shape") and not declared.shape.dim
+def _scalars(network: OnnxNetwork) -> set[str]:
+    """The inputs and outputs that are single numbers, or may be where ONNX Runtime infers no shape."""
+    tensors = (*network.session.get_inputs(), *network.session.get_outputs())
+    return {tensor.name for tensor in tensors if not tensor.shape}
 
 
 def _exported(network: OnnxNetwork, *, load_external_data: bool = True) -> Any:
@@ -191,24 +191,26 @@ def _exported(network: OnnxNetwork, *, load_external_data: bool = True) -> Any:
     model = onnx.load(str(network.path), load_external_data=load_external_data)
     if network.batched:
         return model
-    graph, weights = model.graph, {tensor.name for tensor in model.graph.initializer}
-    for value in graph.input:
-        if _is_scalar(value) and value.name not in weights:
-            inner = _with_an_axis(graph, value)
-            # Without axes it removes all of length 1, in every version of the operator.
-            graph.node.insert(0, helper.make_node("Squeeze", [value.name], [inner]))
-    for value in filter(_is_scalar, graph.output):
+    graph, scalars = model.graph, _scalars(network)
+    for value in (value for value in graph.input if value.name in scalars):
+        inner = _with_an_axis(graph, value)
+        # Without axes it removes all of length 1, in every version of the operator.
+        graph.node.insert(0, helper.make_node("Squeeze", [value.name], [inner]))
+    for value in (value for value in graph.output if value.name in scalars):
+        # Expand leaves longer shapes as they are, and is not in the oldest opsets.
+        operator = "Reshape" if value.type.tensor_type.HasField("shape") else "Expand"
         inner = _with_an_axis(graph, value)
         shape = numpy_helper.from_array(np.array([1], np.int64), f"{value.name}_shape_without_axis")
         graph.initializer.append(shape)
-        graph.node.append(helper.make_node("Reshape", [inner, shape.name], [value.name]))
+        graph.node.append(helper.make_node(operator, [inner, shape.name], [value.name]))
     return model
 
 
 def _with_an_axis(graph: Any, value: Any) -> str:
     """Declare an axis of length 1 for an input or output, and rename it in all nodes: returns that name."""
     name, new = value.name, f"{value.name}_without_axis"
-    value.type.tensor_type.shape.dim.add(dim_value=1)
+    if value.type.tensor_type.HasField("shape"):
+        value.type.tensor_type.shape.dim.add(dim_value=1)
     for subgraph in _graphs(graph):
         for node in subgraph.node:
             for names in (node.input, node.output):
