@@ -100,6 +100,19 @@ def test_looser_of_two_tolerances_applies_to_recorded_answers(
         assert (gate.fault == "") == (limits in (wide, wide_for_output))
 
 
+def test_limits_of_conversions_apply_to_other_cases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whichever of the two has the wider ones."""
+    answering(monkeypatch, outputs=ROWS * np.float32(1.05))
+    wide = dataclasses.replace(FINE, by_output={})
+    for recorded_as, conversion, other in ((0, wide, LIMITS), (1, LIMITS, wide), (1, wide, LIMITS)):
+        recorded_by = dataclasses.replace(context_of(), conversion_limits=conversion)
+        answers = recorded.record(recorded_by, ("toy-onnx-fp32", "toy-onnx-int8")[recorded_as], "r1")
+        recorded.answers_path(tmp_path, "toy").write_bytes(recorded.encoded(answers))
+        folder = AnswersFolder(tmp_path, "toy-onnx-fp32", None, print)
+        context = dataclasses.replace(context_of(), conversion_limits=other, answers_folder=folder)
+        assert (recorded.recorded_gate(context).result.fault == "") == bool(recorded_as)
+
+
 @pytest.mark.parametrize(
     "other",
     [

@@ -120,9 +120,11 @@ Sizes = Mapping[str, int]
 """The number of elements of each output that are compared."""
 
 
-def limits_per_answer(case: Case, precision: str, cost: PrecisionCost | None, sizes: Sizes) -> AnswerLimits:
-    """How far answers to one sample by the same file may differ if other kernels may compute them."""
-    limits = stage_limits(case, precision, cost, sizes, rows=1, same_file=True).per_answer
+def limits_per_answer(
+    case: Case, precision: str, cost: PrecisionCost | None, sizes: Sizes, *, same_file: bool = True
+) -> AnswerLimits:
+    """How far answers to one sample may differ if other kernels may compute them, by the same file or not."""
+    limits = stage_limits(case, precision, cost, sizes, rows=1, same_file=same_file).per_answer
     share = AnswerLimits.min_compared_share if cost is None else max(0.0, cost.comparable - _TIE_MARGIN)
     is_known = precision or tolerance_of(case, precision).is_given
     return replace(limits, min_compared_share=share, inferred_on="" if is_known else case.answers_on)

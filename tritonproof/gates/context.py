@@ -98,6 +98,8 @@ class GateContext:
     """Whether the server and this process may share memory for requests."""
     answers_folder: AnswersFolder | None = None
     """None if the user gave none."""
+    conversion_limits: AnswerLimits | None = None
+    """How far answers of the model's other formats and precisions may differ; None if it is not converted."""
 
     @property
     def largest_batch(self) -> int:

@@ -41,7 +41,7 @@ class RecordedAnswers(msgspec.Struct, frozen=True):
     run_id: str
     """The id of the run that recorded it."""
     limits: AnswerLimits
-    """How far other answers of that case may differ."""
+    """How far answers of the model's other cases may differ."""
     digests: Mapping[str, str]
     """A digest of each sample's inputs, by the sample's id."""
     rows: Mapping[str, Mapping[str, np.ndarray]]
@@ -69,7 +69,7 @@ def record(context: GateContext, case: str, run_id: str) -> RecordedAnswers:
         what = f"an answer of {served.model.name} takes more than the {_MAX_BYTES >> 20} MiB of a file"
         raise NotAvailableError(what, where=case)
     digests = {str(served.data.ids[sample]): _digest(served, sample) for sample in kept}
-    limits = inferred_limits(context.limits, kept.values())
+    limits = inferred_limits(context.conversion_limits or context.limits, kept.values())
     model, triton = served.model.name, served.server.version
     rows = dict(zip(digests, kept.values(), strict=True))
     return RecordedAnswers(model, case, triton, run_id, limits, digests, rows)
@@ -92,7 +92,12 @@ def recorded_gate(context: GateContext) -> GateFinding:
     elif not path.is_file():
         what = f"no answers of {name} were recorded"
         raise NotAvailableError(what, where=path, fix="record them: --record-answers")
-    return compare_with_recorded(context, read(path), path)
+    earlier = read(path)
+    if earlier.case == folder.case:
+        earlier = msgspec.structs.replace(earlier, limits=context.limits)
+    else:
+        context = dataclasses.replace(context, limits=context.conversion_limits or context.limits)
+    return compare_with_recorded(context, earlier, path)
 
 
 def compare_with_recorded(context: GateContext, earlier: RecordedAnswers, where: Path) -> GateFinding:

@@ -76,9 +76,12 @@ class Expectations:
     @once
     def answer_limits(self) -> AnswerLimits:
         """How far answers to one sample may differ if different kernels may compute them."""
-        outputs, count = self.run.case.model.outputs, len(self.run.samples)
-        elements = {tensor.name: count * math.prod(map(abs, tensor.shape)) for tensor in outputs}
-        return limits_per_answer(self.run.case, self.compute_precision, self.precision_cost, elements)
+        return self._limits(same_file=True)
+
+    def _limits(self, *, same_file: bool) -> AnswerLimits:
+        case, cost, count = self.run.case, self.precision_cost, len(self.run.samples)
+        elements = {each.name: count * math.prod(map(abs, each.shape)) for each in case.model.outputs}
+        return limits_per_answer(case, self.compute_precision, cost, elements, same_file=same_file)
 
     @once
     def gate_context(self) -> GateContext:
@@ -99,6 +102,7 @@ class Expectations:
             remaining_data=self.run.prepared.remaining_data,
             shared_memory=self.run.settings.shared_memory == "system",
             answers_folder=self.answers_folder,
+            conversion_limits=None if case.model.from_repository else self._limits(same_file=False),
         )
 
     @property
