@@ -195,6 +195,8 @@ class Model:
     wire lack the first axis that all arrays of the suite have."""
     exchange: Exchange = "single"
     """single: one answer a request; decoupled: any number; sequence: the server keeps state between them."""
+    is_ensemble: bool = False
+    """Whether it passes requests on to other models, by which its exchange may turn out to be another."""
     tolerances: Mapping[str, Tolerance] = field(default_factory=dict)
     """What replaces the formats' tolerances, by precision; FP32 with products in TF32 has those of `fp16`.
     Where the precision's cost is measured, it alone limits numbers, and the stricter of both decisions."""

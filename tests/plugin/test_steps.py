@@ -26,12 +26,9 @@ def test_model_of_sequences_has_no_step_of_single_requests() -> None:
 
 
 @pytest.mark.parametrize(
-    ("exchange", "knows_inputs", "has"),
-    [("single", True, False), ("single", False, True), ("decoupled", True, True), ("sequence", True, True)],
+    "changes",
+    [{}, {"inputs": ()}, {"is_ensemble": True}, {"exchange": "decoupled"}, {"exchange": "sequence"}],
 )
-def test_conversation_is_a_step_of_models_that_may_take_no_single_requests(
-    exchange: Any, knows_inputs: bool, has: bool
-) -> None:
-    model = dataclasses.replace(all_models()[0], framework=None, exchange=exchange)
-    model = model if knows_inputs else dataclasses.replace(model, inputs=())
-    assert has_step(model, "conversation") is has
+def test_conversation_is_a_step_of_models_that_may_take_no_single_requests(changes: Any) -> None:
+    model = dataclasses.replace(all_models()[0], framework=None, **changes)
+    assert has_step(model, "conversation") is bool(changes)

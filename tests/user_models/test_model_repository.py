@@ -6,10 +6,11 @@ import pytest
 from google.protobuf.text_format import Parse
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
+from tests.helpers import present
 from tests.user_models.repositories import CALLING, ENSEMBLE, code, config, write_model
 from tritonproof.base.errors import InputError
 from tritonproof.spec import Tensor
-from tritonproof.user_models.model_from_config import as_model, gpus_used, why_not_here
+from tritonproof.user_models.model_from_config import as_model, gpus_used, why_not_here, with_config
 from tritonproof.user_models.model_repository import RepositoryModel, models_called_by, models_in
 
 
@@ -69,6 +70,18 @@ def test_configuration_describes_requests(tmp_path: Path) -> None:
     model = as_model(found_in(tmp_path)["texts"])
     assert model.inputs == (Tensor("IN", "BYTES", (-1, 2), optional=True),)
     assert not model.batched
+
+
+def test_ensemble_exchanges_as_the_models_that_it_calls(tmp_path: Path) -> None:
+    decoupled, sequence = "model_transaction_policy { decoupled: true }", "sequence_batching {}"
+    for policy, exchange in (("", "single"), (decoupled, "decoupled"), (sequence, "sequence")):
+        write_model(tmp_path / exchange, "chain", None, config(more=ENSEMBLE))
+        write_model(
+            tmp_path / exchange, "doubler", code("values"), config(more=f'backend: "python" {policy}')
+        )
+        models = found_in(tmp_path / exchange)
+        model = with_config(as_model(models["chain"]), present(models["chain"].config), models.values())
+        assert (model.exchange, model.is_ensemble) == (exchange, True)
 
 
 @pytest.mark.parametrize(("batch", "largest"), [(0, 1), (4, 4), (64, 64), (2**31 - 1, 4096)])

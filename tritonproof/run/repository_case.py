@@ -157,7 +157,7 @@ def _load_and_ask(
 
     samples = shared_samples or user_samples(requested)
     described = load_model(server, models[name], models, run.requested.gpus)
-    model = model_from_config.with_config(requested, described.config)
+    model = model_from_config.with_config(requested, described.config, described.called)
     if labels is not None:
         model = model_from_config.with_labels(model, labels)
     if shared_samples is not None:
