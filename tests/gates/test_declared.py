@@ -165,7 +165,6 @@ def test_every_answer_must_be_finite(gate: Gate, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(declared, "ask", ask)
     pieces = [[f"row-{n}" for n in numbers] for numbers in (range(8, 11), range(11, 14))]
     remaining = [InputData(Path(), ids, {"IN": np.zeros((3, 4))}) for ids in pieces]
-
     rows = {n: outputs_of(n) for n in range(8)}
     result, _ = declared.declared_gate(model(rows=rows, remaining_data=lambda: remaining))
     assert result.requests == 5 + 6
@@ -202,6 +201,9 @@ def test_batches_of_every_size_and_one_more_are_sent_if_any_is_allowed(
     serve_sizes(monkeypatch, *range(1, 1026))
     result, _ = declared.largest_batch_gate(gate_context(largest=10**9))
     assert (result.fault, "is not sent" in result.tried) == ("", True), "a configuration may allow any number"
+    for preferred, refused in (((), 2047), ((1500,), 1499)):
+        result, _ = declared.largest_batch_gate(gate_context(largest=2048, preferred=preferred))
+        assert f"a batch of {refused}, of 2048" in result.fault
     received = serve_sizes(monkeypatch)
     result, _ = declared.largest_batch_gate(gate_context(served_model(batched=False)))
     assert (result.fault, result.requests, received) == ("", 0, [])

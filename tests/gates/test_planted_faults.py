@@ -82,9 +82,7 @@ def results_of(served: ServedModel, names: Iterable[str]) -> dict[str, GateResul
 
 
 def test_sound_model_passes_every_gate(served_with: Loader) -> None:
-    served = served_with(SOUND)
-
-    results = results_of(served, TRIED)
+    results = results_of(served_with(SOUND), TRIED)
     assert {name: result.fault for name, result in results.items() if result.fault} == {}
     assert {name: result.gate for name, result in results.items()} == {name: name for name in TRIED}
     assert all(result.requests for result in results.values())
@@ -95,7 +93,6 @@ def test_sound_model_passes_every_gate(served_with: Loader) -> None:
 def test_fault_is_found_by_its_gate(name: str, served_with: Loader) -> None:
     gates, fault = FAULTS[name]
     served = served_with(fault)
-
     results = results_of(served, [name for name in TRIED if name in {*gates, "declared"}])
     assert {gate for gate, result in results.items() if result.fault} == gates
     if "declared" in gates:
@@ -104,7 +101,5 @@ def test_fault_is_found_by_its_gate(name: str, served_with: Loader) -> None:
 
 def test_fault_in_server_made_batch_is_found_in_flight(served_with: Loader) -> None:
     _gates, fault = FAULTS["rows swapped in batches"]
-    served = served_with(fault, "online")
-
-    result = results_of(served, ["in-flight"])["in-flight"]
+    result = results_of(served_with(fault, "online"), ["in-flight"])["in-flight"]
     assert "row-" in result.fault

@@ -59,7 +59,6 @@ def answering(monkeypatch: pytest.MonkeyPatch, outputs: np.ndarray = ROWS, texts
 def test_recorded_answers_round_trip(kept: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     path, answers = kept
     answering(monkeypatch)
-
     gate, _ = recorded.compare_with_recorded(context_of(), answers, path)
     assert recorded.read(path).limits == context_of().limits
     assert answers.rows.keys() == {f"row-{n}" for n in range(8)}
@@ -89,28 +88,20 @@ def test_answer_unlike_the_recorded_one_is_found(
 def test_looser_of_two_tolerances_applies_to_recorded_answers(
     kept: tuple[Path, RecordedAnswers], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """FINE has one of its own for the output."""
+    """FINE has one of its own for the output. That of a conversion is for another case."""
     answering(monkeypatch, outputs=ROWS * np.float32(1.05))
     path, _ = kept
     wide = dataclasses.replace(FINE, by_output={})
     wide_for_output = dataclasses.replace(FINE, by_output={"OUT": FINE.default})
-    for limits, of_file in ((LIMITS, LIMITS), (wide, LIMITS), (FINE, FINE), (wide_for_output, FINE)):
-        write(path, of_file)
-        gate, _ = recorded.compare_with_recorded(context_of(limits=limits), recorded.read(path), path)
-        assert (gate.fault == "") == (limits in (wide, wide_for_output))
-
-
-def test_limits_of_conversions_apply_to_other_cases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whichever of the two has the wider ones."""
-    answering(monkeypatch, outputs=ROWS * np.float32(1.05))
-    wide = dataclasses.replace(FINE, by_output={})
-    for recorded_as, conversion, other in ((0, wide, LIMITS), (1, LIMITS, wide), (1, wide, LIMITS)):
-        recorded_by = dataclasses.replace(context_of(), conversion_limits=conversion)
-        answers = recorded.record(recorded_by, ("toy-onnx-fp32", "toy-onnx-int8")[recorded_as], "r1")
-        recorded.answers_path(tmp_path, "toy").write_bytes(recorded.encoded(answers))
-        folder = AnswersFolder(tmp_path, "toy-onnx-fp32", None, print)
-        context = dataclasses.replace(context_of(), conversion_limits=other, answers_folder=folder)
-        assert (recorded.recorded_gate(context).result.fault == "") == bool(recorded_as)
+    converted = dataclasses.replace(LIMITS, of_conversion=wide)
+    alike = ((LIMITS, LIMITS), (wide, LIMITS), (FINE, FINE), (wide_for_output, FINE), (converted, converted))
+    for precision, pairs in (("fp32", alike), ("int8", ((converted, LIMITS), (LIMITS, converted)))):
+        folder = AnswersFolder(path.parent, f"cpu-toy-onnx-{precision}", None, print)
+        for limits, of_file in pairs:
+            write(path, of_file)
+            context = dataclasses.replace(context_of(limits=limits), answers_folder=folder)
+            gate, _ = recorded.compare_with_recorded(context, recorded.read(path), path)
+            assert (gate.fault == "") == (limits in (wide, wide_for_output) or precision == "int8")
 
 
 @pytest.mark.parametrize(

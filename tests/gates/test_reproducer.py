@@ -43,7 +43,6 @@ def test_reproducer_round_trips_without_pickle(config: Path, tmp_path: Path) -> 
     folder.mkdir()
     (folder / "of-before").touch()
     write_reproducer(folder, "toy", config, MODEL, ROWS, FOUND)
-
     names = ("request", "expected", "given")
     arrays = {name: dict(np.load(folder / f"{name}.npz").items()) for name in names}
     np.testing.assert_array_equal(arrays["request"]["IN"], ROWS["IN"])
@@ -69,7 +68,6 @@ def test_reproducer_respects_missing_batch_axis(config: Path, tmp_path: Path) ->
 def test_first_wrong_answer_is_kept_with_its_request() -> None:
     expected = expect(["a", "b", "c"], {"OUT": np.arange(12, dtype=np.float32).reshape(3, 4)})
     given = expected.outputs["OUT"][[2, 0]] + np.array([[0], [1]], np.float32)
-
     limits = AnswerLimits(NumberLimits(1e-5, np.inf))
     mismatch = present(compare_answers(expected, [Answer(np.array([2, 0]), {"OUT": given})], limits).mismatch)
     assert (list(mismatch.batch), mismatch.row) == (["c", "a"], 1)

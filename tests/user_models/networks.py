@@ -104,14 +104,9 @@ def categories(path: Path) -> Path:
 
 
 def without_batch(path: Path) -> Path:
-    """x, [3, 4] without a batch, to the scores of three rows in two classes."""
-    graph = "(float[3, 4] x) => (float[3, 2] scores) { scores = MatMul(x, weights) }"
-    return _save(path, graph, weights=_random(4, 2))
-
-
-def largest(path: Path) -> Path:
-    """x, [3, 4] without a batch, to its largest number, whose shape is not declared."""
-    return _save(path, "(float[3, 4] x) => (float[] most) { most = ReduceMax<keepdims = 0>(x) }")
+    """x, [3, 4] without a batch, to the scores of three rows in two classes; the shape of `most` is open."""
+    body = "{ scores = MatMul(x, weights) most = ReduceMax<keepdims = 0>(scores) }"
+    return _save(path, f"(float[3, 4] x) => (float[3, 2] scores, float[] most) {body}", weights=_random(4, 2))
 
 
 def classifier(path: Path) -> Path:

@@ -6,7 +6,6 @@ import pytest
 from google.protobuf.text_format import Parse
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
-from tests.helpers import present
 from tests.user_models.repositories import CALLING, ENSEMBLE, code, config, write_model
 from tritonproof.base.errors import InputError
 from tritonproof.spec import Tensor
@@ -37,11 +36,9 @@ def test_non_repository_is_refused(name: str, tmp_path: Path) -> None:
     write_model(tmp_path, "doubler", code("2 * values"), config())
     write_model(tmp_path / "with-a-bad-name", "a model", code("values"), config())
     (tmp_path / "empty").mkdir()
-    with pytest.raises(InputError) as raised:
-        models_in(tmp_path / name, "--repository")
     where = str(tmp_path / name / "a model") if name.startswith("with") else "--repository"
-    assert raised.value.where == where
-    assert raised.value.fix
+    with pytest.raises(InputError, check=lambda error: error.where == where and bool(error.fix)):
+        models_in(tmp_path / name, "--repository")
 
 
 def test_damaged_configuration_is_a_problem_of_its_model(tmp_path: Path) -> None:
@@ -72,16 +69,12 @@ def test_configuration_describes_requests(tmp_path: Path) -> None:
     assert not model.batched
 
 
-def test_ensemble_exchanges_as_the_models_that_it_calls(tmp_path: Path) -> None:
-    decoupled, sequence = "model_transaction_policy { decoupled: true }", "sequence_batching {}"
-    for policy, exchange in (("", "single"), (decoupled, "decoupled"), (sequence, "sequence")):
-        write_model(tmp_path / exchange, "chain", None, config(more=ENSEMBLE))
-        write_model(
-            tmp_path / exchange, "doubler", code("values"), config(more=f'backend: "python" {policy}')
-        )
-        models = found_in(tmp_path / exchange)
-        model = with_config(as_model(models["chain"]), present(models["chain"].config), models.values())
-        assert (model.exchange, model.is_ensemble) == (exchange, True)
+def test_ensemble_exchanges_as_the_models_that_it_calls() -> None:
+    called = RepositoryModel("doubler", None, Parse("sequence_batching {}", ModelConfig()))
+    chain = Parse(ENSEMBLE, ModelConfig())
+    model = as_model(RepositoryModel("chain", None, chain))
+    assert (model.is_ensemble, model.exchange) == (True, "single")
+    assert with_config(model, chain, [called]).exchange == "sequence"
 
 
 @pytest.mark.parametrize(("batch", "largest"), [(0, 1), (4, 4), (64, 64), (2**31 - 1, 4096)])

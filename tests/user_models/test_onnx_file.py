@@ -10,7 +10,7 @@ import pytest
 from tests import toy
 from tests.formats.conftest import job_of
 from tests.user_models import networks
-from tests.user_models.test_samples import write_tokenizer
+from tests.user_models.test_samples import names, write_tokenizer
 from tritonproof.accuracy.ledger import missing_options
 from tritonproof.accuracy.limits import limits_per_answer, stage_limits
 from tritonproof.base.errors import InputError
@@ -290,8 +290,5 @@ BAD: dict[str, tuple[Callable[[Path], OnnxOptions], str]] = {
 
 @pytest.mark.parametrize(("write", "named"), BAD.values(), ids=BAD)
 def test_invalid_model_is_refused_by_its_file(write: Any, named: str, tmp_path: Path) -> None:
-    with pytest.raises(InputError) as raised:
+    with pytest.raises(InputError, check=lambda error: names(error, named, tmp_path)):
         model_of("mine", write(tmp_path))
-    assert named in str(raised.value)
-    assert str(tmp_path) in str(raised.value)
-    assert raised.value.fix

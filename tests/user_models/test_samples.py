@@ -20,6 +20,11 @@ LEFT, RIGHT = Tensor("LEFT", "FP32", (2, 3)), Tensor("RIGHT", "INT64", (-1,))
 TWO = np.arange(12, dtype=np.float32).reshape(2, 2, 3)
 
 
+def names(error: InputError, *parts: object) -> bool:
+    """Whether an error has all of this in its text, and a fix."""
+    return bool(error.fix) and all(str(part) in str(error) for part in parts)
+
+
 def save(path: Path, values: Any) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     np.save(path, values)
@@ -228,19 +233,16 @@ BAD = {
 @pytest.mark.parametrize(("write", "named"), BAD.values(), ids=BAD)
 def test_invalid_samples_are_refused_with_reason_and_fix(tmp_path: Path, write: Any, named: str) -> None:
     write(tmp_path)
-    with pytest.raises(InputError) as raised:
+    with pytest.raises(InputError, check=lambda error: names(error, named, tmp_path)):
         read_samples(tmp_path, (Tensor("X", "UINT8", (2, 3)),)).read([0])
-    assert named in str(raised.value)
-    assert str(tmp_path) in str(raised.value)
-    assert raised.value.fix
 
 
 def test_samples_of_two_lengths_are_refused_with_both_files(tmp_path: Path) -> None:
     save(tmp_path / "RIGHT" / "a.npy", np.ones(3, int))
     save(tmp_path / "RIGHT" / "b.npy", np.ones(4, int))
-    with pytest.raises(InputError) as raised:
+    files = (tmp_path / "RIGHT" / name for name in ("a.npy", "b.npy"))
+    with pytest.raises(InputError, check=lambda error: names(error, *files)):
         read_samples(tmp_path, (RIGHT,))
-    assert all(str(tmp_path / "RIGHT" / name) in str(raised.value) for name in ("a.npy", "b.npy"))
 
 
 def test_sample_is_read_on_demand(tmp_path: Path) -> None:

@@ -66,6 +66,8 @@ class AnswerLimits:
     """The least share of rows with compared floating-point outputs: a tie of integers leaves a row out."""
     by_output: Mapping[str, NumberLimits] = field(default_factory=dict)
     """Of single outputs that need less than the rest."""
+    of_conversion: "AnswerLimits | None" = None
+    """How far answers of the model's other formats and precisions may differ; None for as far."""
     inferred_on: str = ""
     """The device, cpu or cuda, if only answers show the precision; empty if known, or if limits are given."""
 
@@ -120,14 +122,13 @@ Sizes = Mapping[str, int]
 """The number of elements of each output that are compared."""
 
 
-def limits_per_answer(
-    case: Case, precision: str, cost: PrecisionCost | None, sizes: Sizes, *, same_file: bool = True
-) -> AnswerLimits:
-    """How far answers to one sample may differ if other kernels may compute them, by the same file or not."""
-    limits = stage_limits(case, precision, cost, sizes, rows=1, same_file=same_file).per_answer
+def limits_per_answer(case: Case, precision: str, cost: PrecisionCost | None, sizes: Sizes) -> AnswerLimits:
+    """How far answers to one sample by the same file may differ if other kernels may compute them."""
     share = AnswerLimits.min_compared_share if cost is None else max(0.0, cost.comparable - _TIE_MARGIN)
+    stages = (stage_limits(case, precision, cost, sizes, 1, same_file=is_same) for is_same in (True, False))
+    same, converted = (replace(stage.per_answer, min_compared_share=share) for stage in stages)
     is_known = precision or tolerance_of(case, precision).is_given
-    return replace(limits, min_compared_share=share, inferred_on="" if is_known else case.answers_on)
+    return replace(same, of_conversion=converted) if is_known else replace(same, inferred_on=case.answers_on)
 
 
 def stage_limits(

@@ -119,10 +119,9 @@ def build_inputs(
             sources.update(Path(package.__path__[0]).rglob("*.py"))
     digests = {os.path.relpath(path, PACKAGE.parent): file_digest(path) for path in sorted(sources)}
     if not is_suites:
-        own_files = {path: file_digest(path) for path in importable_files(source)}
-        beside = sorted(path for path in source.parent.iterdir() if is_calibrated and path.is_file())
-        own_files |= {path: data_digest(path) for path in beside if path not in own_files}
-        digests.update((f"own/{path.relative_to(source.parent)}", own_files[path]) for path in own_files)
+        beside = [path for path in source.parent.iterdir() if is_calibrated and path.is_file()]
+        own_files = sorted({*importable_files(source), *beside})
+        digests.update((f"own/{path.relative_to(source.parent)}", data_digest(path)) for path in own_files)
     if is_calibrated and (dataset := datasets.get(case.model.name)):
         digests["--dataset"] = data_digest(dataset)
     versions = {name: machine.version_of(name) for name in (*case.format.packages, *case.model.packages)}

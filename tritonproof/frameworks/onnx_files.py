@@ -156,8 +156,7 @@ def _locations(graph: Any) -> Iterator[str]:
 
 def digest(path: Path) -> str:
     """A digest of the graph and its external weights, by SHA-256. Raises InputError."""
-    names = data_files(path)
-    parts = [file_digest(path), *(f"{name} {file_digest(path.parent / name)}" for name in names)]
+    parts = [file_digest(path), *(f"{name} {file_digest(path.parent / name)}" for name in data_files(path))]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
@@ -197,8 +196,7 @@ def _exported(network: OnnxNetwork, *, load_external_data: bool = True) -> Any:
         # Without axes it removes all of length 1, in every version of the operator.
         graph.node.insert(0, helper.make_node("Squeeze", [value.name], [inner]))
     for value in (value for value in graph.output if value.name in scalars):
-        # Expand leaves longer shapes as they are, and is not in the oldest opsets.
-        operator = "Reshape" if value.type.tensor_type.HasField("shape") else "Expand"
+        operator = "Reshape" if value.type.tensor_type.HasField("shape") else "Expand"  # keeps longer shapes
         inner = _with_an_axis(graph, value)
         shape = numpy_helper.from_array(np.array([1], np.int64), f"{value.name}_shape_without_axis")
         graph.initializer.append(shape)
@@ -209,8 +207,7 @@ def _exported(network: OnnxNetwork, *, load_external_data: bool = True) -> Any:
 def _with_an_axis(graph: Any, value: Any) -> str:
     """Declare an axis of length 1 for an input or output, and rename it in all nodes: returns that name."""
     name, new = value.name, f"{value.name}_without_axis"
-    if value.type.tensor_type.HasField("shape"):
-        value.type.tensor_type.shape.dim.add(dim_value=1)
+    value.type.tensor_type.shape.dim.add(dim_value=1)
     for subgraph in _graphs(graph):
         for node in subgraph.node:
             for names in (node.input, node.output):
@@ -230,8 +227,7 @@ def in_half_precision(network: OnnxNetwork, path: Path) -> None:
     from onnxruntime.transformers.float16 import convert_float_to_float16
 
     try:
-        half = convert_float_to_float16(_exported(network), keep_io_types=True)
-        path.write_bytes(half.SerializeToString())
+        path.write_bytes(convert_float_to_float16(_exported(network), keep_io_types=True).SerializeToString())
     except (ValueError, RuntimeError, LookupError) as error:
         raise ProofError(
             f"ONNX Runtime cannot convert the network to FP16: {error_line(str(error))[:200]}",

@@ -98,8 +98,6 @@ class GateContext:
     """Whether the server and this process may share memory for requests."""
     answers_folder: AnswersFolder | None = None
     """None if the user gave none."""
-    conversion_limits: AnswerLimits | None = None
-    """How far answers of the model's other formats and precisions may differ; None if it is not converted."""
 
     @property
     def largest_batch(self) -> int:
@@ -144,11 +142,9 @@ class GateContext:
         return max(2, min(IN_FLIGHT, most_rows // rows))
 
     def _most_rows(self, count: int) -> int:
-        singles = self.single_answers.rows.items()
-        answers = (content_bytes(row) for sample, row in singles if sample < count)
+        answers = (content_bytes(row) for sample, row in self.single_answers.rows.items() if sample < count)
         row_bytes = max(self.served.data.sizes[:count]) + max(answers, default=0)
-        # A configuration may allow any number, and a million rows take a gigabyte to compare.
-        return max(1, min(1 << 20, IN_FLIGHT_BYTES // max(1, row_bytes)))
+        return max(1, min(1 << 20, IN_FLIGHT_BYTES // max(1, row_bytes)))  # a million take a gigabyte
 
 
 class GateFinding(NamedTuple):

@@ -39,9 +39,8 @@ class RecordedAnswers(msgspec.Struct, frozen=True):
     triton: str
     """The version of the Triton that served it."""
     run_id: str
-    """The id of the run that recorded it."""
     limits: AnswerLimits
-    """How far answers of the model's other cases may differ."""
+    """How far other answers of that case may differ."""
     digests: Mapping[str, str]
     """A digest of each sample's inputs, by the sample's id."""
     rows: Mapping[str, Mapping[str, np.ndarray]]
@@ -69,7 +68,7 @@ def record(context: GateContext, case: str, run_id: str) -> RecordedAnswers:
         what = f"an answer of {served.model.name} takes more than the {_MAX_BYTES >> 20} MiB of a file"
         raise NotAvailableError(what, where=case)
     digests = {str(served.data.ids[sample]): _digest(served, sample) for sample in kept}
-    limits = inferred_limits(context.conversion_limits or context.limits, kept.values())
+    limits = inferred_limits(context.limits, kept.values())
     model, triton = served.model.name, served.server.version
     rows = dict(zip(digests, kept.values(), strict=True))
     return RecordedAnswers(model, case, triton, run_id, limits, digests, rows)
@@ -92,12 +91,7 @@ def recorded_gate(context: GateContext) -> GateFinding:
     elif not path.is_file():
         what = f"no answers of {name} were recorded"
         raise NotAvailableError(what, where=path, fix="record them: --record-answers")
-    earlier = read(path)
-    if earlier.case == folder.case:
-        earlier = msgspec.structs.replace(earlier, limits=context.limits)
-    else:
-        context = dataclasses.replace(context, limits=context.conversion_limits or context.limits)
-    return compare_with_recorded(context, earlier, path)
+    return compare_with_recorded(context, read(path), path)
 
 
 def compare_with_recorded(context: GateContext, earlier: RecordedAnswers, where: Path) -> GateFinding:
@@ -117,8 +111,10 @@ def compare_with_recorded(context: GateContext, earlier: RecordedAnswers, where:
             fix = "give the samples that they were recorded with, or record anew with --record-answers"
             raise InputError(what, where=where, fix=fix)
     expected = {index_of[name]: row for name, row in earlier.rows.items()}
-    own_limits = inferred_limits(context.limits, expected.values())
-    limits = own_limits.or_wider(earlier.limits).at_least(context.min_noise)
+    both = inferred_limits(context.limits, expected.values()), earlier.limits
+    if context.answers_folder is not None and context.answers_folder.case != earlier.case:
+        both = both[0].of_conversion or both[0], both[1].of_conversion or both[1]
+    limits = both[0].or_wider(both[1]).at_least(context.min_noise)
     answers = ask(served, [[sample] for sample in sorted(expected)])
     recorded = make_single_answers(served.data.ids, expected, limits)
     comparison = compare_groups(recorded.groups, answers, limits)

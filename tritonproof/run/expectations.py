@@ -76,12 +76,9 @@ class Expectations:
     @once
     def answer_limits(self) -> AnswerLimits:
         """How far answers to one sample may differ if different kernels may compute them."""
-        return self._limits(same_file=True)
-
-    def _limits(self, *, same_file: bool) -> AnswerLimits:
-        case, cost, count = self.run.case, self.precision_cost, len(self.run.samples)
-        elements = {each.name: count * math.prod(map(abs, each.shape)) for each in case.model.outputs}
-        return limits_per_answer(case, self.compute_precision, cost, elements, same_file=same_file)
+        outputs, count = self.run.case.model.outputs, len(self.run.samples)
+        elements = {tensor.name: count * math.prod(map(abs, tensor.shape)) for tensor in outputs}
+        return limits_per_answer(self.run.case, self.compute_precision, self.precision_cost, elements)
 
     @once
     def gate_context(self) -> GateContext:
@@ -102,7 +99,6 @@ class Expectations:
             remaining_data=self.run.prepared.remaining_data,
             shared_memory=self.run.settings.shared_memory == "system",
             answers_folder=self.answers_folder,
-            conversion_limits=None if case.model.from_repository else self._limits(same_file=False),
         )
 
     @property
@@ -123,6 +119,5 @@ class Expectations:
     def check_of(self, data: InputData) -> AnswerCheck:
         """How its answers to some load data are checked."""
         run, limits, oracle = self.run, self.answer_limits, self.run.prepared.oracle
-        samples = f"{len(data.ids)} samples {oracle.expected_from}"
-        run.say("compute the answers to expect under load", samples)
+        run.say("compute the answers to expect under load", f"{len(data.ids)} samples {oracle.expected_from}")
         return make_answer_check(run.case, data, oracle, run.deployment.max_batch_size, limits)

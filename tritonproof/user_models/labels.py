@@ -241,11 +241,9 @@ def metric_of(text: str, floor: float | None, outputs: Sequence[Tensor]) -> tupl
         score, better = _of_torchmetrics(name, settings, where)
     elif settings:
         raise InputError(f"{name} has no settings", where=where, fix=f"write --metric {name}")
-    limits = (
-        dict.fromkeys(("fp32", "fp16", "int8"), Limit(floor, "given by --floor")) if floor is not None else {}
-    )
+    given = {} if floor is None else dict.fromkeys(("fp32", "fp16", "int8"), Limit(floor, "given by --floor"))
     checked = functools.partial(_score, score, output.name, where)
-    return Metric(name, checked, limits, better, keeps_framework_score=floor is None), output.name
+    return Metric(name, checked, given, better, keeps_framework_score=floor is None), output.name
 
 
 def _score(
@@ -278,9 +276,8 @@ def _of_torchmetrics(name: str, settings: Mapping[str, Any], where: str) -> tupl
         fix = f"use top-1, top-5, f1, {', '.join(_SHORT)}, or a class of torchmetrics that scores each sample"
         raise InputError(what, where=where, fix=fix)
     by_class = ".segmentation." in metric_class.__module__
-    if by_class:
-        preset = {"input_format": "index", **preset}
-    make = functools.partial(metric_class, **{**preset, **settings})
+    form = {"input_format": "index"} if by_class else {}
+    make = functools.partial(metric_class, **{**form, **preset, **settings})
     what = f"the settings of torchmetrics' {class_name}"
     with readable(what, where, "look them up in torchmetrics' documentation"), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about what its next version will do

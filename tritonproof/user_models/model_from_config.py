@@ -90,18 +90,16 @@ def is_complete(config: "ModelConfig | None") -> bool:
 
 
 def with_config(model: Model, config: "ModelConfig", called: Iterable[RepositoryModel] = ()) -> Model:
-    """The model with the inputs, outputs, batches and settings of a configuration. An ensemble exchanges as
-    the models do that it calls."""
+    """The model with the settings of a configuration. An ensemble exchanges as the `called` models do."""
     largest = max(1, config.max_batch_size)
     inputs = tuple(_tensor(tensor, optional=tensor.optional) for tensor in config.input)
     row = sum(tensor.row_bytes for tensor in inputs)
     sent = max(1, min(largest, _MAX_ROWS, MAX_REQUEST_BYTES // max(1, row)))
     batches = tuple(sorted({1, min(_SOME_BATCH, sent), sent}))
     deployment = configured_deployment(config)
+    exchange: Exchange = "decoupled" if config.model_transaction_policy.decoupled else "single"
     steps = {step.model_name for step in config.ensemble_scheduling.step}
     parts = [config, *(each.config for each in called if each.name in steps and each.config is not None)]
-    decoupled = any(part.model_transaction_policy.decoupled for part in parts)
-    exchange: Exchange = "decoupled" if decoupled else "single"
     # An iterative sequence is one request, which the server passes to the model again and again.
     batchings = [part.sequence_batching for part in parts if part.HasField("sequence_batching")]
     if not all(batching.iterative_sequence for batching in batchings):

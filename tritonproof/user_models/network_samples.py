@@ -80,9 +80,8 @@ def split_samples(
 ) -> tuple[Sequence[str], Samples, Samples | None]:
     """The names of all samples, the evaluated ones, and those that only calibrate INT8, or None."""
     samples = read_samples(folder, inputs, tokenizer=tokenizer)
-    if (own := folder / CALIBRATION).is_dir():
-        sized = sized_inputs(inputs, samples)
-        calibration = read_samples(own, sized, tokenizer=tokenizer, settings_of=folder)
+    if (folder / CALIBRATION).is_dir():
+        calibration = read_samples(folder / CALIBRATION, sized_inputs(inputs, samples), tokenizer=tokenizer)
         return samples.ids, samples, calibration
     if len(samples) < MIN_SAMPLES or not calibrates:
         return samples.ids, samples, None

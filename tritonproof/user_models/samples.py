@@ -35,14 +35,12 @@ def read_samples(
     optional: Collection[str] = (),
     tokenizer: Path | None = None,
     several: bool = False,
-    settings_of: Path | None = None,
 ) -> Samples:
     """The samples in a folder, for a model of these inputs; their values are read only when needed.
     The samples decide a length of -1 in an input's shape, the same for all of them (see `sized_inputs`);
     `several` also allows other shapes, which become `other_shapes` of the most frequent. All samples may
-    lack an input in `optional`, but not only some. `tokenizer` is the folder of a tokenizer.json, for texts;
-    `settings_of` has the samples.toml of a folder without one. The files name and order the samples. Raises
-    InputError that names the file."""
+    lack an input in `optional`, but not only some. `tokenizer` is the folder of a tokenizer.json, for texts.
+    The files name and order the samples. Raises InputError that names the file."""
     with readable("the folder of samples", folder, "check the path in --samples"):
         files = _files(folder, {tensor.name for tensor in inputs})
     kinds = dict.fromkeys(_KINDS[path.suffix.lower()] for path in files)
@@ -50,7 +48,7 @@ def read_samples(
         what = f"the folder holds samples of several kinds: {' and '.join(kinds)}"
         fix = "keep one kind in a folder; files named labels or answers may lie beside them"
         raise InputError(what, where=folder, fix=fix)
-    settings = read_settings(folder, settings_of or folder)
+    settings = read_settings(folder, *([folder.parent] if folder.name == CALIBRATION else []))
     match next(iter(kinds)):
         case "pictures":
             samples = read_pictures(folder, files, inputs, settings.image)

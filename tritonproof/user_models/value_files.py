@@ -59,13 +59,12 @@ def read_numpy_files(folder: Path, files: Sequence[Path], inputs: Sequence[Tenso
 def _arrays_of(path: Path, folder: Path, names: Sequence[str]) -> Iterator[tuple[str, str, str]]:
     """The sample's name, the input and the member of the archive of each array in a file."""
     stem = stem_below(folder, path)
-    of_input = f"of its input's name: {', '.join(sorted(names))}"
     if path.suffix.lower() == ".npz":
         members = dict.fromkeys(arrays.members(path))
         unknown = [escaped(name) for name in members if name not in names]
         if len(members) - len(unknown) < len(names) and (unknown or not members):
             what = f"the archive has {', '.join(unknown[:5]) or 'nothing'}, which is no input of the model"
-            raise InputError(what, where=path, fix=f"give an array {of_input}")
+            raise InputError(what, where=path, fix=f"name arrays after inputs: {', '.join(names)}")
         yield from ((stem, name, name) for name in members if name in names)
     elif above := [name for name in names if stem.startswith(f"{name}/")]:
         name = max(above, key=len)
@@ -75,8 +74,8 @@ def _arrays_of(path: Path, folder: Path, names: Sequence[str]) -> Iterator[tuple
     elif len(names) == 1:
         yield stem, names[0], ""
     else:
-        what = "the file belongs to none of the model's inputs"
-        raise InputError(what, where=path, fix=f"put it into a folder {of_input}")
+        fix = f"put it into a folder of its input's name: {', '.join(sorted(names))}"
+        raise InputError("the file belongs to none of the model's inputs", where=path, fix=fix)
 
 
 def _sample_id(stem: str, number: int, count: int) -> str:
