@@ -161,7 +161,6 @@ def test_answers_of_several_shapes_are_compared_separately() -> None:
     rows = {n: {"OUT": ROWS[n, : 1 + n % 3]} for n in range(6)}
     again = [Answer(np.array([n]), {"OUT": row["OUT"][None]}) for n, row in rows.items()]
     singles = make_single_answers(IDS, rows, EXACT)
-
     comparison = compare_groups(singles.groups, again, EXACT)
     assert (comparison.same.answers, comparison.wrong_count) == (6, 0)
     again[4] = Answer(np.array([4]), {"OUT": rows[5]["OUT"][None]})
@@ -273,7 +272,6 @@ FEW_WRONG = ROWS + (np.arange(20) < 5)[:, None].astype(np.float32)
 def test_repeated_request_sets_noise_limit(repeated: np.ndarray, allowed: float) -> None:
     repeats = [Answer(np.array([n]), {"OUT": repeated[[n]]}) for n in range(20)]
     singles = make_single_answers(IDS, {n: {"OUT": ROWS[n]} for n in range(20)}, WIDE, repeats)
-
     noise = singles.noise_limits.default.max_element
     assert MIN_NOISE <= noise <= min(allowed, singles.wide_limits.default.max_element)
     assert (noise > MIN_NOISE) == (allowed > MIN_NOISE)

@@ -9,6 +9,7 @@ import pytest
 
 from tests import toy
 from tests.formats.conftest import job_of
+from tests.helpers import present
 from tests.user_models import networks
 from tests.user_models.test_samples import names, write_tokenizer
 from tritonproof.accuracy.ledger import missing_options
@@ -156,6 +157,8 @@ def test_given_tolerance_limits_conversion_and_answers(tmp_path: Path) -> None:
         assert "--tolerance" in limits.source
         assert of_usual.per_answer.default.max_element < 0.25
     assert limits_per_answer(case(wide), "fp32", None, {"scores": 10}).default.max_element == 0.25
+    of_int8 = limits_per_answer(case(usual, "int8"), "int8", None, {"scores": 10})
+    assert present(of_int8.of_conversion).default.max_element == 2 > of_int8.default.max_element
     path = networks.through(tmp_path / "n.onnx", "Neg", 6, 20)
     assert model_of("mine", OnnxOptions(path, tolerance=0.25)).metrics[0].limits["fp32"].value == 0.25
 
