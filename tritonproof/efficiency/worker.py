@@ -162,20 +162,15 @@ def peak_kind(case: Case, deployment: Deployment) -> PeakKind:
 
 
 def peak_per_s(kind: PeakKind) -> Estimate:
-    """The machine's peak in floating-point operations per second, in a process of its own, or ProofError."""
-    operations = peak_runtime.operations(peak_runtime.SIZE[kind[0]])
-    with peak_of(kind) as product:
-        product.wait_ready()
-        _first, *rates = [product.most_per_s(_PEAK_S) for _reading in range(1 + _PEAK_READINGS)]
-    return geometric_mean([rate * operations for rate in rates])
-
-
-def peak_of(kind: PeakKind) -> contextlib.AbstractContextManager[Worker]:
-    """A worker that runs the fastest large matrix product or convolution; a batch is as many operations as
-    `peak_runtime` gives for the device's size, in TF32 if the deployment computes in it."""
+    """The machine's peak in floating-point operations per second, by the fastest large matrix product or
+    convolution in a process of its own. Raises ProofError."""
     device, precision, tf32 = kind
+    size = peak_runtime.SIZE[device]
     settings = {"threads": str(machine.cores()), "precision": precision, **tf32_setting(tf32)}
-    settings |= {"size": str(peak_runtime.SIZE[device]), "device": device}
+    settings |= {"size": str(size), "device": device}
     label = f"the {precision.upper()} computation that gives the machine's peak"
     task = {"runtime": peak_runtime.__file__, "artifact": "", "resident": False, "first": ()}
-    return worker_process(label, task, settings, [])
+    with worker_process(label, task, settings, []) as product:
+        product.wait_ready()
+        _first, *rates = [product.most_per_s(_PEAK_S) for _reading in range(1 + _PEAK_READINGS)]
+    return geometric_mean([rate * peak_runtime.operations(size) for rate in rates])

@@ -94,7 +94,7 @@ class Record(Struct, frozen=True):
     """In any currency."""
     updated: Text = ""
     """The time of the last change, in UTC, ISO 8601."""
-    schema: Literal[1] = SCHEMA
+    schema: Literal[1] = 1
 
     @property
     def name(self) -> str:

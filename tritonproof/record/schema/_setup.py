@@ -2,12 +2,10 @@
 record may hold, an estimate with its interval among them."""
 
 from collections.abc import Mapping
-from typing import Annotated, Final, Literal, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 import msgspec
 from msgspec import Meta, field
-
-SCHEMA: Final = 1
 
 # --- what fields may hold -----------------------------------------------------------------------------------
 
