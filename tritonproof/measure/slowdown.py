@@ -26,14 +26,6 @@ MAX_SECONDS_TO_SETTLE = 3600.0
 """If the estimate is near the limit, the extrapolation runs away, and means no more than `very long`."""
 
 
-def verdict(ratio: Ratio, allowed_slowdown: float) -> Verdict:
-    """Whether a ratio of speeds, with its interval, shows a slow-down by more than the allowed fraction."""
-    limit = 1 - allowed_slowdown
-    if ratio.high < limit:
-        return "failed"
-    return "passed" if ratio.low > limit else "inconclusive"
-
-
 def seconds_to_settle(ratio: Ratio, allowed_slowdown: float, spent_s: float) -> float | None:
     """How many more seconds would take the interval off the limit if the estimate stays, as it narrows with
     the root of the time; None if it is off. At most MAX_SECONDS_TO_SETTLE."""
@@ -50,7 +42,7 @@ def compare_pairs(current: Speeds, baseline: Speeds, plan: MeasuringPlan, spent_
     """Compare two builds that were measured in turns; `spent_s` is the time of both."""
     allowed = plan.allowed_slowdown
     ratio, p_value = paired_ratio(current, baseline), _p_value(current, baseline, plan, LAST_SHARE)
-    judged: Verdict = "passed" if verdict(ratio, allowed) == "passed" else "inconclusive"
+    judged: Verdict = "passed" if ratio.low > 1 - allowed else "inconclusive"
     if p_value <= plan.level:
         judged = "failed"
     return SpeedComparison(
@@ -104,7 +96,7 @@ def is_settled(
     count = len(current)
     if count < FIRST_LOOK or count & (count - 1):
         return False
-    if verdict(paired_ratio(current, baseline, LOOK_CONFIDENCE), plan.allowed_slowdown) == "passed":
+    if paired_ratio(current, baseline, LOOK_CONFIDENCE).low > 1 - plan.allowed_slowdown:
         limit = 1 / (1 - plan.allowed_slowdown)
         return p99_ms is None or paired_ratio(*p99_ms, SUSPECT_CONFIDENCE).low <= limit
     share = (1 - LAST_SHARE) * count / (2 * MAX_PAIRS)
