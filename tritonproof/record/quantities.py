@@ -48,9 +48,9 @@ class Quantity:
         """The figure for a column whose heading has the unit; `-` for None."""
         return NOTHING if value is None else self._written(value, self._format(value))
 
-    def text(self, value: float) -> str:
-        """The figure for a sentence: with its unit and thousands separators."""
-        return f"{self._written(value, self._format(value), ',')} {self.unit}".rstrip()
+    def text(self, value: float, format_spec: str = "") -> str:
+        """The figure for a sentence: with its unit and thousands separators, by default in its own format."""
+        return f"{self._written(value, format_spec or self._format(value), ',')} {self.unit}".rstrip()
 
     def text_with_interval(self, estimate: Estimate, *apart_from: float, with_unit: bool = True) -> str:
         """`12.3 ms (11.9 to 12.8)`, or `12.3 ms (11.9 or more)`, with enough digits to tell the bounds from
@@ -75,10 +75,7 @@ class Quantity:
     def apart(self, one: float, other: float) -> tuple[str, str]:
         """Two values with their units, and with enough digits to tell them apart."""
         format_spec = self._telling_format(one, {one, other})
-        first, second = (
-            f"{self._written(value, format_spec, ',')} {self.unit}".rstrip() for value in (one, other)
-        )
-        return first, second
+        return self.text(one, format_spec), self.text(other, format_spec)
 
     def _telling_format(self, value: float, different: Set[float]) -> str:
         """The format of `value`, with enough extra digits that different values look different."""
@@ -136,10 +133,8 @@ LATENCY_BUDGET = Quantity("ms", _AS_GIVEN)
 REQUEST_RATE = Quantity("/s", _AS_GIVEN)
 RATIO = Quantity("", by_size((100, 0), (10, 1), (0.1, 2)), "higher")
 """One speed over another, or one latency over another."""
-SHARE_OF_SPEED = Quantity("%", by_size((10, 0)), "higher", scale=100)
-"""One speed over a slightly higher one, such as that in process."""
 SHARE = Quantity("%", by_size((10, 0)), scale=100)
-"""A measured fraction, for example of the peak or of the time."""
+"""A measured fraction, for example of the peak, of the time or of the speed in process."""
 GIVEN_SHARE = Quantity("%", _AS_GIVEN, scale=100)
 """A fraction that was chosen: a confidence, an allowed slow-down."""
 CHANGE = Quantity("%", fixed(1), scale=100, signed=True)

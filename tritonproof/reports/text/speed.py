@@ -83,7 +83,7 @@ def efficiency_text(measurements: Sequence[schema.Efficiency], precision: str) -
     (1.36 to 1.47) to cpu-resnet50-onnx-fp32`, after the scenario if there are several."""
     texts = []
     for efficiency in measurements:
-        parts = [f"{quantities.SHARE_OF_SPEED.text_with_interval(efficiency.ratio)} of in-process throughput"]
+        parts = [f"{quantities.SHARE.text_with_interval(efficiency.ratio)} of in-process throughput"]
         fraction = fraction_of_peak(efficiency)
         if fraction is not None and efficiency.peak_flops_per_s is not None:
             # INT8 has no floating point.
