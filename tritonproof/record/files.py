@@ -195,7 +195,9 @@ def _problems(record: Record) -> _Problems:
         elif isinstance(part, schema.Ledger):
             yield from _ledger_problems(part, key)
         elif isinstance(part, schema.LoadPoint):
-            yield from _load_problems(part, key)
+            if len({part.concurrency == 0, part.is_at_rate, part.arrivals is not None}) > 1:
+                what = "a load point has either requests in flight, or a rate and its arrivals"
+                yield f"{key}.arrivals", what
         elif isinstance(part, schema.PointResult):
             yield from _point_problems(part, key)
 
@@ -226,11 +228,6 @@ def _ledger_problems(ledger: schema.Ledger, key: str) -> _Problems:
         yield f"{key}.passed", "true, although a part of the ledger did not pass"
     if ledger.scores and ledger.samples < 1:
         yield f"{key}.samples", "there are scores, and none of a sample"
-
-
-def _load_problems(point: schema.LoadPoint, key: str) -> _Problems:
-    if len({point.concurrency == 0, point.is_at_rate, point.arrivals is not None}) > 1:
-        yield f"{key}.arrivals", "a load point has either requests in flight, or a rate and its arrivals"
 
 
 def _point_problems(result: schema.PointResult, key: str) -> _Problems:

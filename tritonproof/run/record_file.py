@@ -2,7 +2,6 @@
 
 import contextlib
 import datetime
-import itertools
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -141,11 +140,6 @@ def with_failure(stored: Record, failure: StepFailure, *, of_this_build: bool = 
     is_cleared = is_other and failure.proves and of_this_build
     cleared: dict[str, Any] = {field: None} if is_cleared else {}
     return with_results(stored, failures=(failure,), **cleared)
-
-
-def without_failures(stored: Record, is_over: Callable[[StepFailure], bool]) -> Record:
-    """The record without the failures of tests that have got a result."""
-    return structs.replace(stored, failures=tuple(itertools.filterfalse(is_over, stored.failures)))
 
 
 def without_other_baseline(stored: Record, name: str) -> Record:
