@@ -112,16 +112,14 @@ def _compare(run: CaseRun) -> tuple[GateFinding, BaselineComparison]:
     new_warnings = warnings_in(run.server.log)
     for known_warning in warnings_in(baseline.server.log):
         new_warnings.pop(known_warning, None)
-    sides = _served_side(run), _served_side(baseline)
+    side, baseline_side = _served_side(run), _served_side(baseline)
     with run.hold_machine(exclusive=True):
         run.say("load the model again", f"in turns with {name}")
-        loadings_s = _loadings_in_turns(run, baseline)
-    current_side, baseline_side = (
-        structs.replace(side, loadings_s=tuple(side_loadings_s))
-        for side, side_loadings_s in zip(sides, loadings_s, strict=True)
-    )
+        loadings_s, baseline_loadings_s = _loadings_in_turns(run, baseline)
+    side = structs.replace(side, loadings_s=tuple(loadings_s))
+    baseline_side = structs.replace(baseline_side, loadings_s=tuple(baseline_loadings_s))
     gate = gate._replace(result=structs.replace(gate.result, fault=fault))
-    return gate, BaselineComparison(name, current_side, baseline_side, tuple(new_warnings.values())[:20])
+    return gate, BaselineComparison(name, side, baseline_side, tuple(new_warnings.values())[:20])
 
 
 def _compare_answers(run: CaseRun, baseline: CaseRun, baseline_name: str) -> GateFinding:
