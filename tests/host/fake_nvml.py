@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from tritonproof.host import machine, nvml
+from tritonproof.host import nvml
 from tritonproof.host.activity import GpuTime, GpuWatch
-from tritonproof.host.nvml import visible_gpus
 
 S = 10**9
 
@@ -129,7 +128,7 @@ def in_place_of_nvml(fake: Nvml, monkeypatch: pytest.MonkeyPatch) -> Iterator[Nv
     monkeypatch.setitem(sys.modules, "pynvml", fake)
     for name in ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"):
         monkeypatch.delenv(name, raising=False)
-    cached_functions = (nvml.visible_gpus, machine.gpus_of)
+    cached_functions = (nvml.visible_gpus, nvml.installed_gpus)
     for function in cached_functions:
         function.cache_clear()
     yield fake
@@ -156,7 +155,7 @@ def watched(
     server: int | None = None,
 ) -> GpuWatch:
     """A watch of this many seconds, with a sample every 20 ms."""
-    gpus = visible_gpus(None)
+    gpus = nvml.visible_gpus(None)
     assert gpus
     monkeypatch.setattr(time, "time_ns", lambda: round(clock.now_s * S))
     watch = GpuWatch(gpus, frozenset(roots), server_root=server)

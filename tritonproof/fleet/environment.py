@@ -13,7 +13,7 @@ import psutil
 
 from tritonproof.base.errors import SetupError
 from tritonproof.frameworks.cuda_libraries import gpu_environment
-from tritonproof.host import locks, machine, nvml
+from tritonproof.host import locks, nvml
 from tritonproof.host.process import ProgramError, guarded, output_of
 from tritonproof.safe_io.files import last_lines
 
@@ -111,7 +111,7 @@ def python_for(device: str, checkout: Path, variables: Mapping[str, str], say: C
         return Path(named_python)
     name = "benchmarks"
     if device != "cpu":
-        gpus = machine.gpus_of(None)
+        gpus = nvml.installed_gpus(None)
         capability = gpus[0].compute_capability if gpus else None
         name = gpu_environment(capability, nvml.cuda_of_driver(), tensorrt=True)
     digest = hashlib.sha256(b"".join((checkout / file).read_bytes() for file in _FILES)).hexdigest()[:16]

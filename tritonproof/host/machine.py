@@ -51,15 +51,7 @@ def gpu_names() -> tuple[str, ...]:
 
 def gpus() -> tuple[InstalledGpu, ...]:
     """The GPUs in CUDA_VISIBLE_DEVICES, in its order; a run sets it to the GPUs that it uses."""
-    return gpus_of(os.environ.get(VISIBLE_GPUS))
-
-
-@functools.cache
-def gpus_of(visible: str | None) -> tuple[InstalledGpu, ...]:
-    """The GPUs that CUDA shows if CUDA_VISIBLE_DEVICES is `visible`; None if it is not set."""
-    if visible is not None and visible.strip() in ("", "-1"):
-        return ()
-    return nvml.installed_gpus(visible)
+    return nvml.installed_gpus(os.environ.get(VISIBLE_GPUS))
 
 
 def compute_capability() -> tuple[int, int] | None:

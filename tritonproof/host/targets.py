@@ -4,8 +4,8 @@ import re
 from collections.abc import Sequence
 
 from tritonproof.base.errors import InputError
-from tritonproof.host.machine import VISIBLE_GPUS, gpu_names, gpus_of
-from tritonproof.host.nvml import InstalledGpu
+from tritonproof.host.machine import VISIBLE_GPUS, gpu_names
+from tritonproof.host.nvml import InstalledGpu, installed_gpus
 from tritonproof.record import schema
 from tritonproof.spec import Target
 
@@ -90,7 +90,7 @@ def why_missing(target: Target, gpus: Sequence[InstalledGpu]) -> str:
         used = ", ".join(dict.fromkeys(gpu_names()))
         return f"a run uses one kind of GPU, this one {used}; --target {target.name} is for {target.label}"
     has = ", ".join(gpu.name for gpu in gpus) or "no NVIDIA GPU"
-    hidden = set(gpus_of(None)) - set(gpus)
+    hidden = set(installed_gpus(None)) - set(gpus)
     if any(recognise(gpu.name) == target for gpu in hidden):
         return f"needs {target.label}; {VISIBLE_GPUS} hides this machine's and shows {has}"
     return f"needs {target.label}; this machine has {has}"
