@@ -74,8 +74,6 @@ PRIVATE_UMASK = 0o077
 """The umask of servers and load generators: requests' tensors lie in shared memory, named in /dev/shm."""
 _CLEANING_S = 30.0
 """Seconds for the guard to end its command and to clean up: far more than it needs."""
-_KILL_S = 5.0
-"""Seconds for a killed guard's processes to disappear: one that maps gigabytes takes a while."""
 
 
 @dataclass(frozen=True)
@@ -184,7 +182,7 @@ def guarded(
         stop(process, grace_s)
         if process.returncode < 0:
             # The guard was killed, and the command with it. What the command started is in its group.
-            deadline = time.monotonic() + _KILL_S
+            deadline = time.monotonic() + guard.KILL_S
             with contextlib.suppress(ProcessLookupError):
                 while time.monotonic() < deadline:
                     os.killpg(process.pid, signal.SIGKILL)
