@@ -25,7 +25,7 @@ def searched(**changes: object) -> Record:
 
 
 def chart_of(name: str, *records: Record) -> plots.Chart:
-    return plots.PLOTS[name].chart([publishable(record) for record in records])
+    return plots.PLOTS[name].make([publishable(record) for record in records])
 
 
 def curve_of(*records: Record) -> plots.Curve:

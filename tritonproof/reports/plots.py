@@ -197,17 +197,18 @@ def throughput_latency(records: Sequence[Publishable]) -> Chart:
     return _chart("Latency over throughput, online", records, gist, curve, notes)
 
 
-class Plot(NamedTuple):
+class View(NamedTuple):
     shows: str
     of: Literal["one", "any", "several"]
     """How many cases it shows; `several` works for one too, but is not offered."""
-    chart: Callable[[Sequence[Publishable]], Chart]
+    make: Callable[[Sequence[Publishable]], Any]
+    """The chart; of the views of a README, also the blocks of a table or a sentence."""
 
 
-PLOTS: Mapping[str, Plot] = {
-    "accuracy-ledger": Plot("accuracy after each stage beside its limit", "any", accuracy_ledger),
-    "best-throughput": Plot("the best throughput of each case", "several", best_throughput),
-    "throughput-latency": Plot("latency over throughput, online, with the budget", "one", throughput_latency),
+PLOTS: Mapping[str, View] = {
+    "accuracy-ledger": View("accuracy after each stage beside its limit", "any", accuracy_ledger),
+    "best-throughput": View("the best throughput of each case", "several", best_throughput),
+    "throughput-latency": View("latency over throughput, online, with the budget", "one", throughput_latency),
 }
 
 
@@ -217,7 +218,7 @@ def available(records: Sequence[Publishable]) -> dict[str, Chart]:
     for name, plot in PLOTS.items():
         if plot.of in ("any", "one" if len(records) == 1 else "several"):
             with contextlib.suppress(NothingToShowError):
-                charts[name] = plot.chart(records)
+                charts[name] = plot.make(records)
     return charts
 
 
@@ -310,7 +311,6 @@ def _figure(shown: Chart) -> "Figure":
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
-    title = visible(f"{shown.title}, {shown.subtitle}")
     small_texts = (visible(text) for text in (*shown.notes, shown.caption))
     below = [line for text in small_texts for line in textwrap.wrap(text, width=150)]
     panels = shown.panels
@@ -327,7 +327,7 @@ def _figure(shown: Chart) -> "Figure":
         if panels[0].kind == "stages":
             handles = [Line2D([], [], label=label, **_stage(stage)) for stage, label in _STAGES.items()]
             figure.legend(handles=handles, loc="upper right", ncols=len(handles), borderaxespad=0.2)
-    figure.suptitle(title, x=0.015, ha="left")
+    figure.suptitle(visible(f"{shown.title}, {shown.subtitle}"), x=0.015, ha="left")
     figure.supxlabel("\n".join(below), x=0.015, ha="left")
     return figure
 

@@ -6,14 +6,14 @@ import html
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 from urllib.parse import unquote
 
 from tritonproof.base import commands, disk
 from tritonproof.base.commands import UsageError
 from tritonproof.base.sanitize import one_line
 from tritonproof.reports import plots
-from tritonproof.reports.plots import NothingToShowError, Theme
+from tritonproof.reports.plots import NothingToShowError, Theme, View
 from tritonproof.reports.publishable import Publishable
 from tritonproof.reports.tables.case import case_section
 from tritonproof.reports.tables.points import points_table
@@ -22,25 +22,17 @@ from tritonproof.reports.tables.summary import machine_blocks, summary
 from tritonproof.reports.tables.table import Block
 
 
-class MarkerKind(NamedTuple):
-    """What a marker may ask for."""
-
-    shows: str
-    of: Literal["one", "any", "several"]
-    make: Callable[[Sequence[Publishable]], Sequence[Block] | plots.Chart]
-
-
 def _points(scenario: str) -> Callable[[Sequence[Publishable]], Sequence[Block]]:
     return lambda records: [points_table(records[0], scenario)]
 
 
-KINDS: Mapping[str, MarkerKind] = {
-    "machine": MarkerKind("what the records were measured on", "several", machine_blocks),
-    "summary": MarkerKind("a row per case: is it right, and how fast at its best", "several", summary),
-    "case": MarkerKind("all of a case, under headings", "one", lambda records: case_section(records[0])),
-    "offline": MarkerKind("throughput and latency by batch", "one", _points("offline")),
-    "online": MarkerKind("throughput and latency by concurrency or rate", "one", _points("online")),
-    **{f"plot {name}": MarkerKind(plot.shows, plot.of, plot.chart) for name, plot in plots.PLOTS.items()},
+KINDS: Mapping[str, View] = {
+    "machine": View("what the records were measured on", "several", machine_blocks),
+    "summary": View("a row per case: is it right, and how fast at its best", "several", summary),
+    "case": View("all of a case, under headings", "one", lambda records: case_section(records[0])),
+    "offline": View("throughput and latency by batch", "one", _points("offline")),
+    "online": View("throughput and latency by concurrency or rate", "one", _points("online")),
+    **{f"plot {name}": view for name, view in plots.PLOTS.items()},
 }
 """By what a marker says, before the case if it names one."""
 _FORMS = {
