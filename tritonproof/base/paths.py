@@ -1,5 +1,6 @@
 """Where the suite's own files lie, and where a run writes. No other module computes a root."""
 
+import os
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[1]
@@ -17,3 +18,10 @@ RESULTS = WORK / "reports" / "results"
 """The records of runs, unless --results names another folder."""
 MODEL_REPOS = WORK / "model_repos"
 """The converted models, unless --model-repos names another folder."""
+
+
+def history_folder(results: Path) -> Path:
+    """The folder for the history of records: `reports/history` for the checkout's own, else one inside the
+    records' folder, so that a scratch run never adds to the checkout's history."""
+    is_own = os.path.realpath(results) == os.path.realpath(RESULTS)
+    return (results.parent if is_own else results) / "history"

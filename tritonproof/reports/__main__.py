@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tritonproof.base import commands, disk
+from tritonproof.base import commands, disk, paths
 from tritonproof.base.commands import EXIT_INPUT, Parser, UsageError, count, no_case, path, with_fix
 from tritonproof.base.disk import strict_glob
 from tritonproof.base.sanitize import quoted, visible
@@ -163,7 +163,7 @@ def _trend(options: argparse.Namespace) -> int:
     lasting changes (level shifts) that were found."""
     from tritonproof.reports import trend
 
-    folder = options.history or history.default_folder(options.results)
+    folder = options.history or paths.history_folder(options.results)
     if options.known and not options.fail_on:
         raise UsageError("--known accepts shifts that --fail-on shift would fail for: give both")
     if options.output is not None:
@@ -200,9 +200,7 @@ def _history(folder: Path) -> list[history.HistoryRow]:
 
 def _add(folder: Path, additions: Sequence[Path]) -> None:
     for source in additions:
-        rows = _history(
-            source if strict_glob(source, f"*{history.SUFFIX}") else history.default_folder(source)
-        )
+        rows = _history(source if strict_glob(source, f"*{history.SUFFIX}") else paths.history_folder(source))
         if files.record_paths(source) or not rows:
             records = files.read_argument(source).values()
             rows += [row for record in records for row in history.entries(publishable(record))]

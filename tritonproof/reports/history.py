@@ -2,7 +2,6 @@
 add lines, one at a time; a reader names and skips a line that a kill cut off."""
 
 import fcntl
-import os
 from collections.abc import Iterable, Mapping
 from operator import attrgetter
 from pathlib import Path
@@ -11,7 +10,6 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from tritonproof.base import disk
-from tritonproof.base.paths import RESULTS
 from tritonproof.base.sanitize import one_line, path_text
 from tritonproof.record import files
 from tritonproof.record.schema import Estimate, FilePart
@@ -46,13 +44,6 @@ class HistoryRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=Fal
 
 _OF_ORIGIN = ("run", "started", "host", "commit", "clean")
 identity = attrgetter("run", "host", "machine", "case", "kind", "at")  # a history has one row of each
-
-
-def default_folder(results: Path) -> Path:
-    """The folder for the history of records: `reports/history` for the checkout's own, else one inside the
-    records' folder, so that a scratch run never adds to the checkout's history."""
-    is_own = os.path.realpath(results) == os.path.realpath(RESULTS)
-    return (results.parent if is_own else results) / "history"
 
 
 def read(folder: Path) -> tuple[list[HistoryRow], list[str]]:

@@ -12,6 +12,7 @@ from fixtures.summary import add_to_history
 from tests import examples
 from tests.helpers import ROOT
 from tests.reports.trend import past
+from tritonproof.base.paths import history_folder
 from tritonproof.record.schema import Record
 from tritonproof.reports import history
 from tritonproof.reports.publishable import publishable
@@ -97,5 +98,5 @@ def test_run_adds_its_records_to_history_or_says_how(tmp_path: Path) -> None:
 
 
 def test_only_the_checkouts_own_records_have_its_history(tmp_path: Path) -> None:
-    own, other = map(history.default_folder, (ROOT / "reports" / "results", tmp_path))
-    assert (own, other) == (ROOT / "reports" / "history", tmp_path / "history")
+    expected = {ROOT / "reports" / "results": ROOT / "reports" / "history", tmp_path: tmp_path / "history"}
+    assert {results: history_folder(results) for results in expected} == expected
