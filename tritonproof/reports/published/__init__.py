@@ -36,14 +36,15 @@ PublishedRow = Mapping[str, Any]
 @functools.cache
 def rows() -> Sequence[PublishedRow]:
     """Every published row, ordered by model and then as in its source."""
-    published_rows = []
-    for path in sorted(FOLDER.glob("*.csv")):
-        with path.open(newline="", encoding="utf-8") as file:
-            published_rows += [
-                {name: TYPES.get(name, str)(cell) if cell else None for name, cell in row.items()}
-                for row in csv.DictReader(file)
-            ]
-    return published_rows
+    return [
+        {name: TYPES.get(name, str)(cell) if cell else None for name, cell in row.items()}
+        for path in sorted(FOLDER.glob("*.csv"))
+        for row in _lines_of(path)
+    ]
+
+
+def _lines_of(path: Path) -> list[dict[str, str]]:
+    return list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
 
 
 # --- the names in print ------------------------------------------------------------------------------------
@@ -82,8 +83,7 @@ def names_of(model: str, scenario: str) -> TableNames:
     path = FOLDER / "names" / f"{model.removesuffix('-micro')}.csv"
     if not path.exists():
         path = FOLDER / "names" / "resnet50.csv"
-    with path.open(newline="", encoding="utf-8") as file:
-        entries = list(csv.DictReader(file))
+    entries = _lines_of(path)
     chosen = [entry for entry in entries if entry["scenario"] == scenario] or entries
     parts = ("parameters", "configuration", "columns")
     return TableNames(*(tuple(entry["name"] for entry in chosen if entry["part"] == part) for part in parts))

@@ -29,12 +29,9 @@ class PointRow(Generic[Detail]):
 
 def point_rows(record: Publishable, scenario: str) -> list[PointRow[None]]:
     """The load points of a scenario, those with a number of requests in flight first."""
-
-    def sort_key(result: schema.PointResult) -> tuple[bool, float, int]:
-        return result.point.is_at_rate, result.point.level, result.point.batch
-
     points = [result for result in record.points if result.point.scenario == scenario]
-    return [PointRow(record, result, None) for result in sorted(points, key=sort_key)]
+    points.sort(key=lambda result: (result.point.is_at_rate, result.point.level, result.point.batch))
+    return [PointRow(record, result, None) for result in points]
 
 
 # --- as NVIDIA published them ------------------------------------------------------------------------------
