@@ -51,10 +51,6 @@ class ServerAccess:
 
         return self.ca or Path(grpc.__file__).parent / "_cython" / "_credentials" / "roots.pem"
 
-    def url(self, address: str) -> str:
-        """The value of `--triton` for this server."""
-        return f"grpcs://{address}" if self.tls else address
-
 
 PLAIN = ServerAccess()
 

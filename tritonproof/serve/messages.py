@@ -15,12 +15,11 @@ def inputs_of(model: Model, arrays: Arrays) -> list[Any]:
 
     inputs = []
     for tensor in model.inputs:
-        if tensor.optional and tensor.name not in arrays:
-            continue
-        values = arrays[tensor.name] if model.batched else arrays[tensor.name][0]
-        infer_input = InferInput(tensor.name, list(values.shape), tensor.dtype)
-        infer_input.set_data_from_numpy(np.ascontiguousarray(values))
-        inputs.append(infer_input)
+        if tensor.name in arrays:
+            values = arrays[tensor.name] if model.batched else arrays[tensor.name][0]
+            infer_input = InferInput(tensor.name, list(values.shape), tensor.dtype)
+            infer_input.set_data_from_numpy(np.ascontiguousarray(values))
+            inputs.append(infer_input)
     return inputs
 
 
@@ -77,10 +76,8 @@ def undeclared(tensor: Tensor, values: np.ndarray | None) -> str | None:
         return f"it lacks {tensor.name}"
     if values.dtype != np.dtype(triton_to_np_dtype(tensor.dtype)):
         return f"{tensor.name} is {np_to_triton_dtype(values.dtype)}, and declared {tensor.dtype}"
-    if values.ndim == 0:
-        return f"{tensor.name} is one number, and declared as {list(tensor.shape)} for each row"
     shape = values.shape[1:]
-    if not fits(shape, tensor.shape):
+    if values.ndim == 0 or not fits(shape, tensor.shape):
         return f"{tensor.name} is of shape {list(shape)}, and declared {list(tensor.shape)}"
     return None
 

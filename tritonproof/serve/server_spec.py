@@ -176,7 +176,7 @@ class ServerSpec:
 
     def __str__(self) -> str:
         if self.is_remote:
-            return self.access.url(self.location)
+            return f"grpcs://{self.location}" if self.access.tls else self.location
         return f"{self.kind}:{self.location}" if self.location else self.kind
 
 

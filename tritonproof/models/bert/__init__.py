@@ -34,8 +34,8 @@ _CALIBRATION_QUESTIONS = 256
 
 def squad(split: Split, dataset: Path | None, checkpoint: Path | None) -> Samples:
     """SQuAD v1.1 from dev-v1.1.json, or its folder; without one, invented questions without answers."""
+    words = read_vocabulary(checkpoint_files(checkpoint)[2]) if checkpoint else invented.vocabulary()
     if dataset is None:
-        words = read_vocabulary(checkpoint_files(checkpoint)[2]) if checkpoint else invented.vocabulary()
         # Eight entities make paragraphs of nearly the length of SQuAD's.
         articles = invented.as_squad(invented.paragraphs(split, 16, entities=8))["data"]
         return _samples(prepare(articles, words, FULL_SIZES), labelled=False)
@@ -46,8 +46,7 @@ def squad(split: Split, dataset: Path | None, checkpoint: Path | None) -> Sample
             fix="give --checkpoint bert-dist4l=DIR as well",
         )
     articles = squad_v1.read(dataset / "dev-v1.1.json" if dataset.is_dir() else dataset)
-    vocabulary = read_vocabulary(checkpoint_files(checkpoint)[2])
-    return _samples(prepare(articles, vocabulary, FULL_SIZES), labelled=True)
+    return _samples(prepare(articles, words, FULL_SIZES), labelled=True)
 
 
 def invented_questions(split: Split) -> Samples:
