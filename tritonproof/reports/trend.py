@@ -100,9 +100,8 @@ def all_series(rows: Iterable[HistoryRow], *, join_hosts: bool = False) -> list[
         if not is_accuracy:
             levels = np.log(levels)
             levels = levels.sub(_machine_effect(levels, tracked.usual_std), axis=0)
-        for (case, at), column in group.groupby(["case", "at"])["row"]:
+        for (case, at), case_rows in group.groupby(["case", "at"])["row"].agg(list).items():
             shifts = []
-            case_rows = [*column]
             usual_std = tracked.usual_std
             values = levels[case, at].dropna().to_numpy()
             if figure == "score":
