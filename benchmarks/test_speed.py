@@ -27,8 +27,7 @@ def measure_and_record(run: CaseRun, point: LoadPoint, recorder: Recorder, bench
         raise run.accuracy_error(failure)
     recorder.report_point(benchmark, record, point)
     if failures := speed_failures(result):
-        no_speed = record.why_no_speed
-        raise SpeedError(f"too slow. {no_speed}" if no_speed else "; ".join(failures))
+        raise SpeedError(f"too slow. {record.why_no_speed}" if record.why_no_speed else "; ".join(failures))
 
 
 @pytest.mark.speed

@@ -120,10 +120,7 @@ def compare_rows(
     expected. Without `checks_identity`, a row may be nearer to the answer of another sample."""
     count = len(answer.sample_indices)
     left_out = np.zeros(count, bool)
-    all_shares = {}
-    means = {}
-    unequal = {}
-    wrong = {}
+    all_shares, means, unequal, wrong = {}, {}, {}, {}
     for name in expected.discrete_outputs:
         found = _compare_discrete(expected, answer, name, limits, left_out, checks_identity)
         if found is not None:

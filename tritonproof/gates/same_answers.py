@@ -202,8 +202,7 @@ def compare_servers(
 ) -> GateFinding:
     """Hold all answers of a server to those of its baseline, to the samples of all `parts`; the data of
     `current` are those that both were asked. Every request is sent twice to each."""
-    comparisons = []
-    samples = 0
+    comparisons, samples = [], 0
     singles = (current.single_answers, baseline.single_answers)
 
     def ask_for(data: InputData, one: GateContext) -> SingleAnswers:

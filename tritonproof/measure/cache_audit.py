@@ -84,8 +84,7 @@ def fresh_inputs(rows: Arrays, batch: int) -> Iterator[Arrays]:
     """Inputs of a batch that were never sent before: samples, one of which has elements of another in its
     largest input that varies. Ends when chance finds no further ones; empty if all samples are alike."""
     generator = np.random.default_rng()
-    sent = set[bytes]()
-    misses = 0
+    sent, misses = set[bytes](), 0
     name = max(rows, key=lambda one: ((rows[one] != rows[one][0]).any(), rows[one][0].nbytes))
     flat = rows[name].reshape(len(rows[name]), -1)
     if (flat == flat[0]).all():

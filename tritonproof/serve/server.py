@@ -106,8 +106,7 @@ class Server:
         it. Raises SetupError if the server takes no models, ProofError if the model does not load."""
         case = built.case
         name = self.name_of(built.case)
-        engines = ""
-        files = None
+        engines, files = "", None
         if self.spec.is_remote:
             ways = [True, False] if case.format.backend else [False]
         else:
@@ -296,8 +295,7 @@ _VARYING = re.compile(r"0x[0-9a-f]+|/tmp/\S+|\d+")
 def why_not_loaded(log: Path | None, name: str) -> str:
     """The reason in a log why the model `name` did not load, if Triton's answer lacks it; else empty."""
     text = "" if log is None else end_of(log)
-    reason = ""
-    is_loading = False
+    reason, is_loading = "", False
     for line in text.splitlines():
         if '"loading: ' in line:
             is_loading = f'"loading: {name}:' in line
