@@ -3,7 +3,7 @@
 import contextlib
 from types import SimpleNamespace
 from typing import Any
-from unittest.mock import Mock
+from unittest.mock import MagicMock, Mock
 
 import pytest
 from msgspec import structs
@@ -15,6 +15,7 @@ from tritonproof.measure import perf_analyzer
 from tritonproof.measure.passes import LoadJob
 from tritonproof.measure.plan import MeasuringPlan
 from tritonproof.record.schema import LoadPoint, Mark, PointResult
+from tritonproof.run import loader as loader_module
 from tritonproof.run import measuring
 from tritonproof.run.loader import Loader
 from tritonproof.run.measuring import compare_requests
@@ -79,6 +80,19 @@ def test_what_counts_after_the_sweep_is_saved(
     assert [cached in result.marks for result in saved[-1]] == marked
     assert bool(notes) == (fails == "audit" and not ended)
     assert all(result.latency_budget for results in saved for result in results)
+
+
+def test_case_that_a_reload_left_unloaded_is_loaded_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of a repository is otherwise loaded before its run asks for it."""
+    monkeypatch.setattr(loader_module, "check_supported", lambda *_: None)
+    prepared = MagicMock(**{"load.side_effect": [ProofError("no memory"), "python"]})
+    prepared.load_and_ask.return_value = ("python", None, None)
+    loader = Loader(MagicMock(prepared=prepared), LoadedCase("offline", DEPLOYMENT, "onnx", {}))
+    with pytest.raises(ProofError, match="no memory"):
+        loader.reload()
+    for _ in range(2):
+        loader.load("offline", DEPLOYMENT)
+    assert prepared.load.call_count == 2
 
 
 def test_reloaded_case_is_cold() -> None:

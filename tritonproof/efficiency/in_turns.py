@@ -179,9 +179,7 @@ def batch_in_process(result: PointResult, deployment: Deployment, gpus: int = 1)
 
 
 def _change(whose: str, first: PointResult, repeated: Estimate) -> str:
-    """How the throughput of a point differs when measured again; empty if it hardly does, or by chance."""
-    before = first.throughput_per_s
-    is_apart = abs(repeated.value / before.value - 1) > _REPEATED_WITHIN
-    is_significant = repeated.low > before.high or repeated.high < before.low
-    text = f"{whose}{THROUGHPUT.text(repeated.value)} in place of {THROUGHPUT.text(before.value)}"
-    return text if is_apart and is_significant else ""
+    """How the throughput of a point differs when measured again, be it by chance; empty if it hardly does."""
+    before_per_s = first.throughput_per_s.value
+    text = f"{whose}{THROUGHPUT.text(repeated.value)} in place of {THROUGHPUT.text(before_per_s)}"
+    return text if abs(repeated.value / before_per_s - 1) > _REPEATED_WITHIN else ""

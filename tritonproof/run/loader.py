@@ -26,6 +26,8 @@ class Loader:
     loaded: LoadedCase | None = None
     was_under_load: bool = False
     """Whether the case has been under load since it was loaded."""
+    is_unloaded: bool = False
+    """Whether a reload has unloaded the case and not loaded it again."""
     starts: dict[Scenario, schema.Start] = field(default_factory=dict)
     """How long the server, the last loading for each scenario and its first request took."""
 
@@ -60,6 +62,9 @@ class Loader:
             return loaded
         self.loaded, self.was_under_load = None, False  # nothing is loaded if the next steps fail
         check_supported(prepared.server, prepared.case)
+        if self.is_unloaded:
+            prepared.load(scenario, new_deployment)
+            self.is_unloaded = False
         backend, self.starts[scenario], first_answer = prepared.load_and_ask(scenario, new_deployment)
         batches = prepared.batches_dynamically(scenario)
         self.loaded = LoadedCase(scenario, new_deployment, backend, first_answer, batches)
@@ -74,7 +79,7 @@ class Loader:
     def reload(self) -> float:
         """Unload the case and load it again in the same way; returns the seconds of loading."""
         prepared, loaded = self.run.prepared, self.loaded
-        self.loaded, self.was_under_load = None, False
+        self.loaded, self.was_under_load, self.is_unloaded = None, False, True
         prepared.server.unload(prepared.server.name_of(prepared.case))
         started = time.monotonic()
         if loaded is None:  # by its server's start
@@ -82,4 +87,5 @@ class Loader:
         else:
             backend = prepared.load(loaded.scenario, loaded.deployment)
             self.loaded = dataclasses.replace(loaded, backend=backend, first_answer=None)
+        self.is_unloaded = False
         return time.monotonic() - started
