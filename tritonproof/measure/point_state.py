@@ -26,8 +26,7 @@ class PointState:
     window_s: float = 0.0
     """Seconds of a measuring window of the next pass."""
     damaged: tuple[str, ...] = ()
-    """Why attempts at passes were repeated, also of those that a longer window made void; not in a warm-up,
-    where one request may outlast a window."""
+    """Why attempts at passes, void ones too, were repeated. In a warm-up one request may outlast a window."""
     answers: tuple[VerifiedAnswers, ...] = ()
     """The verified answers of all passes, also of warm-ups after earlier loadings."""
     baseline: "PointState | None" = None

@@ -119,9 +119,7 @@ def _wrong(record: Record) -> list[str]:
 def _not_proven(record: Record) -> list[str]:
     """What was not measured and has to be right, as parts of a sentence."""
     if record.build.from_repository:
-        unverified = [
-            full_point_text(result.point) for result in record.measured_points if not result.answers
-        ]
+        unverified = [full_point_text(each.point) for each in record.measured_points if not each.answers]
         return [f"answers under load were not compared ({point})" for point in unverified[:1]]
     missing = [] if record.conversion else ["the converted model was not compared with the framework"]
     if not correctness.has_random_weights(record) and correctness.main_score(record) is None:

@@ -80,7 +80,7 @@ class ConvertedCase:
             open_in_process = in_process.open_in_process
             return Oracle(open_in_process(self.case, self.build.artifact, self.deployment, engines))
 
-    def load_and_ask(self, scenario: Scenario, deployment: Deployment) -> tuple[str, Start, Arrays]:
+    def ensure_loaded(self, scenario: Scenario, deployment: Deployment) -> tuple[str, Start, Arrays]:
         self.run.say(f"load into Triton ({scenario})")
         with self.run.hold_machine(exclusive=False):
             started = time.monotonic()

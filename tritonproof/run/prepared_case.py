@@ -62,9 +62,9 @@ class PreparedCase(Protocol):
     def load(self, scenario: Scenario, deployment: Deployment) -> str:
         """Load the model, even if it is loaded; returns the backend that serves it."""
 
-    def load_and_ask(self, scenario: Scenario, deployment: Deployment) -> tuple[str, Start, Arrays | None]:
-        """Load the model and send its first request. Returns its backend, how long that took, and the
-        answer, [1, ...] each; None if another request was the first since the server has loaded it."""
+    def ensure_loaded(self, scenario: Scenario, deployment: Deployment) -> tuple[str, Start, Arrays | None]:
+        """Have the model loaded for a scenario, and its first request answered. Returns its backend, how long
+        that took, and the answer, [1, ...] each; None if that request was not the first since the loading."""
 
     def batches_dynamically(self, scenario: Scenario) -> bool:
         """Whether the server may join requests to a batch, as far as it says."""

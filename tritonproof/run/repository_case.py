@@ -70,7 +70,7 @@ class RepositoryCase:
     def oracle(self) -> Oracle:
         return Oracle(self.ask_alone, "alone")
 
-    def load_and_ask(self, scenario: Scenario, _deployment: Deployment) -> tuple[str, Start, Arrays | None]:
+    def ensure_loaded(self, scenario: Scenario, _deployment: Deployment) -> tuple[str, Start, Arrays | None]:
         """How it was loaded: in one way, and once, for both scenarios. A remote model was asked before."""
         self.check_single_requests()
         first_ms = round(1e3 * self.first_request.elapsed_s, 3)

@@ -55,9 +55,8 @@ def status_of(record: Publishable) -> Status:
         if record.gates or record.conversation or verified:
             return Status("good", "same answers", "No labels say what the answers should be.")
         return Status("care", "not measured", "No answers were compared.")
-    return Status(
-        "care", "accuracy not measured", f"{correctness.missing_score_reason(record)}. The conversion holds."
-    )
+    why = f"{correctness.missing_score_reason(record)}. The conversion holds."
+    return Status("care", "accuracy not measured", why)
 
 
 def fastest(records: Sequence[Publishable]) -> list[Publishable]:
