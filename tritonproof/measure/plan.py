@@ -43,7 +43,7 @@ class MeasuringPlan:
     """How many load points the whole run compares, which share its false alarm rate."""
 
     @property
-    def level(self) -> float:
+    def significance_level(self) -> float:
         """The significance level of one point's comparison."""
         return FALSE_ALARM_RATE / self.compared_points
 

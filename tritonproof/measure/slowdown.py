@@ -43,7 +43,7 @@ def compare_pairs(current: Speeds, baseline: Speeds, plan: MeasuringPlan, spent_
     allowed = plan.allowed_slowdown
     ratio, p_value = paired_ratio(current, baseline), _p_value(current, baseline, plan, LAST_SHARE)
     judged: Verdict = "passed" if ratio.low > 1 - allowed else "inconclusive"
-    if p_value <= plan.level:
+    if p_value <= plan.significance_level:
         judged = "failed"
     return SpeedComparison(
         baseline_name=plan.baseline_name,
@@ -100,4 +100,4 @@ def is_settled(
         limit = 1 / (1 - plan.allowed_slowdown)
         return p99_ms is None or paired_ratio(*p99_ms, SUSPECT_CONFIDENCE).low <= limit
     share = (1 - LAST_SHARE) * count / (2 * MAX_PAIRS)
-    return count <= MAX_PAIRS and _p_value(current, baseline, plan, share) <= plan.level
+    return count <= MAX_PAIRS and _p_value(current, baseline, plan, share) <= plan.significance_level
