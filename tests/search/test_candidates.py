@@ -19,8 +19,8 @@ from tritonproof.search.candidates import Candidate, SearchGoal, SearchSpace
 
 
 @pytest.mark.parametrize("most", [1, 8, 32, 256])
-def test_rungs_grow_by_at_most_an_eighth(most: int) -> None:
-    numbers = candidates.rungs(most)
+def test_numbers_grow_by_at_most_an_eighth(most: int) -> None:
+    numbers = candidates.numbers_up_to(most)
 
     assert (numbers[0], numbers[-1]) == (1, most)
     assert all(number < following for number, following in itertools.pairwise(numbers))

@@ -175,7 +175,7 @@ class SimulatedBench:
         """The true highest throughput of all loads whose true percentile keeps the budget."""
         every = candidates.basic_candidates(SPACE, goal)
         every += [one for count in (1, 2) for one in candidates.variations(SPACE, goal, count)]
-        operating_points = [OperatingPoint(one, level) for one in every for level in range(len(one.ladder))]
+        operating_points = [OperatingPoint(one, rung) for one in every for rung in range(len(one.ladder))]
         return max(self.throughput_per_s(one) for one in operating_points if self.keeps(one, goal))
 
 
@@ -217,7 +217,7 @@ def test_impossible_budget_fails_with_nearest_configuration() -> None:
     bench = SimulatedBench()
     result = bench.search(SearchGoal(0.5, 99))
 
-    assert (result.winner.verdict, result.lead, result.winner.operating_point.level) == ("failed", None, 0)
+    assert (result.winner.verdict, result.lead, result.winner.operating_point.rung) == ("failed", None, 0)
     assert result.winner.latency_ms.value > 0.5
     assert len(bench.probes) < 90
 

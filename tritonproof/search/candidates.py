@@ -101,7 +101,7 @@ class Candidate:
         return [point.batch * point.level for point in self.ladder]
 
 
-def rungs(most: int) -> list[int]:
+def numbers_up_to(most: int) -> list[int]:
     """Whole numbers up to `most`, from 8 on less than 13 % above the one before: 16, 18, ... 32, 36, ..."""
     numbers = list(range(1, 17))
     while numbers[-1] < most:
@@ -152,7 +152,7 @@ def basic_candidates(space: SearchSpace, goal: SearchGoal) -> list[Candidate]:
         ladders: list[list[LoadPoint]] = []
         if goal.arrivals is None and space.incumbent is None:
             fitting = [batch for batch in space.batches or () if batch <= own.max_batch_size]
-            batches, clients = fitting or rungs(own.max_batch_size), (of_all, 2 * of_all)
+            batches, clients = fitting or numbers_up_to(own.max_batch_size), (of_all, 2 * of_all)
             ladders = [[LoadPoint("offline", batch, of) for batch in batches] for of in clients]
         elif space.incumbent is not None and own.max_batch_size > 1:
             ladders = [[LoadPoint("offline", 1, point.concurrency) for point in online.ladder]]
@@ -179,9 +179,9 @@ def _online(space: SearchSpace, own: Deployment, preferred: tuple[int, ...], del
     waiting = {"preferred_batch_sizes": preferred, "max_queue_delay_us": delay_us}
     changes = {name: value for name, value in waiting.items() if name not in space.fixed}
     largest = min(MAX_IN_FLIGHT, _BATCHES_IN_FLIGHT * own.max_batch_size * own.instances)
-    levels = space.concurrencies or rungs(largest * space.gpus)
+    concurrencies = space.concurrencies or numbers_up_to(largest * space.gpus)
     changed = structs.replace(own, **changes)
-    return Candidate("online", changed, tuple(LoadPoint("online", 1, level) for level in levels))
+    return Candidate("online", changed, tuple(LoadPoint("online", 1, count) for count in concurrencies))
 
 
 _NO_CODE = re.compile(r'"(\\.|[^"\\])*"|\'(\\.|[^\'\\])*\'|#.*')

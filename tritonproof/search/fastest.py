@@ -139,20 +139,20 @@ def _first_round(space: SearchSpace, goal: SearchGoal, probe: Probe, on_progress
 def with_rates(candidate: Candidate, goal: SearchGoal, probe: Probe) -> Trial:
     """The candidate with a ladder of rates up to its capacity, measured in a closed loop. If even one request
     at a time exceeds the budget, that load alone is its ladder: no rate can do better."""
-    loads, level = candidate.loads, 0
+    loads, rung = candidate.loads, 0
     probes: list[Pass] = []
     try:
         while True:
-            probes.append(probe(candidate, candidate.ladder[level]))
+            probes.append(probe(candidate, candidate.ladder[rung]))
             latency_ms = estimates.percentile_latency(probes[-1:], 50)
-            if latency_ms >= goal.latency_budget_ms or level == len(loads) - 1:
+            if latency_ms >= goal.latency_budget_ms or rung == len(loads) - 1:
                 break
-            aim = _AMPLE * loads[level] * goal.latency_budget_ms / latency_ms
-            level = max(level + 1, trials.level_at(loads, aim))
+            aim = _AMPLE * loads[rung] * goal.latency_budget_ms / latency_ms
+            rung = max(rung + 1, trials.rung_at(loads, aim))
     except ProofError as error:
         return Trial(candidate, capacity_probes=tuple(probes), error=error)
     ladder = candidate.ladder[:1]
-    if level > 0 or latency_ms <= goal.latency_budget_ms:
+    if rung > 0 or latency_ms <= goal.latency_budget_ms:
         capacity_per_s = max(estimates.throughput([one_pass]) for one_pass in probes)
         ladder = candidates.ladder_of_rates(capacity_per_s, goal)
     return Trial(dataclasses.replace(candidate, ladder=ladder), capacity_probes=tuple(probes))
@@ -164,7 +164,7 @@ def _rerun_best(
     """Measure the best loads of the trials by fresh passes, until the first point is shown to keep the budget
     or nothing is left, and return all attempts. If the first point fails, the next attempt lowers its load,
     and that of the other point if that fails too, and takes all passes again."""
-    operating_points = [OperatingPoint(one.candidate, trials.best_reading(one, goal).level) for one in best]
+    operating_points = [OperatingPoint(one.candidate, trials.best_reading(one, goal).rung) for one in best]
     attempts: list[list[Rerun]] = []
     while operating_points and len(attempts) < _MAX_RERUNS:
         points = " and ".join(f"{one.candidate.scenario} {one.point}" for one in operating_points)
@@ -185,13 +185,13 @@ def _lighter(rerun: Rerun, goal: SearchGoal) -> OperatingPoint | None:
     is_below = rerun.latency_ms.high <= goal.latency_budget_ms
     if rerun.verdict == "passed" or (goal.arrivals is None and is_below):
         return operating_point
-    if operating_point.level == 0:
+    if operating_point.rung == 0:
         return None
     share = max(_STEEPEST, goal.latency_budget_ms / rerun.latency_ms.high)
     if goal.arrivals is not None:
         share **= 1 / _RISE_AT_RATES
-    lower = trials.level_at(operating_point.candidate.loads, share * operating_point.load)
-    return dataclasses.replace(operating_point, level=min(operating_point.level - 1, lower))
+    lower = trials.rung_at(operating_point.candidate.loads, share * operating_point.load)
+    return dataclasses.replace(operating_point, rung=min(operating_point.rung - 1, lower))
 
 
 def best_attempt(attempts: Sequence[Sequence[Rerun]]) -> Sequence[Rerun]:

@@ -25,7 +25,7 @@ class Trial:
 
     candidate: Candidate
     probes: tuple[tuple[int, Pass], ...] = ()
-    """The level of each pass in the candidate's ladder, and the pass, in the order of time."""
+    """The rung of each pass in the candidate's ladder, and the pass, in the order of time."""
     error: ProofError | None = None
     capacity_probes: tuple[Pass, ...] = ()
     """The passes in a closed loop that show which rates to try."""
@@ -34,23 +34,23 @@ class Trial:
 @dataclass(frozen=True)
 class OperatingPoint:
     candidate: Candidate
-    level: int
+    rung: int
     """The index of the load in the candidate's ladder."""
 
     @property
     def point(self) -> LoadPoint:
-        return self.candidate.ladder[self.level]
+        return self.candidate.ladder[self.rung]
 
     @property
     def load(self) -> float:
-        return self.candidate.loads[self.level]
+        return self.candidate.loads[self.rung]
 
 
 @dataclass(frozen=True)
-class LevelReading:
+class RungReading:
     """The joint result of all passes at one load."""
 
-    level: int
+    rung: int
     passes: int
     throughput_per_s: float
     """Inferences per second."""
@@ -61,17 +61,17 @@ class LevelReading:
 def screen(trial: Trial, probes: int, goal: SearchGoal, probe: Probe) -> Trial:
     """The trial with so many passes more, each where it helps most, or with the reason why one failed."""
     for _count in range(probes if trial.error is None else 0):
-        level = next_level(trial, goal)
+        rung = next_rung(trial, goal)
         try:
-            one_pass = probe(trial.candidate, trial.candidate.ladder[level])
+            one_pass = probe(trial.candidate, trial.candidate.ladder[rung])
         except ProofError as error:
             return dataclasses.replace(trial, error=error)
-        trial = dataclasses.replace(trial, probes=(*trial.probes, (level, one_pass)))
+        trial = dataclasses.replace(trial, probes=(*trial.probes, (rung, one_pass)))
     return trial
 
 
-def next_level(trial: Trial, goal: SearchGoal) -> int:
-    """The level to measure next: between the heaviest load that keeps the budget and the lightest that does
+def next_rung(trial: Trial, goal: SearchGoal) -> int:
+    """The rung to measure next: between the heaviest load that keeps the budget and the lightest that does
     not, or once these are neighbours, where one more pass helps most.
 
     Latency is assumed to be proportional to the samples in flight outside of the measured loads, and a power
@@ -80,59 +80,59 @@ def next_level(trial: Trial, goal: SearchGoal) -> int:
     """
     loads, readings = trial.candidate.loads, readings_of(trial, goal)
     if not readings:
-        return level_at(loads, loads[-1] / 2 if goal.arrivals is not None else math.sqrt(loads[-1]))
+        return rung_at(loads, loads[-1] / 2 if goal.arrivals is not None else math.sqrt(loads[-1]))
     low, high = _bracket(readings, goal)
-    below, above = low.level if low else -1, high.level if high else len(loads)
+    below, above = low.rung if low else -1, high.rung if high else len(loads)
     if above - below == 1:
-        return _level_to_repeat(readings, goal)
+        return _rung_to_repeat(readings, goal)
     if goal.arrivals is not None:
         return (below + above) // 2
     nearest, power = low or readings[0], 1.0
     if low and high:
         power = math.log(loads[above] / loads[below]) / math.log(high.latency_ms / low.latency_ms)
-    aim = loads[nearest.level] * (goal.latency_budget_ms / nearest.latency_ms) ** power
-    return min(max(level_at(loads, aim), below + 1), above - 1)
+    aim = loads[nearest.rung] * (goal.latency_budget_ms / nearest.latency_ms) ** power
+    return min(max(rung_at(loads, aim), below + 1), above - 1)
 
 
-def _level_to_repeat(readings: Sequence[LevelReading], goal: SearchGoal) -> int:
-    """The edge of the bracket with fewer passes, or a level near the peak if the latency is no limit."""
+def _rung_to_repeat(readings: Sequence[RungReading], goal: SearchGoal) -> int:
+    """The edge of the bracket with fewer passes, or a rung near the peak if the latency is no limit."""
     low, high = _bracket(readings, goal)
     edges = [reading for reading in (low, high) if reading]
     if high is None:
         peak = max(readings, key=attrgetter("throughput_per_s"))
-        levels = {reading.level for reading in readings}
-        if fresh := {(peak.level + level) // 2 for level in levels} - levels:
-            return min(fresh, key=lambda level: abs(level - peak.level))
+        rungs = {reading.rung for reading in readings}
+        if fresh := {(peak.rung + rung) // 2 for rung in rungs} - rungs:
+            return min(fresh, key=lambda rung: abs(rung - peak.rung))
         edges = [peak]
-    return int(min(edges, key=attrgetter("passes")).level)
+    return int(min(edges, key=attrgetter("passes")).rung)
 
 
 def _bracket(
-    readings: Sequence[LevelReading], goal: SearchGoal
-) -> tuple[LevelReading | None, LevelReading | None]:
-    """The heaviest load that keeps the budget, and the next, which does not; `readings` ascend by level."""
+    readings: Sequence[RungReading], goal: SearchGoal
+) -> tuple[RungReading | None, RungReading | None]:
+    """The heaviest load that keeps the budget, and the next, which does not; `readings` ascend by rung."""
     kept = [index for index, reading in enumerate(readings) if reading.latency_ms <= goal.latency_budget_ms]
     index = kept[-1] if kept else -1
     return readings[index] if kept else None, next(iter(readings[index + 1 :]), None)
 
 
-def level_at(loads: Sequence[float], wanted: float) -> int:
-    """The level of the largest load up to `wanted`."""
+def rung_at(loads: Sequence[float], wanted: float) -> int:
+    """The rung of the largest load up to `wanted`."""
     return max(0, int(np.searchsorted(loads, wanted, side="right")) - 1)
 
 
-def readings_of(trial: Trial, goal: SearchGoal) -> list[LevelReading]:
-    """The joint reading of all passes at each level, by level."""
+def readings_of(trial: Trial, goal: SearchGoal) -> list[RungReading]:
+    """The joint reading of all passes at each rung, by rung."""
     readings = []
-    for level in sorted({level for level, _ in trial.probes}):
-        passes = [one_pass for pass_level, one_pass in trial.probes if pass_level == level]
-        per_s = estimates.throughput(passes) * trial.candidate.ladder[level].batch
+    for rung in sorted({rung for rung, _ in trial.probes}):
+        passes = [one_pass for pass_rung, one_pass in trial.probes if pass_rung == rung]
+        per_s = estimates.throughput(passes) * trial.candidate.ladder[rung].batch
         latency_ms = estimates.percentile_latency(passes, goal.percentile)
-        readings.append(LevelReading(level, len(passes), per_s, latency_ms))
+        readings.append(RungReading(rung, len(passes), per_s, latency_ms))
     return readings
 
 
-def best_reading(trial: Trial, goal: SearchGoal) -> LevelReading:
+def best_reading(trial: Trial, goal: SearchGoal) -> RungReading:
     """The reading of the highest throughput within the budget, else the one nearest to it."""
     readings = readings_of(trial, goal)
     within = [reading for reading in readings if reading.latency_ms <= goal.latency_budget_ms]
