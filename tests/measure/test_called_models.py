@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests import toy
-from tritonproof.measure.called_models import called_models, with_call_counts
+from tritonproof.measure.called_models import called_models, counting_calls
 
 USUAL = {"success": 0, "queue": 0, "compute_input": 0, "compute_infer": 0, "compute_output": 0}
 
@@ -40,10 +40,10 @@ def ask(job: Any, _window_s: float) -> Any:
 
 def test_times_of_called_models_are_per_request() -> None:
     job: Any = SimpleNamespace(served=SimpleNamespace(server=Counting(), name="chain"))
-    run_pass = with_call_counts(ask, ["part"])
+    run_pass = counting_calls(ask, ["part"])
     (part,) = called_models("chain", [run_pass(job, 0.1), run_pass(job, 0.1)])
     assert (part.model, part.calls) == ("part", 3)
     assert (part.queue_ms, part.compute_ms) == pytest.approx((0.5, 1.5))
 
     assert called_models("chain", [ask(job, 0.1)]) == (), "nothing was counted"
-    assert with_call_counts(ask, []) is ask, "of a model that calls none, nothing is read"
+    assert counting_calls(ask, []) is ask, "of a model that calls none, nothing is read"

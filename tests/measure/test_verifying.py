@@ -14,8 +14,7 @@ from tritonproof.accuracy.limits import AnswerLimits, NumberLimits, min_agreemen
 from tritonproof.accuracy.sameness import AnswerCheck, Oracle
 from tritonproof.client.input_data import InputData
 from tritonproof.client.requests import Answer
-from tritonproof.measure import verifying
-from tritonproof.measure.verifying import sum_verified, verify, with_verification
+from tritonproof.measure.verifying import make_answer_check, sum_verified, verify, verifying
 from tritonproof.record.schema import LoadPoint
 from tritonproof.spec import Arrays, Tensor
 
@@ -167,7 +166,7 @@ def test_batches_in_process_are_bounded_by_real_answers(
 ) -> None:
     """Requests of 16 bytes get answers of 64, whose dimensions are open."""
     taken, rows = list[int](), np.zeros((7, 4), np.float32)
-    monkeypatch.setattr(verifying, "_MAX_BYTES", 3 * (16 + 64))
+    monkeypatch.setattr("tritonproof.measure.verifying._MAX_BYTES", 3 * (16 + 64))
 
     def mask(inputs: Arrays) -> Arrays:
         taken.append(len(inputs["IN"]))
@@ -175,7 +174,7 @@ def test_batches_in_process_are_bounded_by_real_answers(
 
     case = toy.case(toy.model(outputs=(Tensor("OUT", "FP32", (-1, -1)),)))
     data = InputData(Path(), [f"row-{n}" for n in range(7)], {"IN": rows})
-    verifying.make_answer_check(case, data, Oracle(mask, source), batch, LIMITS)
+    make_answer_check(case, data, Oracle(mask, source), batch, LIMITS)
     assert taken == sizes
 
 
@@ -190,7 +189,7 @@ def passes_of(
         return [answer(changed(0, 0, np.nan))]
 
     job = dataclasses.replace(toy.job(LoadPoint("online", 1, 2), request_s=request_s), check=check)
-    run_pass = with_verification(toy.LoadGenerator().run_pass, ask)
+    run_pass = verifying(toy.LoadGenerator().run_pass, ask)
     return [run_pass(job, 0.12) for _ in range(count)], seconds
 
 

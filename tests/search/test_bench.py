@@ -16,7 +16,7 @@ from tests.search.queueing import ALONE, SPACE, highest_rate_per_s, rerun_with
 from tritonproof.client.requests import Answer
 from tritonproof.measure.passes import LoadJob
 from tritonproof.measure.plan import MeasuringPlan
-from tritonproof.measure.verifying import with_verification
+from tritonproof.measure.verifying import verifying
 from tritonproof.record.schema import LoadPoint, Verdict
 from tritonproof.search import candidates, fastest
 from tritonproof.search.candidates import Candidate, SearchGoal
@@ -44,10 +44,8 @@ def test_answers_of_each_choice_are_verified_in_reruns(monkeypatch: pytest.Monke
     def deploy(candidate: Candidate, point: LoadPoint) -> LoadJob:
         return dataclasses.replace(bench.deploy(candidate, point), check=check, request_s=60.0)
 
-    verify = functools.partial(
-        with_verification, ask=lambda _job, _seconds: [Answer(np.array([0]), expected)]
-    )
-    monkeypatch.setattr(fastest, "with_verification", verify)
+    verify = functools.partial(verifying, ask=lambda _job, _seconds: [Answer(np.array([0]), expected)])
+    monkeypatch.setattr(fastest, "verifying", verify)
     slow = dataclasses.replace(bench, deploy=deploy)
     first, *_, last = candidates.basic_candidates(SPACE, SearchGoal(7, 99))
     assert slow.probe(first, first.ladder[3]).answers is None

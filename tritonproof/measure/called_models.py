@@ -12,7 +12,7 @@ from tritonproof.record.schema import CalledModel
 from tritonproof.serve.server import Server
 
 
-def with_call_counts(run_pass: RunPass, called: Sequence[str]) -> RunPass:
+def counting_calls(run_pass: RunPass, called: Sequence[str]) -> RunPass:
     """A `run_pass` that also reads the server's statistics around it, if the model calls others."""
     if not called:
         return run_pass

@@ -25,7 +25,7 @@ from tritonproof.measure.called_models import totals
 from tritonproof.measure.passes import LoadJob, RunPass
 from tritonproof.measure.plan import pass_window_s, warm_up_window_s
 from tritonproof.measure.usage import Usage
-from tritonproof.measure.verifying import sum_verified, with_verification
+from tritonproof.measure.verifying import sum_verified, verifying
 from tritonproof.ratios import unpaired_ratio
 from tritonproof.record import schema
 from tritonproof.record.schema import RESOURCE_UNITS, Growth, LoadPoint, Ratio, Slope, Soak, Verdict
@@ -76,7 +76,7 @@ def keep_under_load(
     `answered` returns how many requests of the model the server has answered so far, by default from its
     statistics; `on_progress` gets the seconds and requests so far, and the first and the latest use.
     """
-    run_pass = run_pass or with_verification(perf_analyzer.run_pass)
+    run_pass = run_pass or verifying(perf_analyzer.run_pass)
     count = answered or (lambda: totals(job.served.server)[job.served.name][0])
     started, before = clock(), count()
     one_pass = run_pass(job, warm_up_window_s(job.point, job.request_s))

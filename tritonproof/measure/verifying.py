@@ -70,9 +70,7 @@ def ask_server(job: LoadJob, seconds: float) -> list[Answer]:
     return ask_samples(job.served, requests, clients, f"{job}, under load", seconds, job.shared_memory)
 
 
-def with_verification(
-    run_pass: RunPass, ask: Callable[[LoadJob, float], Sequence[Answer]] = ask_server
-) -> RunPass:
+def verifying(run_pass: RunPass, ask: Callable[[LoadJob, float], Sequence[Answer]] = ask_server) -> RunPass:
     """A `run_pass` that also verifies answers if the job says so: after the first pass of each point,
     then about once a second, for a tenth of the passes' time, which `elapsed_s` does not include. Raises the
     errors of `run_pass`, and ProofError if a request fails."""

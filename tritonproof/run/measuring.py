@@ -9,11 +9,11 @@ from msgspec import structs
 from tritonproof.base.errors import InputError, NotAvailableError, ProofError
 from tritonproof.measure import estimates, perf_analyzer, sweep
 from tritonproof.measure.cache_audit import with_cache_audit
-from tritonproof.measure.called_models import with_call_counts
+from tritonproof.measure.called_models import counting_calls
 from tritonproof.measure.passes import LoadJob
 from tritonproof.measure.point_result import point_results
 from tritonproof.measure.point_state import PointState
-from tritonproof.measure.verifying import with_verification
+from tritonproof.measure.verifying import verifying
 from tritonproof.record.schema import LoadPoint, ModelWarmup, PointResult, fastest_closed_loop
 from tritonproof.run import comparing
 from tritonproof.run.case_run import CaseRun
@@ -96,7 +96,7 @@ def _measure_states(run: CaseRun, states: Sequence[PointState], save: Save) -> S
     states = sweep.sweep_points(
         states,
         plan,
-        run_pass=with_verification(with_call_counts(perf_analyzer.run_pass, run.prepared.called_names)),
+        run_pass=verifying(counting_calls(perf_analyzer.run_pass, run.prepared.called_names)),
         on_progress=lambda point, now: run.say(f"measure {point.scenario}", f"{point} {now}"),
         save=lambda known: save([*map(with_latency_verdict, known)]),
         reload=None if baseline is None else comparing.reloader(run, baseline),

@@ -22,7 +22,7 @@ from tritonproof.measure.passes import LoadJob, Pass, RunPass
 from tritonproof.measure.plan import WINDOWS, MeasuringPlan, warm_up_window_s
 from tritonproof.measure.point_result import point_result
 from tritonproof.measure.point_state import PointState
-from tritonproof.measure.verifying import with_verification
+from tritonproof.measure.verifying import verifying
 from tritonproof.record.schema import Estimate, LoadPoint, Ratio, Search, Verdict
 from tritonproof.search import candidates, trials
 from tritonproof.search.candidates import Candidate, SearchGoal, SearchSpace, steady_state_s
@@ -285,7 +285,7 @@ class CandidateMeasurer:
         """Fresh passes at each operating point, for the whole budget of a rerun: half of them each, then the
         other half in reverse order, so that a drift of the machine affects all alike, and the last is not
         loaded twice. Answers of each are verified. Raises ProofError if one cannot be measured."""
-        verified = {one: with_verification(self.run_pass) for one in operating_points}
+        verified = {one: verifying(self.run_pass) for one in operating_points}
         turns = [(one, 0.5) for one in operating_points] + [(one, 1.0) for one in reversed(operating_points)]
         states: dict[OperatingPoint, PointState] = {}
         for operating_point, share in turns if len(operating_points) > 1 else [(operating_points[0], 1.0)]:
