@@ -17,7 +17,7 @@ from tritonproof.build.configuration import model_config
 from tritonproof.client.input_data import input_data
 from tritonproof.client.requests import ServedModel
 from tritonproof.measure import cache_audit
-from tritonproof.measure.cache_audit import fresh_inputs, marks_of_cache, with_cache_audit
+from tritonproof.measure.cache_audit import audit_cache, fresh_inputs, marks_of_cache
 from tritonproof.measure.passes import LoadJob
 from tritonproof.record.schema import Estimate, LoadPoint, Ratio
 from tritonproof.serve import wheels
@@ -68,7 +68,7 @@ def test_response_caching_is_marked(server: tuple[Server, Path], who: str) -> No
 
     with input_data(model, samples_of(inputs), triton.scratch) as data:
         job = LoadJob(ServedModel(triton, str(built.case), model, data), POINT, "none")
-        audited = with_cache_audit(job, result)
+        audited = audit_cache(job, result)
 
     assert [mark.code for mark in audited.marks] == (["cached-answers"] if remembers else [])
     assert (present(audited.repeated_speed).value > 2) == remembers
@@ -114,4 +114,4 @@ def test_fresh_requests_end_and_identical_samples_give_none() -> None:
 def test_cache_has_to_show_twice(monkeypatch: pytest.MonkeyPatch, again: Ratio, count: int) -> None:
     ratios = iter([Ratio(1.1, 1.08, 1.4), again])
     monkeypatch.setattr(cache_audit, "_repeated_speed", lambda *_: next(ratios))
-    assert len(with_cache_audit(cast(LoadJob, None), records.measured("online", 4, 1000.0)).marks) == count
+    assert len(audit_cache(cast(LoadJob, None), records.measured("online", 4, 1000.0)).marks) == count

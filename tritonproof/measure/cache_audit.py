@@ -32,8 +32,9 @@ _ELEMENTS = 3
 """Elements that are taken from another sample: two requests hardly ever draw all of the same elements."""
 
 
-def with_cache_audit(job: LoadJob, result: PointResult) -> PointResult:
-    """The load point, with its repeated requests compared with new ones, as in MLPerf Inference's TEST04."""
+def audit_cache(job: LoadJob, result: PointResult) -> PointResult:
+    """Compare a load point's repeated requests with new ones, as in MLPerf Inference's TEST04; returns its
+    result with their ratio and its marks."""
     ratio = _repeated_speed(job, result)
     if marks_of_cache(result, ratio):
         ratio = _repeated_speed(job, result)  # chance, one in some hundred audits, hardly shows twice

@@ -8,7 +8,7 @@ from msgspec import structs
 
 from tritonproof.base.errors import InputError, NotAvailableError, ProofError
 from tritonproof.measure import estimates, perf_analyzer, sweep
-from tritonproof.measure.cache_audit import with_cache_audit
+from tritonproof.measure.cache_audit import audit_cache
 from tritonproof.measure.called_models import counting_calls
 from tritonproof.measure.passes import LoadJob
 from tritonproof.measure.point_result import point_results
@@ -120,7 +120,7 @@ def _measure_states(run: CaseRun, states: Sequence[PointState], save: Save) -> S
 def _audited(run: CaseRun, job: LoadJob, result: PointResult) -> PointResult:
     """The load point with its cache audit, unless the model refuses the audit's inputs, which are made up."""
     try:
-        return with_cache_audit(job, result)
+        return audit_cache(job, result)
     except ProofError as error:
         if run.server.how_it_ended():
             raise
