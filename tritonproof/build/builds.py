@@ -47,7 +47,7 @@ def unchanged_facts(folder: Path) -> dict[str, Any] | None:
     try:
         stored = stored_facts(folder)
         facts = {name: value for name, value in stored.items() if name != _DIGEST}
-        return facts if stored[_DIGEST] == _digest(folder, facts) else None
+        return facts if stored[_DIGEST] == _folder_digest(folder, facts) else None
     except (OSError, ValueError, LookupError):
         return None
 
@@ -57,7 +57,7 @@ def stored_facts(folder: Path) -> dict[str, Any]:
     return msgspec.json.decode((folder / FACTS).read_bytes(), type=dict[str, Any])
 
 
-def _digest(folder: Path, facts: Mapping[str, Any]) -> str:
+def _folder_digest(folder: Path, facts: Mapping[str, Any]) -> str:
     """The digest of the facts and of all files but build.json and the configuration."""
     lines = [json.dumps(facts, sort_keys=True)]
     for path in sorted(strict_walk(folder)):
@@ -154,12 +154,12 @@ def build(
     `on_progress` gets the name of each step. One process builds a case at a time; the others wait and
     find it. An unfinished build stays hidden until the next. Raises ProofError for a failed step."""
     device = device or case.target.device
-    content = build_inputs(case, weights.digest, deployment, datasets, device)
+    inputs = build_inputs(case, weights.digest, deployment, datasets, device)
     folder = root / case.target.name / str(case)
     with scratch.report_full_disk(folder, _FIX):
         folder.parent.mkdir(parents=True, exist_ok=True)
         with hold_build(folder, on_progress):
-            built = _reused(case, folder, content)
+            built = _reused(case, folder, inputs)
             if built is None:
                 job = ConversionJob(
                     model=case.model,
@@ -172,7 +172,7 @@ def build(
                     on_progress=on_progress,
                     tf32=deployment.tf32,
                 )
-                built = _convert(case, job, folder, content, weights.weights_source)
+                built = _convert(case, job, folder, inputs, weights.weights_source)
             text = config_text(model_config(case, deployment, native=native)).encode()
             if not disk.has_content(folder / CONFIG, text):
                 remove(folder / CONFIG)
@@ -200,12 +200,12 @@ def find(
     return None
 
 
-def _inputs_digest(content: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+def _inputs_digest(inputs: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()
 
 
-def _reused(case: Case, folder: Path, content: dict[str, Any]) -> BuiltModel | None:
-    digest, facts = _inputs_digest(content), unchanged_facts(folder)
+def _reused(case: Case, folder: Path, inputs: dict[str, Any]) -> BuiltModel | None:
+    digest, facts = _inputs_digest(inputs), unchanged_facts(folder)
     if facts is None or facts["digest"] != digest:
         return None
     figures = (facts["weights_source"], facts["build_time_s"], facts["size_mib"])
@@ -218,7 +218,7 @@ def _runtime_files(case: Case) -> dict[str, Path]:
 
 
 def _convert(
-    case: Case, job: ConversionJob, folder: Path, content: dict[str, Any], weights_source: str
+    case: Case, job: ConversionJob, folder: Path, inputs: dict[str, Any], weights_source: str
 ) -> BuiltModel:
     """Convert beside `folder`, and move the finished build there."""
     scratch.remove_unlocked(folder.parent, UNFINISHED)
@@ -236,10 +236,10 @@ def _convert(
         # Python neither writes bytecode beside a model nor runs any that somebody put there if a file has the
         # name of its folder. PYTHONDONTWRITEBYTECODE does not reach Triton's stub.
         (version / "__pycache__").touch()
-        digest = _inputs_digest(content)
+        digest = _inputs_digest(inputs)
         facts: dict[str, Any] = {"digest": digest, "weights_source": weights_source}
-        facts |= {"build_time_s": build_time_s, "size_mib": size_mib, "content": content}
-        facts[_DIGEST] = _digest(new_folder, facts)
+        facts |= {"build_time_s": build_time_s, "size_mib": size_mib, "content": inputs}
+        facts[_DIGEST] = _folder_digest(new_folder, facts)
         (new_folder / FACTS).write_text(json.dumps(facts, indent=2) + "\n")
         remove(folder)
         new_folder.rename(folder)
