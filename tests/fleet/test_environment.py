@@ -60,7 +60,7 @@ def test_bare_process_can_import_shipped_code(root: Path, tmp_path: Path) -> Non
         "from tritonproof.fleet import environment\n"
         "sys.path[:1] = []\n"
         "for name in [name for name in sys.modules if name.split('.')[0] == 'tritonproof']: del sys.modules[name]\n"
-        f"environment.import_hook({code!r})()\n"
+        f"environment.code_importer({code!r})()\n"
         "import tritonproof.code\n"
         "print(tritonproof.code.VALUE, tritonproof.code.__file__)"
     )

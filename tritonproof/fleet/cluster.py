@@ -144,7 +144,7 @@ def connect(address: str) -> Iterator[Fleet]:
     ):
         options: dict[str, Any] = {
             "address": address,
-            "runtime_env": {"worker_process_setup_hook": environment.import_hook(code)},
+            "runtime_env": {"worker_process_setup_hook": environment.code_importer(code)},
             "namespace": "tritonproof",
             "log_to_driver": False,
             "logging_level": logging.ERROR,

@@ -53,7 +53,7 @@ def unpack(content: bytes, folder: Path) -> None:
         archive.extractall(folder)
 
 
-def import_hook(code: bytes) -> Callable[[], None]:
+def code_importer(code: bytes) -> Callable[[], None]:
     """A function that makes packed code importable in a process that has nothing of this project. The code
     lies in the node's cache, in a folder that is named after its digest and never changed. Ray's working
     directory will not do: nodes on one host share it, and each that joins replaces it under the others."""

@@ -143,7 +143,7 @@ def show(blocks: Iterable[Block], console: "Console", *, is_first: bool = True) 
         if not is_first and (is_wide or not isinstance(block, Bullets | Table)):
             console.print()
         if isinstance(block, Table) and is_wide:
-            _show_wide(block, console)
+            _show_narrowed(block, console)
         else:
             console.print(Markdown(markdown([block])))
         is_first = False
@@ -162,7 +162,7 @@ def _width(table: Table) -> int:
     return sum(max(map(len, cells)) + 2 for cells in zip(*lines, strict=True))
 
 
-def _show_wide(table: Table, console: "Console") -> None:
+def _show_narrowed(table: Table, console: "Console") -> None:
     is_main = [column.narrow is not None for column in table.columns]
     columns = itertools.compress(table.columns, is_main)
     main = [dataclasses.replace(column, title=column.narrow or "") for column in columns]
