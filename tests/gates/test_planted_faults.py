@@ -77,7 +77,7 @@ def served_with(server_of_models: tuple[Server, Path]) -> Iterator[Loader]:
 def results_of(served: ServedModel, names: Iterable[str]) -> dict[str, GateResult]:
     """The results of these gates, by name."""
     loaded, alone = LoadedCase("online", DEPLOYMENT, "python"), ask_one_by_one(served, LIMITS)
-    context = GateContext(served, loaded, alone, LIMITS, shared_memory=True)
+    context = GateContext(served, loaded, alone, LIMITS, can_share_memory=True)
     return {name: GATES[name].check(context).result for name in names}
 
 

@@ -32,7 +32,7 @@ def test_transport_with_different_answers_is_named(factor: float) -> None:
 
 def test_refusing_transport_is_named() -> None:
     with served_by(careful) as model:
-        result = transports_gate(gate_context(model, SINGLES, shared_memory=True)).result
+        result = transports_gate(gate_context(model, SINGLES, can_share_memory=True)).result
         nothing = transports_gate(gate_context(model, dataclasses.replace(SINGLES, rows={}))).result
     assert "gRPC with shared memory" in result.fault
     assert "no answer could be read" in nothing.fault
@@ -45,7 +45,7 @@ def test_shared_memory_and_message_answers_are_equal(batched: bool, more: dict[s
     with with_memory(memory, batched=batched) as model:
         data = dataclasses.replace(model.data, arrays={**model.data.arrays, **more})
         with_data = dataclasses.replace(model, data=data)
-        result = transports_gate(gate_context(with_data, IN_MEMORY, shared_memory=True)).result
+        result = transports_gate(gate_context(with_data, IN_MEMORY, can_share_memory=True)).result
     assert (result.fault, result.tried, result.requests) == ("", "gRPC, gRPC with shared memory", 6)
     assert (present(result.same).answers, present(result.same).passed) == (6, True)
     assert memory.regions == {}, "none is left"
@@ -60,7 +60,7 @@ def test_different_answer_in_shared_memory_is_found() -> None:
 
     with with_memory(memory) as model, served_by(answer, more=memory.answers) as other:
         changed = dataclasses.replace(model, server=other.server)
-        result = transports_gate(gate_context(changed, IN_MEMORY, shared_memory=True)).result
+        result = transports_gate(gate_context(changed, IN_MEMORY, can_share_memory=True)).result
     assert "gRPC with shared memory" in result.fault
     same = present(result.same)
     assert (same.passed, same.answers, same.sample) == (False, 6, "c"), "the largest"

@@ -94,7 +94,7 @@ class GateContext:
     """Whether a loading may change kernels: on a GPU libraries choose them by trying some."""
     remaining_data: Callable[[], Iterable[InputData]] = tuple
     """Gives samples that no other check sends."""
-    shared_memory: bool = False
+    can_share_memory: bool = False
     """Whether the server and this process may share memory for requests."""
     answers_folder: AnswersFolder | None = None
     """None if the user gave none."""

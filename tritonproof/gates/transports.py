@@ -41,7 +41,7 @@ def transports_gate(context: GateContext) -> GateFinding:
     samples = sorted(singles.rows)[:4]
     comparisons: list[AnswerComparison] = []
     names, problems = [], list(filter(None, [context.unread]))
-    with _available(served.server, context.shared_memory) as available:
+    with _available(served.server, context.can_share_memory) as available:
         for transport in available:
             names.append(transport.name)
             try:
@@ -63,7 +63,7 @@ def transports_gate(context: GateContext) -> GateFinding:
 
 
 @contextlib.contextmanager
-def _available(server: Server, shared_memory: bool) -> Iterator[Sequence[Transport]]:
+def _available(server: Server, can_share_memory: bool) -> Iterator[Sequence[Transport]]:
     import tritonclient.grpc
 
     available = [Transport("gRPC", server.client, tritonclient.grpc)]
@@ -74,7 +74,7 @@ def _available(server: Server, shared_memory: bool) -> Iterator[Sequence[Transpo
             client = tritonclient.http.InferenceServerClient(server.http_address, network_timeout=REQUEST_S)
             stack.callback(client.close)
             available.append(Transport("HTTP", client, tritonclient.http))
-        if shared_memory:
+        if can_share_memory:
             how = "with shared memory"
             available += [replace(one, name=f"{one.name} {how}", in_memory=True) for one in available]
         yield available

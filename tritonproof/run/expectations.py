@@ -97,7 +97,7 @@ class Expectations:
             min_noise,
             kernels_may_change=case.answers_on == "cuda",
             remaining_data=self.run.prepared.remaining_data,
-            shared_memory=self.run.settings.shared_memory == "system",
+            can_share_memory=self.run.settings.shared_memory == "system",
             answers_folder=self.answers_folder,
         )
 
