@@ -18,8 +18,8 @@ from tritonproof.host.scratch import scratch_folder
 from tritonproof.record.schema import Deployment, Scenario, Start
 from tritonproof.run.first_request import FirstRequest, send_first_request
 from tritonproof.safe_io.files import file_digest, files_in, size_bytes
+from tritonproof.serve.described_model import DescribedModel, load_model
 from tritonproof.serve.messages import undeclared
-from tritonproof.serve.repository_model import DescribedModel, load_model
 from tritonproof.serve.server import Server
 from tritonproof.settings.available_models import labelled_samples, samples_in_folder
 from tritonproof.settings.case_settings import deployment_of

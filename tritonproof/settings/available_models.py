@@ -12,8 +12,8 @@ from tritonproof.cases import cases_of
 from tritonproof.host.targets import EVERY_TARGET
 from tritonproof.models import NAME, NAMES_IN_WORDS, all_models, joined
 from tritonproof.safe_io.files import escaped
+from tritonproof.serve.described_model import list_models
 from tritonproof.serve.launch import connect
-from tritonproof.serve.repository_model import list_models
 from tritonproof.settings.settings import Settings
 from tritonproof.spec import Case, Model, Samples
 from tritonproof.user_models import model_from_config

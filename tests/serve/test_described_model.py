@@ -19,8 +19,8 @@ from tritonproof.record.schema import LoadPoint
 from tritonproof.run.first_request import send_first_request
 from tritonproof.run.repository_case import as_build
 from tritonproof.serve.connection import grpc_client
+from tritonproof.serve.described_model import DescribedModel, load_model
 from tritonproof.serve.launch import serve
-from tritonproof.serve.repository_model import DescribedModel, load_model
 from tritonproof.serve.server import Server
 from tritonproof.serve.server_spec import ServerSpec
 from tritonproof.spec import Model, Tensor
