@@ -228,7 +228,7 @@ def generator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator:
     memory = tmp_path / "memory"
     memory.mkdir()
     # A real one may use the names of the same tensors right now.
-    monkeypatch.setattr(scratch, "MEMORY", memory)
+    monkeypatch.setattr(scratch, "SHARED_MEMORY_FOLDER", memory)
     fake.plan("good")
     return fake
 

@@ -26,6 +26,7 @@ from tritonproof.client.input_data import InputData, input_data
 from tritonproof.client.requests import ServedModel, SharedMemory, ask_samples
 from tritonproof.client.shared_memory import CudaMemory
 from tritonproof.host import machine, scratch
+from tritonproof.host.scratch import SHARED_MEMORY_FOLDER
 from tritonproof.measure import perf_analyzer
 from tritonproof.measure.passes import LoadJob
 from tritonproof.measure.verifying import ask_server, verify
@@ -33,7 +34,6 @@ from tritonproof.record.schema import LoadPoint, VerifiedAnswers
 from tritonproof.serve.server import Server
 from tritonproof.spec import Tensor
 
-MEMORY = Path("/dev/shm")
 POINTS = [LoadPoint("online", 1, 3), LoadPoint("offline", 4, 1)]
 
 
@@ -107,13 +107,13 @@ def test_region_is_private_and_never_stays_registered_or_on_disk() -> None:
     with memory_server(scratch=scratch, in_use=3) as (server, seen):
         with shared_memory.shared_region(server, 100, "m"):
             assert seen.modes == [0o600]
-            assert not (MEMORY / seen.keys[0]).exists(), "a killed process leaves none behind"
+            assert not (SHARED_MEMORY_FOLDER / seen.keys[0]).exists(), "a killed process leaves none behind"
         look(job_of(server))
 
     assert len(set(seen.keys)) == 2, "each has a name of its own"
     assert all(key.startswith(scratch.name) for key in seen.keys), "what the server's guard removes"
     assert not seen.regions
-    assert not list(MEMORY.glob(f"{scratch.name}*"))
+    assert not list(SHARED_MEMORY_FOLDER.glob(f"{scratch.name}*"))
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_refused_region_is_an_error_and_leaves_nothing(through: SharedMemory, mo
             look(dataclasses.replace(job, served=dataclasses.replace(job.served, name=model)))
         assert not seen.regions
     assert not StandIn.memory
-    assert not any((MEMORY / key).exists() for key in seen.keys)
+    assert not any((SHARED_MEMORY_FOLDER / key).exists() for key in seen.keys)
 
 
 @pytest.mark.skipif(bool(machine.gpus()), reason="needs a machine without a GPU, where CUDA refuses")
@@ -190,7 +190,7 @@ def test_left_segments_are_removed_unless_another_process_uses_them() -> None:
     inputs, outputs = (Tensor(f"{name}/IN", "FP32", (4,)),), (Tensor(f"{name}_OUT", "FP32", (4,)),)
     model = toy.model(inputs=inputs, outputs=outputs)
     job = LoadJob(dataclasses.replace(toy.job(POINTS[0]).served, model=model), POINTS[0], "system")
-    unused, used = (MEMORY / segment for segment in (f"{name}IN_0_12", f"{name}_OUT"))
+    unused, used = (SHARED_MEMORY_FOLDER / segment for segment in (f"{name}IN_0_12", f"{name}_OUT"))
     for path in (unused, used):
         path.write_bytes(b"\0" * mmap.PAGESIZE)
     command = [sys.executable, "-c", USING, str(used)]
@@ -207,7 +207,7 @@ def test_left_segments_are_removed_unless_another_process_uses_them() -> None:
 
 def test_memory_of_a_dead_generator_goes_once_server_lets_go(tmp_path: Path, generator: Generator) -> None:
     generator.plan("killed", "good")
-    segment, held = scratch.MEMORY / toy.OUTPUT, list[Any]()
+    segment, held = scratch.SHARED_MEMORY_FOLDER / toy.OUTPUT, list[Any]()
 
     def unregister(**_options: Any) -> None:
         """At first the server still has the memory, as it is at work on a request."""
@@ -225,7 +225,7 @@ def test_memory_of_a_dead_generator_goes_once_server_lets_go(tmp_path: Path, gen
 
 
 def test_segment_of_another_user_stops_the_pass(tmp_path: Path, generator: Generator) -> None:
-    other = scratch.MEMORY / toy.OUTPUT
+    other = scratch.SHARED_MEMORY_FOLDER / toy.OUTPUT
     other.touch()
     theirs(other)
     model, point = toy.model(), LoadPoint("online", 1, 4)

@@ -138,7 +138,7 @@ def test_container_needs_running_engine_and_image(
 
 
 def test_server_is_started_unless_machine_is_locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(locks, "MACHINE", tmp_path)
+    monkeypatch.setattr(locks, "MACHINE_LOCK", tmp_path)
     finding = programs.triton(ServerSpec("embedded"), "cpu")
     other = os.open(tmp_path, os.O_RDONLY)
     fcntl.flock(other, fcntl.LOCK_EX)
@@ -149,7 +149,7 @@ def test_server_is_started_unless_machine_is_locked(tmp_path: Path, monkeypatch:
 
 
 def test_failing_server_is_a_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(locks, "MACHINE", tmp_path)
+    monkeypatch.setattr(locks, "MACHINE_LOCK", tmp_path)
     program = script(tmp_path / "tritonserver", "echo no licence\nexit 1")
     finding = programs.triton(ServerSpec("local", str(program)), "cpu")
     assert (finding.state, finding.text.endswith("no licence")) == ("problem", True)

@@ -23,10 +23,10 @@ from tests.faults.workspace import Workspace, files_in_checkout
 from tests.helpers import ROOT, Household
 from tests.user_models.repositories import code, config, write_model
 from tritonproof.host import guard
+from tritonproof.host.scratch import SHARED_MEMORY_FOLDER
 
 pytestmark = pytest.mark.campaign
 PASSED, ENDED, INFRASTRUCTURE = 0, 2, STATUS["infrastructure"]
-MEMORY = Path("/dev/shm")
 OWN, SLOW = "cpu-classifier-onnx-fp32", "cpu-slow-asis"
 """A case that is converted, and one of the repository, which takes a fifth of a second for each answer."""
 
@@ -50,9 +50,9 @@ def workspace(tmp_path: Path, household: Household, has_own_memory: bool) -> Ite
     write_model(new.folder / "repository", "slow", slow, config())
     model = Path(shutil.copy(classifier.__file__, new.folder))
     classifier.write_network(model.with_suffix(".onnx"))
-    segments, files = {*MEMORY.iterdir()}, files_in_checkout()
+    segments, files = {*SHARED_MEMORY_FOLDER.iterdir()}, files_in_checkout()
     yield new
-    left = [str(path) for path in {*MEMORY.iterdir()} - segments]
+    left = [str(path) for path in {*SHARED_MEMORY_FOLDER.iterdir()} - segments]
     if not has_own_memory:  # others' are in use
         left = guard.remove_segments(path for path in left if "/tritonproof-" in path)
     assert left == []

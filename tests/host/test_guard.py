@@ -79,7 +79,7 @@ def running(household: Household, command: list[str], **options: Any) -> Iterato
 @pytest.fixture
 def segment() -> Iterator[Path]:
     """The name of a shared-memory segment that no other test uses."""
-    path = scratch.MEMORY / f"test-{uuid.uuid4().hex}"
+    path = scratch.SHARED_MEMORY_FOLDER / f"test-{uuid.uuid4().hex}"
     yield path
     path.unlink(missing_ok=True)
 

@@ -15,7 +15,7 @@ import pytest
 from tests.helpers import present
 from tests.host.fake_nvml import Nvml
 from tritonproof.base.errors import NotAvailableError
-from tritonproof.host.scratch import MEMORY
+from tritonproof.host.scratch import SHARED_MEMORY_FOLDER
 from tritonproof.measure.usage import read_usage, watch
 from tritonproof.serve.server import Server
 from tritonproof.serve.server_spec import ServerSpec
@@ -67,7 +67,7 @@ def start() -> Iterator[Start]:
             segment = f"tritonproof-test-{uuid.uuid4().hex}"
             command = [sys.executable, "-c", PROGRAM, segment, *arguments]
             process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-            stack.callback((MEMORY / segment).unlink, missing_ok=True)
+            stack.callback((SHARED_MEMORY_FOLDER / segment).unlink, missing_ok=True)
             stack.callback(process.communicate)
             program = Program(process)
             program.use("nothing")

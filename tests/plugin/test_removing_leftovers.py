@@ -16,7 +16,7 @@ from tritonproof.host import scratch
 @pytest.fixture
 def segment() -> Iterator[Path]:
     """Shared memory of a server that was killed together with its guards."""
-    path = scratch.MEMORY / f"tritonproof-server-{uuid.uuid4().hex}"
+    path = scratch.SHARED_MEMORY_FOLDER / f"tritonproof-server-{uuid.uuid4().hex}"
     path.write_bytes(b"\0" * mmap.PAGESIZE)
     yield path
     path.unlink(missing_ok=True)

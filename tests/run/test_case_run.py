@@ -95,7 +95,7 @@ def test_error_mentions_invented_inputs(are_made_up: bool) -> None:
 def test_only_loading_shares_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     held: dict[str, bool] = {}
     (machine := tmp_path / "machine").mkdir()  # one that no other run knows
-    monkeypatch.setattr(locks, "MACHINE", machine)
+    monkeypatch.setattr(locks, "MACHINE_LOCK", machine)
 
     def is_held() -> bool:
         return os.getpid() in locks.holders(machine.stat())

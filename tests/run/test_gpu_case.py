@@ -83,7 +83,7 @@ def two_a100s(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]
         SEEN["servers beside"] = SEEN["servers"]
 
     (other_machine := tmp_path / "machine").mkdir()  # no test waits for measurements on this one
-    monkeypatch.setattr(locks, "MACHINE", other_machine)
+    monkeypatch.setattr(locks, "MACHINE_LOCK", other_machine)
     monkeypatch.setattr(case_run, "serve", serve)
     monkeypatch.setattr(converted_case, "timed_answer", lambda *_arguments: (0.001, {}))
     monkeypatch.setattr(measuring_efficiency, "artifact_worker", worker_beside)

@@ -15,6 +15,7 @@ from tests.serve.programs import doubled_by, port_of, process_of, script
 from tests.whole_runs.suite import TRACE, suite
 from tritonproof.base.errors import ProofError, SetupError
 from tritonproof.build.builds import BuiltModel
+from tritonproof.host.scratch import SHARED_MEMORY_FOLDER
 from tritonproof.serve import command, launch, wheels
 from tritonproof.serve.command import Ports, free_ports
 from tritonproof.serve.launch import check_accepts_models, serve
@@ -22,7 +23,6 @@ from tritonproof.serve.server import Server
 from tritonproof.serve.server_spec import ServerSpec, parse_server
 
 EMBEDDED = ServerSpec("embedded")
-SHM = Path("/dev/shm")
 SERVICES = ("http", "grpc", "metrics")
 HELP = '[ "$*" = --help ] && exit'
 """The suite asks a server for its help before starting it, and waits for the answer."""
@@ -37,14 +37,14 @@ def test_only_the_log_of_a_server_remains(tmp_path: Path, temporary: Path) -> No
         ports = [port_of(server, service) for service in SERVICES]
         segments = f"{present(server.scratch).name}*"
         assert list(temporary.glob("*/runs/*")) == [server.scratch]
-        assert list(SHM.glob(segments))
+        assert list(SHARED_MEMORY_FOLDER.glob(segments))
     assert not process.is_running()
     for port in ports:
         with socket.socket() as listener:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listener.bind(("127.0.0.1", port))
     assert "Started GRPCInferenceService" in log.read_text()
-    assert list(temporary.glob("*/runs/*")) == list(SHM.glob(segments)) == []
+    assert list(temporary.glob("*/runs/*")) == list(SHARED_MEMORY_FOLDER.glob(segments)) == []
 
 
 @pytest.mark.parametrize("auto_complete", [False, True])

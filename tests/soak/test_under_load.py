@@ -14,10 +14,11 @@ import pytest
 from tests import toy
 from tests.helpers import present
 from tests.soak.leaking import LEAKS, served
+from tritonproof.host.scratch import SHARED_MEMORY_FOLDER
 from tritonproof.measure import soak as soaking
 from tritonproof.measure.passes import LoadJob, Pass
 from tritonproof.measure.soak import end_over_begin, keep_under_load, reload_repeatedly, soak_entry
-from tritonproof.measure.usage import MEMORY, Usage, read_usage, watch
+from tritonproof.measure.usage import Usage, read_usage, watch
 from tritonproof.record.schema import LoadPoint, Soak
 from tritonproof.reports.tables.soak import soak_text
 
@@ -143,7 +144,7 @@ def leaking(found: Soak) -> set[tuple[str, str]]:
 def no_segments_left() -> Iterator[None]:
     """Removes the segments that a model leaked on purpose."""
     yield
-    for path in MEMORY.glob("tritonproof-test-*"):
+    for path in SHARED_MEMORY_FOLDER.glob("tritonproof-test-*"):
         path.unlink()
 
 

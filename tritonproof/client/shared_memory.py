@@ -62,7 +62,7 @@ def _named_memory(server: Server, size: int, where: str) -> Iterator[tuple[str, 
     it. If this process is killed, the server's guard removes memory whose name begins with that of the
     server's folder. Raises ProofError if there is no room; `where` says what for."""
     begin = server.scratch.name if server.scratch is not None else "tritonproof"
-    path = scratch.MEMORY / f"{begin}-answers-{os.getpid()}-{secrets.token_hex(8)}"
+    path = scratch.SHARED_MEMORY_FOLDER / f"{begin}-answers-{os.getpid()}-{secrets.token_hex(8)}"
     with contextlib.ExitStack() as stack:
         stack.callback(path.unlink, missing_ok=True)
         try:
@@ -71,7 +71,7 @@ def _named_memory(server: Server, size: int, where: str) -> Iterator[tuple[str, 
                 os.posix_fallocate(file.fileno(), 0, size)
                 memory = mmap.mmap(file.fileno(), size)
         except OSError as error:
-            raise _no_room(size, "shared", error, f"{scratch.MEMORY}, {where}") from error
+            raise _no_room(size, "shared", error, f"{scratch.SHARED_MEMORY_FOLDER}, {where}") from error
         yield path.name, memory
 
 

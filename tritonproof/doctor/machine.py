@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tritonproof.base.paths import MODEL_REPOS, RESULTS
 from tritonproof.doctor import Finding, ok, problem, warning
-from tritonproof.host import machine
+from tritonproof.host import machine, scratch
 
 _OTHERS, _STOLEN = 10, 5
 """Percent of all cores' time that mark a load point; the limits are those of tritonproof/measure/marks.py."""
@@ -61,11 +61,11 @@ def memory() -> Finding:
 
 def shared_memory() -> Finding:
     """/dev/shm, which carries tensors to the server and its Python backend."""
-    folder = Path("/dev/shm")
+    folder = scratch.SHARED_MEMORY_FOLDER
     if not os.access(folder, os.W_OK):
-        return problem(f"{folder} cannot be written", "mount -t tmpfs tmpfs /dev/shm")
+        return problem(f"{folder} cannot be written", f"mount -t tmpfs tmpfs {folder}")
     free_mib = shutil.disk_usage(folder).free / 2**20
-    fix = "docker run --shm-size=2g, or mount -o remount,size=2g /dev/shm"
+    fix = f"docker run --shm-size=2g, or mount -o remount,size=2g {folder}"
     text = f"{free_mib:.0f} MiB free in {folder}"
     if free_mib < _MIN_SHM_MIB:
         return problem(f"{text}: too little for any model", fix)

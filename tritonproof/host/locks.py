@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from tritonproof.base.sanitize import one_line
+from tritonproof.host.scratch import SHARED_MEMORY_FOLDER
 
 OnWait = Callable[[str], None]
 """Called before a wait, with a description of who has the lock; an exception aborts the wait."""
 
-MACHINE = Path("/dev/shm")
+MACHINE_LOCK = SHARED_MEMORY_FOLDER
 """The folder that stands for this machine: all load generators share its names for shared memory, whatever
 TMPDIR is. Every user can open it and nobody can remove it, so its lock needs no file."""
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
@@ -30,7 +31,7 @@ def hold_machine(
     measure. `folder` stands for something else than the machine. A process may lock the same folder again,
     but not exclusively while it shares it. It must start no process that locks it: both might wait for ever.
     """
-    folder = MACHINE if folder is None else folder
+    folder = MACHINE_LOCK if folder is None else folder
     if (held_exclusively := _held.get(folder)) is not None:
         assert held_exclusively or not exclusive, "a shared lock cannot become an exclusive one"
         yield

@@ -18,6 +18,8 @@ from pathlib import Path
 from tritonproof.base.errors import ProofError, SetupError
 
 PREFIX = "tritonproof-"
+SHARED_MEMORY_FOLDER = Path("/dev/shm")
+"""Where shared memory has its names, for all programs of this machine."""
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _PATH_WITHOUT_SPECIALS = re.compile(r"[\w./+@=,-]+", re.ASCII)
 """Paths without special meaning: a shell starts Triton's Python backend, and docker splits at colons."""
@@ -124,13 +126,10 @@ def remove_unlocked(parent: Path, prefix: str = PREFIX) -> list[Path]:
     return removed
 
 
-MEMORY = Path("/dev/shm")
-
-
-def hide_segments(prefix: str, memory: Path = MEMORY) -> None:
+def hide_segments(prefix: str, folder: Path = SHARED_MEMORY_FOLDER) -> None:
     """Hide this user's segments with this prefix from all others: Triton's Python backend opens its own to
     everybody, whatever the umask is (Boost calls fchmod with 0644)."""
-    for path in memory.glob(f"{glob.escape(prefix)}*"):
+    for path in folder.glob(f"{glob.escape(prefix)}*"):
         with contextlib.suppress(OSError):  # gone, a link, or another user's
             descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
             try:

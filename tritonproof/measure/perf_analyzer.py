@@ -313,7 +313,7 @@ def region_names(job: LoadJob) -> list[str]:
 
 def remove_stale_regions(job: LoadJob) -> None:
     """Remove a killed load generator's memory. Raises ProofError if it is in use or another user's."""
-    for name in sorted(guard.segments_named(region_names(job), str(scratch.MEMORY))):
+    for name in sorted(guard.segments_named(region_names(job), str(scratch.SHARED_MEMORY_FOLDER))):
         with contextlib.suppress(FileNotFoundError):
             path = Path(name)
             user = path.lstat().st_uid

@@ -19,7 +19,7 @@ import psutil
 from tritonproof.base.errors import NotAvailableError
 from tritonproof.host import guard, nvml
 from tritonproof.host.machine import VISIBLE_GPUS
-from tritonproof.host.scratch import MEMORY
+from tritonproof.host.scratch import SHARED_MEMORY_FOLDER
 from tritonproof.serve.server import Server
 
 PROCESSES = Path("/proc")
@@ -47,7 +47,7 @@ class ServerWatch:
     """Whether the open files and the memory map of its processes may be read, unlike another user's."""
     before: Collection[str] = frozenset()
     """The segments of shared memory that existed when the watch began."""
-    memory: Path = MEMORY
+    shared_memory_folder: Path = SHARED_MEMORY_FOLDER
     """The folder in which shared memory has its names, as this process sees it."""
 
 
@@ -69,9 +69,9 @@ def watch(server: Server) -> ServerWatch:
     is_readable = all(os.access(PROCESSES / str(member) / "fd", os.R_OK) for member in _family(pid))
     if not is_readable:
         missing.append("open files and shared memory were not watched: its processes are another user's")
-    # A container may have a /dev/shm of its own.
-    memory = PROCESSES / str(pid) / "root/dev/shm" if server.spec.kind == "docker" and is_readable else MEMORY
-    return ServerWatch(pid, gpus, tuple(missing), is_readable, frozenset(_segments(memory)), memory)
+    has_own = server.spec.kind == "docker" and is_readable  # a container may have a /dev/shm of its own
+    folder = PROCESSES / str(pid) / "root/dev/shm" if has_own else SHARED_MEMORY_FOLDER
+    return ServerWatch(pid, gpus, tuple(missing), is_readable, frozenset(_segments(folder)), folder)
 
 
 def read_usage(watched: ServerWatch) -> Usage:
@@ -106,16 +106,16 @@ def _family(pid: int) -> list[int]:
 def _shared_bytes(watched: ServerWatch, pids: Collection[int]) -> int:
     """Bytes of the server's segments in /dev/shm: its processes map them, or they are new and no other
     program maps them, such as one that a model forgot."""
-    sizes, ours = _segments(watched.memory), _mapped(pids)
+    sizes, ours = _segments(watched.shared_memory_folder), _mapped(pids)
     if new := sizes.keys() - ours - set(watched.before):
         ours |= new - _mapped(set(psutil.pids()) - set(pids))
     return sum(size for name, size in sizes.items() if name in ours)
 
 
-def _segments(memory: Path) -> dict[str, int]:
+def _segments(folder: Path) -> dict[str, int]:
     """The bytes that this user's segments of shared memory take, by name."""
     sizes = {}
-    for path in memory.iterdir() if memory.is_dir() else ():
+    for path in folder.iterdir() if folder.is_dir() else ():
         with contextlib.suppress(OSError):  # gone meanwhile
             status = path.lstat()
             if stat.S_ISREG(status.st_mode) and status.st_uid == os.getuid():
