@@ -150,7 +150,7 @@ def test_case_that_cannot_be_built_is_recorded(run: Run) -> None:
     unbuilt = run(fails="build bug")
 
     assert "accuracy, conversion, gates failed: ZeroDivisionError" in unbuilt.why_no_speed
-    assert [failure.test for failure in unbuilt.failures if not failure.proves] == ["test_offline"]
+    assert [failure.test for failure in unbuilt.failures if not failure.hides_speed] == ["test_offline"]
     assert not run().failures, "a build has no part in what failed without one"
     assert run(fails="build bug").hidden, "what an earlier run has measured is kept"
 
@@ -168,7 +168,7 @@ def test_recorded_or_foreign_failure_is_not_kept(run: Run, fails: str) -> None:
 def test_measured_point_replaces_earlier_failures_of_its_scenario(run: Run, tmp_path: Path) -> None:
     """Those of another run at other points, which may not be measured again; of another step none."""
     steps = ("offline", "soak")
-    failures = tuple(examples.step_failure(f"test_{step}", step=step, proves=False) for step in steps)
+    failures = tuple(examples.step_failure(f"test_{step}", step=step, hides_speed=False) for step in steps)
     examples.store(tmp_path / "results", examples.record(failures=failures))
 
     assert run().failures == failures[1:]

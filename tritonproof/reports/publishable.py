@@ -94,14 +94,14 @@ def _speed_fields(part: type[Struct]) -> Mapping[str, Any]:
 
 
 def _why_no_speed(record: Record, wrong: list[str]) -> str:
-    has_failed = any(failure.proves for failure in record.failures)
+    has_failed = any(failure.hides_speed for failure in record.failures)
     failures = wrong if has_failed else [*wrong, *_not_proven(record)]
     return f"No throughput is shown: {', and '.join(failures)}." if failures else ""
 
 
 def _wrong(record: Record) -> list[str]:
     """What was found wrong, as parts of a sentence: what failed before it had a result, or else results."""
-    if failed := correctness.failed_steps(record, proving=True):
+    if failed := correctness.failed_steps(record, hiding=True):
         return failed
     failures: list[str] = []
     if not record.build.from_repository and record.conversion is not None:

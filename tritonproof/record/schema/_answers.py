@@ -313,5 +313,5 @@ class StepFailure(Struct, frozen=True):
     """The test's step, such as accuracy: see `fixtures/steps.py`."""
     message: Text
     origin: Origin | None = None
-    proves: bool = True
+    hides_speed: bool = True
     """Whether the case may be wrong, so that no speed is shown; otherwise only the step's figures lack."""

@@ -97,19 +97,19 @@ def missing_score_reason(record: schema.Record) -> str:
     return missing_score(record) + reason
 
 
-def failed_steps(record: schema.Record, *, proving: bool) -> list[str]:
+def failed_steps(record: schema.Record, *, hiding: bool) -> list[str]:
     """The steps that failed before they had a result, either those that prove the case or the others, as
     parts of a sentence: `gates, reload failed: Triton has ended`."""
     steps: dict[str, dict[str, None]] = {}
     for failure in record.failures:
-        if failure.proves == proving:
+        if failure.hides_speed == hiding:
             steps.setdefault(failure.message, {})[failure.step] = None
     return [f"{', '.join(of)} failed: {message}" for message, of in steps.items()]
 
 
 def unmeasured_text(record: schema.Record) -> str:
     """A sentence on what failed to be measured of a case whose proofs did not fail; empty if nothing did."""
-    failed = [] if failed_steps(record, proving=True) else failed_steps(record, proving=False)
+    failed = [] if failed_steps(record, hiding=True) else failed_steps(record, hiding=False)
     return f"Not all was measured: {', and '.join(failed)}." if failed else ""
 
 
