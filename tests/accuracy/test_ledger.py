@@ -1,4 +1,4 @@
-"""The ledger judges every sample once and fails a model that lost samples; scores per sample."""
+"""The ledger judges every sample once and fails a model that lost samples; scores per item."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -13,10 +13,10 @@ from tests import examples as records
 from tests import toy
 from tritonproof.accuracy.ledger import (
     accuracy_ledger,
+    items_file,
     items_to_inspect,
     missing_options,
-    per_sample_file,
-    score_each_sample,
+    score_each_item,
     served_ledger,
 )
 from tritonproof.accuracy.stages import StageAnswers, Stages
@@ -35,10 +35,10 @@ def ledger(
     requested: Mapping[str, Limit] = MappingProxyType({}),
     precision: str = "",
 ) -> Ledger:
-    """The ledger of each sample's scores; `requested` holds limits that replace the model's."""
-    per_sample = score_each_sample(case, samples, stages, labelled=labelled)
+    """The ledger of each item's scores; `requested` holds limits that replace the model's."""
+    per_item = score_each_item(case, samples, stages, labelled=labelled)
     name = precision or case.precision
-    return accuracy_ledger(case, name, samples, stages, per_sample, requested=requested)
+    return accuracy_ledger(case, name, samples, stages, per_item, requested=requested)
 
 
 def stage(name: str, right: int, **changes: Any) -> StageAnswers:
@@ -239,7 +239,7 @@ def existing(right: int, requested: dict[str, Limit], *metrics: Any) -> Ledger:
     """The ledger of a model served as it is that gets `right` of 100 samples right."""
     case, samples = toy.case(toy.model(metrics=metrics)), toy.samples(100)
     served = stage("served", right, requests=7)
-    return served_ledger(case, samples, served, score_each_sample(case, samples, [served]), requested)
+    return served_ledger(case, samples, served, score_each_item(case, samples, [served]), requested)
 
 
 def test_served_model_without_reference_keeps_its_own_limits() -> None:
@@ -295,7 +295,7 @@ def with_wrong(*items: int) -> np.ndarray:
 
 
 def worst(case: Case, of: Samples, three: Stages, *, labelled: bool = True) -> list[tuple[int, str]]:
-    return items_to_inspect(case, of, three, score_each_sample(case, of, three, labelled=labelled))
+    return items_to_inspect(case, of, three, score_each_item(case, of, three, labelled=labelled))
 
 
 def error(_kept: object, _labels: np.ndarray, _framework: object) -> np.ndarray:
@@ -320,9 +320,9 @@ def test_worst_sample_is_shown_by_the_framework_and_as_served() -> None:
     model = toy.model(show=lambda _samples, item, *kept: [str(each["classes"][item]) for each in kept])
     one = toy.case(model)
     three = deciding(LABELS, LABELS, with_wrong(4))
-    scores = score_each_sample(one, toy.samples(COUNT), three)
+    scores = score_each_item(one, toy.samples(COUNT), three)
 
-    (sample,) = per_sample_file(one, "digest", toy.samples(COUNT), three, scores).worst
+    (sample,) = items_file(one, "digest", toy.samples(COUNT), three, scores).worst
     assert sample.parts == (str(LABELS[4]), str(WRONG[4]))
 
 

@@ -18,7 +18,7 @@ from tests import examples, toy
 from tests.helpers import grpc_server, present
 from tritonproof.accuracy import through_server
 from tritonproof.accuracy.expected import expect
-from tritonproof.accuracy.ledger import accuracy_ledger, score_each_sample
+from tritonproof.accuracy.ledger import accuracy_ledger, score_each_item
 from tritonproof.accuracy.limits import stage_limits
 from tritonproof.accuracy.stages import StageComparison, evaluate_in_process
 from tritonproof.accuracy.through_server import evaluate_through_server, mixed_batches
@@ -216,7 +216,7 @@ def test_ledger_catches_swapped_rows(connect: Connect) -> None:
 
     last = evaluate_through_server(server, CASE, samples, 4)
     stages = (framework, converted, last)
-    result = accuracy_ledger(CASE, "fp32", samples, stages, score_each_sample(CASE, samples, stages))
+    result = accuracy_ledger(CASE, "fp32", samples, stages, score_each_item(CASE, samples, stages))
 
     wrong = [
         samples.ids[batch[index]]
@@ -270,7 +270,7 @@ def served_ledger(
     comparison = StageComparison(expected, limits, "served", "in process it")
     last = evaluate_through_server(server, case, samples, 4, comparison=comparison)
     stages = (framework, converted, last)
-    return accuracy_ledger(case, precision, samples, stages, score_each_sample(case, samples, stages))
+    return accuracy_ledger(case, precision, samples, stages, score_each_item(case, samples, stages))
 
 
 def test_equal_served_outputs_pass_and_are_recorded(connect: Connect) -> None:

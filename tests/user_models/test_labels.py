@@ -9,7 +9,7 @@ import pytest
 from tests.helpers import present
 from tests.user_models.repositories import code, config, write_model
 from tests.user_models.test_samples import names
-from tritonproof.accuracy.ledger import score_each_sample, served_ledger
+from tritonproof.accuracy.ledger import score_each_item, served_ledger
 from tritonproof.accuracy.stages import evaluate_in_process
 from tritonproof.base.errors import InputError
 from tritonproof.host.targets import CPU
@@ -46,9 +46,9 @@ def test_top_k_matches_torchmetrics_accuracy(count: int) -> None:
     expected = multiclass_accuracy(
         torch.from_numpy(output), torch.from_numpy(labels), 7, average="micro", top_k=count
     )
-    per_sample = scores(f"top-{count}", output, labels)
-    assert per_sample.shape == (200,)
-    assert per_sample.mean() == pytest.approx(float(expected))
+    per_item = scores(f"top-{count}", output, labels)
+    assert per_item.shape == (200,)
+    assert per_item.mean() == pytest.approx(float(expected))
 
 
 def test_f1_of_whole_dataset_is_distributed_over_samples() -> None:
@@ -59,9 +59,9 @@ def test_f1_of_whole_dataset_is_distributed_over_samples() -> None:
     output[:, 4] = -9  # a class that is neither labelled nor decided
     labels[:200] = output[:200].argmax(axis=1)
     expected = multiclass_f1_score(torch.from_numpy(output), torch.from_numpy(labels), 5, average="macro")
-    per_sample = scores("f1", output, labels)
-    assert per_sample.mean() == pytest.approx(float(expected), abs=1e-6)
-    assert per_sample[:200].mean() > per_sample[200:].mean()
+    per_item = scores("f1", output, labels)
+    assert per_item.mean() == pytest.approx(float(expected), abs=1e-6)
+    assert per_item[:200].mean() > per_item[200:].mean()
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_dice_averages_classes_without_background() -> None:
     assert scores("dice", map_of_classes, map_of_classes).tolist() == [1]
 
 
-def test_errors_are_per_sample_and_lower_is_better() -> None:
+def test_errors_are_per_item_and_lower_is_better() -> None:
     output, labels = random(4, 3), np.zeros((4, 3))
     assert scores("mse", output, labels) == pytest.approx((output.astype(float) ** 2).mean(axis=1), rel=1e-5)
     assert scores("MeanAbsoluteError", output, labels) == pytest.approx(np.abs(output).mean(axis=1), rel=1e-5)
@@ -136,7 +136,7 @@ def test_served_model_is_judged_by_labels_and_given_floor(tmp_path: Path) -> Non
     for model, limits, passes in ((known, {}, True), (loaded, {}, True), (loaded, higher, False)):
         case = Case(CPU, model, AS_IS, None, "")
         served = evaluate_in_process("served", model, lambda inputs: {"OUT": inputs["IN"]}, samples, 3)
-        ledger = served_ledger(case, samples, served, score_each_sample(case, samples, [served]), limits)
+        ledger = served_ledger(case, samples, served, score_each_item(case, samples, [served]), limits)
         assert [score_text(entry).split(" (")[0] for entry in ledger.scores] == ["top-1 75.0 % served"]
         assert (ledger.passed, len(ledger_failures(ledger))) == (passes, 0 if passes else 1)
     assert [entry.name for entry in before.metrics] == ["top-1"]

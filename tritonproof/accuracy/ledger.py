@@ -1,5 +1,5 @@
 """The accuracy ledger: a model's scores in the framework, converted and served, and their limits. It also
-keeps the score of each sample after each stage, and shows a few samples; no limit depends on these."""
+keeps the score of each item after each stage, and shows a few items; no limit depends on these."""
 
 import itertools
 from collections.abc import Mapping, Sequence
@@ -23,14 +23,14 @@ in a third of all draws, and in 3 % with the paired test; INT8's with ten such s
 twice INT8's tolerance is found in 74 to 97 % of draws of 500 samples, without the test in 89 to 97 %; with
 FP16, whose tolerance is half a sample of 500, the least loss that is found is three samples."""
 
-PerSample = Mapping[str, Sequence[np.ndarray]]
+ItemScores = Mapping[str, Sequence[np.ndarray]]
 """The score of each item after each of the stages, [items] each, by metric in the model's order."""
 
 
-def score_each_sample(case: Case, samples: Samples, stages: Stages, *, labelled: bool = True) -> PerSample:
+def score_each_item(case: Case, samples: Samples, stages: Stages, *, labelled: bool = True) -> ItemScores:
     """Score each item after each stage; without `labelled`, only by metrics that need no labels. Raises
     ProofError unless a metric gives one finite score for each item."""
-    count, per_sample = len(item_ids(samples)), {}
+    count, per_item = len(item_ids(samples)), {}
     for metric in (each for each in case.model.metrics if labelled or not each.labelled):
         per_stage = [metric.score(stage.kept, samples.labels, stages[0].kept) for stage in stages]
         for stage, scores in zip(stages, per_stage, strict=True):
@@ -38,8 +38,8 @@ def score_each_sample(case: Case, samples: Samples, stages: Stages, *, labelled:
                 continue
             what = f"{metric.name} gave {scores.shape} scores, not a finite one for each of {count} samples"
             raise ProofError(what, where=f"stage {stage.name}")
-        per_sample[metric.name] = per_stage
-    return per_sample
+        per_item[metric.name] = per_stage
+    return per_item
 
 
 def accuracy_ledger(
@@ -47,21 +47,21 @@ def accuracy_ledger(
     precision: str,
     samples: Samples,
     stages: Stages,
-    per_sample: PerSample,
+    per_item: ItemScores,
     *,
     requested: Mapping[str, Limit] = MappingProxyType({}),
 ) -> Ledger:
     """The ledger of three stages with its limits: the model's own, or those `requested`, and a share of the
     framework's score. The served and the converted model are the same file on the same data, so their
     decisions must agree as far as the format demands, and outputs be as near as other kernels make them."""
-    metrics = [metric for metric in case.model.metrics if metric.name in per_sample]
+    metrics = [metric for metric in case.model.metrics if metric.name in per_item]
     rounded = [_rounded_error(metric, precision, samples, stages[0].kept) for metric in metrics]
     scores = tuple(
-        _score(metric, precision, per_sample[metric.name], requested.get(metric.name), error)
+        _score(metric, precision, per_item[metric.name], requested.get(metric.name), error)
         for metric, error in zip(metrics, rounded, strict=True)
     )
     agreement = tolerance_of(case, precision).min_agreement if stages[1].decisions.size else None
-    goodness = _goodness(metrics, per_sample)
+    goodness = _goodness(metrics, per_item)
     disagreements = tuple(
         _disagreement(stages[i : i + 2], samples, goodness[i : i + 2], limit)
         for i, limit in enumerate((None, agreement))
@@ -78,13 +78,13 @@ def accuracy_ledger(
 
 
 def served_ledger(
-    case: Case, samples: Samples, served: StageAnswers, per_sample: PerSample, requested: Mapping[str, Limit]
+    case: Case, samples: Samples, served: StageAnswers, per_item: ItemScores, requested: Mapping[str, Limit]
 ) -> Ledger:
     """The ledger of a model served as it is: its scores by labels, with the given limits."""
     scores = []
     for metric in case.model.metrics:
         limits = [requested[metric.name]] if metric.name in requested else list(metric.limits.values())
-        mean = float(per_sample[metric.name][-1].mean())
+        mean = float(per_item[metric.name][-1].mean())
         passed = all(meets(metric.better, mean, limit.value) for limit in limits)
         scores.append(Score(metric.name, metric.better, None, None, mean, tuple(limits), passed))
     passed = all(score.passed for score in scores)
@@ -107,9 +107,9 @@ def missing_options(
 
 
 def _score(
-    metric: Metric, precision: str, per_sample: Sequence[np.ndarray], requested: Limit | None, rounded: float
+    metric: Metric, precision: str, per_item: Sequence[np.ndarray], requested: Limit | None, rounded: float
 ) -> Score:
-    framework, converted, served = (float(scores.mean()) for scores in per_sample)
+    framework, converted, served = (float(scores.mean()) for scores in per_item)
     own_limit = requested or limit_in(precision, metric.limits)
     limits = [] if own_limit is None else [own_limit]
     if metric.labelled and metric.keeps_framework_score:
@@ -117,7 +117,7 @@ def _score(
         if metric.better == "lower":
             fraction, sign = 1 / fraction, -1
         # FP32's rounding, a millionth, hardly breaks a tie, so no loss is chance.
-        critical = 0.0 if precision == "fp32" else critical_change(per_sample[0], per_sample[-1])
+        critical = 0.0 if precision == "fp32" else critical_change(per_item[0], per_item[-1])
         worst, source = fraction * framework, f"{fraction:.1%} of the framework's score on the same samples"
         if not meets(metric.better, framework - sign * critical, worst):
             worst = framework - sign * critical
@@ -162,12 +162,12 @@ def item_ids(samples: Samples) -> Sequence[str]:
     return [samples.ids[i] for i in first]
 
 
-def _goodness(metrics: Sequence[Metric], per_sample: PerSample) -> Sequence[np.ndarray | float]:
+def _goodness(metrics: Sequence[Metric], per_item: ItemScores) -> Sequence[np.ndarray | float]:
     """Each item's score after each stage by the first metric, negative if lower is better; 0 without one."""
     if not metrics:
         return [0.0] * 3
     sign = -1 if metrics[0].better == "lower" else 1
-    return [sign * scores for scores in per_sample[metrics[0].name]]
+    return [sign * scores for scores in per_item[metrics[0].name]]
 
 
 def _items_that_differ(samples: Samples, before: StageAnswers, after: StageAnswers) -> np.ndarray:
@@ -199,34 +199,34 @@ INSPECTED_ITEMS = 5
 """How many items of a case a reader sees."""
 
 
-def per_sample_file(
-    case: Case, digest: str, samples: Samples, stages: Stages, per_sample: PerSample
+def items_file(
+    case: Case, digest: str, samples: Samples, stages: Stages, per_item: ItemScores
 ) -> sample_files.SampleScores:
     """The file beside the record of the build with this digest: the scores behind its ledger."""
     ids = item_ids(samples)
     # Six digits are more than a comparison of samples needs, and make a third of the file.
     scores = {
         metric: {
-            stage.name: tuple(float(f"{score:.6g}") for score in item_scores)
-            for stage, item_scores in zip(stages, of_stages, strict=True)
+            stage.name: tuple(float(f"{score:.6g}") for score in of_stage)
+            for stage, of_stage in zip(stages, of_stages, strict=True)
         }
-        for metric, of_stages in per_sample.items()
+        for metric, of_stages in per_item.items()
     }
     show = case.model.show or (lambda *_args: ())
     shown = tuple(
         sample_files.Sample(str(ids[item]), why, tuple(show(samples, item, stages[0].kept, stages[-1].kept)))
-        for item, why in items_to_inspect(case, samples, stages, per_sample)
+        for item, why in items_to_inspect(case, samples, stages, per_item)
     )
     return sample_files.SampleScores(case.key, digest, tuple(str(item_id) for item_id in ids), scores, shown)
 
 
 def items_to_inspect(
-    case: Case, samples: Samples, stages: Stages, per_sample: PerSample
+    case: Case, samples: Samples, stages: Stages, per_item: ItemScores
 ) -> list[tuple[int, str]]:
     """The items worth a look, the worst first, each with the reason: those lost between two stages, then
     those decided differently, then those with a served score worse than the mean, by the first metric."""
-    metrics = [metric for metric in case.model.metrics if metric.name in per_sample]
-    goodness = [np.broadcast_to(scores, len(item_ids(samples))) for scores in _goodness(metrics, per_sample)]
+    metrics = [metric for metric in case.model.metrics if metric.name in per_item]
+    goodness = [np.broadcast_to(scores, len(item_ids(samples))) for scores in _goodness(metrics, per_item)]
     served, candidates = goodness[-1], list[tuple[int, int, str]]()
     for (stage, before), (later, after) in itertools.pairwise(zip(stages, goodness, strict=True)):
         for item in _items_that_differ(samples, stage, later):

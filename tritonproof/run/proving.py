@@ -6,7 +6,7 @@ import shutil
 from dataclasses import dataclass
 
 from tritonproof.accuracy.expected import expect
-from tritonproof.accuracy.ledger import accuracy_ledger, per_sample_file, score_each_sample, served_ledger
+from tritonproof.accuracy.ledger import accuracy_ledger, items_file, score_each_item, served_ledger
 from tritonproof.accuracy.limits import stage_limits
 from tritonproof.accuracy.sameness import Mismatch
 from tritonproof.accuracy.stages import StageAnswers, StageComparison
@@ -35,7 +35,7 @@ class Evaluation:
     missing: str | None
     """Why the task's metric is not in the ledger; None if it is."""
     samples: sample_files.SampleScores
-    """Every sample's score after each stage and the worst samples."""
+    """Every item's score after each stage and the worst items."""
 
 
 def prove_accuracy(run: CaseRun) -> Evaluation:
@@ -56,9 +56,9 @@ def evaluate(run: CaseRun) -> Evaluation:
         labelled = run.prepared.evaluated
         assert labelled is not None
         served = _served(run, labelled)
-        scores = score_each_sample(case, labelled, [served])
+        scores = score_each_item(case, labelled, [served])
         ledger = served_ledger(case, labelled, served, scores, requested)
-        return Evaluation(ledger, None, per_sample_file(case, run.build.digest, labelled, [served], scores))
+        return Evaluation(ledger, None, items_file(case, run.build.digest, labelled, [served], scores))
     expectations = run.expectations
     precision, missing = expectations.compute_precision, expectations.accuracy_missing
     framework, converted = run.model_run.framework_answers, expectations.converted_answers
@@ -69,9 +69,9 @@ def evaluate(run: CaseRun) -> Evaluation:
     expected = expect(run.samples.ids, converted.outputs)
     comparison = StageComparison(expected, limits, "served", "in process it")
     stages = framework, converted, _served(run, run.samples, comparison)
-    scores = score_each_sample(case, run.samples, stages, labelled=missing is None)
+    scores = score_each_item(case, run.samples, stages, labelled=missing is None)
     ledger = accuracy_ledger(case, precision, run.samples, stages, scores, requested=requested)
-    return Evaluation(ledger, missing, per_sample_file(case, run.build.digest, run.samples, stages, scores))
+    return Evaluation(ledger, missing, items_file(case, run.build.digest, run.samples, stages, scores))
 
 
 def _served(run: CaseRun, samples: Samples, comparison: StageComparison | None = None) -> StageAnswers:
