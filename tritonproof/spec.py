@@ -79,7 +79,7 @@ class Samples:
     items: "np.ndarray | None" = None
     """The index of each row's item, ascending from 0, [rows]; None where each row is an item. Items are
     scored: a question is one item, and a long text gives it several rows."""
-    are_made_up: bool = False
+    are_synthetic: bool = False
     """Whether the suite made them up from shapes and types."""
     other_shapes: "Sequence[Samples]" = ()
     """Samples of other shapes, grouped by shape: no batch can hold them beside these."""

@@ -132,7 +132,7 @@ def test_random_weights_speak_plausibly() -> None:
     assert 1 < outputs[MEL][outputs[MEL] != 0].std() < 3
 
 
-def test_invented_texts_have_real_symbols_and_many_lengths() -> None:
+def test_synthetic_texts_have_real_symbols_and_many_lengths() -> None:
     texts = {}
     for split in ("evaluation", "training"):
         samples = FULL.samples(split, None, None)

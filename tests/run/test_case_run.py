@@ -85,11 +85,11 @@ def test_value_and_error_are_computed_once() -> None:
     assert isinstance(Found.value, once), "as of any property"
 
 
-@pytest.mark.parametrize("are_made_up", [False, True])
-def test_error_mentions_invented_inputs(are_made_up: bool) -> None:
+@pytest.mark.parametrize("are_synthetic", [False, True])
+def test_error_mentions_synthetic_inputs(are_synthetic: bool) -> None:
     model = SimpleNamespace(model=SimpleNamespace(name="net"))
-    run: Any = SimpleNamespace(samples=SimpleNamespace(are_made_up=are_made_up), case=model)
-    assert ("--samples net=DIR" in str(CaseRun.accuracy_error(run, "wrong"))) == are_made_up
+    run: Any = SimpleNamespace(samples=SimpleNamespace(are_synthetic=are_synthetic), case=model)
+    assert ("--samples net=DIR" in str(CaseRun.accuracy_error(run, "wrong"))) == are_synthetic
 
 
 def test_only_loading_shares_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Which inputs are invented for a model's first request, and what is said if it refuses them; and
+"""Which inputs are made up for a model's first request, and what is said if it refuses them; and
 only the batches of a warm-up are promised to be fast."""
 
 from typing import Any

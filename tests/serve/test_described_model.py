@@ -135,7 +135,7 @@ def test_backend_that_another_model_lacked_excuses_no_failure(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(("name", "kind"), [("choosy", NotAvailableError), ("faulty", ProofError)])
-def test_rejected_invented_inputs_may_ask_for_samples(
+def test_rejected_synthetic_inputs_may_ask_for_samples(
     server: Server, found: Found, name: str, kind: type[ProofError]
 ) -> None:
     _, model = load(server, found, name)

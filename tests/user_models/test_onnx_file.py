@@ -72,7 +72,7 @@ def test_tokenizer_folder_accepts_texts_and_is_part_of_the_weights(tmp_path: Pat
     assert len(digests | {model.load_weights(None).digest}) == 3, "its tokens calibrate INT8"
 
 
-def test_invented_inputs_are_valid_and_announced(tmp_path: Path) -> None:
+def test_synthetic_inputs_are_valid_and_announced(tmp_path: Path) -> None:
     given_network = OnnxOptions(networks.tokens(tmp_path / "model.onnx"))
     model = model_of("mine", given_network)
     samples = model.samples("evaluation", None, None)
@@ -80,7 +80,7 @@ def test_invented_inputs_are_valid_and_announced(tmp_path: Path) -> None:
     assert inputs["input_ids"].max() < networks.WORDS
     assert len(np.unique(inputs["input_ids"])) > networks.WORDS / 2
     assert np.isfinite(model.infer(model.load_weights(None).network, inputs)["states"]).all()
-    assert samples.are_made_up
+    assert samples.are_synthetic
     assert "made up" in description(model, given_network)
     assert "made up" in model.load_weights(None).weights_source
     assert model.excluded["onnx-int8"] in description(model, given_network)

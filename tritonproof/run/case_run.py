@@ -148,7 +148,7 @@ class CaseRun(contextlib.AbstractContextManager["CaseRun"]):
     def accuracy_error(self, what: str, *, where: object = None) -> AccuracyError:
         """The error for wrong answers; on made-up inputs even a right model may be unstable."""
         fix = None
-        if self.samples.are_made_up:
+        if self.samples.are_synthetic:
             name = self.case.model.name
             fix = f"its inputs are made up; see whether it holds with real ones: --samples {name}=DIR"
         return AccuracyError(what, where=where, fix=fix)

@@ -45,7 +45,7 @@ def synthetic_samples(inputs: Sequence[Tensor], indices: Mapping[str, int], leng
         rows = [_row(sized, indices, index) for index in chosen]
         return {tensor.name: np.stack([row[tensor.name] for row in rows]) for tensor in sized}
 
-    return Samples([f"made-up-{number:02d}" for number in range(count)], load, are_made_up=True)
+    return Samples([f"made-up-{number:02d}" for number in range(count)], load, are_synthetic=True)
 
 
 def _row(inputs: Sequence[Tensor], indices: Mapping[str, int], index: int) -> dict[str, np.ndarray]:

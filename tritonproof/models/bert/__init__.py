@@ -1,4 +1,4 @@
-"""BERT distilled to four layers for question answering: SQuAD v1.1 at full size, invented text at micro size.
+"""BERT distilled to four layers for question answering: SQuAD v1.1 at full, synthetic text at micro size.
 
 Network, checkpoint layout, windows and answers are those of NVIDIA DeepLearningExamples,
 PyTorch/LanguageModeling/BERT, as published with the Triton deployment `dist4l` of 2021.
@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from tritonproof.base.errors import InputError
-from tritonproof.data import invented, squad_v1
+from tritonproof.data import squad_v1, synthetic
 from tritonproof.data.squad_v1 import QuestionWindows, prepare, read_vocabulary
 from tritonproof.frameworks import pytorch
 from tritonproof.models import _shared
@@ -33,11 +33,11 @@ _CALIBRATION_QUESTIONS = 256
 
 
 def squad(split: Split, dataset: Path | None, checkpoint: Path | None) -> Samples:
-    """SQuAD v1.1 from dev-v1.1.json, or its folder; without one, invented questions without answers."""
-    words = read_vocabulary(checkpoint_files(checkpoint)[2]) if checkpoint else invented.vocabulary()
+    """SQuAD v1.1 from dev-v1.1.json, or its folder; without one, synthetic questions without answers."""
+    words = read_vocabulary(checkpoint_files(checkpoint)[2]) if checkpoint else synthetic.vocabulary()
     if dataset is None:
         # Eight entities make paragraphs of nearly the length of SQuAD's.
-        articles = invented.as_squad(invented.paragraphs(split, 16, entities=8))["data"]
+        articles = synthetic.as_squad(synthetic.paragraphs(split, 16, entities=8))["data"]
         return _samples(prepare(articles, words, FULL_SIZES), labelled=False)
     if checkpoint is None:
         raise InputError(
@@ -49,11 +49,11 @@ def squad(split: Split, dataset: Path | None, checkpoint: Path | None) -> Sample
     return _samples(prepare(articles, words, FULL_SIZES), labelled=True)
 
 
-def invented_questions(split: Split) -> Samples:
-    """The invented questions of a split in SQuAD's form; names in one split never appear in the other."""
-    count = _CALIBRATION_QUESTIONS // invented.QUESTIONS if split == "training" else None
-    articles = invented.as_squad(invented.paragraphs(split, count))["data"]
-    return _samples(prepare(articles, invented.vocabulary(), MICRO_SIZES), labelled=True)
+def synthetic_questions(split: Split) -> Samples:
+    """The synthetic questions of a split in SQuAD's form; names in one split never appear in the other."""
+    count = _CALIBRATION_QUESTIONS // synthetic.QUESTIONS if split == "training" else None
+    articles = synthetic.as_squad(synthetic.paragraphs(split, count))["data"]
+    return _samples(prepare(articles, synthetic.vocabulary(), MICRO_SIZES), labelled=True)
 
 
 def _samples(question_windows: QuestionWindows, *, labelled: bool) -> Samples:
@@ -157,7 +157,7 @@ MODELS = (
         read=network.read_micro,
         train=network.train_micro,
         weights=network.MICRO_WEIGHTS,
-        samples=invented_questions,
+        samples=synthetic_questions,
         inputs=_tensors(INPUTS, "INT32", MICRO_SIZES.sequence),
         outputs=_tensors(OUTPUTS, "FP32", MICRO_SIZES.sequence),
         metrics=(

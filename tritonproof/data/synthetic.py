@@ -1,4 +1,4 @@
-"""Generated reading comprehension in SQuAD's form: invented names, so that only reading gives the answer."""
+"""Generated reading comprehension in SQuAD's form: made-up names, so that only reading gives the answer."""
 
 import itertools
 import string
@@ -114,7 +114,7 @@ class Statement:
 
 
 @dataclass(frozen=True)
-class InventedQuestion:
+class Question:
     """A question, and the index of its paragraph's statement that answers it."""
 
     id: str
@@ -128,7 +128,7 @@ class Paragraph:
 
     title: str
     statements: tuple[Statement, ...]
-    questions: tuple[InventedQuestion, ...]
+    questions: tuple[Question, ...]
 
     @property
     def context(self) -> str:
@@ -177,7 +177,7 @@ def _paragraph(generator: np.random.Generator, split: Split, title: str, entity_
     for number, index in enumerate(indices):
         template = _pick(generator, ATTRIBUTES[statements[index].attribute].questions)
         text = template.replace("{e}", statements[index].entity)
-        questions.append(InventedQuestion(f"{title}-{number}", text, int(index)))
+        questions.append(Question(f"{title}-{number}", text, int(index)))
     return Paragraph(title, statements, tuple(questions))
 
 
