@@ -25,7 +25,7 @@ from tritonproof.safe_io.files import MAX_SETTINGS_BYTES
 from tritonproof.safe_io.files import text as text_of
 from tritonproof.search import candidates, fastest
 from tritonproof.search.candidates import Candidate, SearchGoal, SearchSpace
-from tritonproof.search.fastest import CandidateMeasurer, summarise
+from tritonproof.search.fastest import CandidateMeasurer, search_entry
 from tritonproof.user_models import model_from_config
 from tritonproof.user_models.model_repository import CONFIG
 
@@ -76,7 +76,7 @@ def search(run: CaseRun) -> Iterator[Search]:
         took_s = time.monotonic() - started
         text, diff = searched.proposal(winner.candidate) if keeps_latency_budget else ("", "")
         config = record_file.write_config(files.record_path(run.case.key, run.settings.results), text, diff)
-        yield structs.replace(summarise(result, goal, plan, took_s, config), diff=diff)
+        yield structs.replace(search_entry(result, goal, plan, took_s, config), diff=diff)
     finally:
         searched.restore()
 

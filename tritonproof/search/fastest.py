@@ -331,17 +331,17 @@ def _is_rerun_done(
     return is_done
 
 
-def summarise(result: Fastest, goal: SearchGoal, plan: MeasuringPlan, took_s: float, config: str) -> Search:
+def search_entry(found: Fastest, goal: SearchGoal, plan: MeasuringPlan, took_s: float, config: str) -> Search:
     """The record's entry of a search; `config` is the winner's configuration file, if it kept the budget."""
     return Search(
         latency_budget_ms=goal.latency_budget_ms,
         percentile=f"p{goal.percentile}",
-        deployment=result.winner.operating_point.candidate.deployment,
-        result=point_result(result.winner.state, plan),
-        verdict=result.winner.verdict,
-        lead=result.lead,
-        configurations=result.configurations,
-        passes=result.passes,
+        deployment=found.winner.operating_point.candidate.deployment,
+        result=point_result(found.winner.state, plan),
+        verdict=found.winner.verdict,
+        lead=found.lead,
+        configurations=found.configurations,
+        passes=found.passes,
         duration_s=round(took_s, 1),
         config=config,
     )
