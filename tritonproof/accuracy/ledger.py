@@ -177,10 +177,7 @@ def _items_that_differ(samples: Samples, before: StageAnswers, after: StageAnswe
 
 
 def _disagreement(
-    pair: Stages,
-    samples: Samples,
-    goodness: Sequence[np.ndarray | float],
-    limit: float | None,
+    pair: Stages, samples: Samples, goodness: Sequence[np.ndarray | float], limit: float | None
 ) -> Disagreement:
     ids, differ = item_ids(samples), _items_that_differ(samples, *pair)
     change = np.broadcast_to(goodness[1] - goodness[0], len(ids))[differ]

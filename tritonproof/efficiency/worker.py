@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 from msgspec import structs
@@ -36,8 +36,14 @@ _ANSWER_LIMIT_S = 600.0
 _WORKER = Path(__file__).with_name("worker_main.py")
 _PEAK_S, _PEAK_READINGS = 0.2, 5
 """Seconds of products in a reading of the peak, and how many readings count after an uncounted one."""
-PeakKind = tuple[Device, str, bool | None]
-"""The device, the precision and whether FP32 is computed in TF32: what a machine's peak depends on."""
+
+
+class PeakKind(NamedTuple):
+    """What a machine's peak depends on; `tf32` says whether FP32 is computed in TF32."""
+
+    device: Device
+    precision: str
+    tf32: bool | None
 
 
 @dataclass
@@ -158,17 +164,16 @@ def worker_process(
 
 
 def peak_kind(case: Case, deployment: Deployment) -> PeakKind:
-    return case.target.device, case.precision, deployment.tf32
+    return PeakKind(case.target.device, case.precision, deployment.tf32)
 
 
 def peak_per_s(kind: PeakKind) -> Estimate:
     """The machine's peak in floating-point operations per second, by the fastest large matrix product or
     convolution in a process of its own. Raises ProofError."""
-    device, precision, tf32 = kind
-    size = peak_runtime.SIZE[device]
-    settings = {"threads": str(machine.cores()), "precision": precision, **tf32_setting(tf32)}
-    settings |= {"size": str(size), "device": device}
-    label = f"the {precision.upper()} computation that gives the machine's peak"
+    size = peak_runtime.SIZE[kind.device]
+    settings = {"threads": str(machine.cores()), "precision": kind.precision, **tf32_setting(kind.tf32)}
+    settings |= {"size": str(size), "device": kind.device}
+    label = f"the {kind.precision.upper()} computation that gives the machine's peak"
     task = {"runtime": peak_runtime.__file__, "artifact": "", "resident": False, "first": ()}
     with worker_process(label, task, settings, []) as product:
         product.wait_ready()

@@ -107,8 +107,7 @@ def _measure(
     peak_per_s = run.suite_run.measure_peak(peak_kind(run.case, run.deployment), run.progress)
     if isinstance(peak_per_s, ProofError):
         raise peak_per_s
-    batch = in_turns.batch_in_process(best, run.deployment, run.case.gpus)
-    point = best.point
+    batch, point = in_turns.batch_in_process(best, run.deployment, run.case.gpus), best.point
     with hold_jobs(run, [point]) as (held,):
         job = replace(held, request_s=_request_s(best))
         cold = [] if run.loader.was_under_load else [job]

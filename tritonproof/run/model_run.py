@@ -113,7 +113,7 @@ class SuiteRun:
         if kind not in self.peaks:
             text = "the machine's peak: "
             with locks.hold_machine(exclusive=True, on_wait=progress.waits(f"{text}wait for the machine")):
-                progress.say(f"{text}measure {kind[1].upper()}")
+                progress.say(f"{text}measure {kind.precision.upper()}")
                 try:
                     self.peaks[kind] = worker.peak_per_s(kind)
                 except ProofError as error:
