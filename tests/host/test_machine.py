@@ -76,4 +76,4 @@ def test_all_workers_share_run_and_start(monkeypatch: pytest.MonkeyPatch) -> Non
     runs.pytest_configure_node(node)
     of_controller = machine.own_run()
     monkeypatch.setattr(runs, "own_run", lambda: ("the worker's own", "later"))
-    assert runs.run_id_and_start(node) == of_controller
+    assert runs.run_identity(node) == of_controller

@@ -21,7 +21,7 @@ from msgspec import structs
 from tritonproof.base.errors import AccuracyError, NotAvailableError
 from tritonproof.host.machine import origin
 from fixtures.recorder import Recorder
-from fixtures.runs import run_id_and_start
+from fixtures.runs import run_identity
 from fixtures.steps import step_of
 from tritonproof.cases import cases_of
 from tritonproof.host.targets import TARGETS
@@ -50,7 +50,7 @@ def run(settings):
 @pytest.fixture
 def recorder(request, settings, run):
     test = step_of(request.node) or "", request.node.originalname
-    come_from = origin("cpu", run_id_and_start(request.config))
+    come_from = origin("cpu", run_identity(request.config))
     fail_in("build")
     return Recorder(RECORD, run, "", come_from, request.node.user_properties, *test)
 

@@ -86,9 +86,9 @@ class Mailbox:
 
 def run_variables() -> dict[str, str]:
     """The variables that make every node's run part of this one, and name the commit of its files."""
-    run, started = machine.own_run()
+    run = machine.own_run()
     commit, is_clean = machine.commit_of(SUITE)
-    variables = {machine.RUN_VARIABLE: run, machine.STARTED_VARIABLE: started}
+    variables = {machine.RUN_VARIABLE: run.id, machine.STARTED_VARIABLE: run.started}
     if commit is not None:
         variables[machine.COMMIT_VARIABLE] = commit + ("" if is_clean else machine.DIRTY)
     return variables

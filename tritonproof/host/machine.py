@@ -11,6 +11,7 @@ import re
 import uuid
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import NamedTuple
 
 from tritonproof.base.paths import IS_INSTALLED, SUITE
 from tritonproof.host import nvml
@@ -106,14 +107,13 @@ def stamp(device: str, *, is_client: bool = False) -> Machine:
     a CPU no GPU takes part, nor if this machine `is_client` of a server elsewhere."""
     present = () if is_client else gpus()
     versions = {name: version for name in _STAMPED if (version := version_of(name)) is not None}
-    libc, libc_version = platform.libc_ver()
     return Machine(
         cpu=_cpuinfo("model name") or platform.machine(),
         cores=cores(),
         memory_gib=round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30),
         gpu=present[0].name if present else None,
         gpu_driver=present[0].driver if present else None,
-        system=f"{platform.system()}, {libc} {libc_version}",
+        system=f"{platform.system()}, {' '.join(platform.libc_ver())}",
         versions={"python": platform.python_version(), **versions},
         gpu_uuids=() if device == "cpu" else tuple(gpu.uuid for gpu in present),
         is_client=is_client,
@@ -161,19 +161,26 @@ COMMIT_VARIABLE = "TRITONPROOF_COMMIT"
 DIRTY = "-dirty"
 
 
-def origin(device: str, run: tuple[str, str] | None = None) -> Origin:
+class RunIdentity(NamedTuple):
+    """A run's id, and when it began: in UTC, ISO 8601."""
+
+    id: str
+    started: str
+
+
+def origin(device: str, run: RunIdentity | None = None) -> Origin:
     """Where a measurement on a device ("cpu" or "cuda") comes from; `run` is this process's by default."""
-    id_of_run, started = run or own_run()
+    run = run or own_run()
     commit, clean = commit_of(SUITE)
     uuids = () if device == "cpu" else tuple(gpu.uuid for gpu in gpus())
-    return Origin(id_of_run, os.environ.get(HOST_VARIABLE) or platform.node(), uuids, commit, clean, started)
+    return Origin(run.id, os.environ.get(HOST_VARIABLE) or platform.node(), uuids, commit, clean, run.started)
 
 
 @functools.cache
-def own_run() -> tuple[str, str]:
-    """The id and the start of this process's run, or of the run that the environment says it is part of."""
+def own_run() -> RunIdentity:
+    """This process's run, or the run that the environment says it is part of."""
     started = os.environ.get(STARTED_VARIABLE) or datetime.now(timezone.utc).isoformat(timespec="seconds")
-    return os.environ.get(RUN_VARIABLE) or uuid.uuid4().hex, started
+    return RunIdentity(os.environ.get(RUN_VARIABLE) or uuid.uuid4().hex, started)
 
 
 @functools.cache

@@ -75,8 +75,7 @@ def fastest_by_scenario(case: Case, results: Sequence[PointResult]) -> list[Poin
     first, as it is still loaded. Raises NotAvailableError if no point has a number of requests in flight."""
     by_scenario = ([one for one in results if one.point.scenario == name] for name in ("offline", "online"))
     points = [best for best in map(fastest_closed_loop, by_scenario) if best is not None]
-    overall = fastest_closed_loop(points)
-    if overall is None:
+    if (overall := fastest_closed_loop(points)) is None:
         raise NotAvailableError(
             "the best load point is not known: none has been measured with a number of requests in flight",
             where=case,

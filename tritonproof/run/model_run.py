@@ -103,7 +103,7 @@ class SuiteRun:
     """The load points of each case to measure; None for all that the settings ask for."""
     point_count: int = 1
     """How many load points this run measures, and so how many may be compared with a baseline."""
-    run_id: str = field(default_factory=lambda: machine.own_run()[0])
+    run_id: str = field(default_factory=lambda: machine.own_run().id)
     peaks: dict[worker.PeakKind, Estimate | ProofError] = field(default_factory=dict)
     """The machine's peaks measured so far, or why one could not be."""
 

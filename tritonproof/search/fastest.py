@@ -131,8 +131,7 @@ def _first_round(space: SearchSpace, goal: SearchGoal, probe: Probe, on_progress
     try_all(candidates.basic_candidates(space, goal))
     online = trials.most_promising([trial for trial in first if trial.candidate.scenario == "online"], goal)
     instances = online[0].candidate.deployment.instances if online else space.own.instances
-    variations = candidates.variations(space, goal, instances)
-    try_all(varied for varied in variations if varied.configuration not in seen)
+    try_all(each for each in candidates.variations(space, goal, instances) if each.configuration not in seen)
     return first
 
 
@@ -218,8 +217,7 @@ def _lead(reruns: Sequence[Rerun]) -> Ratio | None:
 
 def rerun_of(operating_point: OperatingPoint, state: PointState, goal: SearchGoal) -> Rerun:
     latency_ms = estimates.percentile_estimate(state.passes, goal.percentile)
-    verdict = latency_verdict(latency_ms, state.passes, goal)
-    return Rerun(operating_point, state, latency_ms, verdict)
+    return Rerun(operating_point, state, latency_ms, latency_verdict(latency_ms, state.passes, goal))
 
 
 def latency_verdict(latency_ms: Estimate, passes: Sequence[Pass], goal: SearchGoal) -> Verdict:

@@ -139,10 +139,8 @@ def sample_outputs(network: OnnxNetwork, samples: Samples, batch: Batch) -> dict
 def computes_zeros(network: OnnxNetwork, samples: Samples) -> bool:
     """Whether the network computes zeros and empty texts, which Triton's warm-up sends: an encoder of
     categories, as scikit-learn's by default, refuses unknown categories."""
-    zeros = {
-        name: np.full_like(values, b"" if values.dtype == object else 0)
-        for name, values in samples.read([0]).items()
-    }
+    first = samples.read([0]).items()
+    zeros = {name: np.full_like(row, b"" if row.dtype == object else 0) for name, row in first}
     try:
         _run(network, zeros, "zeros")
     except InputError:
