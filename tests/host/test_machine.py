@@ -75,5 +75,5 @@ def test_all_workers_share_run_and_start(monkeypatch: pytest.MonkeyPatch) -> Non
     node: Any = SimpleNamespace(workerinput={})
     runs.pytest_configure_node(node)
     of_controller = machine.own_run()
-    monkeypatch.setattr(runs, "own_run", lambda: ("the worker's own", "later"))
+    monkeypatch.setattr(runs, "own_run", lambda: machine.RunIdentity("the worker's own", "later"))
     assert runs.run_identity(node) == of_controller

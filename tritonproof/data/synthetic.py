@@ -172,9 +172,8 @@ def _paragraph(generator: np.random.Generator, split: Split, title: str, entity_
     kinds = generator.permutation(len(ATTRIBUTES))[:2]
     stated = [_statement(generator, split, name, int(kind)) for name in names for kind in kinds]
     statements = tuple(stated[i] for i in generator.permutation(len(stated)))
-    indices = generator.permutation(len(statements))[:QUESTIONS]
     questions = []
-    for number, index in enumerate(indices):
+    for number, index in enumerate(generator.permutation(len(statements))[:QUESTIONS]):
         template = _pick(generator, ATTRIBUTES[statements[index].attribute].questions)
         text = template.replace("{e}", statements[index].entity)
         questions.append(Question(f"{title}-{number}", text, int(index)))

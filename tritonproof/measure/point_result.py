@@ -83,14 +83,17 @@ def components(passes: Sequence[Pass], average_ms: Estimate) -> dict[str, float]
 def cpu_use(times: Sequence[CpuTime], cores: int) -> CpuUse:
     """The mean use of the cores over several stretches of time."""
     elapsed_s = sum(stretch.elapsed_s for stretch in times)
-    client = sum(stretch.children_s for stretch in times) / elapsed_s
+    load_generator = sum(stretch.children_s for stretch in times) / elapsed_s
     known = [stretch.server_s for stretch in times if stretch.server_s is not None]
     server = sum(known) / elapsed_s if len(known) == len(times) else None
     busy = sum(stretch.busy_s for stretch in times) / elapsed_s
-    others = max(0.0, busy - client - (server or 0.0))
-    stolen = sum(stretch.stolen_s for stretch in times) / elapsed_s
-    rounded = [None if value is None else round(value, 3) for value in (client, server, others, stolen)]
-    return CpuUse(cores, *rounded)  # type: ignore[arg-type]
+    return CpuUse(
+        cores,
+        load_generator=round(load_generator, 3),
+        server=None if server is None else round(server, 3),
+        others=round(max(0.0, busy - load_generator - (server or 0.0)), 3),
+        stolen=round(sum(stretch.stolen_s for stretch in times) / elapsed_s, 3),
+    )
 
 
 def gpu_use(times: Sequence[GpuTime], throughput_per_s: float) -> GpuUse | None:

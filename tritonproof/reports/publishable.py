@@ -94,8 +94,7 @@ def _speed_fields(part: type[Struct]) -> Mapping[str, Any]:
 
 
 def _why_no_speed(record: Record, wrong: list[str]) -> str:
-    has_failed = any(failure.hides_speed for failure in record.failures)
-    failures = wrong if has_failed else [*wrong, *_not_proven(record)]
+    failures = wrong if any(each.hides_speed for each in record.failures) else [*wrong, *_not_proven(record)]
     return f"No throughput is shown: {', and '.join(failures)}." if failures else ""
 
 

@@ -137,8 +137,7 @@ def with_failure(stored: Record, failure: StepFailure, *, of_this_build: bool = 
     earlier: Any = getattr(stored, field, None)
     is_single = earlier is not None and not isinstance(earlier, tuple)
     is_other = is_single and not (earlier.origin and earlier.origin.run == run)
-    is_cleared = is_other and failure.hides_speed and of_this_build
-    cleared: dict[str, Any] = {field: None} if is_cleared else {}
+    cleared: dict[str, Any] = {field: None} if is_other and failure.hides_speed and of_this_build else {}
     return with_results(stored, failures=(failure,), **cleared)
 
 
