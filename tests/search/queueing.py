@@ -75,8 +75,8 @@ class QueueingServer(toy.LoadGenerator):
     def search(self, goal: SearchGoal, budget_s: float = 3.0, space: SearchSpace = SPACE) -> Fastest:
         """Search as a real run does, with this server in place of the load generator."""
         plan = MeasuringPlan(budget_s=budget_s)
-        bench = CandidateMeasurer(goal, self.job_of, contextlib.nullcontext, plan, run_pass=self.run_pass)
-        return fastest.find_fastest(space, goal, bench.probe, bench.measure_again)
+        measurer = CandidateMeasurer(goal, self.job_of, contextlib.nullcontext, plan, run_pass=self.run_pass)
+        return fastest.find_fastest(space, goal, measurer.probe, measurer.measure_again)
 
 
 def rerun_with(verdict: Verdict, per_s: float) -> Rerun:

@@ -112,7 +112,7 @@ def usual(candidate: Candidate, load: float) -> float:
 
 
 @dataclass
-class SimulatedBench:
+class SimulatedMeasurer:
     """A simulated server that keeps its calls, with noise between requests and between passes."""
 
     seed: int = 0
@@ -183,9 +183,9 @@ TRIALS = 40
 
 
 @functools.cache
-def searched(goal: SearchGoal) -> list[tuple[SimulatedBench, Fastest]]:
-    """Searches on usual servers with different seeds, each with its bench."""
-    return [(bench := SimulatedBench(seed), bench.search(goal)) for seed in range(TRIALS)]
+def searched(goal: SearchGoal) -> list[tuple[SimulatedMeasurer, Fastest]]:
+    """Searches on usual servers with different seeds, each with its measurer."""
+    return [(measurer := SimulatedMeasurer(seed), measurer.search(goal)) for seed in range(TRIALS)]
 
 
 @pytest.mark.parametrize(
@@ -194,42 +194,42 @@ def searched(goal: SearchGoal) -> list[tuple[SimulatedBench, Fastest]]:
     ids=str,
 )
 def test_search_finds_near_optimum_within_budget(goal: SearchGoal) -> None:
-    winners = [(bench, fastest.winner) for bench, fastest in searched(goal)]
-    least_per_s = 0.95 * SimulatedBench().optimum_per_s(goal)
+    winners = [(measurer, fastest.winner) for measurer, fastest in searched(goal)]
+    least_per_s = 0.95 * SimulatedMeasurer().optimum_per_s(goal)
 
     assert all(winner.verdict == "passed" for _, winner in winners)
-    near = [bench.throughput_per_s(winner.operating_point) >= least_per_s for bench, winner in winners]
+    near = [measurer.throughput_per_s(winner.operating_point) >= least_per_s for measurer, winner in winners]
     assert sum(near) >= 0.9 * TRIALS
-    assert sum(bench.keeps(winner.operating_point, goal) for bench, winner in winners) >= 0.9 * TRIALS
+    assert sum(measurer.keeps(winner.operating_point, goal) for measurer, winner in winners) >= 0.9 * TRIALS
 
 
 def test_search_takes_few_measurements_and_loads() -> None:
-    for bench, result in searched(SearchGoal(7, 99)):
-        configurations = [candidate.configuration for candidate, _ in bench.probes]
+    for measurer, result in searched(SearchGoal(7, 99)):
+        configurations = [candidate.configuration for candidate, _ in measurer.probes]
         changes = sum(before != after for before, after in itertools.pairwise(configurations))
-        assert result.configurations == sum("configuration" in step for step in bench.steps) == 9
-        assert len(bench.probes) <= 90
+        assert result.configurations == sum("configuration" in step for step in measurer.steps) == 9
+        assert len(measurer.probes) <= 90
         assert changes <= 9 + 4 + 2
-        assert len(bench.reruns) <= 4
+        assert len(measurer.reruns) <= 4
 
 
 def test_impossible_budget_fails_with_nearest_configuration() -> None:
-    bench = SimulatedBench()
-    result = bench.search(SearchGoal(0.5, 99))
+    measurer = SimulatedMeasurer()
+    result = measurer.search(SearchGoal(0.5, 99))
 
     assert (result.winner.verdict, result.lead, result.winner.operating_point.rung) == ("failed", None, 0)
     assert result.winner.latency_ms.value > 0.5
-    assert len(bench.probes) < 90
+    assert len(measurer.probes) < 90
 
 
 def test_too_few_requests_leave_verdict_open_without_lighter_loads() -> None:
     goal = SearchGoal(100_000, 99)
-    bench = SimulatedBench(latency=lambda candidate, load: 8 * usual(candidate, load), enough=0)
-    result = bench.search(goal)
+    measurer = SimulatedMeasurer(latency=lambda candidate, load: 8 * usual(candidate, load), enough=0)
+    result = measurer.search(goal)
 
     assert result.winner.verdict == "inconclusive"
-    assert len(bench.reruns) == 1
-    assert bench.throughput_per_s(result.winner.operating_point) >= 0.95 * bench.optimum_per_s(goal)
+    assert len(measurer.reruns) == 1
+    assert measurer.throughput_per_s(result.winner.operating_point) >= 0.95 * measurer.optimum_per_s(goal)
 
 
 def test_figures_come_from_fresh_passes() -> None:
@@ -239,13 +239,13 @@ def test_figures_come_from_fresh_passes() -> None:
 
     goal, errors, selected = SearchGoal(1000, 99), [], []
     for seed in range(TRIALS):
-        bench = SimulatedBench(seed, alike, luck=0.2)
-        winner = bench.search(goal).winner
-        true_per_s = bench.throughput_per_s(winner.operating_point)
-        assert any(winner.state is state for state in bench.fresh)
+        measurer = SimulatedMeasurer(seed, alike, luck=0.2)
+        winner = measurer.search(goal).winner
+        true_per_s = measurer.throughput_per_s(winner.operating_point)
+        assert any(winner.state is state for state in measurer.fresh)
         measured_per_s = estimates.throughput(winner.state.passes) * winner.operating_point.point.batch
         errors.append(math.log(measured_per_s / true_per_s))
-        selected.append(max(bench.rates_per_s) / true_per_s)
+        selected.append(max(measurer.rates_per_s) / true_per_s)
     assert abs(np.mean(errors)) < 3 * 0.2 / math.sqrt(TRIALS * queueing.FRESH)
     assert np.mean(selected) > 1.2, "the passes that selected are lucky ones"
 
@@ -270,11 +270,11 @@ def test_better_of_last_two_wins_when_attempts_are_spent(first: Any, second: Any
 
 def test_own_settings_of_model_are_tried_and_rerun_beside_the_best() -> None:
     odd = structs.replace(OWN, instances=3, preferred_batch_sizes=(5,), max_queue_delay_us=77)
-    bench = SimulatedBench()
-    bench.search(SearchGoal(7, 99), dataclasses.replace(SPACE, own=odd, incumbent=("online", odd)))
+    measurer = SimulatedMeasurer()
+    measurer.search(SearchGoal(7, 99), dataclasses.replace(SPACE, own=odd, incumbent=("online", odd)))
 
-    assert ("online", odd) in {candidate.configuration for candidate, _ in bench.probes}
-    assert ("online", odd) in {one.candidate.configuration for one in bench.reruns[0]}
+    assert ("online", odd) in {candidate.configuration for candidate, _ in measurer.probes}
+    assert ("online", odd) in {one.candidate.configuration for one in measurer.reruns[0]}
 
 
 def test_configuration_that_fails_to_load_is_left_out() -> None:
@@ -285,7 +285,7 @@ def test_configuration_that_fails_to_load_is_left_out() -> None:
             raise ProofError(f"it does not load with {candidate.deployment.instances}")
         return usual(candidate, load)
 
-    one, none = (SimulatedBench(latency=functools.partial(with_at_most, count)) for count in (1, 0))
+    one, none = (SimulatedMeasurer(latency=functools.partial(with_at_most, count)) for count in (1, 0))
     result = one.search(SearchGoal(7, 99))
     assert result.winner.operating_point.candidate.deployment.instances == 1
     assert result.winner.verdict == "passed"

@@ -24,8 +24,8 @@ from tritonproof.search.fastest import CandidateMeasurer, Fastest, search_entry
 from tritonproof.search.trials import OperatingPoint
 
 
-def bench_of(generator: toy.LoadGenerator, loaded: list[Candidate]) -> CandidateMeasurer:
-    """A bench with a simulated server; it appends each loaded candidate to `loaded`."""
+def measurer_of(generator: toy.LoadGenerator, loaded: list[Candidate]) -> CandidateMeasurer:
+    """A measurer of a simulated server; it appends each loaded candidate to `loaded`."""
 
     def job_of(candidate: Candidate, point: LoadPoint) -> LoadJob:
         loaded.append(candidate)
@@ -39,14 +39,14 @@ def test_answers_of_each_choice_are_verified_in_reruns(monkeypatch: pytest.Monke
     """Also if two are at one point, with requests so slow that verifying once takes longer than is due."""
     generator = toy.LoadGenerator(changes=lambda *_: {"elapsed_s": 0.5})
     expected = {toy.OUTPUT: toy.rows([0])}
-    check, bench = toy.check(["toy-000"], expected), bench_of(generator, [])
+    check, measurer = toy.check(["toy-000"], expected), measurer_of(generator, [])
 
     def deploy(candidate: Candidate, point: LoadPoint) -> LoadJob:
-        return dataclasses.replace(bench.deploy(candidate, point), check=check, request_s=60.0)
+        return dataclasses.replace(measurer.deploy(candidate, point), check=check, request_s=60.0)
 
     verify = functools.partial(verifying, ask=lambda _job, _seconds: [Answer(np.array([0]), expected)])
     monkeypatch.setattr(fastest, "verifying", verify)
-    slow = dataclasses.replace(bench, deploy=deploy)
+    slow = dataclasses.replace(measurer, deploy=deploy)
     first, *_, last = candidates.basic_candidates(SPACE, SearchGoal(7, 99))
     assert slow.probe(first, first.ladder[3]).answers is None
     twins = [OperatingPoint(dataclasses.replace(one, ladder=first.ladder), 3) for one in (first, last)]
@@ -58,7 +58,7 @@ def test_rerun_takes_both_orders_and_spends_its_budget() -> None:
     first, second, *_ = candidates.basic_candidates(SPACE, SearchGoal(7, 99))
     operating_points = [OperatingPoint(first, 3), OperatingPoint(second, 1)]
 
-    states = bench_of(generator, loaded).measure_again(operating_points)
+    states = measurer_of(generator, loaded).measure_again(operating_points)
 
     assert loaded == [first, second, second, first], "a steady drift falls on both alike"
     assert [state.point for state in states] == [one.point for one in operating_points]
@@ -84,9 +84,9 @@ def test_highest_rate_of_live_server_matches_its_queue(tmp_path: Path) -> None:
         def job_of(_candidate: Candidate, point: LoadPoint) -> LoadJob:
             return dataclasses.replace(job, point=point, request_s=0.005)
 
-        bench = CandidateMeasurer(goal, job_of, contextlib.nullcontext, MeasuringPlan())
-        result = fastest.find_fastest(ALONE, goal, bench.probe, bench.measure_again)
-        bench.run_pass(job, 1.0)
+        measurer = CandidateMeasurer(goal, job_of, contextlib.nullcontext, MeasuringPlan())
+        result = fastest.find_fastest(ALONE, goal, measurer.probe, measurer.measure_again)
+        measurer.run_pass(job, 1.0)
 
     # While the model is busy, its own clock shows the server's overhead beyond the 5 ms too.
     service_s = 1 / timed_server.busy_rate_per_s(timed.repository, name, last=300)
