@@ -1,5 +1,5 @@
-"""A toy model whose class is the index of the largest of four numbers, and a load generator that invents runs
-of a server of known speed."""
+"""A toy model whose class is the index of the largest of four numbers, and a simulated server
+of known speed."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -209,8 +209,8 @@ def _on_idle_machine(cut: Pass, changes: dict[str, Any]) -> Pass:
 
 
 @dataclass
-class LoadGenerator:
-    """`run_pass` of an invented server; records its calls."""
+class SimulatedServer:
+    """A server of known speed: its `run_pass` is in place of the load generator's, and records its calls."""
 
     mean_ms: Callable[[LoadJob, int], float] = lambda _job, _number: LATENCY_MS
     """Mean latency in milliseconds of a job and its pass's number, from 0; may raise ProofError."""

@@ -74,14 +74,14 @@ def measure(
 ) -> tuple[Turns, int]:
     """Measure a point in turns with a worker; returns the number of passes of the load generator too."""
     job = toy.job(LoadPoint("offline", batch, 1), request_s=request_s)
-    generator, process = toy.LoadGenerator(), cast(Any, Process())
+    server, process = toy.SimulatedServer(), cast(Any, Process())
 
     def run_pass(job: LoadJob, _window_s: float) -> Pass:
-        return replace(generator.run_pass(job, 0.12), damaged=("killed",) * (not generator.calls[1:]))
+        return replace(server.run_pass(job, 0.12), damaged=("killed",) * (not server.calls[1:]))
 
     cold = [job] * is_cold
     turns = in_turns.measure_in_turns(job, process, batch, QUICK, run_pass=run_pass, gpus=gpus, cold=cold)
-    return turns, len(generator.calls)
+    return turns, len(server.calls)
 
 
 @pytest.mark.parametrize(("gpus", "batch", "per_s"), [(1, 1, 25.0), (2, 1, 50.0), (1, 8, 200.0)])

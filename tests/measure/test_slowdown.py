@@ -10,7 +10,7 @@ import pytest
 from tests import examples, toy
 from tests.helpers import present
 from tests.measure import timed_server
-from tests.toy import LoadGenerator
+from tests.toy import SimulatedServer
 from tritonproof.measure import point_state, sweep
 from tritonproof.measure.passes import LoadJob
 from tritonproof.measure.plan import MeasuringPlan
@@ -20,17 +20,17 @@ from tritonproof.record.schema import LoadPoint, PointResult, SpeedComparison, V
 from tritonproof.reports.text.speed import speed_failures
 
 
-def measured(load: LoadGenerator, budget_s: float = 60.0, **options: Any) -> PointResult:
+def measured(server: SimulatedServer, budget_s: float = 60.0, **options: Any) -> PointResult:
     """A point of this build and of the other, measured in turns."""
     job = toy.job(LoadPoint("offline", 1, 1), "current")
     state = point_state.with_baseline(PointState(job), job.served.server, "baseline")
     plan = MeasuringPlan(budget_s=budget_s, baseline_name="HEAD~1")
-    return timed_server.measured(state, plan, run_pass=load.run_pass, **options)
+    return timed_server.measured(state, plan, run_pass=server.run_pass, **options)
 
 
 def in_pairs(
     baseline_ms: float = 20.0, budget_s: float = 60.0, elapsed_s: float = 0.3
-) -> tuple[SpeedComparison, LoadGenerator]:
+) -> tuple[SpeedComparison, SimulatedServer]:
     """A build of 20 ms per request beside another, until that is settled."""
     # Of each build its own, since which of a pair comes first is chance.
     noises = {"current": np.random.default_rng(0), "baseline": np.random.default_rng(1)}
@@ -39,12 +39,12 @@ def in_pairs(
         usual_ms = baseline_ms if job.served.name == "baseline" else 20.0
         return usual_ms * math.exp(noises[job.served.name].normal(0, 0.01))
 
-    load = LoadGenerator(mean_ms, changes=lambda _job, _number: {"elapsed_s": elapsed_s})
-    return present(measured(load, budget_s).comparison), load
+    server = SimulatedServer(mean_ms, changes=lambda _job, _number: {"elapsed_s": elapsed_s})
+    return present(measured(server, budget_s).comparison), server
 
 
 def test_pairs_are_taken_until_settled() -> None:
-    outcome = measured(LoadGenerator(lambda _job, number: 20.0 * (1 + number % 2)))
+    outcome = measured(SimulatedServer(lambda _job, number: 20.0 * (1 + number % 2)))
     assert not outcome.marks, "its interval is wide, but its budget is not spent"
     one, _ = in_pairs()
     assert (one.verdict, one.passes) == ("passed", 8)
@@ -54,16 +54,16 @@ def test_pairs_are_taken_until_settled() -> None:
 
 
 def test_order_within_a_pair_is_random() -> None:
-    _, load = in_pairs(20 * 0.97, budget_s=30)
-    names = [name for name, _, _ in load.calls]
+    _, server = in_pairs(20 * 0.97, budget_s=30)
+    names = [name for name, _, _ in server.calls]
     pairs = {tuple(names[start : start + 2]) for start in range(0, len(names), 2)}
     assert len(names) >= 80
     assert pairs == {("current", "baseline"), ("baseline", "current")}
 
 
 def test_both_builds_of_a_pair_share_windows() -> None:
-    _, load = in_pairs(80.0)
-    counted = {window_s for _, _, window_s in load.calls[-16:]}
+    _, server = in_pairs(80.0)
+    counted = {window_s for _, _, window_s in server.calls[-16:]}
     assert len(counted) == 1, "both have windows that are long enough for the slower one"
 
 
@@ -84,7 +84,7 @@ def by_loading(pairs_per_loading: int, monkeypatch: pytest.MonkeyPatch) -> tuple
         effect = 1.06 if calls.count("load") % 2 else 1 / 1.06
         return 20.0 * math.exp(noise.normal(0, 0.005)) * (effect if calls[-1] == "current" else 1.0)
 
-    outcome = measured(LoadGenerator(mean_ms), 600, reload=lambda: calls.append("load"), clock=lambda: 0.0)
+    outcome = measured(SimulatedServer(mean_ms), 600, reload=lambda: calls.append("load"), clock=lambda: 0.0)
     return present(outcome.comparison), calls
 
 
@@ -99,9 +99,9 @@ def test_speed_of_one_loading_is_no_verdict(monkeypatch: pytest.MonkeyPatch) -> 
 def test_wrong_answer_of_an_earlier_loading_stays_on_record() -> None:
     """The first pass over a point is the one that is always verified: it warms up the first loading."""
     wrong = VerifiedAnswers(9, 1, 9, 0.1)
-    load = LoadGenerator(changes=lambda _job, number: {} if number else {"answers": wrong})
+    server = SimulatedServer(changes=lambda _job, number: {} if number else {"answers": wrong})
     outcome = measured(
-        load,
+        server,
         is_done=lambda one: len(one.passes) > sweep.PAIRS_PER_LOADING,
         reload=lambda: None,
         clock=lambda: 0.0,

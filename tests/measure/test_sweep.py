@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests import examples, toy
-from tests.toy import LATENCY_MS, LoadGenerator
+from tests.toy import LATENCY_MS, SimulatedServer
 from tritonproof.base.errors import ProofError
 from tritonproof.host.activity import CpuTime
 from tritonproof.measure import estimates, perf_analyzer, stopping, sweep
@@ -25,20 +25,20 @@ QUICK, PATIENT = MeasuringPlan(budget_s=0.001), MeasuringPlan(budget_s=60)
 
 
 def run(
-    generator: LoadGenerator, *points: LoadPoint, plan: MeasuringPlan = QUICK, **options: Any
+    server: SimulatedServer, *points: LoadPoint, plan: MeasuringPlan = QUICK, **options: Any
 ) -> Mapping[LoadPoint, PointResult | ProofError]:
     """Measure points of a simulated server."""
     states = [PointState(toy.job(point)) for point in points or (ONLINE,)]
-    return point_results(sweep.sweep_points(states, plan, run_pass=generator.run_pass, **options), plan)
+    return point_results(sweep.sweep_points(states, plan, run_pass=server.run_pass, **options), plan)
 
 
 def results(found: Mapping[LoadPoint, PointResult | ProofError]) -> list[PointResult]:
     return [outcome for outcome in found.values() if isinstance(outcome, PointResult)]
 
 
-def one(generator: LoadGenerator, point: LoadPoint = ONLINE, **options: Any) -> PointResult:
+def one(server: SimulatedServer, point: LoadPoint = ONLINE, **options: Any) -> PointResult:
     """Measure a single point."""
-    return results(run(generator, point, **options))[0]
+    return results(run(server, point, **options))[0]
 
 
 def codes(result: PointResult) -> list[str]:
@@ -51,7 +51,7 @@ def every_second(job: LoadJob, number: int) -> float:
 
 
 def test_point_speed_comes_from_timestamps() -> None:
-    result = one(LoadGenerator(), plan=PATIENT)
+    result = one(SimulatedServer(), plan=PATIENT)
 
     assert result.throughput_per_s.value == pytest.approx(ONLINE.concurrency * 1000 / LATENCY_MS, rel=1e-6)
     assert {round(each.value, 6) for each in result.latency_ms.values()} == {LATENCY_MS}
@@ -66,8 +66,8 @@ def test_point_speed_comes_from_timestamps() -> None:
 def test_request_rate_gives_its_throughput_and_no_slip() -> None:
     """With all cores busy, the load generator is the limit unless the server falls behind."""
     busy = {"cpu": CpuTime(0.5, 1e3, 0.0, 0.0, 0.0)}
-    keeping_up = LoadGenerator(lambda _job, _number: 2.0, changes=lambda *_: busy)
-    overloaded = LoadGenerator(every_second, changes=lambda *_: busy)
+    keeping_up = SimulatedServer(lambda _job, _number: 2.0, changes=lambda *_: busy)
+    overloaded = SimulatedServer(every_second, changes=lambda *_: busy)
     result = one(keeping_up, LoadPoint("online", 1, 0, 200.0, "constant"))
     plan = MeasuringPlan(interval_target=0.01, budget_s=0.001)
     behind = one(overloaded, LoadPoint("online", 1, 0, 1000.0, "constant"), plan=plan)
@@ -90,10 +90,10 @@ def test_components_are_shares_of_average_latency() -> None:
 
 
 def test_points_are_interleaved_in_random_order() -> None:
-    generator = LoadGenerator(every_second)
-    by_point = run(generator, *POINTS, plan=MeasuringPlan(interval_target=0.0001, budget_s=60))
+    server = SimulatedServer(every_second)
+    by_point = run(server, *POINTS, plan=MeasuringPlan(interval_target=0.0001, budget_s=60))
 
-    taken = [point for _, point, _ in generator.calls]
+    taken = [point for _, point, _ in server.calls]
     rounds = [tuple(taken[start : start + 3]) for start in range(0, len(taken), 3)]
     assert {frozenset(order) for order in rounds} == {frozenset(POINTS)}
     _, _, *orders = rounds  # two of warm-up, then each pass of all
@@ -103,27 +103,27 @@ def test_points_are_interleaved_in_random_order() -> None:
 
 def test_finished_point_leaves_turns_to_the_others() -> None:
     uneven = LoadPoint("online", 1, 5)
-    generator = LoadGenerator(lambda job, number: every_second(job, number if job.point == uneven else 0))
+    server = SimulatedServer(lambda job, number: every_second(job, number if job.point == uneven else 0))
 
-    steady, varied = results(run(generator, ONLINE, uneven, plan=PATIENT))
+    steady, varied = results(run(server, ONLINE, uneven, plan=PATIENT))
 
     assert len(steady.passes) < len(varied.passes)
     assert (codes(steady), codes(varied)) == ([], ["wide-interval"])
 
 
 def test_larger_budget_makes_longer_passes() -> None:
-    generator = LoadGenerator()
-    run(generator, plan=PATIENT)
+    server = SimulatedServer()
+    run(server, plan=PATIENT)
 
-    (window_s,) = set(generator.windows_s()[2:])
+    (window_s,) = set(server.windows_s()[2:])
     assert 3 * window_s + 0.1 == pytest.approx(60 / stopping.MAX_PASSES)
 
 
 def test_too_short_window_is_not_retried() -> None:
-    generator = LoadGenerator(changes=lambda _job, number: {"window_s": 0.48} if number == 2 else {})
-    result = one(generator, POINTS[0])
+    server = SimulatedServer(changes=lambda _job, number: {"window_s": 0.48} if number == 2 else {})
+    result = one(server, POINTS[0])
 
-    first_s, *later_s = generator.windows_s()[2:]
+    first_s, *later_s = server.windows_s()[2:]
     assert first_s < 0.48
     assert set(later_s) == {0.48}
     assert len(result.passes) == len(later_s), "the first took other attempts until no pause was in the way"
@@ -155,8 +155,8 @@ def test_pauses_longer_than_a_window_keep_their_share(monkeypatch: pytest.Monkey
 
 
 def test_continued_point_keeps_earlier_passes() -> None:
-    generator = LoadGenerator(changes=lambda _job, number: {"window_s": 0.48} if number == 2 else {})
-    measured = functools.partial(sweep.sweep_points, plan=QUICK, run_pass=generator.run_pass)
+    server = SimulatedServer(changes=lambda _job, number: {"window_s": 0.48} if number == 2 else {})
+    measured = functools.partial(sweep.sweep_points, plan=QUICK, run_pass=server.run_pass)
     (first,) = measured([PointState(toy.job(ONLINE))])
     (second,) = measured([first], is_done=lambda state: len(state.passes) > len(first.passes))
 
@@ -167,20 +167,20 @@ def test_continued_point_keeps_earlier_passes() -> None:
 
 def test_latencies_that_are_not_stationary_are_marked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(estimates, "warm_up_end", lambda _latencies: None)
-    generator = LoadGenerator()
-    result = one(generator, plan=PATIENT)
+    server = SimulatedServer()
+    result = one(server, plan=PATIENT)
 
     assert codes(result) == ["not-warm"]
-    assert len(generator.calls) == stopping.MAX_WARM_UP_PASSES + len(result.passes)
+    assert len(server.calls) == stopping.MAX_WARM_UP_PASSES + len(result.passes)
 
 
 def test_warm_up_continues_while_server_gets_faster() -> None:
-    generator = LoadGenerator(lambda _job, number: LATENCY_MS * max(1.0, 3 - number))
-    result = one(generator)
+    server = SimulatedServer(lambda _job, number: LATENCY_MS * max(1.0, 3 - number))
+    result = one(server)
 
-    assert len(generator.calls) == 4 + len(result.passes)
+    assert len(server.calls) == 4 + len(result.passes)
     assert result.latency_ms["p99"].value == LATENCY_MS
-    assert 0 == one(LoadGenerator()).warm_up_s < result.warm_up_s < 3 * sum(generator.windows_s()[:4])
+    assert 0 == one(SimulatedServer()).warm_up_s < result.warm_up_s < 3 * sum(server.windows_s()[:4])
 
 
 @pytest.mark.parametrize(
@@ -192,13 +192,13 @@ def test_warm_up_continues_while_server_gets_faster() -> None:
     ],
 )
 def test_disturbed_run_marks_its_point(changes: dict[str, Any], pass_number: int, marks: list[str]) -> None:
-    generator = LoadGenerator(changes=lambda _job, number: changes if number == pass_number else {})
-    assert codes(one(generator, plan=PATIENT)) == marks
+    server = SimulatedServer(changes=lambda _job, number: changes if number == pass_number else {})
+    assert codes(one(server, plan=PATIENT)) == marks
 
 
 def test_few_requests_are_marked() -> None:
-    assert "few-requests" in codes(one(LoadGenerator(lambda _job, _number: 1500.0)))
-    assert "few-requests" not in codes(one(LoadGenerator()))
+    assert "few-requests" in codes(one(SimulatedServer(lambda _job, _number: 1500.0)))
+    assert "few-requests" not in codes(one(SimulatedServer()))
 
 
 @pytest.mark.parametrize("fails", [0, 3, "reload"], ids=["in its warm-up", "later", "not loaded again"])
@@ -212,7 +212,7 @@ def test_failing_point_leaves_the_others(fails: object) -> None:
         return LATENCY_MS
 
     by_point = run(
-        LoadGenerator(lambda job, number: step(number if job.point == POINTS[1] else "pass")),
+        SimulatedServer(lambda job, number: step(number if job.point == POINTS[1] else "pass")),
         *POINTS,
         reload=lambda: step(next(steps)),
         is_done=lambda state: state.point != POINTS[1] and len(state.passes) > 2,
@@ -224,7 +224,7 @@ def test_failing_point_leaves_the_others(fails: object) -> None:
 
 def test_each_round_is_saved() -> None:
     saved: list[Sequence[PointResult]] = []
-    by_point = run(LoadGenerator(), *POINTS, save=saved.append)
+    by_point = run(SimulatedServer(), *POINTS, save=saved.append)
 
     assert [len(each) for each in saved] == [0, 3, 3], "two passes make an interval"
     assert all("unfinished" in codes(result) for result in saved[1])
@@ -233,7 +233,7 @@ def test_each_round_is_saved() -> None:
 
 def test_progress_shows_step_and_estimate() -> None:
     reports: list[str] = []
-    run(LoadGenerator(), on_progress=lambda _point, now: reports.append(now))
+    run(SimulatedServer(), on_progress=lambda _point, now: reports.append(now))
 
     steps = [text.partition(",")[0] for text in reports]
     assert steps == ["warm up", "warm up", "pass 1", "pass 2", "pass 3"]
@@ -243,9 +243,9 @@ def test_progress_shows_step_and_estimate() -> None:
 @pytest.mark.parametrize("certify", [99, None])
 def test_point_runs_until_certified_and_shows_requests(certify: float | None) -> None:
     """At 100 requests per second; without --certify what is missing is recorded silently."""
-    progress, generator = list[str](), LoadGenerator(lambda _job, _number: 20.0, std=0.02)
+    progress, server = list[str](), SimulatedServer(lambda _job, _number: 20.0, std=0.02)
     plan, point = MeasuringPlan(certify=certify), LoadPoint("online", 1, 2)
-    result = one(generator, point, plan=plan, on_progress=lambda _point, now: progress.append(now))
+    result = one(server, point, plan=plan, on_progress=lambda _point, now: progress.append(now))
 
     missing = result.certified["p99"].requests_missing
     assert (result.certified["p99"].bound_ms is not None) == (missing == 0) == (certify is not None)

@@ -189,7 +189,7 @@ def passes_of(
         return [answer(changed(0, 0, np.nan))]
 
     job = dataclasses.replace(toy.job(LoadPoint("online", 1, 2), request_s=request_s), check=check)
-    run_pass = verifying(toy.LoadGenerator().run_pass, ask)
+    run_pass = verifying(toy.SimulatedServer().run_pass, ask)
     return [run_pass(job, 0.12) for _ in range(count)], seconds
 
 

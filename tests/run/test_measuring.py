@@ -67,7 +67,7 @@ def test_what_counts_after_the_sweep_is_saved(
         refuse_in("audit")
         return structs.replace(best, marks=(cached,))
 
-    monkeypatch.setattr(perf_analyzer, "run_pass", toy.LoadGenerator(latency_ms).run_pass)
+    monkeypatch.setattr(perf_analyzer, "run_pass", toy.SimulatedServer(latency_ms).run_pass)
     monkeypatch.setattr(measuring, "audit_cache", audit)
     monkeypatch.setattr(measuring, "timed_answer", timed_answer)
     saved: list[Any] = []

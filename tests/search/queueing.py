@@ -52,7 +52,7 @@ def highest_rate_per_s(service_s: float, goal: SearchGoal) -> float:
 
 
 @dataclass
-class QueueingServer(toy.LoadGenerator):
+class QueueingServer(toy.SimulatedServer):
     """Serves one request after another in `service_s`, times `factor_of_instances` per further instance."""
 
     service_s: float = 0.005

@@ -24,7 +24,7 @@ from tritonproof.search.fastest import CandidateMeasurer, Fastest, search_entry
 from tritonproof.search.trials import OperatingPoint
 
 
-def measurer_of(generator: toy.LoadGenerator, loaded: list[Candidate]) -> CandidateMeasurer:
+def measurer_of(server: toy.SimulatedServer, loaded: list[Candidate]) -> CandidateMeasurer:
     """A measurer of a simulated server; it appends each loaded candidate to `loaded`."""
 
     def job_of(candidate: Candidate, point: LoadPoint) -> LoadJob:
@@ -32,14 +32,14 @@ def measurer_of(generator: toy.LoadGenerator, loaded: list[Candidate]) -> Candid
         return toy.job(point, request_s=0.002)
 
     goal, plan = SearchGoal(7, 99), MeasuringPlan(budget_s=2.0)
-    return CandidateMeasurer(goal, job_of, contextlib.nullcontext, plan, run_pass=generator.run_pass)
+    return CandidateMeasurer(goal, job_of, contextlib.nullcontext, plan, run_pass=server.run_pass)
 
 
 def test_answers_of_each_choice_are_verified_in_reruns(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also if two are at one point, with requests so slow that verifying once takes longer than is due."""
-    generator = toy.LoadGenerator(changes=lambda *_: {"elapsed_s": 0.5})
+    server = toy.SimulatedServer(changes=lambda *_: {"elapsed_s": 0.5})
     expected = {toy.OUTPUT: toy.rows([0])}
-    check, measurer = toy.check(["toy-000"], expected), measurer_of(generator, [])
+    check, measurer = toy.check(["toy-000"], expected), measurer_of(server, [])
 
     def deploy(candidate: Candidate, point: LoadPoint) -> LoadJob:
         return dataclasses.replace(measurer.deploy(candidate, point), check=check, request_s=60.0)
@@ -54,11 +54,11 @@ def test_answers_of_each_choice_are_verified_in_reruns(monkeypatch: pytest.Monke
 
 
 def test_rerun_takes_both_orders_and_spends_its_budget() -> None:
-    generator, loaded = toy.LoadGenerator(lambda _job, _number: 1.0), list[Candidate]()
+    server, loaded = toy.SimulatedServer(lambda _job, _number: 1.0), list[Candidate]()
     first, second, *_ = candidates.basic_candidates(SPACE, SearchGoal(7, 99))
     operating_points = [OperatingPoint(first, 3), OperatingPoint(second, 1)]
 
-    states = measurer_of(generator, loaded).measure_again(operating_points)
+    states = measurer_of(server, loaded).measure_again(operating_points)
 
     assert loaded == [first, second, second, first], "a steady drift falls on both alike"
     assert [state.point for state in states] == [one.point for one in operating_points]

@@ -41,8 +41,8 @@ class Machine:
 
     def run_pass(self, job: LoadJob, window_s: float) -> Pass:
         if window_s not in self.passes:
-            generator = toy.LoadGenerator(changes=lambda *_: {"damaged": ("killed",)})
-            self.passes[window_s] = generator.run_pass(job, window_s)
+            server = toy.SimulatedServer(changes=lambda *_: {"damaged": ("killed",)})
+            self.passes[window_s] = server.run_pass(job, window_s)
         result = self.passes[window_s]
         if self.answered == 50:  # one request loads kernels
             latencies_ms = np.append(result.all_latencies_ms, 20_000.0)
