@@ -18,7 +18,7 @@ import pytest
 from tests import helpers, own_machine, toy
 from tests.helpers import Collect, Household
 from tests.host.fake_nvml import Clock, Nvml, S, Stretch, in_place_of_nvml, watched
-from tests.measure.generator import Generator
+from tests.measure.fake_perf_analyzer import FakePerfAnalyzer
 from tritonproof.build import configuration, in_process
 from tritonproof.build.builds import BuiltModel
 from tritonproof.host import scratch
@@ -220,9 +220,9 @@ def load_generator() -> tuple[str, dict[str, str]]:
 
 
 @pytest.fixture
-def generator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator:
-    """A fake load generator in place of the real one."""
-    fake = Generator(tmp_path)
+def analyzer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakePerfAnalyzer:
+    """A fake perf_analyzer in place of the real one."""
+    fake = FakePerfAnalyzer(tmp_path)
     monkeypatch.setattr(wheels, "perf_analyzer", lambda: fake.program)
     monkeypatch.setattr(wheels, "perf_analyzer_libraries", lambda: "")
     memory = tmp_path / "memory"

@@ -19,7 +19,7 @@ import pytest
 from tests import toy
 from tests.client.memory_server import INPUTS, OUTPUTS, Fault, StandIn, answers, memory_server
 from tests.helpers import present, theirs
-from tests.measure.generator import Generator, server_of
+from tests.measure.fake_perf_analyzer import FakePerfAnalyzer, server_of
 from tritonproof.base.errors import ProofError
 from tritonproof.client import shared_memory
 from tritonproof.client.input_data import InputData, input_data
@@ -205,8 +205,8 @@ def test_left_segments_are_removed_unless_another_process_uses_them() -> None:
     assert not used.exists()
 
 
-def test_memory_of_a_dead_generator_goes_once_server_lets_go(tmp_path: Path, generator: Generator) -> None:
-    generator.plan("killed", "good")
+def test_memory_of_dead_analyzer_goes_once_server_lets_go(tmp_path: Path, analyzer: FakePerfAnalyzer) -> None:
+    analyzer.plan("killed", "good")
     segment, held = scratch.SHARED_MEMORY_FOLDER / toy.OUTPUT, list[Any]()
 
     def unregister(**_options: Any) -> None:
@@ -224,7 +224,7 @@ def test_memory_of_a_dead_generator_goes_once_server_lets_go(tmp_path: Path, gen
     assert not segment.exists()
 
 
-def test_segment_of_another_user_stops_the_pass(tmp_path: Path, generator: Generator) -> None:
+def test_segment_of_another_user_stops_the_pass(tmp_path: Path, analyzer: FakePerfAnalyzer) -> None:
     other = scratch.SHARED_MEMORY_FOLDER / toy.OUTPUT
     other.touch()
     theirs(other)
@@ -237,4 +237,4 @@ def test_segment_of_another_user_stops_the_pass(tmp_path: Path, generator: Gener
         perf_analyzer.run_pass(dataclasses.replace(job, shared_memory="none"), 0.12)
 
     assert other.exists()
-    assert len(generator.calls) == 1
+    assert len(analyzer.calls) == 1

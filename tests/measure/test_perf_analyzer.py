@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tests import toy
-from tests.measure.generator import LATENCY_MS, Generator, option, server_of
+from tests.measure.fake_perf_analyzer import LATENCY_MS, FakePerfAnalyzer, option, server_of
 from tritonproof.accuracy.expected import expect_by_signature
 from tritonproof.base.errors import ProofError
 from tritonproof.client.input_data import InputData, input_data
@@ -28,7 +28,7 @@ TakePass = Callable[..., Pass]
 
 
 @pytest.fixture
-def take_pass(tmp_path: Path, generator: Generator, monkeypatch: pytest.MonkeyPatch) -> TakePass:
+def take_pass(tmp_path: Path, analyzer: FakePerfAnalyzer, monkeypatch: pytest.MonkeyPatch) -> TakePass:
     """One good pass on the toy model; one that hangs is ended soon."""
     monkeypatch.setattr(perf_analyzer, "_STALL_S", 6.0)
 
@@ -67,11 +67,11 @@ def test_memory_of_outputs_fits_those_expected(batch: int, size: int, tmp_path: 
     assert command[command.index("--output-shared-memory-size") + 1] == str(size)
 
 
-def test_command_names_model_server_and_point(take_pass: TakePass, generator: Generator) -> None:
+def test_command_names_model_server_and_point(take_pass: TakePass, analyzer: FakePerfAnalyzer) -> None:
     outputs = (Tensor("SMALL", "FP16", (3,)), Tensor("LARGE", "INT64", (2, 5)))
     take_pass(LoadPoint("offline", 8, 2), toy.model(outputs=outputs))
 
-    call = generator.calls[0]
+    call = analyzer.calls[0]
     for name, value in {
         "-m": "toy",
         "-u": "127.0.0.1:1",
@@ -84,7 +84,7 @@ def test_command_names_model_server_and_point(take_pass: TakePass, generator: Ge
     }.items():
         assert option(call, name) == value
     assert call["arenas"] == "1", "its own heaps are what damages its files"
-    mode = generator.program.with_name("calls.jsonl").stat().st_mode
+    mode = analyzer.program.with_name("calls.jsonl").stat().st_mode
     assert mode & 0o077 == 0, "nobody else reads what it makes"
     rows = [base64.b64decode(step[toy.INPUT]["b64"]) for step in call["data"]]
     assert rows == [row.tobytes() for row in toy.rows(range(len(rows)))]
@@ -92,13 +92,13 @@ def test_command_names_model_server_and_point(take_pass: TakePass, generator: Ge
 
 
 @pytest.mark.parametrize("arrivals", ["constant", "poisson"])
-def test_rate_is_sent_by_schedule(take_pass: TakePass, generator: Generator, arrivals: Any) -> None:
+def test_rate_is_sent_by_schedule(take_pass: TakePass, analyzer: FakePerfAnalyzer, arrivals: Any) -> None:
     one_pass = take_pass(LoadPoint("online", 1, 0, 500.0, arrivals))
 
-    arguments = generator.calls[0]["arguments"]
+    arguments = analyzer.calls[0]["arguments"]
     assert "--async" in arguments
     assert "--concurrency-range" not in arguments
-    gaps_ms = np.array(generator.calls[0]["intervals_us"]) / 1e3
+    gaps_ms = np.array(analyzer.calls[0]["intervals_us"]) / 1e3
     assert gaps_ms.mean() == pytest.approx(2, rel=0.4)  # of some 180 gaps
     assert gaps_ms.std() == pytest.approx(0 if arrivals == "constant" else 2, abs=1)
     assert one_pass.latencies_ms == pytest.approx(np.full(len(one_pass.latencies_ms), LATENCY_MS))
@@ -117,9 +117,9 @@ def test_rate_is_sent_by_schedule(take_pass: TakePass, generator: Generator, arr
     ],
 )
 def test_damaged_pass_is_repeated_and_noted(
-    take_pass: TakePass, generator: Generator, tmp_path: Path, behaviour: str, named: str
+    take_pass: TakePass, analyzer: FakePerfAnalyzer, tmp_path: Path, behaviour: str, named: str
 ) -> None:
-    generator.plan(behaviour, "good")
+    analyzer.plan(behaviour, "good")
     server = server_of(tmp_path)
 
     one_pass = take_pass(server=server)
@@ -127,7 +127,7 @@ def test_damaged_pass_is_repeated_and_noted(
     assert estimates.throughput([one_pass]) == pytest.approx(400, rel=1e-6)
     (text,) = one_pass.damaged
     assert named in text
-    assert len(generator.calls) == 2
+    assert len(analyzer.calls) == 2
     was_cut_off = behaviour != "stopped"
     assert server.client.forgotten == (["system", "cuda"] if was_cut_off else []), "what it left registered"
 
@@ -136,33 +136,33 @@ def test_damaged_pass_is_repeated_and_noted(
     ("plan", "repeated"), [(("stopped", "stopped", "good"), 1), ((*["unstable"] * 4, "stopped"), 4)]
 )
 def test_pass_delayed_by_load_is_still_measured(
-    take_pass: TakePass, generator: Generator, plan: tuple[str, ...], repeated: int
+    take_pass: TakePass, analyzer: FakePerfAnalyzer, plan: tuple[str, ...], repeated: int
 ) -> None:
-    generator.plan(*plan)
+    analyzer.plan(*plan)
     one_pass = take_pass()
     assert one_pass.duration_s > 5.0
     assert len(one_pass.damaged) == repeated
 
 
-@pytest.mark.parametrize(("left_gib", "said"), [(4.0, "half of the free memory"), (9.0, "within 3 s")])
+@pytest.mark.parametrize(("gib", "said"), [(4.0, "half of the free memory"), (9.0, "within 3 s")])
 def test_rate_far_above_capacity_is_an_error(
-    take_pass: TakePass, generator: Generator, monkeypatch: pytest.MonkeyPatch, left_gib: float, said: str
+    take_pass: TakePass, analyzer: FakePerfAnalyzer, monkeypatch: pytest.MonkeyPatch, gib: float, said: str
 ) -> None:
     """An attempt that ends late is repeated once, as the server may have compiled; memory is not risked."""
-    generator.plan("hang")
-    free_gib = itertools.chain([9.0], itertools.repeat(left_gib))
+    analyzer.plan("hang")
+    free_gib = itertools.chain([9.0], itertools.repeat(gib))
     monkeypatch.setattr(perf_analyzer, "free_memory_gib", lambda: next(free_gib))
     with pytest.raises(ProofError, match=f"faster than they are answered.*{said}"):
         take_pass(LoadPoint("online", 1, 0, 500.0, "constant"))
-    assert len(generator.calls) == (1 if "memory" in said else 2)
+    assert len(analyzer.calls) == (1 if "memory" in said else 2)
 
 
 @pytest.mark.parametrize("reasons", [("no-requests", "no-requests"), ("unstable", "unanswered")])
-def test_too_short_window_grows(take_pass: TakePass, generator: Generator, reasons: tuple[str, ...]) -> None:
-    generator.plan(*reasons, "good")
+def test_window_grows(take_pass: TakePass, analyzer: FakePerfAnalyzer, reasons: tuple[str, ...]) -> None:
+    analyzer.plan(*reasons, "good")
     one_pass = take_pass()
 
-    assert generator.windows_ms() == [120, 480, 1920]
+    assert analyzer.windows_ms() == [120, 480, 1920]
     assert (one_pass.window_s, len(one_pass.damaged)) == (pytest.approx(1.92), 2)
 
 
@@ -171,9 +171,9 @@ def test_too_short_window_grows(take_pass: TakePass, generator: Generator, reaso
     [("empty", "profile"), ("refused", "output does not fit"), ("unstable", "status 2")],
 )
 def test_failing_load_generator_is_an_error_with_its_output(
-    take_pass: TakePass, generator: Generator, behaviour: str, said: str
+    take_pass: TakePass, analyzer: FakePerfAnalyzer, behaviour: str, said: str
 ) -> None:
-    generator.plan(behaviour)
+    analyzer.plan(behaviour)
     with pytest.raises(ProofError) as caught:
         take_pass()
 
@@ -188,13 +188,13 @@ def test_failing_load_generator_is_an_error_with_its_output(
     ids=["the case's own", "another", "with its folder"],
 )
 def test_server_ending_under_load_is_an_error(
-    take_pass: TakePass, generator: Generator, tmp_path: Path, changes: dict[str, Any], calls: int
+    take_pass: TakePass, analyzer: FakePerfAnalyzer, tmp_path: Path, changes: dict[str, Any], calls: int
 ) -> None:
-    generator.plan("refused")
+    analyzer.plan("refused")
     ended = dataclasses.replace(server_of(tmp_path, live=False), **changes)
     with pytest.raises(ProofError) as caught:
         take_pass(server=ended)
 
     assert str(caught.value).startswith(ended.label)
     assert caught.value.where == f"toy, {ONLINE}"
-    assert len(generator.calls) == calls
+    assert len(analyzer.calls) == calls

@@ -76,8 +76,8 @@ Path(after("-f")).write_text(table)
 """
 
 
-class Generator:
-    """The fake load generator in its own folder."""
+class FakePerfAnalyzer:
+    """The fake perf_analyzer in its own folder."""
 
     def __init__(self, folder: Path) -> None:
         self.program = folder / "perf_analyzer"
