@@ -36,8 +36,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"{error.filename} is in the way: give another file with --to, or remove it")
     except OSError as error:
         parser.error(f"{file} cannot be written: {error.strerror}: name a writable place with --to")
-    known = file.resolve().is_relative_to(Path(__file__).parent / "models")  # a folder that needs no option
-    selection = f"-k {options.name}" if known else f"--models {file.resolve()}"
+    needs_option = not file.resolve().is_relative_to(Path(__file__).parent / "models")
+    selection = f"--models {file.resolve()}" if needs_option else f"-k {options.name}"
     print(f"wrote {file}\nprove it: {commands.run_command(selection)}")
     return 0
 

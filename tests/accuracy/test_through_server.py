@@ -320,7 +320,7 @@ def test_wrong_value_of_unused_output_names_expected_and_given(connect: Connect)
 
     spoilt = next(difference for difference in result.outputs if difference.output == SECOND)
     assert not result.passed
-    assert (spoilt.expected, spoilt.given) == pytest.approx((0.6, 1.8))
+    assert (spoilt.expected, spoilt.actual) == pytest.approx((0.6, 1.8))
 
 
 def test_wrong_shape_of_unused_output_is_an_error(connect: Connect) -> None:

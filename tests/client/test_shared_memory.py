@@ -98,7 +98,7 @@ def test_stale_answer_in_shared_memory_is_detected() -> None:
         checked = verify(present(job.check), given, 0.0)
 
     assert (checked.verified, checked.wrong) == (20, 19)
-    assert present(checked.first_wrong).given in ("nan", "-1")
+    assert present(checked.first_wrong).actual in ("nan", "-1")
 
 
 def test_region_is_private_and_never_stays_registered_or_on_disk() -> None:

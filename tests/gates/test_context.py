@@ -138,7 +138,7 @@ def test_differing_answer_is_counted_and_its_sample_named(expected: np.ndarray, 
     assert comparison.wrong_count >= 1
     wrong = present(comparison.mismatch).wrong
     assert comparison.same.sample == wrong.sample in ("row-4", "row-9")
-    assert wrong.expected != wrong.given
+    assert wrong.expected != wrong.actual
 
 
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)

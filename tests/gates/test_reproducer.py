@@ -26,9 +26,9 @@ ROWS = {
 INPUTS = (Tensor("IN", "FP32", (4,)), Tensor("TEXT", "BYTES", (1,)), Tensor("MORE", "FP32", (1,)))
 MODEL = toy.model(inputs=INPUTS)
 RIGHT = ROWS["IN"][1]
-WRONG = WrongAnswer("b", "OUT[0]", expected="1", given="2")
+WRONG = WrongAnswer("b", "OUT[0]", expected="1", actual="2")
 EXPECTED = {"OUT": RIGHT, "LABEL": b"cat\0"}
-FOUND = Mismatch(batch=["a", "b"], row=1, expected=EXPECTED, given={"OUT": 2 * RIGHT}, wrong=WRONG)
+FOUND = Mismatch(batch=["a", "b"], row=1, expected=EXPECTED, actual={"OUT": 2 * RIGHT}, wrong=WRONG)
 
 
 @pytest.fixture
@@ -43,12 +43,12 @@ def test_reproducer_round_trips_without_pickle(config: Path, tmp_path: Path) -> 
     folder.mkdir()
     (folder / "of-before").touch()
     write_reproducer(folder, "toy", config, MODEL, ROWS, FOUND)
-    names = ("request", "expected", "given")
+    names = ("request", "expected", "actual")
     arrays = {name: dict(np.load(folder / f"{name}.npz").items()) for name in names}
     np.testing.assert_array_equal(arrays["request"]["IN"], ROWS["IN"])
     ended = [[text + b"." for text in row] for row in ROWS["TEXT"].tolist()]
     assert arrays["request"]["TEXT"].tolist() == ended
-    np.testing.assert_array_equal(2 * arrays["expected"]["OUT"], arrays["given"]["OUT"])
+    np.testing.assert_array_equal(2 * arrays["expected"]["OUT"], arrays["actual"]["OUT"])
     assert arrays["expected"]["LABEL"] == b"cat\0.", "a text for each row is ended too"
     assert (folder / "config.pbtxt").read_text() == "max_batch_size: 4"
     assert not (folder / "of-before").exists()
@@ -67,11 +67,12 @@ def test_reproducer_respects_missing_batch_axis(config: Path, tmp_path: Path) ->
 
 def test_first_wrong_answer_is_kept_with_its_request() -> None:
     expected = expect(["a", "b", "c"], {"OUT": np.arange(12, dtype=np.float32).reshape(3, 4)})
-    given = expected.outputs["OUT"][[2, 0]] + np.array([[0], [1]], np.float32)
+    actual = expected.outputs["OUT"][[2, 0]] + np.array([[0], [1]], np.float32)
     limits = AnswerLimits(NumberLimits(1e-5, np.inf))
-    mismatch = present(compare_answers(expected, [Answer(np.array([2, 0]), {"OUT": given})], limits).mismatch)
+    answers = [Answer(np.array([2, 0]), {"OUT": actual})]
+    mismatch = present(compare_answers(expected, answers, limits).mismatch)
     assert (list(mismatch.batch), mismatch.row) == (["c", "a"], 1)
-    np.testing.assert_array_equal(mismatch.given["OUT"], given[1])
+    np.testing.assert_array_equal(mismatch.actual["OUT"], actual[1])
     np.testing.assert_array_equal(mismatch.expected["OUT"], expected.outputs["OUT"][0])
 
 

@@ -104,7 +104,7 @@ def test_fault_under_load_is_found_and_named(job_of: Callable[[str, LoadPoint], 
     assert answers.wrong > 0, f"none wrong of {answers.verified}"
     first = present(answers.first_wrong)
     assert first.sample.startswith("row-")
-    assert first.expected != first.given
+    assert first.expected != first.actual
 
 
 @pytest.mark.parametrize(

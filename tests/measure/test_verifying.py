@@ -82,7 +82,7 @@ def test_wrong_answer_is_recorded_with_sample_and_values(
     expected: np.ndarray, value: float, shown: tuple[str, str]
 ) -> None:
     first = present(verify(answers_of(OUT=expected), [answer(changed(1, 2, value))], 0).first_wrong)
-    assert (first.sample, first.output, first.expected, first.given) == ("row-1", "OUT[2]", *shown)
+    assert (first.sample, first.output, first.expected, first.actual) == ("row-1", "OUT[2]", *shown)
 
 
 def test_near_ties_may_move_outputs_but_not_swap_samples() -> None:

@@ -72,11 +72,11 @@ def standardize(expected: ExpectedOutputs, outputs: Arrays) -> np.ndarray:
     [rows, elements]. One that is far off, or no number, may not outweigh all others."""
     parts = []
     for name, spread in expected.spreads.items():
-        first, given = expected.outputs[name][0].reshape(-1), outputs[name].reshape(len(outputs[name]), -1)
+        first, actual = expected.outputs[name][0].reshape(-1), outputs[name].reshape(len(outputs[name]), -1)
         indices = np.linspace(0, first.size - 1, min(first.size, _MAX_COMPARED)).astype(int)
         scale = np.broadcast_to(spread.column_scales, expected.outputs[name].shape[1:]).reshape(-1)[indices]
         with np.errstate(invalid="ignore"):
-            apart = given[:, indices].astype(np.float64) - first[indices]
+            apart = actual[:, indices].astype(np.float64) - first[indices]
         parts.append(np.divide(apart, scale, out=apart, where=scale > 0))
     return np.clip(np.nan_to_num(np.concatenate(parts, axis=1), nan=_CLIP), -_CLIP, _CLIP)
 

@@ -31,7 +31,7 @@ def score_each_item(case: Case, samples: Samples, stages: Stages, *, labelled: b
     """Score each item after each stage; without `labelled`, only by metrics that need no labels. Raises
     ProofError unless a metric gives one finite score for each item."""
     count, per_item = len(item_ids(samples)), {}
-    for metric in (each for each in case.model.metrics if labelled or not each.labelled):
+    for metric in (candidate for candidate in case.model.metrics if labelled or not candidate.labelled):
         per_stage = [metric.score(stage.kept, samples.labels, stages[0].kept) for stage in stages]
         for stage, scores in zip(stages, per_stage, strict=True):
             if scores.shape == (count,) and np.isfinite(scores).all():

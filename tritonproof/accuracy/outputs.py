@@ -18,7 +18,7 @@ def equal_fraction(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.asarray((a == b).reshape(len(a), -1).mean(axis=1)) if a.size else np.ones(len(a))
 
 
-def check_shapes(expected: Arrays, given: Arrays, stage: str, expected_from: str) -> None:
+def check_shapes(expected: Arrays, actual: Arrays, stage: str, expected_from: str) -> None:
     """Raise AccuracyError if an output of a stage is missing, or has another shape or kind of type than the
     expected one, which comes from `expected_from`."""
 
@@ -27,7 +27,7 @@ def check_shapes(expected: Arrays, given: Arrays, stage: str, expected_from: str
         return f"is {kind} of shape {values.shape}"
 
     for name, values in expected.items():
-        problem = form(given[name]) if name in given else "is missing"
+        problem = form(actual[name]) if name in actual else "is missing"
         if problem != form(values):
             what = f"a {stage} output {problem}; {expected_from} {form(values)}"
             raise AccuracyError(what, where=f"output {name}")
@@ -71,16 +71,16 @@ def spread_of(values: np.ndarray) -> Spread:
     largest, are_shares = np.zeros(rows.shape[1]), True
     chunks = range(0, len(rows), step)
     for start in chunks:
-        chunk, known = _known(rows[start : start + step])
-        count += known.sum(axis=0)
+        chunk, is_finite = _finite_or_zero(rows[start : start + step])
+        count += is_finite.sum(axis=0)
         total += chunk.sum(axis=0)
         sizes += np.abs(chunk).sum(axis=0)
         largest = np.maximum(largest, np.abs(chunk).max(axis=0, initial=0.0))
         are_shares = are_shares and bool(((chunk >= 0) & (chunk <= 1)).all())
     centre, squares = total / np.maximum(count, 1), np.zeros(rows.shape[1])
     for start in chunks:
-        chunk, known = _known(rows[start : start + step])
-        squares += np.square(np.where(known, chunk - centre, 0.0)).sum(axis=0)
+        chunk, is_finite = _finite_or_zero(rows[start : start + step])
+        squares += np.square(np.where(is_finite, chunk - centre, 0.0)).sum(axis=0)
     deviation = np.sqrt(squares / np.maximum(count, 1))
     is_same = deviation <= PRECISIONS["fp32"].rounding * largest
     scales = np.where(is_same, largest, deviation)
@@ -92,18 +92,18 @@ def spread_of(values: np.ndarray) -> Spread:
     )
 
 
-def _known(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _finite_or_zero(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Rows in FP64, with 0 for elements that are not finite, and which elements are finite."""
     wide = rows.astype(np.float64)
-    known = np.isfinite(wide)
-    return np.where(known, wide, 0.0), known
+    is_finite = np.isfinite(wide)
+    return np.where(is_finite, wide, 0.0), is_finite
 
 
-def differences(given: np.ndarray, expected: np.ndarray) -> np.ndarray:
+def differences(actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
     """The absolute difference of each element: 0 if both are the same, and infinite if one is no number."""
     with np.errstate(invalid="ignore"):
-        errors = np.abs(given.astype(np.float64) - expected)
-        is_same = (given == expected) | (np.isnan(given) & np.isnan(expected))
+        errors = np.abs(actual.astype(np.float64) - expected)
+        is_same = (actual == expected) | (np.isnan(actual) & np.isnan(expected))
     return np.where(is_same, 0.0, np.nan_to_num(errors, nan=np.inf, posinf=np.inf))
 
 

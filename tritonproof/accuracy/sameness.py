@@ -60,8 +60,8 @@ class Mismatch:
     row: int
     """Which of them got the wrong answer."""
     expected: Arrays
-    """The outputs that it should have had, without the batch axis, as those `given`."""
-    given: Arrays
+    """The outputs that it should have had, without the batch axis, as those `actual`."""
+    actual: Arrays
     wrong: WrongAnswer
     """The first wrong output, by its element that differs most."""
 
@@ -122,17 +122,17 @@ def compare_rows(
     left_out = np.zeros(count, bool)
     all_shares, means, unequal, wrong = {}, {}, {}, {}
     for name in expected.discrete_outputs:
-        found = _compare_discrete(expected, answer, name, limits, left_out, checks_identity)
-        if found is not None:
-            unequal[name], wrong[name], left_out = found
+        compared = _compare_discrete(expected, answer, name, limits, left_out, checks_identity)
+        if compared is not None:
+            unequal[name], wrong[name], left_out = compared
     for name, spread in expected.spreads.items():
-        expected_rows, given = expected.outputs[name][answer.sample_indices], answer.outputs.get(name)
-        if given is None or given.shape != expected_rows.shape or given.dtype.kind != "f":
+        expected_rows, actual = expected.outputs[name][answer.sample_indices], answer.outputs.get(name)
+        if actual is None or actual.shape != expected_rows.shape or actual.dtype.kind != "f":
             wrong[name] = np.ones(count, bool)
             continue
-        if np.array_equal(given, expected_rows) and (not only_finite or np.isfinite(given).all()):
+        if np.array_equal(actual, expected_rows) and (not only_finite or np.isfinite(actual).all()):
             continue
-        errors = differences(given, expected_rows)
+        errors = differences(actual, expected_rows)
         bounds = limits.of_output(name)
         rounding = limits.rounding * spread.max_magnitude
         # A share within `max_element` of this scale is within that of the spread, rounding aside.
@@ -141,7 +141,7 @@ def compare_rows(
         all_shares[name], means[name] = shares, errors.reshape(count, -1).mean(axis=1)
         is_finite = np.isfinite(shares)
         if only_finite:
-            is_finite &= np.isfinite(given).reshape(count, -1)
+            is_finite &= np.isfinite(actual).reshape(count, -1)
         is_far = shares.max(axis=1, initial=0.0) > bounds.max_element
         is_far |= means[name] > bounds.max_mean * spread.mean_magnitude + rounding
         wrong[name] = ~is_finite.all(axis=1) | (is_far & ~left_out)
@@ -171,11 +171,11 @@ def _compare_discrete(
     """Texts, integers and truth values of one output: which elements differ, [rows, elements], which rows are
     wrong and which are `left_out`, with those that differ as ties do, [rows] each. None if all are equal."""
     count = len(left_out)
-    expected_rows, given = expected.outputs[name][answer.sample_indices], answer.outputs.get(name)
+    expected_rows, actual = expected.outputs[name][answer.sample_indices], answer.outputs.get(name)
     is_text = expected_rows.dtype == object
-    if given is None or given.shape != expected_rows.shape or (given.dtype == object) != is_text:
+    if actual is None or actual.shape != expected_rows.shape or (actual.dtype == object) != is_text:
         return np.ones((count, 1), bool), np.ones(count, bool), left_out
-    unequal = np.asarray(given != expected_rows, bool).reshape(count, -1)
+    unequal = np.asarray(actual != expected_rows, bool).reshape(count, -1)
     differing = unequal.sum(axis=1)
     if not differing.any():
         return None
@@ -193,12 +193,12 @@ def _compare_discrete(
 def _is_tie_of_scores(
     expected: ExpectedOutputs, answer: Answer, name: str, limits: AnswerLimits
 ) -> np.ndarray:
-    """Whether the scores beside classes show a tie, [rows]: the scores of the expected and of the given class
-    are no further apart than twice what each may be off."""
+    """Whether the scores beside classes show a tie, [rows]: those of the expected and the actual class are
+    no further apart than twice what each may be off."""
     scores_name = expected.score_output_of[name]
     spread, scores = expected.spreads[scores_name], expected.outputs[scores_name][answer.sample_indices]
-    given_and_expected = answer.outputs[name], expected.outputs[name][answer.sample_indices]
-    classes = [values.reshape(len(scores), -1).astype(np.int64) for values in given_and_expected]
+    actual_and_expected = answer.outputs[name], expected.outputs[name][answer.sample_indices]
+    classes = [values.reshape(len(scores), -1).astype(np.int64) for values in actual_and_expected]
     is_known = [((values >= 0) & (values < scores.shape[1])).all(axis=1) for values in classes]
     values, other_values = (
         np.take_along_axis(scores, indices.clip(0, scores.shape[1] - 1), axis=1) for indices in classes
@@ -212,10 +212,10 @@ def compare_answers(
     expected: ExpectedOutputs, answers: Sequence[Answer], limits: AnswerLimits, *, only_finite: bool = False
 ) -> AnswerComparison:
     """Hold some answers to the expected ones, row by row and together; see `compare_rows`."""
-    given = [answer for answer in answers if len(answer.sample_indices)]
-    results = [compare_rows(expected, answer, limits, only_finite=only_finite) for answer in given]
+    answers = [answer for answer in answers if len(answer.sample_indices)]
+    results = [compare_rows(expected, answer, limits, only_finite=only_finite) for answer in answers]
     rows = sum(len(result.left_out) for result in results)
-    samples = len({sample for answer in given for sample in answer.sample_indices.tolist()})
+    samples = len({sample for answer in answers for sample in answer.sample_indices.tolist()})
     left_out = sum(int(result.left_out.sum()) for result in results)
     too_many = left_out > max(_TIED_ELEMENTS, (1 - limits.min_compared_share) * rows)
     beyond = set()
@@ -276,9 +276,9 @@ def _summary(
         name = next(name for name, rows in result.wrong_rows.items() if rows[worst])
         batch = [str(expected.ids[i]) for i in answer.sample_indices]
         expected_row = {key: values[answer.sample_indices[worst]] for key, values in expected.outputs.items()}
-        given = {key: values[worst] for key, values in answer.outputs.items()}
-        first = _wrong_answer(sample, name, expected_row[name], given.get(name), expected.spreads.get(name))
-        mismatch = Mismatch(batch=batch, row=worst, expected=expected_row, given=given, wrong=first)
+        actual = {key: values[worst] for key, values in answer.outputs.items()}
+        first = _wrong_answer(sample, name, expected_row[name], actual.get(name), expected.spreads.get(name))
+        mismatch = Mismatch(batch=batch, row=worst, expected=expected_row, actual=actual, wrong=first)
     same = SameAnswers(
         samples=0,
         answers=len(wrong),
@@ -305,9 +305,9 @@ def merge_comparisons(comparisons: Sequence[AnswerComparison]) -> AnswerComparis
 def merge_entries(entries: Sequence[SameAnswers]) -> SameAnswers:
     """The entry of the worst of some comparisons, with the figures of all."""
     worst = min(entries, key=lambda same: (same.passed, same.agreement, -(same.relative_difference or 0.0)))
-    found = [same for same in entries if same.relative_difference is not None]
-    shares = [(same.relative_difference or 0.0) / (same.limit or 1.0) for same in found]
-    largest = found[int(np.argmax(shares))] if found else worst
+    with_numbers = [same for same in entries if same.relative_difference is not None]
+    shares = [(same.relative_difference or 0.0) / (same.limit or 1.0) for same in with_numbers]
+    largest = with_numbers[int(np.argmax(shares))] if with_numbers else worst
     return structs.replace(
         worst,
         samples=max(same.samples for same in entries),
@@ -326,9 +326,9 @@ def typical_difference(expected: ExpectedOutputs, answers: Sequence[Answer]) -> 
     for answer in answers:
         largest = np.zeros(len(answer.sample_indices))
         for name, spread in expected.spreads.items():
-            expected_rows, given = expected.outputs[name][answer.sample_indices], answer.outputs.get(name)
-            if given is not None and given.shape == expected_rows.shape and given.dtype.kind == "f":
-                errors = differences(given, expected_rows)
+            expected_rows, actual = expected.outputs[name][answer.sample_indices], answer.outputs.get(name)
+            if actual is not None and actual.shape == expected_rows.shape and actual.dtype.kind == "f":
+                errors = differences(actual, expected_rows)
                 beyond = beyond_rounding(errors, spread, PRECISIONS["fp32"].rounding)
                 largest = np.maximum(largest, beyond.reshape(len(largest), -1).max(axis=1, initial=0.0))
         parts.append(largest)
@@ -336,21 +336,21 @@ def typical_difference(expected: ExpectedOutputs, answers: Sequence[Answer]) -> 
 
 
 def _wrong_answer(
-    sample: str, name: str, expected: np.ndarray, given: np.ndarray | None, spread: Spread | None
+    sample: str, name: str, expected: np.ndarray, actual: np.ndarray | None, spread: Spread | None
 ) -> WrongAnswer:
     """The element that differs most of an output of a wrong answer; `spread` is that of numbers."""
-    if given is None or np.shape(given) != np.shape(expected):
-        shape = "no row of this sample" if given is None else str(np.shape(given))
-        return WrongAnswer(sample, name, expected=str(np.shape(expected)), given=shape)
-    if spread is not None and given.dtype.kind == "f":
-        errors = beyond_rounding(differences(given, expected), spread, 0.0)
-        errors = errors if errors.any() else ~np.isfinite(given)
+    if actual is None or np.shape(actual) != np.shape(expected):
+        shape = "no row of this sample" if actual is None else str(np.shape(actual))
+        return WrongAnswer(sample, name, expected=str(np.shape(expected)), actual=shape)
+    if spread is not None and actual.dtype.kind == "f":
+        errors = beyond_rounding(differences(actual, expected), spread, 0.0)
+        errors = errors if errors.any() else ~np.isfinite(actual)
     else:
-        errors = np.asarray(given != expected, np.float64)
+        errors = np.asarray(actual != expected, np.float64)
     position = np.unravel_index(int(np.nan_to_num(errors, nan=np.inf).argmax()), np.shape(errors))
     where = ", ".join(str(int(index)) for index in position)
     shown = []
-    for value in (np.asarray(array)[position] for array in (expected, given)):
+    for value in (np.asarray(array)[position] for array in (expected, actual)):
         plain = value.item() if isinstance(value, np.generic) else value
         shown.append(f"{plain:.6g}" if isinstance(plain, float) else ascii(plain)[:60])
     return WrongAnswer(sample, f"{name}[{where}]" if where else name, *shown)

@@ -38,7 +38,7 @@ class _OutputTotals:
     """Whether integers of any row differ by more than ties."""
     sample: str = ""
     expected: float = 0.0
-    given: float = 0.0
+    actual: float = 0.0
 
 
 @dataclass
@@ -92,7 +92,7 @@ class StageComparison:
                 totals.sample = str(self.expected.ids[chosen[row]])
                 if values.dtype != object:  # the record has no field for texts
                     totals.expected = float(np.ravel(values[row])[index])
-                    totals.given = float(np.ravel(outputs[name][row])[index])
+                    totals.actual = float(np.ravel(outputs[name][row])[index])
 
     @property
     def outputs(self) -> tuple[OutputDifference, ...]:
@@ -118,7 +118,7 @@ class StageComparison:
             mean_limit=limits.max_mean_by_output[name] + rounding,
             sample=totals.sample,
             expected=totals.expected,
-            given=totals.given,
+            actual=totals.actual,
             source=limits.source,
             compared=1.0 if spread is None else 1 - self.left_out / max(self.rows, 1),
             compared_limit=1.0 if spread is None else per_answer.min_compared_share,

@@ -73,8 +73,8 @@ class UsageError(Exception):
 
 def no_case(where: Path, substring: str, names: Iterable[str]) -> UsageError:
     """The error of a substring that is in no case's name."""
-    known = ", ".join(dict.fromkeys(names))
-    return UsageError(f"{where}: no case has {substring!r} in its name. There are: {known}")
+    listed = ", ".join(dict.fromkeys(names))
+    return UsageError(f"{where}: no case has {substring!r} in its name. There are: {listed}")
 
 
 def path(text: str) -> Path:

@@ -92,7 +92,7 @@ def ask_samples(
     reads answers afterwards. Raises ProofError, with `where`, if one fails or tensors have no room."""
     with prepared_requests(served, batches, in_flight, shared_memory) as requests:
         answers = closed_loop(served.server, requests, in_flight, where, seconds)
-        return [Answer(batches[number], requests.read(kept)) for number, kept in answers]
+        return [Answer(batches[number], requests.read(raw)) for number, raw in answers]
 
 
 def closed_loop(
@@ -155,10 +155,10 @@ def prepared_requests(
 def in_messages(messages: Sequence[bytes], *, batched: bool = True) -> Requests:
     """Requests that carry their tensors in the messages themselves, as do the answers."""
 
-    def read(kept: RawAnswer) -> Arrays:
+    def read(raw: RawAnswer) -> Arrays:
         from tritonclient.grpc import service_pb2
 
-        return response_outputs(service_pb2.ModelInferResponse.FromString(kept[0]), batched=batched)
+        return response_outputs(service_pb2.ModelInferResponse.FromString(raw[0]), batched=batched)
 
     count, keep = len(messages), lambda _slot, answer: (answer,)
     return Requests(count, lambda number, _slot: messages[number], keep, read)
@@ -211,8 +211,8 @@ def _in_shared_memory(
             memory[starts[slot] : starts[slot] + slot_bytes] = not_written
             return input_messages[number] + output_messages[slot]
 
-        def read(kept: RawAnswer) -> Arrays:
-            arrays, (answer, content) = {}, kept
+        def read(raw: RawAnswer) -> Arrays:
+            arrays, (answer, content) = {}, raw
             for tensor in service_pb2.ModelInferResponse.FromString(answer).outputs:
                 slice_, shape = outputs.get(tensor.name), list(tensor.shape)
                 dtype, count = np.dtype(triton_to_np_dtype(tensor.datatype)), int(np.prod(shape))

@@ -217,12 +217,12 @@ NO_ANSWER = "empty"
 
 def best_positions(start_logits: np.ndarray, end_logits: np.ndarray) -> Arrays:
     """The N_BEST starts and ends of each row with their logits, best first: all that an answer needs."""
-    kept = {}
+    best = {}
     for name, logits in (("start", start_logits), ("end", end_logits)):
         order = np.argsort(-logits, axis=1, kind="stable")[:, :N_BEST]
-        kept[f"{name}_positions"] = order.astype(np.int16)
-        kept[f"{name}_logits"] = np.take_along_axis(logits, order, axis=1)
-    return kept
+        best[f"{name}_positions"] = order.astype(np.int16)
+        best[f"{name}_logits"] = np.take_along_axis(logits, order, axis=1)
+    return best
 
 
 def spans(kept: Arrays) -> np.ndarray:
@@ -315,4 +315,5 @@ def score(
     measure: Callable[[str, str], float], questions: Sequence[Question], answers: Mapping[str, str]
 ) -> np.ndarray:
     """Scores each question by its answer's best agreement with an accepted one."""
-    return np.array([max(measure(answers[each.id], truth) for truth in each.answers) for each in questions])
+    pairs = ((answers[question.id], question.answers) for question in questions)
+    return np.array([max(measure(answer, truth) for truth in truths) for answer, truths in pairs])

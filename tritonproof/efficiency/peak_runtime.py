@@ -96,7 +96,7 @@ def _by_onnxruntime(precision: str, threads: int, shapes: list[tuple[int, int]])
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     # Signed weights and unsigned data, as quantised models have them.
-    operator, types, given, result = {
+    operator, types, input_type, output_type = {
         "fp32": ("MatMul", (np.float32, np.float32), TensorProto.FLOAT, TensorProto.FLOAT),
         "int8": ("MatMulInteger", (np.uint8, np.int8), TensorProto.UINT8, TensorProto.INT32),
     }[precision]
@@ -107,8 +107,8 @@ def _by_onnxruntime(precision: str, threads: int, shapes: list[tuple[int, int]])
         graph = helper.make_graph(
             [helper.make_node(operator, ["left", "right"], ["result"])],
             "product",
-            [helper.make_tensor_value_info("left", given, shape)],
-            [helper.make_tensor_value_info("result", result, shape)],
+            [helper.make_tensor_value_info("left", input_type, shape)],
+            [helper.make_tensor_value_info("result", output_type, shape)],
             # A constant right side, as weights are: the library packs it once.
             [numpy_helper.from_array(right, "right")],
         )

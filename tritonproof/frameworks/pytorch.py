@@ -37,10 +37,10 @@ _MIN_ELEMENTS = 16
 """A kernel or matrix of so many elements or more counts as damaged if all have the same value."""
 
 
-def check_weights(given: Mapping[str, Any], own: Mapping[str, Any], path: Path, model: str) -> None:
+def check_weights(checkpoint: Mapping[str, Any], network: Mapping[str, Any], path: Path, model: str) -> None:
     """Raise InputError unless a checkpoint's tensors, PyTorch's or NumPy's, have exactly the keys and shapes
     of a network's own, and hold what a training can end with. `model` says whose checkpoint is meant."""
-    if (fault := next(_faults(given, own), None)) is not None:
+    if (fault := next(_faults(checkpoint, network), None)) is not None:
         raise InputError(
             f"the checkpoint is of another model, or damaged: {fault}",
             where=path,
@@ -48,19 +48,20 @@ def check_weights(given: Mapping[str, Any], own: Mapping[str, Any], path: Path, 
         )
 
 
-def _faults(given: Mapping[str, Any], own: Mapping[str, Any]) -> Iterator[str]:
-    shapes = [(key, tuple(given[key].shape), tuple(own[key].shape)) for key in own if key in given]
+def _faults(checkpoint: Mapping[str, Any], network: Mapping[str, Any]) -> Iterator[str]:
+    common = [key for key in network if key in checkpoint]
+    shapes = [(key, tuple(checkpoint[key].shape), tuple(network[key].shape)) for key in common]
     reshaped = [f"{key} is {actual}, expected {wanted}" for key, actual, wanted in shapes if actual != wanted]
     for problem, keys in (
-        ("misses", [key for key in own if key not in given]),
-        ("has unexpected", [key for key in given if key not in own]),
+        ("misses", [key for key in network if key not in checkpoint]),
+        ("has unexpected", [key for key in checkpoint if key not in network]),
         ("has in another shape", reshaped),
     ):
         if keys:
             suffix = f" and {len(keys) - _SHOWN_KEYS} more" if len(keys) > _SHOWN_KEYS else ""
             yield f"it {problem} {', '.join(map(escaped, keys[:_SHOWN_KEYS]))}{suffix}"
-    for key, tensor in given.items():
-        if not _FLOATING.fullmatch(str(own[key].dtype)):
+    for key, tensor in checkpoint.items():
+        if not _FLOATING.fullmatch(str(network[key].dtype)):
             continue
         if not _FLOATING.fullmatch(str(tensor.dtype)):  # a quantised network's mean nothing without scales
             yield f"{escaped(key)} is {tensor.dtype}; weights are floating-point numbers"

@@ -168,7 +168,7 @@ def _difference(first: _Replies, again: _Replies, noise: Mapping[object, float],
         limits = AnswerLimits(NumberLimits(max(MIN_NOISE, allowed), np.inf))
         if (mismatch := compare_answers(expected, _answers_at(again, keys), limits).mismatch) is not None:
             wrong = mismatch.wrong
-            change = f"{wrong.output} is {wrong.given}, and was {wrong.expected}"
+            change = f"{wrong.output} is {wrong.actual}, and was {wrong.expected}"
             return f"{wrong.sample} is another {when}: {change}"
     return ""
 

@@ -57,20 +57,20 @@ def record(context: GateContext, case: str, run_id: str) -> RecordedAnswers:
     Raises NotAvailableError if a single answer does not fit."""
     served = context.served
     single_rows = context.single_answers.rows
-    kept = dict[int, Arrays]()
+    recorded = dict[int, Arrays]()
     left_bytes = _MAX_BYTES
     for sample in sorted(single_rows):
         left_bytes -= content_bytes(single_rows[sample])
         if left_bytes < 0:
             break
-        kept[sample] = single_rows[sample]
-    if not kept:
+        recorded[sample] = single_rows[sample]
+    if not recorded:
         what = f"an answer of {served.model.name} takes more than the {_MAX_BYTES >> 20} MiB of a file"
         raise NotAvailableError(what, where=case)
-    digests = {str(served.data.ids[sample]): _digest(served, sample) for sample in kept}
-    limits = inferred_limits(context.limits, kept.values())
+    digests = {str(served.data.ids[sample]): _digest(served, sample) for sample in recorded}
+    limits = inferred_limits(context.limits, recorded.values())
     model, triton = served.model.name, served.server.version
-    rows = dict(zip(digests, kept.values(), strict=True))
+    rows = dict(zip(digests, recorded.values(), strict=True))
     return RecordedAnswers(model, case, triton, run_id, limits, digests, rows)
 
 

@@ -32,10 +32,10 @@ for name, values in np.load(HERE / "request.npz").items():
     inputs[-1].set_data_from_numpy(values)
 answer = client.infer(MODEL, inputs)
 for name, expected in np.load(HERE / "expected.npz").items():
-    given = answer.as_numpy(name) if ROW is None else answer.as_numpy(name)[ROW, ...]
+    actual = answer.as_numpy(name) if ROW is None else answer.as_numpy(name)[ROW, ...]
     expected = texts(expected) if expected.dtype.kind == "S" else expected
-    said = "is as expected" if np.array_equal(given, expected) else "differs"
-    print(name, said, given.ravel()[:8], "and", expected.ravel()[:8])
+    said = "is as expected" if np.array_equal(actual, expected) else "differs"
+    print(name, said, actual.ravel()[:8], "and", expected.ravel()[:8])
 '''
 
 
@@ -48,7 +48,7 @@ def write_reproducer(
     folder.mkdir(parents=True)
     types = {tensor.name: tensor.dtype for tensor in model.inputs if tensor.name in request}
     sent = {key: values if model.batched else values[0] for key, values in request.items() if key in types}
-    for file, arrays in (("request", sent), ("expected", mismatch.expected), ("given", mismatch.given)):
+    for file, arrays in (("request", sent), ("expected", mismatch.expected), ("actual", mismatch.actual)):
         _write_npz(folder / f"{file}.npz", arrays)
     (folder / CONFIG).write_bytes(config.read_bytes())
     row = mismatch.row if model.batched else None

@@ -141,8 +141,8 @@ def _compare_positions(
         return merge_comparisons([])
     rows = np.flatnonzero(before.sample_indices == after.sample_indices)
     ids = [str(served.data.ids[sample]) for sample in before.sample_indices[rows]]
-    expected, given = ({name: out[rows] for name, out in one.outputs.items()} for one in (before, after))
-    answer = Answer(np.arange(len(rows)), given)
+    expected, actual = ({name: out[rows] for name, out in batch.outputs.items()} for batch in (before, after))
+    answer = Answer(np.arange(len(rows)), actual)
     return compare_answers(ExpectedOutputs(ids, expected, spreads), [answer], singles.noise_limits)
 
 
@@ -193,7 +193,7 @@ def wrong_text(comparison: AnswerComparison, expected_from: str) -> str:
     first = comparison.mismatch.wrong
     return (
         f"{comparison.wrong_count} of {comparison.same.answers} answers differ, the first to sample "
-        f"{first.sample}: {first.output} is {first.given}, and {first.expected} {expected_from}"
+        f"{first.sample}: {first.output} is {first.actual}, and {first.expected} {expected_from}"
     )
 
 

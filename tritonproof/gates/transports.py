@@ -90,7 +90,8 @@ def _ask(served: ServedModel, transport: Transport, sample: int) -> Answer:
     if transport.in_memory:
         contents = {tensor.name: raw_content(arrays[tensor.name], tensor.dtype) for tensor in sent}
         # Room for the widest types, FP64 and INT64: the gate of declared types finds an output of another.
-        lengths = {each.name: 8 * math.prod(each.shape) for each in model.outputs if each.has_fixed_size}
+        of_fixed_size = (tensor for tensor in model.outputs if tensor.has_fixed_size)
+        lengths = {tensor.name: 8 * math.prod(tensor.shape) for tensor in of_fixed_size}
     input_slices, start = tensor_slices({name: len(content) for name, content in contents.items()})
     output_slices, size = tensor_slices(lengths, start)
     memory: Any = contextlib.nullcontext(("", None))

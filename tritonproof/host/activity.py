@@ -129,8 +129,8 @@ class GpuWatch:
         if opened_ns >= closed_ns or not groups or not is_watched:
             return None
         joules = [_energy(group, opened_ns, closed_ns) for group in groups]
-        known = [energy for energy in joules if energy is not None]
-        energy_j = sum(known) if len(known) == len(groups) else None
+        measured = [energy for energy in joules if energy is not None]
+        energy_j = sum(measured) if len(measured) == len(groups) else None
         inside = tuple(reading for reading in self.readings if opened_ns <= reading.time_ns <= closed_ns)
         return GpuTime((closed_ns - opened_ns) / 1e9, energy_j, inside)
 

@@ -108,8 +108,8 @@ def _independent(passes: Sequence[Pass], value_ms: float, share: float) -> float
     )
     if not error:
         return count
-    known = (students_t(math.inf) / students_t(len(passes) - 1)) ** 2
-    return round(min(share * (1 - share) / error**2 * known, _MAX_INDEPENDENT * count), 1)
+    narrowing = (students_t(math.inf) / students_t(len(passes) - 1)) ** 2
+    return round(min(share * (1 - share) / error**2 * narrowing, _MAX_INDEPENDENT * count), 1)
 
 
 def _order_level(count: float, share: float, confidence: float) -> float:

@@ -23,13 +23,13 @@ def point_results(
     states: Sequence[PointState], plan: MeasuringPlan
 ) -> dict[LoadPoint, PointResult | ProofError]:
     """The result of each point, or why it has none. Points with a baseline are judged together."""
-    found = {state.point: state.error or point_result(state, plan) for state in states}
-    measured = [each for each in found.values() if isinstance(each, PointResult)]
+    results = {state.point: state.error or point_result(state, plan) for state in states}
+    measured = [result for result in results.values() if isinstance(result, PointResult)]
     compared = [(result, before) for result in measured if (before := result.comparison) is not None]
     judged = slowdown.with_verdicts([before for _, before in compared])
     for (result, _), after in zip(compared, judged, strict=True):
-        found[result.point] = structs.replace(result, comparison=after)
-    return found
+        results[result.point] = structs.replace(result, comparison=after)
+    return results
 
 
 def point_result(state: PointState, plan: MeasuringPlan, *, finished: bool = True) -> PointResult:
@@ -84,8 +84,8 @@ def cpu_use(times: Sequence[CpuTime], cores: int) -> CpuUse:
     """The mean use of the cores over several stretches of time."""
     elapsed_s = sum(stretch.elapsed_s for stretch in times)
     load_generator = sum(stretch.children_s for stretch in times) / elapsed_s
-    known = [stretch.server_s for stretch in times if stretch.server_s is not None]
-    server = sum(known) / elapsed_s if len(known) == len(times) else None
+    measured = [stretch.server_s for stretch in times if stretch.server_s is not None]
+    server = sum(measured) / elapsed_s if len(measured) == len(times) else None
     busy = sum(stretch.busy_s for stretch in times) / elapsed_s
     return CpuUse(
         cores,
@@ -102,8 +102,8 @@ def gpu_use(times: Sequence[GpuTime], throughput_per_s: float) -> GpuUse | None:
     if not times:
         return None
     readings = [reading for stretch in times for reading in stretch.readings]
-    known = [(stretch.energy_j, stretch.duration_s) for stretch in times if stretch.energy_j is not None]
-    power_w = sum(joules for joules, _ in known) / sum(seconds for _, seconds in known) if known else None
+    energies = [(stretch.energy_j, stretch.duration_s) for stretch in times if stretch.energy_j is not None]
+    power_w = sum(joules for joules, _ in energies) / sum(s for _, s in energies) if energies else None
     used_mib = [
         [reading.memory_mib for reading in of_gpu if reading.memory_mib is not None]
         for of_gpu in activity.by_gpu(readings)
@@ -118,5 +118,5 @@ def gpu_use(times: Sequence[GpuTime], throughput_per_s: float) -> GpuUse | None:
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known else None
+    measured = [value for value in values if value is not None]
+    return sum(measured) / len(measured) if measured else None

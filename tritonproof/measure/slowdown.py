@@ -65,8 +65,8 @@ def with_verdicts(comparisons: Sequence[SpeedComparison]) -> list[SpeedCompariso
     """
     if not comparisons:
         return []
-    share = FALSE_ALARM_RATE * len(comparisons) / max(each.compared_points for each in comparisons)
-    slower = significant_by_holm([each.p_value for each in comparisons], min(share, FALSE_ALARM_RATE))
+    share = FALSE_ALARM_RATE * len(comparisons) / max(one.compared_points for one in comparisons)
+    slower = significant_by_holm([one.p_value for one in comparisons], min(share, FALSE_ALARM_RATE))
     return [
         structs.replace(comparison, verdict="failed", seconds_to_settle=None) if is_slower else comparison
         for comparison, is_slower in zip(comparisons, slower, strict=True)

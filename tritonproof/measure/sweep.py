@@ -87,8 +87,8 @@ def sweep_points(
                 results[index] = _with_window(taken, longest_s, passes=()) if is_longer else taken
             active = [index for index in active if not (results[index].error or is_done(results[index]))]
             unfinished = {results[index].point for index in active}
-            known = [state for state in results if state.error is None and len(state.passes) > 1]
-            save([point_result(done, plan, finished=done.point not in unfinished) for done in known])
+            repeated = [state for state in results if state.error is None and len(state.passes) > 1]
+            save([point_result(done, plan, finished=done.point not in unfinished) for done in repeated])
             rounds += 1
             pairs_s, reloading_s = clock() - reloaded_at_s, reloaded_at_s - started
             pays = rounds >= PAIRS_PER_LOADING and pairs_s >= _PAIRS_OVER_RELOADING * reloading_s
@@ -145,10 +145,10 @@ def _with_sides(
     return dataclasses.replace(sides[0], baseline=sides[1] if len(sides) > 1 else None)
 
 
-def _progress(state: PointState, plan: MeasuringPlan, known: int, total: int) -> str:
+def _progress(state: PointState, plan: MeasuringPlan, settled: int, total: int) -> str:
     """The next step and the figure so far, such as `pass 3, 0 of 1 points; 400.0 infer/s ± 2.0 %`."""
     count = len(state.passes)
-    text = f"{'pass' if state.baseline is None else 'pair'} {count + 1}, {known} of {total} points"
+    text = f"{'pass' if state.baseline is None else 'pair'} {count + 1}, {settled} of {total} points"
     if missing := stopping.requests_missing(state, plan):
         wanted = COUNT.text(state.requests + missing)
         text += f", {COUNT.text(state.requests)} of {wanted} requests to certify"

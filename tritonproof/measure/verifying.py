@@ -85,8 +85,8 @@ def verifying(run_pass: RunPass, ask: Callable[[LoadJob, float], Sequence[Answer
             owed_s[job.point] = seconds
             return one_pass
         started = time.monotonic()
-        given = ask(job, max(_MIN_S, seconds))
-        answers = verify(job.check, given, time.monotonic() - started)
+        received = ask(job, max(_MIN_S, seconds))
+        answers = verify(job.check, received, time.monotonic() - started)
         # Verifying that took too long, as even a single request may, shortens later verifying.
         owed_s[job.point] = min(0.0, seconds - answers.duration_s)
         return dataclasses.replace(one_pass, answers=answers)

@@ -101,16 +101,16 @@ def read_folder(folder: Path) -> dict[Path, Record]:
 
 def read_each(read_one: Callable[[Path], _Kind], paths: Iterable[Path]) -> dict[Path, _Kind]:
     """What each path holds. Raises one RecordError that names every problem."""
-    found: dict[Path, _Kind] = {}
+    contents: dict[Path, _Kind] = {}
     problems: list[str] = []
     for path in paths:
         try:
-            found[path] = read_one(path)
+            contents[path] = read_one(path)
         except RecordError as error:
             problems.append(str(error))
     if problems:
         raise RecordError("\n".join(dict.fromkeys(problems)))
-    return found
+    return contents
 
 
 def read_argument(argument: Path) -> dict[Path, Record]:
@@ -219,12 +219,12 @@ def _parts(value: Any, key: str) -> Iterator[tuple[str, Struct]]:
 
 def _ledger_problems(ledger: schema.Ledger, key: str) -> _Problems:
     """Outputs show a ledger that passed as proof."""
-    kept = [ledger.same_answers is None or ledger.same_answers.passed]
+    passed = [ledger.same_answers is None or ledger.same_answers.passed]
     for score in ledger.scores:
-        kept.append(score.passed)
-        kept += [schema.meets(score.better, score.served, limit.value) for limit in score.limits]
-    kept += [*map(schema.agrees, ledger.disagreements), *map(schema.within_limits, ledger.outputs)]
-    if ledger.passed and not all(kept):
+        passed.append(score.passed)
+        passed += [schema.meets(score.better, score.served, limit.value) for limit in score.limits]
+    passed += [*map(schema.agrees, ledger.disagreements), *map(schema.within_limits, ledger.outputs)]
+    if ledger.passed and not all(passed):
         yield f"{key}.passed", "true, although a part of the ledger did not pass"
     if ledger.scores and ledger.samples < 1:
         yield f"{key}.samples", "there are scores, and none of a sample"

@@ -38,7 +38,7 @@ class RecordSet(NamedTuple):
 def read_record_sets(arguments: Sequence[Path], substring: str = "") -> list[RecordSet]:
     """The records of each argument, for cases whose name contains `substring`. Raises RecordError if any is
     unreadable or an argument has none, UsageError if no case has such a name."""
-    found = []
+    record_sets = []
     records_of = files.read_each(files.read_argument, arguments)
     for argument in arguments:
         stored = records_of[argument].items()
@@ -46,8 +46,8 @@ def read_record_sets(arguments: Sequence[Path], substring: str = "") -> list[Rec
         chosen = {name: one for name, one in by_name.items() if substring in name}
         if not chosen:
             raise no_case(argument, substring, by_name)
-        found.append(RecordSet(argument, chosen))
-    return found
+        record_sets.append(RecordSet(argument, chosen))
+    return record_sets
 
 
 Outcome = Literal["better", "worse", "unclear"]
@@ -187,7 +187,8 @@ def machine_changes(changes: Changes) -> list[SettingChange]:
     driver and which of equal GPUs it is, whose effect on the speed may be what is compared."""
     on_purpose = ("machine.gpu_driver", "machine.gpu_uuids")
     setup = dict.fromkeys(setting for case in changes.cases for setting in case.setup)
-    return [each for each in setup if each.name.startswith("machine.") and each.name not in on_purpose]
+    of_machine = (setting for setting in setup if setting.name.startswith("machine."))
+    return [setting for setting in of_machine if setting.name not in on_purpose]
 
 
 def _setup(record: Record) -> Mapping[str, str]:
@@ -227,10 +228,9 @@ def _with_outcomes(cases: Sequence[CaseChange], allowed: float) -> list[CaseChan
     """The cases with the outcome of each point among all: chance alone calls any point slower, or any point
     faster, in at most ratios.FALSE_ALARM_RATE of all comparisons."""
     measured = [point for case in cases for point in case.points if point.ratio is not None]
-    faster = [ratios.unpaired_p_value(_speeds(point.before), _speeds(point.after), 1.0) for point in measured]
-    slower = [
-        ratios.unpaired_p_value(_speeds(each.after), _speeds(each.before), 1 - allowed) for each in measured
-    ]
+    speeds = [(_speeds(point.before), _speeds(point.after)) for point in measured]
+    faster = [ratios.unpaired_p_value(before, after, 1.0) for before, after in speeds]
+    slower = [ratios.unpaired_p_value(after, before, 1 - allowed) for before, after in speeds]
     outcomes: dict[int, Outcome] = {}
     tested: Sequence[tuple[Outcome, Sequence[float]]] = (("better", faster), ("worse", slower))
     for outcome, p_values in tested:

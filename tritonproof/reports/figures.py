@@ -24,7 +24,7 @@ def format_comparison(record: Publishable) -> schema.ReferenceComparison | None:
 def efficiency_at_fastest(record: Publishable) -> schema.Efficiency | None:
     """The cost of serving at the case's fastest point; None if a later run has found a faster one."""
     fastest = fastest_point(record)
-    return next((each for each in record.efficiency if fastest and each.point == fastest.point), None)
+    return next((cost for cost in record.efficiency if fastest and cost.point == fastest.point), None)
 
 
 def ranked(records: Sequence[Publishable]) -> list[Publishable]:

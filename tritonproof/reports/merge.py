@@ -22,8 +22,8 @@ def merge(arguments: Sequence[Path], output: Path, *, anonymous: bool = False) -
     destination = Path(os.path.realpath(output))
     if destination.exists() and (not destination.is_dir() or any(destination.iterdir())):
         raise files.RecordError(f"{output}: not an empty folder. Give a new one with --output.")
-    found = files.read_each(files.read_argument, arguments).values()
-    records = dict(itertools.chain.from_iterable(records.items() for records in found))
+    record_groups = files.read_each(files.read_argument, arguments).values()
+    records = dict(itertools.chain.from_iterable(records.items() for records in record_groups))
     if contradictions := [*_contradictions(records)]:
         raise files.RecordError("\n".join(contradictions))
     disk.make_folder(destination.parent)
@@ -93,10 +93,10 @@ def _files_beside(records: Iterable[Path]) -> dict[Path, list[Path]]:
                 owner = owner.with_suffix("")
             if not owner.suffix or files.is_record(entry):
                 continue
-            found = [entry]
+            companions = [entry]
             if entry.is_dir() and not entry.is_symlink():
                 inside = disk.strict_walk(entry, lambda entered: not entered.name.startswith("."))
                 seen = (file for file in inside if not file.name.startswith("."))
-                found = sorted(file for file in seen if file.is_symlink() or not file.is_dir())
-            files_of[owner.with_suffix(".json")] += found
+                companions = sorted(file for file in seen if file.is_symlink() or not file.is_dir())
+            files_of[owner.with_suffix(".json")] += companions
     return files_of

@@ -127,8 +127,8 @@ def accuracy_ledger(records: Sequence[Publishable]) -> Chart:
         axis = f"{metric}{f', {quantity.unit}' if quantity.unit else ''} ({better} is better)"
         rows = []
         for name, score in scores:
-            known = {stage: value for stage in _STAGES if (value := getattr(score, stage)) is not None}
-            exact = {stage: Estimate(*[quantity.scale * value] * 3) for stage, value in known.items()}
+            values = {stage: value for stage in _STAGES if (value := getattr(score, stage)) is not None}
+            exact = {stage: Estimate(*[quantity.scale * value] * 3) for stage, value in values.items()}
             limit, limit_text = correctness.tightest_limit(score), correctness.tightest_text(score)
             text = ", ".join(filter(None, (correctness.metric_text(score, score.served), limit_text)))
             worst = None if limit is None else quantity.scale * limit.value
@@ -161,7 +161,7 @@ def best_throughput(records: Sequence[Publishable]) -> Chart:
         panels.append(Panel(model, "Inferences per second", rows, "bars"))
         gists.append(_gist(model, rows, "throughput", THROUGHPUT))
     notes = _notes(records, codes)
-    random = [each.name for each in records if each.points and correctness.has_random_weights(each)]
+    random = [record.name for record in records if record.points and correctness.has_random_weights(record)]
     notes += [f"Right by the conversion alone, with random weights: {', '.join(random)}."] if random else []
     return _chart("Best throughput", records, "; ".join(gists), panels, notes)
 
@@ -227,7 +227,8 @@ def _chart(
 ) -> Chart:
     """The chart with its caption: `NVIDIA H200 · Triton 2.51.0 · measured 2026-11-23`."""
     subtitle = records[0].name if len(records) == 1 else f"{len(records)} cases"
-    tritons = dict.fromkeys(phrases.server_name(each.serving.triton) for each in records if each.serving)
+    servings = (record.serving for record in records if record.serving)
+    tritons = dict.fromkeys(phrases.server_name(serving.triton) for serving in servings)
     days = phrases.days_text(record.updated for record in records)
     measured = [f"measured {days}"] if days else []
     caption = " · ".join([*dict.fromkeys(map(phrases.device_text, records)), *tritons, *measured])
@@ -255,7 +256,7 @@ def _gist(title: str, rows: Sequence[PanelRow], name: str, quantity: Quantity) -
 
 
 def _model(record: Publishable, records: Sequence[Publishable]) -> str:
-    several = len({each.case.target for each in records}) > 1
+    several = len({record.case.target for record in records}) > 1
     return f"{record.case.model} on {record.case.target}" if several else record.case.model
 
 
@@ -373,7 +374,7 @@ def _draw_curve(axes: "Axes", curve: Curve) -> None:
     paper, ink = rcParams["figure.facecolor"], rcParams["text.color"]
     for number, (name, line) in enumerate(curve.lines.items()):
         colour, marker, dashes = f"C{number % 5}", "os^Dv"[number % 5], ["-", "--", "-.", ":"][number % 4]
-        positions = [(each.throughput_per_s.value, each.latency_ms[curve.latency].value) for each in line]
+        positions = [(point.throughput_per_s.value, point.latency_ms[curve.latency].value) for point in line]
         axes.plot(*zip(*positions, strict=True), dashes, marker=marker, color=colour, label=visible(name))
         for result, position in zip(line, positions, strict=True):
             latency, fill = result.latency_ms[curve.latency], paper if _codes(result) else colour

@@ -54,9 +54,9 @@ def publishable_together(records: Iterable[Record]) -> list[Publishable]:
     shown = [*map(publishable, records)]
     places = {record.name: not record.why_no_speed and place_of(record) for record in shown}
     for index, record in enumerate(shown):
-        place, references = place_of(record), [each.reference for each in record.efficiency if each.reference]
+        place, references = place_of(record), [cost.reference for cost in record.efficiency if cost.reference]
         if any(places.get(reference.case, place) != place for reference in references):
-            alone = [structs.replace(each, reference=None) for each in record.efficiency]
+            alone = [structs.replace(cost, reference=None) for cost in record.efficiency]
             shown[index] = structs.replace(record, efficiency=tuple(alone))
     return shown
 
@@ -94,7 +94,8 @@ def _speed_fields(part: type[Struct]) -> Mapping[str, Any]:
 
 
 def _why_no_speed(record: Record, wrong: list[str]) -> str:
-    failures = wrong if any(each.hides_speed for each in record.failures) else [*wrong, *_not_proven(record)]
+    hides_speed = any(failure.hides_speed for failure in record.failures)
+    failures = wrong if hides_speed else [*wrong, *_not_proven(record)]
     return f"No throughput is shown: {', and '.join(failures)}." if failures else ""
 
 
@@ -118,8 +119,8 @@ def _wrong(record: Record) -> list[str]:
 def _not_proven(record: Record) -> list[str]:
     """What was not measured and has to be right, as parts of a sentence."""
     if record.build.from_repository:
-        unverified = [full_point_text(each.point) for each in record.measured_points if not each.answers]
-        return [f"answers under load were not compared ({point})" for point in unverified[:1]]
+        unverified = [result.point for result in record.measured_points if not result.answers][:1]
+        return [f"answers under load were not compared ({full_point_text(point)})" for point in unverified]
     missing = [] if record.conversion else ["the converted model was not compared with the framework"]
     if not correctness.has_random_weights(record) and correctness.main_score(record) is None:
         missing.append(f"accuracy was {correctness.missing_score_reason(record)}")
@@ -146,6 +147,6 @@ def _publishable_search(record: Record, wrong: list[str]) -> tuple[Search | None
     # The rate that a search finds is a speed.
     point = structs.replace(hidden.result.point, request_rate_per_s=None, arrivals=None)
     winner = f"The winner within {LATENCY_BUDGET.text(search.latency_budget_ms)}"
-    found = "The lowest latency" if search.verdict == "failed" else winner
-    reason = f"{found} is not proven. {reason}"
+    subject = "The lowest latency" if search.verdict == "failed" else winner
+    reason = f"{subject} is not proven. {reason}"
     return structs.replace(hidden, result=structs.replace(hidden.result, point=point)), reason

@@ -182,7 +182,7 @@ def _robust_std(differences: np.ndarray) -> float:
 
 def table(series: Sequence[Series]) -> str:
     """The extent of the history, and a row for each series: its last value and shifts, worse ones bold."""
-    runs = {row.run: row for each in series for row in each.rows}
+    runs = {row.run: row for one in series for row in one.rows}
     commits = counted(len({row.commit for row in runs.values()} - {None}), "commit")
     days = days_text(row.started for row in runs.values())
     changes = counted(sum(len(each.shifts) for each in series), "level shift")

@@ -170,10 +170,10 @@ class CaseRun(contextlib.AbstractContextManager["CaseRun"]):
     def baseline(self) -> "CaseRun | None":
         """The run to compare the case with, on its own server; None without --against and --against-triton,
         and if the baseline's repository has no model of that name."""
-        found = as_baseline(self.requested, self.model_run)
-        if found is None:
+        baseline = as_baseline(self.requested, self.model_run)
+        if baseline is None:
             return None
-        (case, model_run) = found
+        (case, model_run) = baseline
         prepare = functools.partial(prepare_baseline, self.prepared)
         self.stack.enter_context(model_run)
         return self.stack.enter_context(CaseRun(case, model_run, self.suite_run, "baseline", prepare))

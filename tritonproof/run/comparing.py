@@ -150,9 +150,9 @@ def _lost_by_clients(run: CaseRun, baseline: CaseRun) -> list[str]:
         if lacking := sorted(other_tensors - tensors):
             losses.append(f"it lacks {field} that the other has: {', '.join(lacking)}")
     batch, batch_there = ([ANY] * one.batched for one in (model, other))  # the first axis of a request
-    known = {tensor.name: tensor for tensor in other.inputs}
+    other_inputs = {tensor.name: tensor for tensor in other.inputs}
     for tensor in model.inputs:
-        there, shape = known.get(tensor.name), [*batch, *tensor.shape]
+        there, shape = other_inputs.get(tensor.name), [*batch, *tensor.shape]
         if not tensor.optional and (there is None or there.optional):
             losses.append(f"it requires the input {tensor.name}, which the other does not")
         if there and not fits(shape_there := [*batch_there, *there.shape], shape):

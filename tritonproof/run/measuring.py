@@ -98,23 +98,23 @@ def _measure_states(run: CaseRun, states: Sequence[PointState], save: Save) -> S
         plan,
         run_pass=verifying(counting_calls(perf_analyzer.run_pass, run.prepared.called_names)),
         on_progress=lambda point, now: run.say(f"measure {point.scenario}", f"{point} {now}"),
-        save=lambda known: save([*map(with_latency_verdict, known)]),
+        save=lambda results: save([*map(with_latency_verdict, results)]),
         reload=None if baseline is None else comparing.reloader(run, baseline),
     )
-    found = point_results(states, plan)
-    errors = [error for error in found.values() if isinstance(error, ProofError)]
+    results = point_results(states, plan)
+    errors = [error for error in results.values() if isinstance(error, ProofError)]
     if errors and run.server.how_it_ended():
         raise errors[0]  # measurements on a server that has ended do not count
     run.say(f"measure {states[0].point.scenario}", "one sample repeated")
     run.loader.was_under_load = True
-    best = fastest_closed_loop([each for each in found.values() if isinstance(each, PointResult)])
+    best = fastest_closed_loop([result for result in results.values() if isinstance(result, PointResult)])
     for state in states:
-        if isinstance(result := found[state.point], PointResult):
+        if isinstance(result := results[state.point], PointResult):
             result = _audited(run, state.job, result) if result is best else result
-            found[state.point] = with_latency_verdict(result)
+            results[state.point] = with_latency_verdict(result)
             run.latencies_s[state.point] = (estimates.pooled_ms(state.passes) / 1e3).tolist()
-    save([each for each in found.values() if isinstance(each, PointResult)])
-    return found
+    save([result for result in results.values() if isinstance(result, PointResult)])
+    return results
 
 
 def _audited(run: CaseRun, job: LoadJob, result: PointResult) -> PointResult:

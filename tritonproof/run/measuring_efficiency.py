@@ -62,8 +62,8 @@ def known_points(run: CaseRun) -> Sequence[PointResult]:
     record = record_file.read_stored(files.record_path(run.case.key, run.settings.results))
     on_record = points_of(record, run, run.build.digest, run.deployment)
     points = {result.point: result for result in on_record}
-    for found in run.sweeps.values():
-        points |= {point: each for point, each in found.items() if isinstance(each, PointResult)}
+    for sweep in run.sweeps.values():
+        points |= {point: result for point, result in sweep.items() if isinstance(result, PointResult)}
     if any(result.answers is not None and result.answers.wrong for result in points.values()):
         what = "the fastest load point is not known: answers under load were wrong"
         raise NotAvailableError(what, where=run.case, fix="see the failed load tests of this case")

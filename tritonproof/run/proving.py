@@ -88,7 +88,7 @@ def prove_conversation(run: CaseRun) -> Conversation:
         raise NotAvailableError(f"{run.case.model.name} is asked by single requests, each with one answer")
     run.say("send the same messages again")
     with run.hold_machine(exclusive=False):
-        called = (each.config for each in prepared.described.called if each.config is not None)
+        called = (model.config for model in prepared.described.called if model.config is not None)
         sequences = [config for config in called if config.HasField("sequence_batching")]
         at_once = min(map(sequences_at_once, [prepared.described.config, *sequences]))
         return compare_conversations(run.server, run.case.model, run.samples, at_once)

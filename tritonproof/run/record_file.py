@@ -102,8 +102,8 @@ def _joinable(stored: Record | None, fresh: Record, run_id: str) -> Record:
     served_alike = fresh.serving is None or stored.serving is None or stored.serving == fresh.serving
     if stored.deployment == fresh.deployment and served_alike:
         pairs = ((field, getattr(fresh, field.name)) for field in structs.fields(fresh))
-        known = {field.name: value for field, value in pairs if value not in (field.default, None)}
-        return structs.replace(stored, **known)
+        updates = {field.name: value for field, value in pairs if value not in (field.default, None)}
+        return structs.replace(stored, **updates)
     # A test may fail before it knows the server; its failure is then in the record of an earlier one.
     own = tuple(failure for failure in stored.failures if failure.origin and failure.origin.run == run_id)
     return structs.replace(fresh, conversion=stored.conversion, failures=own)

@@ -131,8 +131,8 @@ def _on_arrays(session):
     names = [tensor.name for tensor in session.get_inputs()]
 
     def predict(arrays):
-        given = [_DECODED(array) if array.dtype == object else array for array in arrays]
-        results = session.run(None, dict(zip(names, given, strict=True)))
+        inputs = [_DECODED(array) if array.dtype == object else array for array in arrays]
+        results = session.run(None, dict(zip(names, inputs, strict=True)))
         return [_ENCODED(result) if result.dtype == object else result for result in results]
 
     return predict

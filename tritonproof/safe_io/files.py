@@ -176,9 +176,9 @@ def json_in(path: Path, what: str, fix: str, largest_bytes: int = MAX_BYTES) -> 
         return parsed_json(text(path, what, fix, largest_bytes))
 
 
-def parsed_json(given: str) -> Any:
+def parsed_json(content: str) -> Any:
     """The content of a JSON text. Raises ValueError, also for a key that occurs twice, and RecursionError."""
-    return json.loads(given, parse_float=_finite, parse_constant=_finite, object_pairs_hook=_each_key_once)
+    return json.loads(content, parse_float=_finite, parse_constant=_finite, object_pairs_hook=_each_key_once)
 
 
 def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -250,11 +250,11 @@ def data_digest(path: Path) -> str:
                 files += files_in(folder)
                 folders += sorted(link for link in strict_walk(folder) if link.is_symlink() and link.is_dir())
             targets.append(target)
-        found = [(file.relative_to(path), file.stat(), file) for file in files]
-        is_small = sum(status.st_size for _, status, _ in found) <= MAX_BYTES
+        stamped = [(file.relative_to(path), file.stat(), file) for file in files]
+        is_small = sum(status.st_size for _, status, _ in stamped) <= MAX_BYTES
         stamps = [
             f"{name} {status.st_size} {file_digest(file) if is_small else status.st_mtime_ns}"
-            for name, status, file in found
+            for name, status, file in stamped
         ]
     return hashlib.sha256("\n".join(stamps + targets[1:]).encode(errors="surrogateescape")).hexdigest()
 

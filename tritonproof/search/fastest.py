@@ -131,7 +131,8 @@ def _first_round(space: SearchSpace, goal: SearchGoal, probe: Probe, on_progress
     try_all(candidates.basic_candidates(space, goal))
     online = trials.most_promising([trial for trial in first if trial.candidate.scenario == "online"], goal)
     instances = online[0].candidate.deployment.instances if online else space.own.instances
-    try_all(each for each in candidates.variations(space, goal, instances) if each.configuration not in seen)
+    varied = candidates.variations(space, goal, instances)
+    try_all(candidate for candidate in varied if candidate.configuration not in seen)
     return first
 
 
@@ -329,17 +330,19 @@ def _is_rerun_done(
     return is_done
 
 
-def search_entry(found: Fastest, goal: SearchGoal, plan: MeasuringPlan, took_s: float, config: str) -> Search:
+def search_entry(
+    fastest: Fastest, goal: SearchGoal, plan: MeasuringPlan, took_s: float, config: str
+) -> Search:
     """The record's entry of a search; `config` is the winner's configuration file, if it kept the budget."""
     return Search(
         latency_budget_ms=goal.latency_budget_ms,
         percentile=f"p{goal.percentile}",
-        deployment=found.winner.operating_point.candidate.deployment,
-        result=point_result(found.winner.state, plan),
-        verdict=found.winner.verdict,
-        lead=found.lead,
-        configurations=found.configurations,
-        passes=found.passes,
+        deployment=fastest.winner.operating_point.candidate.deployment,
+        result=point_result(fastest.winner.state, plan),
+        verdict=fastest.winner.verdict,
+        lead=fastest.lead,
+        configurations=fastest.configurations,
+        passes=fastest.passes,
         duration_s=round(took_s, 1),
         config=config,
     )

@@ -111,9 +111,9 @@ def _bracket(
     readings: Sequence[RungReading], goal: SearchGoal
 ) -> tuple[RungReading | None, RungReading | None]:
     """The heaviest load that keeps the budget, and the next, which does not; `readings` ascend by rung."""
-    kept = [index for index, reading in enumerate(readings) if reading.latency_ms <= goal.latency_budget_ms]
-    index = kept[-1] if kept else -1
-    return readings[index] if kept else None, next(iter(readings[index + 1 :]), None)
+    budget_ms = goal.latency_budget_ms
+    last = max((i for i, reading in enumerate(readings) if reading.latency_ms <= budget_ms), default=-1)
+    return readings[last] if last >= 0 else None, next(iter(readings[last + 1 :]), None)
 
 
 def rung_at(loads: Sequence[float], wanted: float) -> int:

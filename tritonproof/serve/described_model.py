@@ -70,22 +70,22 @@ def load_model(
         raise ProofError(model.problem)
     called = tuple(models_called_by(model, models))
     started = time.monotonic()
-    for each in () if server.spec.is_remote else (*called, model):
-        assert each.folder is not None
-        if server.device is not None and (reason := why_not_here(each, server.device)) is not None:
-            calls = "" if each is model else f"{model.name} calls {each.name}, and "
+    for part in () if server.spec.is_remote else (*called, model):
+        assert part.folder is not None
+        if server.device is not None and (reason := why_not_here(part, server.device)) is not None:
+            calls = "" if part is model else f"{model.name} calls {part.name}, and "
             raise NotAvailableError(f"{calls}{reason}")
-        name = (each.config and each.config.default_model_filename) or "model.py"
-        if each.backend == "python" and not strict_glob(each.folder, f"*/{name}"):
+        name = (part.config and part.config.default_model_filename) or "model.py"
+        if part.backend == "python" and not strict_glob(part.folder, f"*/{name}"):
             # The backend would wait for its code for ever.
-            fix = f"put it into the folder of a version: {each.folder / '1' / escaped(name)}"
-            what = f"{each.name} is of the Python backend, without {name!a}"
-            raise ProofError(what, where=each.folder, fix=fix)
-        server.load_from_repository(each.folder)
+            fix = f"put it into the folder of a version: {part.folder / '1' / escaped(name)}"
+            what = f"{part.name} is of the Python backend, without {name!a}"
+            raise ProofError(what, where=part.folder, fix=fix)
+        server.load_from_repository(part.folder)
     loading_s = 0.0 if server.spec.is_remote else round(time.monotonic() - started, 3)
     versions = _versions(server, model)
     config, is_reported = model_config_of(server, model.name)
-    configs = [config, *(model_config_of(server, each.name)[0] for each in called if gpus > 1)]
+    configs = [config, *(model_config_of(server, part.name)[0] for part in called if gpus > 1)]
     if gpus > 1 and (used := gpus_used(configs)) not in (None, gpus):
         what = f"{model.name} has instances on {used} GPUs, and not on {gpus}"
         raise NotAvailableError(what, fix="leave --gpus out, or change its instance groups")

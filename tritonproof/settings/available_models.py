@@ -119,11 +119,11 @@ def samples_in_folder(model: Model, folder: Path | None, *, several: bool = Fals
     return read_samples(folder, model.inputs, optional=optional, several=several)
 
 
-def labelled_samples(model: Model, folder: Path, given: LabelOptions) -> Samples:
+def labelled_samples(model: Model, folder: Path, options: LabelOptions) -> Samples:
     """All samples in a folder with their labels. Raises InputError if they do not fit."""
     samples = samples_in_folder(model, folder)
     assert samples is not None
-    return dataclasses.replace(samples, labels=read_labels(given.file, samples.ids, samples.ids))
+    return dataclasses.replace(samples, labels=read_labels(options.file, samples.ids, samples.ids))
 
 
 def every_case(models: AvailableModels, gpus: int) -> list[Case]:

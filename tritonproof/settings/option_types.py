@@ -244,10 +244,10 @@ class PerModel(Generic[Value]):
         """Each model's value: its own, else that for all. Raises InputError for an unknown model."""
         for name in self.values:
             if not models or name not in ("", *models):
-                given = ", ".join(models) or "none: give --onnx NAME=FILE or --repository DIR"
+                allowed = ", ".join(models) or "none: give --onnx NAME=FILE or --repository DIR"
                 what = f"there is no model {escaped(name)}" if name else "there is no model for this option"
                 where = f"{self.flag} {escaped(name)}"
-                raise InputError(what, where=where, fix=f"name one of these: {given}")
+                raise InputError(what, where=where, fix=f"name one of these: {allowed}")
         for_all = dict.fromkeys(models, self.values[""]) if "" in self.values else {}
         return for_all | {name: value for name, value in self.values.items() if name}
 

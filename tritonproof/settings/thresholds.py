@@ -95,8 +95,8 @@ class Thresholds:
     def allowed_slowdown(self, case: Case, otherwise: float) -> float:
         """The slow-down that a case may have, as a fraction: the file's, or `otherwise`."""
         percents = [entry.allowed_slowdown_percent for entry in self.of(case)]
-        given = [percent for percent in percents if percent is not None]
-        return given[-1] / 100 if given else otherwise
+        stated = [percent for percent in percents if percent is not None]
+        return stated[-1] / 100 if stated else otherwise
 
     def latency_budget(self, case: Case, result: PointResult) -> LatencyBudget | None:
         """The budget of a load point's p99 latency with the measurement's verdict; None without a budget."""
@@ -117,9 +117,9 @@ class Thresholds:
 
     def check_cases(self, cases: Callable[[], Sequence[Case]]) -> None:
         """Raise InputError for an entry that matches no case of any hardware, or names an unknown metric."""
-        known = cases() if self.entries else ()
+        all_cases = cases() if self.entries else ()
         for entry in self.entries:
-            matched = [case for case in known if fnmatchcase(str(case), entry.match)]
+            matched = [case for case in all_cases if fnmatchcase(str(case), entry.match)]
             if not matched:
                 what, fix = escaped(repr(entry.match)), "match ids of cases, which --collect-only -q lists"
                 raise self.error(entry, "match", f"no case is matched by {what}", fix)
@@ -130,9 +130,9 @@ class Thresholds:
 
     def check_points(self, points: Iterable[tuple[Case, LoadPoint]]) -> None:
         """Raise InputError for a pattern that matches no load point, though its entry's cases have some."""
-        known = [*points] if self.entries else []  # listing them takes time for many cases
+        all_points = [*points] if self.entries else []  # listing them takes time for many cases
         for entry in self.entries:
-            ids = {str(point) for case, point in known if fnmatchcase(str(case), entry.match)}
+            ids = {str(point) for case, point in all_points if fnmatchcase(str(case), entry.match)}
             for pattern in entry.budgets_ms if ids else ():
                 if not any(fnmatchcase(point_id, pattern) for point_id in ids):
                     what = f"no load point of these cases is matched by {escaped(repr(pattern))}"
@@ -149,7 +149,7 @@ def read(option: str, text: str) -> Thresholds:
         entries = msgspec.convert(content, _File).cases
     except msgspec.ValidationError as error:
         message, _, location = str(error).partition(" - at `$")
-        key = re.sub(r"^\.cases\[(\d+)\]", lambda found: f": entry {int(found[1]) + 1}", location.rstrip("`"))
+        key = re.sub(r"^\.cases\[(\d+)\]", lambda match: f": entry {int(match[1]) + 1}", location.rstrip("`"))
         fix = (
             'begin each entry with [[cases]] and match = "...", and ask for limits, allowed_slowdown_percent '
             "or p99_ms, in numbers without a unit or quotation marks"

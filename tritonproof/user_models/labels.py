@@ -241,9 +241,10 @@ def metric_of(text: str, floor: float | None, outputs: Sequence[Tensor]) -> tupl
         score, better = _of_torchmetrics(name, settings, where)
     elif settings:
         raise InputError(f"{name} has no settings", where=where, fix=f"write --metric {name}")
-    given = {} if floor is None else dict.fromkeys(("fp32", "fp16", "int8"), Limit(floor, "given by --floor"))
+    limit = None if floor is None else Limit(floor, "given by --floor")
+    limits = {} if limit is None else dict.fromkeys(("fp32", "fp16", "int8"), limit)
     checked = functools.partial(_score, score, output.name, where)
-    return Metric(name, checked, given, better, keeps_framework_score=floor is None), output.name
+    return Metric(name, checked, limits, better, keeps_framework_score=floor is None), output.name
 
 
 def _score(
@@ -266,8 +267,8 @@ def _of_torchmetrics(name: str, settings: Mapping[str, Any], where: str) -> tupl
     with readable("torchmetrics", where, "pip install torchmetrics; top-1 and f1 do not need it"):
         parts = ("", ".segmentation", ".image", ".regression")
         modules = [importlib.import_module(f"torchmetrics{part}") for part in parts]
-    found = (getattr(module, class_name) for module in modules if hasattr(module, class_name))
-    metric_class: Any = next(found, None)
+    classes = (getattr(module, class_name) for module in modules if hasattr(module, class_name))
+    metric_class: Any = next(classes, None)
     higher = getattr(metric_class, "higher_is_better", None)
     is_fraction = higher is False or getattr(metric_class, "plot_upper_bound", None) == 1.0
     # Those of classification score a whole data set, and not each sample by itself.

@@ -65,12 +65,12 @@ AS_IS = Format(
 """The format of a model of --repository, which is served as it is."""
 
 
-def as_model(found: RepositoryModel) -> Model:
+def as_model(entry: RepositoryModel) -> Model:
     """The model as its files describe it; without config.pbtxt its inputs and outputs are unknown."""
     from tritonclient.grpc import model_config_pb2 as pb
 
     plain = Model(
-        name=found.name,
+        name=entry.name,
         inputs=(),
         outputs=(),
         decide=_unused,
@@ -81,7 +81,7 @@ def as_model(found: RepositoryModel) -> Model:
         samples=_unused,
         defined_in=Path(__file__),
     )
-    return with_config(plain, found.config or pb.ModelConfig())
+    return with_config(plain, entry.config or pb.ModelConfig())
 
 
 def is_complete(config: "ModelConfig | None") -> bool:
@@ -99,7 +99,7 @@ def with_config(model: Model, config: "ModelConfig", called: Iterable[Repository
     deployment = configured_deployment(config)
     exchange: Exchange = "decoupled" if config.model_transaction_policy.decoupled else "single"
     steps = {step.model_name for step in config.ensemble_scheduling.step}
-    parts = [config, *(each.config for each in called if each.name in steps and each.config is not None)]
+    parts = [config, *(model.config for model in called if model.name in steps and model.config is not None)]
     # An iterative sequence is one request, which the server passes to the model again and again.
     batchings = [part.sequence_batching for part in parts if part.HasField("sequence_batching")]
     if not all(batching.iterative_sequence for batching in batchings):
@@ -144,13 +144,13 @@ def sequences_at_once(config: "ModelConfig") -> int:
     return instances * max(1, deployment.max_batch_size if oldest is None else oldest)
 
 
-def why_not_here(found: RepositoryModel, device: Device) -> str | None:
+def why_not_here(entry: RepositoryModel, device: Device) -> str | None:
     """Why a device cannot run the model, by its configuration; None if it can."""
     from tritonclient.grpc import model_config_pb2 as pb
 
-    kinds = set() if found.config is None else {group.kind for group in found.config.instance_group}
+    kinds = set() if entry.config is None else {group.kind for group in entry.config.instance_group}
     if device == "cpu" and kinds == {pb.ModelInstanceGroup.KIND_GPU}:
-        return f"{found.name} needs a GPU: its configuration has instances of KIND_GPU alone"
+        return f"{entry.name} needs a GPU: its configuration has instances of KIND_GPU alone"
     return None
 
 
@@ -161,14 +161,14 @@ def gpus_used(configs: "Iterable[ModelConfig]") -> int | None:
     return None if chooses or not groups else len({gpu for group in groups for gpu in group.gpus})
 
 
-def with_labels(model: Model, given: LabelOptions) -> Model:
+def with_labels(model: Model, options: LabelOptions) -> Model:
     """The model with its labels' metric, which scores only once outputs are known. Raises InputError."""
-    limits = {} if given.floor is None else {"": Limit(given.floor, "given by --floor")}
+    limits = {} if options.floor is None else {"": Limit(options.floor, "given by --floor")}
     if not model.outputs:
-        name = re.split("[@:]", given.metric)[0]
+        name = re.split("[@:]", options.metric)[0]
         # Which direction is better is unknown yet: as an error it may have any threshold.
         return dataclasses.replace(model, metrics=(Metric(name, _unused, limits, better="lower"),))
-    metric, output = metric_of(given.metric, given.floor, model.outputs)
+    metric, output = metric_of(options.metric, options.floor, model.outputs)
     return dataclasses.replace(
         model,
         metrics=(dataclasses.replace(metric, limits=limits),),

@@ -112,7 +112,7 @@ def models_called_by(model: RepositoryModel, models: Mapping[str, RepositoryMode
     pending = [model]
     while pending:
         names = _names_in(pending.pop()) - called.keys() - {model.name}
-        fresh = {name: found for name, found in models.items() if name in names}
+        fresh = {name: model for name, model in models.items() if name in names}
         called |= fresh
         pending += fresh.values()
     return list(called.values())[::-1]

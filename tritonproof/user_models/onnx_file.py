@@ -62,22 +62,22 @@ class OnnxOptions:
     """How far outputs may differ, as a share of their scale; None for the suite's own tolerances."""
 
 
-def model_of(name: str, given: OnnxOptions) -> Model:
+def model_of(name: str, options: OnnxOptions) -> Model:
     """The network as a Model, run once for the shapes of its outputs. Raises InputError if the file, the
     samples or the labels are unusable, or do not fit one another."""
-    with readable("the ONNX file", given.file, "name the file itself"):
-        path = _graph_in(given.file)
+    with readable("the ONNX file", options.file, "name the file itself"):
+        path = _graph_in(options.file)
     interface = onnx_files.read_interface(path)
     lengths = {tensor.shape[:1] for tensor in interface.inputs}
     if lengths != {(1,)}:
-        return _model_of(name, given, path, interface, "open" if lengths == {(ANY,)} else "none")
+        return _model_of(name, options, path, interface, "open" if lengths == {(ANY,)} else "none")
     try:
-        return _model_of(name, given, path, interface, "one row")
+        return _model_of(name, options, path, interface, "one row")
     except BatchError:
-        return _model_of(name, given, path, interface, "none")
+        return _model_of(name, options, path, interface, "none")
 
 
-def _model_of(name: str, given: OnnxOptions, path: Path, interface: Interface, batch: Batch) -> Model:
+def _model_of(name: str, options: OnnxOptions, path: Path, interface: Interface, batch: Batch) -> Model:
     from tritonclient.utils import np_to_triton_dtype
 
     batched = batch != "none"
@@ -85,13 +85,13 @@ def _model_of(name: str, given: OnnxOptions, path: Path, interface: Interface, b
     folders = [path.parent, *([path.parent.parent] if path.parent.name == "onnx" else [])]
     tokenizer = next((folder for folder in folders if (folder / TOKENIZER).is_file()), None)
     network = onnx_files.open_network(path, batched=batched)
-    rows = tuple(row_tensor(each.name, each.dtype, each.shape[batched:], batch) for each in interface.inputs)
-    if given.samples is None:
+    rows = tuple(row_tensor(one.name, one.dtype, one.shape[batched:], batch) for one in interface.inputs)
+    if options.samples is None:
         evaluation, calibration = network_samples.synthetic_samples_for(network, rows, interface), None
         every_id = evaluation.ids
     else:
         every_id, evaluation, calibration = network_samples.split_samples(
-            given.samples, rows, tokenizer, calibrates=interface.has_products
+            options.samples, rows, tokenizer, calibrates=interface.has_products
         )
     no_int8 = (
         f"INT8 is calibrated on samples that are not evaluated: give {network_samples.MIN_SAMPLES} or more "
@@ -108,15 +108,15 @@ def _model_of(name: str, given: OnnxOptions, path: Path, interface: Interface, b
     )
     rules = {output: rule for output, values in answers.items() if (rule := _decided_by(values)) is not None}
     tolerances = _TOLERANCES
-    if given.tolerance is not None:  # the share of decisions that must agree stays
+    if options.tolerance is not None:  # the share of decisions that must agree stays
         tolerances = {
-            precision: user_tolerance(given.tolerance, tolerance.min_agreement)
+            precision: user_tolerance(options.tolerance, tolerance.min_agreement)
             for precision, tolerance in {**TOLERANCES, **_TOLERANCES}.items()
         }
     metrics, kept_outputs = [_unlabelled_metric(rules, {**TOLERANCES, **tolerances})], []
-    if given.labels is not None:
-        labelled, its_output = metric_of(given.labels.metric, given.labels.floor, outputs)
-        labels = read_labels(given.labels.file, evaluation.ids, every_id)
+    if options.labels is not None:
+        labelled, its_output = metric_of(options.labels.metric, options.labels.floor, outputs)
+        labels = read_labels(options.labels.file, evaluation.ids, every_id)
         evaluation = dataclasses.replace(evaluation, labels=labels)
         # Before anything runs, refuse a metric that does not fit the network.
         first = onnx_files.run(network, evaluation.read([0]))
@@ -139,7 +139,7 @@ def _model_of(name: str, given: OnnxOptions, path: Path, interface: Interface, b
         name=name,
         inputs=inputs,
         outputs=outputs,
-        load_weights=functools.partial(_load_weights, path, given.samples, tokenizer, batched),
+        load_weights=functools.partial(_load_weights, path, options.samples, tokenizer, batched),
         infer=onnx_files.run,
         samples=functools.partial(_samples, evaluation, calibration),
         decide=lambda kept: kept[_DECISIONS],
@@ -160,12 +160,12 @@ def user_tolerance(share: float, agreement: float) -> Tolerance:
     return Tolerance(share, agreement, "given by --tolerance", is_given=True)
 
 
-def description(model: Model, given: OnnxOptions) -> str:
+def description(model: Model, options: OnnxOptions) -> str:
     """The network in a run's header: its file, inputs, origin of samples, and what the run leaves out."""
     inputs = ", ".join(f"{tensor.name} {tensor.dtype} {shape_text(tensor.shape)}" for tensor in model.inputs)
-    origin = f"of {given.samples}" if given.samples else "made up (no --samples)"
+    origin = f"of {options.samples}" if options.samples else "made up (no --samples)"
     samples = f"{len(model.samples('evaluation', None, None))} samples {origin}"
-    parts = [f"{model.name}: {given.file}", inputs, samples, *model.excluded.values()]
+    parts = [f"{model.name}: {options.file}", inputs, samples, *model.excluded.values()]
     if model.one_row:
         parts.append("a batch is one row, as the file has it")
     if not model.batched:

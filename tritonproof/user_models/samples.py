@@ -60,18 +60,18 @@ def read_samples(
             samples = read_numpy_files(folder, files, inputs)
     if not samples:
         raise InputError("the files have no samples", where=files[0], fix="give at least one")
-    given = {name for sample in samples for name in sample.shapes}
-    present = [entry for entry in inputs if entry.name not in optional or entry.name in given]
+    names = {name for sample in samples for name in sample.shapes}
+    present = [entry for entry in inputs if entry.name not in optional or entry.name in names]
     _check(samples, present)
     by_shape: dict[tuple[tuple[int, ...], ...], list[UserSample]] = {}
     for entry in samples:
         by_shape.setdefault(tuple(entry.shapes[tensor.name] for tensor in present), []).append(entry)
     if len(by_shape) > 1 and not several:
-        found = [
+        descriptions = [
             f"{' and '.join(map(shape_text, shapes))} in {group[0].where}"
             for shapes, group in list(by_shape.items())[:2]
         ]
-        what = f"the samples are of several shapes, of which a batch takes one: {', '.join(found)}"
+        what = f"the samples are of several shapes, of which a batch takes one: {', '.join(descriptions)}"
         fix = f"pad or cut them to one; for pictures and texts {FILE} does; or give those of one shape alone"
         raise InputError(what, where=folder, fix=fix)
 

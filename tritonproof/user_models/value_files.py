@@ -158,8 +158,8 @@ def _in_requests(path: Path, folder: Path, inputs: Sequence[Tensor]) -> Iterator
     stem = stem_below(folder, path)
     for number, (location, request) in enumerate(requests):
         where = f"{path}, {location}"
-        given = [tensor for tensor in inputs if tensor.name in request]
-        row = {each.name: _values(request[each.name], each, f"{where}.{each.name}") for each in given}
+        sent = {tensor.name: tensor for tensor in inputs if tensor.name in request}
+        row = {name: _values(request[name], tensor, f"{where}.{name}") for name, tensor in sent.items()}
         unknown = [escaped(name) for name in request if name not in row]
         if unknown and len(row) < len(inputs):
             what = f"a request has {', '.join(unknown[:5])}, which is no input of the model"
@@ -170,17 +170,17 @@ def _in_requests(path: Path, folder: Path, inputs: Sequence[Tensor]) -> Iterator
 def _values(entry: Any, tensor: Tensor, where: str) -> np.ndarray:
     """An input's values in their shape: a list, or an object with `content` or `b64` and maybe `shape`."""
     with readable("an input", where, _FIX):
-        given = _Values(entry) if isinstance(entry, list) else msgspec.convert(entry, _Values)
-        inner = given.content if isinstance(given.content, _Values) else given
+        encoded = _Values(entry) if isinstance(entry, list) else msgspec.convert(entry, _Values)
+        inner = encoded.content if isinstance(encoded.content, _Values) else encoded
         if inner.b64 is not None:
             values = arrays.values_of(base64.b64decode(inner.b64, validate=True), tensor.dtype, (-1,))
             if values is None:
                 raise ValueError(f"its bytes are no {tensor.dtype}")
         else:  # NumPy would make fractions of 1 beside 2**63
             values = np.asarray(inner.content, object if tensor.dtype in ("BYTES", "UINT64") else None)
-    if given.shape is None and fits(values.shape, tensor.shape):
+    if encoded.shape is None and fits(values.shape, tensor.shape):
         return values  # nested as the row is
-    declared = filled = tensor.shape if given.shape is None else given.shape
+    declared = filled = tensor.shape if encoded.shape is None else encoded.shape
     if declared.count(ANY) == 1:
         length = values.size // max(1, -math.prod(declared))  # as long as the values need
         filled = tuple(length if side == ANY else side for side in declared)

@@ -51,8 +51,8 @@ class OutputDifference(Struct, frozen=True):
     sample: Text
     """The id of the row with the largest difference; empty if nothing differs."""
     expected: Number
-    """The previous stage's value at the index of the largest difference; `given` is this stage's."""
-    given: Number
+    """The previous stage's value at the index of the largest difference; `actual` is this stage's."""
+    actual: Number
     source: Text
     compared: Number = 1.0
     """The share of rows that were compared: for a floating-point output those whose integers agree."""
@@ -201,8 +201,8 @@ class WrongAnswer(Struct, frozen=True):
     output: Text
     """The output and the element that differs most: `OUTPUT__0[3]`."""
     expected: Text
-    """That element of the expected answer, a text as it may not be finite; `given` is the server's."""
-    given: Text
+    """That element of the expected answer, a text as it may not be finite; `actual` is the server's."""
+    actual: Text
 
 
 ExpectedFrom = Literal["in process", "alone"]

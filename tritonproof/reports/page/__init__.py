@@ -51,7 +51,7 @@ def status_of(record: Publishable) -> Status:
     if correctness.main_score(record) is not None:
         return Status("good", "passed")
     if record.build.from_repository:
-        verified = any(each.answers and each.answers.verified for each in record.measured_points)
+        verified = any(result.answers and result.answers.verified for result in record.measured_points)
         if record.gates or record.conversation or verified:
             return Status("good", "same answers", "No labels say what the answers should be.")
         return Status("care", "not measured", "No answers were compared.")

@@ -38,8 +38,8 @@ def summary_table(of_target: Sequence[Publishable]) -> Table:
     records = figures.ranked(of_target)
     ranks = figures.ranks(records)
     rows = [
-        SummaryRow(each, correctness.main_score(each), figures.fastest_point(each), ranks.get(each.name))
-        for each in records
+        SummaryRow(case, correctness.main_score(case), figures.fastest_point(case), ranks.get(case.name))
+        for case in records
     ]
     searches = ((case.name, speed.search_paragraph(case)) for case in records)
     notes = [
@@ -153,7 +153,7 @@ def _marks(row: SummaryRow) -> list[Mark]:
         sentences.append(f"{correctness.missing_score_reason(record)}.")
     sentences += filter(None, [correctness.unmeasured_text(record), speed.version_note(record)])
     measured = row.result, figures.efficiency_at_fastest(record)
-    marks = itertools.chain(*(each.marks for each in measured if each is not None))
+    marks = itertools.chain(*(result.marks for result in measured if result is not None))
     return [*(Mark(remark, remark) for remark in sentences), *marks]
 
 

@@ -33,7 +33,8 @@ def compared_models(records: Sequence[Publishable]) -> list[ComparedModel]:
         if record.baseline is not None:
             run = _run_of(record.baseline)
             gates = [gate for gate in record.gates if gate.gate == "baseline" and _run_of(gate) == run]
-            speeds = [each.comparison for each in record.points if each.comparison and _run_of(each) == run]
+            of_run = [result for result in record.points if _run_of(result) == run]
+            speeds = [result.comparison for result in of_run if result.comparison]
             models.append(ComparedModel(record, record.baseline, next(iter(gates), None), speeds))
     return models
 

@@ -162,8 +162,8 @@ def _output_failure(output: schema.OutputDifference) -> str:
         share = _with_limit(AGREEMENT, output.compared, output.compared_limit, " of the samples")
         text += f"; compared on {share}, as integers in the same rows differ on the others"
     worst = f"sample {output.sample}"
-    if output.expected != output.given:  # they are equal for texts, which a record has no field for
-        worst += f": expected {output.expected:.6g}, given {output.given:.6g}"
+    if output.expected != output.actual:  # they are equal for texts, which a record has no field for
+        worst += f": expected {output.expected:.6g}; got {output.actual:.6g}"
     return f"{text}; worst in {worst}; {output.source}" if output.sample else f"{text}; {output.source}"
 
 
@@ -178,7 +178,7 @@ def wrong_answers_text(answers: schema.VerifiedAnswers | None) -> str:
     text = f"{COUNT.text(answers.wrong)} of {COUNT.text(answers.verified)} answers under load are wrong"
     if (first := answers.first_wrong) is None:
         return text
-    wrong = f"{first.output} is {first.given}, and {first.expected} {answers.expected_from}"
+    wrong = f"{first.output} is {first.actual}, and {first.expected} {answers.expected_from}"
     return f"{text}, the first to sample {first.sample}: {wrong}"
 
 

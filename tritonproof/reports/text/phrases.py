@@ -15,7 +15,7 @@ _ACCELERATORS = {"trt": "TensorRT", "cuda": "CUDA"}
 
 def confidence_levels(points: Iterable[PointResult]) -> str:
     """`95 %`, or `90 % or 95 %`: the confidence of the intervals."""
-    return " or ".join(map(GIVEN_SHARE.text, sorted({each.throughput_per_s.confidence for each in points})))
+    return " or ".join(map(GIVEN_SHARE.text, sorted({one.throughput_per_s.confidence for one in points})))
 
 
 def point_text(point: LoadPoint) -> str:
@@ -108,8 +108,8 @@ def measured_text(records: Sequence[Record]) -> str:
     """`on node7, node8; commit c0ffee000000 (changed); run began 2026-11-22 07:25 UTC`, as far as known."""
     values = [getattr(record, name) for record in records for name in record.__struct_fields__]
     results = itertools.chain(*(value if isinstance(value, tuple) else (value,) for value in values))
-    known = {result.origin for result in results if getattr(result, "origin", None)}
-    origins = sorted(known, key=attrgetter("started", "run", "host", "gpu_uuids"))
+    origins_found = {result.origin for result in results if getattr(result, "origin", None)}
+    origins = sorted(origins_found, key=attrgetter("started", "run", "host", "gpu_uuids"))
     commits = [(origin.commit[:12], origin.clean) for origin in origins if origin.commit]
     facts = {
         "on": [origin.host for origin in origins],

@@ -166,10 +166,10 @@ def search_text(search: schema.Search) -> str:
         reached, due = f"{quantities.REQUEST_RATE.cell(rate_per_s)} requests/s", " from when each was due"
     budget = f"{BUDGET_WORDS[search.verdict]} {LATENCY_BUDGET.text(search.latency_budget_ms)}"
     latency_text = LATENCY.text_with_interval(latency, search.latency_budget_ms)
-    kept = f"{search.percentile} {latency_text} {budget}{due}"
+    within = f"{search.percentile} {latency_text} {budget}{due}"
     other = "its own settings" if search.diff else "the runner-up"
     lead = lead_text(search.lead, other) if search.configurations > 1 else "there was no other configuration"
-    return f"{reached} with {kept}: {_configuration_text(search)}; {lead}"
+    return f"{reached} with {within}: {_configuration_text(search)}; {lead}"
 
 
 def no_winner_text(search: schema.Search) -> str:
