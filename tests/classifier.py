@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tritonproof.frameworks import onnx_files
+from tritonproof.frameworks import onnx_networks
 from tritonproof.record.schema import Limit
 from tritonproof.spec import DEFAULT_PROFILES, Arrays, FrameworkModel, Metric, Model, Samples, Split, Tensor
 
@@ -29,9 +29,9 @@ def samples(_split: Split, _dataset: Path | None, _checkpoint: Path | None) -> S
 
 def load_weights(checkpoint: Path | None) -> FrameworkModel:
     path = checkpoint or Path(__file__).with_suffix(".onnx")
-    digest = onnx_files.digest(path)
+    digest = onnx_networks.digest(path)
     return FrameworkModel(
-        onnx_files.open_network(path), f"{path.name}, sha256 {digest[:12]}", digest, trained=True
+        onnx_networks.open_network(path), f"{path.name}, sha256 {digest[:12]}", digest, trained=True
     )
 
 
@@ -69,7 +69,7 @@ MODELS = (
         inputs=(Tensor("NUMBERS", "FP32", (4,)),),
         outputs=(Tensor("SCORES", "FP32", (2,)),),
         load_weights=load_weights,
-        infer=onnx_files.run,
+        infer=onnx_networks.infer,
         samples=samples,
         decide=decide,
         metrics=(Metric("accuracy", correct, {"fp32": _ALL_BUT_TWO}),),

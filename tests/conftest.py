@@ -19,7 +19,7 @@ from tests import helpers, own_machine, toy
 from tests.helpers import Collect, Household
 from tests.host.fake_nvml import Clock, Nvml, S, Stretch, in_place_of_nvml, watched
 from tests.measure.fake_perf_analyzer import FakePerfAnalyzer
-from tritonproof.build import configuration, in_process
+from tritonproof.build import configuration, runtime_files
 from tritonproof.build.builds import BuiltModel
 from tritonproof.host import scratch
 from tritonproof.host.activity import GpuTime
@@ -173,7 +173,7 @@ def make_build(root: Path, name: str, runtime: str) -> BuiltModel:
     folder = root / str(case)
     version = folder / "1"
     version.mkdir(parents=True)
-    shutil.copyfile(in_process.RUNTIMES / "model.py", version / "model.py")
+    shutil.copyfile(runtime_files.RUNTIMES / "model.py", version / "model.py")
     (version / "runtime.py").write_text(runtime)
     (version / "model.bin").write_bytes(b"weights")
     (version / "__pycache__").touch()

@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec import structs
 
-from tritonproof.record import files, schema
+from tritonproof.record import record_files, schema
 from tritonproof.record.schema import CaseKey, Estimate, Ledger, LoadPoint, Origin, PointResult, Record
 from tritonproof.reports.publishable import Publishable, publishable_together
 
@@ -18,7 +18,7 @@ def seen(*records: Record) -> list[Publishable]:
 def store(results: Path, *records: Record) -> Path:
     """Write the records to their files in the folder; returns the folder."""
     for sample in records:
-        files.write(sample, files.record_path(sample.case, results))
+        record_files.write(sample, record_files.record_path(sample.case, results))
     return results
 
 

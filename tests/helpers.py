@@ -22,11 +22,11 @@ import psutil
 import pytest
 
 from tritonproof.host import machine
-from tritonproof.record import files
+from tritonproof.record import record_files
 from tritonproof.record.schema import Record
 from tritonproof.reports.tables.rendering import markdown
-from tritonproof.safe_io.files import toml_in
-from tritonproof.settings.option_types import add_options
+from tritonproof.safe_io.user_files import toml_in
+from tritonproof.settings.option_readers import add_options
 from tritonproof.settings.settings import Settings
 
 ROOT = Path(__file__).parents[1]
@@ -379,7 +379,7 @@ PRINTING: Mapping[str, tuple[str, ...]] = {
 
 def records_in(results: Path) -> list[Record]:
     """Every record below a folder, by name."""
-    return [*files.read_folder(results).values()]
+    return [*record_files.read_folder(results).values()]
 
 
 def as_markdown(made: Any) -> str:

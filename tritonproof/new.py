@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tritonproof.base import commands
 from tritonproof.base.commands import Parser
-from tritonproof.safe_io.files import escaped
+from tritonproof.safe_io.user_files import escaped
 
 _EXAMPLE = Path(__file__).parent / "user_models" / "example.py"
 
@@ -16,7 +16,7 @@ _EXAMPLE = Path(__file__).parent / "user_models" / "example.py"
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; returns 0 when the file is written, and exits with 4 when it cannot be."""
     parser = Parser(
-        prog=commands.tool("new"),
+        prog=commands.tool_command("new"),
         description="Write a small model that runs as it is, to change into yours: docs/model-in-python.md.",
     )
     parser.add_argument("name", metavar="NAME", help="the name in test ids: letters, digits, _ and hyphens")
@@ -38,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"{file} cannot be written: {error.strerror}: name a writable place with --to")
     needs_option = not file.resolve().is_relative_to(Path(__file__).parent / "models")
     selection = f"--models {file.resolve()}" if needs_option else f"-k {options.name}"
-    print(f"wrote {file}\nprove it: {commands.run_command(selection)}")
+    print(f"wrote {file}\nprove it: {commands.benchmarks_command(selection)}")
     return 0
 
 

@@ -293,7 +293,7 @@ class Format:
     accelerators: Mapping[Device, tuple[str, ...]] = field(default_factory=dict)
     """The accelerators that the backend has on each kind of device; every case also runs without one."""
     native_parameters: Callable[[Mapping[str, str]], Mapping[str, str]] = lambda _settings: {}
-    """The native backend's parameters in config.pbtxt, by `runtime_settings` of `build/in_process.py`."""
+    """The native backend's parameters in config.pbtxt, by `runtime_settings` of `build/runtime_files.py`."""
     why_missing: Callable[[Device, str | None, str], str | None] = lambda *_: None
     """Why this machine cannot build or run it with an accelerator in a precision, with the fix, or None."""
     why_built_on_gpu: str = ""

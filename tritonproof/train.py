@@ -10,7 +10,7 @@ import numpy as np
 
 from tritonproof.accuracy.stages import evaluate_in_process
 from tritonproof.base import disk
-from tritonproof.base.commands import Parser, tool, with_fix
+from tritonproof.base.commands import Parser, os_error_text, tool_command
 from tritonproof.models import all_models
 from tritonproof.spec import Model
 
@@ -36,7 +36,7 @@ def train(model: Model, output: Path) -> float:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Train the model that the command line names, and write its weights."""
     recipes = {model.name: model for model in all_models() if model.train is not None}
-    parser = Parser(prog=tool("train"), description="Train a micro model and write its weights.")
+    parser = Parser(prog=tool_command("train"), description="Train a micro model and write its weights.")
     named = f"the model to train: {', '.join(recipes)}"
     parser.add_argument("model", metavar="MODEL", choices=sorted(recipes), help=named)
     into = "the file for the weights (default: the model's own weights file, which is replaced)"
@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         disk.make_folder(output.parent)  # refused now, not after minutes of training
     except OSError as error:
-        parser.error(with_fix(error))
+        parser.error(os_error_text(error))
     if output.is_dir():
         parser.error(f"{output}: a folder is there. Name a file")
     started = time.monotonic()

@@ -13,15 +13,15 @@ from tests import examples as records
 from tests import toy
 from tritonproof.accuracy.ledger import (
     accuracy_ledger,
-    items_file,
     items_to_inspect,
     missing_options,
+    sample_scores,
     score_each_item,
     served_ledger,
 )
 from tritonproof.accuracy.stages import StageAnswers, Stages
 from tritonproof.base.errors import ProofError
-from tritonproof.record import files, sample_files
+from tritonproof.record import record_files, sample_files
 from tritonproof.record.schema import Ledger, Limit
 from tritonproof.spec import Arrays, Case, Samples
 
@@ -322,7 +322,7 @@ def test_worst_sample_is_shown_by_the_framework_and_as_served() -> None:
     three = deciding(LABELS, LABELS, with_wrong(4))
     scores = score_each_item(one, toy.samples(COUNT), three)
 
-    (sample,) = items_file(one, "digest", toy.samples(COUNT), three, scores).worst
+    (sample,) = sample_scores(one, "digest", toy.samples(COUNT), three, scores).worst
     assert sample.parts == (str(LABELS[4]), str(WRONG[4]))
 
 
@@ -342,7 +342,7 @@ def test_worst_samples_are_listed(one: Case, served: np.ndarray, labelled: bool,
     assert [item for item, _reason in listed] == items
 
 
-def sample_scores(count: int, stage: str = "served", scored: int = 500) -> sample_files.SampleScores:
+def made_up_scores(count: int, stage: str = "served", scored: int = 500) -> sample_files.SampleScores:
     """Scores for a number of samples of the record of the examples, which has 500."""
     record, ids = records.record(), tuple(f"s{i}" for i in range(count))
     scores = {"top-1": {stage: (1.0,) * scored}}
@@ -352,13 +352,15 @@ def sample_scores(count: int, stage: str = "served", scored: int = 500) -> sampl
 @pytest.mark.parametrize(("count", "stage"), [(499, "framework"), (500, "guessed")])
 def test_inconsistent_samples_file_names_the_key(tmp_path: Path, count: int, stage: str) -> None:
     path = tmp_path / "x.samples.json"
-    sample_files.write(sample_scores(count, stage), path)
-    with pytest.raises(files.RecordError, check=lambda error: f"scores.top-1.{stage}" in str(error)):
+    sample_files.write(made_up_scores(count, stage), path)
+    with pytest.raises(record_files.RecordError, check=lambda error: f"scores.top-1.{stage}" in str(error)):
         sample_files.read(path)
 
 
 @pytest.mark.parametrize(("count", "is_own"), [(499, False), (500, True)])
 def test_samples_of_another_dataset_are_ignored(tmp_path: Path, count: int, is_own: bool) -> None:
     record = records.record()
-    sample_files.write(sample_scores(count, scored=count), sample_files.samples_path(record.case, tmp_path))
-    assert (sample_files.scores_of(record, files.record_path(record.case, tmp_path)) is not None) is is_own
+    sample_files.write(made_up_scores(count, scored=count), sample_files.samples_path(record.case, tmp_path))
+    assert (
+        sample_files.scores_of(record, record_files.record_path(record.case, tmp_path)) is not None
+    ) is is_own

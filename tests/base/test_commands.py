@@ -11,11 +11,26 @@ from tritonproof.reports.__main__ import main
 @pytest.mark.parametrize(
     ("call", "words", "checkout", "installed"),
     [
-        (commands.run_command, ["-k x"], ".venv/bin/tox run -e benchmarks -- -k x", "tritonproof run -k x"),
-        (commands.tool, ["report", "html"], "python -m tritonproof report html", "tritonproof report html"),
-        (commands.packages, [], ".venv/bin/tox run -e benchmarks", "pip install 'tritonproof[models,cpu]'"),
         (
-            commands.packages,
+            commands.benchmarks_command,
+            ["-k x"],
+            ".venv/bin/tox run -e benchmarks -- -k x",
+            "tritonproof run -k x",
+        ),
+        (
+            commands.tool_command,
+            ["report", "html"],
+            "python -m tritonproof report html",
+            "tritonproof report html",
+        ),
+        (
+            commands.packages_command,
+            [],
+            ".venv/bin/tox run -e benchmarks",
+            "pip install 'tritonproof[models,cpu]'",
+        ),
+        (
+            commands.packages_command,
             ["benchmarks-gpu-cuda12-trt"],
             ".venv/bin/tox run -e benchmarks-gpu-cuda12-trt",
             "pip install 'tritonproof[models,gpu-cuda12,trt-cuda12]' --extra-index-url "

@@ -6,7 +6,7 @@ from tritonclient.grpc import model_config_pb2 as pb
 
 from tests.build.conversions import DEPLOYMENT, MICRO, ONNX, case_with, writing
 from tritonproof.base.errors import InputError
-from tritonproof.build import in_process
+from tritonproof.build import runtime_files
 from tritonproof.build.configuration import model_config
 from tritonproof.formats import all_formats
 from tritonproof.host import machine
@@ -124,5 +124,5 @@ def test_cgroup_cores_are_shared_among_instances(
     monkeypatch.setattr("os.sched_getaffinity", lambda _pid: set(range(8)))
     monkeypatch.setattr(machine, "cgroup_cores", lambda: quota)
     deployment = structs.replace(DEPLOYMENT, instances=instances)
-    settings = in_process.runtime_settings(case_with(writing("converted")), deployment)
+    settings = runtime_files.runtime_settings(case_with(writing("converted")), deployment)
     assert settings["threads"] == str(threads)

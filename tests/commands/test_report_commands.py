@@ -15,7 +15,7 @@ from tests.helpers import ROOT, project_file
 from tests.record.test_hostile import words_of
 from tritonproof.base import disk
 from tritonproof.base.commands import EXIT_INPUT
-from tritonproof.record import files
+from tritonproof.record import record_files
 
 WHOLE = examples.measured_at(examples.origin(), examples.record())
 OTHER = examples.random_weights()
@@ -31,11 +31,11 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize("command", ["tables.md", "readme", "compare", "merge", "trend"])
 def test_every_damaged_record_is_named(command: str, results: Path, refused: Callable[..., str]) -> None:
-    damaged = [files.record_path(record.case, results) for record in (WHOLE, OTHER)]
+    damaged = [record_files.record_path(record.case, results) for record in (WHOLE, OTHER)]
     words = words_of(command, results, results.parent)
     if command in ("compare", "merge"):
         words[2 : 2 + (command == "compare")] = ["other"]
-        damaged.append(files.record_path(WHOLE.case, Path("other")))
+        damaged.append(record_files.record_path(WHOLE.case, Path("other")))
     for path in damaged:
         path.write_text("{")
 
@@ -48,8 +48,8 @@ def test_link_given_directly_is_read(results: Path, printed: Callable[..., str])
     (results.parent / "link").symlink_to(results.parent / "other")
     printed("tables", "--results", results.parent / "link")
     printed("merge", results.parent / "link" / "a40", "--output", results.parent / "out")
-    assert len(files.record_paths(results.parent / "out")) == 1
-    (results.parent / "record.json").symlink_to(files.record_path(WHOLE.case, results))
+    assert len(record_files.record_paths(results.parent / "out")) == 1
+    (results.parent / "record.json").symlink_to(record_files.record_path(WHOLE.case, results))
     printed("compare", results.parent / "record.json", results)
 
 
@@ -121,4 +121,4 @@ def test_tilde_expands_to_home_folder(
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)
     assert reports("merge", one_record, "--output=~/out").status == 0
-    assert files.record_paths(tmp_path / "home" / "out")
+    assert record_files.record_paths(tmp_path / "home" / "out")

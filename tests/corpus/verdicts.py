@@ -10,8 +10,8 @@ import pytest
 
 from tests.helpers import JunitTest, junit
 from tests.whole_runs.suite import suite
-from tritonproof.record import files
-from tritonproof.record.files import RecordError
+from tritonproof.record import record_files
+from tritonproof.record.record_files import RecordError
 from tritonproof.record.schema import Record
 
 ACCURACY, INFRASTRUCTURE = "accuracy", "infrastructure"
@@ -99,7 +99,7 @@ def found_in(folder: Path, format_: str) -> dict[str, Found]:
         _note(findings.setdefault(model, Found()), name.removeprefix("test_"), test)
     for model, finding in findings.items():
         with contextlib.suppress(FileNotFoundError, RecordError):
-            finding.record = files.read(folder / "results" / "cpu" / f"cpu-{model}-{format_}.json")
+            finding.record = record_files.read(folder / "results" / "cpu" / f"cpu-{model}-{format_}.json")
     return findings
 
 

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 from tritonproof.base.errors import InputError
-from tritonproof.data import squad_v1, synthetic
+from tritonproof.data import squad_v1, synthetic_questions
 from tritonproof.data.squad_v1 import Question, WindowSizes, prepare
 
 
 @pytest.fixture
 def content() -> dict[str, Any]:
-    return synthetic.as_squad(synthetic.paragraphs("evaluation", 2))
+    return synthetic_questions.as_squad(synthetic_questions.paragraphs("evaluation", 2))
 
 
 def written(content: object, folder: Path) -> Path:
@@ -31,12 +31,12 @@ def test_squad_file_is_read_unchanged(content: dict[str, Any], tmp_path: Path) -
     content["data"][0]["paragraphs"].insert(0, {"qas": []})
     articles = squad_v1.read(written(content, tmp_path))
     assert articles == content["data"]
-    questions = prepare(articles, synthetic.vocabulary(), WindowSizes(128, 64)).questions
-    assert len(questions) == 2 * synthetic.QUESTIONS
+    questions = prepare(articles, synthetic_questions.vocabulary(), WindowSizes(128, 64)).questions
+    assert len(questions) == 2 * synthetic_questions.QUESTIONS
 
 
 def of_questions(spoil: Callable[[list[Any]], object]) -> str:
-    content = synthetic.as_squad(synthetic.paragraphs("evaluation", 1))
+    content = synthetic_questions.as_squad(synthetic_questions.paragraphs("evaluation", 1))
     spoil(content["data"][0]["paragraphs"][0]["qas"])
     return json.dumps(content)
 
@@ -58,7 +58,7 @@ def test_non_squad_file_is_refused(text: str, tmp_path: Path) -> None:
 
 
 def test_generated_answers_are_in_their_paragraph() -> None:
-    for article in synthetic.as_squad(synthetic.paragraphs("evaluation"))["data"]:
+    for article in synthetic_questions.as_squad(synthetic_questions.paragraphs("evaluation"))["data"]:
         for paragraph in article["paragraphs"]:
             for qa in paragraph["qas"]:
                 assert all(answer["text"].lower() in paragraph["context"].lower() for answer in qa["answers"])

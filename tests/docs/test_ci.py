@@ -23,7 +23,7 @@ from tests.helpers import ROOT, Collect, git, help_text, project_file, records_i
 from tests.serve.programs import script
 from tests.user_models.written_files import write
 from tritonproof import new
-from tritonproof.record import files
+from tritonproof.record import record_files
 
 ACTION: dict[str, Any] = yaml.safe_load((ROOT / "action.yml").read_text())
 STEPS: list[dict[str, Any]] = ACTION["runs"]["steps"]
@@ -311,7 +311,7 @@ def test_merge_job_joins_records_of_all_jobs(jobs: int, tmp_path: Path) -> None:
     for number, name in enumerate(("onnx", "trt", "ts-trace")[:jobs]):
         record = examples.record(case=examples.CaseKey("a40", "resnet50", name, None, "fp16"))
         results = folder if jobs == 1 else folder / f"a40-{number + 1}of{jobs}"
-        files.write(record, files.record_path(record.case, results))
+        record_files.write(record, record_files.record_path(record.case, results))
     (tmp_path / "tritonproof").symlink_to(ROOT / "tritonproof")
 
     line = command.replace("tox run -e report --", f"{shlex.quote(sys.executable)} -m tritonproof report", 1)

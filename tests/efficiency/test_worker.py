@@ -130,14 +130,14 @@ def test_gpu_copies_overlap_unless_data_is_resident(
         return [torch.ones(2, 3)]
 
     timed, batch_of = worker_main.on_tensors(predict, "cuda", is_resident=is_resident)
-    assert len(worker_main.run(timed, batch_of(iter(SAMPLES)), 0, 2)) == 2
+    assert len(worker_main.time_batches(timed, batch_of(iter(SAMPLES)), 0, 2)) == 2
     assert cuda == expected
 
 
 def test_overlapped_copy_skips_batch_of_another_run(cuda: list[str]) -> None:
     timed, batch_of = worker_main.on_tensors(lambda _tensors: [], "cuda", is_resident=False)
     for _batch in range(2):
-        worker_main.run(timed, batch_of(iter(SAMPLES)), 0, 1)
+        worker_main.time_batches(timed, batch_of(iter(SAMPLES)), 0, 1)
     assert [call for call in cuda if "wait for" in call] == ["wait for copy 1", "wait for copy 3"]
 
 

@@ -10,7 +10,7 @@ import psutil
 
 from tests.helpers import ROOT, Household, command_line, wait_until
 from tests.whole_runs.suite import command
-from tritonproof.record import files
+from tritonproof.record import record_files
 from tritonproof.record.schema import Record
 
 HANG_S = 240.0
@@ -96,7 +96,7 @@ class Workspace:
         return matching()[0]
 
     def record(self, case: str) -> Record:
-        return files.read(self.results / "cpu" / f"{case}.json")
+        return record_files.read(self.results / "cpu" / f"{case}.json")
 
 
 def leftovers(temporary: Path) -> list[str]:

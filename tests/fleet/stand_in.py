@@ -15,9 +15,9 @@ from msgspec import structs
 from fixtures.items import parameters_of
 from fixtures.steps import step_of
 from tests.examples import accuracy, measured, record
-from tritonproof.record import files
+from tritonproof.record import record_files
 from tritonproof.record.schema import Origin, Record, Start
-from tritonproof.run import record_file
+from tritonproof.run import record_updates
 
 SLEEP_S, DIES_IN = "STAND_IN_SLEEP_S", "STAND_IN_DIES_IN"
 FAILS_IN, STOPS_IN, TRACE = "STAND_IN_FAILS_IN", "STAND_IN_STOPS_IN", "STAND_IN_TRACE"
@@ -62,9 +62,9 @@ def _record(item: pytest.Item) -> Path:
         result = measured(point.scenario, max(point.batch, point.concurrency), 100.0)
         start = Start(point.scenario, 1.0, 1.0, 1.0)
         points = (structs.replace(result, origin=origin),)
-        return record_file.with_results(stored, starts=(start,), points=points)
+        return record_updates.with_results(stored, starts=(start,), points=points)
 
-    record_file.update(fresh, results, change)
-    path = files.record_path(fresh.case, results)
-    record_file.write_beside(path.with_suffix(files.CONFIG_SUFFIX), b"name: ''\n")
+    record_updates.update(fresh, results, change)
+    path = record_files.record_path(fresh.case, results)
+    record_updates.write_beside(path.with_suffix(record_files.CONFIG_SUFFIX), b"name: ''\n")
     return path.relative_to(results)

@@ -12,9 +12,9 @@ from fixtures.fleet import records_of, report_from
 from tests.examples import measured, record
 from tritonproof.cases import cases_of
 from tritonproof.host.targets import CPU
-from tritonproof.record import files
+from tritonproof.record import record_files
 from tritonproof.record.schema import Start
-from tritonproof.run import record_file
+from tritonproof.run import record_updates
 
 
 @pytest.mark.parametrize(
@@ -38,12 +38,15 @@ def test_report_survives_serialization(pytestconfig: pytest.Config, outcome: Any
 def test_node_gets_records_and_configurations_of_its_cases(tmp_path: Path) -> None:
     mine, other = list(cases_of(CPU))[:2]
     for case in (mine, other):
-        path = files.record_path(case.key, tmp_path)
-        files.write(record(case=case.key), path)
-        path.with_suffix(files.CONFIG_SUFFIX).write_text("name")
+        path = record_files.record_path(case.key, tmp_path)
+        record_files.write(record(case=case.key), path)
+        path.with_suffix(record_files.CONFIG_SUFFIX).write_text("name")
         path.with_suffix(".server.log").write_text("long")
 
-    assert set(records_of([mine], tmp_path)) == {f"cpu/{mine}.json", f"cpu/{mine}{files.CONFIG_SUFFIX}"}
+    assert set(records_of([mine], tmp_path)) == {
+        f"cpu/{mine}.json",
+        f"cpu/{mine}{record_files.CONFIG_SUFFIX}",
+    }
 
 
 TWIN = {"gpu_uuids": ("GPU-2",)}
@@ -61,7 +64,7 @@ def test_case_moved_to_twin_keeps_earlier_points(
     start = Start("offline", 1.0, 2.0, 3.0)
     for batch, here in ((1, machine), (4, structs.replace(machine, **other))):
         points = (measured("offline", batch, 10.0),)
-        change = functools.partial(record_file.with_results, starts=(start,), points=points)
-        stored = record_file.update(record(points=(), machine=here), tmp_path, change, in_fleet=in_fleet)
+        change = functools.partial(record_updates.with_results, starts=(start,), points=points)
+        stored = record_updates.update(record(points=(), machine=here), tmp_path, change, in_fleet=in_fleet)
 
     assert [result.point.batch for result in stored.points] == kept

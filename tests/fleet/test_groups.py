@@ -5,14 +5,14 @@ from collections import Counter
 
 import pytest
 
-from fixtures.items import as_grouped
+from fixtures.items import case_by_test_id
 from tests.helpers import Collect
 from tritonproof.fleet.groups import CaseGroup, groups_of, split
 
 
 def test_groups_are_models_with_largest_first(collect: Collect) -> None:
     collected = collect("--target", "cpu")
-    groups = groups_of(as_grouped(collected.selected), by="model")
+    groups = groups_of(case_by_test_id(collected.selected), by="model")
 
     assert len(groups) == len({group.model for group in groups}) > 1
     counts = [len(group.tests) for group in groups]

@@ -13,8 +13,8 @@ import torch
 from torch import nn
 
 from tests.frameworks.gpu_packages import unpack_from_pypi
-from tritonproof.build import in_process
-from tritonproof.frameworks.pytorch import run
+from tritonproof.build import runtime_files
+from tritonproof.frameworks.pytorch import infer
 from tritonproof.host.targets import CPU
 from tritonproof.models import all_models
 from tritonproof.record.schema import Deployment
@@ -70,7 +70,7 @@ def converted_by(format_: Format, job: ConversionJob, folder: Path) -> Callable[
     assert steps
     assert [path.name for path in folder.iterdir()] == [format_.artifact]
     case = Case(CPU, job.model, format_, None, job.precision)
-    return in_process.open_in_process(case, folder / format_.artifact, DEPLOYMENT)
+    return runtime_files.open_in_process(case, folder / format_.artifact, DEPLOYMENT)
 
 
 @pytest.fixture(scope="session")
@@ -90,7 +90,7 @@ def model() -> Model:
         name="small",
         inputs=(Tensor("x", "FP32", (3, 8, 8)),),
         outputs=(Tensor("y", "FP32", (5,)),),
-        infer=lambda network, inputs: run(network, inputs, ("y",)),
+        infer=lambda network, inputs: infer(network, inputs, ("y",)),
         samples=samples_of,
     )
 

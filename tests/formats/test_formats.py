@@ -13,7 +13,7 @@ from torch import nn
 
 from tests.formats.conftest import Small, converted_by, job_of, samples_of
 from tritonproof.base.errors import ProofError
-from tritonproof.build import in_process
+from tritonproof.build import runtime_files
 from tritonproof.formats import all_formats, onnx
 from tritonproof.frameworks import pytorch, tensorrt
 from tritonproof.host import machine
@@ -159,4 +159,4 @@ def test_onnx_runtime_without_cuda_is_an_error(job: ConversionJob, tmp_path: Pat
     settings = {"device": "cuda", "device_id": "0", "threads": "1", "accelerator": "", "precision": "fp32"}
     settings |= {"large": "0", "tf32": "1", "tensors": "torch"}
     with pytest.raises(RuntimeError, match=r"cannot use CUDAExecutionProvider .* CPUExecutionProvider"):
-        in_process.load_runtime("onnx.py").load(artifact, settings)
+        runtime_files.load_runtime("onnx.py").load(artifact, settings)

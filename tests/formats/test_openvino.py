@@ -10,13 +10,13 @@ from msgspec import structs
 from tests.formats.conftest import job_of
 from tests.user_models import networks
 from tritonproof.build.configuration import model_config
-from tritonproof.build.in_process import open_in_process
+from tritonproof.build.runtime_files import open_in_process
 from tritonproof.cases import profile_of
 from tritonproof.formats.onnx import OPENVINO
 from tritonproof.host import machine
 from tritonproof.host.targets import CPU
 from tritonproof.spec import Case, Model
-from tritonproof.user_models.onnx_file import OnnxOptions, model_of
+from tritonproof.user_models.onnx_model import OnnxOptions, model_of
 
 
 def convert(model: Model, path: Path) -> Case:

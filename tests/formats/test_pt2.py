@@ -14,9 +14,9 @@ from torch import nn
 
 from tests.formats.conftest import Small, job_of, samples_of
 from tritonproof.base.errors import NotAvailableError, ProofError
-from tritonproof.build import in_process
+from tritonproof.build import runtime_files
 from tritonproof.formats import pt2
-from tritonproof.frameworks.pytorch import run
+from tritonproof.frameworks.pytorch import infer
 from tritonproof.models import all_models
 from tritonproof.spec import Arrays, Model
 
@@ -71,13 +71,13 @@ def package(built: Built) -> Path:
 
 
 def open_package(path: Path) -> Callable[[Arrays], list[np.ndarray]]:
-    predict = in_process.load_runtime("pytorch.py").load(path, SETTINGS)
+    predict = runtime_files.load_runtime("pytorch.py").load(path, SETTINGS)
     return lambda inputs: predict(list(inputs.values()))
 
 
 def error_of(network: Small, inputs: Arrays, found: Sequence[np.ndarray]) -> float:
     """The largest error of the output over the largest output."""
-    expected = run(network, inputs, ("y",))["y"]
+    expected = infer(network, inputs, ("y",))["y"]
     (outputs,) = found
     assert outputs.dtype == np.float32
     assert outputs.shape == expected.shape
@@ -104,7 +104,7 @@ def test_export_is_right_in_its_precision(
     job = job_of(model, network, precision, max_batch_size=most)
     exported = pt2.exported_program(job).module()
     for batch in {1, most // 2, most} - {0}:
-        error = error_of(network, arrays(batch), list(run(exported, arrays(batch), ("y",)).values()))
+        error = error_of(network, arrays(batch), list(infer(exported, arrays(batch), ("y",)).values()))
         assert least_error <= error <= pt2.FORMAT.tolerances[precision].max_relative_error
 
 

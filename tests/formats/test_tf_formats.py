@@ -17,7 +17,7 @@ import pytest
 from tests.formats import conftest
 from tests.formats.conftest import converted_by, job_of
 from tritonproof.base.errors import ProofError
-from tritonproof.build import in_process
+from tritonproof.build import runtime_files
 from tritonproof.formats import onnx, tf
 from tritonproof.formats.tf import TRT
 from tritonproof.frameworks import tensorflow
@@ -114,7 +114,7 @@ def test_saved_model_is_frozen_with_outputs_in_requested_order(
 ) -> None:
     folder = tmp_path / "model.savedmodel"
     tf.SAVED_MODEL.convert(job, folder)
-    runtime = in_process.load_runtime("tf_savedmodel.py")
+    runtime = runtime_files.load_runtime("tf_savedmodel.py")
     x = samples_of("evaluation").read([0, 1, 2])["x"]
     y, largest = runtime.load(folder, SETTINGS)([x])
     swapped = runtime.load(folder, SETTINGS | {"outputs": "largest,y"})([x])
@@ -128,7 +128,7 @@ def test_saved_model_is_frozen_with_outputs_in_requested_order(
 
 @pytest.mark.skipif(bool(machine.gpu_names()), reason="this machine has a GPU, so there is nothing to refuse")
 def test_tensorflow_without_gpu_is_an_error(tmp_path: Path) -> None:
-    runtime = in_process.load_runtime("tf_savedmodel.py")
+    runtime = runtime_files.load_runtime("tf_savedmodel.py")
     with pytest.raises(RuntimeError, match="TensorFlow finds 0 GPUs and no GPU 0"):
         runtime.load(tmp_path, SETTINGS | {"device": "cuda"})
 

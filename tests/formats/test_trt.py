@@ -55,7 +55,7 @@ def test_nvidia_parser_builds_engine_of_every_micro_model(
 def test_nvidia_parses_whole_export(model: Model, precision: str, rtx: ModuleType, tmp_path: Path) -> None:
     """As one graph: ONNX Runtime computes any other nodes itself, with copies between."""
     format_onnx.export(job_of(model, precision=precision), tmp_path / "model.onnx")
-    path = format_onnx.onnx_files.graph_file(tmp_path / "model.onnx")
+    path = format_onnx.onnx_networks.graph_file(tmp_path / "model.onnx")
     logger = rtx.Logger(rtx.Logger.ERROR)
     network = rtx.Builder(logger).create_network(1 << int(rtx.NetworkDefinitionCreationFlag.STRONGLY_TYPED))
     parser = rtx.OnnxParser(network, logger)

@@ -34,7 +34,7 @@ class Noting(torch.nn.Module):
 def test_framework_computes_without_tf32(allowed: bool) -> None:
     network = Noting()
     with pytorch.tf32_products(allowed=allowed):
-        pytorch.run(network, {"x": np.ones((1, 1), np.float32)}, ("y",))
+        pytorch.infer(network, {"x": np.ones((1, 1), np.float32)}, ("y",))
         assert torch.backends.cuda.matmul.allow_tf32 is allowed, "as the runtime has set it"
     assert network.allowed == [False, False]
 

@@ -32,8 +32,8 @@ from tests.user_models.repositories import config
 from tritonproof.base.errors import ProofError
 from tritonproof.frameworks import pytorch
 from tritonproof.frameworks.pytorch import check_weights
-from tritonproof.record import files
-from tritonproof.record.files import RecordError
+from tritonproof.record import record_files
+from tritonproof.record.record_files import RecordError
 from tritonproof.reports.publishable import publishable
 from tritonproof.reports.tables.case import case_section
 from tritonproof.reports.tables.summary import machine_blocks, summary
@@ -104,7 +104,7 @@ class Parser:
 
 
 def read_record(path: Path) -> object:
-    case = publishable(files.read(path))
+    case = publishable(record_files.read(path))
     return as_markdown(summary([case])), as_markdown(case_section(case)), as_markdown(machine_blocks([case]))
 
 
@@ -149,7 +149,7 @@ HEAD = b"".join(pickle.dumps(value, protocol=2) for value in HEAD_VALUES)
 PARSERS = {
     "record": Parser(
         "case.json",
-        lambda path: files.write(structs.replace(complete(), accuracy=examples.accuracy()), path),
+        lambda path: record_files.write(structs.replace(complete(), accuracy=examples.accuracy()), path),
         read_record,
         text_of,
         found=(b'{"case": {"target": "cpu", "target": "cpu"}}',),  # a key twice

@@ -17,7 +17,7 @@ from fixtures import summary
 from tests import examples
 from tests.helpers import PRINTING, present
 from tests.reports.text.every_output import Reporter
-from tritonproof.record import files, schema
+from tritonproof.record import record_files, schema
 from tritonproof.record.schema import CaseKey, Record
 from tritonproof.reports.__main__ import main
 
@@ -47,7 +47,7 @@ def outputs() -> dict[str, str]:
 
 def _committed() -> list[Record]:
     """Cases of every model that NVIDIA published."""
-    records = files.read_folder(_RESULTS / "h200").values()
+    records = record_files.read_folder(_RESULTS / "h200").values()
     return [one for one in records if (one.case.format, one.case.precision) == ("ts-trace", "fp16")]
 
 

@@ -23,7 +23,7 @@ from tritonproof.host.process import (
     ProgramError,
     how_ended,
     minimal_environment,
-    run,
+    run_program,
 )
 from tritonproof.measure import perf_analyzer
 from tritonproof.serve.launch import serve
@@ -132,14 +132,14 @@ def test_onnx_runtime_leaves_no_telemetry_files(tmp_path: Path) -> None:
 
 
 def test_output_and_status_of_program_are_kept() -> None:
-    ended = run(["sh", "-c", r"printf 'out\377'; printf 'err\377' >&2; exit 3"], limit_s=ENDED_S)
-    assert how_ended(run(["sh", "-c", "kill -9 $$"], limit_s=ENDED_S).status) == how_ended(128 + 9)
+    ended = run_program(["sh", "-c", r"printf 'out\377'; printf 'err\377' >&2; exit 3"], limit_s=ENDED_S)
+    assert how_ended(run_program(["sh", "-c", "kill -9 $$"], limit_s=ENDED_S).status) == how_ended(128 + 9)
     assert (ended.status, ended.output, ended.text, ended.error_text) == (3, b"out\xff", "out�", "err�")
     with pytest.raises(ProgramError, match="nowhere"):
-        run(["/nowhere"], limit_s=ENDED_S)
+        run_program(["/nowhere"], limit_s=ENDED_S)
 
 
 def test_hanging_program_and_its_children_are_ended(household: Household) -> None:
     with pytest.raises(ProgramError):
-        run(["sh", "-c", "sleep 600 & sleep 600"], environment=household.environment, limit_s=1)
+        run_program(["sh", "-c", "sleep 600 & sleep 600"], environment=household.environment, limit_s=1)
     assert household.left(ENDED_S) == []

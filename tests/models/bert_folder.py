@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.models import published
 from tests.models.published import State
-from tritonproof.data import synthetic
+from tritonproof.data import synthetic_questions
 
 CONFIG: dict[str, Any] = {
     "attention_probs_dropout_prob": 0.1,
@@ -22,7 +22,7 @@ CONFIG: dict[str, Any] = {
     "type_vocab_size": 2,
     "vocab_size": 744,
 }
-WORDS = synthetic.vocabulary()
+WORDS = synthetic_questions.vocabulary()
 
 
 def small_state() -> State:

@@ -15,7 +15,7 @@ from tests.models import published
 from tests.models.bert_folder import CONFIG, WORDS, small_state, write_folder
 from tests.models.published import State
 from tritonproof.base.errors import InputError
-from tritonproof.data import squad_v1, synthetic
+from tritonproof.data import squad_v1, synthetic_questions
 from tritonproof.models import all_models, bert
 from tritonproof.models.bert.network import load_full
 from tritonproof.spec import Arrays, Model, Samples
@@ -149,7 +149,11 @@ def dev(tmp_path: Path) -> Path:
     """An evaluation file in SQuAD's form."""
     path = tmp_path / "squad" / "dev-v1.1.json"
     path.parent.mkdir()
-    path.write_text(json.dumps(synthetic.as_squad(synthetic.paragraphs("evaluation", 12, entities=24))))
+    path.write_text(
+        json.dumps(
+            synthetic_questions.as_squad(synthetic_questions.paragraphs("evaluation", 12, entities=24))
+        )
+    )
     return path
 
 

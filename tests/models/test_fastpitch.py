@@ -11,7 +11,7 @@ import torch
 from tests.data.test_ljspeech import mel_of
 from tests.models import published
 from tritonproof.base.errors import ProofError
-from tritonproof.data import symbols, synthesiser
+from tritonproof.data import symbols, synthetic_speech
 from tritonproof.frameworks import pytorch
 from tritonproof.models import fastpitch
 from tritonproof.models.fastpitch import DURATIONS, FRAME_COUNT, MEL, PITCH, SYMBOL_COUNT, SYMBOLS
@@ -50,7 +50,7 @@ def committed() -> Any:
 
 
 def one_text(text: str, repeat: int = 1) -> dict[str, np.ndarray]:
-    return dict(fastpitch.inputs([symbols.numbers_of(text)] * repeat, synthesiser.MAX_SYMBOLS))
+    return dict(fastpitch.inputs([symbols.numbers_of(text)] * repeat, synthetic_speech.MAX_SYMBOLS))
 
 
 def test_empty_row_gives_no_frames(committed: Any) -> None:

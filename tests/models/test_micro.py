@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from tests.toy import compare_conversion
-from tritonproof.data import synthesiser
+from tritonproof.data import synthetic_speech
 from tritonproof.formats.onnx import ONNX
 from tritonproof.frameworks.pytorch import in_precision
 from tritonproof.host.targets import CPU
@@ -218,7 +218,7 @@ def test_every_phantom_has_every_class() -> None:
 
 
 def test_synthesized_durations_match_the_network() -> None:
-    utterances = synthesiser.utterances("evaluation")
+    utterances = synthetic_speech.utterances("evaluation")
     predicted = committed("fastpitch-micro").outputs[DURATIONS]
     for durations, utterance in zip(predicted, utterances, strict=False):  # the first rows alone
         assert durations[: len(utterance.text)].tolist() == utterance.durations.tolist()

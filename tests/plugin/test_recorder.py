@@ -9,7 +9,7 @@ import pytest
 from tests import examples
 from tests.helpers import WITHOUT, write_benchmarks
 from tritonproof.host.machine import own_run
-from tritonproof.record import files
+from tritonproof.record import record_files
 from tritonproof.reports.publishable import Publishable, publishable
 from tritonproof.reports.text.correctness import unmeasured_text
 
@@ -114,7 +114,9 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
         monkeypatch.setenv("FAILS", fails)
         own_run.cache_clear()  # a process has one run otherwise
         run_pytest_here(*words, *arguments)
-        return publishable(files.read(files.record_path(examples.record().case, tmp_path / "results")))
+        return publishable(
+            record_files.read(record_files.record_path(examples.record().case, tmp_path / "results"))
+        )
 
     return once
 

@@ -15,7 +15,7 @@ from tests.conftest import Reports
 from tests.helpers import PRINTING
 from tests.record.test_record import complete
 from tritonproof.base import disk
-from tritonproof.record import files
+from tritonproof.record import record_files
 from tritonproof.record.schema import GateResult, OutputDifference, Record, SameAnswers
 
 READING: Mapping[str, tuple[str, ...]] = {
@@ -95,8 +95,8 @@ HOSTILE: dict[str, tuple[Keys, str]] = {
 
 def stored(results: Path, keys: Keys, content: str, record: Record | None = None) -> Path:
     """Store a record, by default a complete one, with this JSON at these keys."""
-    path = files.record_path(complete().case, results)
-    files.write(record or complete(), path)
+    path = record_files.record_path(complete().case, results)
+    record_files.write(record or complete(), path)
     contents = json.loads(path.read_bytes())
     data: Any = contents
     for key in keys[:-1]:
@@ -109,8 +109,8 @@ def stored(results: Path, keys: Keys, content: str, record: Record | None = None
 @pytest.mark.parametrize("what", HOSTILE)
 def test_impossible_record_is_refused(what: str, tmp_path: Path) -> None:
     path = stored(tmp_path, *HOSTILE[what])
-    with pytest.raises(files.RecordError) as raised:
-        files.read(path)
+    with pytest.raises(record_files.RecordError) as raised:
+        record_files.read(path)
     message = str(raised.value)
     assert message.startswith(f"{path}: ")
     assert message.isprintable()
@@ -125,10 +125,10 @@ def test_impossible_record_is_refused(what: str, tmp_path: Path) -> None:
 def test_non_record_is_refused(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "case.json"
     path.write_bytes(content)
-    with pytest.raises(files.RecordError, match=str(path)):
-        files.read(path)
-    with pytest.raises(files.RecordError, match=r"gone\.json"):
-        files.read(tmp_path / "gone.json")
+    with pytest.raises(record_files.RecordError, match=str(path)):
+        record_files.read(path)
+    with pytest.raises(record_files.RecordError, match=r"gone\.json"):
+        record_files.read(tmp_path / "gone.json")
 
 
 @pytest.mark.parametrize("what", ["a speed of zero", "a pipe"])
@@ -162,7 +162,7 @@ def test_forged_file_name_is_refused_on_one_line(
     path: str, name: str, tmp_path: Path, refused: Callable[..., str]
 ) -> None:
     results = examples.store(tmp_path / "results", examples.record())
-    for content in (b"{}", files.encode(examples.record())):
+    for content in (b"{}", record_files.encode(examples.record())):
         disk.replace(results / path.format(name), content)
         for command in ("tables.md", "compare", "merge"):
             message = refused(*words_of(command, results, tmp_path))
@@ -173,5 +173,5 @@ def test_forged_file_name_is_refused_on_one_line(
 def test_server_text_in_records_is_escaped_and_readable(tmp_path: Path) -> None:
     text = "\x1b[31m" + "no \0 memory " * 10_000
     record = structs.replace(complete(), gates=(GateResult("repeated", 3, "twice", text),))
-    files.write(record, tmp_path / "case.json")
-    assert files.read(tmp_path / "case.json").gates[0].fault.startswith("\\x1b[31mno \\x00 memory ")
+    record_files.write(record, tmp_path / "case.json")
+    assert record_files.read(tmp_path / "case.json").gates[0].fault.startswith("\\x1b[31mno \\x00 memory ")

@@ -10,7 +10,7 @@ from msgspec import structs
 from tests import examples
 from tests.helpers import records_in
 from tests.reports.tables.test_upgrade import SIDE
-from tritonproof.record import files
+from tritonproof.record import record_files
 from tritonproof.record.schema import BaselineComparison, Conversation, Origin, Record
 from tritonproof.reports.merge import merge
 
@@ -50,7 +50,7 @@ def test_readme_names_no_host(one_machine: Path, tmp_path: Path, printed: Callab
 
 
 def test_anonymous_merge_removes_names_but_no_figures(one_machine: Path, tmp_path: Path) -> None:
-    log = files.record_path(measured().case, one_machine).with_suffix(".server.log")
+    log = record_files.record_path(measured().case, one_machine).with_suffix(".server.log")
     log.write_text(f"on {HERE.host}")
     merge([one_machine], tmp_path / "out", anonymous=True)
     assert not list((tmp_path / "out").glob("*/*.log"))
@@ -63,7 +63,7 @@ def test_anonymous_merge_removes_names_but_no_figures(one_machine: Path, tmp_pat
 
 
 def test_published_records_name_no_host_or_gpu() -> None:
-    records = [path.read_text() for path in files.record_paths(README)]
+    records = [path.read_text() for path in record_files.record_paths(README)]
     named = [re.findall(r'"(?:host": "[^"]|gpu_uuids": \[\s*")', record) for record in records]
     assert records
     assert not any(named)

@@ -6,7 +6,7 @@ import pytest
 
 from tests import examples
 from tests.helpers import records_in
-from tritonproof.record import files
+from tritonproof.record import record_files
 from tritonproof.record.schema import LoadPoint, Record
 
 
@@ -19,8 +19,8 @@ def complete() -> Record:
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     """A file that holds the sample record."""
-    path = files.record_path(complete().case, tmp_path)
-    files.write(complete(), path)
+    path = record_files.record_path(complete().case, tmp_path)
+    record_files.write(complete(), path)
     return path
 
 
@@ -33,8 +33,8 @@ def path(tmp_path: Path) -> Path:
     ],
 )
 def test_record_round_trips(record: Record, tmp_path: Path) -> None:
-    files.write(record, tmp_path / "case.json")
-    assert files.read(tmp_path / "case.json") == record
+    record_files.write(record, tmp_path / "case.json")
+    assert record_files.read(tmp_path / "case.json") == record
 
 
 def test_records_are_read_in_name_order(tmp_path: Path) -> None:
@@ -49,27 +49,27 @@ def test_damaged_and_copied_records_are_named(path: Path, tmp_path: Path) -> Non
     copy.write_bytes(path.read_bytes())
     damaged.parent.mkdir()
     damaged.write_text("{")
-    with pytest.raises(files.RecordError) as raised:
-        files.read_folder(tmp_path)
+    with pytest.raises(record_files.RecordError) as raised:
+        record_files.read_folder(tmp_path)
     assert [line.partition(": ")[0] for line in str(raised.value).splitlines()] == [str(copy), str(damaged)]
 
 
 def test_records_behind_a_link_in_the_folder_are_refused(path: Path, tmp_path: Path) -> None:
     """A folder from elsewhere may show no other folder's records; the folder that is given may be a link."""
     (tmp_path / "given").symlink_to(tmp_path)
-    assert files.read_folder(tmp_path / "given")
+    assert record_files.read_folder(tmp_path / "given")
 
     artifact = tmp_path / "artifact"
     artifact.mkdir()
     (artifact / path.parent.name).symlink_to(path.parent)
-    with pytest.raises(files.RecordError):
-        files.read_folder(artifact)
+    with pytest.raises(record_files.RecordError):
+        record_files.read_folder(artifact)
 
 
 def test_nonfinite_number_is_not_written(path: Path) -> None:
     with pytest.raises(ValueError, match="JSON"):
-        files.write(examples.record(points=(examples.measured("offline", 1, float("inf")),)), path)
-    assert files.read(path) == complete()
+        record_files.write(examples.record(points=(examples.measured("offline", 1, float("inf")),)), path)
+    assert record_files.read(path) == complete()
     assert list(path.parent.iterdir()) == [path]
 
 
@@ -78,14 +78,14 @@ def test_interrupted_write_keeps_old_file(step: str, path: Path, monkeypatch: py
     contents = []
 
     def full(*_: object) -> None:
-        contents.append(files.read(path))
+        contents.append(record_files.read(path))
         raise OSError("No space left on device")
 
     monkeypatch.setattr(step, full)
     with pytest.raises(OSError, match="No space left"):
-        files.write(examples.random_weights(), path)
+        record_files.write(examples.random_weights(), path)
     assert contents == [complete()]
-    assert files.read(path) == complete()
+    assert record_files.read(path) == complete()
     assert list(path.parent.iterdir()) == [path]
 
 

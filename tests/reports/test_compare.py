@@ -10,7 +10,7 @@ from msgspec import structs
 from scipy import stats
 
 from tests import examples as sample
-from tritonproof.record import files, sample_files, schema
+from tritonproof.record import record_files, sample_files, schema
 from tritonproof.record.schema import CaseKey, PointResult, Record, Serving
 from tritonproof.reports.__main__ import main
 from tritonproof.reports.compare import CaseChange, compare_records, pair_scores, read_record_sets, sign_flips
@@ -216,7 +216,7 @@ def test_records_of_different_formats_are_compared(
 ) -> None:
     other = structs.replace(sample.record(), case=CaseKey("h100", "resnet50", "trt", None, "fp16"))
     sample.store(tmp_path, sample.record(), other)
-    first, second = (files.record_path(record.case, tmp_path) for record in (sample.record(), other))
+    first, second = (record_files.record_path(record.case, tmp_path) for record in (sample.record(), other))
     assert f"## {CASE} → h100-resnet50-trt-fp16\n" in printed("compare", first, second)
     nnunet = sample.store(tmp_path, sample.random_weights()) / "cpu" / "cpu-nnunet-ts-trace-fp32.json"
     assert refused("compare", first, nnunet).startswith(f"error: {nnunet}: ")
@@ -237,7 +237,7 @@ def test_argument_without_records_is_named(name: str, tmp_path: Path, refused: C
     if name == "empty":
         bad.mkdir()
     elif name != "nowhere":
-        files.write(sample.record(), bad)
+        record_files.write(sample.record(), bad)
     text = refused("compare", good, bad)
     assert text.startswith(f"error: {bad}: ")
     assert "Give a folder of records" in text

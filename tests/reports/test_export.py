@@ -1,7 +1,7 @@
 """The figures of a result by name, for other services. tests/golden holds whole exports."""
 
 from tests import examples
-from tritonproof.record.files import flat
+from tritonproof.record.record_files import flat
 from tritonproof.record.schema import Estimate, LoadPoint, Ratio
 from tritonproof.reports.export import bencher
 

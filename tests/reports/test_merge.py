@@ -9,8 +9,8 @@ from msgspec import structs
 from tests import examples
 from tests.helpers import closed
 from tritonproof.base import disk
-from tritonproof.record import files
-from tritonproof.record.files import RecordError
+from tritonproof.record import record_files
+from tritonproof.record.record_files import RecordError
 from tritonproof.record.schema import CaseKey, Record
 from tritonproof.reports.merge import merge
 
@@ -75,7 +75,7 @@ def test_case_in_two_files_is_refused(job: Path, tmp_path: Path, refused: Callab
     again = examples.store(tmp_path / "again", WHOLE)
     for order in ((job, again), (again, job)):
         text = refused(*order)
-        assert all(str(files.record_path(WHOLE.case, folder)) in text for folder in order)
+        assert all(str(record_files.record_path(WHOLE.case, folder)) in text for folder in order)
 
 
 def test_file_that_two_arguments_reach_counts_once(job: Path, tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ def test_link_stops_the_merge(suffix: str, job: Path, tmp_path: Path, refused: C
     if suffix == ".search":
         elsewhere.mkdir()
     else:
-        elsewhere.write_bytes(files.record_path(WHOLE.case, job).read_bytes())
+        elsewhere.write_bytes(record_files.record_path(WHOLE.case, job).read_bytes())
     path = job / "a40" / f"{CASE}{suffix}"
     path.unlink(missing_ok=True)
     path.symlink_to(elsewhere)

@@ -17,8 +17,8 @@ from tests import examples
 from tests.conftest import Reports
 from tests.helpers import as_markdown, present
 from tests.reports.text.every_output import ALL_SAYING_WHY, OUTPUTS, SAYING_WHY, TRACE, Reporter, planted
-from tritonproof.record import files
-from tritonproof.record.files import flat
+from tritonproof.record import record_files
+from tritonproof.record.record_files import flat
 from tritonproof.record.schema import Conversation, Disagreement, Ratio, Record, VerifiedAnswers, WrongAnswer
 from tritonproof.reports.page import status_of
 from tritonproof.reports.publishable import publishable
@@ -54,7 +54,7 @@ NOT_PROVEN: dict[str, Record] = {
 def stored(record: Record, folder: Path) -> Path:
     """A results folder with the record; a folder beside it has a proven record of the same case."""
     faster = [examples.measured("offline", size, 100.0 * size) for size in (1, 8)]
-    files.write(examples.record(points=faster), folder / "other" / f"{record.name}.json")
+    record_files.write(examples.record(points=faster), folder / "other" / f"{record.name}.json")
     return examples.store(folder / "results", record)
 
 
@@ -189,7 +189,7 @@ def test_wrong_case_is_not_called_searched_only(why: str, verdict: str) -> None:
 def test_missing_or_damaged_record_is_named_in_summary(
     damage: Callable[[Path], object] | None, tmp_path: Path
 ) -> None:
-    path = files.record_path(planted().case, tmp_path)
+    path = record_files.record_path(planted().case, tmp_path)
     path.parent.mkdir()
     if damage is not None:
         damage(path)

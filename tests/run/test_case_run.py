@@ -14,7 +14,7 @@ import pytest
 
 from tests import toy
 from tests.helpers import ROOT, present, settings
-from tritonproof.build import baseline_builds, in_process
+from tritonproof.build import baseline_builds, runtime_files
 from tritonproof.cases import cases_of
 from tritonproof.host import locks
 from tritonproof.host.targets import CPU
@@ -112,7 +112,7 @@ def test_only_loading_shares_the_machine(tmp_path: Path, monkeypatch: pytest.Mon
         yield noting("server")()
 
     monkeypatch.setattr("tritonproof.run.model_run.framework_model_on", noting("reference"))
-    monkeypatch.setattr(in_process, "open_in_process", noting("oracle"))
+    monkeypatch.setattr(runtime_files, "open_in_process", noting("oracle"))
     monkeypatch.setattr(case_run, "serve", serve)
     case = next(cases_of(CPU))
     loading: dict[str, Any] = {"load_weights": noting("load"), "samples": noting("samples", toy.samples())}

@@ -14,7 +14,7 @@ from tests import examples
 from tests.helpers import present, settings
 from tests.host.fake_nvml import Nvml, in_place_of_nvml
 from tritonproof.base.errors import NotAvailableError
-from tritonproof.build import builds, in_process
+from tritonproof.build import builds, runtime_files
 from tritonproof.cases import cases_of
 from tritonproof.efficiency.worker import peak_kind
 from tritonproof.frameworks import tensorrt
@@ -90,7 +90,7 @@ def two_a100s(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]
     points = [examples.measured("online", 8, 100.0)]
     monkeypatch.setattr(measuring_efficiency, "known_points", lambda _run: points)
     monkeypatch.setattr(measuring_efficiency, "fastest_by_scenario", lambda _case, results: results)
-    monkeypatch.setattr(in_process, "open_in_process", lambda *_arguments: Opened())
+    monkeypatch.setattr(runtime_files, "open_in_process", lambda *_arguments: Opened())
     monkeypatch.setattr("tritonproof.run.model_run.framework_model_on", lambda *_arguments: Opened())
     monkeypatch.setattr(builds, "find", find)
     monkeypatch.setattr(measuring_efficiency, "points_of", lambda *_arguments: points)

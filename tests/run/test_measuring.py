@@ -18,7 +18,7 @@ from tritonproof.record.schema import LoadPoint, Mark, PointResult
 from tritonproof.run import loader as loader_module
 from tritonproof.run import measuring
 from tritonproof.run.loader import Loader
-from tritonproof.run.measuring import compare_requests
+from tritonproof.run.measuring import time_first_and_later
 from tritonproof.serve.server import LoadedCase
 from tritonproof.settings.thresholds import ThresholdEntry, Thresholds
 
@@ -116,7 +116,7 @@ def test_reloaded_case_is_cold() -> None:
 def test_first_request_is_slow_only_after_three_loads(firsts: Any, passed: bool, loadings: int) -> None:
     times = iter([second for first in firsts for second in (first, *LATER)])
     loaded: list[None] = []
-    result = compare_requests(lambda: loaded.append(None), lambda: next(times), 1)
+    result = time_first_and_later(lambda: loaded.append(None), lambda: next(times), 1)
     assert (result.passed, len(loaded), len(result.first_ms)) == (passed, loadings, loadings)
     assert result.later_ms == (2.0,) * loadings
     assert next(times, None) is None

@@ -16,7 +16,7 @@ from tritonproof.efficiency.in_turns import batch_in_process
 from tritonproof.host.targets import EVERY_TARGET
 from tritonproof.record.schema import GateResult, LoadPoint, fastest_closed_loop
 from tritonproof.reports.publishable import publishable
-from tritonproof.run import measuring_efficiency, record_file
+from tritonproof.run import measuring_efficiency, record_updates
 from tritonproof.run.measuring_efficiency import fastest_by_scenario, known_points, points_of
 
 RECORD = examples.record()
@@ -37,7 +37,7 @@ def test_fastest_point_is_one_of_closed_loops() -> None:
 def test_this_runs_points_join_those_on_record(monkeypatch: pytest.MonkeyPatch) -> None:
     light, heavy, anew = (examples.measured("online", *one) for one in ((1, 5.0), (32, 9.0), (1, 6.0)))
     record = structs.replace(RECORD, points=(light, heavy))
-    monkeypatch.setattr(record_file, "read_stored", lambda _path: record)
+    monkeypatch.setattr(record_updates, "read_stored", lambda _path: record)
     monkeypatch.setattr(measuring_efficiency, "serving_of", lambda *_: SERVING)
     run: Any = SimpleNamespace(case=toy.case(), server=None, settings=settings())
     run.machine, run.deployment, run.build = RECORD.machine, RECORD.deployment, RECORD.build

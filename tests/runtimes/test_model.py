@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from tritonproof.build import in_process
+from tritonproof.build import runtime_files
 
 RUNTIME = """
 import torch
@@ -44,7 +44,7 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     pb_utils.Tensor = SimpleNamespace(from_dlpack=lambda _name, rows: rows)
     pb_utils.InferenceResponse = list
     monkeypatch.setitem(sys.modules, pb_utils.__name__, pb_utils)
-    shutil.copyfile(in_process.RUNTIMES / "model.py", tmp_path / "model.py")
+    shutil.copyfile(runtime_files.RUNTIMES / "model.py", tmp_path / "model.py")
     (tmp_path / "runtime.py").write_text(RUNTIME)
     loaded: Any = runpy.run_path(str(tmp_path / "model.py"))["TritonPythonModel"]()
     parameters = {"tensors": "torch", "artifact": "model.pt"}

@@ -20,7 +20,7 @@ from msgspec import structs
 
 from tests.helpers import present
 from tests.user_models import networks
-from tritonproof.build import in_process
+from tritonproof.build import runtime_files
 from tritonproof.build.configuration import model_config
 from tritonproof.formats import all_formats
 from tritonproof.host.targets import recognise
@@ -40,7 +40,7 @@ SETTINGS = {
     "tensors": "torch",
 }
 DEPLOYMENT = Deployment(24, 1, (12, 24), 100, False, warmup=True, tf32=True)
-RUNTIME = in_process.load_runtime("onnx.py")
+RUNTIME = runtime_files.load_runtime("onnx.py")
 FORMATS = {format_.name: format_ for format_ in all_formats()}
 MICRO = next(model for model in all_models() if model.name == "resnet50-micro")
 
@@ -226,7 +226,9 @@ def providers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Providers:
         monkeypatch.delitem(sys.modules, "tensorrt", raising=False)
         monkeypatch.delenv("NVIDIA_TF32_OVERRIDE", raising=False)
         deployment = structs.replace(DEPLOYMENT, **changes)
-        settings = in_process.runtime_settings(case_of(accelerator, precision), deployment, "/engines/0f3c")
+        settings = runtime_files.runtime_settings(
+            case_of(accelerator, precision), deployment, "/engines/0f3c"
+        )
         RUNTIME.load(model, {**settings, "device": "cuda", "device_id": "0"})
         return options_of
 

@@ -12,11 +12,11 @@ import torch
 from msgspec import structs
 from torch import nn
 
-from tritonproof.build import builds, in_process
+from tritonproof.build import builds, runtime_files
 from tritonproof.build.builds import BuiltModel
 from tritonproof.build.configuration import model_config
 from tritonproof.formats import all_formats
-from tritonproof.frameworks.pytorch import run, tf32_products
+from tritonproof.frameworks.pytorch import infer, tf32_products
 from tritonproof.host.targets import CPU
 from tritonproof.models import all_models
 from tritonproof.record.schema import Deployment
@@ -59,7 +59,7 @@ def model_of() -> Model:
         name="small",
         inputs=(Tensor("x", "FP32", (2, 3)), Tensor("word", "INT64", (5,))),
         outputs=(Tensor("both", "FP32", (4, 2)), Tensor("class", "INT64", (1,))),
-        infer=lambda network, inputs: run(network, inputs, ("both", "class")),
+        infer=lambda network, inputs: infer(network, inputs, ("both", "class")),
         samples=samples,
     )
 
@@ -77,9 +77,9 @@ def built(request: pytest.FixtureRequest, server_of_models: tuple[Server, Path])
 
 def on_tensors(built: BuiltModel) -> Any:
     """The build's runtime, opened on the CPU as on a GPU."""
-    settings = in_process.runtime_settings(built.case, DEPLOYMENT)
+    settings = runtime_files.runtime_settings(built.case, DEPLOYMENT)
     settings |= {"device": "cpu", "device_id": "0", "tensors": "torch"}
-    return in_process.load_runtime(built.case.format.runtime).load(built.artifact, settings)
+    return runtime_files.load_runtime(built.case.format.runtime).load(built.artifact, settings)
 
 
 @pytest.mark.parametrize("rows", [1, 3, MAX_BATCH])
@@ -89,7 +89,7 @@ def test_runtime_takes_and_returns_device_tensors(built: BuiltModel, rows: int) 
     tensors = on_tensors(built)([torch.from_numpy(values) for values in inputs.values()])
     assert all(isinstance(tensor, torch.Tensor) for tensor in tensors)
     # The conversion test runs it like this, on a GPU too.
-    arrays = in_process.through_the_host(on_tensors(built), "cpu")(list(inputs.values()))
+    arrays = runtime_files.through_the_host(on_tensors(built), "cpu")(list(inputs.values()))
     assert all(isinstance(array, np.ndarray) for array in arrays)
     for tensor, array, values in zip(tensors, arrays, expected.values(), strict=True):
         np.testing.assert_allclose(tensor.numpy(), values, atol=1e-5)
@@ -115,16 +115,16 @@ def test_inputs_may_be_views_and_outputs_persist(built: BuiltModel) -> None:
 @pytest.mark.parametrize("tf32", [True, False])
 def test_pytorch_products_follow_tf32_setting(built: BuiltModel, tf32: bool) -> None:
     """PyTorch's default is TF32 for convolutions only."""
-    settings = in_process.runtime_settings(built.case, structs.replace(DEPLOYMENT, tf32=tf32))
+    settings = runtime_files.runtime_settings(built.case, structs.replace(DEPLOYMENT, tf32=tf32))
     settings |= {"device": "cpu", "device_id": "0"}
     with tf32_products(allowed=not tf32):
-        in_process.load_runtime("pytorch.py").load(built.artifact, settings)
+        runtime_files.load_runtime("pytorch.py").load(built.artifact, settings)
         assert (torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32) == (tf32, tf32)
 
 
 def test_pytorch_waits_for_its_stream(monkeypatch: pytest.MonkeyPatch) -> None:
     waited: list[str] = []
-    runtime = in_process.load_runtime("pytorch.py")
+    runtime = runtime_files.load_runtime("pytorch.py")
     network = torch.nn.Identity()
     monkeypatch.setattr(runtime.torch.jit, "load", lambda _path, **_options: network)
     monkeypatch.setattr(

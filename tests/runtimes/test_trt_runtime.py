@@ -14,7 +14,7 @@ import torch
 
 from tests.formats import tensorrt_bindings
 from tests.formats.tensorrt_bindings import MODULE, Player
-from tritonproof.build import in_process
+from tritonproof.build import runtime_files
 
 NAMES: dict[str, Any] = {"x": np.float32, "word": np.int64, "sum": np.float32, "twice": np.int64}
 """The stand-in's tensors: two inputs, [n, 3] each, and two outputs, [n] and [n, 3]: `sum` is x summed over
@@ -89,8 +89,8 @@ def runtime(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[SimpleN
         set_device=lambda _device: device.update(current=device["asked"]),
     )
     monkeypatch.setitem(sys.modules, "torch", on_cpu)
-    in_process.load_runtime.cache_clear()
-    module = in_process.load_runtime("trt.py")
+    runtime_files.load_runtime.cache_clear()
+    module = runtime_files.load_runtime("trt.py")
     artifact = tmp_path / "model.plan"
     artifact.write_bytes(b"engine")
     yield SimpleNamespace(
@@ -101,7 +101,7 @@ def runtime(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[SimpleN
         artifact=artifact,
         device=device,
     )
-    in_process.load_runtime.cache_clear()
+    runtime_files.load_runtime.cache_clear()
 
 
 @pytest.mark.parametrize("rows", [1, 4])

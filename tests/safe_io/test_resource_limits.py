@@ -15,14 +15,14 @@ import onnx.parser
 import pytest
 from PIL import Image
 
-from tests.safe_io.test_files import refusal, within
+from tests.safe_io.test_user_files import refusal, within
 from tests.serve.programs import script
 from tritonproof.data import brats
 from tritonproof.models.resnet50 import preprocess
 from tritonproof.spec import Tensor
 from tritonproof.user_models.labels import read_labels
 from tritonproof.user_models.model_repository import models_in
-from tritonproof.user_models.onnx_file import OnnxOptions, model_of
+from tritonproof.user_models.onnx_model import OnnxOptions, model_of
 from tritonproof.user_models.samples import read_samples
 
 ROW = Tensor("X", "FP32", (2, 3))

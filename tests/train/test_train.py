@@ -12,7 +12,7 @@ from safetensors.numpy import load_file
 from tests.helpers import present
 from tritonproof import train
 from tritonproof.accuracy.stages import evaluate_in_process
-from tritonproof.data import synthetic
+from tritonproof.data import synthetic_questions
 from tritonproof.frameworks.tensorflow import import_tensorflow
 from tritonproof.models import all_models
 from tritonproof.spec import Model, Samples, Split
@@ -47,7 +47,9 @@ def test_recipe_makes_loadable_weights_of_committed_layout(
     model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     # Two steps need few paragraphs, and making all takes ten seconds of a core.
-    monkeypatch.setattr(synthetic, "PARAGRAPHS", {**synthetic.PARAGRAPHS, "training": 1200})
+    monkeypatch.setattr(
+        synthetic_questions, "PARAGRAPHS", {**synthetic_questions.PARAGRAPHS, "training": 1200}
+    )
     recipe, weights = present(model.train), present(model.weights)
     if model.framework == "tensorflow":  # tracing and optimising a step takes as long as many steps
         config = import_tensorflow().config

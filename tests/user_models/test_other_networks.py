@@ -7,7 +7,7 @@ import numpy as np
 
 from tests.formats.conftest import job_of
 from tests.user_models import networks
-from tests.user_models.test_onnx_file import case, converted, score
+from tests.user_models.test_onnx_model import case, converted, score
 from tritonproof.build import builds
 from tritonproof.build.builds import BuiltModel
 from tritonproof.cases import profile_of
@@ -16,7 +16,7 @@ from tritonproof.host.targets import CPU
 from tritonproof.serve.launch import serve
 from tritonproof.serve.server_spec import ServerSpec
 from tritonproof.spec import Model, Tensor
-from tritonproof.user_models.onnx_file import OnnxOptions, model_of
+from tritonproof.user_models.onnx_model import OnnxOptions, model_of
 
 TEXTS = np.array([["yes"], ["nö"], ["perhaps"], [""]])
 MEANINGS = [[1.0], [-1.0], [0.0], [0.0]]

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.helpers import ROOT, pytest_command, run_pytest
-from tritonproof.record import files
+from tritonproof.record import record_files
 from tritonproof.record.schema import Record
 
 TRACE = "cpu-resnet50-micro-ts-trace-fp32"
@@ -27,7 +27,7 @@ class Run:
     """The folder of its records."""
 
     def record(self, case: str) -> Record:
-        return files.read(self.results / case.partition("-")[0] / f"{case}.json")
+        return record_files.read(self.results / case.partition("-")[0] / f"{case}.json")
 
 
 def command(*arguments: str, **folders: Path | None) -> list[str]:

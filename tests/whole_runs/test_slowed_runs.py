@@ -11,7 +11,7 @@ from tritonclient.grpc import model_config_pb2
 from fixtures.failures import STATUS
 from tests.helpers import ROOT, git, present
 from tests.whole_runs.suite import GIVEN, suite
-from tritonproof.build.in_process import RUNTIMES
+from tritonproof.build.runtime_files import RUNTIMES
 from tritonproof.record.schema import Deployment
 from tritonproof.reports.text.speed import comparison_text, search_text
 from tritonproof.serve.launch import serve
@@ -36,7 +36,7 @@ def slowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Slowed:
         shutil.copytree(RUNTIMES, runtimes)
         (runtimes / "onnx.py").write_text(slow_source)
         (tmp_path / "slowed.py").write_text(
-            "from pathlib import Path\nfrom tritonproof.build import in_process\n"
+            "from pathlib import Path\nfrom tritonproof.build import runtime_files\n"
             f"in_process.RUNTIMES = Path({str(runtimes)!r})\n"
         )
         monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{ROOT}")

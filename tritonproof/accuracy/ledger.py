@@ -196,7 +196,7 @@ INSPECTED_ITEMS = 5
 """How many items of a case a reader sees."""
 
 
-def items_file(
+def sample_scores(
     case: Case, digest: str, samples: Samples, stages: Stages, per_item: ItemScores
 ) -> sample_files.SampleScores:
     """The file beside the record of the build with this digest: the scores behind its ledger."""

@@ -14,25 +14,25 @@ from tritonproof.base.paths import IS_INSTALLED
 from tritonproof.base.sanitize import one_line, path_text, quoted, visible
 
 
-def run_command(options: str = "") -> str:
+def benchmarks_command(options: str = "") -> str:
     """The command that runs the benchmarks."""
     if IS_INSTALLED:
         return f"tritonproof run {options}".rstrip()
     return f".venv/bin/tox run -e benchmarks -- {options}".removesuffix(" -- ")
 
 
-def tool(name: str, arguments: str = "") -> str:
+def tool_command(name: str, arguments: str = "") -> str:
     """Another command of tritonproof, such as "report"."""
     program = "tritonproof" if IS_INSTALLED else f"{as_typed(Path(sys.executable))} -m tritonproof"
     return f"{program} {name} {arguments}".rstrip()
 
 
-def install(extra: str) -> str:
+def install_command(extra: str) -> str:
     """The command that adds an extra's packages to the running Python's."""
     return f"pip install '{'tritonproof' if IS_INSTALLED else '.'}[{extra}]'"
 
 
-def packages(environment: str = "benchmarks", *, anew: bool = False) -> str:
+def packages_command(environment: str = "benchmarks", *, anew: bool = False) -> str:
     """The command that installs a tox environment's packages, `anew` if installed ones conflict."""
     if not IS_INSTALLED:
         return f".venv/bin/tox run {'-r ' * anew}-e {environment}"
@@ -43,7 +43,7 @@ def packages(environment: str = "benchmarks", *, anew: bool = False) -> str:
         extras.append(f"trt{cuda12}")
     # PyTorch for CUDA 12 is not on PyPI: see tox.ini.
     index = " --extra-index-url https://download.pytorch.org/whl/cu126" if cuda12 else ""
-    return f"{install(','.join(extras))}{index}{' in a new environment' * anew}"
+    return f"{install_command(','.join(extras))}{index}{' in a new environment' * anew}"
 
 
 def as_typed(path: Path) -> str:
@@ -77,21 +77,21 @@ def no_case(where: Path, substring: str, names: Iterable[str]) -> UsageError:
     return UsageError(f"{where}: no case has {substring!r} in its name. There are: {listed}")
 
 
-def path(text: str) -> Path:
+def path_argument(text: str) -> Path:
     """The path in an option; `~` is a user's home."""
     if not text.strip():
         raise argparse.ArgumentTypeError("an empty path, or no valid one")
     return Path(os.path.expanduser(text))  # noqa: PTH111 - Path raises an error if there is no such user
 
 
-def count(text: str) -> int:
+def count_argument(text: str) -> int:
     """A whole number from 1, of up to nine digits."""
     if not re.fullmatch(r"0*[1-9][0-9]{0,8}", text[:100], re.ASCII):
         raise argparse.ArgumentTypeError(f"{quoted(text)} is not a whole number from 1 to 999,999,999")
     return int(text)
 
 
-def with_fix(error: OSError) -> str:
+def os_error_text(error: OSError) -> str:
     """The file, the error, and the fix, which the suite's own errors already contain."""
     where = path_text(error.filename or "standard output", 300)
     message = error.strerror or str(error)

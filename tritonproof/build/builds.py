@@ -26,11 +26,11 @@ from tritonproof.base import disk
 from tritonproof.base.disk import strict_walk
 from tritonproof.base.errors import InputError, ProofError
 from tritonproof.base.paths import PACKAGE
-from tritonproof.build import in_process
+from tritonproof.build import runtime_files
 from tritonproof.build.configuration import VERSION, config_text, model_config
 from tritonproof.host import locks, machine, scratch
 from tritonproof.record.schema import Deployment
-from tritonproof.safe_io.files import data_digest, file_digest, size_bytes
+from tritonproof.safe_io.user_files import data_digest, file_digest, size_bytes
 from tritonproof.spec import Case, ConversionJob, Device, FrameworkModel, OnProgress, Samples, Split
 from tritonproof.user_models.model_files import importable_files
 from tritonproof.user_models.model_repository import CONFIG
@@ -213,7 +213,7 @@ def _reused(case: Case, folder: Path, inputs: dict[str, Any]) -> BuiltModel | No
 
 
 def _runtime_files(case: Case) -> dict[str, Path]:
-    folder = in_process.RUNTIMES
+    folder = runtime_files.RUNTIMES
     return {"model.py": folder / "model.py", "runtime.py": folder / case.format.runtime}
 
 

@@ -4,7 +4,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 from tritonproof.base.errors import InputError
-from tritonproof.build.in_process import has_large_tensors, runtime_settings, tf32_setting
+from tritonproof.build.runtime_files import has_large_tensors, runtime_settings, tf32_setting
 from tritonproof.record.schema import Deployment, Scenario
 from tritonproof.spec import Case, Tensor
 

@@ -62,7 +62,7 @@ def run_check(check: Check) -> Finding:
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; returns 1 if a problem would stop the benchmarks, else 0; 4 for a wrong argument."""
     parser = Parser(
-        prog=commands.tool("doctor"),
+        prog=commands.tool_command("doctor"),
         description="Say what could go wrong on this machine, and how to fix it. The exit status is 1 if a "
         "problem would stop the benchmarks.",
     )

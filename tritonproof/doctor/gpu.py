@@ -36,12 +36,12 @@ def gpu() -> Finding:
         text += "; a run uses one of them, the first that --target or CUDA_VISIBLE_DEVICES names"
     text += f"; driver for CUDA {driver_cuda or 'of an unknown version'}"
     environment = gpu_environment(machine.compute_capability(), driver_cuda)
-    faults = list(_faults(driver_cuda, torch_cuda, commands.packages(environment, anew=True)))
+    faults = list(_faults(driver_cuda, torch_cuda, commands.packages_command(environment, anew=True)))
     if faults:
         reasons, fixes = zip(*faults, strict=True)
         return problem(f"{text}, but {'; '.join(reasons)}", "; ".join(dict.fromkeys(fixes)))
     if trt is not None and (mismatch := _mismatch(trt, torch_cuda)):
-        return warning(f"{text}, but {mismatch}", commands.packages(f"{environment}-trt", anew=True))
+        return warning(f"{text}, but {mismatch}", commands.packages_command(f"{environment}-trt", anew=True))
     with_tensorrt = "no TensorRT" if trt is None else f"TensorRT {trt.version}"
     return ok(f"{text}, PyTorch for CUDA {torch_cuda}, {with_tensorrt}")
 
@@ -51,7 +51,7 @@ def _faults(driver_cuda: int | None, torch_cuda: str, installs: str) -> Iterator
     cuda = int(torch_cuda.split(".")[0]) if torch_cuda else None
     if cuda is None:
         fix = f"{installs}, without an index of CPU packages; or hide the GPU: CUDA_VISIBLE_DEVICES= "
-        yield "PyTorch is missing or a build for CPUs", fix + commands.run_command()
+        yield "PyTorch is missing or a build for CPUs", fix + commands.benchmarks_command()
     elif driver_cuda is not None and driver_cuda < cuda:
         fix = f"install a driver for CUDA {torch_cuda}; or for one of CUDA 12 {installs}"
         yield f"PyTorch is for CUDA {torch_cuda}", fix
@@ -105,7 +105,9 @@ def formats(spec: ServerSpec, device: Device) -> Finding:
     if device == "cuda":
         environment = gpu_environment(capability, nvml.cuda_of_driver(), tensorrt=True)
         if Path(sys.prefix).name != environment:
-            fixes.append(f"for all that this GPU and its driver can run: {commands.packages(environment)}")
+            fixes.append(
+                f"for all that this GPU and its driver can run: {commands.packages_command(environment)}"
+            )
     return warning(text, "; ".join(fixes))
 
 

@@ -12,10 +12,10 @@ from tritonproof.doctor import Finding, ok, problem
 from tritonproof.frameworks.cuda_libraries import cuda_of_onnx_runtime, cuda_of_torch
 from tritonproof.host import locks
 from tritonproof.host.machine import version_of
-from tritonproof.host.process import ProgramError, minimal_environment, run
+from tritonproof.host.process import ProgramError, minimal_environment, run_program
 from tritonproof.host.scratch import scratch_folder
-from tritonproof.safe_io import files
-from tritonproof.safe_io.files import last_lines
+from tritonproof.safe_io import user_files
+from tritonproof.safe_io.user_files import last_lines
 from tritonproof.serve import wheels
 from tritonproof.serve.container import check_docker, prepare_image
 from tritonproof.serve.server_spec import ServerSpec
@@ -50,7 +50,7 @@ def requirements(*, embedded: bool = True) -> list[str]:
     """The project's dependencies, with the embedded server's and, if a framework is installed, the models'
     and those of the installed ONNX Runtime's extra."""
     file, what = SUITE / "pyproject.toml", "the list of the suite's packages"
-    project = files.toml_in(file, what, "install the suite anew")["project"]
+    project = user_files.toml_in(file, what, "install the suite anew")["project"]
     extras = ["server"] if embedded else []
     if any(map(version_of, ("torch", "onnx", "onnxruntime", "onnxruntime-gpu"))):
         extra = "cpu"
@@ -67,8 +67,8 @@ def packages(
 ) -> Finding:
     """The installed packages, against the ranges in pyproject.toml."""
     requirement_lines = requirements(embedded=embedded) if lines is None else lines
-    with_models = f"with the suite's models {commands.packages(anew=True)}"
-    installs = f"{commands.install('server' if embedded else 'load')}; or {with_models}"
+    with_models = f"with the suite's models {commands.packages_command(anew=True)}"
+    installs = f"{commands.install_command('server' if embedded else 'load')}; or {with_models}"
     clashes = [" and ".join(pair) for pair in _IN_ONE_FOLDER if all(installed(name) for name in pair)]
     if clashes:
         removes = f"{sys.executable} -m pip uninstall {' '.join(clashes).replace(' and ', ' ')}"
@@ -104,7 +104,7 @@ def load_generator() -> Finding:
     program = wheels.perf_analyzer()
     environment = {**minimal_environment(), "LD_LIBRARY_PATH": wheels.perf_analyzer_libraries()}
     try:
-        done = run([str(program), "--version"], environment=environment, limit_s=10.0)
+        done = run_program([str(program), "--version"], environment=environment, limit_s=10.0)
     except ProgramError as error:
         return problem(str(error), f"install it again: {program}")
     last_line = (done.text + done.error_text).strip().rpartition("\n")[2]

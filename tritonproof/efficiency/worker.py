@@ -19,14 +19,14 @@ from msgspec import structs
 
 from tritonproof.base.errors import ProofError
 from tritonproof.build.builds import BuiltModel
-from tritonproof.build.in_process import engine_folder, runtime_inputs, runtime_settings, tf32_setting
+from tritonproof.build.runtime_files import engine_folder, runtime_inputs, runtime_settings, tf32_setting
 from tritonproof.efficiency import peak_runtime
 from tritonproof.host import machine
 from tritonproof.host.process import guarded, how_ended, minimal_environment
 from tritonproof.host.scratch import scratch_folder
 from tritonproof.measure.estimates import geometric_mean
 from tritonproof.record.schema import Deployment, Estimate
-from tritonproof.safe_io.files import below_an_error, last_lines
+from tritonproof.safe_io.user_files import indented_lines, last_lines
 from tritonproof.spec import Arrays, Case, Device
 
 _LOADING_LIMIT_S = 900.0
@@ -91,7 +91,7 @@ class Worker:
             elif time.monotonic() > deadline:
                 problem = f"gave no answer within {limit_s:.0f} s"
         if problem:
-            log_end = below_an_error(last_lines(self.log, 12))
+            log_end = indented_lines(last_lines(self.log, 12))
             raise ProofError(
                 f"the process that runs it beside the server {problem}{log_end}",
                 where=self.what,

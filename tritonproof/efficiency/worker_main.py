@@ -35,7 +35,7 @@ def main(folder: Path) -> None:
 
         def run_batches(size: int, min_s: float, min_batches: int) -> list[float]:
             batch = batch_of(row[np.arange(size) % len(row)] for row in rows)
-            return run(predict, batch, min_s, min_batches)
+            return time_batches(predict, batch, min_s, min_batches)
 
         for size in task["first"]:
             run_batches(size, 0, 1)
@@ -99,7 +99,7 @@ def _overlapped(predict: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return run
 
 
-def run(predict: Callable[[Any], Any], batch: Any, min_s: float, min_batches: int) -> list[float]:
+def time_batches(predict: Callable[[Any], Any], batch: Any, min_s: float, min_batches: int) -> list[float]:
     """Seconds of each batch, one after the other: `min_batches` at least, for `min_s` seconds at least."""
     times = [time.perf_counter()]
     while len(times) <= min_batches or times[-1] - times[0] < min_s:

@@ -13,7 +13,7 @@ import numpy as np
 
 from tritonproof.base import commands
 from tritonproof.base.errors import InputError, ProofError
-from tritonproof.frameworks import error_line, onnx_files, pytorch, quietly, tensorrt
+from tritonproof.frameworks import error_line, onnx_networks, pytorch, quietly, tensorrt
 from tritonproof.frameworks.cuda_libraries import GPU_PACKAGES
 from tritonproof.frameworks.tensorflow import export_onnx
 from tritonproof.host import machine
@@ -38,7 +38,7 @@ def convert(job: ConversionJob, path: Path) -> None:
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         exact = Path(folder) / "exact.onnx"
         if job.model.framework == "onnx":
-            onnx_files.in_one_file(job.network, exact, _MIN_OPSET)
+            onnx_networks.in_one_file(job.network, exact, _MIN_OPSET)
         else:
             export(dataclasses.replace(job, precision="fp32"), exact)
         quantise(job, exact, path)
@@ -48,7 +48,7 @@ def export(job: ConversionJob, path: Path) -> None:
     """Write one ONNX file with a dynamic batch, or the given network as it is, several files as a folder."""
     if job.model.framework == "onnx":
         job.on_progress("copy")
-        write = onnx_files.in_half_precision if job.precision == "fp16" else onnx_files.copy_network
+        write = onnx_networks.in_half_precision if job.precision == "fp16" else onnx_networks.copy_network
         with quietly():
             write(job.network, path)
         return
@@ -104,7 +104,7 @@ def quantise(job: ConversionJob, exact: Path, path: Path) -> None:
     except Exception as error:  # graphs that the library has not foreseen make it raise errors of many types
         raise _quantisation_error(job, f"{type(error).__name__}: {error_line(str(error))[:300]}") from error
     try:
-        onnx_files.open_network(path)
+        onnx_networks.open_network(path)
     except InputError as error:
         raise _quantisation_error(job, f"what it writes it does not open: {error.what}") from error
 
@@ -132,7 +132,7 @@ def _too_fine_for_8_bits(path: Path) -> list[str]:
     while pending:
         name = pending.pop()
         node = made_by.get(name)
-        if node is not None and name not in seen and node.op_type not in onnx_files.PRODUCTS:
+        if node is not None and name not in seen and node.op_type not in onnx_networks.PRODUCTS:
             excluded.add(node.name)
             pending += node.input
         seen.add(name)
@@ -148,7 +148,7 @@ def _calibration_batches(job: ConversionJob, samples: Samples) -> Iterator[Any]:
     chosen = np.random.default_rng(0).permutation(len(samples))[:count]
     for start in range(0, count, batch):
         rows = samples.read(chosen[start : start + batch].tolist())
-        yield from onnx_files.feeds(rows, batched=job.model.batched, scalars=scalars)
+        yield from onnx_networks.feeds(rows, batched=job.model.batched, scalars=scalars)
 
 
 def why_missing(device: Device, accelerator: str | None, precision: str) -> str | None:
@@ -158,7 +158,7 @@ def why_missing(device: Device, accelerator: str | None, precision: str) -> str 
     gpu = version_of("onnxruntime-gpu")
     if device == "cpu":
         is_missing = gpu is None and version_of("onnxruntime") is None
-        return f"needs onnxruntime: {commands.packages()}" if is_missing else None
+        return f"needs onnxruntime: {commands.packages_command()}" if is_missing else None
     reason = tensorrt.missing_for_onnx_runtime(machine.compute_capability()) if accelerator == "trt" else None
     if reason is None and gpu is None:
         reason = f"needs onnxruntime-gpu, and the ONNX Runtime here is the build for CPUs: {GPU_PACKAGES}"
@@ -213,7 +213,7 @@ ONNX = Format(
 def write_one_file(job: ConversionJob, path: Path) -> None:
     """Write the network as one ONNX file: the backend looks into no folder."""
     job.on_progress("copy")
-    onnx_files.in_one_file(job.network, path, least_opset=1)
+    onnx_networks.in_one_file(job.network, path, least_opset=1)
 
 
 def missing_openvino(_device: Device, _accelerator: str | None, _precision: str) -> str | None:

@@ -92,7 +92,8 @@ def missing_on_gpu() -> str | None:
 def why_missing(device: Device, _accelerator: str | None, _precision: str) -> str | None:
     """Why there is no TensorFlow for this device, or None; it comes as one of two distributions."""
     if not any(map(machine.version_of, _DISTRIBUTIONS)):
-        return f"needs TensorFlow: {commands.packages('benchmarks' if device == 'cpu' else 'benchmarks-gpu')}"
+        environment = "benchmarks" if device == "cpu" else "benchmarks-gpu"
+        return f"needs TensorFlow: {commands.packages_command(environment)}"
     return missing_on_gpu() if device == "cuda" else None
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tritonproof.base.errors import ProofError
 from tritonproof.formats import onnx
-from tritonproof.frameworks import onnx_files, pytorch, tensorrt
+from tritonproof.frameworks import onnx_networks, pytorch, tensorrt
 from tritonproof.host import machine
 from tritonproof.spec import ConversionJob, Device, Format
 
@@ -29,7 +29,7 @@ def convert(job: ConversionJob, path: Path) -> None:
         builder = trt.Builder(logger)
         network = builder.create_network(1 << int(trt.NetworkDefinitionCreationFlag.STRONGLY_TYPED))
         parser = trt.OnnxParser(network, logger)
-        if not parser.parse_from_file(str(onnx_files.graph_file(intermediate))):
+        if not parser.parse_from_file(str(onnx_networks.graph_file(intermediate))):
             problems = "; ".join(str(parser.get_error(i)) for i in range(parser.num_errors))
             raise ProofError(f"TensorRT cannot read the ONNX export: {problems}", where=job.model.name)
         config = builder.create_builder_config()

@@ -5,10 +5,12 @@ import mmap
 import re
 from pathlib import Path
 
-from tritonproof.base.commands import packages
+from tritonproof.base.commands import packages_command
 from tritonproof.host.machine import VOLTA
 
-GPU_PACKAGES = f"{packages('benchmarks-gpu')} (drivers before 580: {packages('benchmarks-gpu-cuda12')})"
+GPU_PACKAGES = (
+    f"{packages_command('benchmarks-gpu')} (drivers before 580: {packages_command('benchmarks-gpu-cuda12')})"
+)
 """How to make an environment whose packages compute on a GPU."""
 
 

@@ -21,7 +21,7 @@ from tritonproof.base import commands
 from tritonproof.base.errors import InputError
 from tritonproof.frameworks.cuda_libraries import GPU_PACKAGES, cuda_of_torch
 from tritonproof.host.machine import cpu_flags, version_of
-from tritonproof.safe_io.files import check_regular, escaped, file_digest, readable
+from tritonproof.safe_io.user_files import check_regular, escaped, file_digest, readable
 from tritonproof.spec import Arrays, ConversionJob, Device, FrameworkModel, Tolerance
 
 if TYPE_CHECKING:
@@ -189,7 +189,7 @@ def own_weights(network: "torch.nn.Module", origin: str) -> FrameworkModel:
 # --- running -----------------------------------------------------------------------------------------------
 
 
-def run(network: Any, inputs: Arrays, outputs: tuple[str, ...]) -> dict[str, Any]:
+def infer(network: Any, inputs: Arrays, outputs: tuple[str, ...]) -> dict[str, Any]:
     """Run a PyTorch model on arrays, on its weights' device, without TF32. Frees GPU memory for servers."""
     import torch
 
@@ -227,7 +227,7 @@ def tf32_products(*, allowed: bool) -> Iterator[None]:
 
 def runner(*outputs: str) -> Callable[[Any, Arrays], dict[str, Any]]:
     """The field `infer` of a model whose network returns outputs of these names, in their order."""
-    return functools.partial(run, outputs=outputs)
+    return functools.partial(infer, outputs=outputs)
 
 
 # --- converting --------------------------------------------------------------------------------------------
@@ -249,7 +249,8 @@ three quarters; without, BF16 is emulated."""
 def why_missing(device: Device, _accelerator: str | None, precision: str) -> str | None:
     """Why PyTorch cannot compute in a precision on a device of this machine, or None."""
     if version_of("torch") is None:
-        return f"needs PyTorch: {commands.packages('benchmarks' if device == 'cpu' else 'benchmarks-gpu')}"
+        environment = "benchmarks" if device == "cpu" else "benchmarks-gpu"
+        return f"needs PyTorch: {commands.packages_command(environment)}"
     if device == "cuda" and not cuda_of_torch():
         return f"needs PyTorch for CUDA, and the one here is the build for CPUs: {GPU_PACKAGES}"
     if precision == "bf16" and not cpu_flags() & _BF16_FLAGS:

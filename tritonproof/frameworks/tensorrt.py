@@ -3,7 +3,7 @@
 import itertools
 from dataclasses import dataclass
 
-from tritonproof.base.commands import packages
+from tritonproof.base.commands import packages_command
 from tritonproof.frameworks.cuda_libraries import tensorrt_of_onnx_runtime
 from tritonproof.host import machine
 from tritonproof.host.machine import VOLTA
@@ -13,7 +13,8 @@ DISTRIBUTIONS = ("tensorrt-cu13", "tensorrt-cu12", "tensorrt")
 brings the libraries itself."""
 FIRST_WITHOUT_VOLTA = (10, 5)
 """The first version that computes on no NVIDIA Volta: TensorRT 10.5 Release Notes, Announcements."""
-PACKAGES = f"{packages('benchmarks-gpu-trt')} (drivers before 580: {packages('benchmarks-gpu-cuda12-trt')})"
+_CUDA_12 = f"drivers before 580: {packages_command('benchmarks-gpu-cuda12-trt')}"
+PACKAGES = f"{packages_command('benchmarks-gpu-trt')} ({_CUDA_12})"
 """How to install TensorRT."""
 
 

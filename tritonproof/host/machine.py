@@ -16,7 +16,7 @@ from typing import NamedTuple
 from tritonproof.base.paths import IS_INSTALLED, SUITE
 from tritonproof.host import nvml
 from tritonproof.host.nvml import InstalledGpu
-from tritonproof.host.process import ProgramError, run
+from tritonproof.host.process import ProgramError, run_program
 from tritonproof.record.schema import Machine, Origin
 from tritonproof.spec import Device
 
@@ -173,7 +173,14 @@ def origin(device: str, run: RunIdentity | None = None) -> Origin:
     run = run or own_run()
     commit, clean = commit_of(SUITE)
     uuids = () if device == "cpu" else tuple(gpu.uuid for gpu in gpus())
-    return Origin(run.id, os.environ.get(HOST_VARIABLE) or platform.node(), uuids, commit, clean, run.started)
+    return Origin(
+        run.id,
+        os.environ.get(HOST_VARIABLE) or platform.node(),
+        uuids,
+        commit,
+        clean,
+        run.started,
+    )
 
 
 @functools.cache
@@ -192,7 +199,7 @@ def commit_of(root: Path) -> tuple[str | None, bool | None]:
         return None, None
     command = ["git", "--no-optional-locks", "-C", str(root), "status", "--porcelain=v2", "--branch"]
     with contextlib.suppress(ProgramError):  # git is not installed
-        text = run(command, limit_s=60).text
+        text = run_program(command, limit_s=60).text
         if match := re.search(r"^# branch.oid ([0-9a-f]+)$", text, re.MULTILINE):
             return match.group(1), all(line.startswith("#") for line in text.splitlines())
     return None, None

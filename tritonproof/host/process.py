@@ -94,7 +94,7 @@ class ProgramError(Exception):
     """A program cannot be started, does not end, or fails, as a sentence."""
 
 
-def run(
+def run_program(
     command: Sequence[str], *, limit_s: float, environment: Mapping[str, str] | None = None
 ) -> ProgramResult:
     """Run a program without input until it ends, by default in this process's environment. Raises
@@ -125,7 +125,7 @@ def run(
 
 def output_of(command: Sequence[str], *, limit_s: float) -> bytes:
     """What a program writes that has to succeed. Raises ProgramError with its own message if it fails."""
-    ended = run(command, limit_s=limit_s)
+    ended = run_program(command, limit_s=limit_s)
     if ended.status:
         raise ProgramError(ended.error_text.strip() or f"it {how_ended(ended.status)}")
     return ended.output

@@ -18,7 +18,7 @@ import msgspec
 
 from tritonproof.base import commands
 from tritonproof.base.errors import InputError
-from tritonproof.safe_io.files import escaped
+from tritonproof.safe_io.user_files import escaped
 from tritonproof.spec import Format, Framework, Model, Precision
 
 
@@ -71,7 +71,7 @@ def listed_models(module: ModuleType, where: str) -> tuple[Model, ...]:
         raise InputError(
             f"the file has no {LIST}, a tuple of values of tritonproof.spec.Model",
             where=where,
-            fix=f"end it with {LIST} = (Model(...),), as {commands.tool('new', 'NAME')} writes it",
+            fix=f"end it with {LIST} = (Model(...),), as {commands.tool_command('new', 'NAME')} writes it",
         )
     for model in models:
         if not isinstance(model.name, str) or not NAME.fullmatch(model.name):

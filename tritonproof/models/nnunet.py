@@ -165,7 +165,7 @@ def _loss(logits: "torch.Tensor", labels: "torch.Tensor") -> "torch.Tensor":
 def _run(model: Any, inputs: Arrays) -> Arrays:
     """Case by case: each is normalised by itself, so a batch gains nothing and takes more memory."""
     rows = (inputs[INPUT][i : i + 1] for i in range(len(inputs[INPUT])))
-    return {OUTPUT: np.concatenate([pytorch.run(model, {INPUT: row}, (OUTPUT,))[OUTPUT] for row in rows])}
+    return {OUTPUT: np.concatenate([pytorch.infer(model, {INPUT: row}, (OUTPUT,))[OUTPUT] for row in rows])}
 
 
 # --- the volumes -------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from typing import Literal
 import msgspec
 
 from tritonproof.base import disk
-from tritonproof.record import files
+from tritonproof.record import record_files
 from tritonproof.record.schema import ByName, CaseKey, LongText, Number, Record, Struct, Text
 
 STAGES = ("framework", "converted", "served")
@@ -46,7 +46,7 @@ class SampleScores(Struct, frozen=True):
 
 def samples_path(case: CaseKey, results: Path) -> Path:
     """The samples of the case's ledger, beside its record."""
-    return files.record_path(case, results).with_suffix(files.SAMPLES_SUFFIX)
+    return record_files.record_path(case, results).with_suffix(record_files.SAMPLES_SUFFIX)
 
 
 def write(samples: SampleScores, path: Path) -> None:
@@ -57,19 +57,19 @@ def write(samples: SampleScores, path: Path) -> None:
 
 def read(path: Path, folder: Path | None = None) -> SampleScores:
     """Read a file in or below `folder`, by default its own. Raises RecordError if it is incomplete."""
-    samples = files.parse(SampleScores, path, folder)
+    samples = record_files.parse(SampleScores, path, folder)
     for metric, stages in samples.scores.items():
         for stage, scores in stages.items():
             if stage not in STAGES or len(scores) != len(samples.ids):
                 problem = f"no score of each sample after one of the stages {', '.join(STAGES)}"
                 fix = "Delete the file and measure the case again"
-                raise files.RecordError(f"{path}: scores.{metric}.{stage}: {problem}. {fix}.")
+                raise record_files.RecordError(f"{path}: scores.{metric}.{stage}: {problem}. {fix}.")
     return samples
 
 
 def scores_of(record: Record, path: Path) -> SampleScores | None:
     """The samples of the ledger of the record at `path`; None without a file, or for one of another build."""
-    path = path.with_suffix(files.SAMPLES_SUFFIX)
+    path = path.with_suffix(record_files.SAMPLES_SUFFIX)
     if record.accuracy is None or not os.path.lexists(path):
         return None
     scores = read(path)

@@ -16,12 +16,20 @@ from pathlib import Path
 from typing import Any
 
 from tritonproof.base import commands, disk, paths
-from tritonproof.base.commands import EXIT_INPUT, Parser, UsageError, count, no_case, path, with_fix
+from tritonproof.base.commands import (
+    EXIT_INPUT,
+    Parser,
+    UsageError,
+    count_argument,
+    no_case,
+    os_error_text,
+    path_argument,
+)
 from tritonproof.base.disk import strict_glob
 from tritonproof.base.sanitize import quoted, visible
-from tritonproof.record import files
-from tritonproof.record.files import RecordError
+from tritonproof.record import record_files
 from tritonproof.record.quantities import SIZE
+from tritonproof.record.record_files import RecordError
 from tritonproof.reports import export, history, plots, readme
 from tritonproof.reports.plots import Theme
 from tritonproof.reports.publishable import Publishable, publishable, publishable_together
@@ -50,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
-        reason = with_fix(error)
+        reason = os_error_text(error)
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0].replace("markdown_it", "markdown-it-py")
         reason = f"this needs {package}: {sys.executable} -m pip install {package}"
@@ -65,10 +73,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _chosen(options: argparse.Namespace) -> dict[Path, Publishable]:
     """The selected records by file. Raises RecordError if any is unreadable, UsageError without any."""
-    stored = files.read_folder(options.results)
+    stored = record_files.read_folder(options.results)
     records = dict(zip(stored, publishable_together(stored.values()), strict=True))
     if not records:
-        fix = f"Measure some: {commands.run_command()}"
+        fix = f"Measure some: {commands.benchmarks_command()}"
         raise UsageError(f"{options.results}: no records (TARGET/CASE.json). {fix}")
     chosen = {path: record for path, record in records.items() if options.k in record.name}
     if not chosen:
@@ -201,8 +209,8 @@ def _history(folder: Path) -> list[history.HistoryRow]:
 def _add(folder: Path, additions: Sequence[Path]) -> None:
     for source in additions:
         rows = _history(source if strict_glob(source, f"*{history.SUFFIX}") else paths.history_folder(source))
-        if files.record_paths(source) or not rows:
-            records = files.read_argument(source).values()
+        if record_files.record_paths(source) or not rows:
+            records = record_files.read_argument(source).values()
             rows += [row for record in records for row in history.entries(publishable(record))]
         print(f"{source}: added {history.append(folder, rows)} measurements to {folder}", file=sys.stderr)
 
@@ -236,7 +244,7 @@ def _readme(options: argparse.Namespace) -> int:
     file: Path = options.file
     try:
         text = disk.content(Path(os.path.realpath(file))).decode()
-        records = map(files.without_names, files.read_folder(options.results).values())
+        records = map(record_files.without_names, record_files.read_folder(options.results).values())
         synced, names, pictures = readme.sync(text, publishable_together(records))
     except (UsageError, UnicodeDecodeError) as error:
         raise UsageError(f"{file}: {error}") from error
@@ -253,7 +261,7 @@ def _readme(options: argparse.Namespace) -> int:
             lines = difflib.unified_diff(old, new, "file", "records", n=1, lineterm="")
             print(visible("\n".join(lines)), end="\n\n")
         command = shlex.join(["readme", str(file), "--results", str(options.results)])
-        print(f"Write it: {commands.tool('report', command)}")
+        print(f"Write it: {commands.tool_command('report', command)}")
         return 1
     for picture in stale:
         picture.write(folder)
@@ -276,7 +284,7 @@ def _percent(text: str) -> float:
 
 _SHARED: Mapping[str, Mapping[str, Any]] = {
     "--results": {
-        "type": path,
+        "type": path_argument,
         "default": Path("reports/results"),
         "metavar": "DIR",
         "help": "the folder of the records (default: %(default)s)",
@@ -299,9 +307,9 @@ _SHARED: Mapping[str, Mapping[str, Any]] = {
 
 def _parser() -> Parser:
     parser = Parser(
-        prog=commands.tool("report"),
+        prog=commands.tool_command("report"),
         description="Turn the records of measured cases into tables, plots and pages.",
-        epilog=f"Records come from the benchmarks: {commands.run_command()}",
+        epilog=f"Records come from the benchmarks: {commands.benchmarks_command()}",
     )
     subparsers = parser.add_subparsers(dest="command", title="commands", metavar="COMMAND")
 
@@ -321,11 +329,11 @@ def _parser() -> Parser:
 
     option = add(_html, "--results -k")
     note = "the file to write (default: %(default)s)"
-    option("--output", type=path, default=Path("report.html"), metavar="FILE", help=note)
+    option("--output", type=path_argument, default=Path("report.html"), metavar="FILE", help=note)
 
     option = add(_plots, "--results -k --theme")
     note = "the folder for the pictures (default: %(default)s)"
-    option("--output", type=path, default=Path(readme.PLOTS), metavar="DIR", help=note)
+    option("--output", type=path_argument, default=Path(readme.PLOTS), metavar="DIR", help=note)
     option("--format", choices=("svg", "png"), default="svg", help="the kind of file (default: %(default)s)")
 
     add(_csv, "--results -k")
@@ -335,8 +343,8 @@ def _parser() -> Parser:
     option("--format", required=True, choices=export.FORMATS, metavar="FORMAT", help=note)
 
     option = add(_compare, "-k --format")
-    option("before", type=path, metavar="A", help="a folder of records, or a single record file")
-    option("after", type=path, metavar="B", help="what is compared with A")
+    option("before", type=path_argument, metavar="A", help="a folder of records, or a single record file")
+    option("after", type=path_argument, metavar="B", help="what is compared with A")
     note = (
         "exit with 10 if a point is shown to be slower than --allow-slowdown allows, with 12 if an accuracy "
         "is shown to be worse or a case no longer passes, and with 4 if the machines differ, or a case or a "
@@ -348,23 +356,34 @@ def _parser() -> Parser:
 
     option = add(_trend, "--results -k --theme")
     note = "the folder of the history (default: reports/history, or DIR/history with --results DIR)"
-    option("--history", type=path, metavar="DIR", help=note)
+    option("--history", type=path_argument, metavar="DIR", help=note)
     note = "first add the measurements of records or histories of other machines or CI jobs, each once"
-    option("--add", type=path, nargs="+", default=[], metavar="FOLDER", help=note)
-    option("--output", type=path, metavar="DIR", help="also draw the history, as DIR/trend-{light,dark}.svg")
+    option("--add", type=path_argument, nargs="+", default=[], metavar="FOLDER", help=note)
+    option(
+        "--output",
+        type=path_argument,
+        metavar="DIR",
+        help="also draw the history, as DIR/trend-{light,dark}.svg",
+    )
     note = "treat hosts with the same machine stamp as one, for runs that each have a container of their own"
     option("--join-hosts", action="store_true", help=note)
     note = "exit with 10 if a speed, with 12 if an accuracy has a shift for the worse in the latest runs"
     option("--fail-on", choices=("shift",), help=note)
     note = "in how many of a series' latest runs --fail-on looks for a shift (default: %(default)s)"
-    option("--within", type=count, default=50, metavar="N", help=note)
+    option("--within", type=count_argument, default=50, metavar="N", help=note)
     note = "--fail-on ignores the shifts up to this commit, which have been accepted"
     option("--known", metavar="COMMIT", help=note)
 
     option = add(_merge, "")
-    option("records", type=path, nargs="+", metavar="A", help="folders of records, or single record files")
+    option(
+        "records",
+        type=path_argument,
+        nargs="+",
+        metavar="A",
+        help="folders of records, or single record files",
+    )
     note = "the folder to write, which has to be new or empty"
-    option("--output", type=path, required=True, metavar="DIR", help=note)
+    option("--output", type=path_argument, required=True, metavar="DIR", help=note)
     note = "leave out names of hosts and baselines, UUIDs of GPUs, reasons of failures and the server's logs"
     option("--anonymous", action="store_true", help=note)
 
@@ -377,7 +396,7 @@ def _parser() -> Parser:
     )
     option = add(_readme, "--results", epilog=epilog, formatter_class=argparse.RawDescriptionHelpFormatter)
     note = "the markdown file (default: %(default)s)"
-    option("file", nargs="?", type=path, default=Path("README.md"), metavar="FILE", help=note)
+    option("file", nargs="?", type=path_argument, default=Path("README.md"), metavar="FILE", help=note)
     note = "write nothing, show what differs, and exit with status 1 if anything does"
     option("--check", action="store_true", help=note)
     return parser

@@ -11,8 +11,8 @@ from msgspec import structs
 
 from tritonproof import ratios
 from tritonproof.base.commands import EXIT_ACCURACY, EXIT_SPEED, UsageError, no_case
-from tritonproof.record import files, sample_files, schema
-from tritonproof.record.files import RecordError
+from tritonproof.record import record_files, sample_files, schema
+from tritonproof.record.record_files import RecordError
 from tritonproof.record.sample_files import SampleScores
 from tritonproof.record.schema import CONFIDENCE, LoadPoint, PointResult, Record, Score
 from tritonproof.reports.publishable import Publishable, publishable
@@ -39,7 +39,7 @@ def read_record_sets(arguments: Sequence[Path], substring: str = "") -> list[Rec
     """The records of each argument, for cases whose name contains `substring`. Raises RecordError if any is
     unreadable or an argument has none, UsageError if no case has such a name."""
     record_sets = []
-    records_of = files.read_each(files.read_argument, arguments)
+    records_of = record_files.read_each(record_files.read_argument, arguments)
     for argument in arguments:
         stored = records_of[argument].items()
         by_name = {record.name: StoredRecord(publishable(record), path) for path, record in stored}
@@ -266,7 +266,8 @@ def _paired(metric: str, better: str, samples: Sequence[SampleScores | None]) ->
     for letter, side in zip("AB", samples, strict=True):
         scores = side.scores.get(metric, {}).get("served") if side else None
         if side is None or scores is None:
-            return f"{letter} has no scores of single samples (CASE{files.SAMPLES_SUFFIX} of the same build)"
+            file = f"CASE{record_files.SAMPLES_SUFFIX}"
+            return f"{letter} has no scores of single samples ({file} of the same build)"
         served.append(dict(zip(side.ids, scores, strict=True)))
     before, after = served
     return pair_scores(before, after, better) if before.keys() & after.keys() else "no sample is in both"

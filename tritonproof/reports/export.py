@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from msgspec import structs
 
 from tritonproof.record import schema
-from tritonproof.record.files import flat
 from tritonproof.record.quantities import METRICS
+from tritonproof.record.record_files import flat
 from tritonproof.reports.figures import cost_per_million, fraction_of_peak
 from tritonproof.reports.publishable import Publishable
 from tritonproof.reports.tables.table import cell_of

@@ -11,7 +11,7 @@ import msgspec
 
 from tritonproof.base import disk
 from tritonproof.base.sanitize import one_line, path_text
-from tritonproof.record import files
+from tritonproof.record import record_files
 from tritonproof.record.schema import Estimate, FilePart
 from tritonproof.reports.publishable import Publishable
 from tritonproof.reports.text.phrases import first_of, grouped
@@ -98,7 +98,7 @@ def entries(record: Publishable) -> list[HistoryRow]:
     return [
         HistoryRow(
             **{name: getattr(measurement.origin, name) for name in _OF_ORIGIN},
-            machine=files.machine_digest(files.without_names(record.machine)),
+            machine=record_files.machine_digest(record_files.without_names(record.machine)),
             target=record.case.target,
             case=record.name,
             kind=kind,

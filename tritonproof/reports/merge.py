@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 
 from tritonproof.base import commands, disk
 from tritonproof.base.sanitize import one_line
-from tritonproof.record import files, sample_files
+from tritonproof.record import record_files, sample_files
 from tritonproof.record.schema import Record
 from tritonproof.reports.compare import differing
 from tritonproof.reports.text.phrases import grouped
@@ -21,11 +21,11 @@ def merge(arguments: Sequence[Path], output: Path, *, anonymous: bool = False) -
     number. Writes nothing and raises RecordError with every unreadable record or contradiction, if any."""
     destination = Path(os.path.realpath(output))
     if destination.exists() and (not destination.is_dir() or any(destination.iterdir())):
-        raise files.RecordError(f"{output}: not an empty folder. Give a new one with --output.")
-    record_groups = files.read_each(files.read_argument, arguments).values()
+        raise record_files.RecordError(f"{output}: not an empty folder. Give a new one with --output.")
+    record_groups = record_files.read_each(record_files.read_argument, arguments).values()
     records = dict(itertools.chain.from_iterable(records.items() for records in record_groups))
     if contradictions := [*_contradictions(records)]:
-        raise files.RecordError("\n".join(contradictions))
+        raise record_files.RecordError("\n".join(contradictions))
     disk.make_folder(destination.parent)
     with disk.errors_naming(destination):
         unfinished = TemporaryDirectory(dir=destination.parent, prefix=".merge-", ignore_cleanup_errors=True)
@@ -49,7 +49,7 @@ def _contradictions(records: Mapping[Path, Record]) -> Iterator[str]:
             if settings := _differing_settings(records[first], records[other]):
                 yield (
                     f"target {target}: two machines: {first} and {other} differ in {settings}. Merge each "
-                    f"machine's into a folder of its own; {commands.tool('report', 'compare')} sets them "
+                    f"machine's into its own folder; {commands.tool_command('report', 'compare')} sets them "
                     "side by side."
                 )
                 break
@@ -67,12 +67,14 @@ def _differing_settings(first: Record, second: Record) -> str:
 
 def _copy(path: Path, record: Record, attached: Iterable[Path], merged: Path, anonymous: bool) -> None:
     """Copy a record and the files beside it."""
-    destination = files.record_path(record.case, merged)
+    destination = record_files.record_path(record.case, merged)
     destination.parent.mkdir(parents=True, exist_ok=True)
-    destination.write_bytes(files.encode(files.without_names(record)) if anonymous else disk.content(path))
+    destination.write_bytes(
+        record_files.encode(record_files.without_names(record)) if anonymous else disk.content(path)
+    )
     for file in attached:
         ending = str(file.relative_to(path.parent)).removeprefix(path.stem)
-        if ending.endswith(files.SAMPLES_SUFFIX):
+        if ending.endswith(record_files.SAMPLES_SUFFIX):
             sample_files.read(file, path.parent)  # raises RecordError if it is damaged
         if anonymous and ending.endswith(".server.log"):  # a log may name the machine
             continue
@@ -91,7 +93,7 @@ def _files_beside(records: Iterable[Path]) -> dict[Path, list[Path]]:
             owner = entry
             while owner.suffix and owner.with_suffix(".json") not in files_of:
                 owner = owner.with_suffix("")
-            if not owner.suffix or files.is_record(entry):
+            if not owner.suffix or record_files.is_record(entry):
                 continue
             companions = [entry]
             if entry.is_dir() and not entry.is_symlink():

@@ -110,7 +110,7 @@ class Chart:
         return hashlib.sha256(data.encode()).hexdigest()
 
 
-def accuracy_ledger(records: Sequence[Publishable]) -> Chart:
+def accuracy_chart(records: Sequence[Publishable]) -> Chart:
     """The metric after each stage with its limit: every metric of one case, the first of several."""
     by_panel: dict[tuple[str, str], list[tuple[str, Score]]] = {}
     for record in records:
@@ -206,7 +206,7 @@ class View(NamedTuple):
 
 
 PLOTS: Mapping[str, View] = {
-    "accuracy-ledger": View("accuracy after each stage beside its limit", "any", accuracy_ledger),
+    "accuracy-ledger": View("accuracy after each stage beside its limit", "any", accuracy_chart),
     "best-throughput": View("the best throughput of each case", "several", best_throughput),
     "throughput-latency": View("latency over throughput, online, with the budget", "one", throughput_latency),
 }

@@ -7,7 +7,7 @@ from typing import Any, get_type_hints
 import msgspec
 from msgspec import structs
 
-from tritonproof.record import files
+from tritonproof.record import record_files
 from tritonproof.record.quantities import LATENCY_BUDGET, NOT_SHOWN
 from tritonproof.record.schema import SPEED, Estimate, PointResult, Ratio, Record, Search, Struct
 from tritonproof.reports.text import correctness
@@ -65,7 +65,7 @@ def place_of(record: Record) -> tuple[Any, ...]:
     """The machine, whichever of its equal GPUs, and the server: figures from two places do not rank."""
     serving = record.serving
     server = serving and (serving.kind, serving.triton, serving.image, serving.image_digest)
-    return files.machine_digest(files.without_names(record.machine)), server
+    return record_files.machine_digest(record_files.without_names(record.machine)), server
 
 
 def _without_speed(part: Any) -> Any:

@@ -171,7 +171,7 @@ def _check(text: str) -> None:
     if all(part["fence"] for part in _PARTS.finditer(text)):
         raise UsageError(
             "no markers. Paste those you need, each pair on two lines, such as <!-- tritonproof:summary --> "
-            f"and <!-- /tritonproof:summary -->. All of them: {commands.tool('report', 'readme --help')}"
+            f"and <!-- /tritonproof:summary -->. All: {commands.tool_command('report', 'readme --help')}"
         )
 
 
@@ -186,7 +186,7 @@ def _filling(marker: str, before: str, records: Sequence[Publishable]) -> tuple[
     if not chosen:
         case = _quoted(case)
         problem = f"there is no record of {case}" if case else "there are no records"
-        command = commands.run_command(f"-k {case}" if case else "")
+        command = commands.benchmarks_command(f"-k {case}" if case else "")
         raise UsageError(f"{problem}. Measure: {command}, or name another folder: --results DIR")
     try:
         made = KINDS[name].make(chosen)

@@ -182,7 +182,7 @@ def _robust_std(differences: np.ndarray) -> float:
 
 def table(series: Sequence[Series]) -> str:
     """The extent of the history, and a row for each series: its last value and shifts, worse ones bold."""
-    runs = {row.run: row for one in series for row in one.rows}
+    runs = {row.run: row for each in series for row in each.rows}
     commits = counted(len({row.commit for row in runs.values()} - {None}), "commit")
     days = days_text(row.started for row in runs.values())
     changes = counted(sum(len(each.shifts) for each in series), "level shift")
@@ -243,11 +243,11 @@ def _last(series: Series) -> str:
 
 
 _COLUMNS: Sequence[tables.Column[Series]] = (
-    tables.Column("Machine", lambda each: each.machine),
-    tables.Column("Case", lambda each: each.case),
-    tables.Column("At", lambda each: each.at),
-    tables.Column("Quantity", lambda each: each.tracked.name),
-    tables.Column("Runs", lambda each: f"{len(each.rows):,}", right_aligned=True),
+    tables.Column("Machine", lambda series: series.machine),
+    tables.Column("Case", lambda series: series.case),
+    tables.Column("At", lambda series: series.at),
+    tables.Column("Quantity", lambda series: series.tracked.name),
+    tables.Column("Runs", lambda series: f"{len(series.rows):,}", right_aligned=True),
     tables.Column("Last value", _last, right_aligned=True),
     tables.Column("Level shifts", _changed),
 )

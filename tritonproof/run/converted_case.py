@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tritonproof.accuracy.sameness import Oracle
-from tritonproof.build import baseline_builds, in_process
+from tritonproof.build import baseline_builds, runtime_files
 from tritonproof.build.builds import BuiltModel, in_use
 from tritonproof.client.input_data import InputData
 from tritonproof.host.scratch import scratch_folder
@@ -75,9 +75,9 @@ class ConvertedCase:
     @once
     def oracle(self) -> Oracle:
         """The artifact, in process."""
-        engines = in_process.engine_folder(self.build.case, self.build.digest)
+        engines = runtime_files.engine_folder(self.build.case, self.build.digest)
         with self.run.hold_machine(exclusive=False):
-            open_in_process = in_process.open_in_process
+            open_in_process = runtime_files.open_in_process
             return Oracle(open_in_process(self.case, self.build.artifact, self.deployment, engines))
 
     def ensure_loaded(self, scenario: Scenario, deployment: Deployment) -> tuple[str, Start, Arrays]:

@@ -24,7 +24,7 @@ from tritonproof.user_models.model_from_config import warmup_batch
 SweepResults = dict[LoadPoint, PointResult | ProofError]
 Save = Callable[[Sequence[PointResult]], object]
 """Gets the load points of a scenario as soon as they are known: all that count so far."""
-_LOADINGS = 3
+_SLOW_LOADINGS = 3
 """Loadings that must each make the first request slow. If it were like the others, it would be the slowest of
 21 by chance three times in one of 9,000 runs, whatever else the machine does."""
 
@@ -139,16 +139,16 @@ def measure_model_warmup(run: CaseRun) -> ModelWarmup:
     run.loader.load("online")
     run.say("load the model again", "time its first request")
     with run.hold_machine(exclusive=True):
-        return compare_requests(run.loader.reload, lambda: timed_answer(run.prepared, batch)[0], batch)
+        return time_first_and_later(run.loader.reload, lambda: timed_answer(run.prepared, batch)[0], batch)
 
 
-def compare_requests(load: Callable[[], object], ask: Callable[[], float], batch: int) -> ModelWarmup:
+def time_first_and_later(load: Callable[[], object], ask: Callable[[], float], batch: int) -> ModelWarmup:
     """Load the model and ask it again and again; the slowest of twenty later requests is the measure of the
     first. If that is slow, load it once more: the machine may be the cause. `ask` returns seconds."""
     first_ms: list[float] = []
     later_ms: list[float] = []
     is_slow = True
-    while is_slow and len(first_ms) < _LOADINGS:
+    while is_slow and len(first_ms) < _SLOW_LOADINGS:
         load()
         first_ms.append(round(1e3 * ask(), 3))
         later_ms.append(round(1e3 * max(ask() for _ in range(20)), 3))

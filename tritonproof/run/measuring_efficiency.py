@@ -10,10 +10,10 @@ from tritonproof.build import builds
 from tritonproof.cases import reference_of
 from tritonproof.efficiency import in_turns
 from tritonproof.efficiency.worker import Worker, artifact_worker, peak_kind
-from tritonproof.record import files
+from tritonproof.record import record_files
 from tritonproof.record.schema import Deployment, Efficiency, PointResult, Record, fastest_closed_loop
 from tritonproof.reports.publishable import publishable
-from tritonproof.run import record_file
+from tritonproof.run import record_updates
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.converted_case import ConvertedCase
 from tritonproof.run.measuring import hold_jobs
@@ -59,7 +59,7 @@ def measure_efficiency(run: CaseRun) -> list[Efficiency]:
 def known_points(run: CaseRun) -> Sequence[PointResult]:
     """The load points measured so far, and the others on record for this machine, build, settings and server.
     Raises NotAvailableError if an answer was wrong."""
-    record = record_file.read_stored(files.record_path(run.case.key, run.settings.results))
+    record = record_updates.read_stored(record_files.record_path(run.case.key, run.settings.results))
     on_record = points_of(record, run, run.build.digest, run.deployment)
     points = {result.point: result for result in on_record}
     for sweep in run.sweeps.values():
@@ -151,7 +151,7 @@ def reference_for(run: CaseRun, best: PointResult, until: contextlib.ExitStack |
 def _served_reference(run: CaseRun, case: Case, keeper: contextlib.ExitStack) -> _Reference | None:
     deployment, settings = deployment_of(case, run.settings), run.settings
     build = builds.find(case, run.model_run.cpu_model, deployment, settings.model_repos, settings.dataset)
-    record = record_file.read_stored(files.record_path(case.key, run.settings.results))
+    record = record_updates.read_stored(record_files.record_path(case.key, run.settings.results))
     right = None if record is None else publishable(record)  # the speed of a wrong case says nothing
     best = fastest_closed_loop(points_of(right, run, "" if build is None else build.digest, deployment))
     if build is None or best is None:

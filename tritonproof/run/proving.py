@@ -6,7 +6,7 @@ import shutil
 from dataclasses import dataclass
 
 from tritonproof.accuracy.expected import expect
-from tritonproof.accuracy.ledger import accuracy_ledger, items_file, score_each_item, served_ledger
+from tritonproof.accuracy.ledger import accuracy_ledger, sample_scores, score_each_item, served_ledger
 from tritonproof.accuracy.limits import stage_limits
 from tritonproof.accuracy.sameness import Mismatch
 from tritonproof.accuracy.stages import StageAnswers, StageComparison
@@ -58,7 +58,7 @@ def evaluate(run: CaseRun) -> Evaluation:
         served = _served(run, labelled)
         scores = score_each_item(case, labelled, [served])
         ledger = served_ledger(case, labelled, served, scores, requested)
-        return Evaluation(ledger, None, items_file(case, run.build.digest, labelled, [served], scores))
+        return Evaluation(ledger, None, sample_scores(case, run.build.digest, labelled, [served], scores))
     expectations = run.expectations
     precision, missing = expectations.compute_precision, expectations.accuracy_missing
     framework, converted = run.model_run.framework_answers, expectations.converted_answers
@@ -71,7 +71,7 @@ def evaluate(run: CaseRun) -> Evaluation:
     stages = framework, converted, _served(run, run.samples, comparison)
     scores = score_each_item(case, run.samples, stages, labelled=missing is None)
     ledger = accuracy_ledger(case, precision, run.samples, stages, scores, requested=requested)
-    return Evaluation(ledger, missing, items_file(case, run.build.digest, run.samples, stages, scores))
+    return Evaluation(ledger, missing, sample_scores(case, run.build.digest, run.samples, stages, scores))
 
 
 def _served(run: CaseRun, samples: Samples, comparison: StageComparison | None = None) -> StageAnswers:

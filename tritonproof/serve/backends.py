@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tritonproof.base.errors import NotAvailableError
-from tritonproof.build.in_process import has_large_tensors
+from tritonproof.build.runtime_files import has_large_tensors
 from tritonproof.frameworks import tensorrt
 from tritonproof.host.machine import tf32_environment
 from tritonproof.record.schema import Deployment

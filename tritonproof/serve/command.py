@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tritonproof.base.errors import SetupError
-from tritonproof.host.process import DOCKER_VARIABLES, ProgramError, minimal_environment, run
+from tritonproof.host.process import DOCKER_VARIABLES, ProgramError, minimal_environment, run_program
 from tritonproof.serve import server_spec, wheels
 from tritonproof.serve.backends import local_backends, python_stub
 from tritonproof.serve.server_spec import ServerSpec
@@ -120,7 +120,7 @@ def server_command(
         return command + key_options(key), backends
     help_text = ""  # its release is unknown, and an unknown option ends it
     with contextlib.suppress(ProgramError):
-        ended = run([program, "--help"], environment=minimal_environment(), limit_s=ANSWER_S)
+        ended = run_program([program, "--help"], environment=minimal_environment(), limit_s=ANSWER_S)
         help_text = ended.text + ended.error_text
     if shared_memory != "none" and server_spec.CLIENT_MEMORY_OPTION in help_text:
         command += server_spec.client_memory_options(None)

@@ -15,7 +15,13 @@ import msgspec
 from tritonproof.base.errors import SetupError
 from tritonproof.frameworks import NO_TELEMETRY
 from tritonproof.host import machine
-from tritonproof.host.process import DOCKER_VARIABLES, ProgramError, ProgramResult, minimal_environment, run
+from tritonproof.host.process import (
+    DOCKER_VARIABLES,
+    ProgramError,
+    ProgramResult,
+    minimal_environment,
+    run_program,
+)
 from tritonproof.serve import server_spec
 from tritonproof.serve.command import ANSWER_S, MODELS, Ports, common_options, key_options
 from tritonproof.serve.server_spec import ContainerImage, ServerSpec
@@ -157,7 +163,9 @@ def check_docker() -> ContainerEngine:
 def _docker(*words: str) -> ProgramResult:
     """The output of the engine's client. Raises SetupError if it is missing or does not end."""
     try:
-        return run(["docker", *words], environment=minimal_environment(DOCKER_VARIABLES), limit_s=ANSWER_S)
+        return run_program(
+            ["docker", *words], environment=minimal_environment(DOCKER_VARIABLES), limit_s=ANSWER_S
+        )
     except ProgramError as error:
         raise _no_engine(str(error)) from error
 

@@ -21,7 +21,7 @@ from tritonproof.base.sanitize import one_line
 from tritonproof.host import machine
 from tritonproof.host.process import PRIVATE_UMASK, guarded, how_ended
 from tritonproof.host.scratch import report_full_disk, scratch_folder
-from tritonproof.safe_io.files import end_of
+from tritonproof.safe_io.user_files import log_end
 from tritonproof.serve import command, connection
 from tritonproof.serve.command import Ports
 from tritonproof.serve.connection import client_error, error_text
@@ -148,7 +148,7 @@ def _wait_ready(
     deadline = time.monotonic() + limit_s
     while (left_s := deadline - time.monotonic()) > 0:
         if (status := process.poll()) is not None:
-            text = end_of(log).lower()
+            text = log_end(log).lower()
             if "already in use" in text or "already allocated" in text:  # tritonserver's words, and Docker's
                 return None
             raise ProofError(f"Triton {how_ended(status)} before it was ready{tail_of(log)}")

@@ -15,11 +15,11 @@ from tritonproof.base.errors import NotAvailableError, ProofError, SetupError
 from tritonproof.base.sanitize import visible
 from tritonproof.build.builds import BuiltModel
 from tritonproof.build.configuration import config_json, model_config
-from tritonproof.build.in_process import engine_folder
+from tritonproof.build.runtime_files import engine_folder
 from tritonproof.host import activity, scratch
 from tritonproof.host.process import how_ended, stop
 from tritonproof.record.schema import Deployment, Scenario, Serving
-from tritonproof.safe_io.files import below_an_error, end_of, files_in
+from tritonproof.safe_io.user_files import files_in, indented_lines, log_end
 from tritonproof.serve import connection, server_spec
 from tritonproof.serve.backends import TENSORRT_BACKEND, serves_natively, tensorrt_of, why_refused
 from tritonproof.serve.connection import client_error, error_text, is_unimplemented
@@ -294,7 +294,7 @@ _VARYING = re.compile(r"0x[0-9a-f]+|/tmp/\S+|\d+")
 
 def why_not_loaded(log: Path | None, name: str) -> str:
     """The reason in a log why the model `name` did not load, if Triton's answer lacks it; else empty."""
-    text = "" if log is None else end_of(log)
+    text = "" if log is None else log_end(log)
     reason, is_loading = "", False
     for line in text.splitlines():
         if '"loading: ' in line:
@@ -319,11 +319,11 @@ def warnings_in(log: Path | None) -> dict[str, str]:
 
 def tail_of(log: Path | None) -> str:
     """The last lines of a log, if any, for an error, below its path and earlier lines with a reason."""
-    text = "" if log is None else end_of(log)
+    text = "" if log is None else log_end(log)
     lines = [line for line in text.splitlines() if line.strip() and not _FRAME.match(line)]
     reasons = [line for line in lines[:-_LOG_LINES] if _REASON.match(line)]
     shown = [*reasons[-_REASONS:], *lines[-_LOG_LINES:]]
-    return below_an_error([f"the end of {log}:", *shown]) if shown else ""
+    return indented_lines([f"the end of {log}:", *shown]) if shown else ""
 
 
 def check_supported(server: Server, case: Case) -> None:

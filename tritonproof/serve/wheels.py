@@ -32,7 +32,7 @@ def embedded_triton() -> Path:
     """nvidia-pytriton's folder of `bin/tritonserver`, Python backend and stubs. Raises SetupError without."""
     package = _package_folder("pytriton")
     if package is None:
-        fix = f"{commands.install('server')}, {WITH_PYTHON}; or name a server by --triton"
+        fix = f"{commands.install_command('server')}, {WITH_PYTHON}; or name a server by --triton"
         raise SetupError("--triton embedded needs the wheel nvidia-pytriton", fix=fix)
     return package / "tritonserver"
 
@@ -81,7 +81,7 @@ def perf_analyzer() -> Path:
     own = Path(sys.executable).with_name("perf_analyzer")
     program = own if own.is_file() else shutil.which("perf_analyzer")
     if program is None:
-        installs = f"{commands.install('load')}, {WITH_PYTHON}"
+        installs = f"{commands.install_command('load')}, {WITH_PYTHON}"
         fix = f"{installs}; or put one on PATH; or leave the load tests out: -m 'not speed'"
         raise SetupError("the load tests need perf_analyzer", where=own.parent, fix=fix)
     return Path(program)

@@ -11,7 +11,7 @@ from tritonproof.base.errors import InputError
 from tritonproof.cases import cases_of
 from tritonproof.host.targets import EVERY_TARGET
 from tritonproof.models import NAME, NAMES_IN_WORDS, all_models, joined
-from tritonproof.safe_io.files import escaped
+from tritonproof.safe_io.user_files import escaped
 from tritonproof.serve.described_model import list_models
 from tritonproof.serve.launch import connect
 from tritonproof.settings.settings import Settings
@@ -20,7 +20,7 @@ from tritonproof.user_models import model_from_config
 from tritonproof.user_models.labels import LabelOptions, read_labels
 from tritonproof.user_models.model_files import loaded_models
 from tritonproof.user_models.model_repository import RepositoryModel, models_in
-from tritonproof.user_models.onnx_file import model_of, user_tolerance
+from tritonproof.user_models.onnx_model import model_of, user_tolerance
 from tritonproof.user_models.samples import read_samples
 
 

@@ -18,16 +18,16 @@ from tritonproof.host.machine import TF32_OFF, TF32_OVERRIDE
 from tritonproof.measure.estimates import CERTIFIABLE
 from tritonproof.measure.plan import MeasuringPlan
 from tritonproof.record.schema import Arrivals
-from tritonproof.safe_io.files import absolute_path, escaped, existing
+from tritonproof.safe_io.user_files import absolute_path, escaped, existing
 from tritonproof.search.candidates import SearchGoal
 from tritonproof.serve.server_spec import ServerSpec, parse_server, with_access
-from tritonproof.settings import option_types as readers
+from tritonproof.settings import option_readers as readers
 from tritonproof.settings import thresholds
-from tritonproof.settings.option_types import Option, PerModel, RemoteModels, flag, option, options
+from tritonproof.settings.option_readers import Option, PerModel, RemoteModels, flag, option, options
 from tritonproof.settings.thresholds import Thresholds
 from tritonproof.spec import Target
 from tritonproof.user_models.labels import LabelOptions
-from tritonproof.user_models.onnx_file import OnnxOptions
+from tritonproof.user_models.onnx_model import OnnxOptions
 
 _BUDGET_OF_BOTH_S = 120.0
 """The default of --point-budget-s for both sides of a comparison, in seconds."""
@@ -68,21 +68,21 @@ class Settings:
     """Only convert the models of the selected cases, for a later run with the same --model-repos and options.
     If --target names a GPU that is not here, try only the conversions that need no GPU."""
 
-    onnx: Mapping[str, Path] = readers.path_by_name("own models", "NAME=FILE")
+    onnx: Mapping[str, Path] = readers.path_by_name_option("own models", "NAME=FILE")
     """Run an ONNX file as a model of this name, or a folder that holds one, such as Hugging Face's exports.
     Repeatable. Only these models run, unless -k or a test's id names another. See docs/onnx-file.md."""
-    samples: PerModel[Path] = readers.per_model("[NAME=]DIR", existing)
+    samples: PerModel[Path] = readers.per_model_option("[NAME=]DIR", existing)
     """The samples for all models of --onnx or --repository, or for the one that is named. Default: inputs
     that are made up from the shapes and types. See docs/samples.md."""
-    labels: PerModel[Path] = readers.per_model("[NAME=]FILE", existing)
+    labels: PerModel[Path] = readers.per_model_option("[NAME=]FILE", existing)
     """The samples' labels, by their names: CSV, JSON or NumPy. Needs --metric. See docs/samples.md."""
-    metric: PerModel[str] = readers.per_model("[NAME=]METRIC")
+    metric: PerModel[str] = readers.per_model_option("[NAME=]METRIC")
     """The metric that is computed from the labels: top-1, top-5, f1, dice, iou, mse, mae, ssim, cosine, or a
     class of torchmetrics, written as METRIC[@OUTPUT][:KEY=VALUE,...]."""
-    floor: PerModel[float] = readers.per_model("[NAME=]LIMIT", readers.limit)
+    floor: PerModel[float] = readers.per_model_option("[NAME=]LIMIT", readers.limit)
     """The lowest value that the metric may have, such as 0.75, or the highest value where lower is better.
     With --repository it has to be given. Default: nearly the score of the reference."""
-    tolerance: PerModel[float] = readers.per_model("[NAME=]SHARE", readers.share)
+    tolerance: PerModel[float] = readers.per_model_option("[NAME=]SHARE", readers.share)
     """How far outputs may differ from the expected ones, as a share of their spread over the samples, such as
     0.005. For all models of --onnx or --repository, or for the one that is named. See docs/onnx-file.md."""
 
@@ -105,9 +105,9 @@ class Settings:
     """Prove the models of a Triton model repository as they are, in place of the suite's own. Nothing is
     converted, and nothing written into DIR. With --triton HOST:PORT, DIR is the word remote for the models
     that are loaded there, or remote:NAME,... for these alone. See docs/model-repository.md."""
-    checkpoint: Mapping[str, Path] = readers.path_by_name("own models", "MODEL=PATH")
+    checkpoint: Mapping[str, Path] = readers.path_by_name_option("own models", "MODEL=PATH")
     """A model's weights, a file or folder in NVIDIA's own layout. Repeatable. See docs/real-weights.md."""
-    dataset: Mapping[str, Path] = readers.path_by_name("own models", "MODEL=PATH")
+    dataset: Mapping[str, Path] = readers.path_by_name_option("own models", "MODEL=PATH")
     """The evaluation data of a model, such as ImageNet's validation folder or SQuAD's dev-v1.1.json.
     Repeatable. See docs/real-weights.md."""
     deployment: Mapping[str, Any] = option(
@@ -156,7 +156,7 @@ class Settings:
     )
     """How the tensors of the load tests get to the server: system or cuda shared memory, or none (in
     messages). Default: system, and none with HOST:PORT."""
-    interval_target: float = readers.percent("speed", MeasuringPlan.interval_target, passed_to="nodes")
+    interval_target: float = readers.percent_option("speed", MeasuringPlan.interval_target, passed_to="nodes")
     """Stop measuring a load point when the 95 % confidence interval of its throughput is as narrow as ±
     PERCENT. At a request rate, the mean latency takes the place of the throughput. Default: 5."""
     point_budget_s: float | None = option("speed", "SECONDS", readers.seconds, passed_to="nodes")
@@ -187,7 +187,7 @@ class Settings:
     """Measure the same build on another Triton in turns, and fail a load test if --triton's is shown to be
     slower: embedded, local[:PATH] or docker[:IMAGE]; or HOST:PORT, if --triton is one too. With --repository
     both must give the same answers. See docs/comparing.md."""
-    allow_slowdown: float = readers.percent("comparison", 0.03, needs="against against_triton")
+    allow_slowdown: float = readers.percent_option("comparison", 0.03, needs="against against_triton")
     """The slow-down that --against and --against-triton allow, in percent. Default: 3."""
     thresholds: Thresholds = option(
         "comparison",
@@ -363,7 +363,8 @@ def _check_together(settings: Settings) -> None:
     for name in sorted(given & own_server):
         if is_remote:
             what = f"{flag(name)} starts a server or loads models, and a server at HOST:PORT is left as it is"
-            fix = f"use embedded, local or docker, or compare records: {commands.tool('report', 'compare')}"
+            compare = commands.tool_command("report", "compare")
+            fix = f"use embedded, local or docker, or compare records: {compare}"
             raise InputError(what, where=f"{flag(name)} {triton}", fix=fix)
     if has_repository and against is not None and against.kind != "builds":
         what = "a model repository is compared with another one, and nothing is built for that"

@@ -9,8 +9,8 @@ from typing import Literal
 import numpy as np
 
 from tritonproof.base.errors import InputError
-from tritonproof.frameworks import error_line, onnx_files
-from tritonproof.frameworks.onnx_files import Interface, OnnxNetwork
+from tritonproof.frameworks import error_line, onnx_networks
+from tritonproof.frameworks.onnx_networks import Interface, OnnxNetwork
 from tritonproof.spec import ANY, Arrays, Samples, Tensor
 from tritonproof.user_models.samples import CALIBRATION, read_samples, sized_inputs
 from tritonproof.user_models.value_files import shape_text
@@ -157,13 +157,13 @@ def _check_rows(network: OnnxNetwork, first: Arrays, outputs: Arrays, count: int
             raise BatchError(what, where=network.path, fix=fix)
         if values.shape[1:] != first[name].shape[1:]:
             shapes = first[name].shape[1:], values.shape[1:]
-            raise onnx_files.shape_depends_on_data(network.path, name, *shapes)
+            raise onnx_networks.shape_depends_on_data(network.path, name, *shapes)
 
 
 def _run(network: OnnxNetwork, inputs: Arrays, what: str) -> dict[str, np.ndarray]:
     """The network's outputs. If it computes none, raises InputError, in which `what` names the inputs."""
     try:
-        return onnx_files.run_as_exported(network, inputs)
+        return onnx_networks.run_as_exported(network, inputs)
     except InputError:
         raise
     except Exception as error:  # ONNX Runtime has a type of its own for each status

@@ -4,14 +4,16 @@ import re
 from pathlib import Path
 
 from tests import examples
-from tritonproof.record import files
+from tritonproof.record import record_files
 from tritonproof.record.schema import Record
 from tritonproof.reports.page import page, section_of
 from tritonproof.reports.publishable import publishable
 
 
 def page_of(results: Path, *records: Record) -> str:
-    return page([section_of(publishable(one), files.record_path(one.case, results)) for one in records])
+    return page(
+        [section_of(publishable(one), record_files.record_path(one.case, results)) for one in records]
+    )
 
 
 def unmeasured(**changes: object) -> Record:

@@ -9,10 +9,10 @@ from tests import examples
 from tests.conftest import Reports
 from tests.helpers import present
 from tests.reports.page.pages import page_of, unmeasured, words
-from tritonproof.record import files, sample_files
+from tritonproof.record import record_files, sample_files
 from tritonproof.record.sample_files import Sample, SamplePart, SampleScores
 from tritonproof.record.schema import Record
-from tritonproof.run import record_file
+from tritonproof.run import record_updates
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg=="
 PARTS = (SamplePart("image", "Image", PIXEL), SamplePart("text", "Label", "class 3"))
@@ -37,9 +37,9 @@ def test_worst_samples_are_shown_only_for_the_same_build(tmp_path: Path) -> None
 
 
 def test_configurations_are_shown_without_control_characters(tmp_path: Path) -> None:
-    path = files.record_path(examples.record().case, tmp_path)
-    record_file.write_beside(path.with_suffix(files.CONFIG_SUFFIX), b'name: "\x1b[2Jown"')
-    name = record_file.write_config(path, 'name: "winner"')
+    path = record_files.record_path(examples.record().case, tmp_path)
+    record_updates.write_beside(path.with_suffix(record_files.CONFIG_SUFFIX), b'name: "\x1b[2Jown"')
+    name = record_updates.write_config(path, 'name: "winner"')
 
     as_it_is = structs.replace(examples.record().build, from_repository=True)
     html = page_of(tmp_path, unmeasured(search=examples.search(config=name), build=as_it_is))
@@ -78,7 +78,7 @@ def test_link_in_place_of_a_file_is_refused(suffix: str, tmp_path: Path, reports
     secret = tmp_path / "secret"
     secret.write_text(SECRET)
     results = examples.store(tmp_path / "results", searched())
-    path = files.record_path(searched().case, results)
+    path = record_files.record_path(searched().case, results)
     if suffix == ".json":
         path.rename(secret)
     path = path.parent / f"{path.stem}{suffix}"

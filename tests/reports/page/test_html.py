@@ -15,11 +15,11 @@ from tests.conftest import Reports
 from tests.helpers import present
 from tests.reports.page.pages import page_of, unmeasured, words
 from tests.reports.test_figures import AS_FAST, FAST, HIDDEN, ONNX, SLOW
-from tritonproof.record import files, sample_files
+from tritonproof.record import record_files, sample_files
 from tritonproof.record.sample_files import Sample, SamplePart, SampleScores
 from tritonproof.record.schema import CaseKey, Mark, Record
 from tritonproof.reports.page import fastest
-from tritonproof.run import record_file
+from tritonproof.run import record_updates
 
 EVIL = "<script>alert('x')</script>"
 
@@ -44,8 +44,8 @@ def test_text_from_files_is_escaped(tmp_path: Path) -> None:
     sample = Sample(EVIL, EVIL, (SamplePart("text", EVIL, EVIL), SamplePart("image", EVIL, f'"{EVIL}')))
     sample_scores = SampleScores(record.case, record.build.digest, (EVIL, "b"), {}, (sample,))
     sample_files.write(sample_scores, sample_files.samples_path(record.case, tmp_path))
-    config = files.record_path(record.case, tmp_path).with_suffix(files.CONFIG_SUFFIX)
-    record_file.write_beside(config, EVIL.encode())
+    config = record_files.record_path(record.case, tmp_path).with_suffix(record_files.CONFIG_SUFFIX)
+    record_updates.write_beside(config, EVIL.encode())
 
     whole = page_of(tmp_path, record)
 

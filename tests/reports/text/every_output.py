@@ -14,7 +14,7 @@ from fixtures.summary import Outcomes
 from tests import examples
 from tests.conftest import Reports
 from tests.helpers import PRINTING
-from tritonproof.record import files
+from tritonproof.record import record_files
 from tritonproof.record.schema import CertifiedPercentile, LatencyBudget, Ratio, Record, Soak
 from tritonproof.reports import readme
 
@@ -92,7 +92,7 @@ class Reporter:
 
     def __init__(self, results: Path, *records: str, isatty: bool = False) -> None:
         self.isatty = isatty
-        names = records or (str(files.record_path(planted().case, Path())),)
+        names = records or (str(record_files.record_path(planted().case, Path())),)
         reports = [SimpleNamespace(user_properties=[("record", name)]) for name in names]
         settings = SimpleNamespace(results=results, given={"against", "thresholds", "soak"})
         self.stats, self.config = {"passed": reports}, SimpleNamespace(stash={SETTINGS: settings})

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from tritonproof.base.errors import InputError
-from tritonproof.data import squad_v1, synthetic
+from tritonproof.data import squad_v1, synthetic_questions
 from tritonproof.data.squad_v1 import QuestionWindows, prepare, read_vocabulary
 from tritonproof.frameworks import pytorch
 from tritonproof.models import _shared
@@ -34,10 +34,12 @@ _CALIBRATION_QUESTIONS = 256
 
 def squad(split: Split, dataset: Path | None, checkpoint: Path | None) -> Samples:
     """SQuAD v1.1 from dev-v1.1.json, or its folder; without one, synthetic questions without answers."""
-    words = read_vocabulary(checkpoint_files(checkpoint)[2]) if checkpoint else synthetic.vocabulary()
+    words = (
+        read_vocabulary(checkpoint_files(checkpoint)[2]) if checkpoint else synthetic_questions.vocabulary()
+    )
     if dataset is None:
         # Eight entities make paragraphs of nearly the length of SQuAD's.
-        articles = synthetic.as_squad(synthetic.paragraphs(split, 16, entities=8))["data"]
+        articles = synthetic_questions.as_squad(synthetic_questions.paragraphs(split, 16, entities=8))["data"]
         return _samples(prepare(articles, words, FULL_SIZES), labelled=False)
     if checkpoint is None:
         raise InputError(
@@ -49,11 +51,11 @@ def squad(split: Split, dataset: Path | None, checkpoint: Path | None) -> Sample
     return _samples(prepare(articles, words, FULL_SIZES), labelled=True)
 
 
-def synthetic_questions(split: Split) -> Samples:
+def micro_questions(split: Split) -> Samples:
     """The synthetic questions of a split in SQuAD's form; names in one split never appear in the other."""
-    count = _CALIBRATION_QUESTIONS // synthetic.QUESTIONS if split == "training" else None
-    articles = synthetic.as_squad(synthetic.paragraphs(split, count))["data"]
-    return _samples(prepare(articles, synthetic.vocabulary(), MICRO_SIZES), labelled=True)
+    count = _CALIBRATION_QUESTIONS // synthetic_questions.QUESTIONS if split == "training" else None
+    articles = synthetic_questions.as_squad(synthetic_questions.paragraphs(split, count))["data"]
+    return _samples(prepare(articles, synthetic_questions.vocabulary(), MICRO_SIZES), labelled=True)
 
 
 def _samples(question_windows: QuestionWindows, *, labelled: bool) -> Samples:
@@ -157,7 +159,7 @@ MODELS = (
         read=network.read_micro,
         train=network.train_micro,
         weights=network.MICRO_WEIGHTS,
-        samples=synthetic_questions,
+        samples=micro_questions,
         inputs=_tensors(INPUTS, "INT32", MICRO_SIZES.sequence),
         outputs=_tensors(OUTPUTS, "FP32", MICRO_SIZES.sequence),
         metrics=(

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 import numpy as np
 
-from tritonproof.data import synthetic
+from tritonproof.data import synthetic_questions
 from tritonproof.data.squad_v1 import WindowSizes, word_pieces
 from tritonproof.frameworks import pytorch
 from tritonproof.models import _shared
-from tritonproof.safe_io.files import MAX_SETTINGS_BYTES, check_regular, file_digest, json_in, readable
+from tritonproof.safe_io.user_files import MAX_SETTINGS_BYTES, check_regular, file_digest, json_in, readable
 from tritonproof.spec import FrameworkModel
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def embedding_rows(tokens: int) -> int:
 
 FULL = BertDimensions(30528, 288, 1152, 12, 4, 512)
 """Source: PyTorch/LanguageModeling/BERT/distillation/BERT_4L_288D/config.json."""
-MICRO = BertDimensions(embedding_rows(len(synthetic.vocabulary())), 96, 192, 4, 4, 128)
+MICRO = BertDimensions(embedding_rows(len(synthetic_questions.vocabulary())), 96, 192, 4, 4, 128)
 FULL_SIZES = WindowSizes()
 """The windows of the full model, as published."""
 MICRO_SIZES = WindowSizes(sequence=MICRO.max_position_embeddings, stride=64)
@@ -179,9 +179,9 @@ inner layers: `span`, the positions of the answer's first and last token, [rows,
 statement about that entity, [rows, sequence] FP32; and the number of the `attribute` asked for, [rows]."""
 
 
-def training_rows(paragraphs: Sequence[synthetic.Paragraph]) -> Rows:
+def training_rows(paragraphs: Sequence[synthetic_questions.Paragraph]) -> Rows:
     """A row for each question of the paragraphs; a long paragraph is cut where the generator chooses."""
-    vocabulary = synthetic.vocabulary()
+    vocabulary = synthetic_questions.vocabulary()
     number_of = {token: number for number, token in enumerate(vocabulary)}
     pieces = word_pieces(vocabulary)
     generator = np.random.default_rng(_RECIPE_SEED)
@@ -209,7 +209,10 @@ def training_rows(paragraphs: Sequence[synthetic.Paragraph]) -> Rows:
 
 
 def _row(
-    paragraph: synthetic.Paragraph, question: synthetic.Question, query: Sequence[int], part: np.ndarray
+    paragraph: synthetic_questions.Paragraph,
+    question: synthetic_questions.Question,
+    query: Sequence[int],
+    part: np.ndarray,
 ) -> Rows:
     fact = paragraph.statements[question.statement]
     first, last = len(query) + 2, len(query) + 2 + len(part)
@@ -306,11 +309,13 @@ def train_micro(steps: int = 800) -> Mapping[str, Any]:
     torch.manual_seed(_RECIPE_SEED)
     prepare(model)
     hidden = model.model.config.hidden_size
-    sizes = {"mentions": 1, "answers": 1, "attribute": len(synthetic.ATTRIBUTES)}
+    sizes = {"mentions": 1, "answers": 1, "attribute": len(synthetic_questions.ATTRIBUTES)}
     hints = nn.ModuleDict({name: nn.Linear(hidden, size) for name, size in sizes.items()})
-    count = synthetic.PARAGRAPHS["training"]
-    simple = training_rows(synthetic.paragraphs("training", count // 2, seed=_RECIPE_SEED, entities=1))
-    usual = training_rows(synthetic.paragraphs("training"))
+    count = synthetic_questions.PARAGRAPHS["training"]
+    simple = training_rows(
+        synthetic_questions.paragraphs("training", count // 2, seed=_RECIPE_SEED, entities=1)
+    )
+    usual = training_rows(synthetic_questions.paragraphs("training"))
     by_length = [np.argsort(rows["mask"].sum(axis=1), kind="stable") for rows in (simple, usual)]
     parameters = [*model.parameters(), *hints.parameters()]
     step = _shared.training_step(parameters, 1.5e-3, steps, decay=0.01, norm=1.0, pct_start=0.2)

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from tritonproof.base.errors import ProofError
-from tritonproof.data import ljspeech, spectrogram, symbols, synthesiser
+from tritonproof.data import ljspeech, spectrogram, symbols, synthetic_speech
 from tritonproof.frameworks import pytorch
 from tritonproof.models import _shared
 from tritonproof.models.fastpitch import network
@@ -79,13 +79,13 @@ def inputs(texts: Sequence[Sequence[int]], length: int) -> Arrays:
     return {SYMBOLS: numbers, SYMBOL_COUNT: counts}
 
 
-def synthetic_speech(split: Split) -> Samples:
+def micro_texts(split: Split) -> Samples:
     """Syllabic texts of at most 28 symbols, with the synthesiser's mel spectrograms as reference."""
-    utterances = synthesiser.utterances(split)
+    utterances = synthetic_speech.utterances(split)
     texts = [symbols.numbers_of(utterance.text) for utterance in utterances]
     return Samples(
         ids=[f"utterance-{i:04d}" for i in range(len(utterances))],
-        read=lambda rows: inputs([texts[i] for i in rows], synthesiser.MAX_SYMBOLS),
+        read=lambda rows: inputs([texts[i] for i in rows], synthetic_speech.MAX_SYMBOLS),
         labels=tuple(utterance.mel for utterance in utterances),
     )
 
@@ -231,7 +231,7 @@ MODELS = (
         read=network.read_micro,
         train=network.train_micro,
         weights=network.MICRO_WEIGHTS,
-        samples=synthetic_speech,
+        samples=micro_texts,
         inputs=(Tensor(SYMBOLS, "INT64", (MICRO.symbols,)), Tensor(SYMBOL_COUNT, "INT64", (1,))),
         outputs=_outputs(MICRO.frames, MICRO.symbols),
         # Frame by frame: the synthesiser's durations follow from the text.

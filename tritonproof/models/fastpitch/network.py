@@ -8,7 +8,7 @@ import numpy as np
 
 from tritonproof.data import spectrogram
 from tritonproof.data import symbols as alphabet
-from tritonproof.data.synthesiser import MAX_FRAMES, MAX_SYMBOLS, Utterance, utterances
+from tritonproof.data.synthetic_speech import MAX_FRAMES, MAX_SYMBOLS, Utterance, utterances
 from tritonproof.frameworks import pytorch
 from tritonproof.models import _shared
 from tritonproof.spec import FrameworkModel

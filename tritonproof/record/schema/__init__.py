@@ -1,4 +1,4 @@
-"""The record of one case, which `run/record_file.py` writes and `reports` shows.
+"""The record of one case, which `run/record_updates.py` writes and `reports` shows.
 
 All of the schema is imported from here. Its parts have a file each; what a record says of a soak is here."""
 

@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 from tritonproof.base import disk
 from tritonproof.base.sanitize import visible
-from tritonproof.record import files, sample_files
+from tritonproof.record import record_files, sample_files
 from tritonproof.record.quantities import DURATION, SIZE
 from tritonproof.record.sample_files import Sample, SampleScores
 from tritonproof.record.schema import Ledger
@@ -131,9 +131,11 @@ def _worst(samples: SampleScores | None, accuracy: Ledger | None) -> list[tuple[
 def _configs(record: Publishable, path: Path) -> list[tuple[str, str]]:
     """Title and text of each configuration beside the record: the case's own, and a search winner's."""
     remark = "" if record.build.from_repository else "; offline it lacks dynamic_batching"
-    configs = [(path.with_suffix(files.CONFIG_SUFFIX), f"config.pbtxt{remark}")]
+    configs = [(path.with_suffix(record_files.CONFIG_SUFFIX), f"config.pbtxt{remark}")]
     if record.search:  # the path comes from the record's own path, so a record cannot show another file
-        configs.append((path.parent / files.config_of_search(path), "config.pbtxt of the search's winner"))
+        configs.append(
+            (path.parent / record_files.config_of_search(path), "config.pbtxt of the search's winner")
+        )
     texts = []
     for file, title in configs:
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):

@@ -16,13 +16,13 @@ from tritonproof.accuracy.ledger import missing_options
 from tritonproof.accuracy.limits import limits_per_answer, stage_limits
 from tritonproof.base.errors import InputError
 from tritonproof.build.configuration import model_config
-from tritonproof.build.in_process import open_in_process
+from tritonproof.build.runtime_files import open_in_process
 from tritonproof.cases import profile_of
 from tritonproof.formats import onnx
 from tritonproof.host.targets import CPU
 from tritonproof.spec import Case, Model, Tensor
 from tritonproof.user_models.labels import LabelOptions
-from tritonproof.user_models.onnx_file import OnnxOptions, description, model_of
+from tritonproof.user_models.onnx_model import OnnxOptions, description, model_of
 
 
 def case(model: Model, precision: str = "fp32") -> Case:

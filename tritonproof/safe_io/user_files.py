@@ -211,7 +211,7 @@ _READ_BYTES = 64 * 1024
 """Bytes read from the end of a log: a verbose server writes gigabytes, and errors show its last words."""
 
 
-def end_of(log: Path | IO[bytes]) -> str:
+def log_end(log: Path | IO[bytes]) -> str:
     """The last lines of a log, or of an open file whose position stays, safe to show; may be empty."""
     try:
         with disk.opened(log) if isinstance(log, Path) else contextlib.nullcontext(log) as file:
@@ -225,10 +225,10 @@ def end_of(log: Path | IO[bytes]) -> str:
 
 def last_lines(log: Path | IO[bytes], count: int) -> list[str]:
     """The last lines of a log that are not blank, at most `count`."""
-    return [line for line in end_of(log).splitlines() if line.strip()][-count:]
+    return [line for line in log_end(log).splitlines() if line.strip()][-count:]
 
 
-def below_an_error(lines: Iterable[str]) -> str:
+def indented_lines(lines: Iterable[str]) -> str:
     """Another program's lines, shortened if long, below the sentence of an error; empty without lines."""
     return "".join(f"\n  | {cut(line)}" for line in lines)
 

@@ -14,11 +14,11 @@ from msgspec import structs
 
 from tritonproof.base.disk import strict_glob
 from tritonproof.base.errors import InputError
-from tritonproof.frameworks import onnx_files
-from tritonproof.frameworks.onnx_files import Interface
+from tritonproof.frameworks import onnx_networks
+from tritonproof.frameworks.onnx_networks import Interface
 from tritonproof.frameworks.pytorch import TOLERANCES
 from tritonproof.record.schema import Limit
-from tritonproof.safe_io.files import data_digest, file_digest, readable
+from tritonproof.safe_io.user_files import data_digest, file_digest, readable
 from tritonproof.spec import (
     ANY,
     DEFAULT_PROFILES,
@@ -67,7 +67,7 @@ def model_of(name: str, options: OnnxOptions) -> Model:
     samples or the labels are unusable, or do not fit one another."""
     with readable("the ONNX file", options.file, "name the file itself"):
         path = _graph_in(options.file)
-    interface = onnx_files.read_interface(path)
+    interface = onnx_networks.read_interface(path)
     lengths = {tensor.shape[:1] for tensor in interface.inputs}
     if lengths != {(1,)}:
         return _model_of(name, options, path, interface, "open" if lengths == {(ANY,)} else "none")
@@ -84,7 +84,7 @@ def _model_of(name: str, options: OnnxOptions, path: Path, interface: Interface,
     # Hugging Face's exports have it beside the graph, or above a folder onnx with the graph.
     folders = [path.parent, *([path.parent.parent] if path.parent.name == "onnx" else [])]
     tokenizer = next((folder for folder in folders if (folder / TOKENIZER).is_file()), None)
-    network = onnx_files.open_network(path, batched=batched)
+    network = onnx_networks.open_network(path, batched=batched)
     rows = tuple(row_tensor(one.name, one.dtype, one.shape[batched:], batch) for one in interface.inputs)
     if options.samples is None:
         evaluation, calibration = network_samples.synthetic_samples_for(network, rows, interface), None
@@ -119,7 +119,7 @@ def _model_of(name: str, options: OnnxOptions, path: Path, interface: Interface,
         labels = read_labels(options.labels.file, evaluation.ids, every_id)
         evaluation = dataclasses.replace(evaluation, labels=labels)
         # Before anything runs, refuse a metric that does not fit the network.
-        first = onnx_files.run(network, evaluation.read([0]))
+        first = onnx_networks.infer(network, evaluation.read([0]))
         labelled.score(first, labels[:1], first)
         metrics.insert(0 if labelled.limits else 1, labelled)
         kept_outputs.append(its_output)
@@ -133,14 +133,14 @@ def _model_of(name: str, options: OnnxOptions, path: Path, interface: Interface,
     excluded = {
         "onnx-int8": no_int8 if calibration is None else None,
         "trt": None if batched else "TensorRT's engines are built for batches",
-        "openvino": onnx_files.left_out_by_openvino([*inputs, *outputs]),
+        "openvino": onnx_networks.left_out_by_openvino([*inputs, *outputs]),
     }
     return Model(
         name=name,
         inputs=inputs,
         outputs=outputs,
         load_weights=functools.partial(_load_weights, path, options.samples, tokenizer, batched),
-        infer=onnx_files.run,
+        infer=onnx_networks.infer,
         samples=functools.partial(_samples, evaluation, calibration),
         decide=lambda kept: kept[_DECISIONS],
         keep=functools.partial(_keep, rules, kept_outputs),
@@ -177,13 +177,13 @@ def _graph_in(path: Path) -> Path:
     """The graph's file: the path itself or, in a folder, model.onnx, onnx/model.onnx or the only .onnx."""
     if not path.is_dir():
         return path
-    for file in (path / onnx_files.GRAPH, path / "onnx" / onnx_files.GRAPH):
+    for file in (path / onnx_networks.GRAPH, path / "onnx" / onnx_networks.GRAPH):
         if file.is_file():
             return file
     graphs = [*strict_glob(path, "*.onnx"), *strict_glob(path / "onnx", "*.onnx")]
     if len(graphs) != 1:
         names = ", ".join(graph.name for graph in graphs[:5]) or "no ONNX file"
-        what = f"the folder holds {names}, and not {onnx_files.GRAPH}"
+        what = f"the folder holds {names}, and not {onnx_networks.GRAPH}"
         raise InputError(what, where=path, fix="name the file itself")
     return graphs[0]
 
@@ -192,7 +192,7 @@ def _load_weights(
     path: Path, samples: Path | None, tokenizer: Path | None, batched: bool, _checkpoint: Path | None
 ) -> FrameworkModel:
     """The network. Its digest includes the files of samples and the tokenizer's: some calibrate INT8."""
-    digest = onnx_files.digest(path)
+    digest = onnx_networks.digest(path)
     origin = f"{path.name}, sha256 {digest[:12]}" + ("; samples made up" if samples is None else "")
     stamps = [digest]
     if samples is not None:
@@ -200,7 +200,9 @@ def _load_weights(
         of_tokenizer = [tokenizer / name for name in TOKENIZER_FILES] if tokenizer is not None else []
         stamps += [f"{file.name} {file_digest(file)}" for file in of_tokenizer if file.is_file()]
     full_digest = hashlib.sha256("\n".join(stamps).encode(errors="surrogateescape")).hexdigest()
-    return FrameworkModel(onnx_files.open_network(path, batched=batched), origin, full_digest, trained=True)
+    return FrameworkModel(
+        onnx_networks.open_network(path, batched=batched), origin, full_digest, trained=True
+    )
 
 
 def _samples(evaluation: Samples, calibration: Samples | None, split: Split, *_paths: Path | None) -> Samples:

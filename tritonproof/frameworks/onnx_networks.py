@@ -13,7 +13,14 @@ from tritonproof.base.errors import InputError, ProofError
 from tritonproof.base.sanitize import is_printable
 from tritonproof.frameworks import error_line
 from tritonproof.host import machine
-from tritonproof.safe_io.files import MAX_DIMENSIONS, check_regular, content, escaped, file_digest, readable
+from tritonproof.safe_io.user_files import (
+    MAX_DIMENSIONS,
+    check_regular,
+    content,
+    escaped,
+    file_digest,
+    readable,
+)
 from tritonproof.spec import ANY, Arrays, Tensor
 
 GRAPH = "model.onnx"
@@ -286,14 +293,14 @@ def open_network(path: Path, *, batched: bool = True) -> OnnxNetwork:
     return OnnxNetwork(path, session, batched)
 
 
-def run(network: OnnxNetwork, inputs: Arrays) -> dict[str, Any]:
+def infer(network: OnnxNetwork, inputs: Arrays) -> dict[str, Any]:
     """The outputs by name, in the graph's order, [rows, ...] each, [rows, 1] for single numbers."""
     outputs = run_as_exported(network, inputs)
     return {name: values[:, None] if values.ndim == 1 else values for name, values in outputs.items()}
 
 
 def run_as_exported(network: OnnxNetwork, inputs: Arrays) -> dict[str, Any]:
-    """Like `run`, but [rows] for single numbers. Raises InputError if rows have outputs of several shapes."""
+    """As `infer`, but [rows] for single numbers. Raises InputError if rows have outputs of several shapes."""
     names = [output.name for output in network.session.get_outputs()]
     axes = int(network.batched)
     scalars = {tensor.name for tensor in network.session.get_inputs() if len(tensor.shape) == axes}

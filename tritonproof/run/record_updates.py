@@ -11,7 +11,7 @@ from msgspec import structs
 from tritonproof.base import disk
 from tritonproof.base.errors import ProofError
 from tritonproof.host import locks
-from tritonproof.record import files
+from tritonproof.record import record_files
 from tritonproof.record.schema import Record, StepFailure
 
 
@@ -32,7 +32,7 @@ def update(
     `superseded/` beside it; any other is outdated and replaced. If `in_fleet`, results may come from machines
     that differ only in their GPUs' UUIDs, as a later run may give the case to another node.
     """
-    path = files.record_path(fresh.case, results)
+    path = record_files.record_path(fresh.case, results)
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         with locks.hold_path(path):
@@ -46,7 +46,7 @@ def update(
                 stored = None
             now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
             changed = structs.replace(change(_joinable(stored, fresh, run_id)), updated=now)
-            files.write(changed, path)
+            record_files.write(changed, path)
     return changed
 
 
@@ -63,7 +63,7 @@ def _alike(stored: Record, fresh: Record) -> tuple[Record, Record]:
 def write_config(path: Path, text: str, diff: str = "") -> str:
     """Write the winner's config.pbtxt, and its differences from the model's own, beside the record at `path`;
     returns its name from there. An empty text removes an earlier one, which has no winner any more."""
-    name = files.config_of_search(path)
+    name = record_files.config_of_search(path)
     write_beside(path.parent / name, text.encode() or None)
     write_beside((path.parent / name).with_suffix(".diff"), diff.encode() or None)
     return name if text else ""
@@ -155,18 +155,18 @@ def without_other_baseline(stored: Record, name: str) -> Record:
 def read_stored(path: Path) -> Record | None:
     """The record at a path; None without one, and for a damaged one."""
     try:
-        return files.read(path)
-    except files.RecordError:
+        return record_files.read(path)
+    except record_files.RecordError:
         return None
 
 
 def _supersede(path: Path, stored: Record) -> None:
     """Move a record of another machine to `superseded/`, named by that machine, with its samples and its
     configuration. The folder of a search stays: this run may have written its own there already."""
-    folder = path.parent / files.SUPERSEDED
+    folder = path.parent / record_files.SUPERSEDED
     folder.mkdir(exist_ok=True)
-    moved = folder / f"{path.stem}-{files.machine_digest(stored.machine)}.json"
+    moved = folder / f"{path.stem}-{record_files.machine_digest(stored.machine)}.json"
     path.replace(moved)
-    for suffix in (files.SAMPLES_SUFFIX, files.CONFIG_SUFFIX):
+    for suffix in (record_files.SAMPLES_SUFFIX, record_files.CONFIG_SUFFIX):
         with contextlib.suppress(FileNotFoundError):
             path.with_suffix(suffix).replace(moved.with_suffix(suffix))

@@ -11,8 +11,8 @@ from msgspec import structs
 
 from tests.build.conversions import DEPLOYMENT, MICRO, ONNX, build, case_with, writing
 from tritonproof.base.errors import SetupError
-from tritonproof.build import in_process
-from tritonproof.build.in_process import engine_folder
+from tritonproof.build import runtime_files
+from tritonproof.build.runtime_files import engine_folder
 from tritonproof.efficiency.worker import artifact_worker
 from tritonproof.frameworks.tensorrt import TensorRT
 from tritonproof.host import nvml, scratch
@@ -36,7 +36,7 @@ def test_each_build_and_version_of_tensorrt_and_cuda_has_a_lasting_engine_folder
     fails on an engine of another version, and does not rebuild it."""
     folders = {engine_folder(CASE, "0f3c"), engine_folder(CASE, "77aa")}
     assert {engine_folder(CASE, "0f3c")} < folders
-    monkeypatch.setattr(in_process, "installed", lambda: TensorRT("tensorrt-cu13", "10.14.1.48"))
+    monkeypatch.setattr(runtime_files, "installed", lambda: TensorRT("tensorrt-cu13", "10.14.1.48"))
     folders |= {engine_folder(CASE, "0f3c"), engine_folder(CASE, "0f3c", tensorrt="10.5.0.18")}
     monkeypatch.setattr(nvml, "cuda_of_driver", lambda: 14)
     folders.add(engine_folder(CASE, "0f3c"))
@@ -65,9 +65,9 @@ def test_serving_leaves_build_unchanged(tmp_path: Path, monkeypatch: pytest.Monk
     server ignores a version that somebody adds meanwhile."""
     own_runtimes = tmp_path / "runtimes"
     own_runtimes.mkdir()
-    shutil.copyfile(in_process.RUNTIMES / "model.py", own_runtimes / "model.py")
+    shutil.copyfile(runtime_files.RUNTIMES / "model.py", own_runtimes / "model.py")
     (own_runtimes / ONNX.runtime).write_text(RUNTIME)
-    monkeypatch.setattr(in_process, "RUNTIMES", own_runtimes)
+    monkeypatch.setattr(runtime_files, "RUNTIMES", own_runtimes)
     case, deployment = case_with(writing("converted")), structs.replace(DEPLOYMENT, warmup=False)
     built = build(case, tmp_path / "repos", deployment=deployment)
     beside = built.folder / "2"

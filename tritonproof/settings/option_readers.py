@@ -20,7 +20,7 @@ from tritonproof.base.errors import InputError
 from tritonproof.fleet.groups import Shard
 from tritonproof.host.machine import TF32_OFF, TF32_OVERRIDE
 from tritonproof.host.targets import EVERY_TARGET
-from tritonproof.safe_io.files import absolute_path, as_given, escaped, existing
+from tritonproof.safe_io.user_files import absolute_path, as_given, escaped, existing
 from tritonproof.spec import Target
 from tritonproof.user_models.model_repository import check_name
 
@@ -148,7 +148,7 @@ def _percent(text: str) -> float:
     return msgspec.convert(float(text.removesuffix("%")), _above_0(100)) / 100
 
 
-def percent(group: str, default: float, **more: str) -> Any:
+def percent_option(group: str, default: float, **more: str) -> Any:
     """An option whose text is a percentage and whose value is a fraction."""
     read = _reader(_percent, "a percentage between 0 and 100", "3")
     return option(group, "PERCENT", read, default, text=lambda fraction: f"{100 * fraction:.15g}", **more)
@@ -268,7 +268,7 @@ def _by_name(flag: str, texts: Sequence[str], read: Read, *, may_be_for_all: boo
     return values
 
 
-def per_model(metavar: str, read: Read = lambda _flag, text: text) -> Any:
+def per_model_option(metavar: str, read: Read = lambda _flag, text: text) -> Any:
     """A field that is a repeatable option `[NAME=]VALUE`, for models of --onnx or --repository."""
 
     def read_all(flag: str, texts: Sequence[str]) -> PerModel[Any]:
@@ -277,7 +277,7 @@ def per_model(metavar: str, read: Read = lambda _flag, text: text) -> Any:
     return option("own models", metavar, read_all, repeat=True, passed_to="nodes builds")
 
 
-def path_by_name(group: str, metavar: str) -> Any:
+def path_by_name_option(group: str, metavar: str) -> Any:
     """A field that is a repeatable option `NAME=PATH`, for models that are converted."""
     read = functools.partial(_by_name, read=existing, may_be_for_all=False)
     return option(group, metavar, read, repeat=True, passed_to="nodes builds", conflicts_with="repository")

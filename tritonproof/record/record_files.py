@@ -13,7 +13,7 @@ import msgspec
 from msgspec import structs
 
 from tritonproof.base import disk
-from tritonproof.base.commands import with_fix
+from tritonproof.base.commands import os_error_text
 from tritonproof.base.sanitize import cut, one_line, path_text, visible
 from tritonproof.record import schema
 from tritonproof.record.quantities import is_shown
@@ -86,7 +86,7 @@ def parse(
     try:
         return msgspec.json.decode(disk.content(path, folder, largest_bytes), type=kind)
     except OSError as error:
-        raise RecordError(with_fix(error)) from error
+        raise RecordError(os_error_text(error)) from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         reason = "it is nested too deeply" if isinstance(error, RecursionError) else one_line(str(error), 500)
         fix = "Use the tritonproof that wrote it, or delete it and measure the case again."

@@ -13,9 +13,9 @@ from tests import examples
 from tests.helpers import ROOT, records_in
 from tests.reports.tables.test_upgrade import beside
 from tritonproof.base.errors import ProofError
-from tritonproof.record import files
+from tritonproof.record import record_files
 from tritonproof.record.schema import Deployment, LoadPoint, ModelWarmup, Record, Start
-from tritonproof.run import record_file
+from tritonproof.run import record_updates
 
 WHOLE = examples.record()
 FRESH = structs.replace(WHOLE, conversion=None, accuracy=None, points=(), updated="")
@@ -32,16 +32,18 @@ KEPT = {"conversion": WHOLE.conversion, "failures": (OWN_FAILURE,)}
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     """The case's record, with everything in it."""
-    path = files.record_path(WHOLE.case, tmp_path)
-    files.write(WHOLE, path)
+    path = record_files.record_path(WHOLE.case, tmp_path)
+    record_files.write(WHOLE, path)
     return path
 
 
 def add(fresh: Record, results: Path, **parts: Any) -> Record:
     """Record results, by default one load point; returns the record on disk."""
-    change = functools.partial(record_file.with_results, **(parts or {"starts": (START,), "points": (NEW,)}))
-    written = record_file.update(fresh, results, change, run_id=examples.origin(run=2).run)
-    on_disk = files.read(files.record_path(fresh.case, results))
+    change = functools.partial(
+        record_updates.with_results, **(parts or {"starts": (START,), "points": (NEW,)})
+    )
+    written = record_updates.update(fresh, results, change, run_id=examples.origin(run=2).run)
+    on_disk = record_files.read(record_files.record_path(fresh.case, results))
     assert written == on_disk
     return on_disk
 
@@ -76,8 +78,8 @@ def test_gate_result_replaces_only_its_own(tmp_path: Path, path: Path) -> None:
     for gate in (examples.gate("declared"), examples.gate("batches", "wrong"), examples.gate("batches")):
         add(FRESH, tmp_path, gates=(gate,))
 
-    assert files.read(path).gates == (examples.gate("batches"), examples.gate("declared"))
-    assert files.read(path).points == WHOLE.points
+    assert record_files.read(path).gates == (examples.gate("batches"), examples.gate("declared"))
+    assert record_files.read(path).points == WHOLE.points
 
 
 @pytest.mark.parametrize(("run", "is_kept"), [(1, False), (2, True)])
@@ -85,7 +87,7 @@ def test_failure_replaces_result_of_its_step_until_resolved(run: int, is_kept: b
     """A failure removes an earlier result, unless it is of the same run."""
     accuracy = structs.replace(examples.accuracy(), origin=examples.origin(run=run))
     failed = examples.step_failure(origin=examples.origin(run=2))
-    stored = record_file.with_failure(examples.record(accuracy=accuracy), failed)
+    stored = record_updates.with_failure(examples.record(accuracy=accuracy), failed)
     assert stored.accuracy == (accuracy if is_kept else None)
     assert stored.conversion == WHOLE.conversion
     assert stored.failures == (failed,)
@@ -95,7 +97,7 @@ def test_failure_replaces_result_of_its_step_until_resolved(run: int, is_kept: b
 def test_failure_leaves_measurements_and_other_builds_alone(hides: int, built: int, is_kept: bool) -> None:
     warm = examples.record(model_warmup=ModelWarmup(8, (2.0,), (3.0,), passed=True))
     slow = examples.step_failure("test_model_warmup", step="model-warmup", hides_speed=bool(hides))
-    failed = record_file.with_failure(warm, slow, of_this_build=bool(built))
+    failed = record_updates.with_failure(warm, slow, of_this_build=bool(built))
     assert (failed.model_warmup is not None) == is_kept
 
 
@@ -103,7 +105,7 @@ def test_failure_leaves_measurements_and_other_builds_alone(hides: int, built: i
 def test_baseline_of_an_earlier_run_stays_for_the_same_one_alone(name: str, kept: int) -> None:
     compared = (examples.step_failure(f"test_{step}", step=step) for step in ("baseline", "footprint"))
     stored = structs.replace(beside("3 answers differ"), failures=(examples.step_failure(), *compared))
-    left = record_file.without_other_baseline(stored, name)
+    left = record_updates.without_other_baseline(stored, name)
     assert [left.baseline is not None, len(left.gates), len(left.failures)] == [kept, kept, 1 + 2 * kept]
 
 
@@ -125,7 +127,7 @@ def test_record_of_another_machine_is_kept_apart(tmp_path: Path, path: Path) -> 
         stored = add(moved, tmp_path)
         assert stored == alone(moved, stored)
 
-    superseded = [files.read(record) for record in (path.parent / "superseded").iterdir()]
+    superseded = [record_files.read(record) for record in (path.parent / "superseded").iterdir()]
     assert WHOLE in superseded
     assert {record.machine.cores for record in superseded} == {WHOLE.machine.cores, 8}
     assert records_in(tmp_path) == [stored], "a superseded record is in no table"
@@ -143,7 +145,7 @@ def test_record_of_another_machine_is_kept_apart(tmp_path: Path, path: Path) -> 
 def test_another_build_replaces_record(tmp_path: Path, path: Path, changes: Any, kept: Any) -> None:
     """Another deployment or server keeps the conversion and the failures of the same run alone."""
     other = structs.replace(FRESH, **changes)
-    files.write(structs.replace(WHOLE, failures=(OWN_FAILURE, EARLIER_FAILURE)), path)
+    record_files.write(structs.replace(WHOLE, failures=(OWN_FAILURE, EARLIER_FAILURE)), path)
 
     stored = add(other, tmp_path)
     assert stored == alone(other, stored, **kept)
@@ -161,7 +163,7 @@ def test_nonfinite_result_leaves_record_unchanged(tmp_path: Path, path: Path) ->
     with pytest.raises(ValueError, match="JSON"):
         add(FRESH, tmp_path, points=(examples.measured("online", 64, float("nan")),))
 
-    assert files.read(path) == WHOLE
+    assert record_files.read(path) == WHOLE
 
 
 def test_unwritable_folder_is_an_error(tmp_path: Path) -> None:
@@ -174,12 +176,12 @@ def test_unwritable_folder_is_an_error(tmp_path: Path) -> None:
 WRITER = """\
 import sys
 from pathlib import Path
-from tritonproof.run import record_file
+from tritonproof.run import record_updates
 from tests import examples
 for size in range(1, 21):
     points = (examples.measured(sys.argv[2], size, 100.0),)
-    record_file.update(
-        examples.record(points=()), Path(sys.argv[1]), lambda stored: record_file.with_results(stored, points=points)
+    record_updates.update(
+        examples.record(points=()), Path(sys.argv[1]), lambda stored: record_updates.with_results(stored, points=points)
     )
 """
 
@@ -189,17 +191,17 @@ def test_concurrent_writers_keep_all_results(tmp_path: Path) -> None:
     command = [sys.executable, "-c", WRITER, str(tmp_path)]
     writers = [start([*command, scenario]) for scenario in ("offline", "online")]
     assert [writer.wait(timeout=60) for writer in writers] == [0, 0]
-    path = files.record_path(WHOLE.case, tmp_path)
-    assert len(files.read(path).points) == 40
+    path = record_files.record_path(WHOLE.case, tmp_path)
+    assert len(record_files.read(path).points) == 40
     assert [file for file in tmp_path.glob("*/*") if file.suffix != ".lock"] == [path]
 
 
 def test_file_beside_record_is_made_replaced_and_removed(tmp_path: Path) -> None:
     file = tmp_path / "case.search" / "config.pbtxt"
     for content in (b"\xff\xfe not UTF-8", b"name: 'own'"):
-        record_file.write_beside(file, content)
+        record_updates.write_beside(file, content)
         assert file.read_bytes() == content
-    record_file.write_beside(file, None)
+    record_updates.write_beside(file, None)
     assert not file.exists()
 
 
@@ -207,7 +209,7 @@ def test_latest_given_price_is_kept_across_builds(tmp_path: Path) -> None:
     def price_after(price: float | None, digest: str = FRESH.build.digest) -> float | None:
         build = structs.replace(FRESH.build, digest=digest)
         run = structs.replace(FRESH, price_per_hour=price, build=build)
-        return record_file.update(run, tmp_path, lambda stored: stored).price_per_hour
+        return record_updates.update(run, tmp_path, lambda stored: stored).price_per_hour
 
     assert [price_after(price) for price in (None, 2.0, 3.0, None)] == [None, 2.0, 3.0, 3.0]
     assert price_after(None, "another") == 3.0
