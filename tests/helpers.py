@@ -25,7 +25,7 @@ from tritonproof.host import machine
 from tritonproof.record import record_files
 from tritonproof.record.schema import Record
 from tritonproof.reports.tables.rendering import markdown
-from tritonproof.safe_io.user_files import toml_in
+from tritonproof.safe_io.files import toml_in
 from tritonproof.settings.option_readers import add_options
 from tritonproof.settings.settings import Settings
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tritonproof.base.paths import SUITE
-from tritonproof.safe_io.user_files import toml_in
+from tritonproof.safe_io.files import toml_in
 
 if TYPE_CHECKING:
     import pytest

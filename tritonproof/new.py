@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tritonproof.base import commands
 from tritonproof.base.commands import Parser
-from tritonproof.safe_io.user_files import escaped
+from tritonproof.safe_io.files import escaped
 
 _EXAMPLE = Path(__file__).parent / "user_models" / "example.py"
 

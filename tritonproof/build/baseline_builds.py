@@ -19,7 +19,7 @@ from tritonproof.host import locks
 from tritonproof.host.process import CHECKOUT_VARIABLES, ProgramError, guarded, minimal_environment, output_of
 from tritonproof.host.scratch import locked_folder, scratch_folder
 from tritonproof.record.schema import Scenario
-from tritonproof.safe_io import user_files
+from tritonproof.safe_io import files
 from tritonproof.spec import Case, OnProgress
 from tritonproof.user_models.model_repository import CONFIG, read_config
 
@@ -45,7 +45,7 @@ class BaselineSpec:
 
 def parse(text: str, root: Path = SUITE) -> BaselineSpec:
     """The build that `--against` names; a folder comes before a git ref of its name. Raises InputError."""
-    folder = user_files.absolute_path("--against", text)
+    folder = files.absolute_path("--against", text)
     if folder.is_dir():
         return BaselineSpec(text, "checkout" if is_checkout(folder) else "builds", folder)
     commit = _commit_of(text, root)
@@ -64,8 +64,8 @@ def _commit_of(ref: str, root: Path) -> str:
         return output_of(command, limit_s=30).decode().strip()
     except ProgramError as error:
         raise InputError(
-            f"there is no folder {user_files.escaped(ref)!r}, and git gives no commit of {root}: {error}",
-            where=f"--against {user_files.escaped(ref)}",
+            f"there is no folder {files.escaped(ref)!r}, and git gives no commit of {root}: {error}",
+            where=f"--against {files.escaped(ref)}",
             fix="check the path, or give a ref that `git log` knows, such as HEAD~1; that needs git, a clone "
             "of this project that git may read, and its history (git fetch --unshallow, or fetch-depth: 0 "
             "for actions/checkout)",
@@ -87,7 +87,7 @@ def find_build(baseline: BaselineSpec, case: Case) -> Path:
     for build in builds:
         if build.name == str(case):
             return build
-    names = user_files.escaped(", ".join(build.name for build in builds), 500) or "no build at all"
+    names = files.escaped(", ".join(build.name for build in builds), 500) or "no build at all"
     fix = "select what is there by -k, or build it: "
     fix += commands.benchmarks_command(f"-k {case} --model-repos {baseline.folder}")
     what = f"there is no build of {case}; there is {names}"
@@ -180,11 +180,11 @@ def build_in_checkout(
             ) as process,
         ):
             status = process.wait()
-        output_end = user_files.last_lines(log, 25)
+        output_end = files.last_lines(log, 25)
     folder = repositories / case.target.name / str(case)
     if status != 0 or not (folder / CONFIG).is_file():
         what = f"{case} could not be built there (exit status {status}); the end of the output:"
         fix = f"in {checkout}: {' '.join(command[1:7])} -k {case}; or compare with a commit that has the case"
-        what += user_files.indented_lines(output_end)
+        what += files.indented_lines(output_end)
         raise ProofError(what, where=f"--against {baseline.name}", fix=fix)
     return folder

@@ -30,7 +30,7 @@ from tritonproof.build import runtime_files
 from tritonproof.build.configuration import VERSION, config_text, model_config
 from tritonproof.host import locks, machine, scratch
 from tritonproof.record.schema import Deployment
-from tritonproof.safe_io.user_files import data_digest, file_digest, size_bytes
+from tritonproof.safe_io.files import data_digest, file_digest, size_bytes
 from tritonproof.spec import Case, ConversionJob, Device, FrameworkModel, OnProgress, Samples, Split
 from tritonproof.user_models.model_files import importable_files
 from tritonproof.user_models.model_repository import CONFIG

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from tritonproof.base.errors import InputError
-from tritonproof.safe_io.user_files import check_regular, json_in, readable
+from tritonproof.safe_io.files import check_regular, json_in, readable
 from tritonproof.spec import Split
 
 SIZE = 128

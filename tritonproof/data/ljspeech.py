@@ -12,8 +12,8 @@ import numpy as np
 from tritonproof.base.errors import InputError
 from tritonproof.data import spectrogram
 from tritonproof.data.symbols import encode
-from tritonproof.safe_io import user_files
-from tritonproof.safe_io.user_files import escaped
+from tritonproof.safe_io import files
+from tritonproof.safe_io.files import escaped
 from tritonproof.spec import Split
 
 _RESTORE = "unpack LJSpeech-1.1.tar.bz2, and give its folder, which holds metadata.csv and wavs/"
@@ -70,7 +70,7 @@ def recordings(dataset: Path, split: Split, longest: int) -> list[Recording]:
     texts are left out, as half a sentence has no reference. Evaluation is the published test part, training
     all others. Raises InputError unless the folder holds all of LJSpeech."""
     inner = dataset / "LJSpeech-1.1"
-    with user_files.readable("the data set", inner, _RESTORE):
+    with files.readable("the data set", inner, _RESTORE):
         root = inner if inner.is_dir() else dataset
     texts, test = _metadata(root / "metadata.csv"), test_part()
     if absent := sorted(test - texts.keys()):
@@ -83,14 +83,14 @@ def recordings(dataset: Path, split: Split, longest: int) -> list[Recording]:
     for name, text in texts.items():
         if (name in test) == (split == "evaluation") and len(symbols := tuple(encode(text))) <= longest:
             path = root / "wavs" / f"{name}.wav"
-            user_files.check_regular(path, f"the sound of sentence {name}", _RESTORE)
+            files.check_regular(path, f"the sound of sentence {name}", _RESTORE)
             sentences.append(Recording(symbols, path))
     return sentences
 
 
 def _metadata(path: Path) -> dict[str, str]:
     """Sentence id to its text with numbers written out, the third column."""
-    lines = user_files.text(path, "the list of sentences", _RESTORE).splitlines()
+    lines = files.text(path, "the list of sentences", _RESTORE).splitlines()
     texts: dict[str, str] = {}
     for number, line in enumerate(lines, start=1):
         fields = line.split("|")
@@ -107,8 +107,8 @@ def _metadata(path: Path) -> dict[str, str]:
 @functools.cache
 def log_mel_of(path: Path) -> np.ndarray:
     """A sound file's mel spectrogram, [80, frames] FP32. Raises InputError for another format."""
-    stream = io.BytesIO(user_files.content(path, "a sound file", _RESTORE))
-    with user_files.readable("a sound file", path, _RESTORE), wave.open(stream, "rb") as file:
+    stream = io.BytesIO(files.content(path, "a sound file", _RESTORE))
+    with files.readable("a sound file", path, _RESTORE), wave.open(stream, "rb") as file:
         kind = (file.getframerate(), file.getnchannels(), 8 * file.getsampwidth())
         if kind != (spectrogram.RATE_HZ, 1, 16):
             raise ValueError("it has {} Hz, {} channels, {} bits; LJSpeech has 22050 Hz, 1, 16".format(*kind))

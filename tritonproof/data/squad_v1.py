@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tritonproof.base.sanitize import is_printable
-from tritonproof.safe_io.user_files import json_in, readable, text
+from tritonproof.safe_io.files import json_in, readable, text
 from tritonproof.spec import Arrays
 
 Articles = Sequence[Mapping[str, Any]]

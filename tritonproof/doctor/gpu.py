@@ -105,9 +105,8 @@ def formats(spec: ServerSpec, device: Device) -> Finding:
     if device == "cuda":
         environment = gpu_environment(capability, nvml.cuda_of_driver(), tensorrt=True)
         if Path(sys.prefix).name != environment:
-            fixes.append(
-                f"for all that this GPU and its driver can run: {commands.packages_command(environment)}"
-            )
+            install = commands.packages_command(environment)
+            fixes.append(f"for all that this GPU and its driver can run: {install}")
     return warning(text, "; ".join(fixes))
 
 

@@ -14,8 +14,8 @@ from tritonproof.host import locks
 from tritonproof.host.machine import version_of
 from tritonproof.host.process import ProgramError, minimal_environment, run_program
 from tritonproof.host.scratch import scratch_folder
-from tritonproof.safe_io import user_files
-from tritonproof.safe_io.user_files import last_lines
+from tritonproof.safe_io import files
+from tritonproof.safe_io.files import last_lines
 from tritonproof.serve import wheels
 from tritonproof.serve.container import check_docker, prepare_image
 from tritonproof.serve.server_spec import ServerSpec
@@ -50,7 +50,7 @@ def requirements(*, embedded: bool = True) -> list[str]:
     """The project's dependencies, with the embedded server's and, if a framework is installed, the models'
     and those of the installed ONNX Runtime's extra."""
     file, what = SUITE / "pyproject.toml", "the list of the suite's packages"
-    project = user_files.toml_in(file, what, "install the suite anew")["project"]
+    project = files.toml_in(file, what, "install the suite anew")["project"]
     extras = ["server"] if embedded else []
     if any(map(version_of, ("torch", "onnx", "onnxruntime", "onnxruntime-gpu"))):
         extra = "cpu"

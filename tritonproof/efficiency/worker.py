@@ -26,7 +26,7 @@ from tritonproof.host.process import guarded, how_ended, minimal_environment
 from tritonproof.host.scratch import scratch_folder
 from tritonproof.measure.estimates import geometric_mean
 from tritonproof.record.schema import Deployment, Estimate
-from tritonproof.safe_io.user_files import indented_lines, last_lines
+from tritonproof.safe_io.files import indented_lines, last_lines
 from tritonproof.spec import Arrays, Case, Device
 
 _LOADING_LIMIT_S = 900.0

@@ -15,7 +15,7 @@ from tritonproof.base.errors import SetupError
 from tritonproof.frameworks.cuda_libraries import gpu_environment
 from tritonproof.host import locks, nvml
 from tritonproof.host.process import ProgramError, guarded, output_of
-from tritonproof.safe_io.user_files import last_lines
+from tritonproof.safe_io.files import last_lines
 
 PYTHON = "TRITONPROOF_FLEET_PYTHON"
 """The variable by which a node, such as an image, names a Python that has the benchmarks' packages."""

@@ -13,14 +13,7 @@ from tritonproof.base.errors import InputError, ProofError
 from tritonproof.base.sanitize import is_printable
 from tritonproof.frameworks import error_line
 from tritonproof.host import machine
-from tritonproof.safe_io.user_files import (
-    MAX_DIMENSIONS,
-    check_regular,
-    content,
-    escaped,
-    file_digest,
-    readable,
-)
+from tritonproof.safe_io.files import MAX_DIMENSIONS, check_regular, content, escaped, file_digest, readable
 from tritonproof.spec import ANY, Arrays, Tensor
 
 GRAPH = "model.onnx"

@@ -16,7 +16,7 @@ from tritonproof.base.disk import strict_glob
 from tritonproof.base.errors import ProofError
 from tritonproof.frameworks.pytorch import check_weights
 from tritonproof.host import machine
-from tritonproof.safe_io.user_files import check_regular, file_digest, readable
+from tritonproof.safe_io.files import check_regular, file_digest, readable
 from tritonproof.spec import ConversionJob
 
 

@@ -20,7 +20,7 @@ from tritonproof.gates.context import GateContext, GateFinding, ask, make_single
 from tritonproof.gates.same_answers import gate_finding
 from tritonproof.host import locks
 from tritonproof.safe_io.arrays import values_of
-from tritonproof.safe_io.user_files import content, readable
+from tritonproof.safe_io.files import content, readable
 from tritonproof.serve.messages import content_bytes, raw_content
 from tritonproof.spec import Arrays
 

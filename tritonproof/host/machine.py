@@ -173,14 +173,7 @@ def origin(device: str, run: RunIdentity | None = None) -> Origin:
     run = run or own_run()
     commit, clean = commit_of(SUITE)
     uuids = () if device == "cpu" else tuple(gpu.uuid for gpu in gpus())
-    return Origin(
-        run.id,
-        os.environ.get(HOST_VARIABLE) or platform.node(),
-        uuids,
-        commit,
-        clean,
-        run.started,
-    )
+    return Origin(run.id, os.environ.get(HOST_VARIABLE) or platform.node(), uuids, commit, clean, run.started)
 
 
 @functools.cache

@@ -23,7 +23,7 @@ from tritonproof.host.scratch import report_full_disk, scratch_folder
 from tritonproof.measure.passes import LoadJob, Pass, closed_loop_pass, open_loop_pass
 from tritonproof.measure.plan import WINDOWS
 from tritonproof.record.schema import COMPONENTS, LoadPoint
-from tritonproof.safe_io.user_files import last_lines
+from tritonproof.safe_io.files import last_lines
 from tritonproof.serve import wheels
 from tritonproof.serve.connection import is_on_this_host
 from tritonproof.serve.messages import raw_content

@@ -18,7 +18,7 @@ import msgspec
 
 from tritonproof.base import commands
 from tritonproof.base.errors import InputError
-from tritonproof.safe_io.user_files import escaped
+from tritonproof.safe_io.files import escaped
 from tritonproof.spec import Format, Framework, Model, Precision
 
 

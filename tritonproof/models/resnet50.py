@@ -19,7 +19,7 @@ from tritonproof.models import _shared
 from tritonproof.record.sample_files import SamplePart
 from tritonproof.record.schema import Deployment, Limit
 from tritonproof.safe_io.arrays import opened_picture
-from tritonproof.safe_io.user_files import readable
+from tritonproof.safe_io.files import readable
 from tritonproof.spec import Arrays, FrameworkModel, Metric, Model, Samples, ServingProfile, Split, Tensor
 
 if TYPE_CHECKING:

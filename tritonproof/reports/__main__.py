@@ -16,15 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tritonproof.base import commands, disk, paths
-from tritonproof.base.commands import (
-    EXIT_INPUT,
-    Parser,
-    UsageError,
-    count_argument,
-    no_case,
-    os_error_text,
-    path_argument,
-)
+from tritonproof.base.commands import Parser, UsageError, count_argument, no_case, path_argument
 from tritonproof.base.disk import strict_glob
 from tritonproof.base.sanitize import quoted, visible
 from tritonproof.record import record_files
@@ -58,14 +50,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
-        reason = os_error_text(error)
+        reason = commands.os_error_text(error)
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0].replace("markdown_it", "markdown-it-py")
         reason = f"this needs {package}: {sys.executable} -m pip install {package}"
     except (UsageError, RecordError) as error:
         reason = str(error)
     print(f"error: {visible(reason)}", file=sys.stderr)
-    return EXIT_INPUT
+    return commands.EXIT_INPUT
 
 
 # --- what the commands do ----------------------------------------------------------------------------------
@@ -359,12 +351,8 @@ def _parser() -> Parser:
     option("--history", type=path_argument, metavar="DIR", help=note)
     note = "first add the measurements of records or histories of other machines or CI jobs, each once"
     option("--add", type=path_argument, nargs="+", default=[], metavar="FOLDER", help=note)
-    option(
-        "--output",
-        type=path_argument,
-        metavar="DIR",
-        help="also draw the history, as DIR/trend-{light,dark}.svg",
-    )
+    note = "also draw the history, as DIR/trend-{light,dark}.svg"
+    option("--output", type=path_argument, metavar="DIR", help=note)
     note = "treat hosts with the same machine stamp as one, for runs that each have a container of their own"
     option("--join-hosts", action="store_true", help=note)
     note = "exit with 10 if a speed, with 12 if an accuracy has a shift for the worse in the latest runs"
@@ -375,13 +363,8 @@ def _parser() -> Parser:
     option("--known", metavar="COMMIT", help=note)
 
     option = add(_merge, "")
-    option(
-        "records",
-        type=path_argument,
-        nargs="+",
-        metavar="A",
-        help="folders of records, or single record files",
-    )
+    note = "folders of records, or single record files"
+    option("records", type=path_argument, nargs="+", metavar="A", help=note)
     note = "the folder to write, which has to be new or empty"
     option("--output", type=path_argument, required=True, metavar="DIR", help=note)
     note = "leave out names of hosts and baselines, UUIDs of GPUs, reasons of failures and the server's logs"

@@ -69,9 +69,8 @@ def _copy(path: Path, record: Record, attached: Iterable[Path], merged: Path, an
     """Copy a record and the files beside it."""
     destination = record_files.record_path(record.case, merged)
     destination.parent.mkdir(parents=True, exist_ok=True)
-    destination.write_bytes(
-        record_files.encode(record_files.without_names(record)) if anonymous else disk.content(path)
-    )
+    nameless = record_files.without_names(record)
+    destination.write_bytes(record_files.encode(nameless) if anonymous else disk.content(path))
     for file in attached:
         ending = str(file.relative_to(path.parent)).removeprefix(path.stem)
         if ending.endswith(record_files.SAMPLES_SUFFIX):

@@ -17,7 +17,7 @@ from tritonproof.client.input_data import InputData, remaining_data
 from tritonproof.host.scratch import scratch_folder
 from tritonproof.record.schema import Deployment, Scenario, Start
 from tritonproof.run.first_request import FirstRequest, send_first_request
-from tritonproof.safe_io.user_files import file_digest, files_in, size_bytes
+from tritonproof.safe_io.files import file_digest, files_in, size_bytes
 from tritonproof.serve.described_model import DescribedModel, load_model
 from tritonproof.serve.messages import undeclared
 from tritonproof.serve.server import Server

@@ -21,8 +21,8 @@ from tritonproof.run import record_updates
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.prepared_case import timed_answer
 from tritonproof.run.repository_case import RepositoryCase
-from tritonproof.safe_io.user_files import MAX_SETTINGS_BYTES
-from tritonproof.safe_io.user_files import text as text_of
+from tritonproof.safe_io.files import MAX_SETTINGS_BYTES
+from tritonproof.safe_io.files import text as text_of
 from tritonproof.search import candidates, fastest
 from tritonproof.search.candidates import Candidate, SearchGoal, SearchSpace
 from tritonproof.search.fastest import CandidateMeasurer, search_entry
@@ -75,9 +75,8 @@ def search(run: CaseRun) -> Iterator[Search]:
         searched.load(winner.candidate)
         took_s = time.monotonic() - started
         text, diff = searched.proposal(winner.candidate) if keeps_latency_budget else ("", "")
-        config = record_updates.write_config(
-            record_files.record_path(run.case.key, run.settings.results), text, diff
-        )
+        path = record_files.record_path(run.case.key, run.settings.results)
+        config = record_updates.write_config(path, text, diff)
         yield structs.replace(search_entry(result, goal, plan, took_s, config), diff=diff)
     finally:
         searched.restore()

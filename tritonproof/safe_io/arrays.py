@@ -14,7 +14,7 @@ import numpy as np
 
 from tritonproof.base.errors import InputError
 from tritonproof.host.machine import free_memory_gib
-from tritonproof.safe_io.user_files import MAX_REQUEST_BYTES, opened, size_text
+from tritonproof.safe_io.files import MAX_REQUEST_BYTES, opened, size_text
 from tritonproof.spec import Tensor
 
 if TYPE_CHECKING:

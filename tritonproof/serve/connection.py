@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from tritonproof.base.errors import InputError, ProofError
 from tritonproof.base.sanitize import cut
 from tritonproof.host import activity
-from tritonproof.safe_io.user_files import MAX_SETTINGS_BYTES, check_regular, readable, text
+from tritonproof.safe_io.files import MAX_SETTINGS_BYTES, check_regular, readable, text
 
 MAX_REASON_BYTES = 4 << 20
 """The longest reason of a refusal that a client reads; a longer one hides the refusal itself."""

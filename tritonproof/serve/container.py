@@ -163,9 +163,8 @@ def check_docker() -> ContainerEngine:
 def _docker(*words: str) -> ProgramResult:
     """The output of the engine's client. Raises SetupError if it is missing or does not end."""
     try:
-        return run_program(
-            ["docker", *words], environment=minimal_environment(DOCKER_VARIABLES), limit_s=ANSWER_S
-        )
+        variables = minimal_environment(DOCKER_VARIABLES)
+        return run_program(["docker", *words], environment=variables, limit_s=ANSWER_S)
     except ProgramError as error:
         raise _no_engine(str(error)) from error
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 from tritonproof.base.disk import strict_glob
 from tritonproof.base.errors import InputError, NotAvailableError, ProofError, SetupError
 from tritonproof.base.sanitize import one_line
-from tritonproof.safe_io.user_files import escaped
+from tritonproof.safe_io.files import escaped
 from tritonproof.serve.connection import MAX_VERSION_CHARS
 from tritonproof.serve.server import Server
 from tritonproof.spec import ANY

@@ -19,7 +19,7 @@ from tritonproof.build.runtime_files import engine_folder
 from tritonproof.host import activity, scratch
 from tritonproof.host.process import how_ended, stop
 from tritonproof.record.schema import Deployment, Scenario, Serving
-from tritonproof.safe_io.user_files import files_in, indented_lines, log_end
+from tritonproof.safe_io.files import files_in, indented_lines, log_end
 from tritonproof.serve import connection, server_spec
 from tritonproof.serve.backends import TENSORRT_BACKEND, serves_natively, tensorrt_of, why_refused
 from tritonproof.serve.connection import client_error, error_text, is_unimplemented

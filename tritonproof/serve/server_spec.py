@@ -10,7 +10,7 @@ from typing import Literal
 from tritonproof.base.errors import InputError
 from tritonproof.host import machine
 from tritonproof.host.machine import version_of
-from tritonproof.safe_io.user_files import escaped
+from tritonproof.safe_io.files import escaped
 from tritonproof.serve.connection import PLAIN, ServerAccess, check_certificates, headers_in
 
 REPOSITORY = "nvcr.io/nvidia/tritonserver"

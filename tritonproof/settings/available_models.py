@@ -11,7 +11,7 @@ from tritonproof.base.errors import InputError
 from tritonproof.cases import cases_of
 from tritonproof.host.targets import EVERY_TARGET
 from tritonproof.models import NAME, NAMES_IN_WORDS, all_models, joined
-from tritonproof.safe_io.user_files import escaped
+from tritonproof.safe_io.files import escaped
 from tritonproof.serve.described_model import list_models
 from tritonproof.serve.launch import connect
 from tritonproof.settings.settings import Settings

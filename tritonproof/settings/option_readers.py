@@ -20,7 +20,7 @@ from tritonproof.base.errors import InputError
 from tritonproof.fleet.groups import Shard
 from tritonproof.host.machine import TF32_OFF, TF32_OVERRIDE
 from tritonproof.host.targets import EVERY_TARGET
-from tritonproof.safe_io.user_files import absolute_path, as_given, escaped, existing
+from tritonproof.safe_io.files import absolute_path, as_given, escaped, existing
 from tritonproof.spec import Target
 from tritonproof.user_models.model_repository import check_name
 

@@ -18,7 +18,7 @@ from tritonproof.host.machine import TF32_OFF, TF32_OVERRIDE
 from tritonproof.measure.estimates import CERTIFIABLE
 from tritonproof.measure.plan import MeasuringPlan
 from tritonproof.record.schema import Arrivals
-from tritonproof.safe_io.user_files import absolute_path, escaped, existing
+from tritonproof.safe_io.files import absolute_path, escaped, existing
 from tritonproof.search.candidates import SearchGoal
 from tritonproof.serve.server_spec import ServerSpec, parse_server, with_access
 from tritonproof.settings import option_readers as readers

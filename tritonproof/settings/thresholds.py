@@ -21,7 +21,7 @@ from msgspec import Meta, Struct, structs
 
 from tritonproof.base.errors import InputError
 from tritonproof.record.schema import LatencyBudget, Limit, LoadPoint, PointResult, Verdict
-from tritonproof.safe_io.user_files import escaped, existing, toml_in
+from tritonproof.safe_io.files import escaped, existing, toml_in
 from tritonproof.spec import Case
 
 _Text = Annotated[str, Meta(min_length=1, max_length=500)]

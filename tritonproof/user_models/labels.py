@@ -17,8 +17,8 @@ import numpy as np
 
 from tritonproof.base.errors import InputError
 from tritonproof.record.schema import Limit
-from tritonproof.safe_io import arrays, user_files
-from tritonproof.safe_io.user_files import escaped, parsed_json, readable, reason
+from tritonproof.safe_io import arrays, files
+from tritonproof.safe_io.files import escaped, parsed_json, readable, reason
 from tritonproof.spec import Arrays, Metric, Tensor
 
 _WHAT, _FIX = "the labels", "see what a file of labels holds in docs/samples.md"
@@ -49,7 +49,7 @@ def read_labels(path: Path, ids: Sequence[str], every_id: Sequence[str]) -> np.n
     if reader is None:
         what = f"labels are in {', '.join(readers)} files"
         raise InputError(what, where=f"--labels {path}", fix="save them as one of these")
-    with user_files.readable(_WHAT, path, _FIX):
+    with files.readable(_WHAT, path, _FIX):
         by_name = _by_sample(list(reader(path)), set(ids), path)
     if missing := [name for name in ids if name not in by_name]:
         first = ", ".join(missing[:3]) + (", ..." if len(missing) > 3 else "")
@@ -81,7 +81,7 @@ def _by_sample(named: Sequence[_Named], ids: Set[str], path: Path) -> dict[str, 
 
 
 def _read_csv(path: Path) -> Iterator[_Named]:
-    text = io.StringIO(user_files.text(path, _WHAT, _FIX), newline="")
+    text = io.StringIO(files.text(path, _WHAT, _FIX), newline="")
     lines = [(number, line) for number, line in enumerate(csv.reader(text), 1) if line]
     for index, (number, (name, *texts)) in enumerate(lines):
         values = []
@@ -95,7 +95,7 @@ def _read_csv(path: Path) -> Iterator[_Named]:
 
 
 def _read_json(path: Path) -> Iterator[_Named]:
-    entries: Any = user_files.json_in(path, _WHAT, _FIX)
+    entries: Any = files.json_in(path, _WHAT, _FIX)
     if not isinstance(entries, Mapping):
         raise _unreadable(path, "it is no object from samples' names to labels")
     return ((name, np.array(value)) for name, value in entries.items())

@@ -11,9 +11,9 @@ import msgspec
 import numpy as np
 
 from tritonproof.base.errors import InputError
-from tritonproof.safe_io import user_files as files_given
+from tritonproof.safe_io import files as files_given
 from tritonproof.safe_io.arrays import opened_picture
-from tritonproof.safe_io.user_files import check_count, readable, stem_below, toml_in
+from tritonproof.safe_io.files import check_count, readable, stem_below, toml_in
 from tritonproof.spec import ANY, Tensor
 from tritonproof.user_models.value_files import UserSample, in_memory, shape_text
 

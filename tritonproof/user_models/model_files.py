@@ -13,7 +13,7 @@ from pathlib import Path
 from tritonproof.base import commands
 from tritonproof.base.errors import InputError
 from tritonproof.models import LIST, import_error, joined, listed_models
-from tritonproof.safe_io.user_files import content, escaped, readable
+from tritonproof.safe_io.files import content, escaped, readable
 from tritonproof.spec import Model
 
 OPTION = "--models"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import structs
 
 from tritonproof.record.schema import Deployment, Limit
-from tritonproof.safe_io.user_files import MAX_REQUEST_BYTES
+from tritonproof.safe_io.files import MAX_REQUEST_BYTES
 from tritonproof.spec import (
     Arrays,
     Device,

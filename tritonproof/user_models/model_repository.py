@@ -9,14 +9,7 @@ from typing import TYPE_CHECKING
 
 from tritonproof.base.disk import is_plain, strict_glob, strict_walk
 from tritonproof.base.errors import InputError, ProofError
-from tritonproof.safe_io.user_files import (
-    MAX_DIMENSIONS,
-    MAX_SETTINGS_BYTES,
-    content,
-    escaped,
-    readable,
-    text,
-)
+from tritonproof.safe_io.files import MAX_DIMENSIONS, MAX_SETTINGS_BYTES, content, escaped, readable, text
 from tritonproof.spec import ANY
 
 if TYPE_CHECKING:

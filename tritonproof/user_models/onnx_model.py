@@ -18,7 +18,7 @@ from tritonproof.frameworks import onnx_networks
 from tritonproof.frameworks.onnx_networks import Interface
 from tritonproof.frameworks.pytorch import TOLERANCES
 from tritonproof.record.schema import Limit
-from tritonproof.safe_io.user_files import data_digest, file_digest, readable
+from tritonproof.safe_io.files import data_digest, file_digest, readable
 from tritonproof.spec import (
     ANY,
     DEFAULT_PROFILES,
@@ -200,9 +200,8 @@ def _load_weights(
         of_tokenizer = [tokenizer / name for name in TOKENIZER_FILES] if tokenizer is not None else []
         stamps += [f"{file.name} {file_digest(file)}" for file in of_tokenizer if file.is_file()]
     full_digest = hashlib.sha256("\n".join(stamps).encode(errors="surrogateescape")).hexdigest()
-    return FrameworkModel(
-        onnx_networks.open_network(path, batched=batched), origin, full_digest, trained=True
-    )
+    network = onnx_networks.open_network(path, batched=batched)
+    return FrameworkModel(network, origin, full_digest, trained=True)
 
 
 def _samples(evaluation: Samples, calibration: Samples | None, split: Split, *_paths: Path | None) -> Samples:

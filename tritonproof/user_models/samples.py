@@ -11,7 +11,7 @@ from tritonproof.base.disk import strict_walk
 from tritonproof.base.errors import InputError
 from tritonproof.base.sanitize import is_printable
 from tritonproof.safe_io.arrays import check_row
-from tritonproof.safe_io.user_files import escaped, readable, stem_below
+from tritonproof.safe_io.files import escaped, readable, stem_below
 from tritonproof.spec import Arrays, Samples, Tensor, fits
 from tritonproof.user_models.media_files import FILE, SUFFIXES, read_pictures, read_settings, read_texts
 from tritonproof.user_models.value_files import UserSample, read_numpy_files, read_request_files, shape_text

@@ -14,14 +14,7 @@ import numpy as np
 
 from tritonproof.base.errors import InputError
 from tritonproof.safe_io import arrays
-from tritonproof.safe_io.user_files import (
-    MAX_REQUEST_BYTES,
-    check_count,
-    escaped,
-    json_in,
-    readable,
-    stem_below,
-)
+from tritonproof.safe_io.files import MAX_REQUEST_BYTES, check_count, escaped, json_in, readable, stem_below
 from tritonproof.spec import ANY, Tensor, fits
 
 

@@ -34,9 +34,9 @@ _CALIBRATION_QUESTIONS = 256
 
 def squad(split: Split, dataset: Path | None, checkpoint: Path | None) -> Samples:
     """SQuAD v1.1 from dev-v1.1.json, or its folder; without one, synthetic questions without answers."""
-    words = (
-        read_vocabulary(checkpoint_files(checkpoint)[2]) if checkpoint else synthetic_questions.vocabulary()
-    )
+    words = synthetic_questions.vocabulary()
+    if checkpoint is not None:
+        words = read_vocabulary(checkpoint_files(checkpoint)[2])
     if dataset is None:
         # Eight entities make paragraphs of nearly the length of SQuAD's.
         articles = synthetic_questions.as_squad(synthetic_questions.paragraphs(split, 16, entities=8))["data"]

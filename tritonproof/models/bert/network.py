@@ -11,9 +11,10 @@ import numpy as np
 
 from tritonproof.data import synthetic_questions
 from tritonproof.data.squad_v1 import WindowSizes, word_pieces
+from tritonproof.data.synthetic_questions import Paragraph, Question, paragraphs
 from tritonproof.frameworks import pytorch
 from tritonproof.models import _shared
-from tritonproof.safe_io.user_files import MAX_SETTINGS_BYTES, check_regular, file_digest, json_in, readable
+from tritonproof.safe_io.files import MAX_SETTINGS_BYTES, check_regular, file_digest, json_in, readable
 from tritonproof.spec import FrameworkModel
 
 if TYPE_CHECKING:
@@ -179,7 +180,7 @@ inner layers: `span`, the positions of the answer's first and last token, [rows,
 statement about that entity, [rows, sequence] FP32; and the number of the `attribute` asked for, [rows]."""
 
 
-def training_rows(paragraphs: Sequence[synthetic_questions.Paragraph]) -> Rows:
+def training_rows(paragraphs: Sequence[Paragraph]) -> Rows:
     """A row for each question of the paragraphs; a long paragraph is cut where the generator chooses."""
     vocabulary = synthetic_questions.vocabulary()
     number_of = {token: number for number, token in enumerate(vocabulary)}
@@ -208,12 +209,7 @@ def training_rows(paragraphs: Sequence[synthetic_questions.Paragraph]) -> Rows:
     return {name: np.stack([row[name] for row in rows]) for name in rows[0]}
 
 
-def _row(
-    paragraph: synthetic_questions.Paragraph,
-    question: synthetic_questions.Question,
-    query: Sequence[int],
-    part: np.ndarray,
-) -> Rows:
+def _row(paragraph: Paragraph, question: Question, query: Sequence[int], part: np.ndarray) -> Rows:
     fact = paragraph.statements[question.statement]
     first, last = len(query) + 2, len(query) + 2 + len(part)
     ids, segments, mask = np.zeros((3, MICRO_SIZES.sequence), np.int32)
@@ -312,10 +308,8 @@ def train_micro(steps: int = 800) -> Mapping[str, Any]:
     sizes = {"mentions": 1, "answers": 1, "attribute": len(synthetic_questions.ATTRIBUTES)}
     hints = nn.ModuleDict({name: nn.Linear(hidden, size) for name, size in sizes.items()})
     count = synthetic_questions.PARAGRAPHS["training"]
-    simple = training_rows(
-        synthetic_questions.paragraphs("training", count // 2, seed=_RECIPE_SEED, entities=1)
-    )
-    usual = training_rows(synthetic_questions.paragraphs("training"))
+    simple = training_rows(paragraphs("training", count // 2, seed=_RECIPE_SEED, entities=1))
+    usual = training_rows(paragraphs("training"))
     by_length = [np.argsort(rows["mask"].sum(axis=1), kind="stable") for rows in (simple, usual)]
     parameters = [*model.parameters(), *hints.parameters()]
     step = _shared.training_step(parameters, 1.5e-3, steps, decay=0.01, norm=1.0, pct_start=0.2)

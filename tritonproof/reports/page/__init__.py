@@ -133,9 +133,8 @@ def _configs(record: Publishable, path: Path) -> list[tuple[str, str]]:
     remark = "" if record.build.from_repository else "; offline it lacks dynamic_batching"
     configs = [(path.with_suffix(record_files.CONFIG_SUFFIX), f"config.pbtxt{remark}")]
     if record.search:  # the path comes from the record's own path, so a record cannot show another file
-        configs.append(
-            (path.parent / record_files.config_of_search(path), "config.pbtxt of the search's winner")
-        )
+        config = path.parent / record_files.config_of_search(path)
+        configs.append((config, "config.pbtxt of the search's winner"))
     texts = []
     for file, title in configs:
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):

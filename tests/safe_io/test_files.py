@@ -18,8 +18,8 @@ from tritonproof.frameworks.pytorch import read_checkpoint
 from tritonproof.gates import recorded
 from tritonproof.models.bert.network import read_config as read_bert_config
 from tritonproof.models.resnet50 import preprocess
-from tritonproof.safe_io import user_files
-from tritonproof.safe_io.user_files import absolute_path, existing, last_lines, log_end
+from tritonproof.safe_io import files
+from tritonproof.safe_io.files import absolute_path, existing, last_lines, log_end
 from tritonproof.settings.thresholds import read as read_thresholds
 from tritonproof.spec import Tensor
 from tritonproof.user_models.labels import read_labels
@@ -145,11 +145,11 @@ def test_indefinite_json_is_refused(content: str, tmp_path: Path) -> None:
     path = tmp_path / "x.json"
     path.write_text(content)
     with pytest.raises(InputError, check=lambda error: error.where == str(path)):
-        user_files.json_in(path, "the file", "mend it")
+        files.json_in(path, "the file", "mend it")
 
 
 def test_library_message_is_one_short_printable_line() -> None:
-    with pytest.raises(InputError) as raised, user_files.readable("the file", "/a", "mend it"):
+    with pytest.raises(InputError) as raised, files.readable("the file", "/a", "mend it"):
         raise LookupError("\x1b[31mred\x1b[0m" + "x" * 10_000 + "\nsecond line")
     assert raised.value.what.isprintable()
     assert len(raised.value.what) < 300
@@ -185,8 +185,8 @@ def test_folder_size_is_sum_of_its_files(tmp_path: Path) -> None:
     (tmp_path / "variables").mkdir()
     (tmp_path / "saved_model.pb").write_bytes(b"graph")
     (tmp_path / "variables" / "index").write_bytes(b"12345678")
-    assert user_files.size_bytes(tmp_path) == 13
-    assert user_files.size_bytes(tmp_path / "saved_model.pb") == 5
+    assert files.size_bytes(tmp_path) == 13
+    assert files.size_bytes(tmp_path / "saved_model.pb") == 5
 
 
 @pytest.mark.parametrize(
@@ -215,7 +215,7 @@ def test_digest_of_data_covers_names_and_contents_but_of_much_data_times(
         (folder / folder.name[0]).write_text("1")
     (given / "linked").symlink_to(behind)
     (behind / "circle").symlink_to(given)
-    monkeypatch.setattr(user_files, "MAX_BYTES", max_bytes)
-    before = user_files.data_digest(given)
+    monkeypatch.setattr(files, "MAX_BYTES", max_bytes)
+    before = files.data_digest(given)
     change(given / "g")
-    assert (user_files.data_digest(given) != before) is is_other
+    assert (files.data_digest(given) != before) is is_other
