@@ -14,7 +14,7 @@ from tritonproof.base.errors import SetupError
 from tritonproof.build import runtime_files
 from tritonproof.build.runtime_files import engine_folder
 from tritonproof.efficiency.worker import artifact_worker
-from tritonproof.frameworks.tensorrt import TensorRT
+from tritonproof.frameworks.gpu_libraries import TensorRT
 from tritonproof.host import nvml, scratch
 from tritonproof.host.targets import recognise
 from tritonproof.serve.launch import serve
@@ -36,7 +36,7 @@ def test_each_build_and_version_of_tensorrt_and_cuda_has_a_lasting_engine_folder
     fails on an engine of another version, and does not rebuild it."""
     folders = {engine_folder(CASE, "0f3c"), engine_folder(CASE, "77aa")}
     assert {engine_folder(CASE, "0f3c")} < folders
-    monkeypatch.setattr(runtime_files, "installed", lambda: TensorRT("tensorrt-cu13", "10.14.1.48"))
+    monkeypatch.setattr(runtime_files, "installed_tensorrt", lambda: TensorRT("tensorrt-cu13", "10.14.1.48"))
     folders |= {engine_folder(CASE, "0f3c"), engine_folder(CASE, "0f3c", tensorrt="10.5.0.18")}
     monkeypatch.setattr(nvml, "cuda_of_driver", lambda: 14)
     folders.add(engine_folder(CASE, "0f3c"))

@@ -11,7 +11,7 @@ import pytest
 from tests.docs.test_docs import environments
 from tests.frameworks.gpu_packages import SETS, admitted, requirements, runs_on
 from tests.helpers import ROOT, present, project_file
-from tritonproof.frameworks import tensorrt
+from tritonproof.frameworks import gpu_libraries
 from tritonproof.host import machine
 from tritonproof.host.targets import TARGETS
 from tritonproof.serve import server_spec
@@ -63,7 +63,7 @@ def test_row_matches_libraries_tensorrt_and_containers(
         assert row[environment].startswith("no" if lack else "yes"), lack
     for version in ("10.16.1.11", "11.4.0.106"):
         monkeypatch.setattr(machine, "version_of", {"tensorrt-cu12": version}.get)
-        assert (tensorrt.why_missing(capability) is not None) == (row["TensorRT"] == "before 10.5")
+        assert (gpu_libraries.why_no_tensorrt(capability) is not None) == (row["TensorRT"] == "before 10.5")
     supported = [
         one.name for one in server_spec.RELEASES if not server_spec.why_unsupported(one.name, capability)
     ]

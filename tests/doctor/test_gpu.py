@@ -9,16 +9,16 @@ from tests.doctor.conftest import Docker
 from tests.host.fake_nvml import Nvml
 from tritonproof.doctor import gpu
 from tritonproof.formats import all_formats
-from tritonproof.frameworks import tensorrt
-from tritonproof.frameworks.tensorrt import TensorRT
+from tritonproof.frameworks import gpu_libraries
+from tritonproof.frameworks.gpu_libraries import TensorRT
 from tritonproof.serve.server_spec import ServerSpec
 
 CUDA_13 = {
     "tritonproof.host.nvml.cuda_of_driver": 13,
-    "tritonproof.frameworks.cuda_libraries.cuda_of_torch": "13.0",
-    "tritonproof.frameworks.cuda_libraries.cuda_of_onnx_runtime": 13,
-    "tritonproof.frameworks.cuda_libraries.tensorrt_of_onnx_runtime": 10,
-    "tritonproof.frameworks.tensorrt.installed": TensorRT("tensorrt-cu13", "10.16.1.11"),
+    "tritonproof.frameworks.gpu_libraries.cuda_of_torch": "13.0",
+    "tritonproof.frameworks.gpu_libraries.cuda_of_onnx_runtime": 13,
+    "tritonproof.frameworks.gpu_libraries.tensorrt_of_onnx_runtime": 10,
+    "tritonproof.frameworks.gpu_libraries.installed_tensorrt": TensorRT("tensorrt-cu13", "10.16.1.11"),
 }
 """What these functions return where all packages are for CUDA 13."""
 DRIVER, TORCH, ONNX_RUNTIME, _LINKED, TENSORRT = CUDA_13
@@ -98,7 +98,7 @@ def test_format_that_no_environment_can_run_on_the_gpu_is_nothing_to_fix(
 def test_container_is_checked_for_backends_and_tensorrt(
     a100: Nvml, every_package: None, docker: Docker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tensorrt, "installed", lambda: TensorRT("tensorrt-cu13", "10.16.1.11"))
+    monkeypatch.setattr(gpu_libraries, "installed_tensorrt", lambda: TensorRT("tensorrt-cu13", "10.16.1.11"))
     docker({"Runtimes": {"nvidia": {}}}, ["NVIDIA_TRITON_SERVER_VERSION=24.10", "TRT_VERSION=10.5.0.18"])
     finding = gpu.formats(ServerSpec("docker"), "cuda")
     runs = finding.text.partition(" can run")[0].split(", ")

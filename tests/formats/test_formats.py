@@ -15,7 +15,7 @@ from tests.formats.conftest import Small, converted_by, job_of, samples_of
 from tritonproof.base.errors import ProofError
 from tritonproof.build import runtime_files
 from tritonproof.formats import all_formats, onnx
-from tritonproof.frameworks import pytorch, tensorrt
+from tritonproof.frameworks import gpu_libraries, pytorch
 from tritonproof.host import machine
 from tritonproof.host.machine import gpu_names
 from tritonproof.spec import Arrays, ConversionJob, Format, Model, Samples, Split, Tensor
@@ -148,7 +148,7 @@ def test_missing_gpu_package_names_its_environment(
 
 
 def test_tensorrt_package_names_are_part_of_the_build() -> None:
-    assert set(tensorrt.DISTRIBUTIONS) <= set(FORMATS["trt"].packages)
+    assert set(gpu_libraries.TENSORRT_DISTRIBUTIONS) <= set(FORMATS["trt"].packages)
 
 
 @pytest.mark.skipif(bool(gpu_names()), reason="this machine has a GPU, so there is nothing to refuse")

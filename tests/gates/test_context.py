@@ -16,13 +16,14 @@ from tests.gates.answering_servers import ROWS as SENT
 from tests.gates.answering_servers import careful, right, served_by
 from tests.gates.stand_in import CLASSES, FAULTS, WIDE, Fault
 from tests.helpers import present
+from tritonproof.accuracy.ledger import with_same_answers
 from tritonproof.accuracy.limits import MIN_NOISE, AnswerLimits, NumberLimits
 from tritonproof.accuracy.sameness import AnswerComparison, compare_groups
 from tritonproof.base.errors import ProofError
 from tritonproof.client import requests
 from tritonproof.client.requests import Answer
 from tritonproof.gates import context, declared
-from tritonproof.gates.context import make_single_answers, with_same_answers
+from tritonproof.gates.context import make_single_answers
 from tritonproof.record.schema import SameAnswers
 from tritonproof.reports.text.correctness import difference_text
 from tritonproof.spec import Arrays

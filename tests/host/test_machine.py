@@ -11,9 +11,10 @@ import pytest
 from fixtures import runs
 from tests.helpers import git
 from tests.host.fake_nvml import Nvml
-from tritonproof.host import machine
-from tritonproof.host.machine import commit_of, tf32_environment, uses_tf32
+from tritonproof.host import run_origin
+from tritonproof.host.machine import tf32_environment, uses_tf32
 from tritonproof.host.process import minimal_environment
+from tritonproof.host.run_origin import commit_of
 
 
 @pytest.mark.parametrize(
@@ -59,21 +60,23 @@ def test_new_file_makes_checkout_dirty_and_a_wheel_has_no_commit(
     assert commit_of.__wrapped__(tmp_path) == (commit, True)
     (tmp_path / "model.py").touch()
     assert commit_of.__wrapped__(tmp_path) == (commit, False)
-    monkeypatch.setattr(machine, "IS_INSTALLED", True)
+    monkeypatch.setattr(run_origin, "IS_INSTALLED", True)
     assert commit_of.__wrapped__(tmp_path) == (None, None), "the repository is the user's"
 
 
 def test_environment_overrides_host_and_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(machine.COMMIT_VARIABLE, "a" * 40 + "-dirty")
-    monkeypatch.setenv(machine.HOST_VARIABLE, "node7")
+    monkeypatch.setenv(run_origin.COMMIT_VARIABLE, "a" * 40 + "-dirty")
+    monkeypatch.setenv(run_origin.HOST_VARIABLE, "node7")
     assert commit_of.__wrapped__(tmp_path) == ("a" * 40, False)
-    assert machine.origin("cpu").host == "node7"
-    assert machine.origin("cpu") == machine.origin("cpu"), "all measurements of a process are of one run"
+    assert run_origin.origin("cpu").host == "node7"
+    assert run_origin.origin("cpu") == run_origin.origin("cpu"), (
+        "all measurements of a process are of one run"
+    )
 
 
 def test_all_workers_share_run_and_start(monkeypatch: pytest.MonkeyPatch) -> None:
     node: Any = SimpleNamespace(workerinput={})
     runs.pytest_configure_node(node)
-    of_controller = machine.own_run()
-    monkeypatch.setattr(runs, "own_run", lambda: machine.RunIdentity("the worker's own", "later"))
+    of_controller = run_origin.own_run()
+    monkeypatch.setattr(runs, "own_run", lambda: run_origin.RunIdentity("the worker's own", "later"))
     assert runs.run_identity(node) == of_controller

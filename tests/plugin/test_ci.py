@@ -20,7 +20,7 @@ from collections import defaultdict
 from types import SimpleNamespace
 import pytest
 from tritonproof.base.errors import AccuracyError, InputError, NotAvailableError, ProofError, SetupError, SpeedError
-from tritonproof.host.machine import origin
+from tritonproof.host.run_origin import origin
 from fixtures.recorder import Recorder
 from tritonproof.record.schema import CaseKey, LatencyBudget, LoadPoint, Start
 from tests import examples

@@ -8,7 +8,7 @@ import pytest
 
 from tests import examples
 from tests.helpers import WITHOUT, write_benchmarks
-from tritonproof.host.machine import own_run
+from tritonproof.host.run_origin import own_run
 from tritonproof.record import record_files
 from tritonproof.reports.publishable import Publishable, publishable
 from tritonproof.reports.text.correctness import unmeasured_text
@@ -19,7 +19,7 @@ from types import SimpleNamespace
 import pytest
 from msgspec import structs
 from tritonproof.base.errors import AccuracyError, NotAvailableError
-from tritonproof.host.machine import origin
+from tritonproof.host.run_origin import origin
 from fixtures.recorder import Recorder
 from fixtures.runs import run_identity
 from fixtures.steps import step_of

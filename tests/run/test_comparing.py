@@ -14,7 +14,8 @@ from tests.helpers import present, settings
 from tritonproof.client.input_data import input_data
 from tritonproof.gates.context import GateFinding
 from tritonproof.measure.point_state import PointState
-from tritonproof.record.schema import MAX_LOADINGS, GateResult, LoadPoint, loading_is_slower
+from tritonproof.ratios import MAX_LOADINGS, loading_is_slower
+from tritonproof.record.schema import GateResult, LoadPoint
 from tritonproof.run import comparing
 from tritonproof.run.repository_case import other_inputs
 from tritonproof.serve.server import Server

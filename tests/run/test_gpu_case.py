@@ -17,8 +17,8 @@ from tritonproof.base.errors import NotAvailableError
 from tritonproof.build import builds, runtime_files
 from tritonproof.cases import cases_of
 from tritonproof.efficiency.worker import peak_kind
-from tritonproof.frameworks import tensorrt
-from tritonproof.frameworks.tensorrt import TensorRT
+from tritonproof.frameworks import gpu_libraries
+from tritonproof.frameworks.gpu_libraries import TensorRT
 from tritonproof.host import locks
 from tritonproof.host.targets import recognise
 from tritonproof.run import case_run, converted_case, measuring_efficiency
@@ -184,6 +184,6 @@ def test_record_names_image_and_native_libraries(
 
 
 def test_incompatible_engine_is_not_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tensorrt, "installed", lambda: TensorRT("tensorrt-cu13", "10.16.1.11"))
+    monkeypatch.setattr(gpu_libraries, "installed_tensorrt", lambda: TensorRT("tensorrt-cu13", "10.16.1.11"))
     with run_of("a100-resnet50-micro-trt-fp16", tmp_path) as run, pytest.raises(NotAvailableError):
         run.loader.load("online")

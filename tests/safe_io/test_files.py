@@ -16,10 +16,11 @@ from tritonproof.data import brats, ljspeech, squad_v1
 from tritonproof.frameworks.onnx_networks import read_interface
 from tritonproof.frameworks.pytorch import read_checkpoint
 from tritonproof.gates import recorded
+from tritonproof.host.process import last_lines, log_end
 from tritonproof.models.bert.network import read_config as read_bert_config
 from tritonproof.models.resnet50 import preprocess
 from tritonproof.safe_io import files
-from tritonproof.safe_io.files import absolute_path, existing, last_lines, log_end
+from tritonproof.safe_io.files import absolute_path, existing
 from tritonproof.settings.thresholds import read as read_thresholds
 from tritonproof.spec import Tensor
 from tritonproof.user_models.labels import read_labels

@@ -19,8 +19,8 @@ from tritonproof.base.errors import NotAvailableError
 from tritonproof.build.builds import BuiltModel
 from tritonproof.cases import cases_of, profile_of
 from tritonproof.formats import all_formats
-from tritonproof.frameworks import tensorrt
-from tritonproof.frameworks.tensorrt import TensorRT
+from tritonproof.frameworks import gpu_libraries
+from tritonproof.frameworks.gpu_libraries import TensorRT
 from tritonproof.host import scratch
 from tritonproof.host.targets import CPU, recognise
 from tritonproof.models import all_models
@@ -150,7 +150,7 @@ def test_engine_cache_folder_depends_on_server_kind(
 @pytest.fixture
 def built_by(monkeypatch: pytest.MonkeyPatch) -> None:
     """This machine builds engines with TensorRT 10.16.1.11."""
-    monkeypatch.setattr(tensorrt, "installed", lambda: TensorRT("tensorrt-cu13", "10.16.1.11"))
+    monkeypatch.setattr(gpu_libraries, "installed_tensorrt", lambda: TensorRT("tensorrt-cu13", "10.16.1.11"))
 
 
 def refusal(server: Any, case: Case) -> str:

@@ -6,14 +6,25 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 import numpy as np
+from msgspec import structs
 
 from tritonproof.accuracy.limits import DEEP_ROUNDING
 from tritonproof.accuracy.outputs import equal_fraction, floating_outputs
 from tritonproof.accuracy.precisions import PRECISIONS, limit_in, tolerance_of
+from tritonproof.accuracy.sameness import merge_entries
 from tritonproof.accuracy.stages import StageAnswers, Stages
 from tritonproof.base.errors import ProofError
 from tritonproof.record import sample_files
-from tritonproof.record.schema import Disagreement, Ledger, Limit, Score, agrees, meets, within_limits
+from tritonproof.record.schema import (
+    Disagreement,
+    Ledger,
+    Limit,
+    SameAnswers,
+    Score,
+    agrees,
+    meets,
+    within_limits,
+)
 from tritonproof.spec import Arrays, Case, FrameworkModel, Metric, Model, Samples
 
 ONE_SIDED_95 = 1.645
@@ -237,3 +248,9 @@ def items_to_inspect(
     for _, item, why in sorted(candidates, key=lambda entry: (entry[0], served[entry[1]], entry[1])):
         reasons.setdefault(item, why)
     return list(reasons.items())[:INSPECTED_ITEMS]
+
+
+def with_same_answers(ledger: Ledger, gates: Sequence[SameAnswers]) -> Ledger:
+    """The ledger, which passes only if these gates pass too. Its entry joins theirs."""
+    entry = merge_entries(gates)
+    return structs.replace(ledger, same_answers=entry, passed=ledger.passed and entry.passed)

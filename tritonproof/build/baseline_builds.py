@@ -16,7 +16,15 @@ from tritonproof.base.paths import SUITE
 from tritonproof.build import builds
 from tritonproof.build.builds import UNFINISHED
 from tritonproof.host import locks
-from tritonproof.host.process import CHECKOUT_VARIABLES, ProgramError, guarded, minimal_environment, output_of
+from tritonproof.host.process import (
+    CHECKOUT_VARIABLES,
+    ProgramError,
+    guarded,
+    indented_lines,
+    last_lines,
+    minimal_environment,
+    output_of,
+)
 from tritonproof.host.scratch import locked_folder, scratch_folder
 from tritonproof.record.schema import Scenario
 from tritonproof.safe_io import files
@@ -180,11 +188,11 @@ def build_in_checkout(
             ) as process,
         ):
             status = process.wait()
-        output_end = files.last_lines(log, 25)
+        output_end = last_lines(log, 25)
     folder = repositories / case.target.name / str(case)
     if status != 0 or not (folder / CONFIG).is_file():
         what = f"{case} could not be built there (exit status {status}); the end of the output:"
         fix = f"in {checkout}: {' '.join(command[1:7])} -k {case}; or compare with a commit that has the case"
-        what += files.indented_lines(output_end)
+        what += indented_lines(output_end)
         raise ProofError(what, where=f"--against {baseline.name}", fix=fix)
     return folder

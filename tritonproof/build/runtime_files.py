@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import structs
 
 from tritonproof.base.paths import RUNTIMES as RUNTIMES
-from tritonproof.frameworks.tensorrt import installed
+from tritonproof.frameworks.gpu_libraries import installed_tensorrt
 from tritonproof.host import machine, nvml, scratch
 from tritonproof.record.schema import Deployment
 from tritonproof.spec import Arrays, Case, Device, Model
@@ -109,7 +109,7 @@ def engine_folder(case: Case, digest: str, *, tensorrt: str | None = None, in_co
     if in_container:
         # ONNX Runtime makes this folder, but none above it: tensorrt_execution_provider.cc.
         return f"/tmp/tritonproof-engines-{digest}"
-    library = installed()
+    library = installed_tensorrt()
     version = tensorrt or (library.version if library else "unknown")
     name = f"{digest}-tensorrt-{version}-cuda-{nvml.cuda_of_driver()}"
     # Nothing removes these folders: another checkout may have the build.

@@ -10,10 +10,8 @@ from tritonproof.base import commands
 from tritonproof.base.errors import InputError, NotAvailableError
 from tritonproof.doctor import Finding, ok, problem, warning
 from tritonproof.formats import variant_name, variants_on
-from tritonproof.frameworks import cuda_libraries as libraries
-from tritonproof.frameworks import tensorrt
-from tritonproof.frameworks.cuda_libraries import gpu_environment
-from tritonproof.frameworks.tensorrt import TensorRT
+from tritonproof.frameworks import gpu_libraries
+from tritonproof.frameworks.gpu_libraries import TensorRT, gpu_environment
 from tritonproof.host import machine, nvml
 from tritonproof.serve import backends
 from tritonproof.serve.container import local_image
@@ -30,7 +28,8 @@ def gpu() -> Finding:
         why = "" if hidden is None else f", as CUDA_VISIBLE_DEVICES is {hidden!r}"
         unseen = "if nvidia-smi shows one, its driver does not answer this process"
         return ok(f"none{why}: the CPU's cases run; {unseen}")
-    driver_cuda, torch_cuda, trt = nvml.cuda_of_driver(), libraries.cuda_of_torch(), tensorrt.installed()
+    driver_cuda, torch_cuda = nvml.cuda_of_driver(), gpu_libraries.cuda_of_torch()
+    trt = gpu_libraries.installed_tensorrt()
     text = ", ".join(names)
     if len(names) > 1:
         text += "; a run uses one of them, the first that --target or CUDA_VISIBLE_DEVICES names"
@@ -55,7 +54,7 @@ def _faults(driver_cuda: int | None, torch_cuda: str, installs: str) -> Iterator
     elif driver_cuda is not None and driver_cuda < cuda:
         fix = f"install a driver for CUDA {torch_cuda}; or for one of CUDA 12 {installs}"
         yield f"PyTorch is for CUDA {torch_cuda}", fix
-    onnx_runtime_cuda = libraries.cuda_of_onnx_runtime()
+    onnx_runtime_cuda = gpu_libraries.cuda_of_onnx_runtime()
     if onnx_runtime_cuda is None:
         yield "ONNX Runtime is missing or the build for CPUs", installs
     elif cuda not in {None, onnx_runtime_cuda}:
@@ -67,7 +66,7 @@ def _mismatch(trt: TensorRT, torch_cuda: str) -> str | None:
     """Why TensorRT does not fit PyTorch and ONNX Runtime, so that its cases skip or fail."""
     if trt.cuda is not None and trt.cuda != int(torch_cuda.split(".")[0]):
         return f"{trt.distribution} {trt.version} is for CUDA {trt.cuda}, PyTorch for {torch_cuda}"
-    linked = libraries.tensorrt_of_onnx_runtime()
+    linked = gpu_libraries.tensorrt_of_onnx_runtime()
     if linked is not None and trt.numbers[:1] != (linked,):
         return f"ONNX Runtime is for TensorRT {linked}, and {trt.version} is installed: onnx-trt cases skip"
     return None

@@ -22,11 +22,10 @@ from tritonproof.build.builds import BuiltModel
 from tritonproof.build.runtime_files import engine_folder, runtime_inputs, runtime_settings, tf32_setting
 from tritonproof.efficiency import peak_runtime
 from tritonproof.host import machine
-from tritonproof.host.process import guarded, how_ended, minimal_environment
+from tritonproof.host.process import guarded, how_ended, indented_lines, last_lines, minimal_environment
 from tritonproof.host.scratch import scratch_folder
 from tritonproof.measure.estimates import geometric_mean
 from tritonproof.record.schema import Deployment, Estimate
-from tritonproof.safe_io.files import indented_lines, last_lines
 from tritonproof.spec import Arrays, Case, Device
 
 _LOADING_LIMIT_S = 900.0

@@ -12,10 +12,9 @@ from pathlib import Path
 import psutil
 
 from tritonproof.base.errors import SetupError
-from tritonproof.frameworks.cuda_libraries import gpu_environment
+from tritonproof.frameworks.gpu_libraries import gpu_environment
 from tritonproof.host import locks, nvml
-from tritonproof.host.process import ProgramError, guarded, output_of
-from tritonproof.safe_io.files import last_lines
+from tritonproof.host.process import ProgramError, guarded, last_lines, output_of
 
 PYTHON = "TRITONPROOF_FLEET_PYTHON"
 """The variable by which a node, such as an image, names a Python that has the benchmarks' packages."""

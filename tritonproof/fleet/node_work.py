@@ -21,7 +21,7 @@ import pytest
 from tritonproof.base.errors import ProofError
 from tritonproof.base.paths import SUITE
 from tritonproof.fleet import environment
-from tritonproof.host import machine
+from tritonproof.host import run_origin
 from tritonproof.host.process import guarded, how_ended, wait
 from tritonproof.host.scratch import scratch_folder
 
@@ -86,11 +86,11 @@ class Mailbox:
 
 def run_variables() -> dict[str, str]:
     """The variables that make every node's run part of this one, and name the commit of its files."""
-    run = machine.own_run()
-    commit, is_clean = machine.commit_of(SUITE)
-    variables = {machine.RUN_VARIABLE: run.id, machine.STARTED_VARIABLE: run.started}
+    run = run_origin.own_run()
+    commit, is_clean = run_origin.commit_of(SUITE)
+    variables = {run_origin.RUN_VARIABLE: run.id, run_origin.STARTED_VARIABLE: run.started}
     if commit is not None:
-        variables[machine.COMMIT_VARIABLE] = commit + ("" if is_clean else machine.DIRTY)
+        variables[run_origin.COMMIT_VARIABLE] = commit + ("" if is_clean else run_origin.DIRTY)
     return variables
 
 

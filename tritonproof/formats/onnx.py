@@ -13,8 +13,8 @@ import numpy as np
 
 from tritonproof.base import commands
 from tritonproof.base.errors import InputError, ProofError
-from tritonproof.frameworks import error_line, onnx_networks, pytorch, quietly, tensorrt
-from tritonproof.frameworks.cuda_libraries import GPU_PACKAGES
+from tritonproof.frameworks import error_line, gpu_libraries, onnx_networks, pytorch, quietly
+from tritonproof.frameworks.gpu_libraries import GPU_PACKAGES
 from tritonproof.frameworks.tensorflow import export_onnx
 from tritonproof.host import machine
 from tritonproof.host.machine import int8_weight_bits, version_of
@@ -159,7 +159,8 @@ def why_missing(device: Device, accelerator: str | None, precision: str) -> str 
     if device == "cpu":
         is_missing = gpu is None and version_of("onnxruntime") is None
         return f"needs onnxruntime: {commands.packages_command()}" if is_missing else None
-    reason = tensorrt.missing_for_onnx_runtime(machine.compute_capability()) if accelerator == "trt" else None
+    capability, uses_tensorrt = machine.compute_capability(), accelerator == "trt"
+    reason = gpu_libraries.missing_for_onnx_runtime(capability) if uses_tensorrt else None
     if reason is None and gpu is None:
         reason = f"needs onnxruntime-gpu, and the ONNX Runtime here is the build for CPUs: {GPU_PACKAGES}"
     return reason or pytorch.why_missing(device, accelerator, precision)
@@ -203,7 +204,7 @@ ONNX = Format(
     native_parameters=native_parameters,
     frameworks=("pytorch", "tensorflow", "onnx"),
     why_left_out=lambda accelerator, capability: (
-        tensorrt.left_out_for_onnx_runtime(capability) if accelerator == "trt" else None
+        gpu_libraries.left_out_for_onnx_runtime(capability) if accelerator == "trt" else None
     ),
     why_missing=why_missing,
     calibrated_precisions=frozenset({"int8"}),

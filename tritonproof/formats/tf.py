@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tritonproof.base import commands
-from tritonproof.frameworks import pytorch, tensorflow, tensorrt
+from tritonproof.frameworks import gpu_libraries, pytorch, tensorflow
 from tritonproof.host import machine
 from tritonproof.spec import ConversionJob, Device, Format, Tolerance
 
@@ -140,6 +140,6 @@ TRT = dataclasses.replace(
     why_built_on_gpu="TensorRT builds engines on the GPU",
     why_left_out=lambda _accelerator, _capability: without_tensorrt(),
     precisions={"cuda": ("fp32", "fp16")},
-    packages=(*SAVED_MODEL.packages, *tensorrt.DISTRIBUTIONS),
+    packages=(*SAVED_MODEL.packages, *gpu_libraries.TENSORRT_DISTRIBUTIONS),
     why_missing=lambda *where: without_tensorrt() or why_missing(*where),
 )

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tritonproof.base.errors import ProofError
 from tritonproof.formats import onnx
-from tritonproof.frameworks import onnx_networks, pytorch, tensorrt
+from tritonproof.frameworks import gpu_libraries, onnx_networks, pytorch
 from tritonproof.host import machine
 from tritonproof.spec import ConversionJob, Device, Format
 
@@ -50,7 +50,7 @@ def convert(job: ConversionJob, path: Path) -> None:
 
 def why_missing(device: Device, accelerator: str | None, precision: str) -> str | None:
     """Why there is no TensorRT here, or None; PyTorch's export and buffers are on the GPU too."""
-    reason = tensorrt.why_missing(machine.compute_capability())
+    reason = gpu_libraries.why_no_tensorrt(machine.compute_capability())
     return reason or pytorch.why_missing(device, accelerator, precision)
 
 
@@ -66,7 +66,7 @@ FORMAT = Format(
     why_built_on_gpu="TensorRT builds engines on the GPU",
     precisions={"cuda": ("fp32", "fp16")},
     tolerances=pytorch.TOLERANCES,
-    packages=(*onnx.ONNX.packages, *tensorrt.DISTRIBUTIONS),
+    packages=(*onnx.ONNX.packages, *gpu_libraries.TENSORRT_DISTRIBUTIONS),
     frameworks=("pytorch", "tensorflow", "onnx"),
     why_missing=why_missing,
 )

@@ -16,14 +16,13 @@ from tritonproof.accuracy.sameness import (
     Mismatch,
     answers_to,
     compare_groups,
-    merge_entries,
     typical_difference,
 )
 from tritonproof.client.in_flight import IN_FLIGHT, IN_FLIGHT_BYTES
 from tritonproof.client.input_data import InputData
 from tritonproof.client.requests import Answer, ServedModel, ask_samples
 from tritonproof.host.locks import OnWait
-from tritonproof.record.schema import GateResult, Ledger, SameAnswers
+from tritonproof.record.schema import GateResult, SameAnswers
 from tritonproof.serve.messages import content_bytes
 from tritonproof.serve.server import LoadedCase
 from tritonproof.spec import Arrays
@@ -207,9 +206,3 @@ def same_answers_entry(singles: SingleAnswers, comparison: AnswerComparison) -> 
         relative_difference=largest if largest is not None and np.isfinite(largest) else None,
         tells_apart=singles.tells_apart,
     )
-
-
-def with_same_answers(ledger: Ledger, gates: Sequence[SameAnswers]) -> Ledger:
-    """The ledger, which passes only if these gates pass too. Its entry joins theirs."""
-    entry = merge_entries(gates)
-    return structs.replace(ledger, same_answers=entry, passed=ledger.passed and entry.passed)

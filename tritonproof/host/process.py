@@ -1,6 +1,6 @@
-"""Runs programs: for their output, or under the guard, so that nothing of them outlives this process. They
-get only the variables by which they find files and compute: models, and the programs that load and serve
-them, are other people's code, which must not see the caller's tokens."""
+"""Runs programs: for their output, or under the guard, so that nothing of them outlives this process; and
+reads the ends of their logs. They get only the variables by which they find files and compute: models, and
+the programs that load and serve them, are other people's code, which must not see the caller's tokens."""
 
 import contextlib
 import os
@@ -11,12 +11,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import IO
 
+from tritonproof.base import disk
+from tritonproof.base.sanitize import cut, visible
 from tritonproof.host import guard
 
 EXTRA_VARIABLES = "TRITONPROOF_SERVER_ENV"
@@ -225,3 +227,29 @@ def how_ended(status: int) -> str:
     except ValueError:
         return f"ended with status {status}"
     return f"was ended by {name}" + (", as where memory runs out" if name == "SIGKILL" else "")
+
+
+_READ_BYTES = 64 * 1024
+"""Bytes read from the end of a log: a verbose server writes gigabytes, and errors show its last words."""
+
+
+def log_end(log: Path | IO[bytes]) -> str:
+    """The last lines of a log, or of an open file whose position stays, safe to show; may be empty."""
+    try:
+        with disk.opened(log) if isinstance(log, Path) else contextlib.nullcontext(log) as file:
+            start = max(0, os.fstat(file.fileno()).st_size - _READ_BYTES)
+            tail = os.pread(file.fileno(), _READ_BYTES, start)
+    except OSError:
+        return ""
+    whole_lines = tail.partition(b"\n")[2] if start and b"\n" in tail else tail
+    return visible(whole_lines.decode(errors="replace"))
+
+
+def last_lines(log: Path | IO[bytes], count: int) -> list[str]:
+    """The last lines of a log that are not blank, at most `count`."""
+    return [line for line in log_end(log).splitlines() if line.strip()][-count:]
+
+
+def indented_lines(lines: Iterable[str]) -> str:
+    """Another program's lines, shortened if long, below the sentence of an error; empty without lines."""
+    return "".join(f"\n  | {cut(line)}" for line in lines)

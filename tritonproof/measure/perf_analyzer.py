@@ -18,12 +18,19 @@ from tritonproof.base.errors import ProofError
 from tritonproof.base.sanitize import one_line
 from tritonproof.host import activity, guard, scratch
 from tritonproof.host.machine import free_memory_gib
-from tritonproof.host.process import PRIVATE_UMASK, PROXIES, guarded, how_ended, minimal_environment, wait
+from tritonproof.host.process import (
+    PRIVATE_UMASK,
+    PROXIES,
+    guarded,
+    how_ended,
+    last_lines,
+    minimal_environment,
+    wait,
+)
 from tritonproof.host.scratch import report_full_disk, scratch_folder
 from tritonproof.measure.passes import LoadJob, Pass, closed_loop_pass, open_loop_pass
 from tritonproof.measure.plan import WINDOWS
 from tritonproof.record.schema import COMPONENTS, LoadPoint
-from tritonproof.safe_io.files import last_lines
 from tritonproof.serve import wheels
 from tritonproof.serve.connection import is_on_this_host
 from tritonproof.serve.messages import raw_content

@@ -12,7 +12,7 @@ from tritonproof.accuracy.stages import StageAnswers, evaluate_in_process, frame
 from tritonproof.base.errors import ProofError
 from tritonproof.efficiency import worker
 from tritonproof.frameworks import count_operations
-from tritonproof.host import locks, machine
+from tritonproof.host import locks, run_origin
 from tritonproof.record.schema import Estimate, LoadPoint, PointResult
 from tritonproof.run.once import once, once_while_unmeasured
 from tritonproof.run.progress import Progress, lines_to
@@ -103,7 +103,7 @@ class SuiteRun:
     """The load points of each case to measure; None for all that the settings ask for."""
     point_count: int = 1
     """How many load points this run measures, and so how many may be compared with a baseline."""
-    run_id: str = field(default_factory=lambda: machine.own_run().id)
+    run_id: str = field(default_factory=lambda: run_origin.own_run().id)
     peaks: dict[worker.PeakKind, Estimate | ProofError] = field(default_factory=dict)
     """The machine's peaks measured so far, or why one could not be."""
 

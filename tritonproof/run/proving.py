@@ -6,14 +6,20 @@ import shutil
 from dataclasses import dataclass
 
 from tritonproof.accuracy.expected import expect
-from tritonproof.accuracy.ledger import accuracy_ledger, sample_scores, score_each_item, served_ledger
+from tritonproof.accuracy.ledger import (
+    accuracy_ledger,
+    sample_scores,
+    score_each_item,
+    served_ledger,
+    with_same_answers,
+)
 from tritonproof.accuracy.limits import stage_limits
 from tritonproof.accuracy.sameness import Mismatch
 from tritonproof.accuracy.stages import StageAnswers, StageComparison
 from tritonproof.accuracy.through_server import evaluate_through_server
 from tritonproof.base.errors import NotAvailableError
 from tritonproof.gates import GATES, Gate
-from tritonproof.gates.context import GateFinding, with_same_answers
+from tritonproof.gates.context import GateFinding
 from tritonproof.gates.conversations import compare_conversations
 from tritonproof.gates.reproducer import write_reproducer
 from tritonproof.record import sample_files

@@ -1,5 +1,5 @@
 """Reads a user's paths and files so that anything wrong ends in one sentence, within limits, as a small file
-can ask for more memory than any machine has; reads the ends of logs; and digests and sizes files."""
+can ask for more memory than any machine has; and digests and sizes files."""
 
 import contextlib
 import hashlib
@@ -10,14 +10,14 @@ import os
 import shlex
 import stat
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from tritonproof.base import disk
 from tritonproof.base.disk import strict_walk
 from tritonproof.base.errors import InputError, ProofError
-from tritonproof.base.sanitize import cut, is_printable, one_line, visible
+from tritonproof.base.sanitize import is_printable, one_line
 
 _MAX_PATH_CHARS = 4095
 """Bytes of a path on Linux. Source: PATH_MAX in linux/limits.h, with the final zero."""
@@ -205,32 +205,6 @@ def _finite(digits: str) -> float:
     if not math.isfinite(value):
         raise ValueError(f"{escaped(digits)} is no finite number")
     return value
-
-
-_READ_BYTES = 64 * 1024
-"""Bytes read from the end of a log: a verbose server writes gigabytes, and errors show its last words."""
-
-
-def log_end(log: Path | IO[bytes]) -> str:
-    """The last lines of a log, or of an open file whose position stays, safe to show; may be empty."""
-    try:
-        with disk.opened(log) if isinstance(log, Path) else contextlib.nullcontext(log) as file:
-            start = max(0, os.fstat(file.fileno()).st_size - _READ_BYTES)
-            tail = os.pread(file.fileno(), _READ_BYTES, start)
-    except OSError:
-        return ""
-    whole_lines = tail.partition(b"\n")[2] if start and b"\n" in tail else tail
-    return visible(whole_lines.decode(errors="replace"))
-
-
-def last_lines(log: Path | IO[bytes], count: int) -> list[str]:
-    """The last lines of a log that are not blank, at most `count`."""
-    return [line for line in log_end(log).splitlines() if line.strip()][-count:]
-
-
-def indented_lines(lines: Iterable[str]) -> str:
-    """Another program's lines, shortened if long, below the sentence of an error; empty without lines."""
-    return "".join(f"\n  | {cut(line)}" for line in lines)
 
 
 def file_digest(path: Path) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tritonproof.base.errors import NotAvailableError
 from tritonproof.build.runtime_files import has_large_tensors
-from tritonproof.frameworks import tensorrt
+from tritonproof.frameworks import gpu_libraries
 from tritonproof.host.machine import tf32_environment
 from tritonproof.record.schema import Deployment
 from tritonproof.serve.server_spec import ContainerImage, ServerKind, ServerSpec
@@ -92,8 +92,8 @@ def pool_options(case: Case, deployment: Deployment, gpus: int = 1) -> list[str]
 
 def why_refused(reads: str | None) -> NotAvailableError | None:
     """The error for an engine that a server with TensorRT `reads` would refuse; None if it reads it."""
-    built_by = tensorrt.installed()
-    if reads is None or built_by is None or tensorrt.is_same_version(reads, built_by.version):
+    built_by = gpu_libraries.installed_tensorrt()
+    if reads is None or built_by is None or gpu_libraries.is_same_version(reads, built_by.version):
         return None
     built = built_by.version
     what = f"the server's TensorRT {reads} reads only its own engines, and {built} builds them here"

@@ -19,9 +19,8 @@ from typing import IO, Any
 from tritonproof.base.errors import ProofError, SetupError
 from tritonproof.base.sanitize import one_line
 from tritonproof.host import machine
-from tritonproof.host.process import PRIVATE_UMASK, guarded, how_ended
+from tritonproof.host.process import PRIVATE_UMASK, guarded, how_ended, log_end
 from tritonproof.host.scratch import report_full_disk, scratch_folder
-from tritonproof.safe_io.files import log_end
 from tritonproof.serve import command, connection
 from tritonproof.serve.command import Ports
 from tritonproof.serve.connection import client_error, error_text

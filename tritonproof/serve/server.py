@@ -17,9 +17,9 @@ from tritonproof.build.builds import BuiltModel
 from tritonproof.build.configuration import config_json, model_config
 from tritonproof.build.runtime_files import engine_folder
 from tritonproof.host import activity, scratch
-from tritonproof.host.process import how_ended, stop
+from tritonproof.host.process import how_ended, indented_lines, log_end, stop
 from tritonproof.record.schema import Deployment, Scenario, Serving
-from tritonproof.safe_io.files import files_in, indented_lines, log_end
+from tritonproof.safe_io.files import files_in
 from tritonproof.serve import connection, server_spec
 from tritonproof.serve.backends import TENSORRT_BACKEND, serves_natively, tensorrt_of, why_refused
 from tritonproof.serve.connection import client_error, error_text, is_unimplemented

@@ -1,6 +1,5 @@
 """What a record says of the answers: whether they are right, and how they compare with another server's."""
 
-from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from msgspec import Meta
@@ -274,21 +273,6 @@ class ServedSide(Struct, frozen=True):
     def memory_bytes(self) -> float | None:
         used_bytes = [value for name, value in self.used.items() if name.startswith("memory of")]
         return sum(used_bytes) if used_bytes else None
-
-
-MAX_LOADINGS = 5
-"""How often each of two servers loads its model, in turns. Start-up counts as slower only if every loading
-here is: of equal servers, one is so by chance once in 252 times, and by a quarter far less often."""
-FAR_MORE = 1.25
-"""The factor from which start-up or memory counts as far beyond the other's."""
-_MIN_S = 0.1
-"""A difference that nobody notices."""
-
-
-def loading_is_slower(current_s: Sequence[float], baseline_s: Sequence[float]) -> bool:
-    """Whether each loading took far longer than the baseline's longest."""
-    longest_s = max(baseline_s, default=float("inf"))
-    return min(current_s, default=0.0) > max(FAR_MORE * longest_s, longest_s + _MIN_S)
 
 
 class BaselineComparison(Struct, frozen=True):

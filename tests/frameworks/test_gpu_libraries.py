@@ -1,4 +1,5 @@
-"""The packages of each extra share one CUDA and one TensorRT; the tests read them without import."""
+"""The packages of each extra share one CUDA and one TensorRT; the tests read them without import.
+TensorRT is found under each of its package names."""
 
 import zipfile
 from collections.abc import Iterable
@@ -9,8 +10,9 @@ import torch
 
 from tests.docs.test_docs import environments
 from tests.frameworks.gpu_packages import SETS, TABLE, admitted, requirements, runs_on, wheel_from_pypi
-from tritonproof.frameworks import cuda_libraries
-from tritonproof.frameworks.cuda_libraries import gpu_environment
+from tritonproof.frameworks import gpu_libraries
+from tritonproof.frameworks.gpu_libraries import gpu_environment
+from tritonproof.host import machine
 from tritonproof.host.targets import TARGETS
 
 
@@ -23,7 +25,7 @@ def write_library(path: Path, needed: Iterable[str]) -> Path:
 
 
 def test_onnx_runtime_links_are_read_from_libraries(tmp_path: Path) -> None:
-    read = cuda_libraries.cuda_of_onnx_runtime, cuda_libraries.tensorrt_of_onnx_runtime
+    read = gpu_libraries.cuda_of_onnx_runtime, gpu_libraries.tensorrt_of_onnx_runtime
     assert [version(tmp_path) for version in read] == [None, None], "a build for CPUs"
     capi = tmp_path / "capi"
     write_library(capi / "libonnxruntime_providers_cuda.so", ["libcudart.so.13", "libc.so.6"])
@@ -32,10 +34,10 @@ def test_onnx_runtime_links_are_read_from_libraries(tmp_path: Path) -> None:
 
 
 def test_pytorch_cuda_is_read_from_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert cuda_libraries.cuda_of_torch() == (torch.version.cuda or "")
-    monkeypatch.setattr(cuda_libraries, "_folder", lambda _package: tmp_path)
+    assert gpu_libraries.cuda_of_torch() == (torch.version.cuda or "")
+    monkeypatch.setattr(gpu_libraries, "_folder", lambda _package: tmp_path)
     (tmp_path / "version.py").write_text("cuda: Optional[str] = '13.0'\n")
-    assert cuda_libraries.cuda_of_torch() == "13.0"
+    assert gpu_libraries.cuda_of_torch() == "13.0"
 
 
 @pytest.mark.parametrize("extra", SETS)
@@ -86,8 +88,8 @@ def test_table_matches_onnx_runtime_wheels(version: str, tmp_path: Path) -> None
     folder = tmp_path / "onnxruntime"
     facts = TABLE["onnxruntime-gpu"][version]
 
-    assert cuda_libraries.cuda_of_onnx_runtime(folder) == facts["cuda"]
-    assert cuda_libraries.tensorrt_of_onnx_runtime(folder) == facts["tensorrt"]
+    assert gpu_libraries.cuda_of_onnx_runtime(folder) == facts["cuda"]
+    assert gpu_libraries.tensorrt_of_onnx_runtime(folder) == facts["tensorrt"]
     entry = '("nvidia", cuda_dir, "lib"' if facts["cuda"] == 13 else '("nvidia", "cublas", "lib"'
     assert (entry in (folder / "__init__.py").read_text()) == facts["finds_packages"]
 
@@ -105,3 +107,54 @@ def test_environment_follows_gpu_and_driver(gpu: str, driver_cuda: int | None, e
     (target,) = (candidate for candidate in TARGETS if candidate.name == gpu)
     assert gpu_environment(target.compute_capability, driver_cuda, tensorrt=True) == environment
     assert environment in environments()
+
+
+A100, V100 = (8, 0), (7, 0)
+
+
+def install(monkeypatch: pytest.MonkeyPatch, **versions: str) -> None:
+    """A machine with these distributions, and an ONNX Runtime linked to TensorRT 10."""
+    installed = {name.replace("_", "-"): version for name, version in versions.items()}
+    monkeypatch.setattr(machine, "version_of", installed.get)
+    monkeypatch.setattr(gpu_libraries, "tensorrt_of_onnx_runtime", lambda: 10)
+
+
+@pytest.mark.parametrize(
+    ("versions", "cuda", "fits", "fits_onnx"),
+    [
+        ({"tensorrt": "10.16.1.11"}, None, True, True),
+        ({"tensorrt_cu12": "10.16.1.11"}, 12, True, True),
+        ({"tensorrt": "10.16.1.11", "tensorrt_cu13": "10.16.1.11"}, 13, True, True),
+        ({"tensorrt_cu13": "11.4.0.106"}, 13, True, False),
+        ({}, None, False, False),
+    ],
+)
+def test_tensorrt_is_found_under_each_package_name(
+    versions: dict[str, str], cuda: int | None, fits: bool, fits_onnx: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(monkeypatch, **versions)
+    assert getattr(gpu_libraries.installed_tensorrt(), "cuda", None) == cuda
+    assert (gpu_libraries.why_no_tensorrt(A100) is None) == fits
+    assert (gpu_libraries.missing_for_onnx_runtime(A100) is None) == fits_onnx
+
+
+@pytest.mark.parametrize(("version", "runs"), [("10.4.0", True), ("10.5.0", False), ("11.4.0.106", False)])
+def test_volta_needs_tensorrt_before_10_5(version: str, runs: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    install(monkeypatch, tensorrt_cu12=version)
+
+    assert (gpu_libraries.why_no_tensorrt(V100) is None) == runs
+    assert gpu_libraries.missing_for_onnx_runtime(V100) is not None
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("10.5.0", "10.5.0.18", True),
+        ("10.7.0.post1", "10.7.0.23", True),
+        ("10.16.1.11", "10.5.0.18", False),
+        ("10.5.0.18", "10.5.0.26", False),
+    ],
+)
+def test_version_matches_with_or_without_build_number(one: str, other: str, same: bool) -> None:
+    assert gpu_libraries.is_same_version(one, other) == same
+    assert gpu_libraries.is_same_version(other, one) == same

@@ -1,0 +1,150 @@
+"""Which CUDA and TensorRT PyTorch and ONNX Runtime are for here, by their files, as loading may fail; and
+which TensorRT is installed, under any of its names."""
+
+import importlib.util
+import itertools
+import mmap
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from tritonproof.base.commands import packages_command
+from tritonproof.host import machine
+from tritonproof.host.machine import VOLTA
+
+
+def _gpu_packages(tensorrt: str = "") -> str:
+    older = packages_command(f"benchmarks-gpu-cuda12{tensorrt}")
+    return f"{packages_command(f'benchmarks-gpu{tensorrt}')} (drivers before 580: {older})"
+
+
+GPU_PACKAGES = _gpu_packages()
+"""How to make an environment whose packages compute on a GPU."""
+
+
+def gpu_environment(
+    capability: tuple[int, int] | None, driver_cuda: int | None, *, tensorrt: bool = False
+) -> str:
+    """The tox environment whose packages compute on a GPU, by its compute capability and its driver's major
+    version of CUDA, each None if unknown. docs/gpus.md has the table."""
+    is_old = driver_cuda is not None and driver_cuda < 13  # for which the newer set is
+    return f"benchmarks-gpu{'-cuda12' if is_old or capability == VOLTA else ''}{'-trt' if tensorrt else ''}"
+
+
+def cuda_of_torch() -> str:
+    """The CUDA that the installed PyTorch was built for, such as 13.0; empty without one."""
+    folder = _folder("torch")
+    if folder is None:
+        return ""
+    match = re.search(r"^cuda[^=]*= '([\d.]+)'", (folder / "version.py").read_text(), re.MULTILINE)
+    return match[1] if match else ""
+
+
+def cuda_of_onnx_runtime(folder: Path | None = None) -> int | None:
+    """The major version of CUDA that an ONNX Runtime is linked to; None for a build for CPUs."""
+    return _linked_version("cuda", "libcudart", folder)
+
+
+def tensorrt_of_onnx_runtime(folder: Path | None = None) -> int | None:
+    """The major version of TensorRT that ONNX Runtime's accelerator needs; None for a build without it."""
+    return _linked_version("tensorrt", "libnvinfer", folder)
+
+
+def _linked_version(provider: str, name: str, folder: Path | None) -> int | None:
+    """The major version of the library `name` that a provider links to: 12 for `libcudart.so.12`."""
+    folder = folder or _folder("onnxruntime")
+    library = folder and folder / "capi" / f"libonnxruntime_providers_{provider}.so"
+    if library is None or not library.is_file():
+        return None
+    with library.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        # The names of the libraries that the dynamic linker has to find are whole strings in the file.
+        match = re.search(rb"\0" + re.escape(name.encode()) + rb"\.so\.(\d+)[.\d]*\0", data)
+        return int(match[1]) if match else None
+
+
+def _folder(package: str) -> Path | None:
+    spec = importlib.util.find_spec(package)
+    return None if spec is None or spec.origin is None else Path(spec.origin).parent
+
+
+TENSORRT_DISTRIBUTIONS = ("tensorrt-cu13", "tensorrt-cu12", "tensorrt")
+"""The distributions on PyPI that bring TensorRT. The last brings one of the others; in NVIDIA's containers it
+brings the libraries itself."""
+_FIRST_WITHOUT_VOLTA = (10, 5)
+"""The first version that computes on no NVIDIA Volta: TensorRT 10.5 Release Notes, Announcements."""
+_TENSORRT_PACKAGES = _gpu_packages("-trt")
+"""How to install TensorRT."""
+
+
+@dataclass(frozen=True)
+class TensorRT:
+    distribution: str
+    """The name of the installed distribution."""
+    version: str
+    """The version of TensorRT, such as 10.16.1.11."""
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """The version's numbers, without any suffix."""
+        return numbers_of(self.version)
+
+    @property
+    def cuda(self) -> int | None:
+        """The major version of CUDA that it is for; None if the distribution's name does not say."""
+        _, _, cuda = self.distribution.partition("-cu")
+        return int(cuda) if cuda else None
+
+
+def installed_tensorrt() -> TensorRT | None:
+    versions = ((name, machine.version_of(name)) for name in TENSORRT_DISTRIBUTIONS)
+    return next((TensorRT(name, version) for name, version in versions if version is not None), None)
+
+
+def numbers_of(version: str) -> tuple[int, ...]:
+    """The numbers at the beginning of a version: (10, 7, 0) for 10.7.0.post1."""
+    parts = version.split("+")[0].split(".")
+    return tuple(map(int, itertools.takewhile(str.isdecimal, parts)))
+
+
+def is_same_version(one: str, other: str) -> bool:
+    """Whether two versions can mean one TensorRT: PyPI's early ones lack NVIDIA's build number."""
+    return all(left == right for left, right in zip(numbers_of(one), numbers_of(other), strict=False))
+
+
+def why_no_tensorrt(capability: tuple[int, int] | None) -> str | None:
+    """Why there is no TensorRT here for a GPU of a compute capability (None where unknown), or None."""
+    tensorrt = installed_tensorrt()
+    if tensorrt is None:
+        return f"needs TensorRT: {_TENSORRT_PACKAGES}"
+    if capability == VOLTA and tensorrt.numbers >= _FIRST_WITHOUT_VOLTA:
+        return (
+            f"needs TensorRT before 10.5: TensorRT {tensorrt.version} has no code for NVIDIA Volta (compute "
+            "capability 7.0); pip install 'tensorrt-cu12<10.5'"
+        )
+    return None
+
+
+def left_out_for_onnx_runtime(capability: tuple[int, int] | None) -> str | None:
+    """Why no ONNX Runtime of the suite's environments can use TensorRT on a GPU of a compute capability, or
+    None. Since 1.21 it is built with TensorRT 10.8: TensorRT Execution Provider, Requirements."""
+    if capability != VOLTA:
+        return None
+    return (
+        "left out: ONNX Runtime is built with a TensorRT after 10.4, the last with code for NVIDIA Volta "
+        "(compute capability 7.0)"
+    )
+
+
+def missing_for_onnx_runtime(capability: tuple[int, int] | None) -> str | None:
+    """Why ONNX Runtime cannot use TensorRT on a GPU of a compute capability, or None."""
+    if reason := left_out_for_onnx_runtime(capability):
+        return reason
+    tensorrt, needed = installed_tensorrt(), tensorrt_of_onnx_runtime()
+    if tensorrt is None:
+        return f"needs TensorRT{'' if needed is None else f' {needed}'}: {_TENSORRT_PACKAGES}"
+    if needed is not None and tensorrt.numbers[:1] != (needed,):
+        return (
+            f"needs TensorRT {needed}, which ONNX Runtime {machine.version_of('onnxruntime-gpu')} is linked "
+            f"to, and TensorRT {tensorrt.version} is installed: {_TENSORRT_PACKAGES}"
+        )
+    return why_no_tensorrt(capability)
