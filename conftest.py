@@ -10,7 +10,7 @@ _NAMES = (
     "fixtures.runs",
     "fixtures.recorder",
     "fixtures.failures",
-    "fixtures.terminal",
+    "fixtures.live_progress",
     "fixtures.output",
     "fixtures.interrupts",
     "fixtures.fleet",

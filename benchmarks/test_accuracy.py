@@ -32,12 +32,12 @@ def test_conversion(run: CaseRun, recorder: Recorder) -> None:
         texts.append(f"relative error {RELATIVE_ERROR.text(conversion.relative_error)}")
     if conversion.error_in_costs is not None:
         error = RATIO.text(conversion.error_in_costs)
-        texts.append(f"{error} times what {run.expectations.compute_precision.upper()} itself costs")
+        texts.append(f"{error} times what {run.expectations.arithmetic.upper()} itself costs")
     if conversion.agreement is not None:
         texts.append(f"{AGREEMENT.text(conversion.agreement)} of decisions agree")
     recorder.show(", ".join(texts))
     if failure := conversion_failure(conversion):
-        where = f"tolerance: {tolerance_of(case, run.expectations.compute_precision).source}"
+        where = f"tolerance: {tolerance_of(case, run.expectations.arithmetic).source}"
         if case.model.framework == "onnx":
             where += f"; --tolerance {case.model.name}=SHARE sets another"
         raise run.accuracy_error(failure, where=where)
@@ -50,10 +50,10 @@ def test_accuracy(run: CaseRun, recorder: Recorder) -> None:
     evaluation = prove_accuracy(run)
     ledger = evaluation.ledger
     assert ledger.same_answers is not None
-    recorder.record(accuracy=ledger, accuracy_missing=evaluation.missing)
-    recorder.record_samples(evaluation.samples)
+    recorder.record(accuracy=ledger, accuracy_missing=evaluation.why_no_score)
+    recorder.record_sample_scores(evaluation.sample_scores)
     recorder.show("; ".join([*map(score_text, ledger.scores), same_answers_text(ledger.same_answers)]))
     if failures := ledger_failures(ledger):
         raise run.accuracy_error("; ".join(failures))
-    if evaluation.missing:
-        pytest.skip(evaluation.missing)
+    if evaluation.why_no_score:
+        pytest.skip(evaluation.why_no_score)

@@ -4,7 +4,7 @@ import pytest
 
 from fixtures.recorder import Recorder
 from tritonproof.base.errors import AccuracyError, NotAvailableError, SpeedError
-from tritonproof.reports.tables.upgrade import footprint_changes, footprint_failures
+from tritonproof.reports.tables.baseline import footprint_changes, footprint_failures
 from tritonproof.reports.text.correctness import gate_text
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.comparing import compare_with_baseline

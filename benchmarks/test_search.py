@@ -18,19 +18,19 @@ def test_search(run: CaseRun, recorder: Recorder) -> None:
     """The winning configuration keeps the budget, and passes the tests of conversion and accuracy."""
     is_converted = not run.case.model.from_repository
     proven = {"conversion": run.expectations.conversion} if is_converted else {}
-    missing = run.expectations.accuracy_missing if is_converted else None
+    why_no_score = run.expectations.why_no_score if is_converted else None
     with search(run) as result:
         if run.prepared.evaluated is not None and result.verdict != "failed":
             result = structs.replace(result, accuracy=evaluate(run).ledger)
-        published = recorder.record(search=result, accuracy_missing=missing, **proven)
+        shown = recorder.record(search=result, accuracy_missing=why_no_score, **proven)
     if result.verdict != "failed":
-        recorder.show(published.why_no_winner or search_text(result))
+        recorder.show(shown.why_no_winner or search_text(result))
     failures = [] if result.accuracy is None else ledger_failures(result.accuracy)
     failures += filter(None, [conversion_failure(run.expectations.conversion)] if is_converted else [])
     failures += filter(None, [wrong_answers_text(result.result.answers)])
     if failures:
         raise AccuracyError("; ".join(failures))
     if result.verdict == "failed":
-        raise SpeedError(published.why_no_winner or no_winner_text(result))
+        raise SpeedError(shown.why_no_winner or no_winner_text(result))
     if not is_converted:
         run.progress.note(proposal_text(result))

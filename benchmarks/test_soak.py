@@ -4,7 +4,7 @@ import pytest
 
 from fixtures.recorder import Recorder
 from tritonproof.base.errors import AccuracyError, NotAvailableError, ProofError
-from tritonproof.reports.tables.soak import leaks, soak_text, unknown
+from tritonproof.reports.tables.soak import leak_sentences, soak_text, undecided_growth
 from tritonproof.reports.text.correctness import wrong_answers_text
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.soaking import soak
@@ -15,13 +15,13 @@ from tritonproof.run.soaking import soak
 def test_soak(run: CaseRun, recorder: Recorder) -> None:
     """Nothing leaks, neither by request nor by loading of the model, and every verified answer is right."""
     result = soak(run)
-    published = recorder.record(soak=result).soak
+    shown = recorder.record(soak=result).soak
     if wrong := wrong_answers_text(result.answers):
         raise AccuracyError(wrong)
-    if leaking := leaks(result):
+    if leaking := leak_sentences(result):
         raise ProofError("; ".join(leaking), where=run.case)
-    if not_shown := unknown(result, "request"):
+    if not_shown := undecided_growth(result, "request"):
         fix = "soak it for longer, or while the machine does less else"
         raise NotAvailableError("; ".join(not_shown), where=run.case, fix=fix)
-    assert published is not None
-    recorder.show(soak_text(published))
+    assert shown is not None
+    recorder.show(soak_text(shown))

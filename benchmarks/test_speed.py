@@ -49,8 +49,8 @@ def test_offline(run: CaseRun, point: LoadPoint, recorder: Recorder, benchmark: 
 def test_efficiency(run: CaseRun, recorder: Recorder) -> None:
     """Measures the ratio of served to in-process throughput, in turns, and the fraction of the peak."""
     efficiencies = measure_efficiency(run)
-    published = recorder.record(efficiency=tuple(efficiencies))
-    recorder.show(published.why_no_speed or efficiency_text(efficiencies, run.case.precision))
+    shown = recorder.record(efficiency=tuple(efficiencies))
+    recorder.show(shown.why_no_speed or efficiency_text(efficiencies, run.case.precision))
 
 
 @pytest.mark.speed

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import psutil
 import pytest
 
-from tests import helpers, own_machine, toy
+from tests import helpers, private_shared_memory, toy
 from tests.helpers import Collect, Household
 from tests.host.fake_nvml import Clock, Nvml, S, Stretch, in_place_of_nvml, watched
 from tests.measure.fake_perf_analyzer import FakePerfAnalyzer
@@ -96,7 +96,7 @@ in each process."""
 def pytest_configure(config: pytest.Config) -> None:
     """Each xdist worker has its own machine lock, so that workers do not wait for each other."""
     if hasattr(config, "workerinput"):
-        own_machine.enter()
+        private_shared_memory.enter()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from fixtures.failures import STATUS
-from tests import classifier, own_machine
+from tests import classifier, private_shared_memory
 from tests.faults.workspace import Workspace, files_in_checkout
 from tests.helpers import ROOT, Household
 from tests.user_models.repositories import code, config, write_model
@@ -34,7 +34,7 @@ OWN, SLOW = "cpu-classifier-onnx-fp32", "cpu-slow-asis"
 @pytest.fixture(scope="session")
 def has_own_memory() -> bool:
     """Whether this worker's runs have their own shared memory and machine lock."""
-    return own_machine.enter()
+    return private_shared_memory.enter()
 
 
 @pytest.fixture

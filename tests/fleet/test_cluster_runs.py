@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.fleet.stand_in import DIES_IN, FAILS_IN, SLEEP_S, STOPS_IN
+from tests.fleet.sleeping_node import DIES_IN, FAILS_IN, SLEEP_S, STOPS_IN
 from tests.helpers import ROOT, junit, records_in, wait_until
 from tests.whole_runs.suite import command
 
@@ -95,7 +95,10 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIn
     of the time when they are added."""
     (tmp_path / "trace").mkdir()
     env = {"STAND_IN_TRACE": str(tmp_path / "trace"), "TRITONPROOF_FLEET_PYTHON": sys.executable}
-    env |= {"TRITONPROOF_FLEET_CACHE": str(tmp_path / "cache"), "PYTEST_ADDOPTS": "-p tests.fleet.stand_in"}
+    env |= {
+        "TRITONPROOF_FLEET_CACHE": str(tmp_path / "cache"),
+        "PYTEST_ADDOPTS": "-p tests.fleet.sleeping_node",
+    }
     # Ray uses the loopback address, so that only this machine can reach the test's ports.
     env |= {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_USAGE_STATS_ENABLED": "0"}
     for name, value in (env | {SLEEP_S: "0.5"}).items():

@@ -15,8 +15,8 @@ import numpy as np
 from tritonclient.grpc import service_pb2
 from tritonclient.utils import triton_to_np_dtype
 
-from tests.gates import stand_in
-from tests.gates.stand_in import LIMITS
+from tests.gates import made_up_model
+from tests.gates.made_up_model import LIMITS
 from tests.helpers import grpc_server
 from tritonproof.client.input_data import InputData
 from tritonproof.client.requests import ServedModel
@@ -59,7 +59,7 @@ def served_by(
     answers = {"ModelInfer": answer, "ServerLive": lambda _request, _context: live, **(more or {})}
     with grpc_server(answers) as (address, client):
         server = Server(ServerSpec("embedded"), address, "2.51.0", None, client, http_address=http_address)
-        yield stand_in.served_model(server=server, data=InputData(Path(), IDS, {"IN": ROWS}))
+        yield made_up_model.served_model(server=server, data=InputData(Path(), IDS, {"IN": ROWS}))
 
 
 @contextmanager

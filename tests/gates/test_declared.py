@@ -1,18 +1,27 @@
-"""Answers with one fault each fail against the declaration, as does a batch size that is not as declared."""
+"""Answers with one fault each fail against the declaration, as does a batch size that is not as declared; and
+replies of a server to refused requests and to concurrent ones."""
 
 import dataclasses
+import threading
+import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import grpc
 import numpy as np
 import pytest
 from tritonclient.grpc import service_pb2
 
-from tests.gates.stand_in import LIMITS, ROWS, gate_context, served_model, singles
+from tests.gates.answering_servers import ROWS as SENT
+from tests.gates.answering_servers import careful, right, served_by
+from tests.gates.made_up_model import LIMITS, ROWS, gate_context, served_model, singles
+from tritonproof.base.errors import ProofError
+from tritonproof.client import requests
 from tritonproof.client.input_data import InputData
 from tritonproof.client.requests import Answer
-from tritonproof.gates import declared
+from tritonproof.gates import context, declared
 from tritonproof.gates.context import AnswersBySample, GateContext, make_single_answers
 from tritonproof.record.schema import GateResult
 from tritonproof.serve.messages import infer_message
@@ -96,9 +105,9 @@ def test_samples_are_sent_alone_and_in_a_pair(gate: Gate) -> None:
     assert (result.fault, result.requests) == ("", 5)
     assert [list(request.inputs[0].shape) for request in sent] == [[1, 4]] * 4 + [[2, 4]]
     assert sent[4].raw_input_contents[0] == ROWS[[0, 7]].tobytes(), "the first and the last sample"
-    for context, requests in ((model(largest=1), 4), (model(batched=False), 4), (model(count=2), 3)):
-        result, sent = gate(context=context)
-        assert (result.fault, len(sent)) == ("", requests)
+    for changed, count in ((model(largest=1), 4), (model(batched=False), 4), (model(count=2), 3)):
+        result, sent = gate(context=changed)
+        assert (result.fault, len(sent)) == ("", count)
 
 
 def of_first(change: Change) -> Change:
@@ -228,3 +237,56 @@ def test_undeclared_batch_sizes_fail(
     serve_sizes(monkeypatch, *sizes)
     text = declared.largest_batch_gate(gate_context(largest=largest)).result.fault
     assert (f"a batch of {wrong}" in text, bool(text)) == (wrong is not None, wrong is not None)
+
+
+@pytest.mark.parametrize(
+    ("code", "words", "said"),
+    [
+        (grpc.StatusCode.UNAVAILABLE, "not " + "very " * 200 + "now", "not very very"),
+        (grpc.StatusCode.INTERNAL, "", "INTERNAL"),
+    ],
+)
+def test_refusal_of_a_live_server_counts_with_any_status(
+    code: grpc.StatusCode, words: str, said: str
+) -> None:
+    with served_by(lambda _request, call: call.abort(code, words)) as model:
+        (reply,) = declared.send(model, [[0]])
+        for in_flight, where in ((1, "alone"), (2, "b001-c002")):
+            with pytest.raises(ProofError, match=f"where: {model.name}, {where}\n"):
+                context.ask(model, [[0], [1]], in_flight)
+    assert isinstance(reply, str)
+    assert said in reply
+    assert len(reply) < 400, "a server may say much"
+
+
+def test_replies_keep_request_order() -> None:
+    with served_by(careful) as model:
+        replies = declared.send(model, [[2], [0, 1], [0]])
+
+    assert replies.pop(1) == "not as declared"
+    contents = [reply.raw_output_contents[0] for reply in replies]
+    assert contents == [(2 * SENT[sample]).tobytes() for sample in (2, 0)]
+
+
+def test_requested_number_of_requests_is_in_flight(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of them get an answer, however large."""
+    monkeypatch.setattr(requests, "_MAX_BYTES", 1)
+    now = SimpleNamespace(count=0, most=0)
+    lock = threading.Lock()
+
+    def slow(request: Any, context: grpc.ServicerContext) -> Any:
+        with lock:
+            now.count += 1
+            now.most = max(now.most, now.count)
+        time.sleep(0.02)
+        with lock:
+            now.count -= 1
+        return right(request, context)
+
+    with served_by(slow) as model:
+        answers = context.ask(model, [[0], [1], [2]])
+        assert now.most == 1
+        assert len(context.ask(model, [[0], [1], [2], [0], [1], [2]], 3)) == 6
+        assert now.most in (2, 3), "a busy machine may not get to the third in time"
+    assert [answer.sample_indices.tolist() for answer in answers] == [[0], [1], [2]]
+    np.testing.assert_array_equal(answers[2].outputs["OUT"], 2 * SENT[[2]])

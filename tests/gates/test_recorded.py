@@ -10,8 +10,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from tests.gates import stand_in
-from tests.gates.stand_in import ROWS
+from tests.gates import made_up_model
+from tests.gates.made_up_model import ROWS
 from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
 from tritonproof.base.errors import InputError
 from tritonproof.client.input_data import InputData
@@ -31,11 +31,11 @@ def context_of(inputs: np.ndarray = ROWS, limits: AnswerLimits = LIMITS, **chang
     """What the gate gets of a model that answers numbers and a text, without a server."""
     data = InputData(Path(), [f"row-{n}" for n in range(8)], {"IN": inputs})
     server = Server(ServerSpec("embedded"), "127.0.0.1:1", "2.51.0", None, None)
-    served = stand_in.served_model(data=data, server=server)
+    served = made_up_model.served_model(data=data, server=server)
     fields: dict[str, Any] = {"outputs": (Tensor("OUT", "FP32", (4,)), Tensor("TEXT", "BYTES", (1,)))}
     model = dataclasses.replace(served.model, **(fields | changes))
     alone = make_single_answers(data.ids, {n: {"OUT": ROWS[n], "TEXT": TEXTS[n]} for n in range(8)}, limits)
-    return stand_in.gate_context(dataclasses.replace(served, model=model), alone, 8, limits=limits)
+    return made_up_model.gate_context(dataclasses.replace(served, model=model), alone, 8, limits=limits)
 
 
 @pytest.fixture
@@ -52,7 +52,9 @@ def write(path: Path, limits: AnswerLimits = LIMITS) -> None:
 
 def answering(monkeypatch: pytest.MonkeyPatch, outputs: np.ndarray = ROWS, texts: np.ndarray = TEXTS) -> None:
     """Make the server give these answers."""
-    server = stand_in.Server(lambda samples, _in_flight: {"OUT": outputs[samples], "TEXT": texts[samples]})
+    server = made_up_model.Server(
+        lambda samples, _in_flight: {"OUT": outputs[samples], "TEXT": texts[samples]}
+    )
     monkeypatch.setattr(recorded, "ask", server.ask)
 
 

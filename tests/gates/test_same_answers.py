@@ -8,7 +8,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.gates.stand_in import IDS, LIMITS, ROWS, WIDE, Model, Server, gate_context, served_model, sound
+from tests.gates.made_up_model import (
+    IDS,
+    LIMITS,
+    ROWS,
+    WIDE,
+    Model,
+    Server,
+    gate_context,
+    served_model,
+    sound,
+)
 from tests.helpers import present
 from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
 from tritonproof.client.input_data import InputData

@@ -17,7 +17,7 @@ from tests.gates.answering_servers import (
     web_server,
     with_memory,
 )
-from tests.gates.stand_in import gate_context
+from tests.gates.made_up_model import gate_context
 from tests.helpers import present
 from tritonproof.gates.transports import transports_gate
 

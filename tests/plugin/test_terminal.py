@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from fixtures.terminal import PytestTerminal
+from fixtures.live_progress import PytestTerminal
 from tritonproof.run.progress import Progress
 
 Live = Callable[..., tuple[Progress, PytestTerminal, "Screen"]]

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests import examples
+from tests import sample_records
 from tests.helpers import present, settings
 from tests.host.fake_nvml import Nvml, in_place_of_nvml
 from tritonproof.base.errors import NotAvailableError
@@ -87,7 +87,7 @@ def two_a100s(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]
     monkeypatch.setattr(case_run, "serve", serve)
     monkeypatch.setattr(converted_case, "timed_answer", lambda *_arguments: (0.001, {}))
     monkeypatch.setattr(measuring_efficiency, "artifact_worker", worker_beside)
-    points = [examples.measured("online", 8, 100.0)]
+    points = [sample_records.measured("online", 8, 100.0)]
     monkeypatch.setattr(measuring_efficiency, "known_points", lambda _run: points)
     monkeypatch.setattr(measuring_efficiency, "fastest_by_scenario", lambda _case, results: results)
     monkeypatch.setattr(runtime_files, "open_in_process", lambda *_arguments: Opened())
@@ -126,7 +126,7 @@ def test_deployment_server_and_peak_agree_on_tf32(
     name: str, options: dict[str, str], tf32: bool | None, variables: dict[str, str], tmp_path: Path
 ) -> None:
     with run_of(name, tmp_path, **options) as run:
-        run.loader.load("online")
+        run.loader.ensure_loaded("online")
 
         assert run.deployment.tf32 is tf32
         assert SEEN["variables"] == variables
@@ -144,7 +144,7 @@ def test_process_leaves_gpu_before_case_is_loaded_and_with_the_block(tmp_path: P
     """Its ONNX Runtime sessions take as much GPU memory as the server's."""
     with run_of(FP16, tmp_path) as run:
         SEEN["opened"] = [*map(weakref.ref, (run.prepared.oracle.answer, run.model_run.framework_model))]
-        run.loader.load("online")
+        run.loader.ensure_loaded("online")
         reopened = weakref.ref(run.prepared.oracle.answer)
     assert (len(SEEN["opened"]), SEEN["left"]) == (2, [])
     assert reopened() is None
@@ -159,7 +159,7 @@ def test_reference_server_runs_only_while_comparing(tmp_path: Path) -> None:
 
 def test_server_has_memory_pools_on_each_gpu(tmp_path: Path) -> None:
     with run_of("a100-nnunet-micro-onnx-fp32-2gpus", tmp_path, gpus="2") as run:
-        run.loader.load("online")
+        run.loader.ensure_loaded("online")
     pools = [option for option in SEEN["options"] if option.startswith("--cuda-memory-pool-byte-size=")]
     assert [pool.partition("=")[2].partition(":")[0] for pool in pools] == ["0", "1"]
     assert any(option.startswith("--pinned-memory-pool-byte-size=") for option in SEEN["options"])
@@ -178,12 +178,12 @@ def test_record_names_image_and_native_libraries(
 ) -> None:
     SEEN.update(kind=kind, backend=backend)
     with run_of(FP32, tmp_path) as run:
-        run.loader.load("online")
-        serving = present(run.loader.serving)
+        run.loader.ensure_loaded("online")
+        serving = present(run.loader.serving_entry)
     assert (serving.image, serving.versions.get("tensorrt")) == (image, tensorrt)
 
 
 def test_incompatible_engine_is_not_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu_libraries, "installed_tensorrt", lambda: TensorRT("tensorrt-cu13", "10.16.1.11"))
     with run_of("a100-resnet50-micro-trt-fp16", tmp_path) as run, pytest.raises(NotAvailableError):
-        run.loader.load("online")
+        run.loader.ensure_loaded("online")

@@ -44,7 +44,10 @@ def test_what_counts_after_the_sweep_is_saved(
     thresholds = Thresholds([ThresholdEntry("*", p99_ms=50.0)])
     run.settings = SimpleNamespace(plan=MeasuringPlan(budget_s=0.1), thresholds=thresholds)
     run.latencies_s = {}
-    run.prepared, run.loader = SimpleNamespace(called_names=(), unreported=()), SimpleNamespace(load=str)
+    run.prepared, run.loader = (
+        SimpleNamespace(called_names=(), unreported=()),
+        SimpleNamespace(ensure_loaded=str),
+    )
     run.points, run.say = (lambda _scenario: points), (lambda *_texts: None)
     run.expectations, run.job = SimpleNamespace(answer_check=None), lambda point, _check: toy.job(point)
     notes, run.hold_machine = list[str](), Mock(side_effect=lambda **_how: contextlib.nullcontext())
@@ -85,19 +88,21 @@ def test_what_counts_after_the_sweep_is_saved(
 def test_case_that_a_reload_left_unloaded_is_loaded_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """One of a repository is otherwise loaded before its run asks for it."""
     monkeypatch.setattr(loader_module, "check_supported", lambda *_: None)
-    prepared = MagicMock(**{"load.side_effect": [ProofError("no memory"), "python"]})
+    prepared = MagicMock(**{"load_anew.side_effect": [ProofError("no memory"), "python"]})
     prepared.ensure_loaded.return_value = ("python", None, None)
     loader = Loader(MagicMock(prepared=prepared), LoadedCase("offline", DEPLOYMENT, "onnx", {}))
     with pytest.raises(ProofError, match="no memory"):
         loader.reload()
     for _ in range(2):
-        loader.load("offline", DEPLOYMENT)
-    assert prepared.load.call_count == 2
+        loader.ensure_loaded("offline", DEPLOYMENT)
+    assert prepared.load_anew.call_count == 2
 
 
 def test_reloaded_case_is_cold() -> None:
     server = SimpleNamespace(unload=str, name_of=str)
-    run: Any = SimpleNamespace(prepared=SimpleNamespace(case="net", load=lambda *_: "python", server=server))
+    run: Any = SimpleNamespace(
+        prepared=SimpleNamespace(case="net", load_anew=lambda *_: "python", server=server)
+    )
     loader = Loader(run, LoadedCase("offline", DEPLOYMENT, "onnx", {}), was_under_load=True)
     loader.reload()
     assert (loader.loaded, loader.was_under_load) == (LoadedCase("offline", DEPLOYMENT, "python"), False)

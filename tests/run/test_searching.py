@@ -11,7 +11,7 @@ from tritonclient.grpc.model_config_pb2 import ModelConfig
 
 from tests import toy
 from tests.build.conversions import DEPLOYMENT
-from tests.gates.stand_in import gate_context
+from tests.gates.made_up_model import gate_context
 from tests.helpers import settings
 from tritonproof.base.errors import AccuracyError, ProofError
 from tritonproof.gates.context import GateFinding
@@ -28,7 +28,7 @@ def search_of(**configuration: Any) -> Any:
     run: Any = SimpleNamespace(case=toy.case(), loads=[], notes=[])
     run.expectations = SimpleNamespace(gate_context=gate_context(), answer_check=None)
     run.server = SimpleNamespace(load_from_repository=lambda *loaded: run.loads.append(loaded))
-    run.settings, run.loader = SimpleNamespace(concurrencies=None), SimpleNamespace(load=str)
+    run.settings, run.loader = SimpleNamespace(concurrencies=None), SimpleNamespace(ensure_loaded=str)
     run.hold_machine = lambda **_how: contextlib.nullcontext()
     run.progress = SimpleNamespace(note=run.notes.append)
     prepared: Any = SimpleNamespace(described=SimpleNamespace(model=found, config=found.config))
@@ -40,7 +40,7 @@ def search_of(**configuration: Any) -> Any:
 )
 def test_several_groups_of_instances_stay_as_they_are(groups: Any, fixed: set[str], gpus: int) -> None:
     space = search_of(max_batch_size=4, instance_group=groups).space(SearchGoal(10, 99))
-    assert (space.fixed, space.incumbent, space.gpus) == (fixed, ("offline", space.own), gpus)
+    assert (space.fixed, space.incumbent, space.gpus) == (fixed, ("offline", space.own_deployment), gpus)
 
 
 def test_settings_that_change_answers_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,7 +59,7 @@ def test_what_a_search_leaves_out_is_noted(monkeypatch: pytest.MonkeyPatch) -> N
     candidate, run = Candidate("online", DEPLOYMENT, (LoadPoint("online", 1, 4),)), search_of().run
     given = settings(latency_budget_ms="7", batches="1,8,64")
     vars(run).update(prepared=None, deployment=DEPLOYMENT, settings=given)
-    run.loader.load = Mock(side_effect=ProofError("too large"))
+    run.loader.ensure_loaded = Mock(side_effect=ProofError("too large"))
     probing = lambda _space, _goal, probe, *_more: probe(candidate, candidate.ladder[0])  # noqa: E731
     monkeypatch.setattr(fastest, "find_fastest", probing)
     with pytest.raises(ProofError), searching.search(run):

@@ -16,7 +16,7 @@ from tritonproof.measure.point_state import PointState
 from tritonproof.record.schema import Deployment, Estimate, LoadPoint, Verdict
 from tritonproof.search import candidates, fastest
 from tritonproof.search.candidates import Candidate, SearchGoal, SearchSpace
-from tritonproof.search.fastest import CandidateMeasurer, Fastest, Rerun
+from tritonproof.search.fastest import CandidateMeasurer, Rerun, SearchOutcome
 from tritonproof.search.trials import OperatingPoint
 
 OWN = Deployment(32, 1, (16, 32), 1_000, cuda_graphs=False, warmup=True)
@@ -72,7 +72,7 @@ class QueueingServer(toy.SimulatedServer):
         factor = self.factor_of_instances ** (candidate.deployment.instances - 1)
         return toy.job(point, request_s=self.service_s * factor)
 
-    def search(self, goal: SearchGoal, budget_s: float = 3.0, space: SearchSpace = SPACE) -> Fastest:
+    def search(self, goal: SearchGoal, budget_s: float = 3.0, space: SearchSpace = SPACE) -> SearchOutcome:
         """Search as a real run does, with this server in place of the load generator."""
         plan = MeasuringPlan(budget_s=budget_s)
         measurer = CandidateMeasurer(goal, self.job_of, contextlib.nullcontext, plan, run_pass=self.run_pass)

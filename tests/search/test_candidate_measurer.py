@@ -20,7 +20,7 @@ from tritonproof.measure.verifying import verifying
 from tritonproof.record.schema import LoadPoint, Verdict
 from tritonproof.search import candidates, fastest
 from tritonproof.search.candidates import Candidate, SearchGoal
-from tritonproof.search.fastest import CandidateMeasurer, Fastest, search_entry
+from tritonproof.search.fastest import CandidateMeasurer, SearchOutcome, search_entry
 from tritonproof.search.trials import OperatingPoint
 
 
@@ -70,7 +70,7 @@ def test_rerun_takes_both_orders_and_spends_its_budget() -> None:
 def test_search_result_is_summarized_for_the_record(verdict: Verdict) -> None:
     rerun = rerun_with(verdict, 100.0)
     warm = dataclasses.replace(rerun.state, warm_up=rerun.state.passes[:2])
-    found = Fastest(dataclasses.replace(rerun, state=warm), None, 9, 95)
+    found = SearchOutcome(dataclasses.replace(rerun, state=warm), None, 9, 95)
     entry = search_entry(found, SearchGoal(7, 99), MeasuringPlan(), 71.64, "config.pbtxt")
     assert (entry.verdict, entry.passes, entry.duration_s) == (verdict, 95, 71.6)
     assert entry.result.throughput_per_s.value == pytest.approx(100, rel=0.01)

@@ -23,7 +23,7 @@ from tritonproof.measure.point_state import PointState
 from tritonproof.record.schema import LoadPoint
 from tritonproof.search import candidates, fastest
 from tritonproof.search.candidates import Candidate, SearchGoal, SearchSpace
-from tritonproof.search.fastest import Fastest
+from tritonproof.search.fastest import SearchOutcome
 from tritonproof.search.trials import OperatingPoint
 
 POISSON = SearchGoal(10, 99, "poisson")
@@ -88,7 +88,7 @@ def test_budget_below_service_time_fails_without_search() -> None:
 
 def test_rate_fails_once_server_falls_behind() -> None:
     server, point = QueueingServer(service_s=0.001), LoadPoint("online", 1, 0, 1200.0, "poisson")
-    candidate = Candidate("online", SPACE.own, (point,))
+    candidate = Candidate("online", SPACE.own_deployment, (point,))
     results = tuple(server.run_pass(server.job_of(candidate, point), 0.3) for _pass in range(6))
     state = PointState(toy.job(point), passes=results)
     result = fastest.rerun_of(OperatingPoint(candidate, 0), state, SearchGoal(10_000, 99, "poisson"))
@@ -159,7 +159,7 @@ class SimulatedMeasurer:
         results = tuple(toy.closed_loop(latencies_s, PASS_S) for latencies_s in passes)
         return PointState(toy.job(point), passes=results)
 
-    def search(self, goal: SearchGoal, space: SearchSpace = SPACE) -> Fastest:
+    def search(self, goal: SearchGoal, space: SearchSpace = SPACE) -> SearchOutcome:
         return fastest.find_fastest(space, goal, self.probe, self.measure_again, self.steps.append)
 
     def throughput_per_s(self, operating_point: OperatingPoint) -> float:
@@ -183,7 +183,7 @@ TRIALS = 40
 
 
 @functools.cache
-def searched(goal: SearchGoal) -> list[tuple[SimulatedMeasurer, Fastest]]:
+def searched(goal: SearchGoal) -> list[tuple[SimulatedMeasurer, SearchOutcome]]:
     """Searches on usual servers with different seeds, each with its measurer."""
     return [(measurer := SimulatedMeasurer(seed), measurer.search(goal)) for seed in range(TRIALS)]
 
@@ -271,7 +271,9 @@ def test_better_of_last_two_wins_when_attempts_are_spent(first: Any, second: Any
 def test_own_settings_of_model_are_tried_and_rerun_beside_the_best() -> None:
     odd = structs.replace(OWN, instances=3, preferred_batch_sizes=(5,), max_queue_delay_us=77)
     measurer = SimulatedMeasurer()
-    measurer.search(SearchGoal(7, 99), dataclasses.replace(SPACE, own=odd, incumbent=("online", odd)))
+    measurer.search(
+        SearchGoal(7, 99), dataclasses.replace(SPACE, own_deployment=odd, incumbent=("online", odd))
+    )
 
     assert ("online", odd) in {candidate.configuration for candidate, _ in measurer.probes}
     assert ("online", odd) in {one.candidate.configuration for one in measurer.reruns[0]}

@@ -11,7 +11,7 @@ from fixtures.failures import STATUS
 from tests.helpers import Collect, present
 from tests.user_models.repositories import code, config, write_model
 from tests.whole_runs.suite import Run, suite
-from tritonproof.reports.tables.upgrade import footprint_failures
+from tritonproof.reports.tables.baseline import footprint_failures
 from tritonproof.serve.launch import serve
 from tritonproof.serve.server_spec import ServerSpec
 

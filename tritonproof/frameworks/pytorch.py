@@ -107,12 +107,12 @@ def read_checkpoint(path: Path) -> "dict[str, torch.Tensor]":
     return own_keys(named, lambda key: key.removeprefix("module."), path)
 
 
-def own_keys(state: "State", own: Callable[[str], str | None], path: Path) -> "dict[str, torch.Tensor]":
-    """The tensors of a checkpoint by a network's own keys, which `own` returns, or None to leave one out.
+def own_keys(state: "State", name_of: Callable[[str], str | None], path: Path) -> "dict[str, torch.Tensor]":
+    """The tensors of a checkpoint by a network's own keys, which `name_of` returns, or None to leave one out.
     Raises InputError for two tensors of one key: either may be the wrong one."""
     owned: dict[str, torch.Tensor] = {}
     for key, value in state.items():
-        if (name := own(key)) is None:
+        if (name := name_of(key)) is None:
             continue
         if name in owned:
             raise InputError(
@@ -159,11 +159,11 @@ def load_strictly(network: "torch.nn.Module", state: "State", path: Path) -> Non
 
 
 def from_checkpoint(
-    network: "torch.nn.Module", path: Path, own: Callable[[str], str | None] = lambda key: key
+    network: "torch.nn.Module", path: Path, name_of: Callable[[str], str | None] = lambda key: key
 ) -> FrameworkModel:
-    """`network` with exactly the weights of a checkpoint file. `own` maps the file's keys to the network's,
+    """`network` with exactly the weights of a checkpoint file. `name_of` maps its keys to the network's,
     or to None to leave a tensor out. Raises InputError."""
-    load_strictly(network, own_keys(read_checkpoint(path), own, path), path)
+    load_strictly(network, own_keys(read_checkpoint(path), name_of, path), path)
     digest = file_digest(path)
     return FrameworkModel(network.float().eval(), f"{path.name}, sha256 {digest[:12]}", digest, trained=True)
 

@@ -109,7 +109,7 @@ class GateContext:
         return self.served.model.batched and self.largest_batch > 1
 
     @property
-    def unread(self) -> str:
+    def why_nothing_compared(self) -> str:
         """That an output is in no answer given alone, so that nothing is compared, in words; else empty."""
         names = {tensor.name for tensor in self.served.model.outputs}
         lacking = ", ".join(sorted(names.difference(*self.single_answers.rows.values())))

@@ -181,7 +181,7 @@ def gate_finding(
     expected_from: str = "alone",
 ) -> GateFinding:
     """The result of a gate that compares answers with those alone, or those that `expected_from` names."""
-    fault = context.unread or wrong_text(comparison, expected_from)
+    fault = context.why_nothing_compared or wrong_text(comparison, expected_from)
     same = same_answers_entry(context.single_answers, comparison)
     return GateFinding(GateResult(gate, requests, tried=tried, fault=fault, same=same), comparison.mismatch)
 

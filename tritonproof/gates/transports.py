@@ -40,7 +40,7 @@ def transports_gate(context: GateContext) -> GateFinding:
     served, singles = context.served, context.single_answers
     samples = sorted(singles.rows)[:4]
     comparisons: list[AnswerComparison] = []
-    names, problems = [], list(filter(None, [context.unread]))
+    names, problems = [], list(filter(None, [context.why_nothing_compared]))
     with _available(served.server, context.can_share_memory) as available:
         for transport in available:
             names.append(transport.name)

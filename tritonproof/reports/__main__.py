@@ -149,7 +149,7 @@ def _compare(options: argparse.Namespace) -> int:
     """Print what changed from A to B. That is the setup, the accuracy sample by sample, and the speed as a
     ratio with its interval."""
     from tritonproof.reports.compare import compare_records, exit_status, read_record_sets
-    from tritonproof.reports.tables.compare import comparison_blocks
+    from tritonproof.reports.tables.changes import comparison_blocks
 
     before, after = read_record_sets((options.before, options.after), options.k)
     changes = compare_records(before, after, options.allow_slowdown)

@@ -164,7 +164,7 @@ def _case_change(before: StoredRecord, after: StoredRecord) -> CaseChange:
     return CaseChange(
         before,
         after,
-        setup=differing(before.record, after.record),
+        setup=setting_changes(before.record, after.record),
         scores=_score_changes(before, after),
         points=[_point_change(first[at], second[at]) for at in in_both],
         only_before=sorted(first.keys() - second.keys()),
@@ -172,7 +172,7 @@ def _case_change(before: StoredRecord, after: StoredRecord) -> CaseChange:
     )
 
 
-def differing(before: Record, after: Record) -> list[SettingChange]:
+def setting_changes(before: Record, after: Record) -> list[SettingChange]:
     """The settings of machine, server, deployment and build that are not the same."""
     first, second = _setup(before), _setup(after)
     return [
@@ -298,16 +298,16 @@ def sign_flips(change: np.ndarray) -> float:
     fixed draw. Of scores of 0 and 1 it is McNemar's. Wilcoxon's ranks may disagree with the mean."""
     from scipy import stats
 
-    differing = change[change != 0]
-    if len(differing) < 2:  # flipping a single difference changes nothing
+    setting_changes = change[change != 0]
+    if len(setting_changes) < 2:  # flipping a single difference changes nothing
         return 1.0
     test = stats.permutation_test(
-        (differing,),
+        (setting_changes,),
         lambda x, axis: x.mean(axis=axis),
         permutation_type="samples",
         vectorized=True,
         n_resamples=9999,
-        batch=max(1, 4_000_000 // len(differing)),  # signs drawn at a time, which bounds the memory
+        batch=max(1, 4_000_000 // len(setting_changes)),  # signs drawn at a time, which bounds the memory
         rng=np.random.default_rng(0),
     )
     return float(test.pvalue)

@@ -12,7 +12,7 @@ from tritonproof.base import commands, disk
 from tritonproof.base.sanitize import one_line
 from tritonproof.record import record_files, sample_files
 from tritonproof.record.schema import Record
-from tritonproof.reports.compare import differing
+from tritonproof.reports.compare import setting_changes
 from tritonproof.reports.text.phrases import grouped
 
 
@@ -59,7 +59,7 @@ def _differing_settings(first: Record, second: Record) -> str:
     """The settings of the machine that differ; two GPUs of one machine are equal."""
     settings = [
         f"{setting.name} ({setting.before} and {setting.after})"
-        for setting in differing(first, second)
+        for setting in setting_changes(first, second)
         if setting.name.startswith(("machine.", "versions.")) and setting.name != "machine.gpu_uuids"
     ]
     return one_line(", ".join(settings), 300)

@@ -52,7 +52,7 @@ _TRACKED = {
     "score": TrackedQuantity("accuracy", quantities.SCORE, 0.5, EXIT_ACCURACY, quantities.SCORE_CHANGE),
     "error": TrackedQuantity("accuracy", quantities.ERROR, 0.001, EXIT_ACCURACY, quantities.ERROR_CHANGE),
 }
-_run_of = attrgetter("started", "run", "host")  # sorts the runs, and tells them apart
+_run_key = attrgetter("started", "run", "host")  # sorts the runs, and tells them apart
 
 
 class LevelShift(NamedTuple):
@@ -84,8 +84,8 @@ def all_series(rows: Iterable[HistoryRow], *, join_hosts: bool = False) -> list[
         without_host = (structs.replace(row, host="") for row in rows)
         rows = {identity(row): row for row in without_host}.values()
     figures = [
-        (row.host, row.machine, name, row.case, row.at, _run_of(row), row, value)
-        for row in sorted(rows, key=_run_of)
+        (row.host, row.machine, name, row.case, row.at, _run_key(row), row, value)
+        for row in sorted(rows, key=_run_key)
         for name, (value, _, _) in row.figures.items()
         if name in _TRACKED and (value > 0 or _TRACKED[name].status == EXIT_ACCURACY)
         if quantities.is_shown(_estimate(row, name))
@@ -256,12 +256,12 @@ _COLUMNS: Sequence[tables.Column[Series]] = (
 def picture(series: Sequence[Series]) -> Figure:
     """One picture of the history: a panel for each series with its shifts marked, those with shifts first."""
     drawn = sorted(series, key=lambda each: not each.shifts)[:20]  # they fill a page
-    runs = sorted({_run_of(row): row for each in drawn for row in each.rows}.items())
+    runs = sorted({_run_key(row): row for each in drawn for row in each.rows}.items())
     index_of = {run: index for index, (run, _) in enumerate(runs)}
     figure = Figure(figsize=(8.6, 1.0 + 0.8 * len(drawn)), layout="constrained")
     panels = figure.subplots(len(drawn), sharex=True, squeeze=False)[:, 0]
     for axes, each in zip(panels, drawn, strict=True):
-        positions = [index_of[_run_of(row)] for row in each.rows]
+        positions = [index_of[_run_key(row)] for row in each.rows]
         bounds = np.array([row.figures[each.figure] for row in each.rows], dtype=float)
         value, low, high = bounds.T * each.tracked.quantity.scale
         high = np.where(np.isnan(high), 2 * value - low, high)  # open above: drawn as far as it reaches below
@@ -271,7 +271,7 @@ def picture(series: Sequence[Series]) -> Figure:
         axes.set_title(title, loc="left", fontsize="small")
         axes.locator_params(axis="y", nbins=3)
         for shift in each.shifts:  # the size stands at the bottom, on the side where the line is higher
-            x = index_of[_run_of(shift.after)] - 0.5
+            x = index_of[_run_key(shift.after)] - 0.5
             size = each.tracked.changes.text(shift.change.value)
             sign, side = ("▼", "right") if shift.change.value < 0 else ("▲", "left")
             axes.axvline(x, color="C1" if shift.is_worse else "C2", linestyle="--")

@@ -42,7 +42,7 @@ def with_baselines(
             what = f"the other build takes batches up to {largest_there}, not {needed}"
             fix = "give smaller --batches, or build it with the same --deployment max_batch_size"
             raise InputError(what, where=baseline.build.folder / CONFIG, fix=fix)
-    backend = baseline.loader.load(scenario).backend
+    backend = baseline.loader.ensure_loaded(scenario).backend
     largest = baseline.deployment.max_batch_size
     settings, name = run.settings, run.settings.baseline_name
     if settings.against_triton is not None:

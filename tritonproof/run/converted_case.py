@@ -84,13 +84,13 @@ class ConvertedCase:
         self.run.say(f"load into Triton ({scenario})")
         with self.run.hold_machine(exclusive=False):
             started = time.monotonic()
-            backend = self.load(scenario, deployment)
+            backend = self.load_anew(scenario, deployment)
             loading_s = time.monotonic() - started
             first_s, first_answer = timed_answer(self, 1)
         start = Start(scenario, self.server.ready_s, round(loading_s, 3), round(1e3 * first_s, 3))
         return backend, start, first_answer
 
-    def load(self, scenario: Scenario, deployment: Deployment) -> str:
+    def load_anew(self, scenario: Scenario, deployment: Deployment) -> str:
         if not self.keeps_config:
             return self.server.load(self.build, deployment, scenario)
         config = baseline_builds.config_of(self.build.folder)

@@ -15,7 +15,7 @@ from tritonproof.client.input_data import InputData
 from tritonproof.gates.context import AnswersFolder, GateContext, ask_one_by_one
 from tritonproof.measure.verifying import make_answer_check
 from tritonproof.record import schema
-from tritonproof.run.once import once, once_while_unmeasured
+from tritonproof.run.once import once, once_sharing_machine
 from tritonproof.settings.case_settings import evaluation_batch
 
 if TYPE_CHECKING:
@@ -29,17 +29,17 @@ class Expectations:
         self.run, self.hold_machine = run, run.hold_machine
 
     @property
-    def compute_precision(self) -> str:
+    def arithmetic(self) -> str:
         """The case's precision; tf32 for FP32 whose products a GPU computes in TF32."""
         return "tf32" if self.run.deployment.tf32 else self.run.case.precision
 
-    @once_while_unmeasured
+    @once_sharing_machine
     def precision_cost(self) -> PrecisionCost | None:
         """The cost of the case's precision, which limits all answers; None without a framework."""
         is_known = not self.run.case.model.from_repository
-        return self.run.model_run.precision_cost(self.compute_precision) if is_known else None
+        return self.run.model_run.precision_cost(self.arithmetic) if is_known else None
 
-    @once_while_unmeasured
+    @once_sharing_machine
     def converted_answers(self) -> StageAnswers:
         """The converted model's answers to the whole evaluation set, in process."""
         run, say = self.run, functools.partial(self.run.say, "evaluate in process")
@@ -48,13 +48,13 @@ class Expectations:
             "converted", run.case.model, oracle, run.samples, batch, say, with_outputs=True
         )
 
-    @once_while_unmeasured
+    @once_sharing_machine
     def conversion(self) -> schema.Conversion:
         """The converted model in process against the framework."""
         run = self.run
         return compare_conversion(
             run.case,
-            self.compute_precision,
+            self.arithmetic,
             run.model_run.framework_answers,
             self.converted_answers,
             run.samples.ids,
@@ -64,28 +64,28 @@ class Expectations:
         )
 
     @once
-    def accuracy_missing(self) -> str | None:
+    def why_no_score(self) -> str | None:
         """Why the model's task metric cannot be computed, in a sentence; None if it can. Raises InputError if
         an option sets a limit for a metric that cannot be computed."""
         run, model = self.run, self.run.case.model
         has_dataset = model.name in run.settings.dataset
-        missing = missing_options(model, run.model_run.cpu_model, run.samples, has_dataset=has_dataset)
-        run.settings.thresholds.check_measured(run.case, missing)
-        return missing
+        reason = missing_options(model, run.model_run.cpu_model, run.samples, has_dataset=has_dataset)
+        run.settings.thresholds.check_measured(run.case, reason)
+        return reason
 
     @once
     def answer_limits(self) -> AnswerLimits:
         """How far answers to one sample may differ if different kernels may compute them."""
         outputs, count = self.run.case.model.outputs, len(self.run.samples)
         elements = {tensor.name: count * math.prod(map(abs, tensor.shape)) for tensor in outputs}
-        return limits_per_answer(self.run.case, self.compute_precision, self.precision_cost, elements)
+        return limits_per_answer(self.run.case, self.arithmetic, self.precision_cost, elements)
 
     @once
     def gate_context(self) -> GateContext:
         """What gates get of the case as it is loaded online, with its answers to samples sent alone."""
         loader, case = self.run.loader, self.run.case
-        loaded, limits = loader.load("online"), self.answer_limits
-        tolerance, served = tolerance_of(case, self.compute_precision), loader.served
+        loaded, limits = loader.ensure_loaded("online"), self.answer_limits
+        tolerance, served = tolerance_of(case, self.arithmetic), loader.served
         min_noise = max(MIN_NOISE, tolerance.max_relative_error if tolerance.is_given else 0.0)
         loader.leave_gpu()  # which the limits may have used
         singles = ask_one_by_one(served, limits, min_noise)
@@ -111,7 +111,7 @@ class Expectations:
         on_wait = run.progress.waits(f"{name}: wait for answers that another run records")
         return AnswersFolder(run.settings.answers, name, run_id, on_wait)
 
-    @once_while_unmeasured
+    @once_sharing_machine
     def answer_check(self) -> AnswerCheck:
         """How the case's answers under load are checked."""
         return self.check_of(self.run.loader.served.data)

@@ -12,7 +12,7 @@ from tritonproof.frameworks import pytorch
 from tritonproof.record import schema
 from tritonproof.record.schema import Deployment, Scenario
 from tritonproof.run.once import forget, once
-from tritonproof.serve.server import LoadedCase, check_supported, serving_of
+from tritonproof.serve.server import LoadedCase, check_supported, serving_entry
 
 if TYPE_CHECKING:
     from tritonproof.run.case_run import CaseRun
@@ -32,10 +32,10 @@ class Loader:
     """How long the server, the last loading for each scenario and its first request took."""
 
     @property
-    def serving(self) -> schema.Serving | None:
+    def serving_entry(self) -> schema.Serving | None:
         """The record's entry of the server, with the case's backend; None before the case is loaded."""
         backend = self.run.prepared.backend if self.loaded is None else self.loaded.backend
-        return serving_of(self.run.server, backend, self.run.settings.shared_memory) if backend else None
+        return serving_entry(self.run.server, backend, self.run.settings.shared_memory) if backend else None
 
     @once
     def served(self) -> ServedModel:
@@ -51,7 +51,7 @@ class Loader:
             forget(self.run.model_run, "framework_model")
             pytorch.release_gpu_memory()
 
-    def load(self, scenario: Scenario, deployment: Deployment | None = None) -> LoadedCase:
+    def ensure_loaded(self, scenario: Scenario, deployment: Deployment | None = None) -> LoadedCase:
         """Load the case for a scenario, with its own settings or others, unless it is loaded like that. A
         model of --repository is loaded in one way for both scenarios."""
         prepared, new_deployment = self.run.prepared, deployment or self.run.deployment
@@ -63,7 +63,7 @@ class Loader:
         self.loaded, self.was_under_load = None, False  # nothing is loaded if the next steps fail
         check_supported(prepared.server, prepared.case)
         if self.is_unloaded:
-            prepared.load(scenario, new_deployment)
+            prepared.load_anew(scenario, new_deployment)
             self.is_unloaded = False
         backend, self.starts[scenario], first_answer = prepared.ensure_loaded(scenario, new_deployment)
         batches = prepared.batches_dynamically(scenario)
@@ -83,9 +83,9 @@ class Loader:
         prepared.server.unload(prepared.server.name_of(prepared.case))
         started = time.monotonic()
         if loaded is None:  # by its server's start
-            prepared.load("online", prepared.deployment)
+            prepared.load_anew("online", prepared.deployment)
         else:
-            backend = prepared.load(loaded.scenario, loaded.deployment)
+            backend = prepared.load_anew(loaded.scenario, loaded.deployment)
             self.loaded = dataclasses.replace(loaded, backend=backend, first_answer=None)
         self.is_unloaded = False
         return time.monotonic() - started

@@ -34,7 +34,7 @@ def hold_jobs(run: CaseRun, points: Sequence[LoadPoint]) -> Iterator[list[LoadJo
     """A job for each point of one scenario, loaded, with the machine to ourselves for the block."""
     run.server.check_measurable(run.prepared.unreported)
     check = run.expectations.answer_check
-    run.loader.load(points[0].scenario)
+    run.loader.ensure_loaded(points[0].scenario)
     with run.hold_machine(exclusive=True):
         yield [run.job(point, check) for point in points]
 
@@ -136,7 +136,7 @@ def measure_model_warmup(run: CaseRun) -> ModelWarmup:
     if batch is None:
         what = f"the model_warmup of {run.case.model.name} is of another shape than the requests"
         raise NotAvailableError(what, where=run.case, fix="give samples of that shape: --samples")
-    run.loader.load("online")
+    run.loader.ensure_loaded("online")
     run.say("load the model again", "time its first request")
     with run.hold_machine(exclusive=True):
         return time_first_and_later(run.loader.reload, lambda: timed_answer(run.prepared, batch)[0], batch)

@@ -17,7 +17,7 @@ from tritonproof.run import record_updates
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.converted_case import ConvertedCase
 from tritonproof.run.measuring import hold_jobs
-from tritonproof.serve.server import serving_of
+from tritonproof.serve.server import serving_entry
 from tritonproof.settings.case_settings import deployment_of
 from tritonproof.spec import Case
 
@@ -29,7 +29,7 @@ def measure_efficiency(run: CaseRun) -> list[Efficiency]:
     """Measure the fastest point of each scenario, of a micro model the fastest of all, beside the same
     artifact in process, and the fastest of all beside the model's reference format."""
     best_results = fastest_by_scenario(run.case, known_points(run))
-    loaded = run.loader.load(best_results[0].point.scenario)
+    loaded = run.loader.ensure_loaded(best_results[0].point.scenario)
     overall = fastest_closed_loop(best_results)
     assert overall is not None
     if run.server.spec.is_remote:
@@ -90,7 +90,7 @@ def points_of(
     """The record's load points if build, deployment, machine, Triton and transport are the run's, or none."""
     if record is None or record.serving is None or record.machine != run.machine:
         return ()
-    serving = serving_of(run.server, record.serving.backend, run.settings.shared_memory)
+    serving = serving_entry(run.server, record.serving.backend, run.settings.shared_memory)
     of_this = digest, deployment, serving
     return record.points if (record.build.digest, record.deployment, record.serving) == of_this else ()
 
@@ -167,5 +167,5 @@ def _served_reference(run: CaseRun, case: Case, keeper: contextlib.ExitStack) ->
     reference_run = keeper.enter_context(
         CaseRun(case, run.model_run, run.suite_run, "reference", prepare_reference)
     )
-    reference_run.loader.load(best.point.scenario)
+    reference_run.loader.ensure_loaded(best.point.scenario)
     return reference_run, best

@@ -14,7 +14,7 @@ from tritonproof.efficiency import worker
 from tritonproof.frameworks import count_operations
 from tritonproof.host import locks, run_origin
 from tritonproof.record.schema import Estimate, LoadPoint, PointResult
-from tritonproof.run.once import once, once_while_unmeasured
+from tritonproof.run.once import once, once_sharing_machine
 from tritonproof.run.progress import Progress, lines_to
 from tritonproof.settings.available_models import AvailableModels
 from tritonproof.settings.case_settings import evaluation_batch, model_deployment, samples_of
@@ -49,18 +49,18 @@ class ModelRun(contextlib.ExitStack):
     def say(self, step: str, detail: str = "") -> None:
         self.progress.say(f"{self.model.name}: {step}", detail)
 
-    @once_while_unmeasured
+    @once_sharing_machine
     def cpu_model(self) -> FrameworkModel:
         """The framework model on the CPU, with weights from --checkpoint, its own, or seeded random ones."""
         self.say("load weights")
         return self.model.load_weights(self.settings.checkpoint.get(self.model.name))
 
-    @once_while_unmeasured
+    @once_sharing_machine
     def framework_model(self) -> FrameworkModel:
         """The framework model to compare converted models with, whether those are new or reused."""
         return framework_model_on(self.target.device, self.model, self.cpu_model)
 
-    @once_while_unmeasured
+    @once_sharing_machine
     def samples(self) -> Samples:
         """The evaluation split: from --dataset, or the model's own."""
         return samples_of(self.model, "evaluation", self.settings)
@@ -70,7 +70,7 @@ class ModelRun(contextlib.ExitStack):
         """Rows of a batch that the framework computes."""
         return evaluation_batch(model_deployment(self.model, self.target, self.settings))
 
-    @once_while_unmeasured
+    @once_sharing_machine
     def framework_answers(self) -> StageAnswers:
         """The framework's answers to the whole evaluation set."""
         infer: Callable[[Any], Any] = functools.partial(self.model.infer, self.framework_model.network)

@@ -59,7 +59,7 @@ class PreparedCase(Protocol):
     def unreported(self) -> tuple[str, ...]:
         """What its server does not say about it: configuration, statistics."""
 
-    def load(self, scenario: Scenario, deployment: Deployment) -> str:
+    def load_anew(self, scenario: Scenario, deployment: Deployment) -> str:
         """Load the model, even if it is loaded; returns the backend that serves it."""
 
     def ensure_loaded(self, scenario: Scenario, deployment: Deployment) -> tuple[str, Start, Arrays | None]:

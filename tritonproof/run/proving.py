@@ -38,16 +38,16 @@ class Evaluation:
 
     ledger: Ledger
     """Every metric after each stage, with its limits."""
-    missing: str | None
+    why_no_score: str | None
     """Why the task's metric is not in the ledger; None if it is."""
-    samples: sample_files.SampleScores
+    sample_scores: sample_files.SampleScores
     """Every item's score after each stage and the worst items."""
 
 
 def prove_accuracy(run: CaseRun) -> Evaluation:
     """The evaluation of the case with its own settings, under dynamic batching. Its ledger passes only if a
     sample gets the same answer again, with many requests in flight, and in batches too."""
-    run.loader.load("online")
+    run.loader.ensure_loaded("online")
     evaluation = evaluate(run)
     gates = [run_gate(run, name).result for name in ("repeated", "in-flight", "batches")]
     same = [gate.same for gate in gates if gate.same is not None]
@@ -66,7 +66,7 @@ def evaluate(run: CaseRun) -> Evaluation:
         ledger = served_ledger(case, labelled, served, scores, requested)
         return Evaluation(ledger, None, sample_scores(case, run.build.digest, labelled, [served], scores))
     expectations = run.expectations
-    precision, missing = expectations.compute_precision, expectations.accuracy_missing
+    precision, why_no_score = expectations.arithmetic, expectations.why_no_score
     framework, converted = run.model_run.framework_answers, expectations.converted_answers
     assert converted.outputs is not None
     elements = {name: values.size for name, values in converted.outputs.items()}
@@ -75,9 +75,10 @@ def evaluate(run: CaseRun) -> Evaluation:
     expected = expect(run.samples.ids, converted.outputs)
     comparison = StageComparison(expected, limits, "served", "in process it")
     stages = framework, converted, _served(run, run.samples, comparison)
-    scores = score_each_item(case, run.samples, stages, labelled=missing is None)
+    scores = score_each_item(case, run.samples, stages, labelled=why_no_score is None)
     ledger = accuracy_ledger(case, precision, run.samples, stages, scores, requested=requested)
-    return Evaluation(ledger, missing, sample_scores(case, run.build.digest, run.samples, stages, scores))
+    every_score = sample_scores(case, run.build.digest, run.samples, stages, scores)
+    return Evaluation(ledger, why_no_score, every_score)
 
 
 def _served(run: CaseRun, samples: Samples, comparison: StageComparison | None = None) -> StageAnswers:
@@ -111,7 +112,7 @@ def run_gate(run: CaseRun, gate: str) -> GateFinding:
 
 def _check_gate(run: CaseRun, gate: Gate) -> GateFinding:
     context = run.expectations.gate_context  # with its answers before a reload
-    loaded = _reload(run) if gate.after_reload else run.loader.load("online")
+    loaded = _reload(run) if gate.after_reload else run.loader.ensure_loaded("online")
     if gate.needs_configuration and "configuration" in run.prepared.unreported:
         raise NotAvailableError("the server does not give the configuration, which has the largest batch")
     return gate.check(dataclasses.replace(context, loaded=loaded))
@@ -120,7 +121,7 @@ def _check_gate(run: CaseRun, gate: Gate) -> GateFinding:
 def _reload(run: CaseRun) -> LoadedCase:
     """Load the case again: a converted one for offline, after online."""
     run.loader.check_may_reload()
-    loaded = run.loader.load("offline")
+    loaded = run.loader.ensure_loaded("offline")
     if run.case.model.from_repository:  # both scenarios load it in the same way
         run.loader.reload()
         loaded = dataclasses.replace(loaded, first_answer=None)  # that is from the loading before

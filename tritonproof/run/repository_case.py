@@ -16,7 +16,7 @@ from tritonproof.build.configuration import config_text
 from tritonproof.client.input_data import InputData, remaining_data
 from tritonproof.host.scratch import scratch_folder
 from tritonproof.record.schema import Deployment, Scenario, Start
-from tritonproof.run.first_request import FirstRequest, send_first_request
+from tritonproof.run.accepted_samples import AcceptedSamples, send_first_request
 from tritonproof.safe_io.files import file_digest, files_in, size_bytes
 from tritonproof.serve.described_model import DescribedModel, load_model
 from tritonproof.serve.messages import undeclared
@@ -42,17 +42,17 @@ class RepositoryCase:
     described: DescribedModel
     build: BuiltModel
     """Its files, and its configuration as the server has completed it."""
-    first_request: FirstRequest
+    accepted_samples: AcceptedSamples
     evaluated: Samples | None = None
     """All of the user's labelled samples."""
 
     @property
     def samples(self) -> Samples:
-        return self.first_request.samples
+        return self.accepted_samples.samples
 
     @property
     def requests_note(self) -> str:
-        return self.first_request.note
+        return self.accepted_samples.note
 
     @property
     def backend(self) -> str:
@@ -73,11 +73,11 @@ class RepositoryCase:
     def ensure_loaded(self, scenario: Scenario, _deployment: Deployment) -> tuple[str, Start, Arrays | None]:
         """How it was loaded: in one way, and once, for both scenarios. A remote model was asked before."""
         self.check_single_requests()
-        first_ms = round(1e3 * self.first_request.elapsed_s, 3)
+        first_ms = round(1e3 * self.accepted_samples.elapsed_s, 3)
         start = Start(scenario, self.server.ready_s, self.described.loading_s, first_ms)
-        return self.backend, start, self.first_request.answer if self.described.model.folder else None
+        return self.backend, start, self.accepted_samples.answer if self.described.model.folder else None
 
-    def load(self, *_scenario_and_deployment: object) -> str:
+    def load_anew(self, *_scenario_and_deployment: object) -> str:
         assert self.described.model.folder is not None
         self.server.load_from_repository(self.described.model.folder)
         return self.backend
@@ -131,8 +131,8 @@ def serve_repository_case(run: "CaseRun", shared_samples: Samples | None = None)
         server = stack.enter_context(run.triton(repository, auto_complete=True))
         run.say("load into Triton as it is")
         with run.hold_machine(exclusive=False):
-            model, described, first_request = _load_and_ask(run, server, shared_samples)
-        run.progress.note(f"{run.label}: {described}; requests: {first_request.note}")
+            model, described, accepted_samples = _load_and_ask(run, server, shared_samples)
+        run.progress.note(f"{run.label}: {described}; requests: {accepted_samples.note}")
         served_format = dataclasses.replace(case.format, library=described.backend)
         case = dataclasses.replace(case, model=model, format=served_format)
         (as_served := scratch / "as-served").mkdir()
@@ -141,12 +141,12 @@ def serve_repository_case(run: "CaseRun", shared_samples: Samples | None = None)
             labelled = labelled_samples(model, available.samples[name], available.labels[name])
         build = as_build(case, described, as_served)
         deployment = deployment_of(case, settings)
-        yield RepositoryCase(case, deployment, server, described, build, first_request, labelled)
+        yield RepositoryCase(case, deployment, server, described, build, accepted_samples, labelled)
 
 
 def _load_and_ask(
     run: "CaseRun", server: Server, shared_samples: Samples | None
-) -> tuple[Model, DescribedModel, FirstRequest]:
+) -> tuple[Model, DescribedModel, AcceptedSamples]:
     """Load a model of --repository and send its first request; returns it as its server completes it, too."""
     requested, name, available = run.requested.model, run.requested.model.name, run.model_run.models
     labels, models = available.labels.get(name), available.repository_models
@@ -166,11 +166,11 @@ def _load_and_ask(
         taken = [group for group in shared_samples.other_shapes if not other_inputs(model, group)]
         samples = dataclasses.replace(shared_samples, other_shapes=taken)
     samples, are_shared = samples or user_samples(model), shared_samples is not None
-    first_request = send_first_request(server, model, samples, are_shared=are_shared)
+    accepted_samples = send_first_request(server, model, samples, are_shared=are_shared)
     if described.unreported:
         remark = f"the server does not give {' and '.join(described.unreported)}"
-        first_request = dataclasses.replace(first_request, note=f"{first_request.note}; {remark}")
-    return model, described, first_request
+        accepted_samples = dataclasses.replace(accepted_samples, note=f"{accepted_samples.note}; {remark}")
+    return model, described, accepted_samples
 
 
 def other_inputs(model: Model, samples: Samples) -> list[str]:

@@ -93,7 +93,7 @@ class ConvertedSearch:
         if larger := [f"batch {batch}" for batch in settings.batches or () if batch > own.max_batch_size]:
             run.progress.note(f"{run.case}: left out: {', '.join(larger)}: larger than {own.max_batch_size}")
         return SearchSpace(
-            own=own,
+            own_deployment=own,
             device=run.case.target.device,
             cores=machine.cores(),
             gpus=run.case.gpus,
@@ -104,11 +104,11 @@ class ConvertedSearch:
         )
 
     def load(self, candidate: Candidate) -> None:
-        self.run.loader.load(candidate.scenario, candidate.deployment)
+        self.run.loader.ensure_loaded(candidate.scenario, candidate.deployment)
 
     def proposal(self, winner: Candidate) -> tuple[str, str]:
         """The winner's config.pbtxt. There is none of the user's from which it could differ."""
-        native = self.run.loader.load(winner.scenario, winner.deployment).backend != "python"
+        native = self.run.loader.ensure_loaded(winner.scenario, winner.deployment).backend != "python"
         config = model_config(self.run.case, winner.deployment, native=native, scenario=winner.scenario)
         return config_text(config), ""
 
@@ -142,7 +142,7 @@ class RepositorySearch:
         own_deployment = model_from_config.configured_deployment(self.completed)
         is_batched = self.completed.HasField("dynamic_batching") or largest <= 1
         return SearchSpace(
-            own=own_deployment,
+            own_deployment=own_deployment,
             device=self.run.case.target.device,
             cores=machine.cores(),
             gpus=max([1, *(len(group.gpus) for group in groups)]),
@@ -159,7 +159,7 @@ class RepositorySearch:
             with self.run.hold_machine(exclusive=False):
                 self._load(candidate)
             self.loaded_settings = candidate.configuration
-        self.run.loader.load("online")
+        self.run.loader.ensure_loaded("online")
 
     def _load(self, candidate: Candidate) -> None:
         config = candidates.apply_candidate(self.completed, self.completed, candidate)

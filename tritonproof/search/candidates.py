@@ -56,7 +56,7 @@ class SearchGoal:
 class SearchSpace:
     """The configurations that a search may choose from."""
 
-    own: Deployment
+    own_deployment: Deployment
     """The model's settings; always a configuration."""
     device: Device
     cores: int
@@ -135,9 +135,9 @@ def steady_state_s(candidate: Candidate, goal: SearchGoal) -> float:
 def instance_counts(space: SearchSpace) -> list[int]:
     """The numbers of instances to try: powers of two within the device's limit, and the model's own."""
     if "instances" in space.fixed:
-        return [space.own.instances]
+        return [space.own_deployment.instances]
     limit = _MAX_INSTANCES if space.device == "cuda" else min(_MAX_INSTANCES, space.cores)
-    return sorted({space.own.instances, *(count for count in (1, 2, 4) if count <= limit)})
+    return sorted({space.own_deployment.instances, *(count for count in (1, 2, 4) if count <= limit)})
 
 
 def basic_candidates(space: SearchSpace, goal: SearchGoal) -> list[Candidate]:
@@ -145,7 +145,7 @@ def basic_candidates(space: SearchSpace, goal: SearchGoal) -> list[Candidate]:
     that never waits; and the model's own settings. Batches come from as many clients as there are instances
     on all GPUs, and from twice as many, so that the next batch is ready when one ends. At a request rate each
     request has one sample, so static batching does not apply."""
-    candidates, own = [], space.own
+    candidates, own = [], space.own_deployment
     for count in instance_counts(space):
         deployment, of_all = structs.replace(own, instances=count), count * space.gpus
         online = _online(space, deployment, (), 0)
@@ -165,10 +165,10 @@ def basic_candidates(space: SearchSpace, goal: SearchGoal) -> list[Candidate]:
 def variations(space: SearchSpace, goal: SearchGoal, instances: int) -> list[Candidate]:
     """Candidates with this number of instances whose dynamic batcher waits, for a usual delay or a quarter of
     the budget. Triton prefers the largest batch anyway, so none prefers that size alone."""
-    largest = space.own.max_batch_size
+    largest = space.own_deployment.max_batch_size
     if largest == 1:
         return []
-    deployment = structs.replace(space.own, instances=instances)
+    deployment = structs.replace(space.own_deployment, instances=instances)
     quarter_us = min(_MAX_DELAY_US, round(goal.latency_budget_ms * 250))
     preferred: list[tuple[int, ...]] = [(), (largest // 2, largest)]
     waits = itertools.product((min(_DELAY_US, quarter_us), quarter_us), preferred)

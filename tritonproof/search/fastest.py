@@ -72,7 +72,7 @@ class Rerun:
 
 
 @dataclass(frozen=True)
-class Fastest:
+class SearchOutcome:
     winner: Rerun
     lead: Ratio | None
     """Throughput over the runner-up's; None if that did not keep the budget, or there is none."""
@@ -86,7 +86,7 @@ def find_fastest(
     probe: Probe,
     measure_again: MeasureAgain,
     on_progress: OnProgress = lambda _step: None,
-) -> Fastest:
+) -> SearchOutcome:
     """The configuration and load of the highest throughput whose percentile is shown to keep the budget; if
     the goal has arrivals, the highest request rate.
 
@@ -112,7 +112,7 @@ def find_fastest(
     probes = sum(len(trial.probes) + len(trial.capacity_probes) for trial in tried.values())
     passes = probes + sum(len(rerun.state.passes) for attempt in attempts for rerun in attempt)
     configurations = len({trial.candidate.configuration for trial in measured})
-    return Fastest(best_reruns[0], _lead(best_reruns), configurations, passes)
+    return SearchOutcome(best_reruns[0], _lead(best_reruns), configurations, passes)
 
 
 def _first_round(space: SearchSpace, goal: SearchGoal, probe: Probe, on_progress: OnProgress) -> list[Trial]:
@@ -130,7 +130,7 @@ def _first_round(space: SearchSpace, goal: SearchGoal, probe: Probe, on_progress
 
     try_all(candidates.basic_candidates(space, goal))
     online = trials.most_promising([trial for trial in first if trial.candidate.scenario == "online"], goal)
-    instances = online[0].candidate.deployment.instances if online else space.own.instances
+    instances = online[0].candidate.deployment.instances if online else space.own_deployment.instances
     varied = candidates.variations(space, goal, instances)
     try_all(candidate for candidate in varied if candidate.configuration not in seen)
     return first
@@ -331,7 +331,7 @@ def _is_rerun_done(
 
 
 def search_entry(
-    fastest: Fastest, goal: SearchGoal, plan: MeasuringPlan, took_s: float, config: str
+    fastest: SearchOutcome, goal: SearchGoal, plan: MeasuringPlan, took_s: float, config: str
 ) -> Search:
     """The record's entry of a search; `config` is the winner's configuration file, if it kept the budget."""
     return Search(

@@ -341,7 +341,7 @@ def check_supported(server: Server, case: Case) -> None:
         raise refusal
 
 
-def serving_of(server: Server, backend: str, shared_memory: str) -> Serving:
+def serving_entry(server: Server, backend: str, shared_memory: str) -> Serving:
     """What a record says about a server and its backend. The suite's runtimes use the machine's libraries."""
     image = server.image
     name, digest = (image.name, image.digest) if image else (None, None)

@@ -39,7 +39,7 @@ class AvailableModels:
     """The models of the repository of --against."""
 
     @property
-    def missing(self) -> frozenset[str]:
+    def only_in_baseline(self) -> frozenset[str]:
         """The names of the models that the run's repository lacks, and that of --against has."""
         return frozenset(self.baseline_models.keys() - self.repository_models.keys())
 
@@ -106,8 +106,8 @@ def _repository_models(settings: Settings) -> AvailableModels:
     baseline_models: dict[str, RepositoryModel] = {}
     if settings.against is not None and (folder := settings.against.folder) is not None:
         baseline_models = {entry.name: entry for entry in models_in(folder, f"--against {folder}")}
-        missing = [entry for name, entry in baseline_models.items() if name not in repository_models]
-        models += map(model_from_config.as_model, missing)
+        added = [entry for name, entry in baseline_models.items() if name not in repository_models]
+        models += map(model_from_config.as_model, added)
     return AvailableModels(tuple(models), frozenset(), repository_models, samples, labels, baseline_models)
 
 

@@ -84,12 +84,12 @@ class Thresholds:
             if name in metrics
         }
 
-    def check_measured(self, case: Case, missing: str | None) -> None:
-        """Raise InputError for a limit that would test nothing, as its metric needs what is missing."""
+    def check_measured(self, case: Case, why_no_score: str | None) -> None:
+        """Raise InputError for a limit that would test nothing, as its metric has no score."""
         labelled = {metric.name for metric in case.model.metrics if metric.labelled}
-        for entry in self.of(case) if missing else ():
+        for entry in self.of(case) if why_no_score else ():
             for name in labelled & entry.limits.keys():
-                what = f"{case} cannot be held to a limit of {name}: {missing}"
+                what = f"{case} cannot be held to a limit of {name}: {why_no_score}"
                 raise self.error(entry, f"limits.{name}", what, "give what it needs, or leave the limit out")
 
     def allowed_slowdown(self, case: Case, otherwise: float) -> float:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from tests import examples
+from tests import sample_records
 from tests.helpers import present
 from tests.reports.published.test_published_tables import point
 from tritonproof.record.schema import CaseKey, Deployment, Estimate, PointResult, Record, Serving
@@ -16,7 +16,7 @@ from tritonproof.reports.tables.table import Table
 
 NATIVE = Serving("docker", "2.51.0", "onnxruntime", "system")
 ALIKE = "a40 resnet50 onnx trt fp16"
-measured = examples.measured
+measured = sample_records.measured
 
 
 def case_on(name: str, *points: PointResult, **changes: Any) -> Record:
@@ -25,11 +25,11 @@ def case_on(name: str, *points: PointResult, **changes: Any) -> Record:
     gpu = None if target == "cpu" else f"NVIDIA {target.upper()}"
     fields: dict[str, Any] = {
         "case": CaseKey(target, model, format_, None if accelerator == "-" else accelerator, precision),
-        "machine": structs.replace(examples.record().machine, gpu=gpu),
+        "machine": structs.replace(sample_records.record().machine, gpu=gpu),
         "serving": NATIVE,
         "points": points or (measured("offline", 8, 1000),),
     }
-    return examples.record(**(fields | changes))
+    return sample_records.record(**(fields | changes))
 
 
 def tables(record: Record) -> list[Table]:
@@ -38,7 +38,7 @@ def tables(record: Record) -> list[Table]:
 
 
 def latencies(**values: float) -> dict[str, Estimate]:
-    return {name: examples.estimate(value) for name, value in values.items()}
+    return {name: sample_records.estimate(value) for name, value in values.items()}
 
 
 def test_every_published_row_matches_one_case() -> None:
@@ -104,7 +104,7 @@ def test_mig_and_several_gpus_match_no_published_figure(target: str, gpu: str, c
     other = structs.replace(whole, case=case, machine=structs.replace(whole.machine, gpu=gpu))
     assert match_published(publishable(whole)).rows
     matched = match_published(publishable(other))
-    assert matched.missing
+    assert matched.why_no_rows
     assert not matched.rows
 
 
@@ -112,7 +112,11 @@ def deployed(batch: int, instances: int, sizes: tuple[int, ...], delay: int, gra
     return Deployment(batch, instances, sizes, delay, cuda_graphs=graphs, warmup=True)
 
 
-PYTHON = {"serving": examples.record().serving, "build": examples.random_weights().build, "accuracy": None}
+PYTHON = {
+    "serving": sample_records.record().serving,
+    "build": sample_records.random_weights().build,
+    "accuracy": None,
+}
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,7 @@ def section_of(record: Publishable, path: Path) -> dict[str, Any]:
     """The template's variables for the record at `path`. Raises RecordError if its file of samples is
     damaged, OSError if a configuration cannot be read."""
     build, published = record.build, match_published(record)
-    comparison: list[Block] = [published.missing]
+    comparison: list[Block] = [published.why_no_rows]
     if published.rows:
         comparison = [*published_section(published), published_legend([published])]
     size, weights = f"{SIZE.text(build.size_mib)}, digest {build.digest}", f"weights: {build.weights_source}"

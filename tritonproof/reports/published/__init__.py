@@ -107,22 +107,23 @@ class PublishedMatch:
     record: Publishable
     rows: Sequence[PublishedRow]
     """Those of the record's GPU if there are any, else of every published GPU."""
-    missing: str
+    why_no_rows: str
     """A sentence on why there are no rows; empty if there are some."""
 
 
 def match_published(record: Publishable) -> PublishedMatch:
     """A record with the published rows of its model, format, accelerator and precision. All published figures
     are of one whole GPU; a slice may have its GPU's target, so the driver's name for it counts too."""
-    case, missing = record.case, ""
+    case, why_no_rows = record.case, ""
     if case.gpus > 1 or case.target == "mig" or re.search(r"\bMIG\b", record.machine.gpu or ""):
-        missing = f"It was measured on {phrases.device_text(record)}; NVIDIA's figures are of one whole GPU."
-        return PublishedMatch(record, (), missing)
+        device = phrases.device_text(record)
+        why_no_rows = f"It was measured on {device}; NVIDIA's figures are of one whole GPU."
+        return PublishedMatch(record, (), why_no_rows)
     served = served_as(structs.asdict(case))
     alike = [row for row in rows() if row["model"] == case.model and served_as(row) == served]
     if not alike:
-        missing = f"NVIDIA published no figures of {case.model} as {' '.join(filter(None, served))}."
-    return PublishedMatch(record, [row for row in alike if row["gpu"] == case.target] or alike, missing)
+        why_no_rows = f"NVIDIA published no figures of {case.model} as {' '.join(filter(None, served))}."
+    return PublishedMatch(record, [row for row in alike if row["gpu"] == case.target] or alike, why_no_rows)
 
 
 def served_as(case: Mapping[str, Any]) -> tuple[str | None, ...]:
@@ -174,9 +175,10 @@ def published_blocks(matches: Sequence[PublishedMatch]) -> list[Block]:
         blocks.append(published_legend(matches))
     for match in compared:
         blocks += [Heading(match.record.name, 2), *published_section(match)]
-    missing = phrases.grouped((match for match in matches if match.missing), lambda match: match.missing)
+    without_rows = (match for match in matches if match.why_no_rows)
+    by_reason = phrases.grouped(without_rows, lambda match: match.why_no_rows)
     lines = []
-    for reason, group in missing.items():
+    for reason, group in by_reason.items():
         lines.append(f"{', '.join(code(match.record.name) for match in group)}: {reason}")
     return [*blocks, Heading("Not compared", 2), Bullets(lines)] if lines else blocks
 

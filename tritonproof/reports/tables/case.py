@@ -8,9 +8,9 @@ from tritonproof.record.schema import GATE_DEMANDS, REMOTE, Disagreement, GateRe
 from tritonproof.reports.publishable import Publishable
 from tritonproof.reports.published import names_of
 from tritonproof.reports.tables import points
+from tritonproof.reports.tables.baseline import baseline_table
 from tritonproof.reports.tables.soak import soak_section, soak_table
 from tritonproof.reports.tables.table import Block, Bullets, Column, Heading, Table, cell_of, table
-from tritonproof.reports.tables.upgrade import upgrade_table
 from tritonproof.reports.text import correctness, phrases
 from tritonproof.reports.text.speed import model_warmup_text, search_paragraph
 
@@ -27,14 +27,14 @@ def sections_beside_points(record: Publishable) -> list[Block]:
     """What was measured beside the load points."""
     blocks = points.efficiency_section(record)
     if record.baseline is not None:
-        blocks += [Heading(f"Beside {record.baseline.baseline_name}", 4), upgrade_table([record])]
+        blocks += [Heading(f"Beside {record.baseline.baseline_name}", 4), baseline_table([record])]
     if paragraph := search_paragraph(record):
         blocks += [Heading("Within a latency budget", 4), paragraph]
     return [*blocks, *soak_section(record)]
 
 
 TABLES_OF_OPTIONS: Mapping[str, Sequence[Callable[[Sequence[Publishable]], Table]]] = {
-    **dict.fromkeys(("against", "against_triton"), (points.comparison_table, upgrade_table)),
+    **dict.fromkeys(("against", "against_triton"), (points.comparison_table, baseline_table)),
     "thresholds": (points.budget_table,),
     "soak": (soak_table,),
 }

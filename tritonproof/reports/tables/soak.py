@@ -12,7 +12,7 @@ from tritonproof.reports.text import phrases
 _VERDICTS: Mapping[Verdict, str] = {"passed": "no leak", "failed": "leak", "inconclusive": "inconclusive"}
 
 
-def leaks(soak: Soak) -> list[str]:
+def leak_sentences(soak: Soak) -> list[str]:
     return [
         f"{growth.resource} grows by {_growth_text(growth)}"
         + (f", 1 GiB in {time} at this rate" if (time := _time_until_text(growth, soak)) else "")
@@ -21,7 +21,7 @@ def leaks(soak: Soak) -> list[str]:
     ]
 
 
-def unknown(soak: Soak, per: str) -> list[str]:
+def undecided_growth(soak: Soak, per: str) -> list[str]:
     """A sentence for each resource whose leak per request, or per loading, is neither shown nor ruled out."""
     return [
         f"{growth.resource} is not shown to leak, nor not to: {_growth_text(growth)}"
@@ -38,7 +38,8 @@ def soak_text(soak: Soak) -> str:
         for growth in soak.growth
         if growth.resource.startswith("memory") and growth.verdict == "passed"
     ]
-    parts = [f"no leak in {_length_text(soak)}", *memory, *unknown(soak, "loading"), _speed_text(soak)]
+    undecided = undecided_growth(soak, "loading")
+    parts = [f"no leak in {_length_text(soak)}", *memory, *undecided, _speed_text(soak)]
     return "; ".join(filter(None, [*parts, *soak.not_watched]))
 
 

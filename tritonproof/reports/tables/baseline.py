@@ -31,15 +31,15 @@ def compared_models(records: Sequence[Publishable]) -> list[ComparedModel]:
     models = []
     for record in records:
         if record.baseline is not None:
-            run = _run_of(record.baseline)
-            gates = [gate for gate in record.gates if gate.gate == "baseline" and _run_of(gate) == run]
-            of_run = [result for result in record.points if _run_of(result) == run]
+            run = _run_id(record.baseline)
+            gates = [gate for gate in record.gates if gate.gate == "baseline" and _run_id(gate) == run]
+            of_run = [result for result in record.points if _run_id(result) == run]
             speeds = [result.comparison for result in of_run if result.comparison]
             models.append(ComparedModel(record, record.baseline, next(iter(gates), None), speeds))
     return models
 
 
-def _run_of(result: Any) -> str | None:
+def _run_id(result: Any) -> str | None:
     return result.origin.run if result.origin else None
 
 
@@ -68,7 +68,7 @@ def footprint_failures(comparison: BaselineComparison) -> list[str]:
     return [text for text, is_far_more in footprint_changes(comparison) if is_far_more]
 
 
-def upgrade_verdict(model: ComparedModel) -> tuple[Verdict, str]:
+def baseline_verdict(model: ComparedModel) -> tuple[Verdict, str]:
     """Whether the model may replace the other, and the reason. It may if all answers are right and the same,
     no load point is slower or has a longer p99, it costs about as much, and its log has no new warning."""
     record, comparison, gate, speeds = model
@@ -104,8 +104,8 @@ def upgrade_sentence(
     records: Sequence[Publishable], run: str, failed: Sequence[str], skipped: int, ended: bool
 ) -> str:
     """Whether an upgrade is safe, by what the run of this id has compared, and by how its tests ended."""
-    own = [model for model in compared_models(records) if _run_of(model.comparison) == run]
-    verdicts = {model.record.name: upgrade_verdict(model) for model in own}
+    of_run = [model for model in compared_models(records) if _run_id(model.comparison) == run]
+    verdicts = {model.record.name: baseline_verdict(model) for model in of_run}
     unsafe = {name: reason for name, (verdict, reason) in verdicts.items() if verdict == "failed"}
     not_shown = {name: reason for name, (verdict, reason) in verdicts.items() if verdict == "inconclusive"}
     for test in failed:
@@ -170,11 +170,11 @@ _COLUMNS: Sequence[Column[ComparedModel]] = (
     *_both("Memory (MiB)", "Memory there", lambda side: side.memory_bytes, MEMORY),
     *_both("GPU memory (MiB)", "GPU memory there", lambda side: side.used.get("GPU memory"), MEMORY),
     Column("New warnings", lambda row: len(row.comparison.warnings), COUNT),
-    Column("Verdict", lambda row: upgrade_verdict(row)[1], narrow="Verdict"),
+    Column("Verdict", lambda row: baseline_verdict(row)[1], narrow="Verdict"),
 )
 
 
-def upgrade_table(records: Sequence[Publishable]) -> Table:
+def baseline_table(records: Sequence[Publishable]) -> Table:
     """A row for each model compared with the one it is to replace, and the new warnings below the table."""
     rows = compared_models(records)
     warnings = [(row.record.name, warning) for row in rows for warning in row.comparison.warnings]

@@ -1,86 +1,22 @@
-"""Replies of a server to refused requests and to concurrent ones; answers of every type beside those to lone
-requests."""
+"""Answers of every type beside the expected ones: what counts as the same, and what as wrong."""
 
-import threading
-import time
 from collections.abc import Callable, Sequence
-from types import SimpleNamespace
 from typing import Any
 
-import grpc
 import numpy as np
 import pytest
 
-from tests import examples
-from tests.gates.answering_servers import ROWS as SENT
-from tests.gates.answering_servers import careful, right, served_by
-from tests.gates.stand_in import CLASSES, FAULTS, WIDE, Fault
+from tests import sample_records
+from tests.gates.made_up_model import CLASSES, FAULTS, WIDE, Fault
 from tests.helpers import present
 from tritonproof.accuracy.ledger import with_same_answers
 from tritonproof.accuracy.limits import MIN_NOISE, AnswerLimits, NumberLimits
 from tritonproof.accuracy.sameness import AnswerComparison, compare_groups
-from tritonproof.base.errors import ProofError
-from tritonproof.client import requests
 from tritonproof.client.requests import Answer
-from tritonproof.gates import context, declared
 from tritonproof.gates.context import make_single_answers
 from tritonproof.record.schema import SameAnswers
 from tritonproof.reports.text.correctness import difference_text
 from tritonproof.spec import Arrays
-
-
-@pytest.mark.parametrize(
-    ("code", "words", "said"),
-    [
-        (grpc.StatusCode.UNAVAILABLE, "not " + "very " * 200 + "now", "not very very"),
-        (grpc.StatusCode.INTERNAL, "", "INTERNAL"),
-    ],
-)
-def test_refusal_of_a_live_server_counts_with_any_status(
-    code: grpc.StatusCode, words: str, said: str
-) -> None:
-    with served_by(lambda _request, call: call.abort(code, words)) as model:
-        (reply,) = declared.send(model, [[0]])
-        for in_flight, where in ((1, "alone"), (2, "b001-c002")):
-            with pytest.raises(ProofError, match=f"where: {model.name}, {where}\n"):
-                context.ask(model, [[0], [1]], in_flight)
-    assert isinstance(reply, str)
-    assert said in reply
-    assert len(reply) < 400, "a server may say much"
-
-
-def test_replies_keep_request_order() -> None:
-    with served_by(careful) as model:
-        replies = declared.send(model, [[2], [0, 1], [0]])
-
-    assert replies.pop(1) == "not as declared"
-    contents = [reply.raw_output_contents[0] for reply in replies]
-    assert contents == [(2 * SENT[sample]).tobytes() for sample in (2, 0)]
-
-
-def test_requested_number_of_requests_is_in_flight(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All of them get an answer, however large."""
-    monkeypatch.setattr(requests, "_MAX_BYTES", 1)
-    now = SimpleNamespace(count=0, most=0)
-    lock = threading.Lock()
-
-    def slow(request: Any, context: grpc.ServicerContext) -> Any:
-        with lock:
-            now.count += 1
-            now.most = max(now.most, now.count)
-        time.sleep(0.02)
-        with lock:
-            now.count -= 1
-        return right(request, context)
-
-    with served_by(slow) as model:
-        answers = context.ask(model, [[0], [1], [2]])
-        assert now.most == 1
-        assert len(context.ask(model, [[0], [1], [2], [0], [1], [2]], 3)) == 6
-        assert now.most in (2, 3), "a busy machine may not get to the third in time"
-    assert [answer.sample_indices.tolist() for answer in answers] == [[0], [1], [2]]
-    np.testing.assert_array_equal(answers[2].outputs["OUT"], 2 * SENT[[2]])
-
 
 COUNT = 20
 IDS = [f"row-{n}" for n in range(COUNT)]
@@ -312,7 +248,7 @@ def test_worst_gate_counts_in_the_ledger() -> None:
     texts = SameAnswers(2, 2, None, 1.0, passed=True)
 
     def entry(*gates: SameAnswers) -> SameAnswers:
-        return present(with_same_answers(examples.accuracy(), gates).same_answers)
+        return present(with_same_answers(sample_records.accuracy(), gates).same_answers)
 
     worst = entry(good, bad)
     assert worst == entry(bad, good)
@@ -324,5 +260,9 @@ def test_worst_gate_counts_in_the_ledger() -> None:
     assert (entry(tied, bad).agreement, entry(tied, bad).sample) == (0.4, "b")
     assert entry(texts, texts).relative_difference is None
     assert entry(texts, good).relative_difference == 3e-3
-    ledgers = (examples.accuracy(), good), (examples.accuracy(), bad), (examples.failed_accuracy(), good)
+    ledgers = (
+        (sample_records.accuracy(), good),
+        (sample_records.accuracy(), bad),
+        (sample_records.failed_accuracy(), good),
+    )
     assert [with_same_answers(ledger, [gate]).passed for ledger, gate in ledgers] == [True, False, False]

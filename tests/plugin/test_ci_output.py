@@ -23,19 +23,19 @@ from tritonproof.base.errors import AccuracyError, InputError, NotAvailableError
 from tritonproof.host.run_origin import origin
 from fixtures.recorder import Recorder
 from tritonproof.record.schema import CaseKey, LatencyBudget, LoadPoint, Start
-from tests import examples
+from tests import sample_records
 from tests.helpers import ROOT
 
 # By its path, as this file lies in another folder of that name.
 measure_and_record = runpy.run_path(str(ROOT / "benchmarks" / "test_speed.py"))["measure_and_record"]
-RECORD = examples.record(conversion=None, accuracy=None, points=())
-PROVEN = examples.record(case=CaseKey("a40", "proven", "onnx", "trt", "fp16"), points=())
+RECORD = sample_records.record(conversion=None, accuracy=None, points=())
+PROVEN = sample_records.record(case=CaseKey("a40", "proven", "onnx", "trt", "fp16"), points=())
 
 @pytest.fixture
 def recorder(request, settings):
     record = PROVEN if request.node.originalname == "test_online" else RECORD
     starts = {"online": Start("online", 1.0, 1.0, 1.0)}
-    run = SimpleNamespace(settings=settings, loader=SimpleNamespace(serving=RECORD.serving, starts=starts))
+    run = SimpleNamespace(settings=settings, loader=SimpleNamespace(serving_entry=RECORD.serving, starts=starts))
     run.latencies_s = defaultdict(lambda: [0.01, 0.02, 0.03])
     return Recorder(record, run, "", origin("cpu"), request.node.user_properties)
 
@@ -48,25 +48,25 @@ def server():
 
 def test_conversion(recorder):
     for _ in range(2):
-        recorder.record(conversion=examples.record().conversion)
+        recorder.record(conversion=sample_records.record().conversion)
     recorder.show("all agree")
 
 def test_accuracy(recorder):
-    recorder.record(accuracy=examples.failed_accuracy())
+    recorder.record(accuracy=sample_records.failed_accuracy())
     raise AccuracyError("top-1 93.1 % is below 94 %", where="here, now")
 
 @pytest.mark.speed
 @pytest.mark.step("online")
 def test_online(case, point, recorder, benchmark):
-    measure_and_record(measuring(examples.measured("online", point.concurrency, 200.0)), point, recorder, benchmark)
+    measure_and_record(measuring(sample_records.measured("online", point.concurrency, 200.0)), point, recorder, benchmark)
 
 def test_unproven(recorder, benchmark):
     budget = LatencyBudget("p99", 1.0, "agreed in May", "failed")
-    slow = examples.measured("online", 32, 200.0, latency_budget=budget)
+    slow = sample_records.measured("online", 32, 200.0, latency_budget=budget)
     with pytest.raises(SpeedError, match="too slow") as caught:
         measure_and_record(measuring(slow), LoadPoint("online", 1, 32), recorder, benchmark)
     assert "2.1" not in str(caught.value)
-    recorder.record(efficiency=(examples.efficiency("online", 32, served_per_s=examples.estimate(200.0)),))
+    recorder.record(efficiency=(sample_records.efficiency("online", 32, served_per_s=sample_records.estimate(200.0)),))
 
 def test_slower():
     raise SpeedError("ratio 0.90")
@@ -181,35 +181,35 @@ UNWRITTEN, UNREADABLE = ["summary.md"], ["a.json"]
         (0, Outcomes(passed=1, skipped=ABSENT), 0),
         (0, Outcomes(skipped=ABSENT), 5),
         (0, Outcomes(passed=1, unreadable=UNREADABLE), 6),
-        (0, Outcomes(passed=1, missing=UNWRITTEN), 11),
-        (0, Outcomes(passed=1, unreadable=UNREADABLE, missing=UNWRITTEN), 11),
+        (0, Outcomes(passed=1, unwritten=UNWRITTEN), 11),
+        (0, Outcomes(passed=1, unreadable=UNREADABLE, unwritten=UNWRITTEN), 11),
         (1, Outcomes(passed=2), 1),
         (1, failing("input"), 4),
         (1, failing("speed"), 10),
         (1, failing("input", "speed"), 10),
         (1, replace(failing("speed"), unreadable=UNREADABLE), 10),
         (1, failing("infrastructure"), 11),
-        (1, replace(failing("speed"), missing=UNWRITTEN), 11),
+        (1, replace(failing("speed"), unwritten=UNWRITTEN), 11),
         (1, failing("accuracy", "infrastructure", "speed"), 12),
-        (1, replace(failing("accuracy"), missing=UNWRITTEN), 12),
-        (1, replace(failing("speed"), others_failed=True, missing=UNWRITTEN), 1),
+        (1, replace(failing("accuracy"), unwritten=UNWRITTEN), 12),
+        (1, replace(failing("speed"), others_failed=True, unwritten=UNWRITTEN), 1),
         (2, failing("input"), 2),
         (2, replace(failing("input"), was_stopped=True), 4),
         (2, replace(failing("input", "accuracy"), was_stopped=True), 12),
-        (2, Outcomes(passed=1, missing=UNWRITTEN), 2),
+        (2, Outcomes(passed=1, unwritten=UNWRITTEN), 2),
         (3, failing("input", "accuracy"), 3),
     ],
 )
 def test_status_is_of_the_worst_failure(own: int, outcomes: Outcomes, status: int) -> None:
-    assert replace(outcomes, own=own).status == status
+    assert replace(outcomes, pytest_status=own).status == status
 
 
 @pytest.mark.parametrize(
     ("outcomes", "is_said"),
     [
-        (replace(failing("speed"), others_failed=True, own=1), False),
+        (replace(failing("speed"), others_failed=True, pytest_status=1), False),
         (Outcomes(skipped=ABSENT, passed=1), False),
-        (Outcomes(passed=3, own=int(pytest.ExitCode.INTERRUPTED)), True),
+        (Outcomes(passed=3, pytest_status=int(pytest.ExitCode.INTERRUPTED)), True),
         (Outcomes(skipped=ABSENT), True),
     ],
 )

@@ -15,7 +15,7 @@ _INTEGER_BOUNDS = (10, 1)
 
 
 @dataclass(frozen=True)
-class FirstRequest:
+class AcceptedSamples:
     """The first request that a model answered, and the samples that it and all later ones are made of."""
 
     samples: Samples
@@ -28,7 +28,7 @@ class FirstRequest:
 
 def send_first_request(
     server: Server, model: Model, samples: Samples | None, *, are_shared: bool = False
-) -> FirstRequest:
+) -> AcceptedSamples:
     """Send the first of the user's samples, or of those that are shared with a compared case; without any,
     invent some with the first length of variable dimensions that the server takes and a request can hold.
 
@@ -39,7 +39,7 @@ def send_first_request(
         origin = "those of the case that is compared" if are_shared else "the samples that were given"
         count = sum(map(len, samples.other_shapes))
         extra = f", {count} of other shapes than most, one to a request" if count else ""
-        return FirstRequest(samples, f"{origin}{extra}", *_ask(server, model, samples))
+        return AcceptedSamples(samples, f"{origin}{extra}", *_ask(server, model, samples))
     is_variable = any(-1 in tensor.shape for tensor in model.inputs)
     first_error: ProofError | None = None
     discrete = [input_.name for input_ in model.inputs if not input_.dtype.startswith(("FP", "BF", "BOOL"))]
@@ -60,7 +60,7 @@ def send_first_request(
             note += ", texts of one character: what is done with longer ones is not tried"
         if is_variable:
             note += f", variable dimensions {length} long"
-        return FirstRequest(samples, note, *answered)
+        return AcceptedSamples(samples, note, *answered)
     assert first_error is not None
     if (is_variable or discrete) and not isinstance(first_error, InputError):
         refusal = f"{model.name} refuses made-up samples; it needs real ones (--samples {model.name}=DIR)"

@@ -10,7 +10,7 @@ from tritonclient.grpc.model_config_pb2 import ModelConfig
 
 from tests import toy
 from tritonproof.base.errors import InputError, NotAvailableError, ProofError
-from tritonproof.run.first_request import FirstRequest, send_first_request
+from tritonproof.run.accepted_samples import AcceptedSamples, send_first_request
 from tritonproof.spec import Arrays, Model, Samples, Tensor
 from tritonproof.user_models.model_from_config import as_model, warmup_batch
 from tritonproof.user_models.model_repository import RepositoryModel
@@ -33,7 +33,7 @@ class Asked:
         return True
 
 
-def ask(server: Any, *inputs: Tensor, samples: Samples | None = None, **how: Any) -> FirstRequest:
+def ask(server: Any, *inputs: Tensor, samples: Samples | None = None, **how: Any) -> AcceptedSamples:
     model = as_model(RepositoryModel("choosy", None, None))
     tensors = {"inputs": inputs, "outputs": (Tensor("OUT", "FP32", (2,)),)}
     return send_first_request(server, Model(**{**vars(model), **tensors}), samples, **how)
