@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tritonproof.base import commands
 from tritonproof.base.commands import Parser
-from tritonproof.safe_io.files import escaped
+from tritonproof.base.sanitize import excerpt
 
 _EXAMPLE = Path(__file__).parent / "user_models" / "example.py"
 
@@ -25,7 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     file = options.to or Path(f"{options.name.replace('-', '_')}.py")
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*(-[A-Za-z0-9_]+)*", options.name):
         fix = "use letters, digits and _, in words joined by single hyphens"
-        parser.error(f"{escaped(options.name)!r} cannot be a model's name: {fix}")
+        parser.error(f"{excerpt(options.name)!r} cannot be a model's name: {fix}")
     if not file.stem.isidentifier() or keyword.iskeyword(file.stem) or file.suffix != ".py":
         parser.error(f"--to {file}: Python cannot import a file of this name: give a name such as model.py")
     try:

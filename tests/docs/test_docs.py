@@ -35,8 +35,8 @@ def test_every_link_resolves(page: Path) -> None:
         assert not anchor or anchor in anchors(target), link
 
 
-def test_every_path_in_contributing_exists() -> None:
-    text = (ROOT / "CONTRIBUTING.md").read_text()
+def test_every_path_in_contributing_and_for_mutation_exists() -> None:
+    text = "".join((ROOT / name).read_text() for name in ("CONTRIBUTING.md", "cosmic-ray.toml"))
     paths = re.findall(r"(?<![\w/.])(?:tests|fixtures|benchmarks|docs|tritonproof)/[\w/-]*(?:\.\w+)*", text)
     missing = {path for path in paths if not (ROOT / path).exists()} - {"tritonproof/suite/"}
     assert not missing

@@ -1,5 +1,5 @@
 """Comparisons of two builds: simulated pairs until the result is settled, few pairs at many points, and p99
-tails. Their statistics are in test_ratio.py."""
+tails. Their statistics are in tests/ratios/."""
 
 import math
 from typing import Any

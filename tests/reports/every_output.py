@@ -8,8 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from fixtures import summary
-from fixtures.collection import SETTINGS
+from fixtures import SETTINGS, summary
 from fixtures.summary import Outcomes
 from tests import sample_records
 from tests.conftest import Reports

@@ -38,6 +38,11 @@ def one_line(text: str, longest: int = MAX_CHARS) -> str:
     return cut(" ".join(visible(cut(text, 4 * longest)).split()), longest)
 
 
+def excerpt(text: str, longest: int = 100) -> str:
+    """A user's text as an error repeats it: cut, and without anything that a terminal would act on."""
+    return one_line(text, longest)
+
+
 def path_text(path: object, longest: int = MAX_CHARS) -> str:
     """A path on one line of any output: tabs and newlines are escaped too."""
     return cut(visible(str(path)).replace("\n", "\\n").replace("\t", "\\t"), longest)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from tritonproof.base import commands
+from tritonproof.base import commands, sanitize
 from tritonproof.base.disk import strict_glob
 from tritonproof.base.errors import InputError, ProofError
 from tritonproof.base.paths import SUITE
@@ -72,8 +72,8 @@ def _commit_of(ref: str, root: Path) -> str:
         return output_of(command, limit_s=30).decode().strip()
     except ProgramError as error:
         raise InputError(
-            f"there is no folder {files.escaped(ref)!r}, and git gives no commit of {root}: {error}",
-            where=f"--against {files.escaped(ref)}",
+            f"there is no folder {sanitize.excerpt(ref)!r}, and git gives no commit of {root}: {error}",
+            where=f"--against {sanitize.excerpt(ref)}",
             fix="check the path, or give a ref that `git log` knows, such as HEAD~1; that needs git, a clone "
             "of this project that git may read, and its history (git fetch --unshallow, or fetch-depth: 0 "
             "for actions/checkout)",
@@ -95,7 +95,7 @@ def find_build(baseline: BaselineSpec, case: Case) -> Path:
     for build in builds:
         if build.name == str(case):
             return build
-    names = files.escaped(", ".join(build.name for build in builds), 500) or "no build at all"
+    names = sanitize.excerpt(", ".join(build.name for build in builds), 500) or "no build at all"
     fix = "select what is there by -k, or build it: "
     fix += commands.benchmarks_command(f"-k {case} --model-repos {baseline.folder}")
     what = f"there is no build of {case}; there is {names}"

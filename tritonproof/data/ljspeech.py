@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 
 from tritonproof.base.errors import InputError
+from tritonproof.base.sanitize import excerpt
 from tritonproof.data import spectrogram
 from tritonproof.data.symbols import encode
 from tritonproof.safe_io import files
-from tritonproof.safe_io.files import escaped
 from tritonproof.spec import Split
 
 _RESTORE = "unpack LJSpeech-1.1.tar.bz2, and give its folder, which holds metadata.csv and wavs/"
@@ -96,7 +96,7 @@ def _metadata(path: Path) -> dict[str, str]:
         fields = line.split("|")
         if len(fields) != 3 or not re.fullmatch(r"LJ\d{3}-\d{4}", fields[0]) or not fields[2].strip():
             raise InputError(
-                f"a line is not `LJ...|text|text with numbers in words`: {escaped(line)}",
+                f"a line is not `LJ...|text|text with numbers in words`: {excerpt(line)}",
                 where=f"{path}, line {number}",
                 fix=_RESTORE,
             )

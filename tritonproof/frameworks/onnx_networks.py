@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from tritonproof.base.errors import InputError, ProofError
-from tritonproof.base.sanitize import is_printable
+from tritonproof.base.sanitize import excerpt, is_printable
 from tritonproof.frameworks import error_line
 from tritonproof.host import machine
-from tritonproof.safe_io.files import MAX_DIMENSIONS, check_regular, content, escaped, file_digest, readable
+from tritonproof.safe_io.files import MAX_DIMENSIONS, check_regular, content, file_digest, readable
 from tritonproof.spec import ANY, Arrays, Tensor
 
 GRAPH = "model.onnx"
@@ -102,7 +102,7 @@ def _tensor(value: Any, path: Path) -> Tensor:
     kind, dimensions = names.get(declared.elem_type, "UNDEFINED"), declared.shape.dim
     if kind not in _DTYPES or not declared.HasField("shape") or len(dimensions) > MAX_DIMENSIONS:
         raise InputError(
-            f"no client sends the input {escaped(value.name)}: {kind} of {len(dimensions):,} dimensions",
+            f"no client sends the input {excerpt(value.name)}: {kind} of {len(dimensions):,} dimensions",
             where=path,
             fix=f"export the network with tensors as inputs, of known shapes of up to {MAX_DIMENSIONS} "
             f"dimensions, and of one of the types {', '.join(_DTYPES)}",
@@ -130,13 +130,13 @@ def data_files(path: Path) -> list[str]:
         file = PurePosixPath(location)
         if file.is_absolute() or ".." in file.parts or not (file.parts and is_printable(location)):
             raise InputError(
-                f"the graph has weights outside of its folder: {escaped(location)!r}",
+                f"the graph has weights outside of its folder: {excerpt(location)!r}",
                 where=path,
                 fix="save it with its weights beside it: onnx.save_model(..., save_as_external_data=True)",
             )
         check_regular(
             path.parent / file,
-            f"the file of weights {escaped(location)}",
+            f"the file of weights {excerpt(location)}",
             "put it beside the graph, under that name; an export with weights apart is two files or more",
         )
         names.append(str(file))

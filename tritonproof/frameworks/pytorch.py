@@ -19,9 +19,10 @@ import numpy as np
 
 from tritonproof.base import commands
 from tritonproof.base.errors import InputError
+from tritonproof.base.sanitize import excerpt
 from tritonproof.frameworks.gpu_libraries import GPU_PACKAGES, cuda_of_torch
 from tritonproof.host.machine import cpu_flags, version_of
-from tritonproof.safe_io.files import check_regular, escaped, file_digest, readable
+from tritonproof.safe_io.files import check_regular, file_digest, readable
 from tritonproof.spec import Arrays, ConversionJob, Device, FrameworkModel, Tolerance
 
 if TYPE_CHECKING:
@@ -59,18 +60,18 @@ def _faults(checkpoint: Mapping[str, Any], network: Mapping[str, Any]) -> Iterat
     ):
         if keys:
             suffix = f" and {len(keys) - _SHOWN_KEYS} more" if len(keys) > _SHOWN_KEYS else ""
-            yield f"it {problem} {', '.join(map(escaped, keys[:_SHOWN_KEYS]))}{suffix}"
+            yield f"it {problem} {', '.join(map(excerpt, keys[:_SHOWN_KEYS]))}{suffix}"
     for key, tensor in checkpoint.items():
         if not _FLOATING.fullmatch(str(network[key].dtype)):
             continue
         if not _FLOATING.fullmatch(str(tensor.dtype)):  # a quantised network's mean nothing without scales
-            yield f"{escaped(key)} is {tensor.dtype}; weights are floating-point numbers"
+            yield f"{excerpt(key)} is {tensor.dtype}; weights are floating-point numbers"
         values = _in_fp32(tensor)
         if bad := np.count_nonzero(~np.isfinite(values)):
-            yield f"{bad:,} of the {values.size:,} values of {escaped(key)} are NaN or infinite"
+            yield f"{bad:,} of the {values.size:,} values of {excerpt(key)} are NaN or infinite"
         # Right in vectors: a fresh BatchNorm's biases are all zero, and its scales all one.
         if values.ndim > 1 and values.size >= _MIN_ELEMENTS and (values == values.flat[0]).all():
-            yield f"all {values.size:,} values of {escaped(key)} are {float(values.flat[0]):g}"
+            yield f"all {values.size:,} values of {excerpt(key)} are {float(values.flat[0]):g}"
 
 
 def _in_fp32(tensor: Any) -> np.ndarray:
@@ -116,7 +117,7 @@ def own_keys(state: "State", name_of: Callable[[str], str | None], path: Path) -
             continue
         if name in owned:
             raise InputError(
-                f"the checkpoint holds {escaped(name)} twice, once as {escaped(key)}",
+                f"the checkpoint holds {excerpt(name)} twice, once as {excerpt(key)}",
                 where=path,
                 fix="save the state dictionary of the network alone: torch.save(model.state_dict(), FILE)",
             )

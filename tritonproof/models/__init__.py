@@ -18,7 +18,7 @@ import msgspec
 
 from tritonproof.base import commands
 from tritonproof.base.errors import InputError
-from tritonproof.safe_io.files import escaped
+from tritonproof.base.sanitize import excerpt
 from tritonproof.spec import Format, Framework, Model, Precision
 
 
@@ -75,18 +75,18 @@ def listed_models(module: ModuleType, where: str) -> tuple[Model, ...]:
         )
     for model in models:
         if not isinstance(model.name, str) or not NAME.fullmatch(model.name):
-            name = escaped(str(model.name))
+            name = excerpt(str(model.name))
             raise InputError(f"{name!r} cannot be a model's name", where=where, fix=f"use {NAMES_IN_WORDS}")
         for precision in (name for metric in model.metrics for name in metric.limits):
             if precision not in get_args(Precision):
-                what = f"{escaped(str(precision))!r} in the limits of the model {model.name} is no precision"
+                what = f"{excerpt(str(precision))!r} in the limits of the model {model.name} is no precision"
                 raise InputError(what, where=where, fix=f"use {', '.join(get_args(Precision))}")
         for field, hint in _hints().items():
             try:
                 msgspec.convert(getattr(model, field), hint)
             except msgspec.ValidationError as error:
                 raise InputError(
-                    f"{field} of the model {model.name} is not what a Model has there: {escaped(str(error))}",
+                    f"{field} of the model {model.name} is not what a Model has there: {excerpt(str(error))}",
                     where=where,
                     fix=f"see {field} in tritonproof/spec.py, and mind the comma of a tuple of one: (VALUE,)",
                 ) from error
@@ -114,7 +114,7 @@ def import_error(error: BaseException, source: Path, own: Iterable[Path], before
     # TracebackException gives a text even if str() of the file's own error fails.
     message = str(traceback.TracebackException.from_exception(error))
     return InputError(
-        f"the file cannot be imported: {type(error).__name__}: {escaped(' '.join(message.split()), 500)}",
+        f"the file cannot be imported: {type(error).__name__}: {excerpt(' '.join(message.split()), 500)}",
         where=f"{before}{location}",
         fix="correct that line; import a package that is not installed here inside a function, or install it",
     )

@@ -12,7 +12,6 @@ from tritonproof.record.record_files import flat
 from tritonproof.reports.figures import cost_per_million, fraction_of_peak
 from tritonproof.reports.publishable import Publishable
 from tritonproof.reports.tables.table import cell_of
-from tritonproof.reports.text.correctness import main_score
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,7 +51,7 @@ def _rows(record: Publishable) -> list[dict[str, Any]]:
 
 
 def _case(record: Publishable) -> dict[str, Any]:
-    case, machine, serving, score = record.case, record.machine, record.serving, main_score(record)
+    case, machine, serving, score = record.case, record.machine, record.serving, record.main_score
     is_on_gpu = case.target not in ("cpu", schema.REMOTE)
     device = machine.gpu if is_on_gpu else machine.cpu
     return {
@@ -73,7 +72,7 @@ def bencher(records: Sequence[Publishable]) -> dict[str, Any]:
     are Bencher's own measures, in operations per second and nanoseconds; it creates others by name."""
     benchmarks: dict[str, Any] = {}
     for record in records:
-        measured = record.accuracy.scores if record.accuracy and main_score(record) else ()
+        measured = record.accuracy.scores if record.accuracy and record.main_score else ()
         scores = {score.metric.replace(" ", "_"): {"value": _served(score)} for score in measured}
         benchmarks |= {record.name: scores} if scores else {}
         for name, result in _points(record):
@@ -92,7 +91,7 @@ def github_action(records: Sequence[Publishable], better: str) -> list[dict[str,
     is_bigger = better == "higher"
     entries: list[dict[str, Any]] = []
     for record in records:
-        score = main_score(record)
+        score = record.main_score
         if score is not None and score.better == better:
             name, unit = f"{record.name} {score.metric}", "%" if is_bigger else "error"
             entries.append({"name": name, "unit": unit, "value": _served(score)})

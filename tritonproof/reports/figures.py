@@ -6,7 +6,6 @@ from typing import Literal, NamedTuple
 from tritonproof.record import schema
 from tritonproof.record.quantities import is_narrow, is_shown
 from tritonproof.reports.publishable import Publishable, place_of
-from tritonproof.reports.text.correctness import main_score
 from tritonproof.reports.text.phrases import format_text, grouped
 
 
@@ -88,7 +87,7 @@ def cost_per_million(record: Publishable, result: schema.PointResult) -> Cost | 
     if record.price_per_hour is None:
         return None
     amount = record.price_per_hour / 3600 / result.throughput_per_s.value * 1e6
-    score = main_score(record)
+    score = record.main_score
     if score is None or score.better != "higher" or score.served <= 0:
         return Cost(amount, "inferences")
     return Cost(amount / score.served, "correct inferences")

@@ -114,7 +114,7 @@ def accuracy_chart(records: Sequence[Publishable]) -> Chart:
     """The metric after each stage with its limit: every metric of one case, the first of several."""
     by_panel: dict[tuple[str, str], list[tuple[str, Score]]] = {}
     for record in records:
-        if record.accuracy is not None and correctness.main_score(record) is not None:
+        if record.accuracy is not None and record.main_score is not None:
             for score in record.accuracy.scores if len(records) == 1 else record.accuracy.scores[:1]:
                 key = (_model(record, records), score.metric)
                 by_panel.setdefault(key, []).append((phrases.short_name(record.case), score))
@@ -129,13 +129,13 @@ def accuracy_chart(records: Sequence[Publishable]) -> Chart:
         for name, score in scores:
             values = {stage: value for stage in _STAGES if (value := getattr(score, stage)) is not None}
             exact = {stage: Estimate(*[quantity.scale * value] * 3) for stage, value in values.items()}
-            limit, limit_text = correctness.tightest_limit(score), correctness.tightest_text(score)
+            limit, limit_text = score.tightest_limit, correctness.tightest_text(score)
             text = ", ".join(filter(None, (correctness.metric_text(score, score.served), limit_text)))
             worst = None if limit is None else quantity.scale * limit.value
             rows.append(PanelRow(name, exact, text if score.passed else f"{text}: fails", limit=worst))
         panels.append(Panel(model, axis, rows, "stages"))
         gists.append(_gist(model, rows, "served", quantity))
-    missing = [record.name for record in records if correctness.main_score(record) is None]
+    missing = [record.name for record in records if record.main_score is None]
     notes = ["Upright line: the limit."]
     notes += [f"Without a score: {', '.join(missing)}."] if missing else []
     return _chart("Accuracy after each stage", records, "; ".join(gists), panels, notes)
@@ -161,7 +161,7 @@ def best_throughput(records: Sequence[Publishable]) -> Chart:
         panels.append(Panel(model, "Inferences per second", rows, "bars"))
         gists.append(_gist(model, rows, "throughput", THROUGHPUT))
     notes = _notes(records, codes)
-    random = [record.name for record in records if record.points and correctness.has_random_weights(record)]
+    random = [record.name for record in records if record.points and record.build.has_random_weights]
     notes += [f"Right by the conversion alone, with random weights: {', '.join(random)}."] if random else []
     return _chart("Best throughput", records, "; ".join(gists), panels, notes)
 

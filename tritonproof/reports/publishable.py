@@ -111,7 +111,7 @@ def _wrong(record: Record) -> list[str]:
     for result in record.measured_points:
         if wrong := correctness.wrong_answers_text(result.answers):
             failures.append(f"{wrong} ({full_point_text(result.point)})")
-    gates = correctness.gates_in_order(record.gates)
+    gates = record.gates_in_order
     failures += [f"{gate.fault} (gate {gate.gate})" for gate in gates if gate.fault]
     return [*failures, *filter(None, [correctness.conversation_failure(record.conversation)])]
 
@@ -122,7 +122,7 @@ def _not_proven(record: Record) -> list[str]:
         unverified = [result.point for result in record.measured_points if not result.answers][:1]
         return [f"answers under load were not compared ({full_point_text(point)})" for point in unverified]
     missing = [] if record.conversion else ["the converted model was not compared with the framework"]
-    if not correctness.has_random_weights(record) and correctness.main_score(record) is None:
+    if not record.build.has_random_weights and record.main_score is None:
         missing.append(f"accuracy was {correctness.missing_score_reason(record)}")
     return missing
 

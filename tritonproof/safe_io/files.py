@@ -17,20 +17,15 @@ from typing import Any
 from tritonproof.base import disk
 from tritonproof.base.disk import strict_walk
 from tritonproof.base.errors import InputError, ProofError
-from tritonproof.base.sanitize import is_printable, one_line
+from tritonproof.base.sanitize import excerpt, is_printable
 
 _MAX_PATH_CHARS = 4095
 """Bytes of a path on Linux. Source: PATH_MAX in linux/limits.h, with the final zero."""
 
 
-def escaped(text: str, longest: int = 100) -> str:
-    """A user's text as an error repeats it: cut, and without anything that a terminal would act on."""
-    return one_line(text, longest)
-
-
 def as_given(option: str, text: str, longest: int = 100) -> str:
     """An option with its text, as typed: `--samples DIR`, or `--samples NAME=DIR` if it ends in `NAME=`."""
-    return option + ("" if option.endswith("=") else " ") + escaped(text, longest)
+    return option + ("" if option.endswith("=") else " ") + excerpt(text, longest)
 
 
 def absolute_path(where: str, text: str) -> Path:
@@ -120,7 +115,7 @@ def stem_below(folder: Path, path: Path) -> str:
 
 def refused(what: str, where: object) -> InputError:
     """The error for a file or folder that its own mode, or a parent's, keeps this user from opening."""
-    path = escaped(str(where), _MAX_PATH_CHARS)
+    path = excerpt(str(where), _MAX_PATH_CHARS)
     fix = f"let this user read it, and enter its folders, whose modes are in: namei -l {shlex.quote(path)}"
     return InputError(f"{what} cannot be read: permission denied", where=path, fix=fix)
 
@@ -133,14 +128,14 @@ def reason(error: BaseException) -> str:
         return "it is nested too deeply"
     message = (error.strerror if isinstance(error, OSError) else None) or str(error)
     lines = [line.strip() for line in message.splitlines() if line.strip()]
-    summary = escaped(lines[0]) if lines else type(error).__name__
+    summary = excerpt(lines[0]) if lines else type(error).__name__
     return _SAID.get(type(error).__name__, "") + summary
 
 
 def check_regular(path: Path, what: str, fix: str) -> None:
     """Raise InputError unless `path` is a regular file or a link to one, for a library that opens it by name.
     Opening a pipe may wait for ever, and a device may have no end."""
-    where = escaped(str(path), _MAX_PATH_CHARS)  # the rest of it may be a name in a file
+    where = excerpt(str(path), _MAX_PATH_CHARS)  # the rest of it may be a name in a file
     with readable(what, where, fix):
         mode = path.stat().st_mode
         if not stat.S_ISREG(mode):
@@ -185,7 +180,7 @@ def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     by_key = dict(pairs)
     if len(by_key) < len(pairs):
         names = [name for name, _ in pairs]
-        raise ValueError(f"it has the key {escaped(max(names, key=names.count))} twice")
+        raise ValueError(f"it has the key {excerpt(max(names, key=names.count))} twice")
     return by_key
 
 
@@ -203,7 +198,7 @@ def toml_in(path: Path, what: str, fix: str) -> dict[str, Any]:
 def _finite(digits: str) -> float:
     value = float(digits)
     if not math.isfinite(value):
-        raise ValueError(f"{escaped(digits)} is no finite number")
+        raise ValueError(f"{excerpt(digits)} is no finite number")
     return value
 
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from tritonproof.base.disk import strict_glob
 from tritonproof.base.errors import InputError, NotAvailableError, ProofError, SetupError
-from tritonproof.base.sanitize import one_line
-from tritonproof.safe_io.files import escaped
+from tritonproof.base.sanitize import excerpt, one_line
 from tritonproof.serve.connection import MAX_VERSION_CHARS
 from tritonproof.serve.server import Server
 from tritonproof.spec import ANY
@@ -78,7 +77,7 @@ def load_model(
         name = (part.config and part.config.default_model_filename) or "model.py"
         if part.backend == "python" and not strict_glob(part.folder, f"*/{name}"):
             # The backend would wait for its code for ever.
-            fix = f"put it into the folder of a version: {part.folder / '1' / escaped(name)}"
+            fix = f"put it into the folder of a version: {part.folder / '1' / excerpt(name)}"
             what = f"{part.name} is of the Python backend, without {name!a}"
             raise ProofError(what, where=part.folder, fix=fix)
         server.load_from_repository(part.folder)

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Literal
 
 from tritonproof.base.errors import InputError
+from tritonproof.base.sanitize import excerpt
 from tritonproof.host import machine
 from tritonproof.host.machine import version_of
-from tritonproof.safe_io.files import escaped
 from tritonproof.serve.connection import PLAIN, ServerAccess, check_certificates, headers_in
 
 REPOSITORY = "nvcr.io/nvidia/tritonserver"
@@ -203,7 +203,7 @@ def parse_server(text: str | None, option: str = "--triton") -> ServerSpec:
         program = detail or "tritonserver"
         if shutil.which(program) is None:
             fix = "give its path, such as /opt/tritonserver/bin/tritonserver"
-            raise InputError(f"there is no program {escaped(program)!r}", where=escaped(where), fix=fix)
+            raise InputError(f"there is no program {excerpt(program)!r}", where=excerpt(where), fix=fix)
         return ServerSpec("local", program)
     if kind == "docker" and (_IMAGE.fullmatch(detail) or not colon):
         return ServerSpec("docker", detail)
@@ -213,7 +213,7 @@ def parse_server(text: str | None, option: str = "--triton") -> ServerSpec:
         return ServerSpec("remote", rest, ServerAccess(tls=scheme == "grpcs"))
     address = "HOST:PORT, or with TLS grpcs://HOST:PORT, of its gRPC endpoint (port 8001 by default)"
     fix = f"use embedded, local[:PATH], docker[:IMAGE], or for a server that runs {address}"
-    raise InputError(f"unknown server {escaped(text)!r}", where=option, fix=fix)
+    raise InputError(f"unknown server {excerpt(text)!r}", where=option, fix=fix)
 
 
 def image_of(spec: ServerSpec) -> str:

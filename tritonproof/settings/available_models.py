@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tritonproof.base.errors import InputError
+from tritonproof.base.sanitize import excerpt
 from tritonproof.cases import cases_of
 from tritonproof.host.targets import EVERY_TARGET
 from tritonproof.models import NAME, NAMES_IN_WORDS, all_models, joined
-from tritonproof.safe_io.files import escaped
 from tritonproof.serve.described_model import list_models
 from tritonproof.serve.launch import connect
 from tritonproof.settings.settings import Settings
@@ -64,15 +64,15 @@ def _with_networks(settings: Settings, models: tuple[Model, ...]) -> AvailableMo
     """The models of the suite and of --models, with those of --onnx."""
     with_weights = {model.name for model in models}
     for name, network in settings.onnx_options.items():
-        where = f"--onnx {escaped(name)}={network.file}"
+        where = f"--onnx {excerpt(name)}={network.file}"
         if not NAME.fullmatch(name):
             fix = f"name it with {NAMES_IN_WORDS}"
-            raise InputError(f"{escaped(name)} cannot be a model's name", where=where, fix=fix)
+            raise InputError(f"{excerpt(name)} cannot be a model's name", where=where, fix=fix)
         models = joined(models, [model_of(name, network)], where)
     for option, named in (("--checkpoint", settings.checkpoint), ("--dataset", settings.dataset)):
         for name in sorted(named.keys() - with_weights):
             fix = f"use one of {', '.join(sorted(with_weights))}; --onnx and --samples are for ONNX files"
-            raise InputError(f"unknown model {escaped(name)!r}", where=f"{option} {escaped(name)}=", fix=fix)
+            raise InputError(f"unknown model {excerpt(name)!r}", where=f"{option} {excerpt(name)}=", fix=fix)
     own = {model.name for model in models} - {model.name for model in all_models()}
     return AvailableModels(models, frozenset(own))
 

@@ -17,10 +17,11 @@ from msgspec import Meta
 
 from tritonproof.base.disk import is_plain
 from tritonproof.base.errors import InputError
-from tritonproof.fleet.groups import Shard
+from tritonproof.base.sanitize import excerpt
 from tritonproof.host.machine import TF32_OFF, TF32_OVERRIDE
 from tritonproof.host.targets import EVERY_TARGET
-from tritonproof.safe_io.files import absolute_path, as_given, escaped, existing
+from tritonproof.safe_io.files import absolute_path, as_given, existing
+from tritonproof.settings.shards import Shard
 from tritonproof.spec import Target
 from tritonproof.user_models.model_repository import check_name
 
@@ -214,7 +215,7 @@ def repository(flag: str, text: str) -> Path | RemoteModels:
         return absolute_path(flag, text)
     model_names = tuple(dict.fromkeys(map(str.strip, names.split(",")))) if colon else ()
     for name in model_names:
-        check_name(name, f"{flag} {escaped(text)}")
+        check_name(name, f"{flag} {excerpt(text)}")
     return RemoteModels(model_names)
 
 
@@ -245,8 +246,8 @@ class PerModel(Generic[Value]):
         for name in self.values:
             if not models or name not in ("", *models):
                 allowed = ", ".join(models) or "none: give --onnx NAME=FILE or --repository DIR"
-                what = f"there is no model {escaped(name)}" if name else "there is no model for this option"
-                where = f"{self.flag} {escaped(name)}"
+                what = f"there is no model {excerpt(name)}" if name else "there is no model for this option"
+                where = f"{self.flag} {excerpt(name)}"
                 raise InputError(what, where=where, fix=f"name one of these: {allowed}")
         for_all = dict.fromkeys(models, self.values[""]) if "" in self.values else {}
         return for_all | {name: value for name, value in self.values.items() if name}
@@ -263,8 +264,8 @@ def _by_name(flag: str, texts: Sequence[str], read: Read, *, may_be_for_all: boo
         elif not (name and equals):
             raise _refused(flag, text, "not a name and a path", f"write {flag} NAME=PATH")
         if name in values:
-            raise _refused(flag, text, f"a second value for {escaped(name) or 'all models'}", "name others")
-        values[name] = read(f"{flag} {escaped(name)}=" if name else flag, value)
+            raise _refused(flag, text, f"a second value for {excerpt(name) or 'all models'}", "name others")
+        values[name] = read(f"{flag} {excerpt(name)}=" if name else flag, value)
     return values
 
 
@@ -302,7 +303,7 @@ def deployment(flag: str, text: str) -> Mapping[str, Any]:
         key, _, value = part.strip().partition("=")
         if key not in _Changes.__annotations__ or key in texts:
             fix = f"use KEY=VALUE of {', '.join(_Changes.__annotations__)}, each once"
-            raise _refused(flag, text, f"unknown or repeated setting {escaped(key)!r}", fix)
+            raise _refused(flag, text, f"unknown or repeated setting {excerpt(key)!r}", fix)
         texts[key] = value.split("+") if key == "preferred_batch_sizes" else value
     try:
         return msgspec.convert(texts, _Changes, strict=False)

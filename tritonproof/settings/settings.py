@@ -11,19 +11,20 @@ from typing import Any
 from tritonproof.base import commands
 from tritonproof.base.errors import InputError
 from tritonproof.base.paths import MODEL_REPOS, RESULTS
+from tritonproof.base.sanitize import excerpt
 from tritonproof.build import baseline_builds
 from tritonproof.client.requests import SharedMemory
-from tritonproof.fleet.groups import Shard
 from tritonproof.host.machine import TF32_OFF, TF32_OVERRIDE
 from tritonproof.measure.estimates import CERTIFIABLE
 from tritonproof.measure.plan import MeasuringPlan
 from tritonproof.record.schema import Arrivals
-from tritonproof.safe_io.files import absolute_path, escaped, existing
+from tritonproof.safe_io.files import absolute_path, existing
 from tritonproof.search.candidates import SearchGoal
 from tritonproof.serve.server_spec import ServerSpec, parse_server, with_access
 from tritonproof.settings import option_readers as readers
 from tritonproof.settings import thresholds
 from tritonproof.settings.option_readers import Option, PerModel, RemoteModels, flag, option, options
+from tritonproof.settings.shards import Shard
 from tritonproof.settings.thresholds import Thresholds
 from tritonproof.spec import Target
 from tritonproof.user_models.labels import LabelOptions
@@ -312,7 +313,7 @@ class Settings:
         ):
             for name in sorted(values.of(models).keys() - needed.of(models).keys()):
                 what = f"{values.flag} for model {name} also needs {needed.flag}"
-                where = f"{values.flag} {escaped(str(values.of(models)[name]))}"
+                where = f"{values.flag} {excerpt(str(values.of(models)[name]))}"
                 fix = f"add {needed.flag}, as in --samples DIR --labels FILE --metric top-1 --floor 0.75"
                 raise InputError(what, where=where, fix=fix)
         return {name: LabelOptions(file, metrics[name], floors.get(name)) for name, file in labels.items()}

@@ -20,8 +20,9 @@ import msgspec
 from msgspec import Meta, Struct, structs
 
 from tritonproof.base.errors import InputError
+from tritonproof.base.sanitize import excerpt
 from tritonproof.record.schema import LatencyBudget, Limit, LoadPoint, PointResult, Verdict
-from tritonproof.safe_io.files import escaped, existing, toml_in
+from tritonproof.safe_io.files import existing, toml_in
 from tritonproof.spec import Case
 
 _Text = Annotated[str, Meta(min_length=1, max_length=500)]
@@ -121,12 +122,12 @@ class Thresholds:
         for entry in self.entries:
             matched = [case for case in all_cases if fnmatchcase(str(case), entry.match)]
             if not matched:
-                what, fix = escaped(repr(entry.match)), "match ids of cases, which --collect-only -q lists"
+                what, fix = excerpt(repr(entry.match)), "match ids of cases, which --collect-only -q lists"
                 raise self.error(entry, "match", f"no case is matched by {what}", fix)
             metrics = sorted({metric.name for case in matched for metric in case.model.metrics})
             for name in entry.limits.keys() - metrics:
                 fix = f"use {', '.join(metrics)}, which the matched cases have"
-                raise self.error(entry, "limits", f"unknown metric {escaped(name)!r}", fix)
+                raise self.error(entry, "limits", f"unknown metric {excerpt(name)!r}", fix)
 
     def check_points(self, points: Iterable[tuple[Case, LoadPoint]]) -> None:
         """Raise InputError for a pattern that matches no load point, though its entry's cases have some."""
@@ -135,7 +136,7 @@ class Thresholds:
             ids = {str(point) for case, point in all_points if fnmatchcase(str(case), entry.match)}
             for pattern in entry.budgets_ms if ids else ():
                 if not any(fnmatchcase(point_id, pattern) for point_id in ids):
-                    what = f"no load point of these cases is matched by {escaped(repr(pattern))}"
+                    what = f"no load point of these cases is matched by {excerpt(repr(pattern))}"
                     fix = f"match one of {', '.join(sorted(ids)[:8])}, or choose others"
                     raise self.error(entry, "p99_ms", what, fix)
 
@@ -154,8 +155,8 @@ def read(option: str, text: str) -> Thresholds:
             'begin each entry with [[cases]] and match = "...", and ask for limits, allowed_slowdown_percent '
             "or p99_ms, in numbers without a unit or quotation marks"
         )
-        where += escaped(key.replace(".", ": ", 1))
-        raise InputError(escaped(message), where=where, fix=fix) from error
+        where += excerpt(key.replace(".", ": ", 1))
+        raise InputError(excerpt(message), where=where, fix=fix) from error
     sourced = [
         entry if entry.source else structs.replace(entry, source=f"{text}: entry {number}")
         for number, entry in enumerate(entries, 1)

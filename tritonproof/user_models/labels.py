@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 
 from tritonproof.base.errors import InputError
+from tritonproof.base.sanitize import excerpt
 from tritonproof.record.schema import Limit
 from tritonproof.safe_io import arrays, files
-from tritonproof.safe_io.files import escaped, parsed_json, readable, reason
+from tritonproof.safe_io.files import parsed_json, readable, reason
 from tritonproof.spec import Arrays, Metric, Tensor
 
 _WHAT, _FIX = "the labels", "see what a file of labels holds in docs/samples.md"
@@ -76,7 +77,7 @@ def _by_sample(named: Sequence[_Named], ids: Set[str], path: Path) -> dict[str, 
     by_stem = [(stem, value) for name, value in named if (stem := name.rpartition(".")[0]) in unlabelled]
     for name, count in Counter(name for name, _ in (*exact, *by_stem)).items():
         if count > 1:
-            raise _unreadable(path, f"the sample {escaped(name)} has {count} labels; give it one")
+            raise _unreadable(path, f"the sample {excerpt(name)} has {count} labels; give it one")
     return dict((*exact, *by_stem))
 
 
@@ -90,7 +91,7 @@ def _read_csv(path: Path) -> Iterator[_Named]:
         if not values and index == 0:  # titles
             continue
         if not values:
-            raise _unreadable(path, f"line {number} is not a name and numbers: {escaped(','.join(texts))!r}")
+            raise _unreadable(path, f"line {number} is not a name and numbers: {excerpt(','.join(texts))!r}")
         yield name.strip(), np.array(values[0] if len(values) == 1 else values)
 
 
@@ -216,7 +217,7 @@ def metric_of(text: str, floor: float | None, outputs: Sequence[Tensor]) -> tupl
     """The metric `NAME[@OUTPUT][:KEY=VALUE,...]`, and the one of these outputs that it takes, or the first.
     `floor` limits its mean, from below or above; with None only the reference's score does. Raises
     InputError for an unknown name, output or setting."""
-    where = f"--metric {escaped(text)}"
+    where = f"--metric {excerpt(text)}"
     name, _, rest = text.partition(":")
     name, _, output_name = name.partition("@")
     by_name = {output.name: output for output in outputs}
@@ -273,7 +274,7 @@ def _of_torchmetrics(name: str, settings: Mapping[str, Any], where: str) -> tupl
     is_fraction = higher is False or getattr(metric_class, "plot_upper_bound", None) == 1.0
     # Those of classification score a whole data set, and not each sample by itself.
     if higher is None or not is_fraction or ".classification." in metric_class.__module__:
-        what = f"torchmetrics has no {escaped(name)!r} that gives each sample an error or a fraction of 1"
+        what = f"torchmetrics has no {excerpt(name)!r} that gives each sample an error or a fraction of 1"
         fix = f"use top-1, top-5, f1, {', '.join(_SHORT)}, or a class of torchmetrics that scores each sample"
         raise InputError(what, where=where, fix=fix)
     by_class = ".segmentation." in metric_class.__module__

@@ -12,8 +12,9 @@ from pathlib import Path
 
 from tritonproof.base import commands
 from tritonproof.base.errors import InputError
+from tritonproof.base.sanitize import excerpt
 from tritonproof.models import LIST, import_error, joined, listed_models
-from tritonproof.safe_io.files import content, escaped, readable
+from tritonproof.safe_io.files import content, readable
 from tritonproof.spec import Model
 
 OPTION = "--models"
@@ -53,7 +54,7 @@ def loaded_models(paths: Sequence[Path], known: Sequence[Model]) -> Iterator[tup
 
 def _files_in(named: Path) -> list[Path]:
     """The files of models of a path: a file or package itself, or all in a folder that assign MODELS."""
-    path, where = named.resolve(), f"{OPTION} {escaped(str(named))}"
+    path, where = named.resolve(), f"{OPTION} {excerpt(str(named))}"
     new_file = commands.tool_command("new", "NAME")
     if path.is_dir():
         with readable("the folder", where, "name a file of models"):

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from tritonproof.base.disk import is_plain, strict_glob, strict_walk
 from tritonproof.base.errors import InputError, ProofError
-from tritonproof.safe_io.files import MAX_DIMENSIONS, MAX_SETTINGS_BYTES, content, escaped, readable, text
+from tritonproof.base.sanitize import excerpt
+from tritonproof.safe_io.files import MAX_DIMENSIONS, MAX_SETTINGS_BYTES, content, readable, text
 from tritonproof.spec import ANY
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ def check_name(name: str, where: str) -> None:
     """Raise InputError for a name that a test, a folder or a record cannot have."""
     if not is_plain(name) or len(name) > _MAX_NAME_CHARS:
         fix = f"use at most {_MAX_NAME_CHARS} letters, digits, '.', '_' and '-', as records have this name"
-        raise InputError(f"a model is called {escaped(name)!r}", where=where, fix=fix)
+        raise InputError(f"a model is called {excerpt(name)!r}", where=where, fix=fix)
 
 
 def models_called_by(model: RepositoryModel, models: Mapping[str, RepositoryModel]) -> list[RepositoryModel]:
@@ -145,7 +146,7 @@ def check_config(config: "ModelConfig") -> None:
         pb.DataType.Name(tensor.data_type)  # raises ValueError for an unknown number
         if len(tensor.dims) > MAX_DIMENSIONS or min(tensor.dims, default=ANY) < ANY:
             limits = f"at most {MAX_DIMENSIONS} dimensions, each of length {ANY} or more"
-            raise ValueError(f"{escaped(tensor.name)} has not {limits}")
+            raise ValueError(f"{excerpt(tensor.name)} has not {limits}")
 
 
 def read_config(path: Path) -> "ModelConfig | None":

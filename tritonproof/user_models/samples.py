@@ -9,9 +9,9 @@ import numpy as np
 
 from tritonproof.base.disk import strict_walk
 from tritonproof.base.errors import InputError
-from tritonproof.base.sanitize import is_printable
+from tritonproof.base.sanitize import excerpt, is_printable
 from tritonproof.safe_io.arrays import check_row
-from tritonproof.safe_io.files import escaped, readable, stem_below
+from tritonproof.safe_io.files import readable, stem_below
 from tritonproof.spec import Arrays, Samples, Tensor, fits
 from tritonproof.user_models.media_files import FILE, SUFFIXES, read_pictures, read_settings, read_texts
 from tritonproof.user_models.value_files import UserSample, read_numpy_files, read_request_files, shape_text
@@ -126,9 +126,9 @@ def _check(samples: Sequence[UserSample], inputs: Sequence[Tensor]) -> None:
             raise InputError(what, where=sample.where, fix="give each sample a file name of its own")
         locations[sample.id] = sample.where
         if not is_printable(sample.id):
-            name = escaped(sample.id)
+            name = excerpt(sample.id)
             what = f"the sample's name has control characters, or bytes that are not UTF-8: {name}"
-            raise InputError(what, where=escaped(sample.where), fix="rename the file, which names the sample")
+            raise InputError(what, where=excerpt(sample.where), fix="rename the file, which names the sample")
         for tensor in inputs:
             _check_shape(sample, tensor)
 

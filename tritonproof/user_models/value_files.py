@@ -13,8 +13,9 @@ import msgspec
 import numpy as np
 
 from tritonproof.base.errors import InputError
+from tritonproof.base.sanitize import excerpt
 from tritonproof.safe_io import arrays
-from tritonproof.safe_io.files import MAX_REQUEST_BYTES, check_count, escaped, json_in, readable, stem_below
+from tritonproof.safe_io.files import MAX_REQUEST_BYTES, check_count, json_in, readable, stem_below
 from tritonproof.spec import ANY, Tensor, fits
 
 
@@ -40,7 +41,7 @@ def in_memory(sample_id: str, where: str, row: Mapping[str, np.ndarray]) -> User
 def shape_text(shape: Sequence[int]) -> str:
     """A shape as errors show it: 3 x any x 224."""
     lengths = ("any" if length == ANY else str(length) for length in shape)
-    return escaped(" x ".join(lengths)) or "a single value"
+    return excerpt(" x ".join(lengths)) or "a single value"
 
 
 def read_numpy_files(folder: Path, files: Sequence[Path], inputs: Sequence[Tensor]) -> list[UserSample]:
@@ -61,7 +62,7 @@ def _arrays_of(path: Path, folder: Path, names: Sequence[str]) -> Iterator[tuple
     stem = stem_below(folder, path)
     if path.suffix.lower() == ".npz":
         members = dict.fromkeys(arrays.members(path))
-        unknown = [escaped(name) for name in members if name not in names]
+        unknown = [excerpt(name) for name in members if name not in names]
         if len(members) - len(unknown) < len(names) and (unknown or not members):
             what = f"the archive has {', '.join(unknown[:5]) or 'nothing'}, which is no input of the model"
             raise InputError(what, where=path, fix=f"name arrays after inputs: {', '.join(names)}")
@@ -160,7 +161,7 @@ def _in_requests(path: Path, folder: Path, inputs: Sequence[Tensor]) -> Iterator
         where = f"{path}, {location}"
         sent = {tensor.name: tensor for tensor in inputs if tensor.name in request}
         row = {name: _values(request[name], tensor, f"{where}.{name}") for name, tensor in sent.items()}
-        unknown = [escaped(name) for name in request if name not in row]
+        unknown = [excerpt(name) for name in request if name not in row]
         if unknown and len(row) < len(inputs):
             what = f"a request has {', '.join(unknown[:5])}, which is no input of the model"
             raise InputError(what, where=where, fix=_FIX)

@@ -11,7 +11,8 @@ from tests.reports.published.test_published_tables import point
 from tritonproof.record.schema import CaseKey, Deployment, Estimate, PointResult, Record, Serving
 from tritonproof.reports import published
 from tritonproof.reports.publishable import publishable
-from tritonproof.reports.published import match_published, published_ratio, published_section
+from tritonproof.reports.published import match_published, published_ratio
+from tritonproof.reports.tables.published import differences, published_section
 from tritonproof.reports.tables.table import Table
 
 NATIVE = Serving("docker", "2.51.0", "onnxruntime", "system")
@@ -148,7 +149,7 @@ def test_different_settings_are_named_with_values(
     """Offline, where the dynamic batcher is off."""
     record = case_on(name, measured("offline", 8, 100), **changes)
     row = next(row for row in match_published(publishable(record)).rows if row["scenario"] == "offline")
-    assert published.differences(record, row) == found
+    assert differences(record, row) == found
 
 
 def test_case_without_published_points_says_so() -> None:

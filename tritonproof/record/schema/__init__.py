@@ -1,6 +1,6 @@
 """The record of one case, which `run/record_updates.py` writes and `reports` shows.
 
-All of the schema is imported from here. Its parts have a file each; what a record says of a soak is here."""
+All of the schema is imported from here. Most parts have a file; soaks, baselines, failures do not."""
 
 # ruff: noqa: F403, F405 - the stars gather the parts
 
@@ -65,6 +65,56 @@ class Soak(Struct, frozen=True):
     origin: Origin | None = None
 
 
+class ServedSide(Struct, frozen=True):
+    """A model of a repository on one of two servers that are compared."""
+
+    triton: Text
+    precision: Text
+    """The precision of the floats in the answers; empty for FP32, and where the answers do not tell."""
+    noise: NotNegative | None
+    """The typical change of a repeated request's answer, as a share of the spread; None for conversations."""
+    loadings_s: tuple[NotNegative, ...]
+    """Seconds of each loading of the model with its first answer, in turns with the other's."""
+    used: ByName[NotNegative]
+    """What the server used of each visible resource of RESOURCE_UNITS, after answering each sample alone."""
+
+    @property
+    def ready_s(self) -> float | None:
+        """Seconds from loading the model to its first answer, the fastest of all loadings."""
+        return min(self.loadings_s, default=None)
+
+    @property
+    def memory_bytes(self) -> float | None:
+        used_bytes = [value for name, value in self.used.items() if name.startswith("memory of")]
+        return sum(used_bytes) if used_bytes else None
+
+
+class BaselineComparison(Struct, frozen=True):
+    """A model of a repository compared with the one that it is to replace, or with itself on another Triton:
+    the differences other than answers (the gate `baseline`) and speed (the load points' `comparison`)."""
+
+    baseline_name: Text
+    """The other repository, or the other Triton."""
+    current: ServedSide
+    baseline: ServedSide
+    warnings: Annotated[tuple[Text, ...], Meta(max_length=20)] = ()
+    """Warnings in this server's log that are not in the baseline's."""
+    origin: Origin | None = None
+
+
+class StepFailure(Struct, frozen=True):
+    """A test that failed before it had a result, for example on an output that is no number."""
+
+    test: Name
+    """The test's function, such as test_accuracy; of a load point too, as in test_online-b001-c004."""
+    step: Name
+    """The test's step, such as accuracy: see `fixtures/steps.py`."""
+    message: Text
+    origin: Origin | None = None
+    hides_speed: bool = True
+    """Whether the case may be wrong, so that no speed is shown; otherwise only the step's figures lack."""
+
+
 class Record(Struct, frozen=True):
     """All that is known about one case on one machine."""
 
@@ -100,6 +150,18 @@ class Record(Struct, frozen=True):
     def name(self) -> str:
         """The case's name."""
         return str(self.case)
+
+    @property
+    def main_score(self) -> Score | None:
+        """The score that tables show; None without a measured metric of the task."""
+        if self.accuracy is None or self.accuracy_missing or not self.accuracy.scores:
+            return None
+        return self.accuracy.scores[0]
+
+    @property
+    def gates_in_order(self) -> list[GateResult]:
+        """The results of the gates in the order of GATE_DEMANDS, unknown ones last."""
+        return sorted(self.gates, key=lambda result: [*GATE_DEMANDS, result.gate].index(result.gate))
 
     @property
     def measured_points(self) -> list[PointResult | Soak]:

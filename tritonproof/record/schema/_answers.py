@@ -2,15 +2,11 @@
 
 from typing import Annotated, Literal
 
-from msgspec import Meta
-
 from tritonproof.record.schema._setup import (
     SPEED,
     Better,
-    ByName,
     Count,
     Name,
-    NotNegative,
     Number,
     Origin,
     Struct,
@@ -133,6 +129,12 @@ class Score(Struct, frozen=True):
     limits: tuple[Limit, ...]
     passed: bool
 
+    @property
+    def tightest_limit(self) -> Limit | None:
+        """The strictest limit; None if there is none."""
+        choose = max if self.better == "higher" else min
+        return choose(self.limits, key=lambda limit: limit.value, default=None)
+
 
 def meets(better: str, score: float, limit: float) -> bool:
     """Whether a score is no worse than a limit."""
@@ -222,19 +224,6 @@ class VerifiedAnswers(Struct, frozen=True):
     left_out: Count = 0
 
 
-class ModelWarmup(Struct, frozen=True):
-    """The first request after a loading compared with the next twenty, for a model with a model_warmup."""
-
-    batch: Count
-    first_ms: tuple[Number, ...]
-    """The first request after each loading; a slow one is followed by another loading."""
-    later_ms: tuple[Number, ...]
-    """The slowest of the next twenty after each loading."""
-    passed: bool
-    """Whether after some loading the first took at most twice as long as the slowest of the others."""
-    origin: Origin | None = None
-
-
 class Conversation(Struct, frozen=True):
     """Two rounds of the same messages to a model that does not answer each request with one answer."""
 
@@ -249,53 +238,3 @@ class Conversation(Struct, frozen=True):
     alone: bool = False
     """Whether no other sequence's messages came between, because the model takes one at a time."""
     origin: Origin | None = None
-
-
-class ServedSide(Struct, frozen=True):
-    """A model of a repository on one of two servers that are compared."""
-
-    triton: Text
-    precision: Text
-    """The precision of the floats in the answers; empty for FP32, and where the answers do not tell."""
-    noise: NotNegative | None
-    """The typical change of a repeated request's answer, as a share of the spread; None for conversations."""
-    loadings_s: tuple[NotNegative, ...]
-    """Seconds of each loading of the model with its first answer, in turns with the other's."""
-    used: ByName[NotNegative]
-    """What the server used of each visible resource of RESOURCE_UNITS, after answering each sample alone."""
-
-    @property
-    def ready_s(self) -> float | None:
-        """Seconds from loading the model to its first answer, the fastest of all loadings."""
-        return min(self.loadings_s, default=None)
-
-    @property
-    def memory_bytes(self) -> float | None:
-        used_bytes = [value for name, value in self.used.items() if name.startswith("memory of")]
-        return sum(used_bytes) if used_bytes else None
-
-
-class BaselineComparison(Struct, frozen=True):
-    """A model of a repository compared with the one that it is to replace, or with itself on another Triton:
-    the differences other than answers (the gate `baseline`) and speed (the load points' `comparison`)."""
-
-    baseline_name: Text
-    """The other repository, or the other Triton."""
-    current: ServedSide
-    baseline: ServedSide
-    warnings: Annotated[tuple[Text, ...], Meta(max_length=20)] = ()
-    """Warnings in this server's log that are not in the baseline's."""
-    origin: Origin | None = None
-
-
-class StepFailure(Struct, frozen=True):
-    """A test that failed before it had a result, for example on an output that is no number."""
-
-    test: Name
-    """The test's function, such as test_accuracy; of a load point too, as in test_online-b001-c004."""
-    step: Name
-    """The test's step, such as accuracy: see `fixtures/steps.py`."""
-    message: Text
-    origin: Origin | None = None
-    hides_speed: bool = True
-    """Whether the case may be wrong, so that no speed is shown; otherwise only the step's figures lack."""

@@ -188,6 +188,11 @@ class Build(Struct, frozen=True):
     requests_note: Text = ""
     """The content of the requests, if that is not the model's data set."""
 
+    @property
+    def has_random_weights(self) -> bool:
+        """Whether weights are random, so that no decision can be right or wrong."""
+        return self.weights_source.startswith("random")
+
 
 class Start(Struct, frozen=True):
     """How long it takes to start the server, to load the model, and to answer the first request."""

@@ -290,3 +290,16 @@ class Search(Struct, frozen=True):
     origin: Origin | None = None
     diff: Text = ""
     """The winner's changes to a repository model's own config.pbtxt; empty if nothing is better."""
+
+
+class ModelWarmup(Struct, frozen=True):
+    """The first request after a loading compared with the next twenty, for a model with a model_warmup."""
+
+    batch: Count
+    first_ms: tuple[Number, ...]
+    """The first request after each loading; a slow one is followed by another loading."""
+    later_ms: tuple[Number, ...]
+    """The slowest of the next twenty after each loading."""
+    passed: bool
+    """Whether after some loading the first took at most twice as long as the slowest of the others."""
+    origin: Origin | None = None

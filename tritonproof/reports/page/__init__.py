@@ -20,8 +20,9 @@ from tritonproof.record.sample_files import Sample, SampleScores
 from tritonproof.record.schema import Ledger
 from tritonproof.reports import figures, plots
 from tritonproof.reports.publishable import Publishable
-from tritonproof.reports.published import match_published, published_legend, published_section
+from tritonproof.reports.published import match_published
 from tritonproof.reports.tables.case import accuracy_blocks, scenario_section, sections_beside_points
+from tritonproof.reports.tables.published import published_legend, published_section
 from tritonproof.reports.tables.rendering import html, notes_below
 from tritonproof.reports.tables.summary import machine_blocks, serving_blocks, summary, summary_table
 from tritonproof.reports.tables.table import Block, Table
@@ -48,7 +49,7 @@ def status_of(record: Publishable) -> Status:
         return Status("bad", "not proven", f"{record.why_no_speed} {unmeasured}".strip())
     if unmeasured:
         return Status("care", "not all measured", unmeasured)
-    if correctness.main_score(record) is not None:
+    if record.main_score is not None:
         return Status("good", "passed")
     if record.build.from_repository:
         verified = any(result.answers and result.answers.verified for result in record.measured_points)

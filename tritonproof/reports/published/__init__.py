@@ -12,11 +12,8 @@ from typing import Any, NamedTuple
 
 from msgspec import structs
 
-from tritonproof.base.sanitize import code
-from tritonproof.record.quantities import LATENCY, RATIO, SCORE, THROUGHPUT, WIDEST_RATIO
-from tritonproof.record.schema import COMPONENTS, Estimate, LoadPoint, PointResult, Ratio, Record
+from tritonproof.record.schema import COMPONENTS, Estimate, LoadPoint, PointResult, Ratio
 from tritonproof.reports.publishable import Publishable
-from tritonproof.reports.tables.table import Block, Bullets, Cell, Column, Heading, table
 from tritonproof.reports.text import phrases
 
 FOLDER = Path(__file__).parent
@@ -153,131 +150,12 @@ def published_ratio(record: Publishable, result: PointResult) -> Ratio | None:
     """The throughput over that published for the same GPU, format, precision and load point, or None."""
     rows = match_published(record).rows
     row_of = {published_point(row): row for row in rows if row["gpu"] == record.case.target}
-    return _ratio(result.throughput_per_s, row_of.get(result.point, {}).get("throughput_per_s"))
+    return ratio_to_published(result.throughput_per_s, row_of.get(result.point, {}).get("throughput_per_s"))
 
 
-def _ratio(measured: Estimate | None, published: float | None) -> Ratio | None:
+def ratio_to_published(measured: Estimate | None, published: float | None) -> Ratio | None:
     """A measured figure over a published one. NVIDIA gives no interval: the ratio has the measured one."""
     if measured is None or not published:
         return None
     bounds = (measured.value / published, measured.low / published, measured.high / published)
     return Ratio(*bounds, measured.confidence, open_above=measured.open_above)
-
-
-# --- records beside them -----------------------------------------------------------------------------------
-
-
-def published_blocks(matches: Sequence[PublishedMatch]) -> list[Block]:
-    """A section per case, with a table per published GPU, and the cases without a published counterpart."""
-    blocks: list[Block] = [Heading("Measured beside published", 1)]
-    compared = [match for match in matches if match.rows]
-    if compared:
-        blocks.append(published_legend(matches))
-    for match in compared:
-        blocks += [Heading(match.record.name, 2), *published_section(match)]
-    without_rows = (match for match in matches if match.why_no_rows)
-    by_reason = phrases.grouped(without_rows, lambda match: match.why_no_rows)
-    lines = []
-    for reason, group in by_reason.items():
-        lines.append(f"{', '.join(code(match.record.name) for match in group)}: {reason}")
-    return [*blocks, Heading("Not compared", 2), Bullets(lines)] if lines else blocks
-
-
-def published_legend(matches: Sequence[PublishedMatch]) -> str:
-    levels = phrases.confidence_levels([result for match in matches for result in match.record.points])
-    interval = f"{levels} interval" if levels else "interval"
-    return (
-        "Ratios are measured over published: above 1 is more throughput, or a longer latency. In brackets is "
-        f"the measured {interval} over the published value, which was published without one; a ratio whose "
-        f"interval is wider than a factor of {WIDEST_RATIO:g} is not shown. Latencies are in milliseconds. "
-        "What the published figures leave out: tritonproof/reports/published/README.md."
-    )
-
-
-def published_section(match: PublishedMatch) -> list[Block]:
-    record, rows = match.record, match.rows
-    if record.why_no_speed:
-        return [record.why_no_speed]
-    labels = ", ".join(dict.fromkeys(row["gpu_label"] for row in rows))
-    intro = f"Measured on {phrases.device_text(record)}; published on {labels}."
-    if rows[0]["gpu"] != record.case.target:
-        intro += " It is other hardware, and the ratios hold that too."
-    by_gpu = phrases.grouped(rows, lambda row: row["gpu"])
-    tables = [block for group in by_gpu.values() for block in _gpu_section(record, group)]
-    return [intro, *(tables or ["No load point was both measured and published."])]
-
-
-def _as_published(value: float | None) -> Cell | None:
-    return None if value is None else Cell(f"{value:g}", value)
-
-
-def _latency_columns(name: str) -> list[Column[PublishedPair]]:
-    title, published = name.capitalize(), f"latency_{name}_ms"
-
-    def measured(pair: PublishedPair) -> Estimate | None:
-        return pair.result.latency_ms.get(name)
-
-    return [
-        Column(f"{title} Latency", measured, LATENCY),
-        Column(f"{title}, published", lambda pair: _as_published(pair.row[published]), LATENCY),
-        Column(f"{title} ratio", lambda pair: _ratio(measured(pair), pair.row[published]), RATIO),
-    ]
-
-
-_COLUMNS: Sequence[Column[PublishedPair]] = (
-    Column("Load point", lambda pair: phrases.full_point_text(pair.result.point)),
-    Column("Inferences/second", lambda pair: pair.result.throughput_per_s, THROUGHPUT),
-    Column("Published", lambda pair: _as_published(pair.row["throughput_per_s"]), THROUGHPUT),
-    Column(
-        "Ratio",
-        lambda pair: _ratio(pair.result.throughput_per_s, pair.row["throughput_per_s"]),
-        RATIO,
-        "interval",
-    ),
-    *_latency_columns("p99"),
-    *_latency_columns("avg"),
-)
-
-
-def _gpu_section(record: Publishable, rows: Sequence[PublishedRow]) -> list[Block]:
-    """Heading, differences and table for one published GPU; empty without pairs."""
-    row, points = rows[0], pairs(record, rows)
-    if not points:
-        return []
-    differ = dict.fromkeys(difference for pair in points for difference in differences(record, pair.row))
-    lines = [f"Differs: {'; '.join(differ) or 'nothing that both sides state'}"]
-    if row["sequence_length"]:
-        measured = phrases.sequence_length(record).replace("-", "not recorded")
-        lines.append(f"Sequence length: {measured}, published {row['sequence_length']}")
-    for score in record.accuracy.scores if record.accuracy else ():
-        if score.metric == row["metric"]:
-            served = SCORE.text(score.served)
-            lines.append(f"{score.metric}: {served} served, {row['score_percent']:g} % published")
-    shown = table(_COLUMNS, points, marks=lambda pair: pair.result.marks)
-    return [Heading(f"Beside {row['gpu_label']}", 3), Bullets(lines), shown]
-
-
-_SETTINGS = {
-    "max_batch_size": ("max batch size", ("offline", "online")),
-    "instances": ("instances", ("offline", "online")),
-    "cuda_graphs": ("CUDA graphs", ("offline", "online")),
-    "max_queue_delay_us": ("max queue delay in µs", ("online",)),
-    "preferred_batch_sizes": ("preferred batch sizes", ("online",)),
-}
-"""Settings that both sides may state, and the scenarios they act in: offline, the dynamic batcher is off."""
-
-
-def differences(record: Record, row: PublishedRow) -> list[str]:
-    """The differences, measured first; a setting that the source leaves out is none."""
-    parts = []
-    if row["gpu"] != record.case.target:
-        parts.append(f"hardware {phrases.device_text(record)}, published {row['gpu_label']}")
-    if record.serving and record.serving.backend == "python":
-        parts.append("Triton's Python backend, published the format's own")
-    if record.build.weights_source.startswith("random"):
-        parts.append("weights random, published trained")
-    for name, (label, scenarios) in _SETTINGS.items():
-        measured, reference = map(phrases.setting_text, (getattr(record.deployment, name), row[name]))
-        if row["scenario"] in scenarios and row[name] is not None and measured != reference:
-            parts.append(f"{label} {measured}, published {reference}")
-    return parts

@@ -138,7 +138,7 @@ def _settings(record: Publishable, scenario: str, names: Sequence[str]) -> list[
     variant = {"ts-trace": "Trace", "ts-script": "Script"}.get(case.format, "")
     saved = "TorchScript" if variant and "conversion variant" in listed else build.format
     is_in_python = record.serving is not None and record.serving.backend == "python"
-    shape, score = next(iter(build.inputs.values()), ()), correctness.main_score(record)
+    shape, score = next(iter(build.inputs.values()), ()), record.main_score
     graphs = "Enabled" if deployment.cuda_graphs else "Disabled"
     sizes = " ".join(map(str, deployment.preferred_batch_sizes)) or "none"
     values = {
@@ -191,7 +191,7 @@ _LEDGER: Sequence[Column[Score]] = (
     Column("Metric", lambda score: score.metric),
     *map(_stage, ("framework", "converted", "served")),
     Column("Limit", lambda score: correctness.tightest_text(score) or None, right_aligned=True),
-    Column("Its source", lambda score: getattr(correctness.tightest_limit(score), "source", None)),
+    Column("Its source", lambda score: getattr(score.tightest_limit, "source", None)),
     Column("Verdict", lambda score: "kept" if score.passed else "not kept"),
 )
 
@@ -268,4 +268,4 @@ def accuracy_blocks(record: Publishable) -> list[Block]:
             _outputs_table("the same file in process", accuracy.outputs),
             phrases.sentence(correctness.same_answers_text(same)) if same else "",
         ]
-    return [*blocks, table(_GATES, correctness.gates_in_order(record.gates))]
+    return [*blocks, table(_GATES, record.gates_in_order)]

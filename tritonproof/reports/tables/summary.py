@@ -38,7 +38,7 @@ def summary_table(of_target: Sequence[Publishable]) -> Table:
     records = figures.ranked(of_target)
     ranks = figures.ranks(records)
     rows = [
-        SummaryRow(case, correctness.main_score(case), figures.fastest_point(case), ranks.get(case.name))
+        SummaryRow(case, case.main_score, figures.fastest_point(case), ranks.get(case.name))
         for case in records
     ]
     searches = ((case.name, speed.search_paragraph(case)) for case in records)
@@ -131,7 +131,7 @@ def _accuracy(row: SummaryRow) -> Cell:
 
 
 def _limit(row: SummaryRow) -> Cell | None:
-    if row.score is None or (limit := correctness.tightest_limit(row.score)) is None:
+    if row.score is None or (limit := row.score.tightest_limit) is None:
         return None
     return _score_cell(row.score, limit.value, "≤ " if row.score.better == "lower" else "")
 
@@ -149,7 +149,7 @@ def _marks(row: SummaryRow) -> list[Mark]:
     record, sentences = row.record, []
     if record.why_no_speed and (record.hidden or record.is_wrong or not record.search):
         sentences.append(record.why_no_speed)
-    if row.score is None and correctness.has_random_weights(record):
+    if row.score is None and record.build.has_random_weights:
         sentences.append(f"{correctness.missing_score_reason(record)}.")
     sentences += filter(None, [correctness.unmeasured_text(record), speed.version_note(record)])
     measured = row.result, figures.efficiency_at_fastest(record)

@@ -6,13 +6,6 @@ from tritonproof.record import schema
 from tritonproof.record.quantities import AGREEMENT, COUNT, METRICS, RATIO, RELATIVE_ERROR, Quantity
 
 
-def main_score(record: schema.Record) -> schema.Score | None:
-    """The score that tables show; None without a measured metric of the task."""
-    if record.accuracy is None or record.accuracy_missing or not record.accuracy.scores:
-        return None
-    return record.accuracy.scores[0]
-
-
 def score_text(score: schema.Score) -> str:
     """The score after each stage with its limit, if any: `top-1 97.8 % served (floor 95.9 %), 97.9 %
     converted, 97.9 % framework`."""
@@ -26,7 +19,7 @@ def ledger_failures(ledger: schema.Ledger) -> list[str]:
     """A sentence for each score, pair of stages and output that misses its limit; empty if all hold."""
     failures = []
     for score in ledger.scores:
-        limit = tightest_limit(score)  # missed if any limit is
+        limit = score.tightest_limit  # missed if any limit is
         if limit is not None and not schema.meets(score.better, score.served, limit.value):
             served, value = METRICS[score.better].apart(score.served, limit.value)
             side = "below its floor" if score.better == "higher" else "above its ceiling"
@@ -50,7 +43,7 @@ def ledger_failures(ledger: schema.Ledger) -> list[str]:
 def accuracy_sentence(record: schema.Record) -> str:
     """The ledger: the scores after each stage, the number of samples, and the decisions that differ."""
     accuracy = record.accuracy
-    if accuracy is None or main_score(record) is None:
+    if accuracy is None or record.main_score is None:
         return missing_score_reason(record)
     scores = "; ".join(score_text(score) for score in accuracy.scores)
     pairs = [
@@ -66,20 +59,9 @@ def accuracy_sentence(record: schema.Record) -> str:
 
 def tightest_text(score: schema.Score) -> str:
     """The strictest limit: `floor 95.9 %`, or `ceiling 0.04` for an error; empty if there is none."""
-    limit = tightest_limit(score)
+    limit = score.tightest_limit
     word = "floor" if score.better == "higher" else "ceiling"
     return "" if limit is None else f"{word} {metric_text(score, limit.value)}"
-
-
-def tightest_limit(score: schema.Score) -> schema.Limit | None:
-    """The strictest limit; None if there is none."""
-    choose = max if score.better == "higher" else min
-    return choose(score.limits, key=lambda limit: limit.value, default=None)
-
-
-def has_random_weights(record: schema.Record) -> bool:
-    """Whether weights are random, so that no decision can be right or wrong."""
-    return record.build.weights_source.startswith("random")
 
 
 def missing_score(record: schema.Record) -> str:
@@ -88,7 +70,7 @@ def missing_score(record: schema.Record) -> str:
         return "failed"
     if record.build.from_repository:
         return "no labels"
-    return "random weights" if has_random_weights(record) else "not measured"
+    return "random weights" if record.build.has_random_weights else "not measured"
 
 
 def missing_score_reason(record: schema.Record) -> str:
@@ -247,8 +229,3 @@ def gate_text(gate: schema.GateResult) -> str:
     if same is None or gate.fault:
         return gate.tried
     return f"{gate.tried}, answers differ by at most {difference_text(same)}{answer_remarks(same)}"
-
-
-def gates_in_order(gates: Sequence[schema.GateResult]) -> list[schema.GateResult]:
-    """The gates in the order of GATE_DEMANDS, unknown ones last."""
-    return sorted(gates, key=lambda result: [*schema.GATE_DEMANDS, result.gate].index(result.gate))

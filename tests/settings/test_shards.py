@@ -7,7 +7,7 @@ import pytest
 
 from fixtures.items import case_by_test_id
 from tests.helpers import Collect
-from tritonproof.fleet.groups import CaseGroup, groups_of, split
+from tritonproof.settings.shards import CaseGroup, groups_of, split
 
 
 def test_groups_are_models_with_largest_first(collect: Collect) -> None:
