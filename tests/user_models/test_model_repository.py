@@ -75,6 +75,8 @@ def test_ensemble_exchanges_as_the_models_that_it_calls() -> None:
     model = as_model(RepositoryModel("chain", None, chain))
     assert (model.is_ensemble, model.exchange) == (True, "single")
     assert with_config(model, chain, [called]).exchange == "sequence"
+    outer = Parse(ENSEMBLE.replace("doubler", "chain"), ModelConfig())
+    assert with_config(model, outer, [called, RepositoryModel("chain", None, chain)]).exchange == "sequence"
 
 
 @pytest.mark.parametrize(("batch", "largest"), [(0, 1), (4, 4), (64, 64), (2**31 - 1, 4096)])

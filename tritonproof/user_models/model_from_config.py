@@ -2,7 +2,7 @@
 
 import dataclasses
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -89,8 +89,8 @@ def is_complete(config: "ModelConfig | None") -> bool:
     return config is not None and bool(config.input and config.output)
 
 
-def with_config(model: Model, config: "ModelConfig", called: Iterable[RepositoryModel] = ()) -> Model:
-    """The model with the settings of a configuration. An ensemble exchanges as the `called` models do."""
+def with_config(model: Model, config: "ModelConfig", called: Sequence[RepositoryModel] = ()) -> Model:
+    """The model with the settings of a configuration. An ensemble exchanges as its steps do."""
     largest = max(1, config.max_batch_size)
     inputs = tuple(_tensor(tensor, optional=tensor.optional) for tensor in config.input)
     row = sum(tensor.row_bytes for tensor in inputs)
@@ -98,8 +98,10 @@ def with_config(model: Model, config: "ModelConfig", called: Iterable[Repository
     batches = tuple(sorted({1, min(_SOME_BATCH, sent), sent}))
     deployment = configured_deployment(config)
     exchange: Exchange = "decoupled" if config.model_transaction_policy.decoupled else "single"
-    steps = {step.model_name for step in config.ensemble_scheduling.step}
-    parts = [config, *(model.config for model in called if model.name in steps and model.config is not None)]
+    parts = [config]
+    for part in parts:  # grows: a step may be an ensemble too
+        steps = {step.model_name for step in part.ensemble_scheduling.step}
+        parts += [inner.config for inner in called if inner.name in steps and inner.config is not None]
     # An iterative sequence is one request, which the server passes to the model again and again.
     batchings = [part.sequence_batching for part in parts if part.HasField("sequence_batching")]
     if not all(batching.iterative_sequence for batching in batchings):
@@ -114,7 +116,7 @@ def with_config(model: Model, config: "ModelConfig", called: Iterable[Repository
         profiles=dict.fromkeys(("cpu", "gpu"), ServingProfile(deployment, batches, (_CLIENTS,))),
         batched=is_unknown or config.max_batch_size > 0,
         exchange=exchange,
-        is_ensemble=bool(steps),
+        is_ensemble=bool(config.ensemble_scheduling.step),
     )
 
 
