@@ -225,6 +225,7 @@ BAD = {
     "no requests": (lambda path: (path / "x.json").write_text("[1]"), "`data`"),
     "no such input": (lambda path: (path / "x.json").write_text('{"data": [{"Y": [1]}]}'), "data[0]"),
     "too few values": (lambda path: (path / "x.json").write_text('{"data": [{"X": [1, 2]}]}'), "data[0].X"),
+    "a key that is none": (lambda path: (path / "x.json").write_text('{"data":[{"X":{"y":[1]}}]}'), "`y`"),
     "settings that are none": (beside("samples.toml", "[image]\nsise = 3"), "sise"),
     "texts for a model of numbers": (lambda path: (path / "x.txt").write_text("t"), "BYTES"),
 }
