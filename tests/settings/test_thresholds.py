@@ -130,6 +130,8 @@ def test_mistake_names_its_entry(tmp_path: Path) -> None:
     with pytest.raises(InputError) as raised:
         thresholds(tmp_path, "[[cases]]\nmatch='*'\np99_ms = 5\n[[cases]]\nmatch='*'\np99_ms = { b001 = -1 }")
     assert raised.value.where.endswith("asked.toml: entry 2: p99_ms[...]")
+    with pytest.raises(InputError, check=lambda error: "--labels" in str(error)):
+        thresholds(tmp_path, "[[cases]]\nmatch='*'\nlimits.x = 1", toy.case(toy.model(metrics=())))
 
 
 (DOCUMENTED,) = re.findall(r"```toml\n(.*?)```", (ROOT / "docs" / "ci.md").read_text(), re.DOTALL)

@@ -126,7 +126,7 @@ class Thresholds:
                 raise self.error(entry, "match", f"no case is matched by {what}", fix)
             metrics = sorted({metric.name for case in matched for metric in case.model.metrics})
             for name in entry.limits.keys() - metrics:
-                fix = f"use {', '.join(metrics)}, which the matched cases have"
+                fix = f"the matched cases have {', '.join(metrics) or 'none: add --labels and --metric'}"
                 raise self.error(entry, "limits", f"unknown metric {excerpt(name)!r}", fix)
 
     def check_points(self, points: Iterable[tuple[Case, LoadPoint]]) -> None:
