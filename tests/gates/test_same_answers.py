@@ -94,7 +94,8 @@ def test_tried_batches_fit_256_mib_by_real_lengths(gate: Gate, monkeypatch: pyte
     monkeypatch.setattr("tritonproof.gates.context.IN_FLIGHT_BYTES", 3 * 32)
     result, server = gate("batches")
     assert max(len(samples) for samples, _ in server.asked) == 3
-    assert result.tried.startswith("3 of 4 batch sizes, 1 to 3")
+    assert result.tried.startswith("3 of 4 batch sizes, 1 to 3, 2 of them beside other neighbours")
+    assert "0 of them beside" in gate("batches", count=1)[0].tried
 
 
 @pytest.mark.parametrize(

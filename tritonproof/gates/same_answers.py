@@ -76,7 +76,7 @@ def batches_gate(context: GateContext) -> GateFinding:
     served, singles = context.served, context.single_answers
     answers: list[Answer] = []
     comparisons: list[AnswerComparison] = []
-    sent = 0
+    sent = varied = 0
 
     def compare_kept() -> None:
         nonlocal sent
@@ -85,12 +85,12 @@ def batches_gate(context: GateContext) -> GateFinding:
         answers.clear()
 
     count = served.data.batchable
-    chosen = set(context.kernel_sizes)
-    sizes = context.batch_sizes
+    sizes, chosen = context.batch_sizes, context.kernel_sizes
     for size in sizes:
         base = (size + np.arange(size)) % count
         with_others = _neighbour_variants(base, count) if size in chosen else []
         first, *others = ask(served, [base, *with_others])
+        varied += bool(others)
         answers += [first, *others]
         comparisons += [_compare_positions(served, singles, first, answer) for answer in others]
         if sum(content_bytes(answer.outputs) for answer in answers) > _KEPT_BYTES:
@@ -109,7 +109,7 @@ def batches_gate(context: GateContext) -> GateFinding:
     compare_kept()
     text = (
         f"{len(sizes)} of {context.largest_batch} batch sizes, {sizes[0]} to "
-        f"{largest}, {len(chosen)} of them beside other neighbours, {len(requests)} of {largest} in flight"
+        f"{largest}, {varied} of them beside other neighbours, {len(requests)} of {largest} in flight"
     )
     return gate_finding("batches", context, merge_comparisons(comparisons), sent, text)
 
