@@ -1,6 +1,7 @@
 """The reproducer of a wrong answer: for two rows, with strings, and without a batch axis."""
 
 import dataclasses
+import runpy
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -27,7 +28,7 @@ INPUTS = (Tensor("IN", "FP32", (4,)), Tensor("TEXT", "BYTES", (1,)), Tensor("MOR
 MODEL = toy.model(inputs=INPUTS)
 RIGHT = ROWS["IN"][1]
 WRONG = WrongAnswer("b", "OUT[0]", expected="1", actual="2")
-EXPECTED = {"OUT": RIGHT, "LABEL": b"cat\0"}
+EXPECTED = {"OUT": RIGHT, "LABEL": b"cat\0", "GONE": RIGHT}
 FOUND = Mismatch(batch=["a", "b"], row=1, expected=EXPECTED, actual={"OUT": 2 * RIGHT}, wrong=WRONG)
 
 
@@ -38,7 +39,9 @@ def config(tmp_path: Path) -> Path:
     return path
 
 
-def test_reproducer_round_trips_without_pickle(config: Path, tmp_path: Path) -> None:
+def test_reproducer_round_trips_without_pickle(
+    config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     folder = tmp_path / "found"
     folder.mkdir()
     (folder / "of-before").touch()
@@ -52,7 +55,11 @@ def test_reproducer_round_trips_without_pickle(config: Path, tmp_path: Path) -> 
     assert arrays["expected"]["LABEL"] == b"cat\0.", "a text for each row is ended too"
     assert (folder / "config.pbtxt").read_text() == "max_batch_size: 4"
     assert not (folder / "of-before").exists()
-    compile((folder / "show.py").read_text(), "show.py", "exec")
+    answer = SimpleNamespace(as_numpy={"OUT": ROWS["IN"], "LABEL": ROWS["TEXT"][:1]}.get)
+    monkeypatch.setattr("tritonclient.grpc.InferenceServerClient.infer", lambda *_: answer)
+    runpy.run_path(str(folder / "show.py"))
+    said = [line.partition("[")[0].strip() for line in capsys.readouterr().out.splitlines()]
+    assert said == ["OUT is as expected", "LABEL differs", "GONE differs"]
     assert len((folder / "show.py").read_text().splitlines()) <= 25
 
 

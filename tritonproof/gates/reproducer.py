@@ -12,7 +12,6 @@ from tritonproof.user_models.model_repository import CONFIG
 
 _SCRIPT = '''\
 """Sends request.npz to a Triton that serves the model, and sets the answer beside expected.npz.
-
 Usage: python show.py HOST:PORT"""
 
 import sys
@@ -22,20 +21,21 @@ import numpy as np
 import tritonclient.grpc as triton
 
 MODEL, ROW, TYPES = {model!r}, {row!r}, {types!r}
-HERE = Path(__file__).parent
 texts = np.vectorize(lambda text: text[:-1], "O")  # their last byte keeps zeros before it
 client = triton.InferenceServerClient(sys.argv[1] if len(sys.argv) > 1 else "localhost:8001")
 inputs = []
-for name, values in np.load(HERE / "request.npz").items():
+for name, values in np.load(Path(__file__).with_name("request.npz")).items():
     values = texts(values) if TYPES[name] == "BYTES" else values
     inputs.append(triton.InferInput(name, list(values.shape), TYPES[name]))
     inputs[-1].set_data_from_numpy(values)
 answer = client.infer(MODEL, inputs)
-for name, expected in np.load(HERE / "expected.npz").items():
-    actual = answer.as_numpy(name) if ROW is None else answer.as_numpy(name)[ROW, ...]
+for name, expected in np.load(Path(__file__).with_name("expected.npz")).items():
+    actual = answer.as_numpy(name)
+    if ROW is not None and actual is not None:
+        actual = actual[ROW, ...] if ROW < len(actual) else None
     expected = texts(expected) if expected.dtype.kind == "S" else expected
     said = "is as expected" if np.array_equal(actual, expected) else "differs"
-    print(name, said, actual.ravel()[:8], "and", expected.ravel()[:8])
+    print(name, said, np.ravel(actual)[:8], "and", expected.ravel()[:8])
 '''
 
 
