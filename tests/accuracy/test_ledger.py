@@ -102,8 +102,8 @@ def test_rows_of_an_item_are_scored_together() -> None:
     assert first.agreement == pytest.approx(4 / 6)
 
 
-@pytest.mark.parametrize("scores", [np.ones(99), np.full(100, np.nan)])
-def test_missing_or_nonfinite_scores_are_an_error(scores: np.ndarray) -> None:
+@pytest.mark.parametrize("scores", [np.ones(99), np.full(100, np.nan), np.full(100, 95.0)])
+def test_missing_nonfinite_or_percent_scores_are_an_error(scores: np.ndarray) -> None:
     stage_scores = iter([np.ones(100), scores, np.ones(100)])
     case = toy.case(toy.model(metrics=(toy.metric(score=lambda *_arguments: next(stage_scores)),)))
     with pytest.raises(ProofError, check=lambda error: error.where == "stage converted"):

@@ -40,15 +40,16 @@ ItemScores = Mapping[str, Sequence[np.ndarray]]
 
 def score_each_item(case: Case, samples: Samples, stages: Stages, *, labelled: bool = True) -> ItemScores:
     """Score each item after each stage; without `labelled`, only by metrics that need no labels. Raises
-    ProofError unless a metric gives one finite score for each item."""
+    ProofError unless a metric gives one finite score for each item, fractions of 1 where higher is better."""
     count, per_item = len(item_ids(samples)), {}
     for metric in (candidate for candidate in case.model.metrics if labelled or not candidate.labelled):
         per_stage = [metric.score(stage.kept, samples.labels, stages[0].kept) for stage in stages]
+        most, form = (1 + 1e-6, " of 1 at most") if metric.better == "higher" else (np.inf, "")
         for stage, scores in zip(stages, per_stage, strict=True):
-            if scores.shape == (count,) and np.isfinite(scores).all():
-                continue
-            what = f"{metric.name} gave {scores.shape} scores, not a finite one for each of {count} samples"
-            raise ProofError(what, where=f"stage {stage.name}")
+            if scores.shape != (count,) or not np.isfinite(scores).all() or scores.mean() > most:
+                given = f"{metric.name} gave {scores.shape} scores, {scores.mean():g} on the mean"
+                what = f"{given}, not a finite one{form} for each of {count} samples"
+                raise ProofError(what, where=f"stage {stage.name}")
         per_item[metric.name] = per_stage
     return per_item
 
