@@ -22,7 +22,7 @@ from tests.helpers import ROOT, present, wait_until
 from tritonproof.base.errors import ProofError
 from tritonproof.build import builds
 from tritonproof.build.builds import IN_USE, in_use, remove_unfinished
-from tritonproof.settings.case_settings import build_case, deployment_of
+from tritonproof.settings.case_settings import build_case, deployment_of, samples_of
 from tritonproof.settings.settings import Settings
 from tritonproof.spec import ConversionJob, Samples, Tensor
 
@@ -256,7 +256,7 @@ def test_conversion_gets_samples_of_the_dataset_in_the_models_order(tmp_path: Pa
 
     def samples(_split: str, dataset: Path | None, _checkpoint: object) -> Samples:
         names = present(dataset).read_text().split()
-        return Samples(["one"], lambda _indices: dict.fromkeys(names, np.zeros((1, 2))))
+        return Samples(["one"], lambda _indices: dict.fromkeys(names, np.zeros((1, 2), np.float32)))
 
     def convert(job: ConversionJob, path: Path) -> None:
         seen.extend(job.samples("evaluation").read([0]))
@@ -267,6 +267,17 @@ def test_conversion_gets_samples_of_the_dataset_in_the_models_order(tmp_path: Pa
     given = Settings.of(dataset=[f"{MICRO.name}={data}"], model_repos=str(tmp_path), triton="embedded")
     build_case(dataclasses.replace(case_with(convert), model=model), WEIGHTS, given, print)
     assert seen == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("ids", "name", "wrong"),
+    [([], "", "none"), (["x", "x"], "", "one id"), (["x"], "y", "lacks"), (["x"], "INPUT__0", "FP64")],
+)
+def test_samples_that_do_not_fit_the_model_are_refused(ids: list[str], name: str, wrong: str) -> None:
+    rows = {name: np.zeros((1, *MICRO.inputs[0].shape))}
+    model = dataclasses.replace(MICRO, samples=lambda *_: Samples(ids, lambda _indices: rows))
+    with pytest.raises(ProofError, match=wrong):
+        samples_of(model, "evaluation", Settings.of(triton="embedded")).read([0])
 
 
 @pytest.mark.parametrize("megabytes", [0, 3])

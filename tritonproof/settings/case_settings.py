@@ -1,8 +1,7 @@
 """What the settings make of a model and its cases: samples, deployment, load points and builds."""
 
 import dataclasses
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 from msgspec import structs
 
@@ -12,17 +11,27 @@ from tritonproof.cases import profile_of
 from tritonproof.host.machine import uses_tf32
 from tritonproof.record.schema import Deployment, LoadPoint, Scenario
 from tritonproof.serve.backends import local_backends, serves_natively
+from tritonproof.serve.messages import undeclared
 from tritonproof.settings.settings import Settings
-from tritonproof.spec import Case, Device, FrameworkModel, Model, OnProgress, Samples, Split, Target
+from tritonproof.spec import Arrays, Case, Device, FrameworkModel, Model, OnProgress, Samples, Split, Target
 
 
 def samples_of(model: Model, split: Split, settings: Settings) -> Samples:
-    """A split of a model's data: from --dataset, or the model's own; PyTorch's in the order of its inputs."""
+    """A split of a model's data: from --dataset, or the model's own, in the order of its inputs. Raises
+    InputError if it is empty, two samples have one id, or one that is read does not fit the model."""
     samples = model.samples(split, settings.dataset.get(model.name), settings.checkpoint.get(model.name))
-    if model.framework != "pytorch":
-        return samples
-    in_order: dict[str, Any] = dict.fromkeys(tensor.name for tensor in model.inputs)
-    return dataclasses.replace(samples, read=lambda indices: {**in_order, **samples.read(indices)})
+    where, fix = f"{model.defined_in}: samples of {model.name}", f"see what `samples` returns for {split}"
+    if len(set(samples.ids)) < max(1, len(samples)):
+        raise InputError("there are none, or two have one id", where=where, fix=fix)
+
+    def read(indices: Sequence[int]) -> Arrays:
+        rows = samples.read(indices)
+        for tensor in model.inputs:
+            if (problem := undeclared(tensor, rows.get(tensor.name))) is not None:
+                raise InputError(f"a sample does not fit the model: {problem}", where=where, fix=fix)
+        return {tensor.name: rows[tensor.name] for tensor in model.inputs}
+
+    return dataclasses.replace(samples, read=read)
 
 
 def deployment_of(case: Case, settings: Settings) -> Deployment:
