@@ -109,15 +109,15 @@ def compare_conversations(
     is_sequence = model.exchange == "sequence"
     messages = _messages(model, samples)
     first, second, third = [_replies(send(server, model, messages)) for _time in range(3)]
-    noise = _noise(second, third)
-    difference = _difference(first, second, noise, "when it was asked again")
-    difference = difference or _difference(first, third, noise, "when it was asked a third time")
+    allowed = _allowed(model, second, third)
+    difference = _difference(first, second, allowed, "when it was asked again")
+    difference = difference or _difference(first, third, allowed, "when it was asked a third time")
     alone = is_sequence and at_once < 2
     if is_sequence and not alone and not difference:
         others = [samples.read([(number + 1) % len(samples)]) for number in range(len(messages))]
         pairs = zip(messages, sequence_of(others, 8), strict=True)
         in_turns = send(server, model, list(itertools.chain.from_iterable(pairs)))[::2]
-        difference = _difference(first, _replies(in_turns), noise, "beside another sequence")
+        difference = _difference(first, _replies(in_turns), allowed, "beside another sequence")
     if not difference:
         _require_declared(model, first)
     kind: Literal["sequence", "decoupled"] = "sequence" if is_sequence else "decoupled"
@@ -132,7 +132,7 @@ def compare_server_conversations(
     messages = _messages(model, samples)
     _, current = [_replies(converse(server, model, messages)) for _time in range(2)]
     _, second, third = [_replies(converse(other, model, messages)) for _time in range(3)]
-    difference = _difference(second, current, _noise(second, third), "here")
+    difference = _difference(second, current, _allowed(model, second, third), "here")
     tried = f"{len(second)} answers beside {baseline_name}"
     return GateResult("baseline", 5 * len(messages), tried=tried, fault=difference)
 
@@ -157,15 +157,14 @@ def _require_declared(model: Model, replies: _Replies) -> None:
                 raise AccuracyError(f"{_answer_name(key)} is not as declared: {problem}", where=model.name)
 
 
-def _difference(first: _Replies, again: _Replies, noise: Mapping[object, float], when: str) -> str:
+def _difference(first: _Replies, again: _Replies, allowed: Mapping[object, float], when: str) -> str:
     """The first difference from the first answers, in words, or that there is no answer; else empty."""
     if not first and not again:
         return "no request got any answer"
     if unpaired := first.keys() ^ again.keys():
         return f"request {min(unpaired)[0] + 1} got another number of answers {when}"
     for signature, (keys, expected) in expect_by_signature(first, _answer_name).items():
-        allowed = min(NOISE_FACTOR * noise.get(signature, 0.0), _MAX_NOISE)
-        limits = AnswerLimits(NumberLimits(max(MIN_NOISE, allowed), np.inf))
+        limits = AnswerLimits(NumberLimits(allowed.get(signature, MIN_NOISE), np.inf))
         if (mismatch := compare_answers(expected, _answers_at(again, keys), limits).mismatch) is not None:
             wrong = mismatch.wrong
             change = f"{wrong.output} is {wrong.actual}, and was {wrong.expected}"
@@ -173,13 +172,15 @@ def _difference(first: _Replies, again: _Replies, noise: Mapping[object, float],
     return ""
 
 
-def _noise(second: _Replies, third: _Replies) -> dict[object, float]:
-    """How far the third answers typically are from the second, by their signature. Both follow the same
-    messages; what the first time leaves in the model is no noise."""
-    return {
-        signature: typical_difference(expected, _answers_at(third, keys))
-        for signature, (keys, expected) in expect_by_signature(second, _answer_name).items()
-    }
+def _allowed(model: Model, second: _Replies, third: _Replies) -> dict[object, float]:
+    """How far answers may be apart, by their signature: as the user says, and within the noise of the third.
+    These and the second follow the same messages; what the first time leaves in the model is no noise."""
+    given = [each.max_relative_error for each in model.tolerances.values() if each.is_given]
+    allowed = {}
+    for signature, (keys, expected) in expect_by_signature(second, _answer_name).items():
+        noise = NOISE_FACTOR * typical_difference(expected, _answers_at(third, keys))
+        allowed[signature] = max(MIN_NOISE, min(noise, _MAX_NOISE), *given)
+    return allowed
 
 
 def _answer_name(key: tuple[int, int]) -> str:
