@@ -17,7 +17,7 @@ from tritonproof.gates.conversations import Answers, ConversationMessage, compar
 from tritonproof.serve.server import Server
 from tritonproof.spec import Exchange, Model, Tensor
 from tritonproof.user_models.model_from_config import sequences_at_once
-from tritonproof.user_models.onnx_file import user_tolerance
+from tritonproof.user_models.onnx_model import user_tolerance
 
 MODEL = toy.model(outputs=(Tensor("OUT", "FP32", (1,)),), exchange="sequence")
 SAMPLES = toy.samples_of({"IN": np.arange(2, dtype=np.float32)[:, None]})
