@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests import sample_records as records
+from tests import recorded as records
 from tests import toy
 from tritonproof.accuracy.ledger import (
     accuracy_ledger,

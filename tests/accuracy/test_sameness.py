@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests import sample_records
+from tests import recorded
 from tests.gates.made_up_model import CLASSES, FAULTS, WIDE, Fault
 from tests.helpers import present
 from tritonproof.accuracy.ledger import with_same_answers
@@ -248,7 +248,7 @@ def test_worst_gate_counts_in_the_ledger() -> None:
     texts = SameAnswers(2, 2, None, 1.0, passed=True)
 
     def entry(*gates: SameAnswers) -> SameAnswers:
-        return present(with_same_answers(sample_records.accuracy(), gates).same_answers)
+        return present(with_same_answers(recorded.accuracy(), gates).same_answers)
 
     worst = entry(good, bad)
     assert worst == entry(bad, good)
@@ -261,8 +261,8 @@ def test_worst_gate_counts_in_the_ledger() -> None:
     assert entry(texts, texts).relative_difference is None
     assert entry(texts, good).relative_difference == 3e-3
     ledgers = (
-        (sample_records.accuracy(), good),
-        (sample_records.accuracy(), bad),
-        (sample_records.failed_accuracy(), good),
+        (recorded.accuracy(), good),
+        (recorded.accuracy(), bad),
+        (recorded.failed_accuracy(), good),
     )
     assert [with_same_answers(ledger, [gate]).passed for ledger, gate in ledgers] == [True, False, False]

@@ -23,13 +23,13 @@ from tritonproof.base.errors import AccuracyError, InputError, NotAvailableError
 from tritonproof.host.run_origin import origin
 from fixtures.recorder import Recorder
 from tritonproof.record.schema import CaseKey, LatencyBudget, LoadPoint, Start
-from tests import sample_records
+from tests import recorded
 from tests.helpers import ROOT
 
 # By its path, as this file lies in another folder of that name.
 measure_and_record = runpy.run_path(str(ROOT / "benchmarks" / "test_speed.py"))["measure_and_record"]
-RECORD = sample_records.record(conversion=None, accuracy=None, points=())
-PROVEN = sample_records.record(case=CaseKey("a40", "proven", "onnx", "trt", "fp16"), points=())
+RECORD = recorded.record(conversion=None, accuracy=None, points=())
+PROVEN = recorded.record(case=CaseKey("a40", "proven", "onnx", "trt", "fp16"), points=())
 
 @pytest.fixture
 def recorder(request, settings):
@@ -48,25 +48,25 @@ def server():
 
 def test_conversion(recorder):
     for _ in range(2):
-        recorder.record(conversion=sample_records.record().conversion)
+        recorder.record(conversion=recorded.record().conversion)
     recorder.show("all agree")
 
 def test_accuracy(recorder):
-    recorder.record(accuracy=sample_records.failed_accuracy())
+    recorder.record(accuracy=recorded.failed_accuracy())
     raise AccuracyError("top-1 93.1 % is below 94 %", where="here, now")
 
 @pytest.mark.speed
 @pytest.mark.step("online")
 def test_online(case, point, recorder, benchmark):
-    measure_and_record(measuring(sample_records.measured("online", point.concurrency, 200.0)), point, recorder, benchmark)
+    measure_and_record(measuring(recorded.measured("online", point.concurrency, 200.0)), point, recorder, benchmark)
 
 def test_unproven(recorder, benchmark):
     budget = LatencyBudget("p99", 1.0, "agreed in May", "failed")
-    slow = sample_records.measured("online", 32, 200.0, latency_budget=budget)
+    slow = recorded.measured("online", 32, 200.0, latency_budget=budget)
     with pytest.raises(SpeedError, match="too slow") as caught:
         measure_and_record(measuring(slow), LoadPoint("online", 1, 32), recorder, benchmark)
     assert "2.1" not in str(caught.value)
-    recorder.record(efficiency=(sample_records.efficiency("online", 32, served_per_s=sample_records.estimate(200.0)),))
+    recorder.record(efficiency=(recorded.efficiency("online", 32, served_per_s=recorded.estimate(200.0)),))
 
 def test_slower():
     raise SpeedError("ratio 0.90")

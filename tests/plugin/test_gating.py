@@ -13,7 +13,7 @@ from unittest.mock import Mock
 import pytest
 
 from fixtures.failures import STATUS
-from tests import sample_records, toy
+from tests import recorded, toy
 from tests.gates.answering_servers import Memory, with_memory
 from tests.gates.made_up_model import LIMITS, gate_context
 from tests.helpers import ROOT, WITHOUT, Collect
@@ -30,7 +30,7 @@ TEST = """
     from benchmarks.test_answers import *
     from benchmarks import test_speed
     from benchmarks.test_speed import test_online
-    from tests import sample_records
+    from tests import recorded
     from tritonproof.reports.publishable import publishable
     from tests.plugin.test_gating import RUNS
 
@@ -50,7 +50,7 @@ TEST = """
     def recorder(request):
         def keep(gates):
             SEEN.gates[request.node.originalname] = (SEEN.loaded[-1], *gates)
-        record_points = lambda scenario, results: publishable(sample_records.record())
+        record_points = lambda scenario, results: publishable(recorded.record())
         return SimpleNamespace(record=keep, record_points=record_points, show=print, report_point=print)
 
     """
@@ -151,7 +151,7 @@ def test_answers_folder_without_these_models_is_a_usage_error(
     assert is_refused or len(collected.names) > 1
 
 
-SLOWER = {"comparison": sample_records.comparison(passes=16, p_value=0.0001)}
+SLOWER = {"comparison": recorded.comparison(passes=16, p_value=0.0001)}
 WRONG = {"answers": VerifiedAnswers(100, 1, 10, 1.0)}
 
 
@@ -163,7 +163,7 @@ WRONG = {"answers": VerifiedAnswers(100, 1, 10, 1.0)}
 def test_wrong_answers_fail_a_load_point_at_any_speed(
     seen: Seen, tmp_path: Path, changes: dict[str, Any], status: int
 ) -> None:
-    seen.result = sample_records.measured("online", 4, 1000.0, **changes)
+    seen.result = recorded.measured("online", 4, 1000.0, **changes)
     assert run(seen, tmp_path, "-k", f"{CASE} and online", "--concurrencies", "4") == status
     assert seen.errors.keys() == {"test_online"}
 
@@ -172,9 +172,7 @@ def test_wrong_answers_fail_a_load_point_at_any_speed(
 def test_wrong_answers_fail_a_search_without_a_winner(
     changes: dict[str, Any], error: type[Exception]
 ) -> None:
-    found = sample_records.search(
-        verdict="failed", result=sample_records.measured("offline", 8, 1573.6, **changes)
-    )
+    found = recorded.search(verdict="failed", result=recorded.measured("offline", 8, 1573.6, **changes))
     test = runpy.run_path(str(ROOT / "benchmarks" / "test_search.py"))["test_search"]
     test.__globals__["search"] = lambda _run: nullcontext(found)
     searched, recorder = Mock(case=toy.case(toy.model(framework=None))), Mock()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import sample_records
+from tests import recorded
 from tests.helpers import WITHOUT, write_benchmarks
 from tritonproof.host.run_origin import own_run
 from tritonproof.record import record_files
@@ -26,9 +26,9 @@ from fixtures.steps import step_of
 from tritonproof.cases import cases_of
 from tritonproof.host.targets import TARGETS
 from tritonproof.record.schema import Start
-from tests import sample_records
+from tests import recorded
 
-RECORD = sample_records.record(conversion=None, accuracy=None, points=(), gates=())
+RECORD = recorded.record(conversion=None, accuracy=None, points=(), gates=())
 START = Start("offline", 1.0, 1.0, 1.0)
 FAILURES = {
     "nan": AccuracyError("NaN for 3 of 26 samples", where="output OUTPUT__0"),
@@ -60,22 +60,22 @@ def steps():
 
 @pytest.mark.step("conversion")
 def test_conversion(recorder):
-    recorder.record(conversion=sample_records.record().conversion)
+    recorder.record(conversion=recorded.record().conversion)
 
 @pytest.mark.step("accuracy")
 def test_accuracy(steps, recorder):
     fail_in("test")
-    recorder.record(accuracy=sample_records.accuracy())
+    recorder.record(accuracy=recorded.accuracy())
     fail_in("end")
 
 @pytest.mark.step("gates")
 def test_same_answer_again(recorder):
     fail_in("answers")
-    recorder.record(gates=(sample_records.gate(),))
+    recorder.record(gates=(recorded.gate(),))
 
 @pytest.mark.step("offline")
 def test_offline(recorder):
-    points = [sample_records.measured("offline", batch, 200.0) for batch in (1, 2, 8)]
+    points = [recorded.measured("offline", batch, 200.0) for batch in (1, 2, 8)]
     fail_in("load")
     other_run = structs.replace(recorder.origin, run="another")
     dataclasses.replace(recorder, origin=other_run).record_points("offline", points[:1])
@@ -115,7 +115,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
         own_run.cache_clear()  # a process has one run otherwise
         run_pytest_here(*words, *arguments)
         return publishable(
-            record_files.read(record_files.record_path(sample_records.record().case, tmp_path / "results"))
+            record_files.read(record_files.record_path(recorded.record().case, tmp_path / "results"))
         )
 
     return once
@@ -170,17 +170,13 @@ def test_recorded_or_foreign_failure_is_not_kept(run: Run, fails: str) -> None:
 def test_measured_point_replaces_earlier_failures_of_its_scenario(run: Run, tmp_path: Path) -> None:
     """Those of another run at other points, which may not be measured again; of another step none."""
     steps = ("offline", "soak")
-    failures = tuple(
-        sample_records.step_failure(f"test_{step}", step=step, hides_speed=False) for step in steps
-    )
-    sample_records.store(tmp_path / "results", sample_records.record(failures=failures))
+    failures = tuple(recorded.step_failure(f"test_{step}", step=step, hides_speed=False) for step in steps)
+    recorded.store(tmp_path / "results", recorded.record(failures=failures))
 
     assert run().failures == failures[1:]
 
 
 def test_run_without_a_baseline_drops_the_one_of_an_earlier_run(run: Run, tmp_path: Path) -> None:
-    sample_records.store(
-        tmp_path / "results", sample_records.record(gates=(sample_records.gate("baseline", "3 differ"),))
-    )
+    recorded.store(tmp_path / "results", recorded.record(gates=(recorded.gate("baseline", "3 differ"),)))
 
     assert run().points

@@ -6,18 +6,18 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from tests import sample_records
+from tests import recorded
 from tritonproof.record.schema import Ratio, Record, ReferenceComparison
 from tritonproof.reports import figures
 from tritonproof.reports.publishable import publishable
 
-ONE = sample_records.efficiency("online", 32)
+ONE = recorded.efficiency("online", 32)
 
 
 def beside(format_: str, ratio: float, low: float, high: float, **changes: Any) -> Record:
     """A case whose fastest point took turns with the reference format's."""
     compared = ReferenceComparison("a40-resnet50-onnx-fp32", Ratio(ratio, low, high))
-    record = sample_records.record(efficiency=(structs.replace(ONE, reference=compared),))
+    record = recorded.record(efficiency=(structs.replace(ONE, reference=compared),))
     case = structs.replace(record.case, format=format_, accelerator=None, precision="fp32", **changes)
     return structs.replace(record, case=case)
 
@@ -30,12 +30,12 @@ OTHER_MODEL = beside("pt2", 1.5, 1.4, 1.6, model="nnunet")
 TWO_GPUS = beside("trt", 1.45, 1.38, 1.52, gpus=2)
 TOO_WIDE = beside("trt", 1.45, 0.5, 2.5)
 HIDDEN = beside("trt", 3.0, 1.7, 4.8)
-BEST = sample_records.measured("online", 64, 9000.0)
+BEST = recorded.measured("online", 64, 9000.0)
 STALE = structs.replace(FAST, points=(*FAST.points, BEST))
-WITHOUT_TURNS = sample_records.record(efficiency=(ONE,))
-WRONG = structs.replace(ONNX, accuracy=sample_records.failed_accuracy())
+WITHOUT_TURNS = recorded.record(efficiency=(ONE,))
+WRONG = structs.replace(ONNX, accuracy=recorded.failed_accuracy())
 ELSEWHERE = structs.replace(FAST, machine=structs.replace(FAST.machine, cores=4))
-OTHER_SERVER = structs.replace(FAST, serving=structs.replace(sample_records.SERVING, triton="2.61.0"))
+OTHER_SERVER = structs.replace(FAST, serving=structs.replace(recorded.SERVING, triton="2.61.0"))
 
 
 RANKED: dict[str, tuple[Sequence[Record], Sequence[Record], Sequence[int | None]]] = {
@@ -57,30 +57,30 @@ RANKED: dict[str, tuple[Sequence[Record], Sequence[Record], Sequence[int | None]
 def test_formats_rank_by_disjoint_intervals(
     records: Sequence[Record], order: Sequence[Record], ranks: Sequence[int | None]
 ) -> None:
-    seen = sample_records.seen(*records)
+    seen = recorded.seen(*records)
 
     assert [record.name for record in figures.ranked(seen)] == [record.name for record in order]
     assert [figures.ranks(seen).get(record.name) for record in order] == list(ranks)
 
 
-POINT = sample_records.measured("offline", 8, 1000.0)
+POINT = recorded.measured("offline", 8, 1000.0)
 """At 3.6 per hour and 1000 inferences a second, a million cost 1."""
 
 
 def priced(price: float | None = 3.6, **changes: Any) -> Record:
-    return sample_records.record(points=(POINT,), price_per_hour=price, **changes)
+    return recorded.record(points=(POINT,), price_per_hour=price, **changes)
 
 
-SHARE = sample_records.score(served=0.8, limits=())
-ERROR = sample_records.score(better="lower", served=0.012, limits=())
+SHARE = recorded.score(served=0.8, limits=())
+ERROR = recorded.score(better="lower", served=0.012, limits=())
 
 
 @pytest.mark.parametrize(
     ("record", "wanted"),
     [
-        (priced(accuracy=sample_records.accuracy(SHARE)), (1.25, "correct inferences")),
-        (priced(accuracy=sample_records.accuracy(ERROR)), (1.0, "inferences")),
-        (sample_records.random_weights(points=(POINT,), price_per_hour=3.6), (1.0, "inferences")),
+        (priced(accuracy=recorded.accuracy(SHARE)), (1.25, "correct inferences")),
+        (priced(accuracy=recorded.accuracy(ERROR)), (1.0, "inferences")),
+        (recorded.random_weights(points=(POINT,), price_per_hour=3.6), (1.0, "inferences")),
         (priced(None), None),
     ],
     ids=["a share", "an error", "random weights", "no price"],
@@ -92,8 +92,8 @@ def test_cost_is_per_correct_inference(record: Record, wanted: tuple[float, str]
 
 
 def test_fastest_point_is_one_at_a_rate_only_if_no_other_was_measured() -> None:
-    closed = sample_records.measured("online", 16, 1000.0)
-    at_rate = sample_records.at_rate(1200.0, 1200.0)
+    closed = recorded.measured("online", 16, 1000.0)
+    at_rate = recorded.at_rate(1200.0, 1200.0)
 
-    assert figures.fastest_point(publishable(sample_records.record(points=(at_rate, closed)))) == closed
-    assert figures.fastest_point(publishable(sample_records.record(points=(at_rate,)))) == at_rate
+    assert figures.fastest_point(publishable(recorded.record(points=(at_rate, closed)))) == closed
+    assert figures.fastest_point(publishable(recorded.record(points=(at_rate,)))) == at_rate
