@@ -314,8 +314,12 @@ def test_allowed_slowdown_is_named(tmp_path: Path, capsys: pytest.CaptureFixture
 
 @pytest.mark.parametrize(
     ("after", "scores", "status"),
-    [(at(900), WRONG, 12), (structs.replace(at(1000), points=()), RIGHT, 0)],
-    ids=["worse and slower", "samples alone"],
+    [
+        (at(900), WRONG, 12),
+        (structs.replace(at(1000), points=()), RIGHT, 0),
+        (at(500, conversion=None), RIGHT, 4),
+    ],
+    ids=["worse and slower", "samples alone", "its speed is hidden"],
 )
 def test_worse_accuracy_comes_first(tmp_path: Path, after: Record, scores: list[float], status: int) -> None:
     store_samples(tmp_path / "before", at(1000), RIGHT)

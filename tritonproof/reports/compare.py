@@ -252,12 +252,11 @@ def _score_changes(before: StoredRecord, after: StoredRecord) -> list[ScoreChang
         for side in sides
     )
     samples = [sample_files.scores_of(side.record, side.path) for side in sides]
-    changes = []
-    for metric in dict.fromkeys((*first, *second)):
-        better = (first.get(metric) or second[metric]).better
-        pairs = _paired(metric, better, samples)
-        changes.append(ScoreChange(metric, better, first.get(metric), second.get(metric), pairs))
-    return changes
+    return [
+        ScoreChange(metric, one.better, first.get(metric), second.get(metric), pairs)
+        for metric, one in (first | second).items()
+        for pairs in [_paired(metric, one.better, samples)]
+    ]
 
 
 def _paired(metric: str, better: str, samples: Sequence[SampleScores | None]) -> PairedScores | str:
@@ -329,6 +328,8 @@ def exit_status(changes: Changes) -> int:
         had_figures = case.before.record.points or any(score.before for score in case.scores)
         if had_figures and not measured and not paired:
             unknown.append(f"{name}: no load point and no sample is in both")
+        elif case.before.record.points and case.after.record.hidden:
+            unknown.append(f"{name}: {case.after.record.why_no_speed}")
         for metric, better, before, after, why in case.scores:
             has_fallen = before and after and not schema.meets(better, after.served, before.served)
             if has_fallen and isinstance(why, str):
