@@ -225,6 +225,7 @@ WRONG = structs.replace(ALONE, wrong=2, first_wrong=WrongAnswer("sample-3", "OUT
         (of_repository(points=(), soak=planted().soak), "online, concurrency 16", "not proven"),
         (of_repository(points=()), "", "not measured"),
         (of_repository(points=(), gates=(recorded.gate(),)), "", "same answers"),
+        (of_repository(points=(), gates=(recorded.gate("declared", same=None),)), "", "not measured"),
     ],
 )
 def test_speed_needs_load_answers_equal_to_lone_answers(record: Record, why: str, word: str) -> None:
