@@ -42,11 +42,10 @@ def test_node_gets_records_and_configurations_of_its_cases(tmp_path: Path) -> No
         record_files.write(record(case=case.key), path)
         path.with_suffix(record_files.CONFIG_SUFFIX).write_text("name")
         path.with_suffix(".server.log").write_text("long")
+        record_updates.write_config(path, "name", "diff")
 
-    assert set(records_of([mine], tmp_path)) == {
-        f"cpu/{mine}.json",
-        f"cpu/{mine}{record_files.CONFIG_SUFFIX}",
-    }
+    beside = {".json", record_files.CONFIG_SUFFIX, ".search/config.pbtxt", ".search/config.diff"}
+    assert set(records_of([mine], tmp_path)) == {f"cpu/{mine}{ending}" for ending in beside}
 
 
 TWIN = {"gpu_uuids": ("GPU-2",)}
