@@ -124,6 +124,7 @@ def test_turns_are_summarized_by_geometric_means() -> None:
     [
         ((104.0, 104.0), 100.0, []),
         ((106.0, 106.0), 100.0, ["faster-than-in-process"]),
+        ((90.0, 130.0, 110.0), 100.0, []),  # its interval contains 1
         ((127.0, 128.0, 126.0), 200.0, ["not-repeated"]),
         ((73.0, 72.0, 74.0), 200.0, ["not-repeated"]),
         ((108.0, 109.0, 107.0), 200.0, []),  # two figures known within 5 % may differ so much
