@@ -282,10 +282,14 @@ def test_oversized_summaries_are_cut_between_lines(tmp_path: Path, monkeypatch: 
         assert content.startswith(text.partition("\nCut here")[0])
 
 
-def test_summary_goes_to_named_file_alone(tmp_path: Path) -> None:
-    done = run(tmp_path, "-k", "test_conversion", "--summary", str(tmp_path / "named.md"))
-    assert done.status == 0, done.text
-    assert "## tritonproof: 1 passed" in (tmp_path / "named.md").read_text()
+@pytest.mark.parametrize(
+    ("keyword", "status", "title"), [("test_conversion", 0, "1 passed"), ("nothing", 5, "no test has ended")]
+)
+def test_summary_goes_to_named_file_alone(keyword: str, status: int, title: str, tmp_path: Path) -> None:
+    (tmp_path / "named.md").write_text("of an earlier run")
+    done = run(tmp_path, "-k", keyword, "--summary", str(tmp_path / "named.md"))
+    assert done.status == status, done.text
+    assert (tmp_path / "named.md").read_text().startswith(f"## tritonproof: {title}")
     assert (tmp_path / "step.md").read_text() == "of an earlier command\n"
     assert "::error" not in done.text
 
