@@ -145,5 +145,6 @@ def test_doubtful_ratio_is_marked(
 def test_reference_that_does_not_repeat_marks_the_ratio(reference_per_s: float, count: int) -> None:
     per_s = {"served": [100.0] * 3, "in_process": [100.0] * 3, "reference": [reference_per_s] * 3}
     best, reference = (recorded.measured("offline", 1, per_s) for per_s in (100.0, 150.0))
-    entry = in_turns.efficiency_entry(Turns(per_s, 1.0), best, 2, 1, None, reference=("a", reference))
+    entry = in_turns.efficiency_entry(Turns(per_s, 1.0), best, 2, 1, None, reference=("a", "b", reference))
+    assert getattr(entry.reference, "digest", None) == "b"
     assert " ".join(mark.text for mark in entry.marks).count("the reference 95.0 infer/s") == count

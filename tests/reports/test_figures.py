@@ -14,9 +14,9 @@ from tritonproof.reports.publishable import publishable
 ONE = recorded.efficiency("online", 32)
 
 
-def beside(format_: str, ratio: float, low: float, high: float, **changes: Any) -> Record:
-    """A case whose fastest point took turns with the reference format's."""
-    compared = ReferenceComparison("a40-resnet50-onnx-fp32", Ratio(ratio, low, high))
+def beside(format_: str, ratio: float, low: float, high: float, digest: str = "", **changes: Any) -> Record:
+    """A case whose fastest point took turns with the reference format's, of the build with this digest."""
+    compared = ReferenceComparison("a40-resnet50-onnx-fp32", Ratio(ratio, low, high), digest)
     record = recorded.record(efficiency=(structs.replace(ONE, reference=compared),))
     case = structs.replace(record.case, format=format_, accelerator=None, precision="fp32", **changes)
     return structs.replace(record, case=case)
@@ -35,6 +35,9 @@ STALE = structs.replace(FAST, points=(*FAST.points, BEST))
 WITHOUT_TURNS = recorded.record(efficiency=(ONE,))
 WRONG = structs.replace(ONNX, accuracy=recorded.failed_accuracy())
 ELSEWHERE = structs.replace(FAST, machine=structs.replace(FAST.machine, cores=4))
+REBUILT = structs.replace(ONNX, build=structs.replace(ONNX.build, digest="another"))
+OF_EARLIER_BUILD = beside("pt2", 1.5, 1.4, 1.6, digest=ONNX.build.digest)
+REDEPLOYED = structs.replace(ONNX, deployment=structs.replace(ONNX.deployment, instances=2))
 OTHER_SERVER = structs.replace(FAST, serving=structs.replace(recorded.SERVING, triton="2.61.0"))
 
 
@@ -49,6 +52,9 @@ RANKED: dict[str, tuple[Sequence[Record], Sequence[Record], Sequence[int | None]
     "a wrong reference": ((WRONG, SLOW, FAST), (WRONG, SLOW, FAST), (None, None, None)),
     "another machine": ((SLOW, ONNX, ELSEWHERE), (ONNX, SLOW, ELSEWHERE), (1, 2, None)),
     "another server": ((SLOW, ONNX, OTHER_SERVER), (ONNX, SLOW, OTHER_SERVER), (1, 2, None)),
+    "a reference built anew": ((OF_EARLIER_BUILD, REBUILT), (REBUILT, OF_EARLIER_BUILD), (1, None)),
+    "its build": ((OF_EARLIER_BUILD, ONNX), (OF_EARLIER_BUILD, ONNX), (1, 2)),
+    "a reference with other settings": ((FAST, REDEPLOYED), (REDEPLOYED, FAST), (1, None)),
     "two machines without the reference": ((SLOW, ELSEWHERE), (ELSEWHERE, SLOW), (None, None)),
 }
 

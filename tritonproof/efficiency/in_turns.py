@@ -131,20 +131,19 @@ def efficiency_entry(
     peak_flops_per_s: Estimate | None = None,
     gpus: int = 1,
     spinning: bool = False,
-    reference: tuple[str, PointResult] | None = None,
+    reference: tuple[str, str, PointResult] | None = None,
 ) -> Efficiency:
     """The record's entry. The process has `threads`, which spin when idle if `spinning`, and takes `batch`
     inferences at a time, of `flops` each. The peak is the CPU's, or one GPU's, which counts `gpus` times.
-    `reference` is the id of the reference format's case, perhaps this one, and its point."""
-    peak = peak_flops_per_s
-    if peak is not None:
+    `reference` is the id of the reference format's case, perhaps this one, its build's digest and point."""
+    if (peak := peak_flops_per_s) is not None:
         peak = structs.replace(peak, value=gpus * peak.value, low=gpus * peak.low, high=gpus * peak.high)
     ratio = turns.ratio()
     means = {name: estimates.geometric_mean(rates) for name, rates in turns.per_s.items()}
     over_reference = turns.ratio("reference") if "reference" in turns.per_s else Ratio(1.0, 1.0, 1.0)
     changes = [_change("", result, means["served"])]
     if reference is not None and "reference" in means:
-        changes.append(_change("the reference ", reference[1], means["reference"]))
+        changes.append(_change("the reference ", reference[2], means["reference"]))
     changed = "; ".join(filter(None, changes))
     causes = "answers from a cache, fewer threads or another batch in process, or other programs at work"
     marks = marks_where(
@@ -163,7 +162,7 @@ def efficiency_entry(
         flops_per_inference=flops,
         peak_flops_per_s=peak,
         spinning=spinning,
-        reference=None if reference is None else schema.ReferenceComparison(reference[0], over_reference),
+        reference=reference and schema.ReferenceComparison(reference[0], over_reference, reference[1]),
         marks=tuple(marks),
     )
 

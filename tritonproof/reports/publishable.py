@@ -50,22 +50,28 @@ def publishable(record: Record) -> Publishable:
 
 def publishable_together(records: Iterable[Record]) -> list[Publishable]:
     """The records as they may be shown beside each other: without ratios to a reference among them whose
-    speed is hidden, as it would follow, or which was measured on another machine or server."""
+    speed is hidden, as it would follow, or which has been measured on another machine or server, with other
+    settings or in another build."""
     shown = [*map(publishable, records)]
     places = {record.name: not record.why_no_speed and place_of(record) for record in shown}
+    builds = {record.name: record.build.digest for record in shown}
     for index, record in enumerate(shown):
         place, references = place_of(record), [cost.reference for cost in record.efficiency if cost.reference]
-        if any(places.get(reference.case, place) != place for reference in references):
+        if any(
+            places.get(reference.case, place) != place
+            or reference.digest not in ("", builds.get(reference.case, reference.digest))
+            for reference in references
+        ):
             alone = [structs.replace(cost, reference=None) for cost in record.efficiency]
             shown[index] = structs.replace(record, efficiency=tuple(alone))
     return shown
 
 
 def place_of(record: Record) -> tuple[Any, ...]:
-    """The machine, whichever of its equal GPUs, and the server: figures from two places do not rank."""
-    serving = record.serving
+    """Machine, whichever of its equal GPUs, server and settings: figures from two places do not rank."""
+    serving, settings = record.serving, structs.replace(record.deployment, tf32=None)  # as of the precision
     server = serving and (serving.kind, serving.triton, serving.image, serving.image_digest)
-    return record_files.machine_digest(record_files.without_names(record.machine)), server
+    return record_files.machine_digest(record_files.without_names(record.machine)), server, settings
 
 
 def _without_speed(part: Any) -> Any:

@@ -131,7 +131,7 @@ def _measure(
         peak_flops_per_s=peak_per_s,
         gpus=run.case.gpus,
         spinning=worker.spinning,
-        reference=None if reference is None else (str(reference[0].requested), reference[1]),
+        reference=reference and (str(reference[0].requested), reference[0].build.digest, reference[1]),
     )
 
 

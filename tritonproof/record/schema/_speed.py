@@ -236,6 +236,8 @@ class ReferenceComparison(Struct, frozen=True):
     """The id of the reference's case, which may be this case."""
     ratio: Ratio
     """Throughput over the reference's, measured in turns; 1 for the reference itself."""
+    digest: Text = ""
+    """That of the reference's build."""
 
 
 class Efficiency(Struct, frozen=True):
