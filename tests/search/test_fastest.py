@@ -280,7 +280,7 @@ def test_own_settings_of_model_are_tried_and_rerun_beside_the_best() -> None:
 
 
 def test_configuration_that_fails_to_load_is_left_out() -> None:
-    """If none is left, the first one's error is raised."""
+    """If none is left, the first one's error is raised. A lead over others is none over a model's settings."""
 
     def with_at_most(instances: int, candidate: Candidate, load: float) -> float:
         if candidate.deployment.instances > instances:
@@ -291,5 +291,8 @@ def test_configuration_that_fails_to_load_is_left_out() -> None:
     result = one.search(SearchGoal(7, 99))
     assert result.winner.operating_point.candidate.deployment.instances == 1
     assert result.winner.verdict == "passed"
+    own = structs.replace(OWN, instances=2)
+    found = one.search(SearchGoal(7, 99), dataclasses.replace(SPACE, own=own, incumbent=("online", own)))
+    assert (found.winner.verdict, found.lead, len(one.reruns[-1])) == ("passed", None, 1)
     with pytest.raises(ProofError, match=r"with 1$"):
         none.search(SearchGoal(7, 99))

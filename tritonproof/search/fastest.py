@@ -105,8 +105,8 @@ def find_fastest(
     best = trials.finalists(list(tried.values()), goal, _FINALISTS)
     measured = [trial for trial in tried.values() if not trial.error]
     incumbent = [trial for trial in measured if trial.candidate.configuration == space.incumbent]
-    if incumbent and incumbent[0] not in best:
-        best[1:] = incumbent[:1]
+    if space.incumbent is not None and incumbent[:1] not in (best[:1], best[1:]):
+        best[1:] = incumbent[:1]  # no other takes its place if it cannot be measured
     attempts = _rerun_best(best, goal, measure_again, on_progress)
     best_reruns = best_attempt(attempts)
     probes = sum(len(trial.probes) + len(trial.capacity_probes) for trial in tried.values())
