@@ -27,6 +27,8 @@ PATHS = {
     "PROVE_LABELS": "--labels",
 }
 """Options with paths in the workspace, by the variable with one path per line."""
+ONCE = ("-k", "-m", "--repository", "--thresholds", "--model-repos", "--results", "--junit-xml", "--summary")
+"""Options that an input or the step itself gives, and that may be given once."""
 
 
 def workspace(given: Mapping[str, str]) -> Path:
@@ -48,16 +50,13 @@ def lines(given: Mapping[str, str], name: str) -> list[str]:
 
 def options(given: Mapping[str, str]) -> list[str]:
     """The options for pytest. Their paths are absolute, because pytest runs in another folder. Raises
-    ValueError if an input cannot be read, or none names what to prove."""
+    ValueError if an input cannot be read, contradicts another, or none names what to prove."""
     if not any(lines(given, name) for name in ("PROVE_MODELS", "PROVE_REPOSITORY", "PROVE_ONNX")):
         raise ValueError("nothing to prove: give models, repository or onnx")
     base = workspace(given)
     arguments: list[str] = []
     for name, option in PATHS.items():
-        paths = lines(given, name)
-        if len(paths) > 1 and option in ("--repository", "--thresholds"):
-            raise ValueError(f"give one path for {option}, not {len(paths)}: pytest would keep the last")
-        for text in paths:
+        for text in lines(given, name):
             arguments += [option, str(base / text)]
     for text in lines(given, "PROVE_ONNX"):
         model, equals, path = text.partition("=")
@@ -76,7 +75,11 @@ def options(given: Mapping[str, str]) -> list[str]:
     arguments += ["--junit-xml", str(results / "junit.xml")]
     if not given.get("GITHUB_STEP_SUMMARY"):
         arguments += ["--summary", str(results / "summary.md")]
-    return arguments + shlex.split(given.get("PROVE_ARGUMENTS", ""))
+    arguments += shlex.split(given.get("PROVE_ARGUMENTS", ""))
+    flags = [word.partition("=")[0] for word in arguments]
+    if twice := [flag for flag in ONCE if flags.count(flag) > 1]:
+        raise ValueError(f"{' '.join(twice)}: give it once, as an input if it is one; pytest keeps the last")
+    return arguments
 
 
 def prepare(given: Mapping[str, str]) -> int:

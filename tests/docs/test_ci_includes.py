@@ -130,6 +130,12 @@ def test_invalid_input_is_a_usage_error_and_installs_nothing(
     assert not (tmp_path / "cache").exists()
 
 
+def test_option_that_would_silently_replace_an_input_is_refused() -> None:
+    given = {"PROVE_MODELS": "a.py", "PROVE_SELECTION": "fp32", "PROVE_ARGUMENTS": "-p x -k int8 -m=y -p z"}
+    with pytest.raises(ValueError, match=r"^-k -m: give it once"):
+        prove.options(given)
+
+
 @pytest.mark.parametrize(("warn_on", "status"), [("", 10), ("10", 0), ("11, 10", 0), ("1", 10)])
 def test_allowed_status_is_a_warning(
     warn_on: str, status: int, tmp_path: Path, capfd: pytest.CaptureFixture[str]
