@@ -171,6 +171,9 @@ def test_search_without_winner_shows_its_lowest_latency_alone() -> None:
     assert result.latency_ms == search.result.latency_ms
     speeds = (result.throughput_per_s.value, *(one.throughput_per_s for one in result.passes))
     assert all(map(math.isnan, speeds))
+    assert "no finalist keeps p99 within 10 ms when measured anew; the nearest has 2.1" in search_paragraph(
+        seen
+    )
 
 
 @pytest.mark.parametrize("verdict", ["passed", "failed"])

@@ -173,11 +173,11 @@ def search_text(search: schema.Search) -> str:
 
 
 def no_winner_text(search: schema.Search) -> str:
-    """Why there is no winner: the lowest latency that any configuration reached."""
+    """Why there is no winner: the lowest latency of a finalist. A probe may have had a lower one by luck."""
     latency = LATENCY.text_with_interval(search.result.latency_ms[search.percentile])
     budget = f"{search.percentile} within {LATENCY_BUDGET.text(search.latency_budget_ms)}"
-    lowest = f"the lowest reached is {latency}: {_configuration_text(search)}"
-    return f"none of {counted(search.configurations, 'configuration')} keeps {budget}; {lowest}"
+    tried, nearest = counted(search.configurations, "configuration"), _configuration_text(search)
+    return f"of {tried}, no finalist keeps {budget} when measured anew; the nearest has {latency}: {nearest}"
 
 
 def _configuration_text(search: schema.Search) -> str:
