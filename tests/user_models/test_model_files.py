@@ -165,6 +165,7 @@ def test_taken_or_invalid_name_is_refused(names: tuple[str, ...], tmp_path: Path
         ("keep", "3"),
         ("micro", "'no'"),
         ("metrics", "(dataclasses.replace(MODELS[0].metrics[0], limits={'int88': 0.5}),)"),
+        ("metrics", "(dataclasses.replace(MODELS[0].metrics[0], limits={'fp32': 0.8}),)"),
     ],
 )
 def test_field_of_wrong_type_is_named(tmp_path: Path, field: str, value: str) -> None:
@@ -172,5 +173,5 @@ def test_field_of_wrong_type_is_named(tmp_path: Path, field: str, value: str) ->
     with file.open("a") as source:
         source.write(f"import dataclasses\nMODELS = (dataclasses.replace(MODELS[0], {field}={value}),)\n")
     text = str(refusal(file))
-    assert (field if field != "metrics" else "int88") in text
+    assert (field if field != "metrics" else "limit") in text
     assert "\x1b" not in text

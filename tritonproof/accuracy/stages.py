@@ -15,11 +15,12 @@ from tritonproof.accuracy.expected import ExpectedOutputs
 from tritonproof.accuracy.limits import StageLimits
 from tritonproof.accuracy.outputs import check_finite, check_shapes
 from tritonproof.accuracy.sameness import allowed_in_a_row, compare_rows
-from tritonproof.base.errors import AccuracyError
+from tritonproof.base.errors import AccuracyError, InputError
 from tritonproof.client.requests import Answer
 from tritonproof.frameworks import pytorch
 from tritonproof.host.scratch import report_full_disk
 from tritonproof.record.schema import OutputDifference
+from tritonproof.serve.messages import undeclared
 from tritonproof.spec import Arrays, Device, FrameworkModel, Model, OnProgress, Samples
 
 
@@ -199,9 +200,14 @@ def temporary_arrays(outputs: Arrays, rows: int) -> dict[str, np.ndarray]:
 def keep_outputs(
     stage: str, model: Model, outputs: Arrays, samples: Samples, indices: Sequence[int]
 ) -> Arrays:
-    """What the model keeps of a batch's outputs. Raises AccuracyError unless each row has a finite result."""
+    """What the model keeps of a batch's outputs. Raises InputError if the framework's are not as the model
+    declares them, and AccuracyError unless each row has a finite result."""
     if missing := [tensor.name for tensor in model.outputs if tensor.name not in outputs]:
         raise AccuracyError(f"the {stage} outputs lack {', '.join(missing)}", where=model.name)
+    for tensor in model.outputs if stage == "framework" else ():
+        if (problem := undeclared(tensor, outputs[tensor.name])) is not None:
+            fix = f"correct the outputs of the model {model.name}"
+            raise InputError(f"the network's output {problem}", where=model.defined_in, fix=fix)
     for name, values in outputs.items():
         if len(values) != len(indices):
             what = f"the {stage} outputs are {len(values)} results for {len(indices)} samples"

@@ -19,6 +19,7 @@ import msgspec
 from tritonproof.base import commands
 from tritonproof.base.errors import InputError
 from tritonproof.base.sanitize import excerpt
+from tritonproof.record.schema import Limit
 from tritonproof.spec import Format, Framework, Model, Precision
 
 
@@ -77,10 +78,13 @@ def listed_models(module: ModuleType, where: str) -> tuple[Model, ...]:
         if not isinstance(model.name, str) or not NAME.fullmatch(model.name):
             name = excerpt(str(model.name))
             raise InputError(f"{name!r} cannot be a model's name", where=where, fix=f"use {NAMES_IN_WORDS}")
-        for precision in (name for metric in model.metrics for name in metric.limits):
+        for precision, limit in (pair for metric in model.metrics for pair in metric.limits.items()):
+            what = f"{excerpt(str(precision))!r} in the limits of the model {model.name} is no precision"
             if precision not in get_args(Precision):
-                what = f"{excerpt(str(precision))!r} in the limits of the model {model.name} is no precision"
                 raise InputError(what, where=where, fix=f"use {', '.join(get_args(Precision))}")
+            if not isinstance(limit, Limit):
+                what = f"the limit {excerpt(str(limit))} of the model {model.name} has no source"
+                raise InputError(what, where=where, fix='give one: Limit(0.93, "where the figure is from")')
         for field, hint in _hints().items():
             try:
                 msgspec.convert(getattr(model, field), hint)
