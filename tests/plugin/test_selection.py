@@ -167,6 +167,16 @@ def test_omitted_full_size_models_are_listed(collect: Collect) -> None:
     assert "bert-dist4l" not in left_out("-k", "cpu and bert-dist4l and onnx")
 
 
+@pytest.mark.parametrize(("expression", "is_refused"), [("not speed", True), ("speed", False)])
+def test_comparison_that_no_selected_test_makes_is_refused(
+    expression: str, is_refused: bool, collect: Collect
+) -> None:
+    words = ("-k", "micro and onnx and fp32", "-m", expression, "--against-triton", "embedded")
+    collected = collect(*words)
+    assert (collected.status == pytest.ExitCode.USAGE_ERROR) == is_refused, collected.text
+    assert ("where: --against-triton" in collected.text) == is_refused
+
+
 @pytest.mark.parametrize(
     ("paths", "arguments", "fix"),
     [

@@ -292,7 +292,9 @@ def test_configuration_that_fails_to_load_is_left_out() -> None:
     assert result.winner.operating_point.candidate.deployment.instances == 1
     assert result.winner.verdict == "passed"
     own = structs.replace(OWN, instances=2)
-    found = one.search(SearchGoal(7, 99), dataclasses.replace(SPACE, own_deployment=own, incumbent=("online", own)))
+    found = one.search(
+        SearchGoal(7, 99), dataclasses.replace(SPACE, own_deployment=own, incumbent=("online", own))
+    )
     assert (found.winner.verdict, found.lead, len(one.reruns[-1])) == ("passed", None, 1)
     with pytest.raises(ProofError, match=r"with 1$"):
         none.search(SearchGoal(7, 99))
