@@ -14,11 +14,11 @@ MIN_PAIRS = 6
 FALSE_ALARM_RATE = 0.01
 """The largest share of runs of a build against itself that call any of its load points slower."""
 MIN_PASSES = 2
-"""The fewest passes of each side for a ratio of two times: one shows no variation."""
+"""The fewest passes on each side of an unpaired ratio: a single pass shows no variation."""
 
 
 def speed_of_pass(throughput_per_s: float, mean_latency_ms: float, *, at_rate: bool) -> float:
-    """The throughput; at a given request rate, which the server keeps to, the inverse of the mean latency."""
+    """The throughput; `at_rate`, where a server keeps to the rate, the inverse of the mean latency."""
     return 1 / mean_latency_ms if at_rate else throughput_per_s
 
 
@@ -33,16 +33,16 @@ def paired_ratio(speeds: Speeds, baseline: Speeds, confidence: float = CONFIDENC
     count = len(differences)
     if count < MIN_PAIRS:
         raise ValueError(f"a ratio needs {MIN_PAIRS} pairs, not {count}")
-    first, second = np.triu_indices(count)  # of each pair of differences, one with itself included
+    first, second = np.triu_indices(count)  # every pair of differences, and each difference with itself
     means = np.sort((differences[first] + differences[second]) / 2)
-    # So many of the ordered means lie outside the interval at either end: the quantile of Wilcoxon's T+.
-    outside = max(0, int(np.searchsorted(_up_to(count), (1 - confidence) / 2, side="right")) - 1)
+    # How many of the ordered means lie outside the interval at each end: a quantile of Wilcoxon's T+.
+    outside = max(0, int(np.searchsorted(_t_plus_cdf(count), (1 - confidence) / 2, side="right")) - 1)
     median = (means[(len(means) - 1) // 2] + means[len(means) // 2]) / 2
     return _ratio(float(median), float(means[outside]), float(means[-1 - outside]), confidence)
 
 
 @functools.cache
-def _up_to(count: int) -> np.ndarray:
+def _t_plus_cdf(count: int) -> np.ndarray:
     """The cumulative distribution of Wilcoxon's T+ for `count` pairs, [values]."""
     probabilities = np.ones(1)
     for rank in range(1, count + 1):  # a rank is in the sum, or not, with the same probability
@@ -51,27 +51,27 @@ def _up_to(count: int) -> np.ndarray:
 
 
 def paired_p_value(speeds: Speeds, baseline: Speeds, limit: float) -> float:
-    """The p-value of pairs this slow if the true ratio is `limit`: Wilcoxon's one-sided test. It is at least
-    2^-pairs, however slow they are, so few pairs show nothing among many points."""
+    """The p-value of pairs this slow if the true ratio is `limit`, by Wilcoxon's one-sided test. It is at
+    least 2^-pairs, however slow they are, so among many points a few pairs show nothing."""
     differences = np.log(speeds) - np.log(baseline) - np.log(limit)
     first, second = np.triu_indices(len(differences))
     above = int(((differences[first] + differences[second]) >= 0).sum())
-    return float(_up_to(len(differences))[above])
+    return float(_t_plus_cdf(len(differences))[above])
 
 
 def unpaired_p_value(speeds: Speeds, baseline: Speeds, limit: float) -> float:
     """The p-value of passes this slow, at two times, if the true ratio is `limit`: Welch's one-sided test."""
     from scipy import stats  # slow to import, and collecting tests imports this module
 
-    logs = np.log(speeds) - np.log(limit), np.log(baseline)
+    logs = (np.log(speeds) - np.log(limit), np.log(baseline))
     if logs[0].std() == logs[1].std() == 0:
         return 0.0 if logs[0].mean() < logs[1].mean() else 1.0
     return float(stats.ttest_ind(*logs, equal_var=False, alternative="less").pvalue)
 
 
 def significant_by_holm(p_values: Sequence[float], level: float) -> list[bool]:
-    """Which comparisons, given the p-value of each, show a difference. At most `level` of all runs have any
-    false alarm, however the comparisons depend on each other: Holm (1979)."""
+    """Whether each comparison shows a difference, from their p-values, by Holm (1979): at most the share
+    `level` of all runs has any false alarm, however the comparisons depend on each other."""
     is_significant = [False] * len(p_values)
     for done, index in enumerate(np.argsort(p_values, kind="stable")):
         if p_values[index] > level / (len(p_values) - done):
@@ -82,10 +82,10 @@ def significant_by_holm(p_values: Sequence[float], level: float) -> list[bool]:
 
 def unpaired_ratio(speeds: Speeds, baseline: Speeds) -> Ratio:
     """The ratio of speeds at two times, with Welch's interval of their logarithms. It covers the variation of
-    passes at either time, not changes of the machine in between. Needs MIN_PASSES of each."""
+    passes at either time, not changes of the machine in between. Needs MIN_PASSES on each side."""
     from scipy import stats  # slow to import, and collecting tests imports this module
 
-    logs = np.log(speeds), np.log(baseline)
+    logs = (np.log(speeds), np.log(baseline))
     middle = float(logs[0].mean() - logs[1].mean())
     if logs[0].std() == logs[1].std() == 0:
         return _ratio(middle, middle, middle)
@@ -98,12 +98,12 @@ def _ratio(middle: float, low: float, high: float, confidence: float = CONFIDENC
 
 
 MAX_LOADINGS = 5
-"""How often each of two servers loads its model, in turns. Start-up counts as slower only if every loading
-here is: of equal servers, one is so by chance once in 252 times, and by a quarter far less often."""
+"""How often each of two servers loads its model, in turns, at most. Start-up is slower only if every loading
+is: of equal servers, one is so by chance once in 252 times, and slower by a quarter far less often."""
 FAR_MORE = 1.25
-"""The factor from which start-up or memory counts as far beyond the other's."""
+"""Start-up or memory of at least this multiple of the baseline's counts as far more."""
 _MIN_S = 0.1
-"""A difference that nobody notices."""
+"""Seconds; nobody notices a smaller difference."""
 
 
 def loading_is_slower(current_s: Sequence[float], baseline_s: Sequence[float]) -> bool:

@@ -23,10 +23,10 @@ def compare_conversion(
     trained: bool,
     on_progress: OnProgress = lambda _text: None,
 ) -> Conversion:
-    """Compare the outputs of the converted model with the framework's, on all samples; both stages need them.
-    The limits come from what the precision itself costs this model, or are the case's tolerance if that is
-    unknown. Decisions on floating-point outputs have no limit if weights are not `trained`: they are ties
-    that any rounding breaks. Raises AccuracyError if an output is missing or has another shape."""
+    """Compare all outputs of the `converted` model with those of the `framework`; both stages must have kept
+    them. The limits follow from the `cost` of the precision, or if it is None from the case's tolerance.
+    Decisions on floating-point outputs have no limit if weights are not `trained`: they are ties that any
+    rounding breaks. Raises AccuracyError if an output is missing or has another shape."""
     assert framework.outputs is not None
     assert converted.outputs is not None
     elements = {name: values.size for name, values in framework.outputs.items()}
@@ -47,10 +47,9 @@ def compare_conversion(
     limit = tolerance.min_agreement if decided and (trained or not floating) else None
     if limit is not None and cost is not None:
         limit = max(limit, min_agreement_for(cost.agreement, framework.decisions.size))
-    # The output that is worst by this measure.
     costs = {} if cost is None else {output.output: cost.mean[output.output] for output in floating}
-    ratios = {output.output: output.mean / costs[output.output] for output in floating if costs}
-    costly = max(ratios, key=ratios.__getitem__, default="")
+    errors_in_costs = {output.output: output.mean / costs[output.output] for output in floating if costs}
+    worst_in_costs = max(errors_in_costs, key=errors_in_costs.__getitem__, default="")
     worst = max(floating, key=lambda output: output.largest / (output.largest_limit or 1.0), default=None)
     return Conversion(
         samples=len(ids),
@@ -61,7 +60,7 @@ def compare_conversion(
         passed=all(map(within_limits, outputs)) and (limit is None or agreed >= limit),
         outputs=outputs,
         same_file=case.model.framework == case.format.name == "onnx" and case.precision == "fp32",
-        precision_cost=costs.get(costly),
-        error_in_costs=ratios.get(costly),
-        error_in_costs_limit=PRECISIONS[precision].conversion_factor if ratios else None,
+        precision_cost=costs.get(worst_in_costs),
+        error_in_costs=errors_in_costs.get(worst_in_costs),
+        error_in_costs_limit=PRECISIONS[precision].conversion_factor if errors_in_costs else None,
     )

@@ -1,4 +1,4 @@
-"""The expected answers, to which others are held."""
+"""The expected answers, and the scale on which a difference from them is measured."""
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
@@ -13,22 +13,22 @@ from tritonproof.spec import Arrays
 _Key = TypeVar("_Key")
 """The key of an answer: a sample's index, or the answer's position in a conversation."""
 _CLASS_SHARE = 0.9
-"""Integers are classes if in this share of rows they are the index of the largest score."""
+"""Integers count as classes if in this share of rows they are the index of the largest score."""
 _MAX_COMPARED = 4096
-"""Elements of a row, evenly spread over it, that decide its nearest sample."""
+"""The most elements of a row, evenly spread over it, by which its nearest sample is found."""
 _CLIP = 10.0
-"""The most that an element counts for there, in multiples of the spread."""
+"""The most that one of these elements counts for, in multiples of the spread."""
 
 
 @dataclass(frozen=True)
 class ExpectedOutputs:
-    """The expected answers, to which others are held."""
+    """The expected answers to some samples."""
 
     ids: Sequence[str]
     outputs: Arrays
     """The outputs, [samples, ...] each."""
     spreads: Mapping[str, Spread]
-    """Of each floating-point output."""
+    """The spread of each floating-point output, by name."""
 
     @functools.cached_property
     def standardized(self) -> np.ndarray:
@@ -37,14 +37,14 @@ class ExpectedOutputs:
 
     @property
     def discrete_outputs(self) -> list[str]:
-        """The outputs that are integers, truth values or texts. Long ones come first: a duration that is
-        rounded up moves a short output, their sum."""
+        """The outputs that are integers, truth values or texts, long ones first: one duration that is rounded
+        up also changes a short output, the sum of all durations."""
         names = self.outputs.keys() - self.spreads.keys()
         return sorted(names, key=lambda name: (-self.outputs[name][:1].size, name))
 
     @functools.cached_property
     def score_output_of(self) -> Mapping[str, str]:
-        """The output of scores to each output of classes, which are the indices of a row's largest scores."""
+        """For each output of classes, the indices of a row's largest scores, the output of these scores."""
         all_scores = {name: self.outputs[name] for name in self.spreads if self.outputs[name].ndim == 2}
         score_names: dict[str, str] = {}
         for name in self.discrete_outputs:
@@ -64,12 +64,12 @@ class ExpectedOutputs:
 
 
 ExpectedBySignature = Mapping[object, tuple[Sequence[int], ExpectedOutputs]]
-"""The indices of samples whose answers have the same shapes and types, and these; nearly always one group."""
+"""For each signature, the indices of the samples whose answers have it, and these answers."""
 
 
 def standardize(expected: ExpectedOutputs, outputs: Arrays) -> np.ndarray:
-    """The floating-point outputs of some rows as multiples of the spread from the first sample's answer,
-    [rows, elements]. One that is far off, or no number, may not outweigh all others."""
+    """How far floating-point outputs are from the first sample's, in multiples of the spread, [rows,
+    elements]; clipped, so that an element that is far off, or NaN, does not outweigh all others."""
     parts = []
     for name, spread in expected.spreads.items():
         first, actual = expected.outputs[name][0].reshape(-1), outputs[name].reshape(len(outputs[name]), -1)
@@ -82,20 +82,20 @@ def standardize(expected: ExpectedOutputs, outputs: Arrays) -> np.ndarray:
 
 
 def expect(ids: Sequence[str], outputs: Arrays) -> ExpectedOutputs:
-    """The expected answers, with their spread."""
+    """The expected answers `outputs`, [samples, ...] each, with their spreads."""
     spreads = {name: spread_of(outputs[name]) for name in floating_outputs(outputs)}
     return ExpectedOutputs(ids, outputs, spreads)
 
 
 def signature(row: Arrays) -> object:
-    """The names, shapes and kinds of types of an answer's outputs, without the batch axis."""
+    """The name, shape and kind of type of each output of an answer, without the batch axis."""
     return tuple((name, np.shape(array), np.asarray(array).dtype.kind) for name, array in sorted(row.items()))
 
 
 def expect_by_signature(
     rows: Mapping[_Key, Arrays], id_of: Callable[[_Key], str]
 ) -> dict[object, tuple[list[_Key], ExpectedOutputs]]:
-    """The expected answers, from rows without a batch axis, with their keys, for each signature."""
+    """For each signature, the keys of the `rows` that have it, and these rows, which have no batch axis."""
     by_signature: dict[object, list[_Key]] = {}
     for key, row in rows.items():
         by_signature.setdefault(signature(row), []).append(key)

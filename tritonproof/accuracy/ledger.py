@@ -1,5 +1,5 @@
-"""The accuracy ledger: a model's scores in the framework, converted and served, and their limits. It also
-keeps the score of each item after each stage, and shows a few items; no limit depends on these."""
+"""The accuracy ledger: a model's scores in the framework, converted and served, and their limits. Each item's
+score after each stage, and the few items that a reader is shown, are kept beside it and have no limits."""
 
 import itertools
 from collections.abc import Mapping, Sequence
@@ -28,21 +28,23 @@ from tritonproof.record.schema import (
 from tritonproof.spec import Arrays, Case, FrameworkModel, Metric, Model, Samples
 
 ONE_SIDED_95 = 1.645
-"""How many standard deviations of chance among the samples that differ a loss may take: one-sided, 95 %.
-If a precision loses as many near ties as it gains, two of 500 samples, FP16's share alone fails a right build
-in a third of all draws, and in 3 % with the paired test; INT8's with ten such samples in 8 and 5 %. A loss of
-twice INT8's tolerance is found in 74 to 97 % of draws of 500 samples, without the test in 89 to 97 %; with
-FP16, whose tolerance is half a sample of 500, the least loss that is found is three samples."""
+"""The normal distribution's one-sided 95 % quantile: how many standard deviations a loss by chance may be. If
+a precision loses as many near ties as it gains, two of 500 samples, FP16's share alone fails a right build in
+a third of all draws, and with this paired test in 3 %; INT8's with ten such samples in 8 and 5 %. A loss of
+twice INT8's tolerance is found in 74 to 97 % of draws of 500 samples, without the test in 89 to 97 %; in
+FP16, whose tolerance is half a sample, the least loss that is found is three samples."""
 
 ItemScores = Mapping[str, Sequence[np.ndarray]]
-"""The score of each item after each of the stages, [items] each, by metric in the model's order."""
+"""By metric, in the model's order: the score of each item after each of the stages, [items] each."""
 
 
 def score_each_item(case: Case, samples: Samples, stages: Stages, *, labelled: bool = True) -> ItemScores:
     """Score each item after each stage; without `labelled`, only by metrics that need no labels. Raises
     ProofError unless a metric gives one finite score for each item, fractions of 1 where higher is better."""
     count, per_item = len(item_ids(samples)), {}
-    for metric in (candidate for candidate in case.model.metrics if labelled or not candidate.labelled):
+    for metric in case.model.metrics:
+        if metric.labelled and not labelled:
+            continue
         per_stage = [metric.score(stage.kept, samples.labels, stages[0].kept) for stage in stages]
         most, form = (1 + 1e-6, " of 1 at most") if metric.better == "higher" else (np.inf, "")
         for stage, scores in zip(stages, per_stage, strict=True):
@@ -63,9 +65,9 @@ def accuracy_ledger(
     *,
     requested: Mapping[str, Limit] = MappingProxyType({}),
 ) -> Ledger:
-    """The ledger of three stages with its limits: the model's own, or those `requested`, and a share of the
-    framework's score. The served and the converted model are the same file on the same data, so their
-    decisions must agree as far as the format demands, and outputs be as near as other kernels make them."""
+    """The ledger of three stages. A metric's limits are the `requested` one, else the model's own, and a
+    share of the framework's score. As the same file on the same data, the converted and the served model must
+    agree in decisions as far as the format demands, and in outputs as far as other kernels allow."""
     metrics = [metric for metric in case.model.metrics if metric.name in per_item]
     rounded = [_rounded_error(metric, precision, samples, stages[0].kept) for metric in metrics]
     scores = tuple(
@@ -92,7 +94,7 @@ def accuracy_ledger(
 def served_ledger(
     case: Case, samples: Samples, served: StageAnswers, per_item: ItemScores, requested: Mapping[str, Limit]
 ) -> Ledger:
-    """The ledger of a model served as it is: its scores by labels, with the given limits."""
+    """The ledger of a model that is served as it is, by labels; `requested` limits replace the model's."""
     scores = []
     for metric in case.model.metrics:
         limits = [requested[metric.name]] if metric.name in requested else list(metric.limits.values())
@@ -106,8 +108,8 @@ def served_ledger(
 def missing_options(
     model: Model, weights: FrameworkModel, samples: Samples, *, has_dataset: bool = False
 ) -> str | None:
-    """The options that the task's metric needs to mean something, as a sentence; None if it lacks none, or no
-    metric needs labels. With `has_dataset` the user gave a data set, which has no labels."""
+    """The options without which the task's metric means nothing, as a sentence; None if none is missing, or
+    no metric needs labels. `has_dataset` says that the user gave a data set, perhaps without labels."""
     if not any(metric.labelled for metric in model.metrics):
         return None
     options = [] if weights.trained else [f"--checkpoint {model.name}=PATH"]
@@ -144,8 +146,8 @@ def _score(
 
 
 def _rounded_error(metric: Metric, precision: str, samples: Samples, outputs: Arrays) -> float:
-    """The metric's error of these outputs after rounding in the precision has moved each number, but none out
-    of the output's range, as a metric of probabilities would refuse it; -inf if there is no error to keep."""
+    """The metric's error if rounding in the precision moves each number of `outputs`, but none out of its
+    output's range, as a metric of probabilities would refuse it; -inf if no error is to be kept."""
     if metric.better == "higher" or not (metric.labelled and metric.keeps_framework_score):
         return -np.inf
     moved = dict(outputs)
@@ -160,8 +162,8 @@ def _rounded_error(metric: Metric, precision: str, samples: Samples, outputs: Ar
 
 def critical_change(before: np.ndarray, after: np.ndarray) -> float:
     """How far the mean of the items' scores, [items], moves by chance, one-sided in 95 % of draws, if each
-    item that changed might as well have changed the other way: the paired permutation test by its normal
-    approximation, and for right and wrong answers McNemar's test."""
+    change of an item's score might as well have been the opposite: the paired permutation test by its normal
+    approximation; for right and wrong answers it is McNemar's test."""
     changes = (after - before).astype(np.float64)
     return ONE_SIDED_95 * float(np.sqrt((changes**2).sum())) / len(changes)
 
@@ -175,7 +177,7 @@ def item_ids(samples: Samples) -> Sequence[str]:
 
 
 def _goodness(metrics: Sequence[Metric], per_item: ItemScores) -> Sequence[np.ndarray | float]:
-    """Each item's score after each stage by the first metric, negative if lower is better; 0 without one."""
+    """Each item's first score after each stage, negated if lower is better; 0 without a metric."""
     if not metrics:
         return [0.0] * 3
     sign = -1 if metrics[0].better == "lower" else 1
@@ -183,7 +185,7 @@ def _goodness(metrics: Sequence[Metric], per_item: ItemScores) -> Sequence[np.nd
 
 
 def _items_that_differ(samples: Samples, before: StageAnswers, after: StageAnswers) -> np.ndarray:
-    """The items for which the decisions on any row differ, in their order."""
+    """The indices of the items of which any row is decided differently, ascending."""
     rows = np.flatnonzero(equal_fraction(before.decisions, after.decisions) < 1)
     return rows if samples.items is None else np.unique(samples.items[rows])
 
@@ -211,7 +213,7 @@ INSPECTED_ITEMS = 5
 def sample_scores(
     case: Case, digest: str, samples: Samples, stages: Stages, per_item: ItemScores
 ) -> sample_files.SampleScores:
-    """The file beside the record of the build with this digest: the scores behind its ledger."""
+    """The file beside the record of the build with this `digest`: the scores behind its ledger."""
     ids = item_ids(samples)
     # Six digits are more than a comparison of samples needs, and make a third of the file.
     scores = {
@@ -252,6 +254,6 @@ def items_to_inspect(
 
 
 def with_same_answers(ledger: Ledger, gates: Sequence[SameAnswers]) -> Ledger:
-    """The ledger, which passes only if these gates pass too. Its entry joins theirs."""
+    """The ledger with the joint entry of these gates; it passes only if they pass too."""
     entry = merge_entries(gates)
     return structs.replace(ledger, same_answers=entry, passed=ledger.passed and entry.passed)

@@ -1,4 +1,8 @@
-"""How far answers may differ: multiples of what the precision costs the model, else of its rounding."""
+"""How far answers may differ, in four terms. The *cost* is what a precision itself changes in a model's
+outputs, measured on the framework's network. The *tolerance* is what a format, a model or the user declares.
+The *limits* are what comparisons enforce: multiples of the cost, or if that is unknown the tolerance for a
+conversion, and constants of the precision for the same file by other kernels. The *noise* is how much answers
+to a repeated request differ: it widens limits, and is the only limit where nothing may change an answer."""
 
 import functools
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,38 +17,38 @@ from tritonproof.accuracy.precisions import PRECISIONS, rounding_of, tolerance_o
 from tritonproof.spec import Arrays, Case
 
 DEEP_ROUNDING = 1e-5
-"""What FP32's rounding may do to an element through many layers, as a share of its output's magnitude, if its
-cost is unknown: a public detector's map (PP-OCR) is off by 4e-6 with ONNX Runtime's optimisations."""
+"""How far FP32's rounding may move an element through many layers, as a share of its output's magnitude, if
+the cost is unknown: a public detector's map (PP-OCR) is off by 4e-6 with ONNX Runtime's optimisations."""
 LARGEST_FACTOR = 8.0
-"""The largest error over the precision's largest, at most. One of thousands of values, it swings: 0.4 to 3.8
+"""The limit of the largest error, over the cost's largest. One of thousands of values, it varies: 0.4 to 3.8
 times (AOTInductor, BERT in FP16), and in that one build 2.1 times on a CPU without AVX-512."""
 DECISIONS_FACTOR = 1.5
-"""How many times as many decisions may differ as by the precision itself, chance aside. On nnU-Net's micro
-size, whose only output they are, right builds change 0.8 (FP16) to 1.2 times (BF16) as many, half of them the
-same voxels; a fault that alone changes twice as many makes 2.1 to 3.4 times with the precision's own."""
+"""How many times as many decisions may differ as the precision itself changes, chance aside. nnU-Net's micro
+size has no other outputs: right builds change 0.8 (FP16) to 1.2 times (BF16) as many, half of them the same
+voxels; a fault that alone changes twice as many makes 2.1 to 3.4 times with the precision's own."""
 _ROW_MEAN_FACTOR = 5
-"""How many times the mean error of all rows one row's may be. One step of INT8 in every element is about 0.03
-of the mean magnitude, and answers to two samples of one class are 0.3 apart."""
+"""How many times the limit of all rows' mean error one row's may be. One step of INT8 in every element is
+about 0.03 of the mean magnitude, and answers to two samples of one class are 0.3 apart."""
 _TIE_MARGIN = 0.1
-"""The share of rows that integers' ties may leave out, beyond those of the precision itself."""
+"""The share of rows that ties of integers may leave out, beyond those by the precision itself."""
 _MIN_LARGEST = 1e-4
-"""The least that an element may differ beyond rounding, as a share of the spread. Measured in FP32: 6e-5."""
+"""The least limit of an element's difference beyond rounding, over the spread. Measured in FP32: 6e-5."""
 NOISE_FACTOR = 10.0
-"""The largest unexplained difference, as a multiple of a repeated request's typical noise. Of 10,000 normally
-distributed differences the largest is 6 times the median of each row's largest."""
+"""The largest difference that noise explains, as a multiple of a repeated request's typical noise. Of 10,000
+normally distributed differences the largest is 6 times the median of each row's largest."""
 MIN_NOISE = 1e-5
-"""The least noise allowed, as a share of the spread. Right models on a CPU repeat every bit."""
+"""The noise that is always allowed, as a share of the spread. Right models on a CPU repeat every bit."""
 _MIN_NUMBERS = 32
-"""The fewest different numbers with a fraction whose last bits show in which precision they were computed."""
+"""The fewest different numbers with a fraction whose last bits tell the precision that computed them."""
 
 
 class NumberLimits(NamedTuple):
     """How far the numbers of a floating-point output may differ."""
 
     max_element: float
-    """The most that an element may differ, over its scale (`compare_rows`)."""
+    """The largest difference of an element, as a share of its scale (see `compare_rows`)."""
     max_mean: float
-    """The most that a row may differ on the mean, as a share of the output's mean magnitude."""
+    """The largest mean difference of a row, as a share of the output's mean magnitude."""
 
     def or_wider(self, other: "NumberLimits") -> "NumberLimits":
         return NumberLimits(*map(max, self, other))
@@ -55,21 +59,21 @@ class AnswerLimits:
     """How far two answers to the same sample may differ."""
 
     default: NumberLimits
-    """Of each floating-point output without limits in `by_output`."""
+    """The limits of each floating-point output that is not in `by_output`."""
     min_agreement: float = 1.0
-    """The least share of equal elements, from 0 to 1, over all rows of each other output without its own."""
+    """The least share of equal elements over all rows of each other output, from 0 to 1, by default."""
     agreement_by_output: Mapping[str, float] = field(default_factory=dict)
-    """The same of single outputs: three of ten classes are no share of a mask's elements."""
+    """The same, by the name of the output: three of ten classes are no share of a mask's elements."""
     rounding: float = PRECISIONS["fp32"].rounding
-    """What rounding may do to an element, as a share of the output's largest magnitude."""
+    """How far rounding may move an element, as a share of the output's largest magnitude."""
     min_compared_share: float = 0.5
-    """The least share of rows with compared floating-point outputs: a tie of integers leaves a row out."""
+    """The least share of rows whose floating-point outputs are compared: a tie leaves a row out."""
     by_output: Mapping[str, NumberLimits] = field(default_factory=dict)
-    """Of single outputs that need less than the rest."""
+    """The limits of floating-point outputs that need less than `default`, by name."""
     of_conversion: "AnswerLimits | None" = None
-    """How far answers of the model's other formats and precisions may differ; None for as far."""
+    """The limits for answers of the model's other formats and precisions; None if they are the same."""
     inferred_on: str = ""
-    """The device, cpu or cuda, if only answers show the precision; empty if known, or if limits are given."""
+    """The device, cpu or cuda, if only answers show the precision; empty if it or the limits are known."""
 
     def of_output(self, output: str) -> NumberLimits:
         return self.by_output.get(output, self.default)
@@ -91,39 +95,39 @@ class AnswerLimits:
         )
 
     def at_least(self, max_element: float) -> "AnswerLimits":
-        """The same, with at least this `max_element` for every output."""
+        """These limits, with a `max_element` of at least this one for every output."""
         return self.or_wider(replace(self, default=NumberLimits(max_element, 0.0), by_output={}))
 
 
 def min_agreement_for(agreement: float, decisions: int) -> float:
-    """The least share of equal decisions that passes, if the precision itself leaves `agreement` of so many.
-    DECISIONS_FACTOR times its share may differ, plus two standard deviations of such a count (Poisson, by the
-    square root of the count), and three, for when none differed."""
+    """The least share of `decisions` that must be equal, if the precision itself leaves the share `agreement`
+    equal. DECISIONS_FACTOR times the others may differ, plus two standard deviations of such a count
+    (Poisson, by the square root of the count), and three, in case none differed."""
     expected = DECISIONS_FACTOR * (1 - agreement) * decisions
     return max(0.0, 1 - (expected + 2 * expected**0.5 + 3) / decisions)
 
 
 @dataclass(frozen=True)
 class StageLimits:
-    """How far the outputs of a stage may be from those of the stage before, on all samples."""
+    """How far all outputs of a stage may be from those of the stage before."""
 
     per_answer: AnswerLimits
-    """How far the answers to one sample may differ."""
+    """The limits of the answers to one sample."""
     max_mean_by_output: Mapping[str, float]
-    """How far all rows of an output may differ on the mean, as a share of the mean magnitude, or the largest
-    share of differing integers."""
+    """By output: the largest mean difference over all rows, as a share of the mean magnitude; for an output
+    of no such numbers, the largest share of unequal elements."""
     mean_rounding: float
-    """What FP32's rounding adds to that mean, over the largest magnitude; 0 if the cost was measured."""
+    """What FP32's rounding adds to the mean, over the largest magnitude; 0 if the cost is known."""
     source: str
-    """Where these limits come from, in words."""
+    """Where the limits come from, in words."""
 
 
 Sizes = Mapping[str, int]
-"""The number of elements of each output that are compared."""
+"""The number of elements that are compared, by the name of the output."""
 
 
 def limits_per_answer(case: Case, precision: str, cost: PrecisionCost | None, sizes: Sizes) -> AnswerLimits:
-    """How far answers to one sample by the same file may differ if other kernels may compute them."""
+    """The limits of two answers to one sample by the same file, if other kernels may compute them."""
     share = AnswerLimits.min_compared_share if cost is None else max(0.0, cost.comparable - _TIE_MARGIN)
     stages = (stage_limits(case, precision, cost, sizes, 1, same_file=is_same) for is_same in (True, False))
     same, converted = (replace(stage.per_answer, min_compared_share=share) for stage in stages)
@@ -134,7 +138,7 @@ def limits_per_answer(case: Case, precision: str, cost: PrecisionCost | None, si
 def stage_limits(
     case: Case, precision: str, cost: PrecisionCost | None, sizes: Sizes, rows: int, *, same_file: bool
 ) -> StageLimits:
-    """How far outputs of so many `rows` may be from those of the stage before, which may be the same file."""
+    """The limits of a stage's outputs, of `rows` rows, beside those of the stage before."""
     numbers = [tensor.name for tensor in case.model.outputs if tensor.dtype.startswith(("FP", "BF"))]
     floating = [name for name in numbers if name in sizes]
     largest, mean, source = _floating_limits(case, precision, cost, floating, same_file=same_file)
@@ -164,9 +168,9 @@ def stage_limits(
 def _floating_limits(
     case: Case, precision: str, cost: PrecisionCost | None, names: Sequence[str], *, same_file: bool
 ) -> tuple[dict[str, float], dict[str, float], str]:
-    """The largest and the mean error of these floating-point outputs, at most, and where the limits come
-    from: a multiple of what the precision costs for a conversion, and another for the `same_file` by other
-    kernels. If the cost is unknown, the case's tolerance counts for a conversion, and the precision's
+    """The limits of the largest and of the mean error of the floating-point outputs `names`, and where they
+    come from: a multiple of the cost, by one factor for a conversion and by another for the `same_file` by
+    other kernels. If the cost is unknown, the case's tolerance counts for a conversion, and the precision's
     `unknown_mean` for the same file."""
     tolerance, rule = tolerance_of(case, precision), PRECISIONS.get(precision)
     if cost is not None and rule is not None:
@@ -186,8 +190,8 @@ def _floating_limits(
 
 
 def inferred_limits(limits: AnswerLimits, answers: Iterable[Arrays]) -> AnswerLimits:
-    """How far two answers may differ. If only they show the model's precision: `limits`, FP32's, or those of
-    FP16 or BF16 if every number of the `answers` fits it. On the device cuda products may be in TF32."""
+    """The `limits`; if the precision is not known, widened to those of the precision that the `answers` show:
+    FP16 or BF16 if it holds every number, else FP32, or on the device cuda TF32."""
     if not limits.inferred_on:
         return limits
     rule = PRECISIONS[inferred_precision(answers) or ("tf32" if limits.inferred_on == "cuda" else "fp32")]
@@ -197,7 +201,7 @@ def inferred_limits(limits: AnswerLimits, answers: Iterable[Arrays]) -> AnswerLi
 
 
 def inferred_precision(answers: Iterable[Arrays]) -> str:
-    """bf16 or fp16 if it represents all floats; empty if neither does, or too few numbers have a fraction."""
+    """bf16 or fp16 if it represents every number; empty if neither does, or too few have a fraction."""
     values = [
         np.asarray(outputs[name], np.float32).ravel()
         for outputs in answers

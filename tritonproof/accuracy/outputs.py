@@ -1,4 +1,4 @@
-"""The basis of every comparison of outputs: are they numbers, how far apart, and on what scale?"""
+"""The basis of every comparison of outputs: are they finite, how far are they apart, and on what scale?"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,13 +14,13 @@ CHUNK_BYTES = 64 << 20
 
 
 def equal_fraction(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """The fraction of equal decisions of each row in two stages, [N]; 1 without decisions."""
+    """The share of equal decisions in each row of two stages, [rows]; 1 without decisions."""
     return np.asarray((a == b).reshape(len(a), -1).mean(axis=1)) if a.size else np.ones(len(a))
 
 
 def check_shapes(expected: Arrays, actual: Arrays, stage: str, expected_from: str) -> None:
-    """Raise AccuracyError if an output of a stage is missing, or has another shape or kind of type than the
-    expected one, which comes from `expected_from`."""
+    """Raise AccuracyError if an output of a stage is missing, or differs from the expected one in shape or
+    kind of type. `expected_from` names the source of that, for the error."""
 
     def form(values: np.ndarray) -> str:
         kind = {"f": "floating-point numbers", "O": "texts"}.get(values.dtype.kind, "integers")
@@ -34,7 +34,7 @@ def check_shapes(expected: Arrays, actual: Arrays, stage: str, expected_from: st
 
 
 def check_finite(stage: str, outputs: Arrays, ids: Sequence[str]) -> None:
-    """Raise AccuracyError that names the first sample for which a stage's output holds NaN or infinity."""
+    """Raise AccuracyError, with the first such sample, if an output of a stage holds NaN or infinity."""
     for name in floating_outputs(outputs):
         bad = ~np.isfinite(outputs[name]).reshape(len(outputs[name]), -1).all(axis=1)
         if bad.any():
@@ -50,25 +50,25 @@ def floating_outputs(outputs: Arrays) -> list[str]:
 
 @dataclass(frozen=True, kw_only=True)
 class Spread:
-    """What tells the samples of one floating-point output apart."""
+    """How much one floating-point output varies between samples, which tells these apart."""
 
     column_scales: np.ndarray
-    """The standard deviation of each column over all samples, [columns]: a column is an index of the last
-    axis. If all samples are the same, their magnitude. A single number if rows have no axis."""
+    """The standard deviation of each column over all samples, [columns], or the largest magnitude of a column
+    that is always the same. A column is an index of the last axis; a single number if rows have no axis."""
     max_magnitude: float
-    """The largest magnitude of the output; 1 at least where all values are from 0 to 1."""
+    """The largest magnitude of the output, but 1 where all values are from 0 to 1."""
     mean_magnitude: float
     tells_apart: bool
     """Whether any column differs between samples."""
 
 
 def spread_of(values: np.ndarray) -> Spread:
-    """The spread of an output, [samples, ...]; values that are not finite count for nothing."""
+    """The spread of an output, [samples, ...]; values that are not finite do not count."""
     width = values.shape[-1] if values.ndim > 1 else 1
     rows = values.reshape(values.size // max(1, width), width)
     step = max(1, CHUNK_BYTES // max(1, 8 * rows.shape[1]))
-    count, total, sizes = (np.zeros(rows.shape[1]) for _ in range(3))
-    largest, are_shares = np.zeros(rows.shape[1]), True
+    count, total, sizes, largest = (np.zeros(rows.shape[1]) for _ in range(4))
+    are_shares = True
     chunks = range(0, len(rows), step)
     for start in chunks:
         chunk, is_finite = _finite_or_zero(rows[start : start + step])
@@ -93,14 +93,14 @@ def spread_of(values: np.ndarray) -> Spread:
 
 
 def _finite_or_zero(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Rows in FP64, with 0 for elements that are not finite, and which elements are finite."""
+    """`rows` in FP64, with 0 for elements that are not finite, and a mask of the finite elements."""
     wide = rows.astype(np.float64)
     is_finite = np.isfinite(wide)
     return np.where(is_finite, wide, 0.0), is_finite
 
 
 def differences(actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    """The absolute difference of each element: 0 if both are the same, and infinite if one is no number."""
+    """The absolute difference of each element: 0 if both are equal or NaN, infinite if only one is NaN."""
     with np.errstate(invalid="ignore"):
         errors = np.abs(actual.astype(np.float64) - expected)
         is_same = (actual == expected) | (np.isnan(actual) & np.isnan(expected))
@@ -108,7 +108,7 @@ def differences(actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
 
 
 def beyond_rounding(errors: np.ndarray, spread: Spread, rounding: float) -> np.ndarray:
-    """Absolute differences, less what rounding may do to any element, as shares of their columns' spread."""
+    """What absolute differences exceed rounding by, as shares of their columns' spread."""
     beyond = np.maximum(errors - rounding * spread.max_magnitude, 0.0)
     scales = spread.column_scales
     return np.asarray(np.divide(beyond, scales, out=np.array(beyond), where=scales > 0))

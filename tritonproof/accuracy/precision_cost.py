@@ -1,7 +1,7 @@
-"""Measures what a precision itself costs a model, which decides how much its answers may differ (`limits`).
+"""Measures what a precision itself costs a model, from which the limits of its answers follow (limits.py).
 
-The framework's own network runs in FP32 with its weights and values rounded to the precision; for FP32 it
-runs in FP64, which shows FP32's own rounding. Without converters and hardware, it has none of their faults.
+The framework's own network runs in FP32 with its weights and values rounded to the precision; the cost of
+FP32 is its difference from FP64. Without converters and hardware, this network has none of their faults.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,11 +22,11 @@ from tritonproof.host.machine import int8_weight_bits
 from tritonproof.spec import Arrays, FrameworkModel, Model, Samples
 
 _SAMPLES = 64
-"""Samples that measure the cost, and that many for calibration."""
+"""The most samples for measuring the cost; as many again calibrate INT8."""
 _MAX_BYTES = 1 << 29
 """The most bytes that the inputs of these samples may take."""
 _FP64_DIVISOR = 8
-"""How many times fewer samples and bytes there are in FP64, which takes many times as long."""
+"""By this factor fewer samples and bytes run in FP64, which takes many times as long."""
 
 MIN_COST = 4e-7
 """The least mean cost: FP32's own sums in another order, measured 0.8e-7 to 3.6e-7 of the mean magnitude."""
@@ -34,18 +34,18 @@ MIN_COST = 4e-7
 
 @dataclass(frozen=True, kw_only=True)
 class PrecisionCost:
-    """What a precision costs a model, on its first evaluation samples."""
+    """How much a precision changes a model's outputs for its first evaluation samples."""
 
     largest: Mapping[str, float]
     """The largest error of each floating-point output beyond rounding, as a share of the spread."""
     mean: Mapping[str, float]
     """A floating output's mean error over its mean magnitude, or MIN_COST; another's share of changes."""
     comparable: float
-    """The share of rows in which no integers differ that move the other outputs."""
+    """The share of rows in which no integer that moves the other outputs has changed."""
     agreement: float
-    """The share of equal decisions."""
+    """The share of decisions that stay the same."""
     rounding: float = 0.0
-    """The largest error of all floating-point outputs as a share of the output's largest magnitude."""
+    """The largest error of any floating-point output, as a share of that output's largest magnitude."""
 
 
 def measure_cost(
@@ -58,8 +58,8 @@ def measure_cost(
     *,
     emulated: Callable[[Arrays], Arrays] | None = None,
 ) -> PrecisionCost | None:
-    """What a precision costs a model on the first samples, whatever its format; None if it is no framework's
-    network. INT8 takes training samples by `calibration`. `emulated` gives known answers of the precision."""
+    """What a precision costs a model on its first samples, in any format; None if the framework has no
+    network. INT8 takes training samples by `calibration`; `emulated` may replace the emulation."""
     emulated = emulated or emulated_precision(model, precision, weights, calibration, batch)
     if emulated is None:
         return None
@@ -99,8 +99,8 @@ def measure_cost(
 def emulated_precision(
     model: Model, precision: str, weights: FrameworkModel, calibration: Callable[[], Samples], batch: int
 ) -> Callable[[Arrays], Arrays] | None:
-    """The framework's model as it computes in a precision, from inputs to outputs; for FP32 without
-    any rounding. None if it is no framework's network."""
+    """The framework's model as it computes in a precision, a function from inputs to outputs; for FP32 in
+    FP64. None if the framework has no network of it."""
     network = weights.network
     if precision not in PRECISIONS or model.framework not in ("pytorch", "tensorflow"):
         return None

@@ -1,6 +1,6 @@
-"""Each precision's share of the limits, in one table: what it rounds, what a conversion to it and other
-kernels may cost, and how much of the framework's score it keeps. Here and wherever the accuracy is judged, a
-precision is the one that the case computes in: tf32 for FP32 whose products a GPU computes in TF32."""
+"""Each precision's share of the limits, in one table: how it rounds, what a conversion to it and other
+kernels may cost, and how much of the framework's score it keeps. Wherever accuracy is judged, a precision is
+the one that the case computes in: tf32 for FP32 whose products a GPU computes in TF32."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,26 +13,26 @@ _Limit = TypeVar("_Limit")
 
 @dataclass(frozen=True)
 class PrecisionRule:
-    """How far answers in a precision may be off. The comment of a value says what was measured."""
+    """How far answers in a precision may be off. Comments beside the values say what was measured."""
 
     rounding: float
-    """What rounding may do to an element, as a share of its output's largest magnitude. Outputs from 0 to 1
+    """How far rounding may move an element, as a share of its output's largest magnitude. Outputs from 0 to 1
     are probabilities, with the magnitude 1: a sigmoid is off by 1.5e-7 even at 1e-8."""
     conversion_factor: float
-    """How many times the precision's cost the mean error of a converted output may be. Measured on the micro
-    models; with the vector extensions of an older CPU right builds of BERT and FastPitch in FP16 and of INT8
-    moved by 0.1 at most. A fault of twice the cost makes 2.2 times and more, with a right build's error."""
+    """The limit of a converted output's mean error, as a multiple of the cost. Measured on the micro models;
+    with the vector extensions of an older CPU, right builds of BERT and FastPitch in FP16 and of INT8 moved
+    by 0.1 at most. A fault of twice the cost makes at least 2.2 times with a right build's error."""
     kernel_factor: float
-    """How many times the precision's cost other kernels may be off on the mean with the same file: in batches
-    of another size, or by another backend. In mixed batches on Triton BERT and ResNet50 gave the same as in
-    process but for 3e-9, and but for 2e-7 with Triton's own ONNX Runtime."""
+    """The limit of the mean error of the same file by other kernels, in batches of another size or by another
+    backend, as a multiple of the cost. In mixed batches on Triton, BERT and ResNet50 differed from in process
+    by 3e-9, and with Triton's own ONNX Runtime by 2e-7."""
     unknown_mean: float
-    """How far other kernels may be off on the mean with the same file, as a share of the mean magnitude, if
-    the precision's cost is unknown. Measured in process on a CPU."""
+    """The limit of the mean error of the same file by other kernels if the cost is unknown, as a share of the
+    mean magnitude. Measured in process on a CPU."""
     unknown_largest: float
-    """How far an element may be off then, as a share of the spread: ten times the mean."""
+    """The limit of an element's error in that case, as a share of the spread: ten times the mean."""
     kept_score: float
-    """The least share of the framework's score that it keeps, after MLPerf Inference's 99.9 and 99 %."""
+    """The least share of the framework's score that must be kept, after MLPerf Inference's 99.9 and 99 %."""
 
 
 PRECISIONS: Mapping[str, PrecisionRule] = {
@@ -75,14 +75,13 @@ PRECISIONS: Mapping[str, PrecisionRule] = {
         kept_score=0.99,
     ),
 }
-"""By the name of the precision."""
 
 _FALLBACKS: Mapping[str, Sequence[str]] = {"tf32": ("fp16", "fp32")}
-"""The precisions whose limits hold where there are none of its own: TF32 has FP16's 11 bits."""
+"""The precisions whose limits apply where a precision has none of its own: TF32 has FP16's 11 bits."""
 
 
 def limit_in(precision: str, limits: Mapping[str, _Limit]) -> _Limit | None:
-    """The limit in a precision of `limits` by precision, if any."""
+    """The entry for a precision, or for its fallback, in `limits` by precision; None if there is none."""
     names = (precision, *_FALLBACKS.get(precision, ()))
     return next((limits[name] for name in names if name in limits), None)
 
@@ -95,8 +94,8 @@ def tolerance_of(case: Case, precision: str) -> Tolerance:
 
 
 def rounding_of(model: Model, precision: str) -> float:
-    """What rounding may do to an element, as a share of its output's magnitude; for a model of unknown
-    precision, by the type of its outputs."""
+    """How far rounding may move an element, as a share of its output's magnitude; if the precision is unknown
+    (empty), by the types of the model's outputs."""
     if precision:
         return PRECISIONS[precision].rounding
     types = {tensor.dtype.lower() for tensor in model.outputs} & {"fp16", "bf16"}

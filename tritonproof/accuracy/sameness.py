@@ -1,16 +1,17 @@
-"""One rule of sameness: how far two answers to the same sample may be apart, from the conversion to the load.
+"""One rule of sameness: how far two answers to one sample may be apart, from the conversion to the load.
 
 - Floating-point numbers: the scale of a difference is the spread of its column over all samples, which tells
-  them apart, and not the largest magnitude: outputs of 1000 +- 10 are held to the 10. Rounding at the
-  output's own magnitude is allowed in any case, so that columns that hardly move raise no alarm.
-- Integers are equal, but for ties. Scores beside classes show each tie. Elsewhere a few elements of a row may
-  differ, as many as the precision allows; then the rule compares no numbers of the row, as an integer moves
-  them: a duration that is rounded up moves all that follows. Over all samples it limits the share of elements
-  that differ, and over all rows the share of those left out.
-- Row identity: an answer is nearer to its own sample's answer than to any other sample's, and one or two
+  samples apart, and not the largest magnitude: outputs of 1000 +- 10 are held to the 10. Rounding at the
+  output's own magnitude is always allowed, so that columns that hardly vary raise no alarm.
+- Integers are equal, but for ties. Scores beside classes show each tie. Elsewhere as many elements of a row
+  may differ as the precision allows; its numbers are then not compared, as an integer moves them: a duration
+  that is rounded up moves all that follows. Limits hold for the share of elements that differ over all
+  samples, and for the share of rows that are left out.
+- Row identity: an answer is nearer to its own sample's expected answer than to any other's, and one or two
   integers, such as a class, are no tie by themselves. This holds for the samples of the gates and of the
-  load, and not for the conversion and the evaluation set: there a right INT8 changes classes, and is off by
-  up to 3.8 times the measured cost, and two samples count as told apart only from twice that on."""
+  load, not for the conversion and the evaluation set: there a right INT8 changes classes, and is off by up to
+  3.8 times the measured cost, and two samples count as told apart only from twice that on.
+"""
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
@@ -27,24 +28,24 @@ from tritonproof.record.schema import ExpectedFrom, SameAnswers, WrongAnswer
 from tritonproof.spec import Arrays
 
 _TIED_ELEMENTS = 2
-"""Elements of an integer output that may differ even if no share may: near ties, as of a rounded duration."""
+"""Elements of an integer output that may differ by near ties even if the allowed share is smaller."""
 _ROW_SHARE_FACTOR = 3
-"""How many times the share of differing integers allowed over all rows one row's may be, and three standard
-deviations more. In BF16 nnU-Net's micro size differs in 73 voxels of 24 masks, 7 in one, where 28 may."""
+"""How many times the allowed share of unequal integers over all rows one row may have, plus three standard
+deviations. In BF16, 73 voxels differ in 24 masks of nnU-Net's micro size, 7 in one mask, where 28 may."""
 
 
 @dataclass(frozen=True)
 class Oracle:
-    """The source of expected answers, in testing's term."""
+    """Where expected answers come from; the term is testing's."""
 
     answer: Callable[[Arrays], Arrays]
-    """Takes inputs by name, [rows, ...] each, alone one row, and returns the outputs."""
+    """Takes inputs by name, [rows, ...] each, with one row if asked alone, and returns the outputs."""
     expected_from: ExpectedFrom = "in process"
 
 
 @dataclass(frozen=True)
 class AnswerCheck:
-    """The expected outputs for the samples of the load data, and how near to them answers have to be."""
+    """The expected answers to the samples of the load data, and how near actual answers must be."""
 
     groups: ExpectedBySignature
     limits: AnswerLimits
@@ -53,17 +54,17 @@ class AnswerCheck:
 
 @dataclass(frozen=True, kw_only=True)
 class Mismatch:
-    """A whole wrong answer, to describe and to reproduce it."""
+    """A whole wrong answer, by which it is described and reproduced."""
 
     batch: Sequence[str]
     """The samples of the request, by their ids."""
     row: int
-    """Which of them got the wrong answer."""
+    """The index in the batch of the sample with the wrong answer."""
     expected: Arrays
-    """The outputs that it should have had, without the batch axis, as those `actual`."""
+    """The expected outputs of this sample, without the batch axis; `actual` has the same form."""
     actual: Arrays
     wrong: WrongAnswer
-    """The first wrong output, by its element that differs most."""
+    """The first wrong output, and its element that differs most."""
 
 
 @dataclass(frozen=True)
@@ -71,28 +72,28 @@ class AnswerComparison:
     """The result of comparing answers with the expected ones: the record's entry, and more."""
 
     same: SameAnswers
-    """It lacks the number of samples yet; its difference is infinite if an answer is not a number."""
+    """The record's entry, but for the number of samples; its difference is infinite after a NaN."""
     wrong_count: int = 0
-    """How many of the answers differ by more than the rule allows."""
+    """How many answers are wrong."""
     mismatch: Mismatch | None = None
     """The first wrong answer."""
 
 
 @dataclass(frozen=True)
 class RowDifferences:
-    """The rule's verdict on the rows of one answer. Equal outputs have no entries."""
+    """What the rule finds in each row of one answer. Equal outputs have no entries."""
 
     answer: Answer
     left_out: np.ndarray
-    """Rows without a comparison of floating-point outputs, as integers differ as ties do, [rows]."""
+    """Rows whose floating-point outputs are not compared, because integers differ by ties, [rows]."""
     shares: Arrays
-    """The differences of a floating-point output as shares of their scales, [rows, elements]."""
+    """The differences of each floating-point output, as shares of their scales, [rows, elements]."""
     means: Arrays
-    """The mean difference of each row of it, [rows]."""
+    """The mean difference in each row of the same outputs, [rows]."""
     unequal: Arrays
-    """Which elements of any other output differ, [rows, elements]."""
+    """Which elements differ in each other output, [rows, elements]."""
     wrong_rows: Arrays
-    """Which rows of an output are wrong, [rows]."""
+    """Which rows of each output are wrong, [rows]."""
 
     @property
     def largest(self) -> np.ndarray:
@@ -115,9 +116,9 @@ def compare_rows(
     only_finite: bool = False,
     checks_identity: bool = True,
 ) -> RowDifferences:
-    """Hold every output of every row of an answer to the expected one, by the rule above except for its
-    bounds on all rows together. With `only_finite`, numbers must be finite, even if others are
-    expected. Without `checks_identity`, a row may be nearer to the answer of another sample."""
+    """Compare every output of every row of an answer with the expected one, by the rule above but for its
+    bounds on all rows together. With `only_finite`, numbers must be finite even where the expected ones are
+    not. Without `checks_identity`, a row may be nearer to another sample's expected answer."""
     count = len(answer.sample_indices)
     left_out = np.zeros(count, bool)
     all_shares, means, unequal, wrong = {}, {}, {}, {}
@@ -155,7 +156,7 @@ def compare_rows(
 
 
 def allowed_in_a_row(size: int, agreement: float) -> float:
-    """How many of the elements of a row of integers may differ as ties, where no scores show them."""
+    """How many integers of a row of `size` may be ties, if scores show none: as `agreement` allows."""
     typical = _ROW_SHARE_FACTOR * (1 - agreement) * size
     return max(_TIED_ELEMENTS, typical + 3 * typical**0.5) if agreement < 1 else 0.0
 
@@ -168,8 +169,8 @@ def _compare_discrete(
     left_out: np.ndarray,
     checks_identity: bool,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-    """Texts, integers and truth values of one output: which elements differ, [rows, elements], which rows are
-    wrong and which are `left_out`, with those that differ as ties do, [rows] each. None if all are equal."""
+    """Compare one output of texts, integers or truth values: which elements differ, [rows, elements], which
+    rows are wrong, and `left_out` with the rows that differ by ties, [rows] each. None if all are equal."""
     count = len(left_out)
     expected_rows, actual = expected.outputs[name][answer.sample_indices], answer.outputs.get(name)
     is_text = expected_rows.dtype == object
@@ -193,8 +194,8 @@ def _compare_discrete(
 def _is_tie_of_scores(
     expected: ExpectedOutputs, answer: Answer, name: str, limits: AnswerLimits
 ) -> np.ndarray:
-    """Whether the scores beside classes show a tie, [rows]: those of the expected and the actual class are
-    no further apart than twice what each may be off."""
+    """Whether the scores beside classes show a tie, [rows]: the scores of the expected and of the actual
+    class are no further apart than twice the tolerance of a score."""
     scores_name = expected.score_output_of[name]
     spread, scores = expected.spreads[scores_name], expected.outputs[scores_name][answer.sample_indices]
     actual_and_expected = answer.outputs[name], expected.outputs[name][answer.sample_indices]
@@ -211,7 +212,7 @@ def _is_tie_of_scores(
 def compare_answers(
     expected: ExpectedOutputs, answers: Sequence[Answer], limits: AnswerLimits, *, only_finite: bool = False
 ) -> AnswerComparison:
-    """Hold some answers to the expected ones, row by row and together; see `compare_rows`."""
+    """Compare answers with the expected ones, row by row and together; see `compare_rows`."""
     answers = [answer for answer in answers if len(answer.sample_indices)]
     results = [compare_rows(expected, answer, limits, only_finite=only_finite) for answer in answers]
     rows = sum(len(result.left_out) for result in results)
@@ -238,13 +239,13 @@ def compare_answers(
 def compare_groups(
     groups: ExpectedBySignature, answers: Sequence[Answer], limits: AnswerLimits, *, only_finite: bool = False
 ) -> AnswerComparison:
-    """Hold each row of some answers to the expected one of its sample's group; see `compare_answers`."""
+    """Compare each row of the answers with the expected answer to its sample; see `compare_answers`."""
     pairs = ((expected, answers_to(keys, answers)) for keys, expected in groups.values())
     return merge_comparisons([compare_answers(*pair, limits, only_finite=only_finite) for pair in pairs])
 
 
 def answers_to(samples: Sequence[int], answers: Sequence[Answer]) -> list[Answer]:
-    """The rows of some answers that belong to these samples, numbered by their index in `samples`."""
+    """The rows of the answers that belong to `samples`, by their index in `samples` instead of their own."""
     index_of = {sample: index for index, sample in enumerate(samples)}
     matching = []
     for answer in answers:
@@ -260,8 +261,8 @@ def answers_to(samples: Sequence[int], answers: Sequence[Answer]) -> list[Answer
 def _summary(
     expected: ExpectedOutputs, result: RowDifferences, beyond: Collection[str], limit: float | None
 ) -> AnswerComparison:
-    """The comparison of one answer, in which a row that differs in an output `beyond` its bound is wrong; it
-    describes the worst of its wrong rows."""
+    """The comparison of one answer, with its worst wrong row. A row is also wrong if an output in `beyond`,
+    which differs too much over all rows, differs in it."""
     unequal = {name: rows.any(axis=1) for name, rows in result.unequal.items() if name in beyond}
     result = replace(result, wrong_rows={**result.wrong_rows, **unequal})
     answer, largest = result.answer, result.largest
@@ -303,7 +304,7 @@ def merge_comparisons(comparisons: Sequence[AnswerComparison]) -> AnswerComparis
 
 
 def merge_entries(entries: Sequence[SameAnswers]) -> SameAnswers:
-    """The entry of the worst of some comparisons, with the figures of all."""
+    """The worst of the entries, with the figures of all."""
     worst = min(entries, key=lambda same: (same.passed, same.agreement, -(same.relative_difference or 0.0)))
     with_numbers = [same for same in entries if same.relative_difference is not None]
     shares = [(same.relative_difference or 0.0) / (same.limit or 1.0) for same in with_numbers]
@@ -321,7 +322,7 @@ def merge_entries(entries: Sequence[SameAnswers]) -> SameAnswers:
 
 def typical_difference(expected: ExpectedOutputs, answers: Sequence[Answer]) -> float:
     """The typical difference from the expected answers beyond FP32's rounding, as a share of the spread: the
-    median of each row's largest, so that a few wrong answers are no noise."""
+    median over rows of a row's largest difference, so that a few wrong answers do not count as noise."""
     parts = []
     for answer in answers:
         largest = np.zeros(len(answer.sample_indices))
@@ -338,7 +339,7 @@ def typical_difference(expected: ExpectedOutputs, answers: Sequence[Answer]) -> 
 def _wrong_answer(
     sample: str, name: str, expected: np.ndarray, actual: np.ndarray | None, spread: Spread | None
 ) -> WrongAnswer:
-    """The element that differs most of an output of a wrong answer; `spread` is that of numbers."""
+    """The element of a wrong output that differs most; `spread` is None unless it holds numbers."""
     if actual is None or np.shape(actual) != np.shape(expected):
         shape = "no row of this sample" if actual is None else str(np.shape(actual))
         return WrongAnswer(sample, name, expected=str(np.shape(expected)), actual=shape)
@@ -359,17 +360,17 @@ def _wrong_answer(
 # --- whose answer is it? ------------------------------------------------------------------------------------
 
 _MIN_COLUMNS = 4
-"""Rows with fewer elements are not compared with other samples' rows: noise may lie near another."""
+"""Shorter rows are not compared with other samples' rows: noise alone may bring them near another."""
 _DISTINCT_SHARE = 0.25
-"""How far apart the answers to two samples must be before one counts as mistaken for the other, as a share of
-what kernels may do. Between two nearer ones rounding decides."""
+"""How far apart the expected answers of two samples must be before one can be mistaken for the other, as a
+share of what kernels may change. Of two nearer ones, rounding decides which is nearest."""
 
 
 def _nearer_to_another(
     expected: ExpectedOutputs, answer: Answer, rows: np.ndarray, limits: AnswerLimits
 ) -> np.ndarray:
-    """Which of some `rows` of an answer that has every output are nearer to another sample's answer than to
-    their own's, as a mask of all its rows. No cost of a precision makes one sample's answer another's."""
+    """Which of the `rows` of an answer, which has every output, are nearer to another sample's expected
+    answer than to their own: a mask of all its rows. A precision's cost makes no answer another sample's."""
     mistaken = np.zeros(len(answer.sample_indices), bool)
     total = sum(np.prod(expected.outputs[name].shape[1:], dtype=int) for name in expected.spreads)
     if not rows.size or total < _MIN_COLUMNS:
@@ -385,7 +386,7 @@ def _nearer_to_another(
 
 
 def _are_distinct(expected: ExpectedOutputs, sample: int, other: int, limits: AnswerLimits) -> bool:
-    """Whether the expected answers to two samples differ by more than kernels may change."""
+    """Whether the expected answers to two samples differ by more than other kernels may change."""
     for name, spread in expected.spreads.items():
         errors = differences(expected.outputs[name][sample], expected.outputs[name][other])
         beyond = beyond_rounding(errors, spread, limits.rounding)

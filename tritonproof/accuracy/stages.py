@@ -1,5 +1,5 @@
-"""The stages of a model on the way to its clients: its answers to the evaluation data at each of them, and
-how far each output is from that of the stage before, on all samples."""
+"""The stages of a model on its way to clients: its answers to the evaluation data at each stage, and how far
+each output is from that of the stage before, on all samples."""
 
 import dataclasses
 import os
@@ -26,17 +26,17 @@ from tritonproof.spec import Arrays, Device, FrameworkModel, Model, OnProgress, 
 
 @dataclass
 class _OutputTotals:
-    """The differences of one output in the rows compared so far."""
+    """The differences of one output, over the rows compared so far."""
 
     sum_of_errors: float = 0.0
-    """The absolute differences of floating-point numbers; of others the number of elements that differ."""
+    """The absolute differences of floating-point numbers, or the number of other elements that differ."""
     sum_of_values: float = 0.0
-    """The magnitudes of the expected numbers, or the number of elements."""
+    """The sum of the expected magnitudes; for other outputs the number of elements."""
     largest: float = 0.0
-    """The largest difference as a share of its column's scale, or the largest share of a row's elements that
-    differ: of a wrong row, if there is one."""
+    """The largest difference, as a share of its column's scale; for other outputs the largest share of
+    unequal elements in a row. A wrong row comes before any other."""
     is_wrong: bool = False
-    """Whether integers of any row differ by more than ties."""
+    """Whether the integers of any row differ by more than ties."""
     sample: str = ""
     expected: float = 0.0
     actual: float = 0.0
@@ -44,23 +44,23 @@ class _OutputTotals:
 
 @dataclass
 class StageComparison:
-    """How far the outputs of two stages are apart. `add` compares rows as they come in, in any order."""
+    """Compares the outputs of two stages. `add` takes rows as they come in, in any order."""
 
     expected: ExpectedOutputs
-    """All rows of the other stage's outputs."""
+    """All outputs of the earlier stage."""
     limits: StageLimits
     stage: str
-    """The name of the stage whose outputs come in, for errors."""
+    """The name of the later stage, for errors."""
     expected_from: str
-    """The other stage, for errors: `in process`, `the framework's`."""
+    """The source of the expected outputs, for errors: `in process`, `the framework's`."""
     by_output: dict[str, _OutputTotals] = field(default_factory=dict)
-    """The differences so far of each output, by its name."""
+    """The differences so far, by the name of the output."""
     rows: int = 0
     left_out: int = 0
-    """Rows without a comparison of floating-point outputs, as integers beside them differ."""
+    """Rows whose floating-point outputs were not compared, because integers beside them differ."""
 
     def add(self, outputs: Arrays, rows: Sequence[int]) -> None:
-        """Compare some rows. Raises AccuracyError if an output is missing or has another shape."""
+        """Compare the outputs of `rows`. Raises AccuracyError if one is missing or has another shape."""
         chosen = np.asarray(rows)
         expected_outputs = {name: values[chosen] for name, values in self.expected.outputs.items()}
         check_shapes(expected_outputs, outputs, self.stage, self.expected_from)
@@ -128,29 +128,29 @@ class StageComparison:
 
 @dataclass(frozen=True)
 class StageAnswers:
-    """A model's answers to all rows of the evaluation data at one stage on the way to its clients."""
+    """A model's answers to all rows of the evaluation data at one stage."""
 
     name: str
     """The stage: framework, converted or served."""
     kept: Arrays
-    """What the model keeps of the outputs for its metrics, [rows, ...] each."""
+    """What the model's metrics need of the outputs, [rows, ...] each."""
     decisions: np.ndarray
-    """What the model decides for each row, [rows, ...]: the comparison of two stages counts equal ones."""
+    """What the model decides for each row, [rows, ...]; two stages agree where these are equal."""
     requests: int = 0
     """The number of requests behind the answers; 0 in process."""
     outputs: Arrays | None = None
-    """All outputs as they came, [rows, ...], in unnamed files that are gone after use; None if unneeded."""
+    """All outputs, [rows, ...] each, in unnamed files that vanish after use; None if nothing needs them."""
     differences: tuple[OutputDifference, ...] = ()
-    """How far all rows of the outputs are from the stage before; empty if only decisions are compared."""
+    """How far each output is from the stage before, over all rows; empty if only decisions are compared."""
 
 
 Stages = Sequence[StageAnswers]
-"""The answers of the framework, of the converted model in process, and of the served one; or its alone."""
+"""The answers at the stages framework, converted and served, in this order, or at the last stage alone."""
 
 
 def framework_model_on(device: Device, model: Model, weights: FrameworkModel) -> FrameworkModel:
-    """The framework's model, with which converted ones are compared, in FP32 without TF32 on a device: a GPU
-    takes minutes for volumes that take a CPU hours. Given weights and Keras networks stay in place."""
+    """The framework's model on a device, in FP32 without TF32, to compare converted models with: for volumes
+    a GPU takes minutes, a CPU hours. Given weights and Keras networks stay where they are."""
     if model.framework != "pytorch":
         return weights
     return dataclasses.replace(weights, network=pytorch.in_precision(weights.network, "fp32", device))
@@ -167,7 +167,7 @@ def evaluate_in_process(
     with_outputs: bool = False,
 ) -> StageAnswers:
     """Run all samples through a model in this process, in batches; the last may be partial. `with_outputs`
-    keeps all outputs for later. Raises AccuracyError unless each row has one finite result."""
+    keeps all outputs in the stage. Raises AccuracyError unless each row has one finite result."""
     parts = []
     everything: dict[str, np.ndarray] = {}
     for start in range(0, len(samples), batch):
@@ -185,8 +185,8 @@ def evaluate_in_process(
 
 
 def temporary_arrays(outputs: Arrays, rows: int) -> dict[str, np.ndarray]:
-    """Arrays for these outputs of so many rows, in temporary files that are gone once the arrays are no
-    longer used. Raises ProofError if the folder for temporary files has no room."""
+    """Arrays for `rows` rows of these outputs, in temporary files that vanish once the arrays are no longer
+    used. Raises ProofError if the folder for temporary files has no room."""
     arrays: dict[str, np.ndarray] = {}
     for name, values in outputs.items():
         shape = (rows, *values.shape[1:])
@@ -217,7 +217,7 @@ def keep_outputs(
 
 
 def answers_at(name: str, model: Model, parts: Sequence[Arrays], **more: Any) -> StageAnswers:
-    """The stage whose kept outputs come in these parts, in order. Raises AccuracyError if shapes differ."""
+    """The stage with these `parts` of its kept outputs, in order. Raises AccuracyError if shapes differ."""
     first, *others = ({key: values[:1] for key, values in part.items()} for part in parts)
     for other in others:
         check_shapes(first, other, name, "for the first sample it")

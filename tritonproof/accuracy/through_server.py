@@ -1,4 +1,4 @@
-"""The last stage: the answers to the evaluation data through the server, many requests in flight."""
+"""The last stage: the answers to the evaluation data through the server, with many requests in flight."""
 
 from collections.abc import Iterator
 
@@ -20,8 +20,8 @@ def evaluate_through_server(
     on_progress: OnProgress = lambda _text: None,
     comparison: StageComparison | None = None,
 ) -> StageAnswers:
-    """Send all samples through the server once, the first alone, then many requests in flight, in mixed batch
-    sizes; compare every output with the same file's in process. Raises ProofError if one fails or is late."""
+    """Send all samples through the server once, the first alone, then in mixed batch sizes, many in flight,
+    and compare all outputs with the same file's in process. Raises ProofError if one fails or is late."""
     model, sizes, parts, done = case.model, dict[int, int](), dict[int, Arrays](), 0
     answer_bytes = sum(tensor.row_bytes for tensor in model.outputs)  # at least: a dimension may be open
     first_bytes = content_bytes(samples.read([0]))
@@ -61,8 +61,8 @@ def evaluate_through_server(
 
 
 def mixed_batches(count: int, max_batch_size: int, start: int = 0) -> Iterator[range]:
-    """Consecutive ranges of the samples from `start` to `count`, of seeded sizes from 1 to `max_batch_size`,
-    drawn by their logarithm, so that small and large ones meet in the server's batcher."""
+    """Consecutive ranges from `start` to `count`, of seeded random sizes from 1 to `max_batch_size`. Their
+    logarithm is uniform, so that small and large batches meet in the server's batcher."""
     generator = np.random.default_rng(0)
     while start < count:
         size = int(np.exp(generator.uniform(0, np.log(max_batch_size + 1))))
@@ -72,7 +72,7 @@ def mixed_batches(count: int, max_batch_size: int, start: int = 0) -> Iterator[r
 
 
 def _outputs(case: Case, indices: range, answer: bytes) -> Arrays:
-    """An answer's outputs. Raises ProofError if it answers another request, or is not as the model's are."""
+    """An answer's outputs. Raises ProofError if it answers another request, AccuracyError if undeclared."""
     from tritonclient.grpc import service_pb2
 
     response = service_pb2.ModelInferResponse.FromString(answer)
