@@ -12,9 +12,9 @@ from tritonproof.serve.connection import REQUEST_S, HangsError, error_text, grpc
 from tritonproof.serve.server import Server
 
 IN_FLIGHT = 64
-"""The most requests to send without an answer; the published scripts allow 128."""
+"""The most requests that are sent without an answer; the published scripts allow 128."""
 IN_FLIGHT_BYTES = 1 << 28
-"""The most bytes that their tensors take; volumes of 50 MB go out a few at a time."""
+"""The most bytes of tensors in flight; volumes of 50 MB go out a few at a time."""
 _Key = TypeVar("_Key")
 _SOON_S = 1.0
 """Seconds after which an answer is late."""
@@ -22,33 +22,33 @@ _SOON_S = 1.0
 
 @dataclass
 class RequestsInFlight(Generic[_Key]):
-    """The requests on a channel of their own, each with a key by which the sender knows its answer."""
+    """Requests on a channel of their own, each with a key by which the sender recognises its answer."""
 
     server: Server
     start: Callable[[bytes], Any]
-    """Sends a ModelInferRequest as it goes over the wire, and returns gRPC's call."""
+    """Sends a serialized ModelInferRequest, and returns gRPC's call."""
     where: object
     fix: str | None
     count: int = 0
-    """How many are in flight."""
+    """How many requests are in flight."""
     done: "queue.SimpleQueue[tuple[_Key, Any]]" = field(default_factory=queue.SimpleQueue)
-    """The keys of answered requests, with gRPC's calls; its threads put them here."""
+    """The key and gRPC's call of each answered request; gRPC's threads put them here."""
 
     def send(self, key: _Key, message: bytes) -> None:
-        """Send a request, a ModelInferRequest as it goes over the wire."""
+        """Send a serialized ModelInferRequest without waiting for its answer."""
         call = self.start(message)
         call.add_done_callback(lambda done: self.done.put((key, done)))
         self.count += 1
 
     def next_answer(self) -> tuple[_Key, bytes]:
-        """Wait for an answer: its request's key, and a ModelInferResponse as it came over the wire. Raises
+        """Wait for an answer; returns its request's key and the serialized ModelInferResponse. Raises
         ProofError if a request fails or the server hangs."""
         import grpc
 
         try:
             try:
                 key, call = self.done.get(timeout=_SOON_S)
-            except queue.Empty:  # looking for a server that hangs costs a thread: only if it is late
+            except queue.Empty:  # watching for a hanging server takes a thread, so only for a late answer
                 key, call = self.server.wait_for(self.done.get)
             answer = bytes(call.result())
         except (grpc.RpcError, HangsError) as error:
@@ -62,7 +62,7 @@ class RequestsInFlight(Generic[_Key]):
 def requests_in_flight(
     server: Server, *, where: object, fix: str | None = None
 ) -> Iterator[RequestsInFlight[Any]]:
-    """Send requests to a server during a block; its end cancels the rest. Errors name `where` and `fix`."""
+    """Send requests to a server during a block; its end cancels the rest. Errors have `where` and `fix`."""
     with grpc_channel(server.address, server.spec.access) as channel:
         start = channel.unary_unary("/inference.GRPCInferenceService/ModelInfer").future
         # The headers of all requests are read from the user's file once.

@@ -1,4 +1,4 @@
-"""The input data of load: the samples from which requests are made, and perf_analyzer's files of them."""
+"""The input data of load: the samples that requests are made of, and perf_analyzer's files of them."""
 
 import base64
 import contextlib
@@ -17,38 +17,38 @@ from tritonproof.serve.messages import content_bytes, raw_content
 from tritonproof.spec import Arrays, Model, Samples, Tensor
 
 MAX_BYTES = 64 << 20
-"""The most bytes of input data from which requests of one batch size are made."""
+"""The most bytes of the samples that requests of one batch size are made of."""
 MAX_SAMPLES = 64
-"""The most different samples. With rows of 12 KiB, 64 samples lengthened perf_analyzer's start by 0.03 s and
-500 by 0.2 s, and a whole pass is half a second."""
+"""The most different samples. With rows of 12 KiB, 64 samples lengthened perf_analyzer's start by 0.03 s, and
+500 by 0.2 s; a whole pass takes half a second."""
 _MIN_SAMPLES = 3
-"""The fewest samples: with one, the answer to the request before looks right; with two, in even batches."""
+"""The fewest samples: with one, the answer to an earlier request looks right; with two, in even batches."""
 
 
 @dataclass(frozen=True)
 class InputData:
-    """The different samples from which requests under load are made, as many as fit a bound, in turn.
+    """The different samples that requests under load are made of in turn, as many as fit the bounds above.
 
-    perf_analyzer 2.51 walks the steps of its input data in this order: request k of a pass begins at step
-    k x batch, holds the steps that follow, and wraps after the last. Each of several requests in flight has a
-    thread, and thread t sends the requests t, t + threads, ... (UpdateJsonData and GetInputData of its
-    sources, r24.10). With shared memory it makes a region for each step, which holds a whole batch from that
-    step on. tests/client/test_input_data.py watches what a server gets.
+    perf_analyzer 2.51 walks the steps of its input data in this order: request k of a pass begins at step k x
+    batch, holds the steps that follow, and wraps after the last. Each request in flight has a thread, and
+    thread t sends the requests t, t + threads, ... (UpdateJsonData and GetInputData of its sources, r24.10).
+    With shared memory it makes a region for each step, which holds a whole batch from that step on.
+    tests/client/test_input_data.py watches what a server gets.
     """
 
     folder: Path
     ids: Sequence[str]
-    """Those of the samples in `arrays`, then of the `others`."""
+    """The ids of the samples in `arrays`, then of those in `others`."""
     arrays: Arrays
     """The inputs of the samples of the most frequent shape, [samples, ...] each, in the model's order."""
     tensors: Mapping[str, Tensor] = field(default_factory=dict)
     """The declarations of those inputs."""
     others: Sequence[Arrays] = ()
-    """The inputs of each sample of another shape, [1, ...] each: perf_analyzer makes no mixed batches."""
+    """The inputs of each sample of another shape, [1, ...] each: perf_analyzer mixes no shapes in a batch."""
 
     @property
     def batchable(self) -> int:
-        """How many samples, the first ones, are of the shape of which batches are made."""
+        """How many samples, the first ones, have the shape that batches are made of."""
         return len(self.ids) - len(self.others)
 
     @functools.cached_property
@@ -58,8 +58,8 @@ class InputData:
         return [content_bytes(inputs) for inputs in requests]
 
     def count(self, batch: int) -> int:
-        """How many different samples the requests of a batch size use: all if they are sent alone, else if
-        possible coprime to the batch size, so that every sample occurs at every position of a batch."""
+        """How many different samples the requests of a batch size use: all if sent alone, else if possible a
+        number coprime to the batch size, so that every sample occurs at every position of a batch."""
         if batch == 1:
             return len(self.ids)
         row_bytes = max(1, *self.sizes[: self.batchable])
@@ -67,24 +67,24 @@ class InputData:
         return next((count for count in range(limit, 1, -1) if math.gcd(count, batch) == 1), limit)
 
     def _order(self, batch: int) -> np.ndarray:
-        """The samples in perf_analyzer's order: several shapes shuffled, so that they meet in the server."""
+        """The samples' indices in perf_analyzer's order; several shapes are shuffled to mix in the server."""
         order = np.arange(self.count(batch))
         return np.random.default_rng(0).permutation(order) if len(order) > self.batchable else order
 
     def requests(self, batch: int) -> list[np.ndarray]:
-        """The samples of each different request of a batch size, by their indices, in sending order."""
+        """The indices of the samples in each different request of a batch size, in sending order."""
         order = self._order(batch)
         return [order[(number * batch + np.arange(batch)) % len(order)] for number in range(len(order))]
 
     def inputs(self, samples: Sequence[int] | np.ndarray) -> Arrays:
-        """The model's inputs of a request that holds these samples, by their indices, [batch, ...] each."""
+        """The model's inputs of a request with these samples, given by index, [batch, ...] each."""
         if samples[0] < self.batchable:
             return {name: values[np.asarray(samples)] for name, values in self.arrays.items()}
         (sample,) = samples
         return self.others[sample - self.batchable]
 
     def written_file(self, batch: int) -> Path:
-        """The file for perf_analyzer's --input-data with the samples for a batch size, made if missing."""
+        """The file for perf_analyzer's --input-data for a batch size, written if it is missing."""
         path = self.folder / f"{self.count(batch)}.json"
         if not path.exists():
             steps = [
@@ -105,8 +105,8 @@ class InputData:
 
 @contextlib.contextmanager
 def input_data(model: Model, samples: Samples, scratch: Path | None) -> Iterator[InputData]:
-    """The first evaluation samples as load data, in a folder below `scratch` that lasts as long as the block.
-    perf_analyzer's own floating-point data are random bits, some of them infinities."""
+    """The first evaluation samples as load data, for the length of a block, with a folder below `scratch`.
+    perf_analyzer's own floating-point data would be random bits, some of them infinities."""
     with scratch_folder("input", scratch) as folder:
         groups = (samples, *samples.other_shapes)
         chosen = _chosen(groups)
@@ -125,8 +125,8 @@ def remaining_data(model: Model, samples: Samples) -> Iterator[InputData]:
 
 
 def _chosen(groups: Sequence[Samples], start: int = 0) -> list[list[Arrays]]:
-    """The samples of each group, each of one shape, from `start` on that are sent, [1, ...] each: so many of
-    the first group as are needed, one of each other, and then in proportion, as far as all fit the bounds."""
+    """The samples to send of each group, all of one shape, from index `start` on, [1, ...] each: the fewest
+    that the first group needs, then one of each other, then all in proportion, as far as the bounds allow."""
     turns = (
         (index / len(group) if group_index or index >= _MIN_SAMPLES else -1.0, group_index, index)
         for group_index, group in enumerate(groups)

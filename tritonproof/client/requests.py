@@ -1,4 +1,4 @@
-"""Sends requests to a served model, in messages or in memory that this process and a server here share."""
+"""Sends requests to a served model, with tensors in messages or in memory shared with a server here."""
 
 import contextlib
 import itertools
@@ -20,10 +20,10 @@ from tritonproof.serve.server import Server
 from tritonproof.spec import Arrays, Model
 
 _NOT_WRITTEN = 0xFF
-"""Fills an answer's slot before its request is sent: NaN in every floating-point type, -1 in integers. So
-what a server does not write is neither right nor left from an earlier answer."""
+"""The byte that fills an answer's slot before its request is sent: NaN in every floating-point type, -1 in
+integers. So what a server does not write is not right, and nothing of an earlier answer."""
 _MAX_BYTES = 256 << 20
-"""The bytes of answers after which none are asked for any more, if requests are sent for so many seconds."""
+"""The bytes of answers after which no more requests are sent, if they are sent for a given time."""
 _IF_ONE_FAILS = (
     "the server's words, and the end of its log, tell why; where one of its processes was killed for want of "
     "memory, use fewer instances (--deployment instances=1)"
@@ -31,12 +31,12 @@ _IF_ONE_FAILS = (
 
 SharedMemory = Literal["system", "cuda", "none"]
 RawAnswer = tuple[bytes, ...]
-"""What is kept of an answer until it is read: the message, and the content of its slot in shared memory."""
+"""What is kept of an answer until it is read: the message, and with shared memory the content of its slot."""
 
 
 @dataclass(frozen=True)
 class ServedModel:
-    """A model as a server serves it, and the samples that it is sent: all that a request needs."""
+    """A model as a server serves it, with the samples for its requests."""
 
     server: Server
     name: str
@@ -50,9 +50,9 @@ class Answer:
     """The server's answer to one request."""
 
     sample_indices: np.ndarray
-    """The indices of the samples that the request held, [batch]."""
+    """The indices of the request's samples, [batch]."""
     outputs: Arrays
-    """The outputs, [batch, ...] each. One with another number of rows counts as missing."""
+    """The outputs, [batch, ...] each. An output with another number of rows counts as missing."""
 
     def __post_init__(self) -> None:
         arrays, count = self.outputs.items(), len(self.sample_indices)
@@ -67,16 +67,16 @@ def single_answer(sample: int, row: Arrays) -> Answer:
 
 @dataclass(frozen=True)
 class Requests:
-    """Prepared requests, by their numbers from 0, and slots for as many answers as are in flight."""
+    """Prepared requests, numbered from 0, and slots for as many answers as there are requests in flight."""
 
     count: int
     message: Callable[[int, int], bytes]
-    """`message(number, slot)`: a request as it goes over the wire, whose answer goes to `slot`. That slot
-    must be free: `message` overwrites what an answer left there."""
+    """`message(number, slot)`: the serialized request, whose answer goes to `slot`. The slot must be free, as
+    an earlier answer in it is overwritten."""
     keep: Callable[[int, bytes], RawAnswer]
-    """`keep(slot, message)`: what `read` needs of the answer in this slot, which is then free."""
+    """`keep(slot, message)`: what `read` needs of the answer in `slot`, which is then free."""
     read: Callable[[RawAnswer], Arrays]
-    """The tensors of an answer by name, without any that does not fit its slice."""
+    """The outputs of a kept answer by name, without any that does not fit its slice."""
 
 
 def ask_samples(
@@ -87,9 +87,9 @@ def ask_samples(
     seconds: float | None = None,
     shared_memory: SharedMemory = "none",
 ) -> list[Answer]:
-    """A server's answers to requests for these batches, by samples' indices, all of one size, each sent once,
-    or for so many seconds, with so many in flight. This client takes little CPU: it makes requests before and
-    reads answers afterwards. Raises ProofError, with `where`, if one fails or tensors have no room."""
+    """The answers to requests for `batches`, lists of samples' indices of one size, each sent once, or all
+    repeatedly for `seconds`, with `in_flight` at a time. This takes little CPU: requests are made before and
+    answers read afterwards. Raises ProofError, with `where`, if a request fails or tensors have no room."""
     with prepared_requests(served, batches, in_flight, shared_memory) as requests:
         answers = closed_loop(served.server, requests, in_flight, where, seconds)
         return [Answer(batches[number], requests.read(raw)) for number, raw in answers]
@@ -98,8 +98,8 @@ def ask_samples(
 def closed_loop(
     server: Server, requests: Requests, clients: int, where: str, seconds: float | None = None
 ) -> list[tuple[int, RawAnswer]]:
-    """Each answer with its request's number, in order of arrival; each client has a slot for its answers.
-    Each request is sent once, or for so many seconds. Raises ProofError, with `where`, if one fails."""
+    """Each answer with its request's number, as they arrive. Each request is sent once, or all repeatedly for
+    `seconds`, one at a time by each of the `clients`. Raises ProofError, with `where`, if one fails."""
     one_round = range(requests.count)
     numbers = iter(one_round) if seconds is None else itertools.cycle(one_round)
     deadline = math.inf if seconds is None else time.monotonic() + seconds
@@ -124,16 +124,16 @@ def closed_loop(
 def prepared_requests(
     served: ServedModel, batches: Sequence[np.ndarray], in_flight: int, shared_memory: SharedMemory
 ) -> Iterator[Requests]:
-    """Requests for batches of the load data, by the samples' indices and all of one size, at most
-    `in_flight` at a time, through this kind of shared memory, for the length of the block.
+    """Requests for `batches`, lists of samples' indices of one size, at most `in_flight` at a time, with
+    tensors in this kind of shared memory, for the length of the block.
 
     If a tensor has no fixed size in bytes, messages carry the tensors instead. Raises ProofError if the
     tensors have no room or the server refuses the memory, and NotAvailableError for such a model under load
-    in CUDA shared memory, where nothing can verify its answers.
+    in CUDA shared memory, where nothing could verify its answers.
     """
     name, model, data = served.name, served.model, served.data
     tensors = (*model.inputs, *model.outputs)
-    # Only such tensors are bytes of NumPy arrays, which have no BF16, and of a known number.
+    # A slot needs a known number of bytes, of a type that NumPy has, unlike BF16.
     has_fixed_sizes = (
         model.batched
         and all(tensor.name in data.arrays for tensor in model.inputs)
@@ -153,7 +153,7 @@ def prepared_requests(
 
 
 def in_messages(messages: Sequence[bytes], *, batched: bool = True) -> Requests:
-    """Requests that carry their tensors in the messages themselves, as do the answers."""
+    """Requests whose messages carry the tensors, as do those of their answers."""
 
     def read(raw: RawAnswer) -> Arrays:
         from tritonclient.grpc import service_pb2
@@ -168,14 +168,15 @@ def in_messages(messages: Sequence[bytes], *, batched: bool = True) -> Requests:
 def _in_shared_memory(
     served: ServedModel, batches: Sequence[np.ndarray], slots: int, shared_memory: SharedMemory
 ) -> Iterator[Requests]:
-    """Inputs of all requests in one region of shared memory, then a slot for each answer in flight."""
+    """Requests with the inputs of all in one region of shared memory, followed by the slots of answers."""
     from tritonclient.grpc import service_pb2
     from tritonclient.utils import triton_to_np_dtype
 
     name, model, rows, batch = served.name, served.model, served.data.arrays, len(batches[0])
     input_sizes = {tensor: values[0].nbytes * batch for tensor, values in rows.items()}
     output_sizes = {tensor.name: tensor.row_bytes * batch for tensor in model.outputs}
-    (_, request_bytes), (outputs, slot_bytes) = tensor_slices(input_sizes), tensor_slices(output_sizes)
+    _, request_bytes = tensor_slices(input_sizes)
+    outputs, slot_bytes = tensor_slices(output_sizes)
     first_slot = request_bytes * len(batches)
     starts = [first_slot + slot_bytes * slot for slot in range(slots)]
     not_written = bytes([_NOT_WRITTEN]) * slot_bytes
@@ -212,7 +213,8 @@ def _in_shared_memory(
             return input_messages[number] + output_messages[slot]
 
         def read(raw: RawAnswer) -> Arrays:
-            arrays, (answer, content) = {}, raw
+            arrays = {}
+            answer, content = raw
             for tensor in service_pb2.ModelInferResponse.FromString(answer).outputs:
                 slice_, shape = outputs.get(tensor.name), list(tensor.shape)
                 dtype, count = np.dtype(triton_to_np_dtype(tensor.datatype)), int(np.prod(shape))

@@ -1,5 +1,5 @@
 """Memory that this process and a server on this host share for the length of a block, in system memory or on
-the first GPU: allocated here, and registered with the server."""
+the first GPU: it is allocated here and registered with the server."""
 
 import base64
 import contextlib
@@ -21,15 +21,15 @@ _LIBRARY = "libcudart.so.12"
 GPU: `device_id = 0` in src/infer_data_manager_shm.h."""
 _HANDLE_BYTES = 64
 _DEFAULT = 4
-"""cudaMemcpyDefault: the pointers give the direction. Source of both: driver_types.h."""
+"""cudaMemcpyDefault: the pointers give the direction. Source of both numbers: driver_types.h."""
 _ALIGNMENT = 64
-"""Every tensor in shared memory begins at a multiple of so many bytes, as a backend's allocations do."""
+"""Every tensor in shared memory begins at a multiple of this many bytes, as a backend's allocations do."""
 _LOOK_S = 0.002
 """Seconds between two attempts to unregister a region of shared memory."""
 
 
 def tensor_slices(sizes: Mapping[str, int], start: int = 0) -> tuple[dict[str, slice], int]:
-    """The slice of each tensor by name, one after another, from their sizes in bytes; and their end."""
+    """The slices of tensors of these `sizes` in bytes, by name, from `start` on; and the end of the last."""
     slices, end = {}, start
     for name, size in sizes.items():
         slices[name] = slice(end, end + size)
@@ -41,12 +41,12 @@ def tensor_slices(sizes: Mapping[str, int], start: int = 0) -> tuple[dict[str, s
 def shared_region(
     server: Server, size: int, where: str, client: Any = None
 ) -> Iterator[tuple[str, mmap.mmap]]:
-    """Memory that a server on this host has registered, with its name there. Once registered it has no name
-    in /dev/shm, so nothing stays there however this process ends. Raises ProofError if there is no room;
+    """The name and the memory of a region that a server on this host has registered. Its name in /dev/shm is
+    gone by then, so nothing stays there however this process ends. Raises ProofError if there is no room;
     `where` says what for.
 
-    A `client` of tritonclient's, by default the server's own, registers it, and raises its error if the
-    server refuses.
+    `client`, a tritonclient's, by default the server's own, registers it, and raises its error if the server
+    refuses.
     """
     client = client or server.client
     with contextlib.ExitStack() as stack:
@@ -58,9 +58,9 @@ def shared_region(
 
 @contextlib.contextmanager
 def _named_memory(server: Server, size: int, where: str) -> Iterator[tuple[str, mmap.mmap]]:
-    """This user's own shared memory, with a name in /dev/shm for the length of the block. The caller closes
-    it. If this process is killed, the server's guard removes memory whose name begins with that of the
-    server's folder. Raises ProofError if there is no room; `where` says what for."""
+    """The name and the memory of private shared memory; its name in /dev/shm lasts for the block, and the
+    caller closes it. If this process is killed, the server's guard removes the memory, as its name begins
+    with that of the server's folder. Raises ProofError if there is no room; `where` says what for."""
     begin = server.scratch.name if server.scratch is not None else "tritonproof"
     path = scratch.SHARED_MEMORY_FOLDER / f"{begin}-answers-{os.getpid()}-{secrets.token_hex(8)}"
     with contextlib.ExitStack() as stack:
@@ -83,9 +83,9 @@ class CudaMemory:
         paths = [f"{folder}/{_LIBRARY}" for folder in wheels.perf_analyzer_libraries().split(":")]
         self._library = ctypes.CDLL(next(filter(os.path.isfile, paths), _LIBRARY))
         self._library.cudaGetErrorString.restype = ctypes.c_char_p
-        # CUDA takes small allocations from one block, and hands another process the whole block. The load
-        # generator's tensors lie anywhere in a block. Behind another allocation this memory does too, so a
-        # reader that mistakes the beginning of the block for it reads wrong values.
+        # CUDA takes small allocations from one block, and another process gets the handle of the whole block,
+        # in which the load generator's tensors lie anywhere. A first allocation keeps this memory too away
+        # from the block's beginning, so that a server that reads from there reads wrong values.
         self._before, self._address = ctypes.c_void_p(), ctypes.c_void_p()
         self._call("cudaMalloc", ctypes.byref(self._before), ctypes.c_size_t(1))
         self._call("cudaMalloc", ctypes.byref(self._address), ctypes.c_size_t(size))
@@ -95,7 +95,7 @@ class CudaMemory:
         self._call("cudaFree", self._before)
 
     def handle(self) -> bytes:
-        """The handle by which another process opens the memory."""
+        """The handle with which another process opens the memory."""
         buffer = ctypes.create_string_buffer(_HANDLE_BYTES)
         self._call("cudaIpcGetMemHandle", buffer, self._address)
         return buffer.raw
@@ -119,7 +119,7 @@ class CudaMemory:
 
 @contextlib.contextmanager
 def cuda_region(server: Server, size: int, where: str) -> Iterator[tuple[str, CudaMemory]]:
-    """Like `shared_region`, on the first GPU. It goes when this process ends, in whatever way."""
+    """Like `shared_region`, with memory on the first GPU, which is freed however this process ends."""
     with contextlib.ExitStack() as stack:
         try:
             memory = CudaMemory(size)
@@ -144,14 +144,14 @@ def _no_room(size: int, kind: str, error: OSError, where: str) -> ProofError:
 
 @contextlib.contextmanager
 def _registered(server: Server, client: Any, kind: str, name: str, *region: object) -> Iterator[None]:
-    """Register a region for the length of the block, and then unregister it, if the server still has it.
+    """Register a region for the length of the block, then unregister it if the server still has it.
 
-    Triton 24.10 refuses while a request uses the region, until a moment after it sent the answer. A request
-    that never ends, which may happen after an error, keeps the region, whose name is not used again. Source:
+    Triton 24.10 refuses to unregister a region that a request uses, until a moment after it sent the answer.
+    A request that never ends, perhaps after an error, keeps the region, whose name is not used again. Source:
     InferResponseComplete in src/grpc/infer_handler.cc and UnregisterHelper in src/shared_memory_manager.cc;
     from 24.12 on Triton waits by itself.
     """
-    # Over HTTP a client has its own limit, and takes none here.
+    # A client over HTTP has a limit of its own, and takes no other.
     limit = {"client_timeout": server.timeouts.answer_s} if client is server.client else {}
     getattr(client, f"register_{kind}_shared_memory")(name, *region, **limit)
     try:

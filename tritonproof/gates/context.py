@@ -1,4 +1,4 @@
-"""What gates get: a loaded model, its answers to samples sent alone, and how others are held to these."""
+"""What gates get: a loaded model, its answers to samples sent alone, and the comparison with these."""
 
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -31,7 +31,7 @@ from tritonproof.spec import Arrays
 def ask(
     served: ServedModel, sample_indices: Sequence[Sequence[int] | np.ndarray], in_flight: int = 1
 ) -> list[Answer]:
-    """The answers to requests for samples, by index, `in_flight` at once, as they come. Raises ProofError."""
+    """The answers to requests for samples by index, in order of arrival, with `in_flight` at a time."""
     requests = [np.asarray(samples, int) for samples in sample_indices]
     rows = max(map(len, requests), default=1)
     where = f"{served.name}, {'alone' if rows == in_flight == 1 else f'b{rows:03d}-c{in_flight:03d}'}"
@@ -39,25 +39,25 @@ def ask(
 
 
 _STEADY_SHARE = 0.99
-"""The least share of equal elements in the answers to a repeated request, for the others to be noise."""
+"""If at least this share of integers is equal in the answers to a repeated request, the others are noise."""
 AnswersBySample = Mapping[int, Arrays]
-"""One answer to each sample, by the sample's index: its outputs without the batch axis."""
+"""One answer to each sample, by the sample's index: outputs without the batch axis."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SingleAnswers:
-    """The answers to samples that were each sent alone: gates hold all other answers to them."""
+    """The answers to samples that were each sent alone, with which gates compare all other answers."""
 
     rows: AnswersBySample
     groups: ExpectedBySignature
     wide_limits: AnswerLimits
-    """Those of GateContext, inferred from the answers if need be, and at least as wide as their noise."""
+    """The limits of GateContext, inferred from the answers if need be, and no narrower than the noise."""
     noise_limits: AnswerLimits
-    """How far answers may differ if nothing may change them: the noise of the same request, mostly none."""
+    """The limits where nothing may change an answer: the noise of a repeated request, mostly none."""
     noise: float = 0.0
-    """How far repeated answers typically are from the first, as a share of the spread."""
+    """How far answers to a repeated request typically differ, as a share of the spread."""
     repeats: Sequence[Answer] = ()
-    """The answers to the same requests, sent again in the same order, which show the noise."""
+    """The answers to the same requests, sent again in the same order, from which the noise is known."""
 
     @property
     def tells_apart(self) -> bool:
@@ -67,40 +67,40 @@ class SingleAnswers:
 
 @dataclass(frozen=True)
 class AnswersFolder:
-    """A folder that keeps the answers of models to those that later runs give."""
+    """The folder of recorded answers, with which later runs compare theirs."""
 
     path: Path
     case: str
-    """The id of the case whose answers are held to them."""
+    """The id of the case whose answers are compared, or recorded."""
     run_id: str | None
-    """The id of the run, if it records answers; None if it only compares them."""
+    """The id of a run that records answers; None if it only compares them."""
     on_wait: OnWait
     """Called while another run records."""
 
 
 @dataclass(frozen=True)
 class GateContext:
-    """What a gate gets: the model as it is loaded, its answers before, and what single gates need."""
+    """What a gate gets: the loaded model, its answers to samples alone, and what single gates need."""
 
     served: ServedModel
     loaded: LoadedCase
     single_answers: SingleAnswers
     limits: AnswerLimits
-    """How far answers to one sample may differ if other kernels may compute them."""
+    """The limits of two answers to one sample if other kernels may compute them."""
     min_noise: float = MIN_NOISE
-    """How far answers may be apart in any case, as a share of the spread; the user may ask for more."""
+    """The noise that is always allowed, as a share of the spread; the user may allow more."""
     kernels_may_change: bool = False
-    """Whether a loading may change kernels: on a GPU libraries choose them by trying some."""
+    """Whether loading again may change kernels: on a GPU libraries choose kernels by trying some."""
     remaining_data: Callable[[], Iterable[InputData]] = tuple
-    """Gives samples that no other check sends."""
+    """Returns the samples that no other check sends."""
     can_share_memory: bool = False
-    """Whether the server and this process may share memory for requests."""
+    """Whether requests may go through memory that the server and this process share."""
     answers_folder: AnswersFolder | None = None
-    """None if the user gave none."""
+    """The folder of --answers or --record-answers; None without either."""
 
     @property
     def largest_batch(self) -> int:
-        """The most rows of a request by the model's configuration; 1 if its tensors have no batch axis."""
+        """The most rows of a request, by the model's configuration; 1 if its tensors have no batch axis."""
         return self.loaded.deployment.max_batch_size
 
     @property
@@ -110,7 +110,7 @@ class GateContext:
 
     @property
     def why_nothing_compared(self) -> str:
-        """That an output is in no answer given alone, so that nothing is compared, in words; else empty."""
+        """Why nothing can be compared, as a sentence: no answer given alone has an output. Else empty."""
         names = {tensor.name for tensor in self.served.model.outputs}
         lacking = ", ".join(sorted(names.difference(*self.single_answers.rows.values())))
         return f"no answer could be read with a row of {lacking} for each sample" if lacking else ""
@@ -118,7 +118,7 @@ class GateContext:
     @property
     def kernel_sizes(self) -> list[int]:
         """Batch sizes that decide which kernels run, however busy the machine is: 1, the powers of two, the
-        preferred sizes and the largest one, each with one more and one less."""
+        preferred sizes and the largest size, each also with one row more and one less."""
         largest = min(self.largest_batch, self.most_rows)
         powers = (2**power for power in range(min(largest, 1024).bit_length()))
         chosen = {1, self.largest_batch, *powers, *self.loaded.deployment.preferred_batch_sizes}
@@ -127,16 +127,16 @@ class GateContext:
 
     @property
     def batch_sizes(self) -> list[int]:
-        """The batch sizes to try: all up to 64, and of larger ones those that decide which kernels run."""
+        """The batch sizes to try: all up to 64, and those beyond that decide which kernels run."""
         return sorted({*self.kernel_sizes, *range(1, min(self.largest_batch, 64, self.most_rows) + 1)})
 
     @functools.cached_property
     def most_rows(self) -> int:
-        """How many rows a batch may have, by the bytes of its largest sample and answer; one at least."""
+        """The most rows of a batch, at least one, by the bytes of the largest sample and answer."""
         return self._most_rows(self.served.data.batchable)
 
     def most_in_flight(self, rows: int) -> int:
-        """How many requests of so many rows may be in flight; two at least."""
+        """The most requests in flight, of `rows` rows each; at least two."""
         most_rows = self.most_rows if rows > 1 else self._most_rows(len(self.served.data.ids))
         return max(2, min(IN_FLIGHT, most_rows // rows))
 
@@ -147,16 +147,16 @@ class GateContext:
 
 
 class GateFinding(NamedTuple):
-    """What the check of a gate has found."""
+    """What a gate's check has found."""
 
     result: GateResult
     mismatch: Mismatch | None = None
-    """The whole first wrong answer, if a single one is wrong."""
+    """The first wrong answer as a whole; None if none is wrong, or not a single one is at fault."""
 
 
 def ask_one_by_one(served: ServedModel, limits: AnswerLimits, min_noise: float = MIN_NOISE) -> SingleAnswers:
-    """The answers to all samples, each sent alone, one after the other, and to the same requests again; the
-    rest is as in GateContext."""
+    """Send all samples, each alone, one after the other, and the same requests again; returns their answers.
+    `limits` and `min_noise` are those of GateContext."""
     requests = [[sample] for sample in range(len(served.data.ids))]
     rows, repeats = rows_of(ask(served, requests)), ask(served, requests)
     limits = inferred_limits(limits, rows.values())
@@ -164,7 +164,7 @@ def ask_one_by_one(served: ServedModel, limits: AnswerLimits, min_noise: float =
 
 
 def rows_of(answers: Iterable[Answer]) -> dict[int, Arrays]:
-    """The first answer to each sample, of outputs that have as many rows as the request had."""
+    """The first answer to each sample. An output counts if it has as many rows as the request had."""
     rows: dict[int, Arrays] = {}
     for answer in answers:
         for row, sample in enumerate(map(int, answer.sample_indices)):
@@ -179,14 +179,14 @@ def make_single_answers(
     repeats: Sequence[Answer] = (),
     min_noise: float = MIN_NOISE,
 ) -> SingleAnswers:
-    """The answers `rows`, with the noise that `repeats` show; at least `min_noise` of the spread is
-    allowed. More noise than other kernels may cause is a fault, and allows nothing more."""
+    """The answers `rows`, with the noise that `repeats` show; at least `min_noise` of the spread is allowed.
+    More noise than other kernels may cause is a fault, and allows nothing more."""
     groups = expect_by_signature(rows, lambda sample: str(ids[sample]))
     noises = (typical_difference(expected, answers_to(keys, repeats)) for keys, expected in groups.values())
     noise = max(noises, default=0.0)
     largest = max(min_noise, min(NOISE_FACTOR * noise, limits.default.max_element))
-    # Where numbers are noisy, classes may be tied, as one voxel in two million of a mask may be whose scores
-    # are no output; without noise every integer is equal.
+    # Where numbers are noisy, integers may tie, such as one voxel in two million of a mask without scores
+    # among the outputs; without noise every integer must be equal.
     same = compare_groups(groups, repeats, limits).same
     is_noisy = noise > 0 or (same.passed and _STEADY_SHARE <= same.agreement < 1)
     agreement = (limits.min_agreement, limits.agreement_by_output) if is_noisy else (1.0, {})
@@ -198,7 +198,7 @@ def make_single_answers(
 
 
 def same_answers_entry(singles: SingleAnswers, comparison: AnswerComparison) -> SameAnswers:
-    """The record's entry for a comparison with answers that were given alone."""
+    """The record's entry for a comparison with the answers given alone."""
     largest = comparison.same.relative_difference
     return structs.replace(
         comparison.same,

@@ -1,5 +1,5 @@
-"""Does a model of sequences, or with any number of answers, give the same answers to the same messages, and
-those of another server?"""
+"""Does a model that keeps state, or gives any number of answers, give the same answers to the same messages
+again, and those of another server?"""
 
 import itertools
 import queue
@@ -22,15 +22,15 @@ from tritonproof.serve.server import Server
 from tritonproof.spec import Arrays, Model, Samples
 
 _STEPS = {"decoupled": 64, "sequence": 16}
-"""How many requests are sent one after the other, or as one sequence."""
+"""Requests that are sent one after the other, or as one sequence, by the kind of exchange."""
 _MAX_NOISE = 2e-3
-"""The most noise of answers to the same messages, as a share of the spread: twice what a half rounds."""
+"""The most noise of answers to the same messages, as a share of the spread: twice the rounding of FP16."""
 
 _Replies = Mapping[tuple[int, int], Arrays]
-"""The answers by the numbers of their request and of themselves, from 0."""
+"""The answers, by the numbers of the request and of the answer among the request's, both from 0."""
 
 Answers = list[dict[str, np.ndarray]]
-"""The answers to a request, in order of arrival: outputs by name, as on the wire."""
+"""The answers to one request, in order of arrival: outputs by name, in their shape on the wire."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class ConversationMessage:
     rows: Arrays
     """The inputs, [1, ...] each."""
     sequence: int = 1
-    """The number of its sequence, for a model with sequences."""
+    """The number of the message's sequence, for a model of sequences."""
     is_first: bool = True
     is_last: bool = True
 
@@ -49,7 +49,7 @@ def sequence_of(steps: Sequence[Arrays], number: int) -> list[ConversationMessag
 
 
 def converse(server: Server, model: Model, messages: Sequence[ConversationMessage]) -> list[Answers]:
-    """All answers to each request, sent once the last is answered. Raises ProofError without all of them."""
+    """All answers to each request, each sent after the last answer to the one before. Raises ProofError."""
     client = grpc_client(server.address, server.spec.access)
     received: queue.SimpleQueue[tuple[Any, Exception | None]] = queue.SimpleQueue()
     try:
@@ -77,7 +77,7 @@ def converse(server: Server, model: Model, messages: Sequence[ConversationMessag
 def _answers(
     server: Server, name: str, received: "queue.SimpleQueue[tuple[Any, Exception | None]]"
 ) -> Iterator[dict[str, np.ndarray]]:
-    """The answers to a request, up to the one marked as the last."""
+    """The answers to one request, up to the answer that is marked as the last."""
     while True:
         try:
             result, error = server.wait_for(lambda: received.get(timeout=REQUEST_S))
@@ -103,9 +103,9 @@ def compare_conversations(
     at_once: int = 2,
     send: Callable[[Server, Model, Sequence[ConversationMessage]], Sequence[Answers]] = converse,
 ) -> Conversation:
-    """Send the same messages three times, and those of a sequence a fourth time in turns with another
-    sequence's, unless the model takes one alone `at_once`. Every output must repeat within the third time's
-    noise. Raises ProofError if a request is refused, and AccuracyError if an output is not as declared."""
+    """Send the same messages three times, and those of a sequence a fourth time, in turns with another
+    sequence's, unless the model takes only one `at_once`. Every output must repeat within the noise of the
+    third time. Raises ProofError if a request is refused, AccuracyError if an output is not as declared."""
     is_sequence = model.exchange == "sequence"
     messages = _messages(model, samples)
     first, second, third = [_replies(send(server, model, messages)) for _time in range(3)]
@@ -127,8 +127,8 @@ def compare_conversations(
 def compare_server_conversations(
     server: Server, other: Server, model: Model, samples: Samples, baseline_name: str
 ) -> GateResult:
-    """Send the same messages to both servers, and hold answers to the other's within its noise. What the
-    first time leaves in a model is no noise, so this compares the second times."""
+    """Send the same messages to both servers, and compare the answers within the noise of `other`. As the
+    first round may change what a model keeps, which is no noise, this compares later rounds."""
     messages = _messages(model, samples)
     _, current = [_replies(converse(server, model, messages)) for _time in range(2)]
     _, second, third = [_replies(converse(other, model, messages)) for _time in range(3)]
@@ -138,7 +138,7 @@ def compare_server_conversations(
 
 
 def _messages(model: Model, samples: Samples) -> list[ConversationMessage]:
-    """The messages to send again and again: one sequence, or requests one after the other."""
+    """The messages of each round: one sequence, or requests one after the other."""
     steps = [samples.read([number % len(samples)]) for number in range(_STEPS[model.exchange])]
     return sequence_of(steps, 7)  # always the same number, as a model may answer with it
 
@@ -148,7 +148,7 @@ def _replies(answers: Sequence[Answers]) -> _Replies:
 
 
 def _require_declared(model: Model, replies: _Replies) -> None:
-    """Raise AccuracyError for outputs not as declared; answers may lack some, and have any number of rows."""
+    """Raise AccuracyError for outputs not as declared; an answer may lack some, with any number of rows."""
     declared = {tensor.name: tensor for tensor in model.outputs}
     for key, outputs in replies.items():
         for name, values in outputs.items():
@@ -158,7 +158,7 @@ def _require_declared(model: Model, replies: _Replies) -> None:
 
 
 def _difference(first: _Replies, again: _Replies, allowed: Mapping[object, float], when: str) -> str:
-    """The first difference from the first answers, in words, or that there is no answer; else empty."""
+    """The first difference of the answers `again`, in words, or that there is no answer; empty if equal."""
     if not first and not again:
         return "no request got any answer"
     if unpaired := first.keys() ^ again.keys():
@@ -173,13 +173,13 @@ def _difference(first: _Replies, again: _Replies, allowed: Mapping[object, float
 
 
 def _allowed(model: Model, second: _Replies, third: _Replies) -> dict[object, float]:
-    """How far answers may be apart, by their signature: as the user says, and within the noise of the third.
-    These and the second follow the same messages; what the first time leaves in the model is no noise."""
-    given = [each.max_relative_error for each in model.tolerances.values() if each.is_given]
+    """How far answers may be apart, by their signature: as the user says, and within the noise of the third
+    answers. These and the second follow the same messages, while the first may change what the model keeps."""
+    by_user = [limit.max_relative_error for limit in model.tolerances.values() if limit.is_given]
     allowed = {}
     for signature, (keys, expected) in expect_by_signature(second, _answer_name).items():
         noise = NOISE_FACTOR * typical_difference(expected, _answers_at(third, keys))
-        allowed[signature] = max(MIN_NOISE, min(noise, _MAX_NOISE), *given)
+        allowed[signature] = max(MIN_NOISE, min(noise, _MAX_NOISE), *by_user)
     return allowed
 
 
@@ -188,5 +188,5 @@ def _answer_name(key: tuple[int, int]) -> str:
 
 
 def _answers_at(replies: _Replies, keys: Sequence[tuple[int, int]]) -> list[Answer]:
-    """The answers of these keys, each as the row of its key's index, without missing ones."""
+    """The answers that have one of these keys, each as the row of its key's index."""
     return [single_answer(row, replies[key]) for row, key in enumerate(keys) if key in replies]

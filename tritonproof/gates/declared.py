@@ -1,4 +1,4 @@
-"""Is a model what its configuration declares? Each output is there, finite, of its type and shape; and
+"""Is a model what its configuration declares? Every output is there and finite, and has its type and shape;
 batches are answered up to the declared size, and refused above it."""
 
 import functools
@@ -17,12 +17,12 @@ from tritonproof.serve.messages import inputs_of, response_outputs
 from tritonproof.spec import fits
 
 MAX_REFUSAL_CHARS = 200
-"""Characters to keep of the server's words."""
+"""Characters shown of a server's reason for a refusal."""
 
 
 def send(served: ServedModel, sample_indices: Iterable[Sequence[int] | np.ndarray]) -> list[Any]:
-    """Send these samples one by one. Of each request it returns the ModelInferResponse, or as a text why the
-    server refused it, in its own words. Raises ProofError if the server is gone or late: no refusal."""
+    """Send requests for these samples one by one; returns each ModelInferResponse, or as a text the server's
+    reason for a refusal. Raises ProofError if the server is gone or late, which is no refusal."""
     from tritonclient.grpc import InferenceServerException, InferRequestedOutput
 
     server, replies = served.server, []
@@ -42,9 +42,9 @@ def send(served: ServedModel, sample_indices: Iterable[Sequence[int] | np.ndarra
 
 
 def declared_gate(context: GateContext) -> GateFinding:
-    """Send four samples alone, and two in one batch if the model takes batches. Every output must be there,
-    finite, with the declared type and shape. The answers given alone before, and those to the remaining
-    data, must have every output and be finite: some input may give NaN."""
+    """Send four samples alone, and two in one batch if the model takes batches. Every output must be there
+    and finite, with the declared type and shape. The earlier answers to samples alone, and those to the
+    remaining data, must have every output and be finite: some input may lead to NaN."""
     served, single_rows = context.served, context.single_answers.rows
     batches = [[sample] for sample in range(len(served.data.ids))][:4]
     if context.takes_batches:
@@ -65,7 +65,7 @@ def declared_gate(context: GateContext) -> GateFinding:
 
 
 def _all_as_declared(served: ServedModel, rows: AnswersBySample) -> Iterator[str]:
-    """Sentences on outputs that the answers lack or that are not finite; empty ones for right outputs."""
+    """What is wrong with each output of the answers `rows`, as a sentence; empty for right outputs."""
     for sample, outputs in rows.items():
         for tensor in served.model.outputs:
             answer = f"the answer to sample {served.data.ids[sample]}"
@@ -73,7 +73,7 @@ def _all_as_declared(served: ServedModel, rows: AnswersBySample) -> Iterator[str
 
 
 def _violation(served: ServedModel, samples: list[int], reply: Any) -> str:
-    """The first difference from the declaration, as a sentence; empty if there is none."""
+    """The first difference of a reply from the declaration, as a sentence; empty if there is none."""
     batch_shape = [len(samples)] if served.model.batched else []
     query = f"{len(samples)} samples in a batch" if samples[1:] else f"sample {served.data.ids[samples[0]]}"
     if isinstance(reply, str):
@@ -92,7 +92,7 @@ def _violation(served: ServedModel, samples: list[int], reply: Any) -> str:
 
 
 def fault_in(output: str, values: np.ndarray | None, answer: str) -> str:
-    """What an output of an answer lacks, as a sentence; empty if it is there and finite."""
+    """What is wrong with an output of an answer, as a sentence; empty if it is there and finite."""
     if values is None:
         return f"{answer} lacks the output {output}, or bytes of it"
     values = np.asarray(values)
@@ -104,8 +104,8 @@ def fault_in(output: str, values: np.ndarray | None, answer: str) -> str:
 
 
 def largest_batch_gate(context: GateContext) -> GateFinding:
-    """Send batches of the declared sizes that decide which kernels run, which the server must answer, and one
-    with a row more than the largest, which it must refuse."""
+    """Send batches of those declared sizes that decide which kernels run, which the server must answer, and
+    one with one row more than the largest, which it must refuse."""
     served = context.served
     if not served.model.batched:
         return GateFinding(GateResult("largest-batch", 0, "no batch axis, so no batch sizes"))

@@ -1,4 +1,4 @@
-"""A small file keeps a model's answers, to which later runs hold theirs."""
+"""A small file keeps a model's answers, with which later runs compare theirs."""
 
 import contextlib
 import dataclasses
@@ -25,9 +25,9 @@ from tritonproof.serve.messages import content_bytes, raw_content
 from tritonproof.spec import Arrays
 
 _MAX_BYTES = 16 << 20
-"""The most bytes of answers in a file, before compression; it leaves out the samples beyond."""
+"""The most bytes of answers in a file, before compression; samples beyond are left out."""
 _MAX_FILE_BYTES = 4 * _MAX_BYTES
-"""The most bytes of a readable file, compressed or not."""
+"""The most bytes of a file that is read, compressed or not."""
 
 
 class RecordedAnswers(msgspec.Struct, frozen=True):
@@ -40,7 +40,7 @@ class RecordedAnswers(msgspec.Struct, frozen=True):
     """The version of the Triton that served it."""
     run_id: str
     limits: AnswerLimits
-    """How far other answers of that case may differ."""
+    """The limits of other answers of the same case."""
     digests: Mapping[str, str]
     """A digest of each sample's inputs, by the sample's id."""
     rows: Mapping[str, Mapping[str, np.ndarray]]
@@ -53,8 +53,8 @@ def answers_path(folder: Path, model: str) -> Path:
 
 
 def record(context: GateContext, case: str, run_id: str) -> RecordedAnswers:
-    """Choose the answers to record from those given alone: as many samples as fit into the largest file.
-    Raises NotAvailableError if a single answer does not fit."""
+    """Choose the answers to record: as many of those given alone as fit into the largest file. Raises
+    NotAvailableError if a single one does not fit."""
     served = context.served
     single_rows = context.single_answers.rows
     recorded = dict[int, Arrays]()
@@ -75,8 +75,8 @@ def record(context: GateContext, case: str, run_id: str) -> RecordedAnswers:
 
 
 def recorded_gate(context: GateContext) -> GateFinding:
-    """Hold answers to the recorded ones. In a run that records them, the first case of a model records its
-    own, and the others are held to these. Raises NotAvailableError where there are none."""
+    """Compare answers with the recorded ones. In a run that records, the first case of a model records its
+    own, and the model's other cases are compared with these. Raises NotAvailableError if there are none."""
     folder, name = context.answers_folder, context.served.model.name
     assert folder is not None
     path = answers_path(folder.path, name)
@@ -95,8 +95,8 @@ def recorded_gate(context: GateContext) -> GateFinding:
 
 
 def compare_with_recorded(context: GateContext, earlier: RecordedAnswers, where: Path) -> GateFinding:
-    """Ask for the recorded samples again, each alone, and hold the answers to the recorded ones, within what
-    either case allows. Raises InputError if the file is of another model, or of other samples."""
+    """Ask for the recorded samples again, each alone, and compare the answers with the recorded ones, within
+    the limits of either case. Raises InputError if the file is of another model or of other samples."""
     served, outputs = context.served, {name for row in earlier.rows.values() for name in row}
     names = {tensor.name for tensor in served.model.outputs}
     if earlier.model != served.model.name or outputs != names:
@@ -136,12 +136,12 @@ def _digest(served: ServedModel, sample: int) -> str:
 
 
 def encoded(recorded: RecordedAnswers) -> bytes:
-    """The file's content: compressed MessagePack, with each output as its type, its shape and its bytes."""
+    """The file's content: compressed MessagePack, with the type, the shape and the bytes of each output."""
     return zlib.compress(msgspec.msgpack.encode(recorded, enc_hook=_to_bytes))
 
 
 def read(path: Path) -> RecordedAnswers:
-    """The recorded answers in a file. Raises InputError if it is damaged, or of another version."""
+    """The recorded answers in a file. Raises InputError if it is damaged or of another version."""
     what = "the file of recorded answers"
     fix = "take it from where it was kept, or record anew with --record-answers"
     with readable(what, path, fix):
@@ -159,6 +159,6 @@ def _to_bytes(values: Any) -> tuple[str, tuple[int, ...], bytes]:
 
 
 def _from_bytes(_type: type, written: Any) -> np.ndarray | None:
-    """The array; None, which msgspec refuses, if an output is not as long as it says."""
+    """The array of an output; None, which msgspec refuses, if its bytes do not fit its type and shape."""
     datatype, shape, values = written
     return values_of(values, datatype, shape)

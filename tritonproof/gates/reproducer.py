@@ -1,4 +1,4 @@
-"""A folder that reproduces a wrong answer: request, both answers, configuration, a script that asks again."""
+"""A folder that reproduces a wrong answer: request, both answers, configuration, a script to ask again."""
 
 import shutil
 import zipfile
@@ -42,8 +42,8 @@ for name, expected in np.load(Path(__file__).with_name("expected.npz")).items():
 def write_reproducer(
     folder: Path, name: str, config: Path, model: Model, request: Arrays, mismatch: Mismatch
 ) -> None:
-    """Write the reproducer of a model that is called `name` on its server into `folder`, over an earlier one.
-    `request` has the inputs of all its rows."""
+    """Write the reproducer into `folder`, in place of an earlier one. `name` is the model's on its server,
+    and `request` has the inputs of all rows of the request."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     types = {tensor.name: tensor.dtype for tensor in model.inputs if tensor.name in request}
@@ -56,8 +56,8 @@ def write_reproducer(
 
 
 def _write_npz(path: Path, arrays: Arrays) -> None:
-    """Write arrays under any names, with texts as bytes, so that reading them runs no code. A byte is
-    put after each text: NumPy drops zeros at the end."""
+    """Write arrays of any names, with texts as bytes, so that reading them runs no code. Each text gets a
+    byte at its end, as NumPy drops zeros there."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
         for name, values in arrays.items():
             array = np.asarray(values, getattr(values, "dtype", object))  # one text has none

@@ -1,4 +1,4 @@
-"""Gates that send samples in several ways, or to two servers, and hold all answers to those alone."""
+"""Gates that send samples in several ways, or to two servers, and compare all answers with those alone."""
 
 import dataclasses
 from collections.abc import Iterable, Mapping
@@ -30,9 +30,9 @@ _KEPT_BYTES = 256 << 20
 
 
 def repeated_gate(context: GateContext) -> GateFinding:
-    """Send samples once more, alone, in the same and in the reverse order, so that each request follows
-    a different one than before. The next answer shows what a request leaves in the model; so do the first
-    answer after a loading, and one to a request without optional inputs."""
+    """Send samples again, alone, in the same and in the reverse order, so that each request follows another
+    one than before: its answer shows what that left in the model. So do the first answer after a loading, and
+    the answers to requests without optional inputs."""
     served, singles = context.served, context.single_answers
     backwards = ask(served, [[sample] for sample in sorted(singles.rows, reverse=True)])
     comparisons = [compare_groups(singles.groups, [*singles.repeats, *backwards], singles.noise_limits)]
@@ -48,7 +48,7 @@ def repeated_gate(context: GateContext) -> GateFinding:
 
 
 def reload_gate(context: GateContext) -> GateFinding:
-    """Send samples alone once more, to a model that was loaded again after it gave the single answers."""
+    """Send samples alone again, to a model that was loaded anew after the answers given alone."""
     served, singles = context.served, context.single_answers
     answers = [*_first_answer(context), *ask(served, [[sample] for sample in sorted(singles.rows)])]
     text = "each sample again alone, after the model was loaded again"
@@ -57,7 +57,7 @@ def reload_gate(context: GateContext) -> GateFinding:
 
 
 def in_flight_gate(context: GateContext) -> GateFinding:
-    """Send samples of all shapes alone, up to 64 in flight, for the server to join and to spread."""
+    """Send samples of all shapes alone, up to 64 in flight, so that the server joins and spreads them."""
     served, singles = context.served, context.single_answers
     at_once = context.most_in_flight(1)
     requests = served.data.requests(1)
@@ -70,9 +70,9 @@ def in_flight_gate(context: GateContext) -> GateFinding:
 
 
 def batches_gate(context: GateContext) -> GateFinding:
-    """Send samples in batches of every size up to 64, and of larger ones that decide which kernels run.
-    Another size may round otherwise. In batches of one size an answer at the same position may depend neither
-    on its neighbours nor, in the largest, on the instance that computes it."""
+    """Send samples in batches of every size up to 64, and of larger sizes that decide which kernels run.
+    Another size may round differently. In batches of one size, the answer at a position may depend neither on
+    its neighbours nor, in the largest batch, on the instance that computes it."""
     served, singles = context.served, context.single_answers
     answers: list[Answer] = []
     comparisons: list[AnswerComparison] = []
@@ -96,7 +96,7 @@ def batches_gate(context: GateContext) -> GateFinding:
         if sum(content_bytes(answer.outputs) for answer in answers) > _KEPT_BYTES:
             compare_kept()
     largest = sizes[-1]
-    requests = [  # so many at once that each instance computes some of them
+    requests = [  # enough at once for each instance to compute some
         (shift + np.arange(largest)) % count
         for shift in range(min(8, context.most_in_flight(largest), count))
     ]
@@ -115,7 +115,7 @@ def batches_gate(context: GateContext) -> GateFinding:
 
 
 def _first_answer(context: GateContext) -> list[Answer]:
-    """The answer to the first request since the model was loaded, if known."""
+    """The answer to the first request since the model was loaded; empty if unknown."""
     first = context.loaded.first_answer
     return [] if first is None else [Answer(np.array([0]), first)]
 
@@ -126,7 +126,7 @@ def _limits_after_load(context: GateContext) -> AnswerLimits:
 
 
 def _neighbour_variants(base: np.ndarray, count: int) -> list[np.ndarray]:
-    """The same batch with other samples at its odd positions, and at its even ones."""
+    """The batch with other samples at its odd positions, and with other samples at its even positions."""
     others = (base + max(1, count // 2)) % count
     even = np.arange(len(base)) % 2 == 0
     return [np.where(even, base, others), np.where(even, others, base)] if len(base) > 1 and count > 1 else []
@@ -135,7 +135,7 @@ def _neighbour_variants(base: np.ndarray, count: int) -> list[np.ndarray]:
 def _compare_positions(
     served: ServedModel, singles: SingleAnswers, before: Answer, after: Answer
 ) -> AnswerComparison:
-    """Rows of two batches of one size with one sample at the same position: nothing may tell them apart."""
+    """Compare two batches of one size where both have the same sample at a position, within the noise."""
     spreads = _spreads_like(singles, before.outputs)
     if spreads is None:  # the comparison with the answers alone finds those of another signature
         return merge_comparisons([])
@@ -147,8 +147,8 @@ def _compare_positions(
 
 
 def _without_optional(served: ServedModel, singles: SingleAnswers) -> AnswerComparison | None:
-    """Four requests without the optional inputs, each after one of another sample that has them: all must get
-    the same answer. None if there are no such inputs, or no others."""
+    """Compare the answers to four requests without optional inputs, each sent after one of another sample
+    that has them: all must be the same. None if no input is optional, or all are."""
     optional = {tensor.name for tensor in served.model.inputs if tensor.optional} & served.data.arrays.keys()
     if not optional or optional == served.data.arrays.keys() or served.model.exchange != "single":
         return None
@@ -167,7 +167,7 @@ def _without_optional(served: ServedModel, singles: SingleAnswers) -> AnswerComp
 
 
 def _spreads_like(singles: SingleAnswers, outputs: Arrays) -> Mapping[str, Spread] | None:
-    """The spreads of those answers alone that have the signature of these `outputs`, [rows, ...] each."""
+    """The spreads of answers given alone with the signature of `outputs`, [rows, ...] each, if any."""
     group = singles.groups.get(signature({name: values[0, ...] for name, values in outputs.items()}))
     return None if group is None else group[1].spreads
 
@@ -180,14 +180,14 @@ def gate_finding(
     tried: str,
     expected_from: str = "alone",
 ) -> GateFinding:
-    """The result of a gate that compares answers with those alone, or those that `expected_from` names."""
+    """The finding of a gate that compares answers with those alone, or with those of `expected_from`."""
     fault = context.why_nothing_compared or wrong_text(comparison, expected_from)
     same = same_answers_entry(context.single_answers, comparison)
     return GateFinding(GateResult(gate, requests, tried=tried, fault=fault, same=same), comparison.mismatch)
 
 
 def wrong_text(comparison: AnswerComparison, expected_from: str) -> str:
-    """How many answers are wrong, and the first of them, in words; empty if none are."""
+    """How many answers are wrong, and the first one, in words; empty if none is."""
     if comparison.mismatch is None:
         return ""
     first = comparison.mismatch.wrong
@@ -200,13 +200,14 @@ def wrong_text(comparison: AnswerComparison, expected_from: str) -> str:
 def compare_servers(
     current: GateContext, baseline: GateContext, parts: Iterable[InputData], baseline_name: str
 ) -> GateFinding:
-    """Hold all answers of a server to those of its baseline, to the samples of all `parts`; the data of
-    `current` are those that both were asked. Every request is sent twice to each."""
-    comparisons, samples = [], 0
+    """Compare all answers of a server with its baseline's, to the samples of all `parts`; both have answered
+    those of `current` before. Every request is sent twice to each server."""
+    comparisons = []
+    samples = 0
     singles = (current.single_answers, baseline.single_answers)
 
-    def ask_for(data: InputData, one: GateContext) -> SingleAnswers:
-        return ask_one_by_one(dataclasses.replace(one.served, data=data), one.limits, one.min_noise)
+    def ask_for(data: InputData, side: GateContext) -> SingleAnswers:
+        return ask_one_by_one(dataclasses.replace(side.served, data=data), side.limits, side.min_noise)
 
     for data in parts:
         is_asked = data is current.served.data
@@ -225,9 +226,9 @@ def compare_servers(
 
 
 def _limits_between(current: SingleAnswers, baseline: SingleAnswers) -> AnswerLimits:
-    """How far answers of two servers may differ: within the noise of either, mostly none. If only one is
-    noisier than other kernels, that is a difference in itself; if both are, the model is noisy. If both show
-    FP16 or BF16, its last bits may differ, as they do if sums are added up in another order."""
+    """The limits of the answers of two servers: the noise of either, mostly none. If only one is noisier than
+    other kernels explain, that is a difference in itself; if both are, the model is noisy. If both show FP16
+    or BF16, last bits may differ, as they do when sums are added up in another order."""
     noise = NOISE_FACTOR * min(current.noise, baseline.noise)
     limits = current.noise_limits.or_wider(baseline.noise_limits).at_least(noise)
     precisions = {inferred_precision(side.rows.values()) for side in (current, baseline)}

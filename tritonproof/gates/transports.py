@@ -1,4 +1,4 @@
-"""Does a request get the same answer over gRPC and HTTP, with and without shared memory?"""
+"""Does a request get the same answer over gRPC and over HTTP, with and without shared memory?"""
 
 import contextlib
 import functools
@@ -35,8 +35,8 @@ class Transport:
 
 
 def transports_gate(context: GateContext) -> GateFinding:
-    """Send four samples over each possible transport, also through shared memory if the context has it, and
-    compare the answers with those to the samples alone over gRPC. Raises ProofError if the server is gone."""
+    """Send four samples over each possible transport, also through shared memory if the context allows it,
+    and compare the answers with those given alone over gRPC. Raises ProofError if the server is gone."""
     served, singles = context.served, context.single_answers
     samples = sorted(singles.rows)[:4]
     comparisons: list[AnswerComparison] = []
@@ -76,12 +76,12 @@ def _available(server: Server, can_share_memory: bool) -> Iterator[Sequence[Tran
             available.append(Transport("HTTP", client, tritonclient.http))
         if can_share_memory:
             how = "with shared memory"
-            available += [replace(one, name=f"{one.name} {how}", in_memory=True) for one in available]
+            available += [replace(plain, name=f"{plain.name} {how}", in_memory=True) for plain in available]
         yield available
 
 
 def _ask(served: ServedModel, transport: Transport, sample: int) -> Answer:
-    """The answer to a sample. Shared memory has the inputs, and the outputs of known size, in one region."""
+    """The answer to a sample. In shared memory, one region has the inputs and outputs of known size."""
     model, arrays = served.model, served.data.inputs([sample])
     if not model.batched:
         arrays = {name: values[0] for name, values in arrays.items()}
@@ -131,7 +131,7 @@ def _ask(served: ServedModel, transport: Transport, sample: int) -> Answer:
 
 
 def _output_in_memory(output: Any, content: bytes) -> np.ndarray | None:
-    """An output in shared memory, by what a client says about it, over HTTP in a dictionary."""
+    """An output in shared memory, by the client's description of it, a dictionary over HTTP."""
     fields = output if isinstance(output, dict) else {"datatype": output.datatype, "shape": output.shape}
     datatype, shape = fields["datatype"], list(fields["shape"])
     # Texts have no fixed size.
