@@ -1,4 +1,4 @@
-"""Measures in turns the fastest load points, the same artifact in process and the reference format, to show
+"""Measures in turns a case's fastest load points, its artifact in process and the reference format, to show
 what serving costs and which format is the fastest."""
 
 import math
@@ -20,42 +20,42 @@ from tritonproof.record.quantities import THROUGHPUT
 from tritonproof.record.schema import Deployment, Efficiency, Estimate, PointResult, Ratio
 
 TURNS_TO_BELIEVE_A_RATIO = 5
-"""Turns before a ratio is believed. With three, the 95 % interval reaches more than four standard errors to
-either side; with five, less than three."""
+"""Turns before a narrow ratio is believed. With three, the 95 % interval reaches more than four standard
+errors to each side; with five, less than three."""
 TURNS_OF_SLOW_REQUESTS = 3
 """The fewest turns if requests are slow: with two, the interval reaches 12.7 standard errors."""
 _STRETCH_S = 0.25
-"""Seconds of running in process in a turn: about as long as perf_analyzer's shortest pass takes."""
+"""The least seconds of a turn in process: about as long as perf_analyzer's shortest pass."""
 _STRETCH_BATCHES = 3
-"""Batches in process in a turn, however long: as many as the windows of a pass of perf_analyzer."""
+"""The fewest batches of a turn in process, however long they take: a pass has as many windows."""
 _MAX_RATIO = 1.05
-"""A greater ratio of served to in process, if shown, is wrong: native backends reached 1.02 on a CPU."""
+"""A larger ratio of served to in process, if shown, is an error: native backends reached 1.02 on a CPU."""
 _REPEATED_WITHIN = 0.1
-"""How far a repeated throughput may be from the first: twice the default interval target of each."""
+"""How far a repeated throughput may be from the first: twice the default interval target of both."""
 
 TakeTurn = Callable[[], float]
-"""Runs one side for its turn, and returns how much it does per second."""
+"""Runs one side for its turn, and returns its inferences per second."""
 
 
 @dataclass(frozen=True)
 class Turns:
-    """The measurements so far: one figure of each side per turn."""
+    """The measurements so far: one figure for each side and turn."""
 
     per_s: Mapping[str, Sequence[float]]
-    """Inferences per second of each side: "served", through the server; "in_process", of the same artifact on
-    as many GPUs as the server has; and perhaps "reference", the served reference format."""
+    """Inferences per second of each side, by turn: "served", through the server; "in_process", of the same
+    artifact on as many GPUs as the server has; and perhaps "reference", of the served reference format."""
     spent_s: float = 0.0
     damaged: Sequence[str] = ()
     """Why passes of the load generator were repeated."""
 
     def ratio(self, to: str = "in_process") -> Ratio:
-        """Served over another side, from two turns on."""
+        """The ratio of served to another side, from two turns on."""
         mean = estimates.geometric_mean(np.divide(self.per_s["served"], self.per_s[to]))
         return Ratio(mean.value, mean.low, mean.high)
 
 
 def is_done(turns: Turns, plan: MeasuringPlan, *, slow: bool) -> bool:
-    """Whether the ratios are precise enough, or the budget is spent; `slow` if requests take long."""
+    """Whether the ratios are narrow enough, or the budget is spent; `slow` if requests take long."""
     count = len(turns.per_s["served"])
     if count < (TURNS_OF_SLOW_REQUESTS if slow else TURNS_TO_BELIEVE_A_RATIO):
         return False
@@ -67,7 +67,8 @@ def is_done(turns: Turns, plan: MeasuringPlan, *, slow: bool) -> bool:
 def take_turns(sides: Mapping[str, TakeTurn], done: Callable[[Turns], bool]) -> Turns:
     """Run all sides in turns, in random order, so that disturbances of the machine affect all alike."""
     per_s: dict[str, list[float]] = {name: [] for name in sides}
-    spent_s, generator = 0.0, np.random.default_rng()
+    spent_s = 0.0
+    generator = np.random.default_rng()
     while not done(Turns(per_s, spent_s)):
         started = time.monotonic()
         for name in generator.permutation(list(sides)):
@@ -86,14 +87,15 @@ def measure_in_turns(
     reference: LoadJob | None = None,
     cold: Sequence[LoadJob] = (),
 ) -> Turns:
-    """Measure in turns a point of the loaded model, the artifact in `worker` with `batch` inferences at a
-    time, and the fastest point of the `reference` format.
+    """Measure in turns the loaded model at a load point, the artifact in `worker` with `batch` inferences at
+    a time, and the `reference` format at its fastest point.
 
     The `worker` first takes an uncounted turn, as TorchScript compiles kernels in its second run, or a single
     batch if requests are slow. So do the `cold` jobs, which have not run since their model was loaded, unless
     they are slow. `worker` runs on one GPU, and counts `gpus` times.
     """
-    slow, damaged = is_slow(job.request_s), list[str]()
+    slow = is_slow(job.request_s)
+    damaged = list[str]()
     worker.batches_per_s(batch, 0 if slow else _STRETCH_S, 1 if slow else _STRETCH_BATCHES)
     for cold_job in cold:
         if not is_slow(cold_job.request_s):
@@ -106,7 +108,7 @@ def measure_in_turns(
             nonlocal window_s
             one_pass = run_pass(job, window_s)
             damaged.extend(one_pass.damaged)
-            window_s = one_pass.window_s  # one that was too short stays lengthened
+            window_s = one_pass.window_s  # longer from now on if it was too short
             return estimates.throughput([one_pass]) * job.point.batch
 
         return rate
@@ -133,10 +135,11 @@ def efficiency_entry(
     spinning: bool = False,
     reference: tuple[str, str, PointResult] | None = None,
 ) -> Efficiency:
-    """The record's entry. The process has `threads`, which spin when idle if `spinning`, and takes `batch`
-    inferences at a time, of `flops` each. The peak is the CPU's, or one GPU's, which counts `gpus` times.
-    `reference` is the id of the reference format's case, perhaps this one, its build's digest and point."""
-    if (peak := peak_flops_per_s) is not None:
+    """The record's entry. In process there are `threads`, which spin when idle if `spinning`, and `batch`
+    inferences at a time, of `flops` operations each. The peak is the CPU's, or one GPU's, which counts `gpus`
+    times. `reference` is the id of the reference format's case, perhaps this one, its build's digest and point."""
+    peak = peak_flops_per_s
+    if peak is not None:
         peak = structs.replace(peak, value=gpus * peak.value, low=gpus * peak.low, high=gpus * peak.high)
     ratio = turns.ratio()
     means = {name: estimates.geometric_mean(rates) for name, rates in turns.per_s.items()}
@@ -169,7 +172,8 @@ def efficiency_entry(
 
 def batch_in_process(result: PointResult, deployment: Deployment, gpus: int = 1) -> int:
     """The batch that the server can form at a point, for a fair comparison in process: offline that of the
-    requests; online the largest preferred size, else the largest of all, if each GPU has as many."""
+    requests; online the largest preferred size, else the largest of all, if that many are in flight for a
+    GPU."""
     point = result.point
     if point.scenario == "offline":
         return point.batch
@@ -178,7 +182,7 @@ def batch_in_process(result: PointResult, deployment: Deployment, gpus: int = 1)
 
 
 def _change(whose: str, first: PointResult, repeated: Estimate) -> str:
-    """How the throughput of a point differs when measured again, be it by chance; empty if it hardly does."""
+    """How a point's throughput differs when measured again, perhaps by chance; empty if it hardly does."""
     before_per_s = first.throughput_per_s.value
     text = f"{whose}{THROUGHPUT.text(repeated.value)} in place of {THROUGHPUT.text(before_per_s)}"
     return text if abs(repeated.value / before_per_s - 1) > _REPEATED_WITHIN else ""

@@ -1,4 +1,4 @@
-"""Finds a machine's peak by large matrix products and convolutions, as a runtime for worker_main."""
+"""Finds a machine's peak with large matrix products and convolutions, as a runtime for worker_main.py."""
 
 import functools
 import timeit
@@ -7,27 +7,27 @@ from pathlib import Path
 from typing import Any
 
 SIZE: Mapping[str, int] = {"cpu": 2048, "cuda": 8192}
-"""Rows and columns of the largest product: too many for caches, yet 0.1 s on 2 cores, 2 ms on a large GPU."""
+"""Rows and columns of the largest product, too many for caches: 0.1 s on 2 cores, 2 ms on a large GPU."""
 _PARTS = (4, 2, 1)
 """Divisors of the largest size: products of each size are tried, repeated until they have as many operations
-as the largest. Which is fastest depends on the library and on the caches."""
+as the largest. Which one is fastest depends on the library and the caches."""
 _CHANNELS, _KERNEL, _SIDE = 256, 4, 16
-"""A convolution's channels in and out, and the sides of its kernel and of its output, in pixels; it has as
-many operations as the product. On two cores it does 221 GFLOP/s in FP32, the best matrix product 199."""
+"""A convolution's channels in and out, and the sides of its kernel and its output, in pixels; its batch gives
+it as many operations as the product. On two cores it does 221 GFLOP/s in FP32, the best product 199."""
 _TRIALS = 3
 _TYPES = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}
 Product = Callable[[], Any]
 
 
 def operations(size: int) -> int:
-    """The operations of a batch of `size` rows and columns; a multiplication and an addition are two."""
+    """The operations of a product of this `size`; a multiplication and an addition count as two."""
     return 2 * size**3
 
 
 def load(_artifact: Path, settings: Mapping[str, str]) -> Callable[[Any], None]:
-    """A function that computes `operations` in the fastest way, and returns when it is done. It is chosen by
-    trying PyTorch's matrix products of several sizes, and on a CPU also ONNX Runtime's and a convolution:
-    none is the fastest on all processors.
+    """A function that computes `operations` in the fastest way, and returns when it is done. That way is
+    found by trying PyTorch's matrix products of several sizes, and on a CPU also ONNX Runtime's and a
+    convolution: none is the fastest on all processors.
 
     settings: device (cpu, cuda), threads, precision (fp32, fp16, bf16, int8), tf32 (0 or 1: on a GPU, FP32 in
     TF32), size (rows and columns of the largest product).

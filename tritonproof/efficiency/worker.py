@@ -1,5 +1,5 @@
-"""Runs a runtime, such as a build's own, in a process of its own that waits for requests. So it measures the
-machine's peak, too: such a process loads peak_runtime.py by its path."""
+"""Runs a runtime, such as a build's own, in a process that waits for requests. With peak_runtime.py as the
+runtime, the process measures the machine's peak."""
 
 import contextlib
 import json
@@ -29,12 +29,12 @@ from tritonproof.record.schema import Deployment, Estimate
 from tritonproof.spec import Arrays, Case, Device
 
 _LOADING_LIMIT_S = 900.0
-"""Seconds for a runtime to load: as long as for a server, whose TensorRT accelerator builds an engine."""
+"""Seconds for loading a runtime: as for a server, whose TensorRT accelerator may build an engine."""
 _ANSWER_LIMIT_S = 600.0
-"""Seconds beyond those requested: as long as a server's request may take, such as a volume on few cores."""
+"""Seconds beyond those requested: as for a server's request, such as a volume on few cores."""
 _WORKER = Path(__file__).with_name("worker_main.py")
 _PEAK_S, _PEAK_READINGS = 0.2, 5
-"""Seconds of products in a reading of the peak, and how many readings count after an uncounted one."""
+"""Seconds of products in a reading of the peak, and how many readings count, after one that does not."""
 
 
 class PeakKind(NamedTuple):
@@ -47,30 +47,30 @@ class PeakKind(NamedTuple):
 
 @dataclass
 class Worker:
-    """A process that has loaded a runtime and waits."""
+    """A process that has loaded a runtime and waits for requests."""
 
     what: str
-    """What the process runs, in words for messages."""
+    """What the process runs, for messages."""
     threads: int
     spinning: bool
     """Whether idle threads of ONNX Runtime spin."""
     process: "subprocess.Popen[bytes]"
     log: IO[bytes]
-    """The output of the process; a file without a name, as the guard removes those with one."""
+    """The output of the process, a file without a name, as the guard removes files with one."""
     folder: Path
-    """The folder with the process's input and pipes; it is removed when the process ends."""
+    """The folder of the process's input and pipes, which is removed when the process ends."""
     requests: IO[bytes]
-    """The pipe of requests to run batches, a line of JSON each."""
+    """The pipe of requests to run batches, one line of JSON each."""
     answers: IO[bytes]
-    """The pipe of the answers, a line of JSON each."""
+    """The pipe of answers, one line of JSON each."""
 
     def batches_per_s(self, batch: int, min_s: float, min_batches: int) -> float:
-        """Run at least so many batches, and seconds. Raises ProofError."""
+        """The rate of at least `min_batches` batches in at least `min_s` seconds. Raises ProofError."""
         answer = self._run(batch, min_s, min_batches)
         return float(answer["batches"] / answer["seconds"])
 
     def most_per_s(self, min_s: float) -> float:
-        """The rate of the fastest single batch of 1 within so many seconds. Raises ProofError."""
+        """The rate of the fastest batch, of size 1, within `min_s` seconds. Raises ProofError."""
         return float(1 / self._run(1, min_s, 1)["shortest"])
 
     def _run(self, batch: int, min_s: float, min_batches: int) -> dict[str, Any]:
@@ -108,12 +108,12 @@ def artifact_worker(
     backend: str = "python",
     resident: bool = False,
 ) -> contextlib.AbstractContextManager[Worker]:
-    """A build's own runtime in a process of its own, with all the threads of its instances together.
+    """A build's own runtime in a process of its own, with the threads of all its instances together.
 
-    `samples` holds inputs by name, [samples, ...] each: a batch takes the first of them, and wraps after the
-    last. On a GPU each batch is copied there, and its answers back, unless it is `resident`, as with CUDA
-    shared memory. Triton's ONNX Runtime `backend` has idle threads that always spin, so beside it they spin
-    in process too, and the ratio is that of serving alone.
+    A batch takes the first of `samples`, inputs by name, [samples, ...] each, and wraps after the last. On a
+    GPU each batch is copied there, and its answers back, unless it is `resident`, as with CUDA shared memory.
+    Beside Triton's ONNX Runtime `backend`, whose idle threads always spin, they spin in process too, so that
+    the ratio shows serving alone.
     """
     case = build.case
     engines = engine_folder(case, build.digest)
@@ -167,8 +167,8 @@ def peak_kind(case: Case, deployment: Deployment) -> PeakKind:
 
 
 def peak_per_s(kind: PeakKind) -> Estimate:
-    """The machine's peak in floating-point operations per second, by the fastest large matrix product or
-    convolution in a process of its own. Raises ProofError."""
+    """The machine's peak in operations per second, by the fastest large matrix product or convolution, in a
+    process of its own. Raises ProofError."""
     size = peak_runtime.SIZE[kind.device]
     settings = {"threads": str(machine.cores()), "precision": kind.precision, **tf32_setting(kind.tf32)}
     settings |= {"size": str(size), "device": kind.device}

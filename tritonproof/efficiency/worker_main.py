@@ -2,12 +2,12 @@
 
     python worker_main.py FOLDER
 
-FOLDER/task.json names the runtime, its artifact and settings, a file for each input, whether these lie in the
-GPU's memory, and the sizes of batches to run first of all. FOLDER/requests and FOLDER/answers are named pipes
-that the caller holds open. For each line of JSON on the first, {batch, seconds, min_batches}, it writes one
-to the second, {batches, seconds, shortest}, with the seconds of the shortest batch; an empty first answer
-says that the runtime is loaded. It imports only NumPy and the runtime's own packages, so that nothing else
-shares the process.
+FOLDER/task.json names the runtime, its artifact and settings, a file for each input, whether inputs are
+resident in the GPU's memory, and the sizes of batches to run first. FOLDER/requests and FOLDER/answers are
+named pipes that the caller holds open. For each line of JSON on the first, {batch, seconds, min_batches},
+this program writes a line to the second, {batches, seconds, shortest}, with the seconds of the shortest
+batch; an empty first answer says that the runtime is loaded. It imports only NumPy and the runtime's own
+packages, so that nothing else shares the process.
 """
 
 import itertools
@@ -23,9 +23,9 @@ import numpy as np
 
 
 def main(folder: Path) -> None:
-    """Load, then answer until the pipe closes or the process is killed."""
+    """Load the runtime, then answer until the pipe closes or the process is killed."""
     task = json.loads((folder / "task.json").read_text())
-    rows = [np.load(path, allow_pickle=True) for path in task["inputs"]]  # texts, which the caller pickled
+    rows = [np.load(path, allow_pickle=True) for path in task["inputs"]]  # the caller pickled texts
     with (folder / "requests").open() as requests, (folder / "answers").open("w") as answers:
         predict = runpy.run_path(task["runtime"])["load"](Path(task["artifact"]), task["settings"])
         batch_of: Callable[[Any], Any] = list
@@ -50,9 +50,9 @@ def main(folder: Path) -> None:
 def on_tensors(
     predict: Callable[[Any], Any], device: str, *, is_resident: bool
 ) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
-    """A runtime's function on PyTorch's tensors, and one that makes a batch for it from arrays. A resident
-    batch lies on the device, and so do its answers. Otherwise both are copied each time, from and into pinned
-    memory, as where clients use the host's memory, and the next batch is copied while one is computed."""
+    """A runtime's function on PyTorch's tensors, and one that makes its batch from arrays. A resident batch
+    lies on the device, and so do its answers. Otherwise both are copied each time, through pinned memory, as
+    for clients with tensors in the host's memory; the next batch is copied while one is computed."""
     import torch
 
     def on_device(arrays: Any) -> list[Any]:
@@ -65,7 +65,7 @@ def on_tensors(
 
 
 def _overlapped(predict: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """A function on pinned tensors that copies the next batch as it computes; it reuses answers' memory."""
+    """A function on pinned tensors that copies the next batch as it computes; answers reuse their memory."""
     import torch
 
     copies = torch.cuda.Stream()
@@ -100,7 +100,7 @@ def _overlapped(predict: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def time_batches(predict: Callable[[Any], Any], batch: Any, min_s: float, min_batches: int) -> list[float]:
-    """Seconds of each batch, one after the other: `min_batches` at least, for `min_s` seconds at least."""
+    """Seconds of each batch, one after the other: at least `min_batches`, for at least `min_s` seconds."""
     times = [time.perf_counter()]
     while len(times) <= min_batches or times[-1] - times[0] < min_s:
         predict(batch)

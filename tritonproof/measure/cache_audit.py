@@ -21,15 +21,15 @@ from tritonproof.serve.messages import infer_message
 from tritonproof.spec import Arrays
 
 _STRETCH_S = 0.02
-"""Seconds of each stretch, if a request is shorter: a cache shows in far less."""
+"""The least seconds of a stretch of requests; a single request may be longer. A cache shows in far less."""
 _STRETCH_BYTES = 64 << 20
-"""The most bytes that the requests of a stretch take, if there are several."""
+"""The most bytes of the requests of a stretch, unless it is a single one."""
 _MIN_MARGIN = 0.05
-"""The least speed-up that counts: data that are in the processor's caches already are a little faster."""
+"""The least speed-up that counts: data that the processor has cached already are a little faster."""
 _MAX_MISSES = 100
-"""The search for new requests ends after so many draws in a row that were sent before."""
+"""The search for new requests ends after this many draws in a row that were sent before."""
 _ELEMENTS = 3
-"""Elements that are taken from another sample: two requests hardly ever draw all of the same elements."""
+"""How many elements are taken from another sample: two requests hardly ever draw all the same."""
 
 
 def audit_cache(job: LoadJob, result: PointResult) -> PointResult:
@@ -43,8 +43,8 @@ def audit_cache(job: LoadJob, result: PointResult) -> PointResult:
 
 
 def _repeated_speed(job: LoadJob, result: PointResult) -> Ratio | None:
-    """The speed of requests that repeat one sample over that of requests that were never sent before, at a
-    measured point in a closed loop; None if requests are too slow, or there are too few different samples."""
+    """The speed of requests that repeat one sample over the speed of requests never sent before, at a
+    measured point in a closed loop; None if requests are too slow, or too few samples differ."""
     served, point = job.served, job.point
     fresh = fresh_inputs(served.data.arrays, point.batch)
     if next(fresh, None) is None or is_slow(result.latency_ms["avg"].value / 1e3):
@@ -55,7 +55,7 @@ def _repeated_speed(job: LoadJob, result: PointResult) -> Ratio | None:
     in_stretch = math.ceil(_STRETCH_S * result.throughput_per_s.value / point.batch)
     count = min(in_stretch, max(1, _STRETCH_BYTES // len(first)))
     clients, where = point.concurrency, f"{job}, under load"
-    closed_loop(served.server, in_messages([first]), clients, where)  # a cache knows it from here on
+    closed_loop(served.server, in_messages([first]), clients, where)  # from here on a cache has its answer
     generator = np.random.default_rng()
     speeds: dict[int, list[float]] = {0: [], 1: []}
     for _pair in range(MIN_PAIRS):
@@ -74,7 +74,7 @@ def _repeated_speed(job: LoadJob, result: PointResult) -> Ratio | None:
 
 
 def marks_of_cache(result: PointResult, ratio: Ratio | None) -> list[Mark]:
-    """Whether a repeated sample is faster by more than the point's own interval."""
+    """A mark if a repeated sample is faster by more than the point's own interval."""
     if ratio is None:
         return []
     margin = max(_MIN_MARGIN, relative_half_width(result.throughput_per_s))
@@ -82,11 +82,12 @@ def marks_of_cache(result: PointResult, ratio: Ratio | None) -> list[Mark]:
 
 
 def fresh_inputs(rows: Arrays, batch: int) -> Iterator[Arrays]:
-    """Inputs of a batch that were never sent before: samples, one of which has elements of another in its
-    largest input that varies. Ends when chance finds no further ones; empty if all samples are alike."""
+    """Inputs of batches that were never sent before: samples, the first of which has elements of another
+    sample in its largest varying input. Ends when chance finds no more; empty if all samples are alike."""
     generator = np.random.default_rng()
-    sent, misses = set[bytes](), 0
-    name = max(rows, key=lambda one: ((rows[one] != rows[one][0]).any(), rows[one][0].nbytes))
+    sent = set[bytes]()
+    misses = 0
+    name = max(rows, key=lambda key: ((rows[key] != rows[key][0]).any(), rows[key][0].nbytes))
     flat = rows[name].reshape(len(rows[name]), -1)
     if (flat == flat[0]).all():
         return

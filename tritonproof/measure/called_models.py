@@ -1,4 +1,4 @@
-"""Counts what the models that a model calls did in its requests, and for how long, by Triton's statistics."""
+"""Counts how often, and how long, the models that a model calls ran for its requests: Triton's statistics."""
 
 import dataclasses
 import functools
@@ -13,7 +13,7 @@ from tritonproof.serve.server import Server
 
 
 def counting_calls(run_pass: RunPass, called: Sequence[str]) -> RunPass:
-    """A `run_pass` that also reads the server's statistics around it, if the model calls others."""
+    """A `run_pass` that also reads the server's statistics before and after, if the model calls others."""
     if not called:
         return run_pass
 
@@ -28,7 +28,7 @@ def counting_calls(run_pass: RunPass, called: Sequence[str]) -> RunPass:
 
 
 def called_models(name: str, passes: Sequence[Pass]) -> tuple[CalledModel, ...]:
-    """What each model that `name` calls did in the requests of some passes, the slowest model first."""
+    """How often and how long each model that `name` calls ran in some passes, the slowest model first."""
     sums: dict[str, np.ndarray] = defaultdict(functools.partial(np.zeros, 3, np.int64))
     for one_pass in passes:
         for model, counts in one_pass.counts.items():
@@ -42,7 +42,7 @@ def called_models(name: str, passes: Sequence[Pass]) -> tuple[CalledModel, ...]:
 
 def totals(server: Server) -> Mapping[str, np.ndarray]:
     """By model, summed over its versions since it was loaded: requests, nanoseconds in its queue, and
-    nanoseconds of computing; zeros for a name that the server has not."""
+    nanoseconds of computing, [3] each; zeros for a name that the server does not have."""
     sums: defaultdict[str, np.ndarray] = defaultdict(functools.partial(np.zeros, 3, np.int64))
     for model in server.statistics():
         stats = model.inference_stats

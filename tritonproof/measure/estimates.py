@@ -1,4 +1,4 @@
-"""Figures with intervals from the passes over a load point: what all of them show together. Pure functions.
+"""Estimates with intervals from all passes over a load point together. Pure functions.
 
 Certifying follows MLPerf LoadGen's early stopping (mlcommons/inference, loadgen/early_stopping.cc and
 EarlyStopping in loadgen/results.cc). A bound on a percentile holds if so few requests were slower that, were
@@ -20,20 +20,20 @@ from tritonproof.record.schema import CERTIFIED_CONFIDENCE, CONFIDENCE, Certifie
 _Observed = TypeVar("_Observed")
 PERCENTILES = (50, 90, 95, 99)
 CERTIFIABLE = (99.0, 99.9)
-"""The percentiles that are certified for every load point with enough requests."""
+"""The percentiles that are certified at every load point with enough requests."""
 _MIN_SLOWER = 1
-"""Requests that may be slower when a percentile is first certified: LoadGen reports nothing before."""
+"""How many requests may be slower when a percentile is first certified: LoadGen reports nothing before."""
 _MAX_INDEPENDENT = 2.0
-"""The most independent requests, as a multiple of all: passes that vary even less do so by luck. With this
+"""The most independent requests, as a multiple of all: where passes vary even less, it is by luck. With this
 bound, the intervals of 98 in 100 simulated measurements held the truth, without it 95."""
 _MSER_BATCHES = 40
 _MSER_LEAST = 6
 _MSER_REST = 0.25
-"""The share that is never cut: the variance of fewer batches is small by chance."""
+"""The share at the end that is never cut: the variance of fewer batches is small by chance."""
 
 
 def warm_up_end(latencies: np.ndarray) -> int | None:
-    """How many of the first latencies, ordered by their answers, are of the warm-up; None if it never ends.
+    """How many of the first latencies, in the order of answers, are of the warm-up; None if it never ends.
 
     MSER (White, 1997): cut where the standard error of the rest's mean, by means of batches, is least. If
     that is in the second half, nothing shows that the rest is stationary.
@@ -70,9 +70,9 @@ def pooled_ms(passes: Sequence[Pass]) -> np.ndarray:
 def estimate(
     passes: Sequence[Pass], statistic: Callable[[Sequence[Pass]], float], scale: float = 1.0
 ) -> Estimate:
-    """A ratio or mean of all passes together, with an interval from how much it varies between passes.
-    Requests of a pass share its luck (clock, caches, neighbours), so the passes, not the requests, are the
-    independent observations (Kalibera and Jones, 2013). Needs two passes."""
+    """A ratio or mean of all passes together, with an interval from its variation between passes. Requests of
+    a pass share its luck (clock, caches, neighbours), so that not requests but passes are the independent
+    observations (Kalibera and Jones, 2013). Needs two passes."""
     value = statistic(passes)
     half = _standard_error(passes, statistic) * students_t(len(passes) - 1)
     return Estimate(value * scale, max(0.0, value - half) * scale, (value + half) * scale)
@@ -82,10 +82,11 @@ def percentile_estimate(passes: Sequence[Pass], percent: float) -> Estimate:
     """A percentile of all latencies together, in milliseconds, with its interval. Needs two passes.
 
     Requests in flight together are slow together, so of 300 latencies as few as 40 may be independent: as
-    many as would vary so much between passes (the effective sample size, which Korn and Graubard, 1998, use
-    for few events). The interval is that of their order statistics (as interpolated by
-    Hutson, 1999), read back from the latencies. If even the slowest of them may lie below the percentile, as
-    for a p99 of fewer than 368, the interval is open above, and its lower end is one-sided."""
+    many as would vary as much between passes (the effective sample size, which Korn and Graubard, 1998, use
+    for few events). The interval is that of their order statistics (as interpolated by Hutson, 1999), read
+    back from the latencies. If even the slowest may lie below the percentile, as for a p99 of fewer than 368,
+    the interval is open above, and its lower end is one-sided.
+    """
     latencies_ms, share = pooled_ms(passes), percent / 100
     value = float(np.percentile(latencies_ms, percent))
     independent = _independent(passes, value, share)
@@ -98,7 +99,7 @@ def percentile_estimate(passes: Sequence[Pass], percent: float) -> Estimate:
 
 
 def _independent(passes: Sequence[Pass], value_ms: float, share: float) -> float:
-    """How many independent latencies would estimate the share up to a value as well as these do."""
+    """How many independent latencies would estimate the share up to `value_ms` as well as these do."""
     counts = [
         (int((one_pass.latencies_ms <= value_ms).sum()), len(one_pass.latencies_ms)) for one_pass in passes
     ]
@@ -113,7 +114,7 @@ def _independent(passes: Sequence[Pass], value_ms: float, share: float) -> float
 
 
 def _order_level(count: float, share: float, confidence: float) -> float:
-    """The share of `count` independent observations that are surely below their quantile, at most `share`."""
+    """The share of `count` independent observations that is surely below their quantile, at most `share`."""
     from scipy import special
 
     rank = special.bdtrik(1 - confidence, count, share) + 1  # among the observations, from 1
@@ -129,15 +130,15 @@ def _standard_error(passes: Sequence[_Observed], statistic: Callable[[Sequence[_
 
 @functools.cache
 def students_t(degrees_of_freedom: int) -> float:
-    """How many standard errors the interval reaches to either side, by Student's distribution."""
+    """How many standard errors the interval reaches to each side, by Student's distribution."""
     from scipy import stats
 
     return float(stats.t.ppf((1 + CONFIDENCE) / 2, degrees_of_freedom))
 
 
 def geometric_mean(values: Sequence[float] | np.ndarray) -> Estimate:
-    """The geometric mean of positive figures, one per turn, with Student's interval of their logarithms: a
-    ratio is as likely to be a tenth too high as a tenth too low."""
+    """The geometric mean of positive figures, with Student's interval of their logarithms: a ratio is as
+    likely a tenth too high as a tenth too low."""
     logs = np.log(values)
     error = float(logs.std(ddof=1)) / math.sqrt(len(logs))
     half = students_t(len(logs) - 1) * error
@@ -145,13 +146,13 @@ def geometric_mean(values: Sequence[float] | np.ndarray) -> Estimate:
     return Estimate(math.exp(middle), math.exp(middle - half), math.exp(middle + half))
 
 
-def relative_half_width(one: Estimate) -> float:
-    """Half the width of an interval as a fraction of its value."""
-    return (one.high - one.low) / 2 / one.value
+def relative_half_width(interval: Estimate) -> float:
+    """Half the width of an interval, as a fraction of its value."""
+    return (interval.high - interval.low) / 2 / interval.value
 
 
 def latency_estimates(passes: Sequence[Pass]) -> dict[str, Estimate]:
-    """avg, p50, p90, p95 and p99 in milliseconds."""
+    """The estimates of avg, p50, p90, p95 and p99, in milliseconds, by these names."""
     percentiles = {f"p{percent}": percentile_estimate(passes, percent) for percent in PERCENTILES}
     return {"avg": estimate(passes, mean_latency_ms), **percentiles}
 
@@ -164,13 +165,13 @@ def latency_summary(one_pass: Pass) -> dict[str, float]:
 
 @functools.cache
 def requests_needed(percent: float) -> int:
-    """The fewest requests that certify a percentile: 662 for 99, and 6,636 for 99.9."""
+    """The fewest requests that certify a percentile: 662 for 99, 6,636 for 99.9."""
     counts = range(1 << 20)  # more than any of CERTIFIABLE needs
     return bisect.bisect_left(counts, _MIN_SLOWER, key=lambda count: slower_allowed(count, percent))
 
 
 def slower_allowed(requests: int, percent: float) -> int:
-    """How many requests may be slower than the percentile's bound; -1 if there are too few for any bound."""
+    """How many `requests` may be slower than a percentile's bound; -1 if they are too few for any bound."""
     from scipy import stats
 
     # The quantile is the first number that is not rarer than this.
@@ -178,7 +179,7 @@ def slower_allowed(requests: int, percent: float) -> int:
 
 
 def certified(latencies_ms: np.ndarray, percent: float) -> CertifiedPercentile:
-    """A percentile's certified bound for these latencies, [requests], or how many requests are missing."""
+    """A percentile's certified bound from these latencies, [requests], or how many more requests it needs."""
     count = len(latencies_ms)
     value_ms = float(np.percentile(latencies_ms, percent))
     missing = max(0, requests_needed(percent) - count)
@@ -191,8 +192,8 @@ def certified(latencies_ms: np.ndarray, percent: float) -> CertifiedPercentile:
 
 
 _MIN_ANSWERED = 0.95
-"""The share of due requests that a server which keeps up answers. Of 2,000 simulated points, six of the
-shortest passes each at a server that is busy half of the time, none answered fewer at 200 requests per
+"""The least share of the due requests that a server which keeps up answers. Of 2,000 simulated points, six of
+the shortest passes each at a server that is busy half of the time, none answered fewer at 200 requests per
 second, 16 at 50 and 156 at 20; of 500 at a server a fifth too slow for the rate, at most 10 answered more."""
 
 

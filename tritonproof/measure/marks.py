@@ -1,4 +1,4 @@
-"""Marks a measured load point with what was the bottleneck and what disturbed the measurement."""
+"""Marks a measured load point with its bottleneck, and with what disturbed the measurement."""
 
 from collections.abc import Mapping, Sequence
 
@@ -16,32 +16,32 @@ from tritonproof.record.schema import CpuUse, Estimate, Mark, PointResult
 # README's records, with 8 or 32 requests in flight on 2 cores, each spent 11 to 32 % of its latency in the
 # queue and at most 17 % outside of the server.
 _MAX_OUTSIDE = 0.5
-"""If more of the latency than this share passes elsewhere, most requests are not with the server: three
+"""If a larger share of the latency passes outside of the server, most requests are not with the server: three
 times those points' most."""
 _MIN_QUEUED = 0.05
 """If a smaller share of the latency passes in the queue, it is almost empty: half of those points' least."""
 _FULL = 0.9
-"""From this share of the cores on, the machine counts as full. In the README's records 2 cores were in use to
-92 % at most, with 83 % for the server."""
+"""From this share of the cores in use on, the machine counts as full. In the README's records 2 cores were in
+use to 92 % at most, with 83 % for the server."""
 _MAX_CLIENT = 0.25
-"""The largest share of the cores for the load generator on a full machine, where the server could use it. In
-the README's records the load generator took 16 % at most."""
+"""The largest share of the cores for the load generator on a full machine, where the server could use them.
+In the README's records it took 16 % at most."""
 _MAX_OTHERS = 0.1
-"""Share of the cores that other programs may use: half as much again as the 7 % in README's records."""
+"""The most of the cores for other programs, as a share: half as much again as the 7 % in README's records."""
 _MAX_STOLEN = 0.05
-"""The largest share of the cores for the host: as much as the default interval target, so hardly more than
-noise. In the README's records it is 0."""
+"""The largest share of the cores that the host may keep for itself: as much as the default interval target,
+so hardly more than noise. In the README's records it is 0."""
 _MAX_SLIP = 0.1
-"""The most that requests may be sent late, as a share of the median latency: later ones meet another queue
-than was asked for. Latencies count from when a request was due, so they include it."""
+"""How late requests may be sent, as a share of the median latency: later ones meet another queue than was
+asked for. Latencies count from when a request was due, so they include it."""
 _MAX_SLIP_MS = 1.0
 """Milliseconds by which requests may be sent late, however short the latency: chosen, not measured."""
 _SHOWN = 120
-"""Characters of the load generator's message in a mark."""
+"""Characters of the load generator's message that a mark shows."""
 
 
 def marks_where(*possible: tuple[str, bool, str]) -> list[Mark]:
-    """The marks of a point, from triples of a code, whether it applies, and a detail to add to its text."""
+    """The marks of a point, from triples of a code, whether it applies, and a detail to add to the text."""
     return [
         Mark(code, f"{schema.MARKS[code]}: {detail}" if detail else schema.MARKS[code])
         for code, applies, detail in possible
@@ -50,14 +50,14 @@ def marks_where(*possible: tuple[str, bool, str]) -> list[Mark]:
 
 
 def damaged_passes(damaged: Sequence[str]) -> tuple[str, bool, str]:
-    """The mark of passes that were repeated, for `marks_where`, from why each does not count."""
+    """For `marks_where`: the mark of repeated passes, from the reasons why passes did not count."""
     return "damaged-passes", bool(damaged), f"{len(damaged)}, the last: {''.join(damaged[-1:])[:_SHOWN]}"
 
 
 def marks_of(
     state: PointState, result: PointResult, plan: MeasuringPlan, *, finished: bool
 ) -> tuple[Mark, ...]:
-    """The marks of a point with this entry, which still lacks them."""
+    """The marks of a measured point; `result` is its record's entry, still without marks."""
     # Triton sets the threads of a model's instances back to normal priority if it may (in its core, r24.10,
     # src/backend_model_instance.cc), and ONNX Runtime's workers, which stay low, starve: a niced run showed
     # 0.72 of the throughput in process.
@@ -79,16 +79,16 @@ def marks_of(
         marks += marks_of_cpu(result.cpu, result.components_ms, result.point.concurrency)
     if result.slip_ms is not None:
         marks += marks_of_schedule(state.passes, result.slip_ms, result.latency_ms["p50"])
-    if "overloaded" in [mark.code for mark in marks]:  # the server is the limit
+    if "overloaded" in [mark.code for mark in marks]:  # then the server is the bottleneck
         marks = [mark for mark in marks if mark.code != "client-bound"]
     return (*marks, *marks_of_gpu([one_pass.gpu for one_pass in state.passes if one_pass.gpu is not None]))
 
 
 def marks_of_cpu(use: CpuUse, components_ms: Mapping[str, float], concurrency: int) -> list[Mark]:
-    """Marks for a client or other programs that took cores from the server.
+    """Marks for a load generator or other programs that took cores from the server.
 
-    The client is the bottleneck if several requests are in flight, yet none waits in the server's queue and
-    most of their time passes outside of it; or if all cores are busy, a quarter of them with the client.
+    The load generator is the bottleneck if several requests are in flight, yet none waits in the server's
+    queue and most of their time passes outside of it; or if it takes a quarter of the cores, all busy.
     """
     total = sum(components_ms.values())
     queued = components_ms["server_queue"] / total
@@ -110,7 +110,7 @@ def marks_of_cpu(use: CpuUse, components_ms: Mapping[str, float], concurrency: i
 
 
 def marks_of_schedule(passes: Sequence[Pass], slip_ms: float, latency_ms: Estimate) -> list[Mark]:
-    """Marks for a server that fell behind a schedule, and for a client that sent late."""
+    """Marks for a server that fell behind a schedule, and for a load generator that sent late."""
     due = sum(one_pass.due or 0 for one_pass in passes)
     answered = sum(one_pass.completed for one_pass in passes) / max(1, due)
     is_late = slip_ms > max(_MAX_SLIP_MS, _MAX_SLIP * latency_ms.value)

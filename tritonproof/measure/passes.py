@@ -1,8 +1,8 @@
-"""One pass of the load generator, `run_pass(job, window_s)`: what it gets, the job, and what it returns, the
-pass, cut to its steady part.
+"""One pass of the load generator, `run_pass(job, window_s)`: the job that it gets, and the pass that it
+returns, cut to its steady part.
 
-`perf_analyzer.run_pass` is the real one. All that measures speed is a rule for when to take another pass, so
-a function that invents passes suffices to try it without a server.
+`perf_analyzer.run_pass` is the real one. All that measures speed only decides when to take another pass, so a
+function that invents passes suffices to test it without a server.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,16 +18,16 @@ from tritonproof.record.schema import LoadPoint, VerifiedAnswers
 
 @dataclass(frozen=True)
 class LoadJob:
-    """What the load generator has to do at a load point, except for how long."""
+    """The load generator's task at a load point, but for the length of a pass."""
 
     served: ServedModel
     point: LoadPoint
     shared_memory: SharedMemory
     request_s: float = 0.0
-    """Seconds that one request takes on an idle server; 0 if unknown."""
+    """Seconds of one request on an idle server; 0 if unknown."""
     check: AnswerCheck | None = None
     verifies: bool = True
-    """Whether answers are verified. Those of a baseline are not, as they may differ."""
+    """Whether answers are verified; a baseline's are not, as they may differ."""
 
     def __str__(self) -> str:
         return f"{self.served.name}, {self.point}"
@@ -35,51 +35,51 @@ class LoadJob:
 
 @dataclass(frozen=True)
 class Pass:
-    """One pass of the load generator over a load point: the figures of its steady part, without start-up and
-    tail, what it took, and what was read beside it."""
+    """One pass of the load generator over a load point: figures of its steady part, without start-up and
+    tail, how long it took, and what was read meanwhile."""
 
     completed: float
-    """Requests; in a closed loop by Little's law, and so in general no whole number."""
+    """Completed requests; in a closed loop by Little's law, so mostly no whole number."""
     duration_s: float
     latencies_ms: np.ndarray
-    """Of the requests that were sent after the start-up, [n]; in an open loop, from when they were due."""
+    """Of the requests sent after the start-up, [requests]; in an open loop from when each was due."""
     slips_ms: np.ndarray | None = None
-    """Open loop: how much later than due each was sent, [n]."""
+    """Open loop: how much later than due each of these requests was sent, [requests]."""
     due: int | None = None
-    """Open loop: requests that were due while the completed ones were answered."""
+    """Open loop: how many requests were due while the completed ones were answered."""
     all_latencies_ms: np.ndarray = field(default_factory=lambda: np.empty(0))
-    """Of every request, also of the start-up, from when it was sent, in the order of the answers."""
+    """Of all requests, also of the start-up, from when each was sent, in the order of the answers."""
     under_load_s: float = 0.0
     """Seconds from the first request to the last answer."""
     components_us: Mapping[str, float] = field(default_factory=dict)
-    """Mean microseconds per request in each of tritonproof.record.schema.COMPONENTS."""
+    """The mean microseconds of a request in each of tritonproof.record.schema.COMPONENTS."""
     cpu: CpuTime = field(default_factory=lambda: CpuTime(0.0, 0.0, None, 0.0, 0.0))
     gpu: GpuTime | None = None
-    """What the server's GPU did while the windows were open; None if unknown."""
+    """What the server's GPU did during the windows; None if unknown."""
     elapsed_s: float = 0.0
     """Seconds that the pass took, including the start of the load generator and reading its files."""
     window_s: float = 0.0
-    """Seconds of each of its windows, longer than asked for if no request ended in one of those."""
+    """Seconds of each window, more than asked for if no request ended in one of an earlier attempt."""
     damaged: tuple[str, ...] = ()
-    """Why each earlier attempt does not count."""
+    """Why each earlier attempt did not count."""
     answers: VerifiedAnswers | None = None
-    """The answers verified after the pass, if any."""
+    """The verification of answers after the pass, if there was one."""
     counts: Mapping[str, np.ndarray] = field(default_factory=dict)
-    """For a model that calls others, what each did, by name: requests, ns in the queue, ns of computing."""
+    """What each model that the model calls did, by name: requests, ns in the queue, ns of computing."""
 
 
 RunPass = Callable[[LoadJob, float], Pass]
-"""`run_pass(job, window_s)`: one pass of windows of so many seconds each. Raises ProofError if it fails."""
+"""`run_pass(job, window_s)`: one pass, of windows of `window_s` seconds. Raises ProofError if it fails."""
 
 
 def closed_loop_pass(
     starts_ns: np.ndarray, ends_ns: np.ndarray, windows_ns: tuple[int, int], concurrency: int
 ) -> Pass:
-    """The pass of requests with these starts and ends, [requests] each, of which so many were in flight at
-    any time: the next starts when one ends. Between the two ends of the windows the generator kept to its
-    load, and recorded each request that ended.
+    """The pass of requests with these starts and ends, [requests] each, with `concurrency` requests in flight
+    at any time: the next one starts when one ends. `windows_ns` are the open and the close of all windows,
+    between which the generator kept to its load, and recorded each request that ended.
 
-    The steady part begins when every client has its first answer: those requests met an empty server. It
+    The steady part begins when every client has its first answer: the first requests met an empty server. It
     ends one longest latency before the close, so that requests in flight at the close, which are not in the
     record, lie outside. If a pass is too short to cut, all of it counts.
 
@@ -118,8 +118,8 @@ def closed_loop_pass(
 def open_loop_pass(
     starts_ns: np.ndarray, ends_ns: np.ndarray, windows_ns: tuple[int, int], offsets_ns: np.ndarray
 ) -> Pass:
-    """The pass of requests with these starts and ends, [requests] each, on a schedule: how long after the
-    first each is due, ascending, [requests or more]. The windows are those of `closed_loop_pass`.
+    """The pass of requests with these starts and ends, [requests] each, on a schedule: `offsets_ns` says how
+    long after the first each is due, ascending, [requests or more]. `windows_ns` is as in `closed_loop_pass`.
 
     Latencies count from when a request was due, so that a generator that waits for a slow server hides
     nothing (coordinated omission). Requests are never early, so the schedule begins where none would be. If a

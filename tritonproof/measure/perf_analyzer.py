@@ -1,4 +1,4 @@
-"""Takes one pass by perf_analyzer: its command, environment, schedule and the files that it writes."""
+"""Takes one pass with perf_analyzer: its command, environment and schedule, and the files that it writes."""
 
 import contextlib
 import csv
@@ -37,23 +37,23 @@ from tritonproof.serve.messages import raw_content
 from tritonproof.serve.server import Server
 
 _STRETCH = 1.2
-"""perf_analyzer's windows are so many times as long as its interval; measured with 0.05 to 5 s."""
+"""The length of perf_analyzer's windows over its interval option; measured with 0.05 to 5 s."""
 _ATTEMPTS = 5
-"""Attempts until one is good. Of short ones 8 in 110 left nothing usable: five in a row is one in 500,000."""
+"""Attempts at a pass. Of short ones 8 in 110 left nothing usable: five in a row is one in 500,000."""
 _LENGTHEN = 4
-"""Factor for a window that was too short: four steps, which are all there are, reach 256 times the first."""
+"""The factor for windows that were too short: four steps, which are all, reach 256 times the first."""
 _STALL_S = 30.0
-"""Seconds beyond four times an attempt's windows until it counts as hung: requests in flight have to end.
-At a rate a third of them, as perf_analyzer may send on all the time, without bound."""
+"""Seconds beyond four times an attempt's windows after which it counts as hung: requests in flight have to
+end. At a rate it is a third, as perf_analyzer may send on all the time, without bound."""
 _LOOK_S = 0.5
-"""Seconds between looks at the free memory; at 20,000 requests/s 0.2 GB were taken meanwhile."""
+"""Seconds between looks at the free memory; at 20,000 requests/s, 0.2 GB were taken in between."""
 _TOOK_MEMORY = "its requests in flight took half of the free memory"
 _STOOD_STILL_S = 1.0
-"""Seconds that an attempt's windows may be late; a later one is repeated, once (see `run_pass`)."""
+"""Seconds by which an attempt's windows may be late; a later attempt is repeated, once (see `run_pass`)."""
 _ANSWER_S = 60.0
-"""Seconds that a server under load gets to end its requests, and to say that it is live. One took 15."""
+"""Seconds for a server under load to end its requests, and to answer that it is live. One took 15."""
 _STOP_S = 2.0
-"""Seconds that perf_analyzer gets to end by itself."""
+"""Seconds for perf_analyzer to end by itself."""
 _SHOWN_LINES, _SHOWN = 8, 200
 """Lines shown of perf_analyzer's output, and characters of a parser's message."""
 # Any variation counts as stable here, so "unstable" means that a window holds fewer than two requests.
@@ -76,7 +76,7 @@ class _Request(msgspec.Struct):
 
 
 class _Experiment(msgspec.Struct):
-    """Of the profile's fields those that are read; it also holds the tensors of every request."""
+    """The fields of a profile's experiment that are read; it also holds the tensors of every request."""
 
     requests: list[_Request]
     window_boundaries: list[_Nanoseconds]
@@ -87,11 +87,11 @@ class _Profile(msgspec.Struct):
 
 
 class BadPassError(Exception):
-    """An attempt left nothing usable; another may."""
+    """An attempt left nothing usable; another attempt may."""
 
 
 class ShortWindowError(BadPassError):
-    """The windows of an attempt were too short for a request to end in each."""
+    """An attempt's windows were too short for a request to end in each."""
 
 
 class OverloadError(BadPassError):
@@ -100,13 +100,14 @@ class OverloadError(BadPassError):
 
 def run_pass(job: LoadJob, window_s: float) -> Pass:
     """Run perf_analyzer until one attempt is good, with windows of `window_s` seconds; the pass's `damaged`
-    says why earlier ones failed.
+    says why earlier attempts failed.
 
-    If no request ends in a window, the next attempt has longer ones. An attempt that stood still, unless it
-    is the last, is repeated once, as the machine may have been suspended; of two, the load is the cause.
+    If no request ends in a window, the next attempt has longer windows. An attempt that stood still, unless
+    it is the last, is repeated once, as the machine may have been suspended; of two, the load is the cause.
     Raises ProofError if no attempt succeeds, the server has ended, or a rate is far above its capacity.
     """
-    damaged, stood_still = list[str](), False
+    damaged = list[str]()
+    stood_still = False
     for attempt in range(1, _ATTEMPTS + 1):
         try:
             one_pass, late_s = _attempt_pass(job, window_s)
@@ -132,8 +133,8 @@ def run_pass(job: LoadJob, window_s: float) -> Pass:
 
 
 def _recover(job: LoadJob, error: Exception) -> None:
-    """Have the server forget a bad attempt's shared memory, which it keeps until it has done its requests,
-    and remove that. Raises ProofError if the server no longer answers."""
+    """Remove a bad attempt's shared memory, after the server has let go of it, which it does only when its
+    requests are done. Raises ProofError if the server no longer answers."""
     server, until_s = job.served.server, time.monotonic() + _ANSWER_S
     while time.monotonic() < until_s:
         server.forget_shared_memory()
@@ -178,13 +179,13 @@ def command(job: LoadJob, samples: Path) -> list[str]:
 
 
 def environment(server: Server) -> dict[str, str]:
-    """The minimal environment, with proxies only for another machine: a proxy's 127.0.0.1 is its own."""
+    """The minimal environment, with proxies only for another host: for a proxy, 127.0.0.1 is its own host."""
     variables = minimal_environment(() if is_on_this_host(server.address) else PROXIES)
     return variables | {"LD_LIBRARY_PATH": wheels.perf_analyzer_libraries(), "MALLOC_ARENA_MAX": _ARENAS}
 
 
 def _attempt_pass(job: LoadJob, window_s: float) -> tuple[Pass, float]:
-    """One attempt at a pass, and the seconds by which its windows took longer than asked for."""
+    """One attempt at a pass, and by how many seconds its windows were longer than asked for."""
     server = job.served.server
     with scratch_folder("load", server.scratch) as folder:
         profile, table, log = folder / "profile.json", folder / "table.csv", folder / "log.txt"
@@ -224,8 +225,8 @@ def _attempt_pass(job: LoadJob, window_s: float) -> tuple[Pass, float]:
 
 def _wait(job: LoadJob, command: Sequence[str], log: Path, window_s: float) -> int:
     """Run perf_analyzer, with its output in the file `log`, and return its exit status. The guard ends it if
-    it takes far too long or too much memory, or this process is killed, and removes its shared memory. Raises
-    ProofError if another process uses the names of that memory."""
+    it takes far too long or too much memory, or if this process is killed, and removes its shared memory.
+    Raises ProofError if another process uses the names of that memory."""
     remove_stale_regions(job)
     names, variables = region_names(job), environment(job.served.server)
     is_at_rate = job.point.is_at_rate
@@ -252,8 +253,8 @@ def _wait(job: LoadJob, command: Sequence[str], log: Path, window_s: float) -> i
 
 
 def schedule_us(point: LoadPoint, pass_s: float) -> np.ndarray:
-    """Whole microseconds between requests, at least 1 and in all as long as the rate says; more than a pass
-    uses, as perf_analyzer would begin again at the first."""
+    """The intervals between requests in whole microseconds, each at least 1, whose sum keeps to the rate;
+    more than a pass needs, as after the last one perf_analyzer would begin again at the first."""
     mean_us = 1e6 / point.level
     indices = np.arange(math.ceil(2 * pass_s * point.level) + 101)
     times_us = mean_us * indices
@@ -263,7 +264,7 @@ def schedule_us(point: LoadPoint, pass_s: float) -> np.ndarray:
 
 
 def read_profile(path: Path) -> tuple[np.ndarray, np.ndarray, tuple[int, int]]:
-    """When each request started and ended, [requests] each, and when the windows opened and closed, in
+    """When each request started and ended, [requests] each, and when the windows opened and closed, all in
     nanoseconds of one clock."""
     with _whole("profile"):
         (experiment,) = msgspec.json.decode(path.read_bytes(), type=_Profile).experiments
@@ -279,7 +280,7 @@ def read_profile(path: Path) -> tuple[np.ndarray, np.ndarray, tuple[int, int]]:
 
 
 def read_table(path: Path) -> dict[str, float]:
-    """The latency components in microseconds."""
+    """The latency's components in microseconds, by name."""
     with _whole("table"), path.open(newline="") as file:
         (row,) = csv.DictReader(file)
         components_us = {name: float(row[column]) for name, column in _CSV_COLUMNS.items()}
@@ -290,7 +291,7 @@ def read_table(path: Path) -> dict[str, float]:
 
 @contextlib.contextmanager
 def _whole(name: str) -> Iterator[None]:
-    """Raise BadPassError for a file that is not whole."""
+    """Raise BadPassError if reading the named file in the block shows that it is damaged."""
     try:
         yield
     except (ArithmeticError, LookupError, OSError, RecursionError, TypeError, ValueError, *_PARSING) as error:
@@ -319,7 +320,7 @@ def region_names(job: LoadJob) -> list[str]:
 
 
 def remove_stale_regions(job: LoadJob) -> None:
-    """Remove a killed load generator's memory. Raises ProofError if it is in use or another user's."""
+    """Remove a killed load generator's shared memory. Raises ProofError if it is in use or another user's."""
     for name in sorted(guard.segments_named(region_names(job), str(scratch.SHARED_MEMORY_FOLDER))):
         with contextlib.suppress(FileNotFoundError):
             path = Path(name)

@@ -1,5 +1,5 @@
-"""How well a load point is to be known, and how long its passes: three windows of perf_analyzer, short, but
-with requests that start and end in each."""
+"""How precisely a load point is to be measured, and how long its passes are: three windows of perf_analyzer,
+short, but long enough that requests start and end in each."""
 
 from dataclasses import dataclass
 
@@ -7,40 +7,40 @@ from tritonproof.ratios import FALSE_ALARM_RATE
 from tritonproof.record.schema import LoadPoint
 
 WINDOWS = 3
-"""Windows of a pass: perf_analyzer's least number, as it looks at stability only over three."""
+"""Windows of a pass, perf_analyzer's least number: it judges stability over three."""
 MIN_WARM_UP_WINDOW_S = 0.06
-"""Seconds of a warm-up's window. perf_analyzer kept to windows of 0.05 s and more."""
+"""The shortest window of a warm-up, in seconds. perf_analyzer kept to windows of 0.05 s and more."""
 MIN_PASS_WINDOW_S = 0.12
-"""Seconds of a pass's window: in its first 0.2 s a server was 4 % slower than afterwards, in turns."""
+"""The shortest window of a pass, in seconds: in a pass's first 0.2 s a server was 4 % slower than later."""
 START_S = 0.1
-"""Seconds that a pass takes beyond its windows; starting perf_analyzer alone costs about 0.06."""
+"""Seconds that a pass takes beyond its windows; starting perf_analyzer alone takes about 0.06."""
 LATENCIES_PER_WINDOW = 2.2
-"""perf_analyzer refuses a window in which no request both starts and ends; one as long as two latencies
-always holds such a request. The three of a pass are long enough to cut off start-up and tail."""
+"""perf_analyzer refuses a window in which no request both starts and ends; a window of two latencies always
+holds one. The three windows of a pass are long enough to cut off start-up and tail."""
 _DUE_PER_PASS = 20
-"""Requests that are due in a pass at a rate: without the first quarter, which does not count, 15 are left."""
+"""The least requests due in a pass at a rate: without the first quarter, which does not count, 15."""
 _SLOW_S = 1.0
 """If a request takes longer than this, a pass exceeds twice the default budget of a point, 3 s."""
 
 
 @dataclass(frozen=True)
 class MeasuringPlan:
-    """The conditions under which a point is known well enough, by itself or beside a baseline."""
+    """When a load point has been measured well enough, by itself or beside a baseline."""
 
     interval_target: float = 0.05
-    """Half the width of the interval over the value, of the throughput, at a rate of the mean latency."""
+    """Half the width of the interval over its value, of the throughput, or at a rate of the mean latency."""
     budget_s: float = 3.0
-    """Seconds of measuring a point, of both builds if two are compared, without warm-up and verifying."""
+    """Seconds of measuring a point, on both servers if there is a baseline, without warm-up and verifying."""
     certify: float | None = None
-    """The percentile, such as 99, that a point needs enough requests to certify, if any, even over budget."""
+    """The percentile, such as 99, for which requests must suffice to certify it, even over budget, if any."""
     min_window_s: float = 0.0
-    """The least seconds of a window, if it is known how long the queue takes to its steady state."""
+    """The least seconds of a window, for a queue that is known to take this long to its steady state."""
     baseline_name: str = ""
-    """The commit, folder, or Triton with its version, for a reader."""
+    """The baseline's name for a reader: a commit, a folder, or a Triton with its version."""
     allowed_slowdown: float = 0.03
-    """How much slower than the baseline this build may be, as a fraction."""
+    """By which fraction this build may be slower than the baseline."""
     compared_points: int = 1
-    """How many load points the whole run compares, which share its false alarm rate."""
+    """How many load points the whole run compares; they share its false alarm rate."""
 
     @property
     def significance_level(self) -> float:
@@ -49,26 +49,26 @@ class MeasuringPlan:
 
 
 def is_slow(latency_s: float) -> bool:
-    """Whether a request takes so long that only few can be measured."""
+    """Whether requests take so long that only few can be measured."""
     return latency_s > _SLOW_S
 
 
 def least_window_s(point: LoadPoint) -> float:
-    """The length, in seconds, of the shortest window of a pass that counts. At a request rate it is several
-    requests long, because a queue takes longer to become stationary."""
+    """The seconds of the shortest window of a pass that counts. At a request rate it holds several requests,
+    because a queue takes longer to become stationary."""
     if not point.is_at_rate:
         return MIN_PASS_WINDOW_S
     return max(2 * MIN_PASS_WINDOW_S, _DUE_PER_PASS / point.level / WINDOWS)
 
 
 def warm_up_window_s(point: LoadPoint, request_s: float) -> float:
-    """The seconds of a window of a warm-up pass. One request takes `request_s`, 0 if that is unknown."""
+    """The seconds of a window of a warm-up pass, for requests of `request_s` seconds; 0 if unknown."""
     least_s = least_window_s(point) if point.is_at_rate else MIN_WARM_UP_WINDOW_S
     return max(least_s, LATENCIES_PER_WINDOW * request_s)
 
 
 def pass_window_s(point: LoadPoint, latency_s: float, budget_s: float = 0.0, most_passes: int = 1) -> float:
-    """The length, in seconds, of a window of the passes that count: several latencies, and so long that the
-    budget does not hold more passes than are useful."""
+    """The seconds of a window of a pass that counts: at least several latencies, and long enough that
+    `budget_s` does not hold more than `most_passes`."""
     share_s = (budget_s / most_passes - START_S) / WINDOWS
     return max(least_window_s(point), share_s, LATENCIES_PER_WINDOW * latency_s)

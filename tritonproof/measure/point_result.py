@@ -22,13 +22,12 @@ from tritonproof.record.schema import CpuUse, Estimate, GpuUse, LoadPoint, PassS
 def point_results(
     states: Sequence[PointState], plan: MeasuringPlan
 ) -> dict[LoadPoint, PointResult | ProofError]:
-    """The result of each point, or why it has none. Points with a baseline are judged together."""
+    """The result of each point, or why it has none. Comparisons with a baseline are judged together."""
     results = {state.point: state.error or point_result(state, plan) for state in states}
-    measured = [result for result in results.values() if isinstance(result, PointResult)]
-    compared = [(result, before) for result in measured if (before := result.comparison) is not None]
-    judged = slowdown.with_verdicts([before for _, before in compared])
-    for (result, _), after in zip(compared, judged, strict=True):
-        results[result.point] = structs.replace(result, comparison=after)
+    measured = {point: result for point, result in results.items() if isinstance(result, PointResult)}
+    compared = {point: one.comparison for point, one in measured.items() if one.comparison is not None}
+    for point, judged in zip(compared, slowdown.with_verdicts([*compared.values()]), strict=True):
+        results[point] = structs.replace(measured[point], comparison=judged)
     return results
 
 
@@ -69,8 +68,8 @@ def point_result(state: PointState, plan: MeasuringPlan, *, finished: bool = Tru
 
 
 def components(passes: Sequence[Pass], average_ms: Estimate) -> dict[str, float]:
-    """The average latency in milliseconds, divided as perf_analyzer divides it. Its own means serve only as
-    shares, since they include the start-up, which the average latency leaves out."""
+    """The average latency in milliseconds, divided into components as perf_analyzer divides it. Its own means
+    serve only as shares, since they include the start-up, which the average latency does not."""
     weights = [len(one_pass.all_latencies_ms) for one_pass in passes]
     means_us = {
         name: float(np.average([one_pass.components_us[name] for one_pass in passes], weights=weights))
@@ -97,8 +96,8 @@ def cpu_use(times: Sequence[CpuTime], cores: int) -> CpuUse:
 
 
 def gpu_use(times: Sequence[GpuTime], throughput_per_s: float) -> GpuUse | None:
-    """Use of the GPUs over several stretches, if any: energy and power of all, the sum of the server's most
-    memory on each, mean use and clock."""
+    """The use of the GPUs over several stretches of time, if there are any: energy and power of all GPUs, the
+    sum of the server's peak memory on each, mean utilisation and clock."""
     if not times:
         return None
     readings = [reading for stretch in times for reading in stretch.readings]

@@ -1,4 +1,4 @@
-"""The state of a load point's measurement. All values are frozen: a further pass makes a new value."""
+"""The state of a load point's measurement. All values are frozen: another pass makes a new state."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -16,21 +16,21 @@ from tritonproof.serve.server import Server
 
 @dataclass(frozen=True)
 class PointState:
-    """A load point while it is measured: its passes on one server, and those on a baseline's, in turns."""
+    """A load point during its measurement: its passes on one server, and in turns those on a baseline's."""
 
     job: LoadJob
     passes: tuple[Pass, ...] = ()
-    """Those that count, in the order they were taken."""
+    """The passes that count, in the order of time."""
     warm_up: tuple[Pass, ...] = ()
-    """Those since the model was loaded that only warmed it up."""
+    """The passes since the model was loaded that only warmed it up."""
     window_s: float = 0.0
-    """Seconds of a measuring window of the next pass."""
+    """Seconds of each window of the next pass."""
     damaged: tuple[str, ...] = ()
-    """Why attempts at passes, void ones too, were repeated. In a warm-up one request may outlast a window."""
+    """Why attempts at passes, void ones too, were repeated; a warm-up's request may outlast a window."""
     answers: tuple[VerifiedAnswers, ...] = ()
-    """The verified answers of all passes, also of warm-ups after earlier loadings."""
+    """The verifications of all passes, also of warm-ups after earlier loadings."""
     baseline: "PointState | None" = None
-    """The same point on the server that this one is compared with, if any."""
+    """The same point on the baseline's server, if there is a baseline."""
     error: ProofError | None = None
 
     @property
@@ -53,8 +53,7 @@ class PointState:
 
 
 def with_baseline(state: PointState, server: Server, name: str) -> PointState:
-    """The point with its baseline, which is loaded as `name` on `server`."""
-    # The answers of the baseline may differ, so nothing is verified there.
+    """The point with its baseline, loaded as `name` on `server`."""
     served = dataclasses.replace(state.job.served, server=server, name=name)
     baseline = PointState(dataclasses.replace(state.job, served=served, verifies=False))
     return dataclasses.replace(state, baseline=baseline)
@@ -78,23 +77,23 @@ def warm_up_latencies_ms(state: PointState) -> np.ndarray:
 
 
 def pass_latency_s(one_pass: Pass) -> float:
-    """Median seconds of a pass's requests, at most what its windows were long enough for: at too high a rate
-    requests take the longer the longer a pass is."""
+    """The median seconds of a pass's requests, but no more than its windows were long enough for: above a
+    server's capacity, requests take longer the longer a pass is."""
     return min(float(np.median(one_pass.all_latencies_ms)) / 1e3, one_pass.window_s / LATENCIES_PER_WINDOW)
 
 
 def median_latency_s(state: PointState) -> float:
-    """Median seconds of a request while the server was warmed up."""
+    """The median seconds of a request in the warm-up."""
     return float(np.median(warm_up_latencies_ms(state))) / 1e3
 
 
 def is_stationary(state: PointState) -> bool:
-    """Whether the latencies were shown to be stationary before the measurement."""
+    """Whether the latencies became stationary in the warm-up."""
     return estimates.warm_up_end(warm_up_latencies_ms(state)) is not None
 
 
 def warm_up_s(state: PointState) -> float:
-    """Seconds under load until the latencies were stationary."""
+    """The seconds under load until the latencies became stationary."""
     under_load_s = sum(one_pass.under_load_s for one_pass in state.warm_up)
     latencies = warm_up_latencies_ms(state)
     cut = estimates.warm_up_end(latencies)
@@ -102,7 +101,7 @@ def warm_up_s(state: PointState) -> float:
 
 
 def main_estimate(state: PointState) -> Estimate:
-    """What the interval target is for: inferences per second, or at a request rate the mean latency in ms."""
+    """The estimate for the interval target: inferences per second, or at a rate the mean latency in ms."""
     if state.point.is_at_rate:
         return estimates.estimate(state.passes, estimates.mean_latency_ms)
     return estimates.estimate(state.passes, estimates.throughput, scale=state.point.batch)
@@ -122,7 +121,7 @@ def p99_ms(state: PointState) -> list[float]:
 
 
 def compare_speeds(state: PointState, plan: MeasuringPlan) -> SpeedComparison | None:
-    """The comparison with the baseline's speed; None without one, or with too few pairs yet."""
+    """The comparison with the baseline's speed; None without a baseline, or with too few pairs yet."""
     baseline = state.baseline
     if baseline is None or len(state.passes) < MIN_PAIRS:
         return None

@@ -1,4 +1,4 @@
-"""Compares a build's speed with a baseline's: the verdict on their ratio, and when to stop."""
+"""Compares a build's speed with a baseline's: the verdict on their ratio, and when to stop measuring."""
 
 from collections.abc import Sequence
 
@@ -10,25 +10,25 @@ from tritonproof.ratios import FALSE_ALARM_RATE, Speeds, paired_p_value, paired_
 from tritonproof.record.schema import Ratio, SpeedComparison, Verdict
 
 FIRST_LOOK = 8
-"""Pairs before the first look at whether it is settled: ranks of fewer than seven give no 98 % interval."""
+"""Pairs before the first look at whether to stop: ranks of fewer than seven give no 98 % interval."""
 LOOK_CONFIDENCE = 0.98
-"""Confidence of the interval by which one of several looks settles that a build is not slower."""
+"""The confidence of the interval by which one of several looks settles that a build is not slower."""
 SUSPECT_CONFIDENCE = 0.8
-"""Confidence of the interval by which a p99 looks longer, so that more pairs are measured. In simulation this
-finds 97 of 100 tails that are half as long again; 0.95 finds 90, and 0.5 no more than 98."""
+"""The confidence of the interval by which a p99 looks longer, so that more pairs are measured. In simulation
+this finds 97 of 100 tails that are half as long again; 0.95 finds 90, and 0.5 no more than 98."""
 LAST_SHARE = 0.5
 """The last look's share of a point's false alarm rate. The looks after 8, 16, 32, 64 and 128 pairs
 have the rest, each in proportion to its pairs: early alarms need strong evidence, and cost the last look
 little (O'Brien and Fleming, 1979)."""
 MAX_PAIRS = 128
-"""Pairs in a budget, and at the last look but one. In short pairs the machine is most alike on both sides."""
+"""Pairs in a budget, and at the last look but one. The shorter pairs are, the more alike are both sides."""
 MAX_SECONDS_TO_SETTLE = 3600.0
-"""If the estimate is near the limit, the extrapolation runs away, and means no more than `very long`."""
+"""Seconds; larger figures, which an estimate near the limit leads to, mean no more than "very long"."""
 
 
 def seconds_to_settle(ratio: Ratio, allowed_slowdown: float, spent_s: float) -> float | None:
-    """How many more seconds would take the interval off the limit if the estimate stays, as it narrows with
-    the root of the time; None if it is off. At most MAX_SECONDS_TO_SETTLE."""
+    """How many more seconds of measuring would take the interval off the limit if the estimate stays, as the
+    interval narrows with the root of the time; None if it is off already. At most MAX_SECONDS_TO_SETTLE."""
     value, limit = np.log(ratio.value), np.log(1 - allowed_slowdown)
     reach = abs(np.log(ratio.high if value <= limit else ratio.low) - value)
     distance = abs(value - limit)
@@ -39,7 +39,7 @@ def seconds_to_settle(ratio: Ratio, allowed_slowdown: float, spent_s: float) -> 
 
 
 def compare_pairs(current: Speeds, baseline: Speeds, plan: MeasuringPlan, spent_s: float) -> SpeedComparison:
-    """Compare two builds that were measured in turns; `spent_s` is the time of both."""
+    """The comparison of two builds that were measured in turns; `spent_s` is the time of both."""
     allowed = plan.allowed_slowdown
     ratio, p_value = paired_ratio(current, baseline), _p_value(current, baseline, plan, LAST_SHARE)
     judged: Verdict = "passed" if ratio.low > 1 - allowed else "inconclusive"
@@ -58,15 +58,16 @@ def compare_pairs(current: Speeds, baseline: Speeds, plan: MeasuringPlan, spent_
 
 
 def with_verdicts(comparisons: Sequence[SpeedComparison]) -> list[SpeedComparison]:
-    """The comparisons of points that were measured together, with the verdicts that they allow together.
+    """The comparisons of points measured together, with the verdicts that hold for all of them together.
 
     Each point alone has an even share of the run's FALSE_ALARM_RATE. Points measured together pool their
     shares: once one is shown to be slower, the others share what it does not need (Holm).
     """
     if not comparisons:
         return []
-    share = FALSE_ALARM_RATE * len(comparisons) / max(one.compared_points for one in comparisons)
-    slower = significant_by_holm([one.p_value for one in comparisons], min(share, FALSE_ALARM_RATE))
+    most_points = max(comparison.compared_points for comparison in comparisons)
+    level = FALSE_ALARM_RATE * min(1.0, len(comparisons) / most_points)
+    slower = significant_by_holm([comparison.p_value for comparison in comparisons], level)
     return [
         structs.replace(comparison, verdict="failed", seconds_to_settle=None) if is_slower else comparison
         for comparison, is_slower in zip(comparisons, slower, strict=True)
@@ -74,7 +75,7 @@ def with_verdicts(comparisons: Sequence[SpeedComparison]) -> list[SpeedCompariso
 
 
 def with_p99(comparison: SpeedComparison, current_ms: Speeds, baseline_ms: Speeds) -> SpeedComparison:
-    """Add the comparison of the p99 latencies of the passes, [passes] each. Another FALSE_ALARM_RATE of the
+    """The comparison, with that of the passes' p99 latencies, [passes] each. Another FALSE_ALARM_RATE of the
     runs call any point's p99 longer by chance, an even share for each point. There is one look."""
     limit = 1 - comparison.allowed_slowdown
     p_value = paired_p_value(1 / np.array(current_ms), 1 / np.array(baseline_ms), limit)
@@ -83,16 +84,17 @@ def with_p99(comparison: SpeedComparison, current_ms: Speeds, baseline_ms: Speed
 
 
 def _p_value(current: Speeds, baseline: Speeds, plan: MeasuringPlan, share: float) -> float:
-    """The probability to call a build slower that is just as slow as allowed, over all looks."""
+    """The p-value, over all looks, of a build as slow as allowed, by a look with this `share` of the
+    alarms."""
     return min(1.0, paired_p_value(current, baseline, 1 - plan.allowed_slowdown) / share)
 
 
 def is_settled(
     current: Speeds, baseline: Speeds, plan: MeasuringPlan, p99_ms: tuple[Speeds, Speeds] | None = None
 ) -> bool:
-    """Whether to stop measuring pairs: after 8, 16, 32, 64, ... pairs, if they show this build to be slower,
-    or not slower, among all points of the run. If by itself its `p99_ms` is longer than the baseline's, use
-    the whole budget: so few pairs would show that only for a single point."""
+    """Whether to stop measuring pairs: after 8, 16, 32, 64, ... pairs, if they show that this build is
+    slower, or is not slower, among all points of the run. If its `p99_ms` looks longer than the baseline's,
+    the whole budget is used: so few pairs would show that only for a single point."""
     count = len(current)
     if count < FIRST_LOOK or count & (count - 1):
         return False

@@ -33,11 +33,11 @@ from tritonproof.record.schema import RESOURCE_UNITS, Growth, LoadPoint, Ratio, 
 Per = Literal["request", "loading"]
 _PASSES, _MAX_S = 120, 600.0
 """Passes of a soak of up to ten minutes: the second half has at least two for each step of the growth. A
-longer soak has more, of 5 s each: the load generator's notes on a pass are read at once."""
+longer soak has more passes, of 5 s each: the load generator's record of a pass is read as a whole."""
 LOADINGS = 120
 """The most loadings of the model, if malloc has few heaps: loading a small model takes a second."""
 _SHARE_OF_LOADINGS = 1 / 3
-"""The most seconds of loading the model again and again, for each second of the soak."""
+"""The most seconds of loading the model repeatedly, for each second of the soak."""
 _STRETCHES = 5
 """Stretches of a quarter whose mean speeds are compared: successive passes share the machine's state."""
 Read = Callable[[], Usage]
@@ -45,17 +45,17 @@ Read = Callable[[], Usage]
 
 @dataclass(frozen=True)
 class SoakedPoint:
-    """A load point that was under load for a long time."""
+    """What was measured at a load point that was under load for a long time."""
 
     used: Sequence[Usage]
-    """How much the server used after each pass."""
+    """What the server used after each pass."""
     requests: Sequence[float]
-    """How many requests it had answered by then."""
+    """How many requests it had answered after each pass."""
     speeds: Sequence[float]
     """The speed in each pass but the first."""
     answers: Sequence[schema.VerifiedAnswers]
     damaged: int
-    """Attempts at passes that were repeated."""
+    """How many attempts at passes were repeated."""
     duration_s: float
     """Seconds from the first pass to the end of the last."""
 
@@ -70,15 +70,16 @@ def keep_under_load(
     clock: Callable[[], float] = time.monotonic,
     on_progress: Callable[[float, float, Usage, Usage], None] = lambda *_now: None,
 ) -> SoakedPoint:
-    """Keep a load point under load for so many seconds, in passes, and read the server's use and verify
-    answers between them; at least as many passes as growth needs, however long they take.
+    """Keep a load point under load for `duration_s` seconds, in passes, between which it reads the server's
+    use and verifies answers; at least for as many passes as growth needs, however long these take.
 
     `answered` returns how many requests of the model the server has answered so far, by default from its
-    statistics; `on_progress` gets the seconds and requests so far, and the first and the latest use.
+    statistics. `on_progress` gets the seconds and requests so far, and the first and the latest use.
     """
     run_pass = run_pass or verifying(perf_analyzer.run_pass)
     count = answered or (lambda: totals(job.served.server)[job.served.name][0])
-    started, before = clock(), count()
+    started = clock()
+    before = count()
     one_pass = run_pass(job, warm_up_window_s(job.point, job.request_s))
     used = [read()]
     requests = [float(count() - before)]
@@ -106,8 +107,8 @@ def reload_repeatedly(
     clock: Callable[[], float] = time.monotonic,
     on_progress: Callable[[int], None] = lambda _count: None,
 ) -> list[Usage]:
-    """What the server uses after each `reload` of the model, `most` times, or as often as fits into a third
-    of the time under load. `reload` also asks the model once."""
+    """What the server uses after each `reload` of the model, which also asks it once: `most` times, or as
+    often as fits into a third of the time under load."""
     started = clock()
     used: list[Usage] = []
     while len(used) < most:
@@ -127,7 +128,7 @@ def soak_entry(
     not_watched: Sequence[str] = (),
     heaps: int = 0,
 ) -> Soak:
-    """The record's entry of a soak and of the loadings that followed, with their `heaps` as in `growths`."""
+    """The record's entry of a soak and of the loadings after it; `heaps` is that of `growths`."""
     growth = growths(under_load.used, under_load.requests, "request")
     missing = list(not_watched)
     samples = [*under_load.used, *loadings]
@@ -155,9 +156,9 @@ def soak_entry(
 
 
 def end_over_begin(speeds: Sequence[float]) -> Ratio | None:
-    """The speed of the last quarter of the passes over the second quarter's, as the first is the warm-up;
-    None if there are too few. The interval shows how much stretches of a quarter differ; the ratio includes
-    the machine's change in between."""
+    """The speed in the last quarter of the passes over that in the second quarter, as the first is the
+    warm-up; None if passes are too few. The interval shows how much stretches of a quarter differ; the ratio
+    includes any change of the machine in between."""
     quarter = len(speeds) // 4
     if quarter < _STRETCHES:
         return None
@@ -169,18 +170,18 @@ def end_over_begin(speeds: Sequence[float]) -> Ratio | None:
 
 
 _CONFIDENCE = 0.99
-"""The confidence of each interval. Of a soak's at most twelve figures, if all are random walks, one is above
-zero by chance in 6 of 100 soaks; the least growth that counts as a leak keeps that far below."""
+"""The confidence of each interval. A soak has at most twelve figures: if all are random walks, one interval
+lies above zero by chance in 6 of 100 soaks; far fewer exceed the least growth that counts as a leak."""
 _STEPS = (20, 12, 8)
-"""Numbers of steps to test: of twenty steps, three may be of any size. A leak in large pieces, as of a GPU's
-memory, shows in nearly all of fewer, longer steps. With seven the sign test does not reach _CONFIDENCE."""
+"""Numbers of steps to test: of twenty, three may be of any size. A leak in large pieces, as of a GPU's
+memory, shows in nearly all of fewer, longer steps. With seven the sign test falls short of _CONFIDENCE."""
 _WARM_UP: Mapping[Per, float] = {"request": 1 / 2, "loading": 1 / 3}
-"""The share of the samples that does not count. A server under load touches new memory for minutes; repeated
-loading has touched all of it after a few times."""
+"""The share of the samples at the beginning that does not count. A server under load touches new memory for
+minutes; repeated loading has touched all of it after a few times."""
 MIN_SAMPLES: Mapping[Per, int] = {
     per: math.ceil((min(_STEPS) + 1) / (1 - share)) for per, share in _WARM_UP.items()
 }
-"""The fewest samples with which the part that counts has one for each block."""
+"""The fewest samples whose counted part has one for each block."""
 
 
 @dataclass(frozen=True)
@@ -188,12 +189,12 @@ class _Limits:
     """Which growth of a resource is a leak, in bytes or numbers (docs/soak.md)."""
 
     least: float
-    """The least growth each time that counts as a leak: of bytes an eighth of what must be found with each
-    request, a quarter with each loading."""
+    """The least growth for each request or loading that counts as a leak: of bytes an eighth of what must be
+    found with each request, a quarter with each loading."""
     must_find: float
-    """The leak each time that a soak must find; a figure passes only if shown to be less."""
+    """The leak that a soak must find, in the same unit; a figure passes only if shown to be less."""
     least_in_all: float = math.inf
-    """A growth over all counted requests that is a leak too, even below `least` each time. A server of 24.10
+    """A growth over all counted requests that is a leak too, even below `least` for each. A server of 24.10
     that leaks nothing grew by half a byte a request, 50 KiB, in half a minute at 2,900 requests a second."""
 
 
@@ -203,19 +204,19 @@ _LIMITS: Mapping[tuple[str, Per], _Limits] = {
     ("bytes", "loading"): _Limits(2.0**20, 4.0 * 2**20),
     ("number", "loading"): _Limits(0.5, 0.5),
 }
-"""Of files and threads one counts in a hundred requests, or in two loadings."""
+"""Of files and threads, one in a hundred requests counts, or one in two loadings."""
 ARENAS_OF_A_CPU = 8
-"""The most heaps of glibc's malloc for each CPU (mallopt(3), M_ARENA_MAX, on 64 bits). A new thread loads a
-model each time, in another heap, which keeps its memory: on two CPUs the server of 24.10 grew by 12 MiB with
-each of 20 loadings of an ONNX model of 1.6 MiB, and then no more."""
+"""The most heaps of glibc's malloc for each CPU (mallopt(3), M_ARENA_MAX, on 64 bits). Each loading runs in a
+new thread, in another heap, which keeps its memory: on two CPUs the server of 24.10 grew by 12 MiB with each
+of 20 loadings of an ONNX model of 1.6 MiB, and then no more."""
 _LASTING = 0.5
-"""The share of a leak that must last to the end: memory that a collector frees grows in most steps too."""
+"""The share of a leak that must last to the end: what a collector frees grows in most steps too."""
 
 
 def growths(used: Sequence[Usage], counts: Sequence[float], per: Per, heaps: int = 0) -> tuple[Growth, ...]:
-    """The growth of each figure that is in every sample, from samples in the order of time, after `counts`
-    requests or loadings each. Needs MIN_SAMPLES[per] samples. In the first `heaps` samples, which may each be
-    another heap's, no growth of memory counts as a leak."""
+    """The growth of each figure that is in every sample of `used`, in the order of time; `counts` has the
+    requests or loadings before each. Needs MIN_SAMPLES[per] samples. In the first `heaps` samples, each of
+    which may be another heap's, no growth of memory counts as a leak."""
     return tuple(
         _growth(name, per, np.array([sample[name] for sample in used]), np.array(counts), heaps)
         for name in RESOURCE_UNITS
@@ -243,14 +244,14 @@ def _growth(name: str, per: Per, used: np.ndarray, counts: np.ndarray, heaps: in
 
 
 def _slope(used: np.ndarray, counts: np.ndarray, steps: int) -> tuple[Slope, float]:
-    """The growth each time with its interval, and the growth each time from the first third to the last."""
+    """The growth for each request or loading, with its interval; and from the first third to the last."""
     from scipy import stats
 
     blocks = np.array_split(np.arange(len(used)), min(steps + 1, len(used)))
     levels = np.array([median(used[block].tolist()) for block in blocks])
     when = np.array([counts[block].mean() for block in blocks])
     grown = np.sort(np.diff(levels) / np.diff(when))
-    # So many ordered figures lie outside of the interval of their median, at either end.
+    # How many ordered figures lie outside of the interval of their median, at each end.
     outside = max(0, int(stats.binom.ppf((1 - _CONFIDENCE) / 2, len(grown), 0.5)) - 1)
     third = len(blocks) // 3
     first, last = slice(None, third), slice(-third, None)

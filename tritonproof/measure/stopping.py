@@ -8,19 +8,19 @@ from tritonproof.measure.point_state import PointState
 from tritonproof.ratios import MIN_PAIRS
 
 FEW_REQUESTS = 100
-"""With fewer requests, less than one lies above the p99."""
+"""Of fewer requests, less than one lies above the p99."""
 PASSES_TO_BELIEVE_AN_INTERVAL = 6
-"""Passes before a narrow interval is believed: if five may stop, intervals of lucky passes are taken too
-often. With six to eight, at least 92 of 100 simulated ones held the truth, for all shapes of latencies."""
+"""Passes before a narrow interval is believed: with five, intervals of lucky passes are taken too often. With
+six to eight, at least 92 of 100 simulated ones held the truth, for all shapes of latencies."""
 PASSES_HOWEVER_LONG = 3
-"""Passes even over budget: the 95 % interval of two reaches 12.7 standard errors, of three 4.3."""
+"""Passes even over budget: the 95 % interval of two passes reaches 12.7 standard errors, of three 4.3."""
 MAX_PASSES = 30
-"""Passes in a budget, which makes each longer; fewer, longer passes lose less to starting them."""
+"""Passes within a budget; this makes each longer, so that less time is lost to starting them."""
 MAX_WARM_UP_PASSES = 5
-"""Passes of a warm-up; latencies that are not stationary by then are measured with a mark."""
+"""Passes of a warm-up at most; latencies that are not stationary by then are measured with a mark."""
 _FALLING = 0.9
-"""A mean latency below this share of the one before shows that the server is still getting faster. From one
-second to the next, the machine of the README's records varies by 10 % or more without such a reason."""
+"""A mean latency below this share of the one before shows that the server still gets faster. From one second
+to the next, the machine of the README's records varies by 10 % or more without such a reason."""
 
 
 StoppingRule = Callable[[PointState], bool]
@@ -28,8 +28,8 @@ StoppingRule = Callable[[PointState], bool]
 
 
 def is_warmed_up(state: PointState) -> bool:
-    """Whether a point needs no further warm-up: the last pass was hardly faster than the one before, and the
-    latencies no longer fall. If a request takes long, one pass is enough."""
+    """Whether a point needs no more warm-up: the last pass was hardly faster than the one before, and the
+    latencies no longer fall. If requests take long, one pass is enough."""
     if is_slow(point_state.median_latency_s(state)):
         return True
     means = [float(one_pass.all_latencies_ms.mean()) for one_pass in state.warm_up]
@@ -38,9 +38,9 @@ def is_warmed_up(state: PointState) -> bool:
 
 
 def sweep_rule(plan: MeasuringPlan) -> StoppingRule:
-    """The stopping rule of a sweep. A point that is compared with a baseline is done when its verdict is
-    settled, any other point when its interval is narrow, with enough requests for a p99, and both when the
-    budget is spent. If a percentile is to be certified, the point is not done before it is."""
+    """The stopping rule of a sweep. A point with a baseline is done when its verdict is settled, any other
+    when its interval is narrow, with enough requests for a p99; both are done when the budget is spent. If a
+    percentile is to be certified, no point is done before it is."""
 
     def is_done(state: PointState) -> bool:
         count = len(state.passes)
@@ -58,7 +58,7 @@ def sweep_rule(plan: MeasuringPlan) -> StoppingRule:
 
 
 def requests_missing(state: PointState, plan: MeasuringPlan) -> int:
-    """How many requests more --certify needs for its bound; 0 without it."""
+    """How many more requests --certify needs for its bound; 0 without it."""
     if plan.certify is None:
         return 0
     return max(0, estimates.requests_needed(plan.certify) - state.requests)
@@ -75,5 +75,5 @@ def meets_interval_target(state: PointState, plan: MeasuringPlan) -> bool:
 
 
 def is_spent(spent_s: float, count: int, budget_s: float) -> bool:
-    """Whether more than half of another pass, as long as `count` passes on average, exceeds the budget."""
+    """Whether more than half of another pass, of the mean length of `count` passes, exceeds the budget."""
     return spent_s + spent_s / count / 2 > budget_s

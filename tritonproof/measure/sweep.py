@@ -19,13 +19,13 @@ from tritonproof.record.quantities import COUNT, LATENCY, RATIO, THROUGHPUT
 from tritonproof.record.schema import LoadPoint, PointResult
 
 PAIRS_PER_LOADING = 8
-"""Pairs of passes until both builds are reloaded. Of two servers with the same model of 1.3 ms on 2 cores,
-the one that started first was 3 to 8 % slower in each of six trials, by its CPU time too. Reloaded, it was
-1.7 % slower on average of twelve loadings."""
+"""Pairs of passes before both builds are loaded again. Of two servers with the same model of 1.3 ms on 2
+cores, the one that started first was 3 to 8 % slower in each of six trials, by its CPU time too; over twelve
+loadings, it was 1.7 % slower on average."""
 _PAIRS_OVER_RELOADING = 3.0
-"""The least seconds of pairs for each second of reloading and warming up."""
+"""The least seconds of pairs for each second of loading again and warming up."""
 PointProgress = Callable[[LoadPoint, str], None]
-"""Called with the point that is measured next, and a text with its progress."""
+"""Called with the point that is measured next, and a text on its progress."""
 
 
 def sweep_points(
@@ -47,11 +47,11 @@ def sweep_points(
     gets every point measured so far, so a killed run keeps them. A point that fails has its error in its
     state, and the others go on. Passes that a state already has count, so that measuring can go on after the
     model was loaded again. If a server pauses for longer than a window, its point begins anew with longer
-    ones: of shorter passes only those without a pause would count, and show too high a speed.
+    windows: of shorter passes only those without a pause would count, and show too high a speed.
 
-    `reload` loads both builds again, in random order, before the first pair and after PAIRS_PER_LOADING or
-    more, which take far longer than loading: a model's memory address makes it faster or slower for as long
-    as it is loaded. If it fails, so does every point that is unfinished.
+    `reload` loads both builds again, in random order, before the first pair, and again after at least
+    PAIRS_PER_LOADING pairs that took far longer than loading: where a model lies in memory makes it faster or
+    slower for as long as it is loaded. If `reload` fails, so does every unfinished point.
     """
     is_done = is_done or stopping.sweep_rule(plan)
     generator = np.random.default_rng()
@@ -99,8 +99,8 @@ def sweep_points(
 def _warmed_up(
     states: Sequence[PointState], plan: MeasuringPlan, run_pass: RunPass, on_progress: PointProgress
 ) -> list[PointState]:
-    """The points, after passes of each side until its latencies were stationary, with the windows of their
-    passes, or with an error. They keep their passes."""
+    """The points after warm-up passes of each side until its latencies were stationary, with the length of
+    their windows, or with an error. They keep their passes."""
 
     def warm_up(side: PointState) -> PointState:
         latency_s = point_state.pass_latency_s(side.warm_up[-1]) if side.warm_up else side.job.request_s
@@ -119,7 +119,7 @@ def _warmed_up(
 
 
 def _with_windows(state: PointState, plan: MeasuringPlan) -> PointState:
-    """The point with the length of its windows, the same for both builds."""
+    """The point with the length of its windows, the same for both sides."""
     longest_s = max(point_state.median_latency_s(side) for side in state.sides)
     most_passes = stopping.MAX_PASSES if state.baseline is None else 2 * MAX_PAIRS
     share_s = pass_window_s(state.point, longest_s, plan.budget_s, most_passes)
@@ -135,7 +135,7 @@ def _with_sides(
     change: Callable[[PointState], PointState],
     order: Callable[[int], Iterable[int]] = range,
 ) -> PointState:
-    """The point with each side changed in turn, in an order of their number, or with a ProofError."""
+    """The point with each side changed in turn, in an `order` of their indices, or with a ProofError."""
     sides = list(state.sides)
     try:
         for index in order(len(sides)):
@@ -146,7 +146,7 @@ def _with_sides(
 
 
 def _progress(state: PointState, plan: MeasuringPlan, settled: int, total: int) -> str:
-    """The next step and the figure so far, such as `pass 3, 0 of 1 points; 400.0 infer/s ± 2.0 %`."""
+    """The next step and the estimate so far, such as `pass 3, 0 of 1 points; 400.0 infer/s ± 2.0 %`."""
     count = len(state.passes)
     text = f"{'pass' if state.baseline is None else 'pair'} {count + 1}, {settled} of {total} points"
     if missing := stopping.requests_missing(state, plan):

@@ -1,5 +1,4 @@
-"""Reads what a server uses now: memory, shared memory, open files, threads, and the GPU's memory of its
-processes.
+"""Reads what a server uses now: memory, shared memory, open files, threads, and its processes' GPU memory.
 
 Memory is the private memory of the processes (RssAnon, and its swapped part): mapped files belong to the page
 cache, and shared memory is counted once.
@@ -24,29 +23,29 @@ from tritonproof.serve.server import Server
 
 PROCESSES = Path("/proc")
 _STUB = b"triton_python_backend_stub"
-"""The program of each instance of Triton's Python backend, a process of its own."""
+"""The program of an instance of Triton's Python backend, each in a process of its own."""
 _BLOCK = 512
-"""Bytes of a block as stat counts them, whatever the file system."""
+"""Bytes of a block as stat counts blocks, whatever the file system."""
 _STATUS = re.compile(rb"^(RssAnon|VmSwap|Threads):\s+(\d+)", re.MULTILINE)
 """Lines of /proc/PID/status, with memory in KiB (proc_pid_status(5))."""
 
 Usage = Mapping[str, float]
-"""How much is used of each resource of RESOURCE_UNITS that can be seen, in its unit."""
+"""How much is used of each visible resource of RESOURCE_UNITS, in its unit."""
 
 
 @dataclass(frozen=True)
 class ServerWatch:
-    """A server whose use is read again and again."""
+    """A server whose use is read repeatedly."""
 
     pid: int
     """The ancestor of all of the server's processes."""
     gpus: tuple[nvml.GpuHandle, ...] = ()
     not_watched: tuple[str, ...] = ()
-    """Sentences that say what cannot be seen of this server, and why."""
+    """What cannot be seen of this server, and why, in sentences."""
     is_readable: bool = True
-    """Whether the open files and the memory map of its processes may be read, unlike another user's."""
+    """Whether the open files and memory maps of its processes may be read; another user's may not."""
     before: Collection[str] = frozenset()
-    """The segments of shared memory that existed when the watch began."""
+    """The names of the shared-memory segments that existed when the watch began."""
     shared_memory_folder: Path = SHARED_MEMORY_FOLDER
     """The folder in which shared memory has its names, as this process sees it."""
 
@@ -75,7 +74,7 @@ def watch(server: Server) -> ServerWatch:
 
 
 def read_usage(watched: ServerWatch) -> Usage:
-    """What the server uses now. A process that ends meanwhile counts for nothing."""
+    """What the server uses now. A process that ends meanwhile does not count."""
     pids = _family(watched.pid)
     usage: defaultdict[str, float] = defaultdict(float, {"memory of the server": 0.0, "threads": 0.0})
     if watched.is_readable:
@@ -104,8 +103,8 @@ def _family(pid: int) -> list[int]:
 
 
 def _shared_bytes(watched: ServerWatch, pids: Collection[int]) -> int:
-    """Bytes of the server's segments in /dev/shm: its processes map them, or they are new and no other
-    program maps them, such as one that a model forgot."""
+    """Bytes of the server's segments in /dev/shm: those that its processes map, and new ones that no other
+    program maps, such as one that a model forgot."""
     sizes, ours = _segments(watched.shared_memory_folder), _mapped(pids)
     if new := sizes.keys() - ours - set(watched.before):
         ours |= new - _mapped(set(psutil.pids()) - set(pids))
@@ -113,7 +112,7 @@ def _shared_bytes(watched: ServerWatch, pids: Collection[int]) -> int:
 
 
 def _segments(folder: Path) -> dict[str, int]:
-    """The bytes that this user's segments of shared memory take, by name."""
+    """The bytes of this user's segments of shared memory, by name."""
     sizes = {}
     for path in folder.iterdir() if folder.is_dir() else ():
         with contextlib.suppress(OSError):  # gone meanwhile
@@ -124,5 +123,5 @@ def _segments(folder: Path) -> dict[str, int]:
 
 
 def _mapped(pids: Collection[int]) -> set[str]:
-    """The names of the segments that these processes have mapped, but for another user's processes."""
+    """The names of the segments that these processes map, as far as they are this user's processes."""
     return {Path(path).name for path in guard.segments_mapped_by(pids)}

@@ -1,9 +1,10 @@
-"""Verifies answers at a load point between its passes: its requests, as many in flight (eight at a request
-rate), all compared.
+"""Verifies answers at a load point between its passes: sends its requests, as many in flight (8 at a rate),
+and compares all answers.
 
 perf_analyzer cannot verify: in shared memory all requests in flight share one region for their outputs, so
-its own validation fails on each, and otherwise it compares only the first row of a batch, bit by bit
-(ValidateOutputs and InitInferDataOutput of its sources, r24.10). Figures: docs/evidence/measuring.md."""
+its own validation fails on each, and else it compares only the first row of a batch, bit by bit
+(ValidateOutputs and InitInferDataOutput of its sources, r24.10). Figures: docs/evidence/measuring.md.
+"""
 
 import dataclasses
 import time
@@ -22,12 +23,12 @@ from tritonproof.serve.messages import content_bytes
 from tritonproof.spec import Arrays, Case
 
 _SHARE = 0.1
-"""Seconds of verifying for each second of a point's passes; a point's budget does not count them."""
+"""Seconds of verifying for each second of a point's passes; they do not count for the point's budget."""
 _IN_FLIGHT_AT_A_RATE = 8
 _MIN_S = 0.1
-"""The least seconds of verifying at a time."""
+"""The least seconds of one verification."""
 _MAX_BYTES = 256 << 20
-"""The most bytes of a batch in process of several rows."""
+"""The most bytes of a batch in process, unless it has a single row."""
 
 
 def make_answer_check(
@@ -49,7 +50,7 @@ def make_answer_check(
 
 
 def verify(check: AnswerCheck, answers: Sequence[Answer], duration_s: float) -> VerifiedAnswers:
-    """Compare every row of the answers, collected in `duration_s` seconds; a value must be finite."""
+    """The comparison of every row of answers collected in `duration_s` seconds; all values must be finite."""
     comparison = compare_groups(check.groups, answers, check.limits, only_finite=True)
     return VerifiedAnswers(
         verified=comparison.same.answers,
@@ -63,17 +64,17 @@ def verify(check: AnswerCheck, answers: Sequence[Answer], duration_s: float) -> 
 
 
 def ask_server(job: LoadJob, seconds: float) -> list[Answer]:
-    """Answers of a server to the job's requests, as many in flight as the point has and by the load's own
-    transport, sent again and again for so many seconds."""
+    """A server's answers to the job's requests, sent repeatedly for `seconds`, with as many in flight as the
+    point has, by the load's own transport."""
     requests = job.served.data.requests(job.point.batch)
     clients = job.point.concurrency or _IN_FLIGHT_AT_A_RATE
     return ask_samples(job.served, requests, clients, f"{job}, under load", seconds, job.shared_memory)
 
 
 def verifying(run_pass: RunPass, ask: Callable[[LoadJob, float], Sequence[Answer]] = ask_server) -> RunPass:
-    """A `run_pass` that also verifies answers if the job says so: after the first pass of each point,
-    then about once a second, for a tenth of the passes' time, which `elapsed_s` does not include. Raises the
-    errors of `run_pass`, and ProofError if a request fails."""
+    """A `run_pass` that also verifies answers, unless the job says otherwise: after the first pass of each
+    point, then about once a second, for a tenth of the passes' time, which `elapsed_s` does not include.
+    Raises the errors of `run_pass`, and ProofError if a request fails."""
     owed_s: dict[LoadPoint, float] = {}
 
     def run_and_verify(job: LoadJob, window_s: float) -> Pass:
@@ -95,7 +96,7 @@ def verifying(run_pass: RunPass, ask: Callable[[LoadJob, float], Sequence[Answer
 
 
 def sum_verified(results: Sequence[VerifiedAnswers]) -> VerifiedAnswers | None:
-    """Join the results of several verifications of one point; returns None if there are none."""
+    """The sum of several verifications of one point; None if there are none."""
     if not results:
         return None
     return VerifiedAnswers(

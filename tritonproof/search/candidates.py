@@ -1,4 +1,4 @@
-"""The configurations from which a search within a latency budget can choose, and the loads of each; and a
+"""The configurations among which a search within a latency budget chooses, and the loads of each; and a
 user's config.pbtxt with the settings of one, as a diff. Pure functions."""
 
 import contextlib
@@ -18,25 +18,25 @@ if TYPE_CHECKING:
     from tritonclient.grpc.model_config_pb2 import ModelConfig
 
 MAX_IN_FLIGHT = 256
-"""Requests in flight for each GPU at most, as in the largest of the published tables."""
+"""The most requests in flight for each GPU, as in the largest of the published tables."""
 _BATCHES_IN_FLIGHT = 4
-"""Full batches in flight per instance: one is computed and one waits; beyond four they only wait."""
+"""Full batches in flight for each instance: one is computed and one waits; beyond four they only wait."""
 _MAX_INSTANCES = 4
-"""Instances at most: each holds a copy of the model."""
+"""The most instances: each holds a copy of the model."""
 _DELAY_US, _MAX_DELAY_US = 100, 10_000
-"""Microseconds that the server may wait for a batch to fill: a usual delay, and the longest tried."""
+"""Microseconds that the server may wait for a batch to fill: a usual delay, and the longest that is tried."""
 _STEP = 1.025
-"""The ratio of successive rates: half of the default interval target above one, so it adds less than a
-measurement's own interval."""
+"""The ratio of successive rates, above one by half of the default interval target: less than a measurement's
+own interval."""
 _TOP = 0.95
-"""The highest rate, as a share of the capacity: a pass already takes 6,400 requests there
-(`steady_state_s`), and more beyond it, and the capacity itself is known no better."""
+"""The highest rate, as a share of the capacity: there a pass already takes 6,400 requests (`steady_state_s`),
+beyond it more, and the capacity itself is known no better."""
 _RATES = 157
-"""The lowest is a fiftieth of the capacity, at which hardly a request in fifty waits for another."""
+"""How many rates there are. The lowest is a fiftieth of the capacity: hardly a request in fifty waits."""
 _RELAXATIONS = 16.0
 """Relaxation times of a pass. Its first quarter, which does not count, has four, after which a queue that
-began empty has a p99 of 97 % of its final value (from the distribution of the maximum of a Brownian motion
-with drift). Of 150 simulated searches 7 ended above the rate that just keeps the budget, by 6 % at most."""
+began empty has a p99 of 97 % of its final value (by the distribution of the maximum of a Brownian motion with
+drift). Of 150 simulated searches 7 ended above the rate that just keeps the budget, by 6 % at most."""
 
 
 @dataclass(frozen=True)
@@ -44,12 +44,12 @@ class SearchGoal:
     """The latency budget of a search."""
 
     latency_budget_ms: float
-    """Milliseconds that the percentile may take at most."""
+    """The most milliseconds that the percentile may take."""
     percentile: int
-    """The percentile of the latencies that must keep it: 90, 95 or 99."""
+    """The percentile of the latencies that must keep the budget: 90, 95 or 99."""
     arrivals: Arrivals | None = None
-    """How requests follow one another if the search is for the highest request rate, with latencies from when
-    a request was due; None if it is for the highest throughput of requests in flight."""
+    """How requests follow one another in a search for the highest request rate, where latencies count from
+    when a request was due; None for the highest throughput of requests in flight."""
 
 
 @dataclass(frozen=True)
@@ -57,26 +57,26 @@ class SearchSpace:
     """The configurations that a search may choose from."""
 
     own_deployment: Deployment
-    """The model's settings; always a configuration."""
+    """The model's own settings, which are always tried."""
     device: Device
     cores: int
     """CPU cores of the machine, which limit the number of instances on a CPU."""
     gpus: int = 1
-    """GPUs that each have the deployment's instances; 1 on a CPU."""
+    """The number of GPUs, each with the deployment's instances; 1 on a CPU."""
     fixed: frozenset[str] = frozenset()
-    """Fields of the deployment that stay as the user has set them."""
+    """The fields of the deployment that the user has set."""
     batches: tuple[int, ...] | None = None
-    """Client batch sizes in place of all up to the largest, if any is not larger."""
+    """The clients' batch sizes in place of all up to the largest; ignored if all of them are larger."""
     concurrencies: tuple[int, ...] | None = None
-    """Requests in flight in place of all."""
+    """The numbers of requests in flight, in place of all."""
     incumbent: tuple[Scenario, Deployment] | None = None
-    """The settings of a user's model, with which the winner is compared, at one sample in each request, since
-    a config.pbtxt does not say what clients send. None for a model of the suite's own."""
+    """The settings of a user's model, with which the winner is compared, with one sample in each request,
+    since a config.pbtxt does not say what clients send. None for a model of the suite's own."""
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A configuration, and the possible loads, from light to heavy."""
+    """A configuration with its possible loads, from light to heavy."""
 
     scenario: Scenario
     deployment: Deployment
@@ -84,7 +84,7 @@ class Candidate:
 
     @property
     def configuration(self) -> tuple[Scenario, Deployment]:
-        """The settings in the candidate's config.pbtxt."""
+        """What the candidate's config.pbtxt sets."""
         return self.scenario, self.deployment
 
     @property
@@ -97,7 +97,7 @@ class Candidate:
 
     @property
     def loads(self) -> list[float]:
-        """Samples in flight at each point of the ladder, or requests per second, ascending."""
+        """The samples in flight at each point of the ladder, or its requests per second, ascending."""
         return [point.batch * point.level for point in self.ladder]
 
 
@@ -110,13 +110,13 @@ def numbers_up_to(most: int) -> list[int]:
 
 
 def ladder_of_rates(capacity_per_s: float, goal: SearchGoal) -> tuple[LoadPoint, ...]:
-    """Rates of three digits, in equal steps of their logarithm, up to almost this capacity."""
+    """Rates of three digits, in equal logarithmic steps, up to almost this capacity."""
     rates = (_TOP * capacity_per_s / _STEP**step for step in reversed(range(_RATES)))
     return tuple(LoadPoint("online", 1, 0, float(f"{rate:.3g}"), goal.arrivals) for rate in rates)
 
 
 def steady_state_s(candidate: Candidate, goal: SearchGoal) -> float:
-    """Seconds that a pass must last for the queue to be in its steady state at the rate that just keeps the
+    """The seconds that a pass needs for the queue to reach its steady state at the rate that just keeps the
     budget; 0 without rates.
 
     In heavy traffic, the queue of a server that is idle for the share s of the time and takes S seconds for a
@@ -142,9 +142,9 @@ def instance_counts(space: SearchSpace) -> list[int]:
 
 def basic_candidates(space: SearchSpace, goal: SearchGoal) -> list[Candidate]:
     """The candidates of the first round: for each number of instances, static batching and a dynamic batcher
-    that never waits; and the model's own settings. Batches come from as many clients as there are instances
-    on all GPUs, and from twice as many, so that the next batch is ready when one ends. At a request rate each
-    request has one sample, so static batching does not apply."""
+    that never waits; and the model's own settings. With static batching there are as many clients as
+    instances on all GPUs, or twice as many, so that the next batch is ready when one ends. At a request rate
+    each request has one sample, so static batching does not apply."""
     candidates, own = [], space.own_deployment
     for count in instance_counts(space):
         deployment, of_all = structs.replace(own, instances=count), count * space.gpus
@@ -164,7 +164,7 @@ def basic_candidates(space: SearchSpace, goal: SearchGoal) -> list[Candidate]:
 
 def variations(space: SearchSpace, goal: SearchGoal, instances: int) -> list[Candidate]:
     """Candidates with this number of instances whose dynamic batcher waits, for a usual delay or a quarter of
-    the budget. Triton prefers the largest batch anyway, so none prefers that size alone."""
+    the budget. As Triton prefers the largest batch anyway, none prefers that size alone."""
     largest = space.own_deployment.max_batch_size
     if largest == 1:
         return []
@@ -189,7 +189,7 @@ _NO_CODE = re.compile(r'"(\\.|[^"\\])*"|\'(\\.|[^\'\\])*\'|#.*')
 
 
 def apply_candidate(config: "ModelConfig", completed: "ModelConfig", candidate: Candidate) -> "ModelConfig":
-    """A configuration with a candidate's settings; `completed`, the server's own version, has instances."""
+    """`config` with a candidate's settings; `completed`, the server's own version of it, has instances."""
     changed = type(config)()
     changed.CopyFrom(config)
     count = candidate.deployment.instances
@@ -208,8 +208,8 @@ def apply_candidate(config: "ModelConfig", completed: "ModelConfig", candidate: 
 
 
 def proposed_text(text: str, config: "ModelConfig", wanted: "ModelConfig") -> str:
-    """The text of a config.pbtxt, parsed as `config`, with both varied fields of `wanted`; comments and all
-    other lines stay. If that fails, as with several fields on a line, the whole text is written anew."""
+    """The text of a config.pbtxt, parsed as `config`, with the two varied fields of `wanted`; comments and
+    all other lines stay. If that fails, as with several fields on a line, the whole text is written anew."""
     from google.protobuf import text_format
 
     if config == wanted:

@@ -1,9 +1,9 @@
-"""Finds the highest throughput or request rate within a latency budget, with few measurements, and measures
-the best anew by fresh passes, which did not help to choose it.
+"""Finds the highest throughput or request rate within a latency budget with few measurements, and measures
+the best again with fresh passes, which did not help to choose it.
 
 A candidate is a configuration with its possible loads. Its trial has a few probes, short passes at the loads
 where they help most. The most promising trials get more probes; the two best are the finalists, each at one
-of its loads, an operating point. The rerun measures these by fresh passes, and lowers a load that does not
+of its loads, an operating point. The rerun measures these with fresh passes, and lowers a load that does not
 keep the budget. The functions that measure are arguments, so a simulated server works too.
 """
 
@@ -30,31 +30,31 @@ from tritonproof.search.trials import OperatingPoint, Probe, Trial
 from tritonproof.spec import OnProgress
 
 _AMPLE = 2.0
-"""Requests in flight to measure the capacity, over those that would just keep the budget: by Little's law, a
-rate that keeps it never has more in flight."""
+"""The requests in flight by which the capacity is measured, over those that would just keep the budget: by
+Little's law, a rate that keeps it never has more in flight."""
 _PROBES = (4, 10)
-"""Passes of a configuration in each round, at most."""
+"""The most passes of a configuration in the first and in the second round."""
 _KEPT_SHARE, _MIN_KEPT = 1 / 3, 3
 """The first round keeps a third of the configurations, and at least three."""
 _FINALISTS = 2
 """Configurations to rerun: the best, and the runner-up or the user's own, to show whether the best leads."""
 _VERDICTS: Sequence[Verdict] = ("passed", "inconclusive", "failed")
-"""The best first."""
+"""The verdicts, the best first."""
 _MAX_RERUNS = 6
-"""In 150 simulated searches for a highest rate one of six kept the budget, of four in 143."""
+"""Reruns at most. In 150 simulated searches for a highest rate one of six kept the budget, of four in 143."""
 _STEEPEST = 0.7
-"""The least share of the load after a step down: the upper end of a percentile may be one slow request."""
+"""The least share of the load after a step down: a percentile's upper end may be one slow request."""
 _RISE_AT_RATES = 4
-"""The power of the rate with which a latency rises: waiting times go with 1 / (1 - busy), which rises four
+"""The power of the rate with which latency rises: waiting times go with 1 / (1 - busy), which rises four
 times as fast as the rate at a server that is busy for four fifths of the time."""
 
 MeasureAgain = Callable[[Sequence[OperatingPoint]], Sequence[PointState]]
-"""Fresh passes of each operating point, in turns; raises ProofError if one cannot be measured."""
+"""Takes fresh passes at each operating point, in turns; raises ProofError if one cannot be measured."""
 
 
 @dataclass(frozen=True)
 class Rerun:
-    """Fresh passes at an operating point, and their result."""
+    """Fresh passes at an operating point, and what they show."""
 
     operating_point: OperatingPoint
     state: PointState
@@ -65,8 +65,8 @@ class Rerun:
 
     @property
     def throughputs_per_s(self) -> list[float]:
-        """Inferences per second of each pass, also at a rate, where elsewhere a pass is as fast as its
-        latency: here the rate is what a server reaches."""
+        """Inferences per second of each pass, also at a rate. Elsewhere the speed of such a pass is by its
+        latency; here it is the rate that a server reaches."""
         batch = self.operating_point.point.batch
         return [estimates.throughput([one_pass]) * batch for one_pass in self.state.passes]
 
@@ -75,7 +75,8 @@ class Rerun:
 class SearchOutcome:
     winner: Rerun
     lead: Ratio | None
-    """Throughput over the runner-up's; None if that did not keep the budget, or there is none."""
+    """The winner's throughput over the runner-up's; None if that did not keep the budget, or there is
+    none."""
     configurations: int
     passes: int
 
@@ -88,7 +89,7 @@ def find_fastest(
     on_progress: OnProgress = lambda _step: None,
 ) -> SearchOutcome:
     """The configuration and load of the highest throughput whose percentile is shown to keep the budget; if
-    the goal has arrivals, the highest request rate.
+    the goal has arrivals, of the highest request rate.
 
     Every configuration gets a few short passes, the best third more. Within a configuration, the search finds
     the load by interpolating the latency, a rate by bisection. Since the best of many noisy figures is too
@@ -116,13 +117,13 @@ def find_fastest(
 
 
 def _first_round(space: SearchSpace, goal: SearchGoal, probe: Probe, on_progress: OnProgress) -> list[Trial]:
-    """A few passes of every configuration: first for the number of instances, then for their batching."""
+    """A few passes of every configuration: first to find the number of instances, then their batching."""
     first: list[Trial] = []
     seen: set[object] = set()
 
     def try_all(proposals: Iterable[Candidate]) -> None:
         for candidate in proposals:
-            if candidate.configuration not in seen:  # it may be tried with other loads
+            if candidate.configuration not in seen:  # else it is tried with other loads
                 seen.add(candidate.configuration)
                 on_progress(f"configuration {len(seen)}, {candidate.label}")
             trial = Trial(candidate) if goal.arrivals is None else with_rates(candidate, goal, probe)
@@ -137,9 +138,10 @@ def _first_round(space: SearchSpace, goal: SearchGoal, probe: Probe, on_progress
 
 
 def with_rates(candidate: Candidate, goal: SearchGoal, probe: Probe) -> Trial:
-    """The candidate with a ladder of rates up to its capacity, measured in a closed loop. If even one request
-    at a time exceeds the budget, that load alone is its ladder: no rate can do better."""
-    loads, rung = candidate.loads, 0
+    """The candidate with a ladder of rates up to its capacity, which is measured in a closed loop. If even
+    one request at a time exceeds the budget, that load alone is its ladder: no rate can do better."""
+    loads = candidate.loads
+    rung = 0
     probes: list[Pass] = []
     try:
         while True:
@@ -161,26 +163,29 @@ def with_rates(candidate: Candidate, goal: SearchGoal, probe: Probe) -> Trial:
 def _rerun_best(
     best: Sequence[Trial], goal: SearchGoal, measure_again: MeasureAgain, on_progress: OnProgress
 ) -> list[list[Rerun]]:
-    """Measure the best loads of the trials by fresh passes, until the first point is shown to keep the budget
-    or nothing is left, and return all attempts. If the first point fails, the next attempt lowers its load,
-    and that of the other point if that fails too, and takes all passes again."""
-    operating_points = [OperatingPoint(one.candidate, trials.best_reading(one, goal).rung) for one in best]
+    """Measure the best loads of the trials with fresh passes, until the first is shown to keep the budget or
+    none is left; returns all attempts. If the first fails, the next attempt lowers its load, and that of the
+    second if that fails too, and takes all passes again."""
+    operating_points = [
+        OperatingPoint(trial.candidate, trials.best_reading(trial, goal).rung) for trial in best
+    ]
     attempts: list[list[Rerun]] = []
     while operating_points and len(attempts) < _MAX_RERUNS:
-        points = " and ".join(f"{one.candidate.scenario} {one.point}" for one in operating_points)
+        points = " and ".join(f"{each.candidate.scenario} {each.point}" for each in operating_points)
         on_progress(f"rerun {len(attempts) + 1} of at most {_MAX_RERUNS}, {points}")
         states = zip(operating_points, measure_again(operating_points), strict=True)
         attempts.append([rerun_of(operating_point, state, goal) for operating_point, state in states])
         lighter = [_lighter(rerun, goal) for rerun in attempts[-1]]
         if lighter[0] == operating_points[0]:
             break
-        operating_points = [one for one in lighter if one is not None]
+        operating_points = [*filter(None, lighter)]
     return attempts
 
 
 def _lighter(rerun: Rerun, goal: SearchGoal) -> OperatingPoint | None:
     """The load to rerun next: the same if it keeps the budget, or in a closed loop lacks only requests, of
-    which a lighter load has fewer; else where the percentile's upper end should; None below the lightest."""
+    which a lighter load has fewer; else where the percentile's upper end should keep it; None below the
+    lightest."""
     operating_point = rerun.operating_point
     is_below = rerun.latency_ms.high <= goal.latency_budget_ms
     if rerun.verdict == "passed" or (goal.arrivals is None and is_below):
@@ -195,8 +200,8 @@ def _lighter(rerun: Rerun, goal: SearchGoal) -> OperatingPoint | None:
 
 
 def best_attempt(attempts: Sequence[Sequence[Rerun]]) -> Sequence[Rerun]:
-    """The last attempt whose first point is shown to keep the budget, else the last that kept it, else the
-    nearest. Of an attempt, the better verdict leads, then the higher throughput."""
+    """The last attempt whose first point passed, else the last that is inconclusive, else the nearest to the
+    budget. Within an attempt the better verdict comes first, then the higher throughput."""
     ranked = []
     for reruns in attempts:
         ranks = [_VERDICTS.index(rerun.verdict) for rerun in reruns]
@@ -210,7 +215,7 @@ def best_attempt(attempts: Sequence[Sequence[Rerun]]) -> Sequence[Rerun]:
 
 
 def _lead(reruns: Sequence[Rerun]) -> Ratio | None:
-    """The ratio of the first point's speed to the second's, if the second kept the budget too."""
+    """The ratio of the first point's throughput to the second's, if the second kept the budget too."""
     if len(reruns) < 2 or reruns[1].verdict == "failed":
         return None
     return ratios.unpaired_ratio(reruns[0].throughputs_per_s, reruns[1].throughputs_per_s)
@@ -222,8 +227,8 @@ def rerun_of(operating_point: OperatingPoint, state: PointState, goal: SearchGoa
 
 
 def latency_verdict(latency_ms: Estimate, passes: Sequence[Pass], goal: SearchGoal) -> Verdict:
-    """Passed if the percentile's whole interval keeps the budget, and at a rate MLPerf's rule too;
-    inconclusive if only its value does; failed also if the server falls behind its rate."""
+    """Passed if the percentile's whole interval keeps the budget, and at a rate MLPerf's rule holds too;
+    inconclusive if only its value keeps the budget; failed also if the server falls behind its rate."""
     if not estimates.keeps_up(passes):
         return "failed"
     if goal.arrivals is not None:  # few passes may be narrow by luck
@@ -234,8 +239,8 @@ def latency_verdict(latency_ms: Estimate, passes: Sequence[Pass], goal: SearchGo
 
 
 def keeps_latency_budget(latency_ms: Estimate, passes: Sequence[Pass], goal: SearchGoal) -> bool:
-    """Whether a percentile's whole interval keeps the budget. If it is open above, its finite end must,
-    and the rule of MLPerf's Server scenario decides, which needs 662 requests for a p99: a queue forgets so
+    """Whether a percentile's whole interval keeps the budget. If it is open above, its finite end must, and
+    the rule of MLPerf's Server scenario, which needs 662 requests for a p99, decides: a queue forgets so
     slowly that hardly any requests are independent."""
     end_ms: float | None = latency_ms.high
     if latency_ms.open_above and latency_ms.high <= goal.latency_budget_ms:
@@ -244,15 +249,15 @@ def keeps_latency_budget(latency_ms: Estimate, passes: Sequence[Pass], goal: Sea
 
 
 _PROBES_PER_BUDGET = 40
-"""Each window of a probe lasts the budget of a load point, divided by this number."""
+"""The budget of a load point over the least seconds of a probe's window."""
 _RERUN_BUDGETS = 2
 """Budgets of a load point for each operating point of a rerun: a percentile takes longer than a throughput.
 With six passes of one budget, the upper end of a p99 was more than twice its value."""
 _MAX_POINT_BUDGETS = 10
-"""The most budgets of a rerun if all requests keep the latency budget, and are too few for the percentile: a
-minute by default, in which a server of 12 requests per second answers enough for a p99."""
+"""The most budgets of a rerun while all requests keep the latency budget, but are too few for the percentile:
+a minute by default, in which a server of 12 requests per second answers enough for a p99."""
 _CERTIFYING = 2
-"""Times the requests that certify a percentile, at a rate: one slow request more in 662 would fail a p99."""
+"""At a rate, how many times the requests that certify a percentile: one slow one more could fail a p99."""
 
 
 @dataclass(frozen=True)
@@ -261,33 +266,35 @@ class CandidateMeasurer:
 
     goal: SearchGoal
     deploy: Callable[[Candidate, LoadPoint], LoadJob]
-    """Loads a candidate, unless it is loaded, and returns the job of one of its loads, with the seconds of a
-    request. Raises ProofError if it does not load."""
+    """Loads a candidate, unless it is loaded, and returns the job of one of its loads, with the seconds of
+    one request. Raises ProofError if it does not load."""
     hold_machine: Callable[[], contextlib.AbstractContextManager[None]]
-    """A block in which nothing else is measured or built on this machine."""
+    """Returns a block in which nothing else is measured or built on this machine."""
     plan: MeasuringPlan
-    """The plan for an ordinary load point; probes take less, reruns more."""
+    """The plan of an ordinary load point; probes take less, reruns more."""
     on_progress: sweep.PointProgress = lambda _point, _now: None
     run_pass: RunPass = perf_analyzer.run_pass
 
     def probe(self, candidate: Candidate, point: LoadPoint) -> Pass:
-        """One short pass of a candidate at a load, whose answers are not verified: it only gives a speed."""
+        """One short pass of a candidate at a load. Answers are not verified, as it only gives a speed."""
         job = self.deploy(candidate, point)
         queued_s = job.request_s * max(1.0, point.concurrency / candidate.deployment.instances)
-        # A latency beyond the budget need not be precise.
+        # Latencies beyond the budget need not be precise.
         latency_s = max(job.request_s, min(queued_s, self.goal.latency_budget_ms / 1e3))
         least_s = max(steady_state_s(candidate, self.goal) / WINDOWS, self.plan.budget_s / _PROBES_PER_BUDGET)
         with self.hold_machine():
             return self.run_pass(job, max(least_s, warm_up_window_s(point, latency_s)))
 
     def measure_again(self, operating_points: Sequence[OperatingPoint]) -> list[PointState]:
-        """Fresh passes at each operating point, for the whole budget of a rerun: half of them each, then the
-        other half in reverse order, so that a drift of the machine affects all alike, and the last is not
-        loaded twice. Answers of each are verified. Raises ProofError if one cannot be measured."""
-        verified = {one: verifying(self.run_pass) for one in operating_points}
-        turns = [(one, 0.5) for one in operating_points] + [(one, 1.0) for one in reversed(operating_points)]
+        """Fresh passes at each operating point, for the whole budget of a rerun: half of them at each, then
+        the other half in reverse order, so that a drift of the machine affects all alike, and the last is not
+        loaded twice. Answers are verified. Raises ProofError if a point cannot be measured."""
+        verified = {point: verifying(self.run_pass) for point in operating_points}
+        turns = [(point, 1.0) for point in reversed(operating_points)]
+        if len(operating_points) > 1:
+            turns = [(point, 0.5) for point in operating_points] + turns
         states: dict[OperatingPoint, PointState] = {}
-        for operating_point, share in turns if len(operating_points) > 1 else [(operating_points[0], 1.0)]:
+        for operating_point, share in turns:
             job = self.deploy(operating_point.candidate, operating_point.point)
             steady_window_s = steady_state_s(operating_point.candidate, self.goal) / WINDOWS
             budget_s = share * _RERUN_BUDGETS * self.plan.budget_s
@@ -309,9 +316,9 @@ def _is_rerun_done(
     plan: MeasuringPlan, goal: SearchGoal, operating_point: OperatingPoint, share: float
 ) -> stopping.StoppingRule:
     """The stopping rule of a rerun's share: all of its budget, as a narrow throughput says little about a
-    percentile, and more while all requests keep the budget, but are too few to show it for the percentile. At
-    a rate, also its share of the passes of a believable interval, and of the requests that certify the
-    percentile in spite of some slow ones."""
+    percentile, and more while all requests keep the latency budget, but are too few to show it for the
+    percentile. At a rate, also its share of the passes of a believable interval, and of the requests that
+    certify the percentile in spite of some slow ones."""
     least_passes, least_requests = float(stopping.PASSES_HOWEVER_LONG), 0.0
     if operating_point.point.is_at_rate:
         least_passes = share * stopping.PASSES_TO_BELIEVE_AN_INTERVAL
@@ -333,7 +340,7 @@ def _is_rerun_done(
 def search_entry(
     fastest: SearchOutcome, goal: SearchGoal, plan: MeasuringPlan, took_s: float, config: str
 ) -> Search:
-    """The record's entry of a search; `config` is the winner's configuration file, if it kept the budget."""
+    """The record's entry of a search; `config` is the winner's configuration file, empty if it failed."""
     return Search(
         latency_budget_ms=goal.latency_budget_ms,
         percentile=f"p{goal.percentile}",

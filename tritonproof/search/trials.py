@@ -1,5 +1,5 @@
-"""The state of a configuration in a search: a few passes, their results, and from few readings the load of a
-sorted list that just keeps the budget. Pure functions."""
+"""The state of a configuration in a search: a few passes, what they show, and from few readings the load that
+just keeps the budget. Pure functions."""
 
 import dataclasses
 import math
@@ -16,16 +16,16 @@ from tritonproof.record.schema import LoadPoint
 from tritonproof.search.candidates import Candidate, SearchGoal
 
 Probe = Callable[[Candidate, LoadPoint], Pass]
-"""One short pass of a candidate at a load; raises ProofError if it cannot be loaded or measured."""
+"""Takes one short pass of a candidate at a load; raises ProofError if it cannot be loaded or measured."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """A candidate with the passes that select it, but rerun nothing."""
+    """A candidate with the passes that select it; no reported figure comes from them."""
 
     candidate: Candidate
     probes: tuple[tuple[int, Pass], ...] = ()
-    """The rung of each pass in the candidate's ladder, and the pass, in the order of time."""
+    """Each pass with its rung, the index of its load in the candidate's ladder, in the order of time."""
     error: ProofError | None = None
     capacity_probes: tuple[Pass, ...] = ()
     """The passes in a closed loop that show which rates to try."""
@@ -48,18 +48,18 @@ class OperatingPoint:
 
 @dataclass(frozen=True)
 class RungReading:
-    """The joint result of all passes at one load."""
+    """What all passes at one load show together."""
 
     rung: int
     passes: int
     throughput_per_s: float
     """Inferences per second."""
     latency_ms: float
-    """The latency at the percentile that the goal names."""
+    """The latency at the goal's percentile."""
 
 
 def screen(trial: Trial, probes: int, goal: SearchGoal, probe: Probe) -> Trial:
-    """The trial with so many passes more, each where it helps most, or with the reason why one failed."""
+    """The trial with `probes` more passes, each where it helps most, or with the error of one that failed."""
     for _count in range(probes if trial.error is None else 0):
         rung = next_rung(trial, goal)
         try:
@@ -95,7 +95,7 @@ def next_rung(trial: Trial, goal: SearchGoal) -> int:
 
 
 def _rung_to_repeat(readings: Sequence[RungReading], goal: SearchGoal) -> int:
-    """The edge of the bracket with fewer passes, or a rung near the peak if the latency is no limit."""
+    """The edge of the bracket with fewer passes; if latency is no limit, a rung near the peak."""
     low, high = _bracket(readings, goal)
     edges = [reading for reading in (low, high) if reading]
     if high is None:
@@ -122,7 +122,7 @@ def rung_at(loads: Sequence[float], wanted: float) -> int:
 
 
 def readings_of(trial: Trial, goal: SearchGoal) -> list[RungReading]:
-    """The joint reading of all passes at each rung, by rung."""
+    """What all passes at each rung show together, ascending by rung."""
     readings = []
     for rung in sorted({rung for rung, _ in trial.probes}):
         passes = [one_pass for pass_rung, one_pass in trial.probes if pass_rung == rung]
@@ -133,7 +133,7 @@ def readings_of(trial: Trial, goal: SearchGoal) -> list[RungReading]:
 
 
 def best_reading(trial: Trial, goal: SearchGoal) -> RungReading:
-    """The reading of the highest throughput within the budget, else the one nearest to it."""
+    """The reading of the highest throughput within the budget, else the one with the lowest latency."""
     readings = readings_of(trial, goal)
     within = [reading for reading in readings if reading.latency_ms <= goal.latency_budget_ms]
     nearest = min(readings, key=attrgetter("latency_ms"))
@@ -153,8 +153,8 @@ def most_promising(trials: Iterable[Trial], goal: SearchGoal) -> list[Trial]:
 
 
 def finalists(trials: Sequence[Trial], goal: SearchGoal, count: int) -> list[Trial]:
-    """The most promising of different configurations; all but the first seemed to keep the budget. Raises the
-    first trial's error if none could be measured."""
+    """At most `count` of the most promising trials, of different configurations; all but the first seemed to
+    keep the budget. Raises the first trial's error if none could be measured."""
     best: dict[object, Trial] = {}
     for trial in most_promising(trials, goal):
         if not best or promise_of(trial, goal) > 0:
