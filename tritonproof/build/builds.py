@@ -14,7 +14,7 @@ import shutil
 import stat
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -82,15 +82,15 @@ class BuiltModel:
     case: Case
     folder: Path
     """The model's folder with the configuration, build.json and the folder of the one version."""
-    digest: str
-    """SHA-256, in hexadecimal, of everything that decides the artifact: see `build_inputs`."""
-    weights_source: str
+    digest: str = ""
+    """SHA-256, in hexadecimal, of all that decides the artifact (`build_inputs`); empty if unknown."""
+    weights_source: str = ""
     """The weights' origin: a checkpoint's name and SHA-256, `trained by recipe`, or `random, seed N`."""
-    build_time_s: float
+    build_time_s: float = 0.0
     """Seconds of the conversion, perhaps in an earlier run."""
-    size_mib: float
-    reused: bool
-    """Whether this call reused it instead of converting it."""
+    size_mib: float = 0.0
+    reused: bool = field(kw_only=True)
+    """Whether this call found the build instead of converting the case."""
     taken_from: Path | None = None
     """The original folder of a build in use: see `in_use`."""
 
@@ -208,8 +208,8 @@ def _reused(case: Case, folder: Path, inputs: dict[str, Any]) -> BuiltModel | No
     digest, facts = _inputs_digest(inputs), unchanged_facts(folder)
     if facts is None or facts["digest"] != digest:
         return None
-    figures = (facts["weights_source"], facts["build_time_s"], facts["size_mib"])
-    return BuiltModel(case, folder, digest, *figures, reused=True)
+    figures = {name: facts[name] for name in ("digest", "weights_source", "build_time_s", "size_mib")}
+    return BuiltModel(case, folder, reused=True, **figures)
 
 
 def _runtime_files(case: Case) -> dict[str, Path]:

@@ -1,4 +1,4 @@
-"""The first request to a model that is served as it is: it shows which samples the model answers."""
+"""The first request to a model that is served as it is: it shows which samples the model accepts."""
 
 import itertools
 import time
@@ -11,26 +11,27 @@ from tritonproof.spec import Arrays, Model, Samples
 from tritonproof.user_models.network_samples import VARIABLE_LENGTHS, synthetic_samples
 
 _INTEGER_BOUNDS = (10, 1)
-"""Above all made-up integers, and texts of their digits: first for distinct ones, then for zeros."""
+"""Exclusive upper bounds of made-up integers and of digits in texts, tried in turn: 10 gives distinct values,
+1 only zeros."""
 
 
 @dataclass(frozen=True)
 class AcceptedSamples:
-    """The first request that a model answered, and the samples that it and all later ones are made of."""
+    """The samples that a model accepts, from which all requests are made, and its answer to the first."""
 
     samples: Samples
     note: str
-    """What the samples are, for the record and the reader."""
+    """Where the samples come from, for the record and for readers."""
     elapsed_s: float
     answer: Arrays | None
-    """The answer, [1, ...] each; None for a model without single requests."""
+    """The answer to the first request, [1, ...] each; None for a model without single requests."""
 
 
 def send_first_request(
     server: Server, model: Model, samples: Samples | None, *, are_shared: bool = False
 ) -> AcceptedSamples:
-    """Send the first of the user's samples, or of those that are shared with a compared case; without any,
-    invent some with the first length of variable dimensions that the server takes and a request can hold.
+    """Send the first of the user's `samples`, which for a baseline `are_shared` with its case. Without any,
+    make some up, with the first length of variable dimensions that the server takes and a request can hold.
 
     Raises InputError if no request can hold a row, ProofError if the model answers none of them, or
     NotAvailableError if its configuration does not say which values it takes.
@@ -70,7 +71,8 @@ def send_first_request(
 
 def _ask(server: Server, model: Model, samples: Samples) -> tuple[float, Arrays | None]:
     """The seconds of a request for the first sample, and its answer. Raises ProofError for a refusal."""
-    row, answer = dict(samples.read([0])), None
+    row = dict(samples.read([0]))
+    answer = None
     started = time.monotonic()
     if model.exchange == "single":
         outputs = server.infer(model.name, model, row)

@@ -1,4 +1,4 @@
-"""The baseline of a case: what is served beside it with --against and --against-triton, and its build."""
+"""The baseline of a case: what --against or --against-triton serves beside it, and how that is built."""
 
 import contextlib
 import dataclasses
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 
 
 def as_baseline(case: Case, model_run: ModelRun) -> tuple[Case, ModelRun] | None:
-    """A case and the run of its model as the run of its baseline has them; None without --against and
-    --against-triton, and if the baseline's repository has no model of that name."""
+    """The case and the run of its model as they are for the baseline; None without --against and
+    --against-triton, or if the baseline's repository has no model of the case's name."""
     settings, models, against = model_run.settings, model_run.models, model_run.settings.against
     if settings.against_triton is not None:
         settings = dataclasses.replace(settings, triton=settings.against_triton)
     elif against is None:
         return None
     if settings.compares_repositories:
-        models = dataclasses.replace(models, samples={}, labels={})  # both get the case's samples
+        models = dataclasses.replace(models, samples={}, labels={})  # the baseline gets the case's samples
         if against is not None:
             if case.model.name not in models.baseline_models:
                 return None
@@ -41,8 +41,8 @@ def as_baseline(case: Case, model_run: ModelRun) -> tuple[Case, ModelRun] | None
 
 
 def prepare_baseline(compared: PreparedCase, run: "CaseRun") -> PreparedCase:
-    """Prepare the baseline of the compared case in a run of its own: the other repository's model or build,
-    or on another Triton the same one. Models of repositories get the same samples."""
+    """Prepare the baseline of the `compared` case, in a `run` of its own: another build or repository, or the
+    same one on another Triton. Models of repositories get the samples of the compared case."""
     if isinstance(compared, RepositoryCase):
         return run.stack.enter_context(serve_repository_case(run, compared.samples))
     against = run.settings.against
@@ -52,8 +52,8 @@ def prepare_baseline(compared: PreparedCase, run: "CaseRun") -> PreparedCase:
 
 @contextlib.contextmanager
 def _build(run: "CaseRun", baseline: BaselineSpec) -> Iterator[BuiltModel]:
-    """The case's baseline in its own model repository: one that exists, or one built in its own checkout. Its
-    own config.pbtxt serves it, as in production: a change of settings is part of the comparison."""
+    """The case's baseline in its own model repository: an existing build, or one that its own checkout makes.
+    Its config.pbtxt serves it, as in production: a change of settings is part of the comparison."""
     case = run.requested
     with contextlib.ExitStack() as stack:
         if baseline.kind == "builds":
@@ -61,7 +61,7 @@ def _build(run: "CaseRun", baseline: BaselineSpec) -> Iterator[BuiltModel]:
             baseline_builds.check_unchanged(baseline, folder)
         else:
             if (checkout := baseline.folder) is None:
-                run.say("get its files")
+                run.say("get the commit's files")
                 cache = run.settings.model_repos / ".against"
                 checkout = baseline_builds.export_commit(baseline, cache, on_progress=run.say)
             options = run.settings.command_line("builds", case.model.name)
@@ -69,4 +69,4 @@ def _build(run: "CaseRun", baseline: BaselineSpec) -> Iterator[BuiltModel]:
             run.progress.note(f"{run.label}: built in {built}")
             folder = stack.enter_context(snapshot(built, on_progress=run.say))
             baseline_builds.check_unchanged(baseline, folder, built)
-        yield BuiltModel(case, folder, "", "", 0.0, 0.0, reused=True)
+        yield BuiltModel(case, folder, reused=True)

@@ -1,5 +1,5 @@
-"""A run of a case: each value that proving and measuring it needs, made when first asked for and kept for the
-length of a block. Other modules here have the functions that take a run, such as `measure_point`."""
+"""A run of a case: each value that proving and measuring it needs, found when first asked for and kept for
+the length of a block. Other modules have the steps, functions that take a run, such as `measure_point`."""
 
 import contextlib
 import dataclasses
@@ -31,7 +31,7 @@ from tritonproof.spec import Case, Samples
 
 
 def prepare_own(run: "CaseRun") -> PreparedCase:
-    """Prepare the case of a case's own run."""
+    """Prepare the case itself, for its own run."""
     if run.requested.model.from_repository:
         return run.stack.enter_context(serve_repository_case(run))
     return ConvertedCase(run, convert(run))
@@ -42,8 +42,8 @@ def _ended(run: "CaseRun") -> NoReturn:
 
 
 class CaseRun(contextlib.AbstractContextManager["CaseRun"]):
-    """A case for the duration of a block, `with CaseRun(case, model_run) as run`. Its parts know the run; it
-    drops them when the block ends, which frees their models."""
+    """A case for the duration of a block, `with CaseRun(case, model_run) as run`. Steps ask the run for what
+    they need; its parts ask the run too, never another part. The end of the block frees their models."""
 
     def __init__(
         self,
@@ -53,13 +53,13 @@ class CaseRun(contextlib.AbstractContextManager["CaseRun"]):
         role: Literal["", "baseline", "reference"] = "",
         prepare: Callable[["CaseRun"], PreparedCase] = prepare_own,
     ) -> None:
-        """`requested` is the case as requested, and `case` the case as its server reports it. `role` is
-        empty for the case's own run; `prepare` prepares its case."""
+        """`requested` is the case as requested; `case` is the case as its server reports it. `role` is empty
+        for the case's own run. `prepare` prepares the case."""
         self.requested, self.role, self._prepare = requested, role, prepare
         self.model_run, self.suite_run = model_run, suite_run or SuiteRun()
         self.settings, self.progress = model_run.settings, model_run.progress
         self.stack = contextlib.ExitStack()  # what ends with the run
-        # What its steps have found, for the steps after them and for those who ask again.
+        # What steps have found, for later steps and when they are asked again.
         self.gate_findings: dict[str, GateFinding] = {}
         self.sweeps: dict[Scenario, Mapping[LoadPoint, PointResult | ProofError]] = {}
         self.latencies_s: dict[LoadPoint, Sequence[float]] = {}  # of every request that counts
@@ -77,12 +77,12 @@ class CaseRun(contextlib.AbstractContextManager["CaseRun"]):
 
     @once
     def loader(self) -> Loader:
-        """What loads the case on its server."""
+        """The part that loads the case on its server."""
         return Loader(self)
 
     @once
     def expectations(self) -> Expectations:
-        """What the case's answers are held to."""
+        """The part that knows the expected answers and their limits."""
         return Expectations(self)
 
     @property
@@ -125,7 +125,7 @@ class CaseRun(contextlib.AbstractContextManager["CaseRun"]):
 
     @contextlib.contextmanager
     def triton(self, repository: Path, **more: Any) -> Iterator[Server]:
-        """A Triton of the run with the models below `repository`; `more` goes to `serve`."""
+        """A Triton for this run with the models below `repository`; `more` goes to `serve`."""
         case, settings = self.requested, self.settings
         log = f"{case}.{self.role}.server.log" if self.role else f"{case}.server.log"
         with serve(
@@ -140,13 +140,12 @@ class CaseRun(contextlib.AbstractContextManager["CaseRun"]):
             yield dataclasses.replace(server, label=f"the Triton of {self.label}") if self.role else server
 
     def check_running(self) -> None:
-        """Raise ProofError if the case's server has ended by itself."""
-        # One that has not been started is not started for this.
+        """Raise ProofError if the case's server, once it was started, has ended by itself."""
         if is_made(self, "prepared") and is_made(self.prepared, "server"):
             self.server.check_running()
 
     def accuracy_error(self, what: str, *, where: object = None) -> AccuracyError:
-        """The error for wrong answers; on made-up inputs even a right model may be unstable."""
+        """The error for wrong answers; on made-up inputs, it says, even a right model may be unstable."""
         fix = None
         if self.samples.are_synthetic:
             name = self.case.model.name
@@ -154,22 +153,22 @@ class CaseRun(contextlib.AbstractContextManager["CaseRun"]):
         return AccuracyError(what, where=where, fix=fix)
 
     def job(self, point: LoadPoint, check: AnswerCheck, request_s: float = 0.0) -> LoadJob:
-        """The load generator's work at a point of the case, as it is loaded now."""
+        """The load generator's job at a load point, with the case as it is loaded now."""
         return LoadJob(self.loader.served, point, self.settings.shared_memory, request_s, check)
 
     def points(self, scenario: Scenario) -> list[LoadPoint]:
-        """The load points of a scenario that are measured together."""
+        """The load points of a scenario, which are measured together."""
         points = load_points(self.case, scenario, self.settings)
         if self.suite_run.points is not None:
             selected = self.suite_run.points.get(str(self.requested), ())
             points = [point for point in selected if point.scenario == scenario]
-        # Of a model of --repository only the server knows the largest batch.
+        # For a model of --repository only the server knows the largest batch.
         return [point for point in points if point.batch <= self.deployment.max_batch_size]
 
     @once
     def baseline(self) -> "CaseRun | None":
-        """The run to compare the case with, on its own server; None without --against and --against-triton,
-        and if the baseline's repository has no model of that name."""
+        """The run of the baseline, on its own server; None without --against and --against-triton, or if the
+        baseline's repository has no model of this name."""
         baseline = as_baseline(self.requested, self.model_run)
         if baseline is None:
             return None

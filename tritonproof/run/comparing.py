@@ -32,8 +32,8 @@ from tritonproof.user_models.model_repository import CONFIG
 def with_baselines(
     run: CaseRun, baseline: CaseRun, states: Sequence[PointState]
 ) -> tuple[list[PointState], MeasuringPlan]:
-    """The load points of one scenario before measurement, each with its baseline, if that takes its batch,
-    and their plan. Raises InputError if the baseline is a build that does not take the largest batch."""
+    """The unmeasured load points of one scenario, each with its baseline unless that takes no such batch, and
+    the plan for them. Raises InputError if the baseline is a build that does not take the largest batch."""
     scenario, prepared = states[0].point.scenario, baseline.prepared
     if isinstance(prepared, ConvertedCase) and prepared.keeps_config:
         needed = max(state.point.batch for state in states)
@@ -72,14 +72,14 @@ def with_baselines(
 
 
 def _shared_data(run: CaseRun, baseline: CaseRun) -> InputData:
-    """The load data that both take: fewer if the baseline does not take all shapes."""
+    """The load data for both: the case's own, or fewer if the baseline does not take all of its shapes."""
     if len(baseline.samples.other_shapes) == len(run.samples.other_shapes):
         return run.loader.served.data
     return run.stack.enter_context(input_data(run.case.model, baseline.samples, run.server.scratch))
 
 
 def reloader(run: CaseRun, baseline: CaseRun) -> Callable[[], None] | None:
-    """A function that loads case and baseline again, in random order; None if others may use the server."""
+    """A function that loads case and baseline again, in random order; None if others may use a server."""
     sides = (run, baseline)
     if any(side.case.model.from_repository and side.settings.triton.is_remote for side in sides):
         return None
@@ -94,8 +94,8 @@ def reloader(run: CaseRun, baseline: CaseRun) -> Callable[[], None] | None:
 
 
 def compare_with_baseline(run: CaseRun) -> tuple[GateFinding, BaselineComparison]:
-    """Whether every sample gets the same answer from the baseline, of another repository or on another
-    Triton, and what else differs; compared once. Raises NotAvailableError if there is no such model."""
+    """Whether every sample gets the same answer from the baseline, and what else differs; compared only once.
+    Raises NotAvailableError if the baseline's repository has no such model."""
     if run.comparison is None:
         run.comparison = _compare(run)
     return run.comparison
@@ -140,16 +140,16 @@ def _compare_answers(run: CaseRun, baseline: CaseRun, baseline_name: str) -> Gat
 
 
 def _lost_by_clients(run: CaseRun, baseline: CaseRun) -> list[str]:
-    """What a client of the baseline's model would miss in this one, in sentences."""
+    """What clients of the baseline's model would miss in this one, in sentences."""
     model, other = run.case.model, baseline.case.model
     losses = []
     for field in ("inputs", "outputs"):
         tensors, other_tensors = (
-            {f"{tensor.name} ({tensor.dtype})" for tensor in getattr(one, field)} for one in (model, other)
+            {f"{tensor.name} ({tensor.dtype})" for tensor in getattr(side, field)} for side in (model, other)
         )
         if lacking := sorted(other_tensors - tensors):
             losses.append(f"it lacks {field} that the other has: {', '.join(lacking)}")
-    batch, batch_there = ([ANY] * one.batched for one in (model, other))  # the first axis of a request
+    batch, batch_there = ([ANY] * side.batched for side in (model, other))  # the first axis of a request
     other_inputs = {tensor.name: tensor for tensor in other.inputs}
     for tensor in model.inputs:
         there, shape = other_inputs.get(tensor.name), [*batch, *tensor.shape]
@@ -166,20 +166,21 @@ def _lost_by_clients(run: CaseRun, baseline: CaseRun) -> list[str]:
 
 
 def _served_side(run: CaseRun) -> ServedSide:
-    """A model's use of one of the two servers, and how much its answers vary."""
-    precision, noise = "", None
+    """What the model uses on one of the two servers, and how much its answers vary."""
+    precision = ""
+    noise = None
     if run.case.model.exchange == "single":
         alone = run.expectations.gate_context.single_answers
         precision, noise = inferred_precision(alone.rows.values()), alone.noise
     used: Usage = {}
-    with contextlib.suppress(NotAvailableError):  # its processes are not visible from here
+    with contextlib.suppress(NotAvailableError):  # the server's processes are not visible from here
         used = read_usage(watch(run.server))
-    return ServedSide(run.server.version, precision, noise, (), used)
+    return ServedSide(run.server.version, precision, noise, loadings_s=(), used=used)
 
 
 def _loadings_in_turns(run: CaseRun, baseline: CaseRun) -> tuple[list[float], list[float]]:
     """Load the model on both servers in turns until one loading is not far slower than all of the baseline's;
-    returns the seconds of each with its first answer: none on servers that others may use."""
+    returns the seconds of each side's loadings with a first answer: none if others may use a server."""
     current_s: list[float] = []
     baseline_s: list[float] = []
     most = 0 if run.settings.triton.is_remote else ratios.MAX_LOADINGS

@@ -1,4 +1,4 @@
-"""A case that the suite converts: where its build and its server come from, and how it is loaded."""
+"""A case that the suite converts: where its build, its server and its expected answers come from."""
 
 import contextlib
 import dataclasses
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False)
 class ConvertedCase:
-    """A `PreparedCase` that the suite converts."""
+    """A `PreparedCase` that the suite converts and loads into a Triton that it has started."""
 
     run: "CaseRun"
     building: contextlib.AbstractContextManager[BuiltModel]
-    """Makes the build, and has it for a block."""
+    """Yields the build, which exists for the length of the block."""
     keeps_config: bool = False
-    """Whether the build's own config.pbtxt serves it, in place of the settings."""
+    """Whether the build's own config.pbtxt serves it, instead of the run's settings."""
 
-    # A server that the suite has started says all, and loads the model later.
+    # Only loading tells the backend; the model calls no other, and our server reports everything.
     backend = requests_note = ""
     called_names = unreported = ()
 
@@ -62,7 +62,7 @@ class ConvertedCase:
 
     @once
     def server(self) -> Server:
-        """The model is built first, as a server without its model repository ends."""
+        """The Triton of the case. The model is built first, as a server without its model repository ends."""
         run, deployment = self.run, self.deployment
         triton = run.triton(
             self.build.folder.parent,
@@ -74,7 +74,7 @@ class ConvertedCase:
 
     @once
     def oracle(self) -> Oracle:
-        """The artifact, in process."""
+        """The build's artifact, in process."""
         engines = runtime_files.engine_folder(self.build.case, self.build.digest)
         with self.run.hold_machine(exclusive=False):
             open_in_process = runtime_files.open_in_process
@@ -102,16 +102,17 @@ class ConvertedCase:
         return scenario == "online"
 
     def remaining_data(self) -> Iterable[InputData]:
-        """None: the accuracy step sends every sample, and looks at every number."""
+        """Nothing: the accuracy step sends every sample, and compares every number."""
         return ()
 
 
 @contextlib.contextmanager
 def convert(run: "CaseRun") -> Iterator[BuiltModel]:
-    """The converted case, in its folder of --model-repos. That of a GPU which is not here (--convert-only) is
-    converted on this machine's CPU and removed after the test: a run on the GPU converts with the packages
-    for GPUs, and would not reuse it."""
-    case, settings, is_here = run.requested, run.settings, runs_here(run.requested.target)
+    """The converted case, in its folder of --model-repos. A case of a GPU that is not here (--convert-only)
+    is converted on this machine's CPU and removed after the block: a run on that GPU would not reuse the
+    build, since it converts with the packages for GPUs."""
+    case, settings = run.requested, run.settings
+    is_here = runs_here(case.target)
     with contextlib.ExitStack() as stack:
         if not is_here:
             folder = stack.enter_context(scratch_folder("conversion"))

@@ -1,4 +1,4 @@
-"""What a case's answers are held to, in process and asked alone, and within which limits."""
+"""What a case's answers are compared with, and within which limits."""
 
 import functools
 import math
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
 
 
 class Expectations:
-    """What the answers of a run's case are held to. Each value is computed once."""
+    """The expected answers to a run's case, and their limits. Each value is computed once."""
 
     def __init__(self, run: "CaseRun") -> None:
         self.run, self.hold_machine = run, run.hold_machine
 
     @property
     def arithmetic(self) -> str:
-        """The case's precision; tf32 for FP32 whose products a GPU computes in TF32."""
+        """The precision that the case computes in: tf32 for FP32 whose products a GPU computes in TF32."""
         return "tf32" if self.run.deployment.tf32 else self.run.case.precision
 
     @once_sharing_machine
     def precision_cost(self) -> PrecisionCost | None:
-        """The cost of the case's precision, which limits all answers; None without a framework."""
+        """The cost of the case's precision, from which limits follow; None without a framework."""
         is_known = not self.run.case.model.from_repository
         return self.run.model_run.precision_cost(self.arithmetic) if is_known else None
 
@@ -50,7 +50,7 @@ class Expectations:
 
     @once_sharing_machine
     def conversion(self) -> schema.Conversion:
-        """The converted model in process against the framework."""
+        """The comparison of the converted model, in process, with the framework's."""
         run = self.run
         return compare_conversion(
             run.case,
@@ -66,7 +66,7 @@ class Expectations:
     @once
     def why_no_score(self) -> str | None:
         """Why the model's task metric cannot be computed, in a sentence; None if it can. Raises InputError if
-        an option sets a limit for a metric that cannot be computed."""
+        it cannot and an option sets a limit for it."""
         run, model = self.run, self.run.case.model
         has_dataset = model.name in run.settings.dataset
         reason = missing_options(model, run.model_run.cpu_model, run.samples, has_dataset=has_dataset)
@@ -75,14 +75,14 @@ class Expectations:
 
     @once
     def answer_limits(self) -> AnswerLimits:
-        """How far answers to one sample may differ if different kernels may compute them."""
+        """The limits of two answers to one sample if other kernels may compute them."""
         outputs, count = self.run.case.model.outputs, len(self.run.samples)
         elements = {tensor.name: count * math.prod(map(abs, tensor.shape)) for tensor in outputs}
         return limits_per_answer(self.run.case, self.arithmetic, self.precision_cost, elements)
 
     @once
     def gate_context(self) -> GateContext:
-        """What gates get of the case as it is loaded online, with its answers to samples sent alone."""
+        """What gates get: the case as it is loaded online, and its answers to samples sent alone."""
         loader, case = self.run.loader, self.run.case
         loaded, limits = loader.ensure_loaded("online"), self.answer_limits
         tolerance, served = tolerance_of(case, self.arithmetic), loader.served
@@ -103,7 +103,7 @@ class Expectations:
 
     @property
     def answers_folder(self) -> AnswersFolder | None:
-        """The folder that has the answers of other runs, or gets this one's; None if the user gave none."""
+        """The folder of the answers that other runs recorded, or this one records; None if none is given."""
         run, name = self.run, str(self.run.requested)
         if run.settings.answers is None:
             return None
@@ -113,11 +113,11 @@ class Expectations:
 
     @once_sharing_machine
     def answer_check(self) -> AnswerCheck:
-        """How the case's answers under load are checked."""
+        """The check of the case's answers under load."""
         return self.check_of(self.run.loader.served.data)
 
     def check_of(self, data: InputData) -> AnswerCheck:
-        """How its answers to some load data are checked."""
+        """The check of its answers to this load data."""
         run, limits, oracle = self.run, self.answer_limits, self.run.prepared.oracle
         run.say("compute the answers to expect under load", f"{len(data.ids)} samples {oracle.expected_from}")
         return make_answer_check(run.case, data, oracle, run.deployment.max_batch_size, limits)

@@ -1,4 +1,4 @@
-"""Loads a run's case on its server, for one scenario at a time."""
+"""Loads the case of a run on its server, for one scenario at a time."""
 
 import dataclasses
 import time
@@ -20,47 +20,48 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False)
 class Loader:
-    """Loads the case of a run, and knows how it is loaded now."""
+    """Loads the case of a run, and knows how it is loaded at the moment."""
 
     run: "CaseRun"
     loaded: LoadedCase | None = None
     was_under_load: bool = False
     """Whether the case has been under load since it was loaded."""
     is_unloaded: bool = False
-    """Whether a reload has unloaded the case and not loaded it again."""
+    """Whether a reload unloaded the case and failed to load it again."""
     starts: dict[Scenario, schema.Start] = field(default_factory=dict)
-    """How long the server, the last loading for each scenario and its first request took."""
+    """By scenario: how long the server's start, the last loading and the first request after it took."""
 
     @property
     def serving_entry(self) -> schema.Serving | None:
-        """The record's entry of the server, with the case's backend; None before the case is loaded."""
+        """The record's entry of the server and the case's backend; None while nothing tells the backend."""
         backend = self.run.prepared.backend if self.loaded is None else self.loaded.backend
         return serving_entry(self.run.server, backend, self.run.settings.shared_memory) if backend else None
 
     @once
     def served(self) -> ServedModel:
-        """The case's model on its server, with the data of its requests."""
+        """The case's model on its server, with the samples of its requests."""
         case, server = self.run.case, self.run.server
         data = self.run.stack.enter_context(input_data(case.model, self.run.samples, server.scratch))
         return ServedModel(server, server.name_of(case), case.model, data)
 
     def leave_gpu(self) -> None:
-        """Free this process's models from the GPU's memory, which servers need; they reopen on use."""
+        """Free the GPU memory of this process's models, as servers need it; the models reopen on use."""
         if self.run.requested.target.device == "cuda":
             forget(self.run.prepared, "oracle")
             forget(self.run.model_run, "framework_model")
             pytorch.release_gpu_memory()
 
     def ensure_loaded(self, scenario: Scenario, deployment: Deployment | None = None) -> LoadedCase:
-        """Load the case for a scenario, with its own settings or others, unless it is loaded like that. A
-        model of --repository is loaded in one way for both scenarios."""
+        """Load the case for a scenario, with `deployment` or its own settings, unless it is loaded so. Both
+        scenarios of a model of --repository are loaded in the same way."""
         prepared, new_deployment = self.run.prepared, deployment or self.run.deployment
         self.leave_gpu()
         prepared.server.check_running()
         loaded = self.loaded
         if loaded is not None and (loaded.scenario, loaded.deployment) == (scenario, new_deployment):
             return loaded
-        self.loaded, self.was_under_load = None, False  # nothing is loaded if the next steps fail
+        self.loaded = None  # nothing is loaded if the next steps fail
+        self.was_under_load = False
         check_supported(prepared.server, prepared.case)
         if self.is_unloaded:
             prepared.load_anew(scenario, new_deployment)
@@ -71,7 +72,7 @@ class Loader:
         return self.loaded
 
     def check_may_reload(self) -> None:
-        """Raise NotAvailableError if the case's server is not to load models again."""
+        """Raise NotAvailableError if others may use the server, which must then keep its models loaded."""
         if self.run.settings.triton.is_remote:
             what = "models are not reloaded on a server that others may use"
             raise NotAvailableError(what, where=self.run.case)
@@ -79,10 +80,12 @@ class Loader:
     def reload(self) -> float:
         """Unload the case and load it again in the same way; returns the seconds of loading."""
         prepared, loaded = self.run.prepared, self.loaded
-        self.loaded, self.was_under_load, self.is_unloaded = None, False, True
+        self.loaded = None
+        self.was_under_load = False
+        self.is_unloaded = True
         prepared.server.unload(prepared.server.name_of(prepared.case))
         started = time.monotonic()
-        if loaded is None:  # by its server's start
+        if loaded is None:  # since the server's start
             prepared.load_anew("online", prepared.deployment)
         else:
             backend = prepared.load_anew(loaded.scenario, loaded.deployment)

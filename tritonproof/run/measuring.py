@@ -1,4 +1,4 @@
-"""Measures the load points of a case in turns, and its first request, with the machine to ourselves."""
+"""Measures the load points of a case in turns, and its first request, with the machine held exclusively."""
 
 import contextlib
 import dataclasses
@@ -23,15 +23,15 @@ from tritonproof.user_models.model_from_config import warmup_batch
 
 SweepResults = dict[LoadPoint, PointResult | ProofError]
 Save = Callable[[Sequence[PointResult]], object]
-"""Gets the load points of a scenario as soon as they are known: all that count so far."""
+"""Called with all results so far of a scenario that count, each time that a round of passes ends."""
 _SLOW_LOADINGS = 3
-"""Loadings that must each make the first request slow. If it were like the others, it would be the slowest of
-21 by chance three times in one of 9,000 runs, whatever else the machine does."""
+"""How many loadings in a row must make the first request slow. If it were like the others, it would by chance
+be the slowest of 21 three times in one of 9,000 runs, whatever else the machine does."""
 
 
 @contextlib.contextmanager
 def hold_jobs(run: CaseRun, points: Sequence[LoadPoint]) -> Iterator[list[LoadJob]]:
-    """A job for each point of one scenario, loaded, with the machine to ourselves for the block."""
+    """A job for each of one scenario's `points`, with the case loaded and the machine held exclusively."""
     run.server.check_measurable(run.prepared.unreported)
     check = run.expectations.answer_check
     run.loader.ensure_loaded(points[0].scenario)
@@ -40,7 +40,7 @@ def hold_jobs(run: CaseRun, points: Sequence[LoadPoint]) -> Iterator[list[LoadJo
 
 
 def first_state(run: CaseRun, job: LoadJob) -> PointState:
-    """The held job before its first pass, with the seconds of one request, or with its error."""
+    """A load point before its first pass: its job with the seconds of one request, or an error."""
     run.say(f"measure {job.point.scenario}", "first request of each batch size")
     try:
         request_s, _ = timed_answer(run.prepared, job.point.batch)
@@ -50,13 +50,13 @@ def first_state(run: CaseRun, job: LoadJob) -> PointState:
 
 
 def check_batch(run: CaseRun, point: LoadPoint) -> None:
-    """Raise NotAvailableError if the point's batch is larger than the largest, which the server may say."""
+    """Raise NotAvailableError if the point's batch is larger than the model's largest."""
     if point.batch > (largest := run.deployment.max_batch_size):
         raise NotAvailableError(f"{run.case.model.name} takes batches up to {largest}, not {point.batch}")
 
 
 def measure_point(run: CaseRun, point: LoadPoint, save: Save = lambda _results: None) -> PointResult:
-    """Measure a load point; the first call, all of its scenario, in turns. `save` gets those known so far."""
+    """Measure a load point, by the first call all of its scenario, in turns; `save` gets results so far."""
     check_batch(run, point)
     if point not in (points := run.points(point.scenario)):
         raise InputError(
@@ -71,9 +71,9 @@ def measure_point(run: CaseRun, point: LoadPoint, save: Save = lambda _results: 
 
 
 def _sweep(run: CaseRun, points: Sequence[LoadPoint], save: Save) -> SweepResults:
-    """Measure the points; `save` gets those known so far. Raises ProofError if the server has ended."""
+    """Measure the points of a scenario; `save` gets results so far. Raises ProofError if the server ended."""
     if (baseline := run.baseline) is not None:
-        baseline.server.check_running()  # started before the machine is ours
+        baseline.server.check_running()  # starts it, before the machine is held exclusively
     with hold_jobs(run, points) as held:
         states = [first_state(run, job) for job in held]
         try:
@@ -84,7 +84,7 @@ def _sweep(run: CaseRun, points: Sequence[LoadPoint], save: Save) -> SweepResult
 
 
 def _measure_states(run: CaseRun, states: Sequence[PointState], save: Save) -> SweepResults:
-    """Measure the points of a loaded scenario, audit the best, and judge them by their latency budgets."""
+    """Measure the points of a loaded scenario, audit the fastest, and judge all by their latency budgets."""
     baseline, plan = run.baseline, run.settings.plan
 
     def with_latency_verdict(result: PointResult) -> PointResult:
@@ -118,7 +118,7 @@ def _measure_states(run: CaseRun, states: Sequence[PointState], save: Save) -> S
 
 
 def _audited(run: CaseRun, job: LoadJob, result: PointResult) -> PointResult:
-    """The load point with its cache audit, unless the model refuses the audit's inputs, which are made up."""
+    """The result with its cache audit, unless the model refuses the audit's made-up inputs."""
     try:
         return audit_cache(job, result)
     except ProofError as error:
@@ -129,7 +129,7 @@ def _audited(run: CaseRun, job: LoadJob, result: PointResult) -> PointResult:
 
 
 def measure_model_warmup(run: CaseRun) -> ModelWarmup:
-    """Compare the first request after a loading with those after it, for a model of --repository."""
+    """Compare the first request after loading a model of --repository with the requests after it."""
     assert isinstance(run.prepared, RepositoryCase)
     run.loader.check_may_reload()
     batch = warmup_batch(run.prepared.described.config, run.samples.read([0]))
@@ -143,8 +143,8 @@ def measure_model_warmup(run: CaseRun) -> ModelWarmup:
 
 
 def time_first_and_later(load: Callable[[], object], ask: Callable[[], float], batch: int) -> ModelWarmup:
-    """Load the model and ask it again and again; the slowest of twenty later requests is the measure of the
-    first. If that is slow, load it once more: the machine may be the cause. `ask` returns seconds."""
+    """Load the model and time requests by `ask`, which returns seconds: the first is compared with the
+    slowest of twenty later ones. If it is slow, load the model again, as the machine may be the cause."""
     first_ms: list[float] = []
     later_ms: list[float] = []
     is_slow = True
@@ -152,5 +152,5 @@ def time_first_and_later(load: Callable[[], object], ask: Callable[[], float], b
         load()
         first_ms.append(round(1e3 * ask(), 3))
         later_ms.append(round(1e3 * max(ask() for _ in range(20)), 3))
-        is_slow = first_ms[-1] > 2 * later_ms[-1]  # one that loads kernels takes far longer
+        is_slow = first_ms[-1] > 2 * later_ms[-1]  # a request that loads kernels takes far longer
     return ModelWarmup(batch, tuple(first_ms), tuple(later_ms), passed=not is_slow)

@@ -1,4 +1,4 @@
-"""Measures a case's fastest load point beside the artifact in process, the reference format and the peak."""
+"""Measures a case's fastest load points beside the artifact in process, the reference format and the peak."""
 
 import contextlib
 import functools
@@ -26,8 +26,8 @@ _Reference = tuple[CaseRun, PointResult]
 
 
 def measure_efficiency(run: CaseRun) -> list[Efficiency]:
-    """Measure the fastest point of each scenario, of a micro model the fastest of all, beside the same
-    artifact in process, and the fastest of all beside the model's reference format."""
+    """Measure the fastest point of each scenario, or of a micro model the fastest of all, in turns with the
+    same artifact in process, and the fastest of all also with the model's reference format."""
     best_results = fastest_by_scenario(run.case, known_points(run))
     loaded = run.loader.ensure_loaded(best_results[0].point.scenario)
     overall = fastest_closed_loop(best_results)
@@ -39,13 +39,13 @@ def measure_efficiency(run: CaseRun) -> list[Efficiency]:
         with run.hold_machine(exclusive=False):
             run.say("measure efficiency", "load the model in process")
             rows = run.samples.read(range(min(len(run.samples), run.deployment.max_batch_size)))
-            resident = run.settings.shared_memory == "cuda"  # its data lies where the server's does
+            resident = run.settings.shared_memory == "cuda"  # tensors lie where the server's do
             process = artifact_worker(
                 run.build, run.deployment, rows, backend=loaded.backend, resident=resident
             )
             worker = stack.enter_context(process)
-            # These two overlap the loading in process. On a GPU the server of the reference ends with the
-            # block, to free the memory.
+            # The reference and the count overlap the loading in process. On a GPU the reference's server ends
+            # with the block, to free memory.
             until = stack if run.case.target.device == "cuda" else None
             reference = reference_for(run, overall, until)
             flops = run.model_run.flops_per_inference
@@ -57,7 +57,7 @@ def measure_efficiency(run: CaseRun) -> list[Efficiency]:
 
 
 def known_points(run: CaseRun) -> Sequence[PointResult]:
-    """The load points measured so far, and the others on record for this machine, build, settings and server.
+    """The load points measured so far, and others on record for this machine, build, settings and server.
     Raises NotAvailableError if an answer was wrong."""
     record = record_updates.read_stored(record_files.record_path(run.case.key, run.settings.results))
     on_record = points_of(record, run, run.build.digest, run.deployment)
@@ -71,9 +71,11 @@ def known_points(run: CaseRun) -> Sequence[PointResult]:
 
 
 def fastest_by_scenario(case: Case, results: Sequence[PointResult]) -> list[PointResult]:
-    """The fastest point of all for a micro model, which has many cases; else of each scenario, offline
-    first, as it is still loaded. Raises NotAvailableError if no point has a number of requests in flight."""
-    by_scenario = ([one for one in results if one.point.scenario == name] for name in ("offline", "online"))
+    """The fastest point of each scenario, offline first, as it is still loaded; of a micro model, which has
+    many cases, only the fastest of all. Raises NotAvailableError without a point of requests in flight."""
+    by_scenario = (
+        [each for each in results if each.point.scenario == name] for name in ("offline", "online")
+    )
     points = [best for best in map(fastest_closed_loop, by_scenario) if best is not None]
     if (overall := fastest_closed_loop(points)) is None:
         raise NotAvailableError(
@@ -87,7 +89,7 @@ def fastest_by_scenario(case: Case, results: Sequence[PointResult]) -> list[Poin
 def points_of(
     record: Record | None, run: CaseRun, digest: str, deployment: Deployment
 ) -> Sequence[PointResult]:
-    """The record's load points if build, deployment, machine, Triton and transport are the run's, or none."""
+    """The record's load points; none if build, deployment, machine, Triton or transport are not the run's."""
     if record is None or record.serving is None or record.machine != run.machine:
         return ()
     serving = serving_entry(run.server, record.serving.backend, run.settings.shared_memory)
@@ -106,19 +108,23 @@ def _measure(
     peak_per_s = run.suite_run.measure_peak(peak_kind(run.case, run.deployment), run.progress)
     if isinstance(peak_per_s, ProofError):
         raise peak_per_s
-    batch, point = in_turns.batch_in_process(best, run.deployment, run.case.gpus), best.point
+    batch = in_turns.batch_in_process(best, run.deployment, run.case.gpus)
+    point = best.point
     with hold_jobs(run, [point]) as (held,):
         job = replace(held, request_s=_request_s(best))
         cold = [] if run.loader.was_under_load else [job]
-        reference_job, beside_text = None, ""
+        reference_job = None
+        reference_text = ""
         if reference is not None and reference[0] is not run:
-            other, result = reference
-            served = replace(job.served, server=other.server, name=other.server.name_of(other.case))
+            reference_run, result = reference
+            server = reference_run.server
+            served = replace(job.served, server=server, name=server.name_of(reference_run.case))
             reference_job = replace(job, served=served, point=result.point, request_s=_request_s(result))
-            if not other.loader.was_under_load:
+            reference_text = f", {served.name}"
+            if not reference_run.loader.was_under_load:
                 cold.append(reference_job)
-            other.loader.was_under_load, beside_text = True, f", {served.name}"
-        run.say("measure efficiency", f"{point.scenario} {point}, in process{beside_text}, in turns")
+                reference_run.loader.was_under_load = True
+        run.say("measure efficiency", f"{point.scenario} {point}, in process{reference_text}, in turns")
         turns = in_turns.measure_in_turns(
             job, worker, batch, run.settings.plan, gpus=run.case.gpus, reference=reference_job, cold=cold
         )
@@ -136,9 +142,9 @@ def _measure(
 
 
 def reference_for(run: CaseRun, best: PointResult, until: contextlib.ExitStack | None) -> _Reference | None:
-    """The run of the reference format to measure a case beside, loaded on first use for its fastest point,
-    and that point; `run` and its `best` if this is the reference. It stays for the model's other cases, or
-    `until` a block ends. None if it has no right record of this machine, build and settings."""
+    """The run of the model's reference format, loaded on first use for its fastest point, and that point;
+    `run` and `best` if this case is the reference. It stays for the model's other cases, or `until` a block
+    ends. None if it has no right record of this machine, build and settings."""
     case = reference_of(run.case)
     references = run.model_run.reference_runs if until is None else {}
     if str(case) == str(run.case):

@@ -1,4 +1,4 @@
-"""What the cases of a model share, such as its weights, and what all cases of a suite run share."""
+"""What the cases of a model share, such as its weights, and what all cases of a suite's run share."""
 
 import contextlib
 import functools
@@ -33,10 +33,10 @@ class ModelRun(contextlib.ExitStack):
     target: Target
     settings: Settings
     models: AvailableModels = field(default_factory=lambda: AvailableModels(()))
-    """The models of the run; those of --repository may call each other."""
+    """The models that the user selected; those of --repository may call each other."""
     progress: Progress = field(default_factory=lambda: Progress(lines_to(os.dup(2))))
     reference_runs: dict[str, "tuple[CaseRun, PointResult] | None"] = field(default_factory=dict, init=False)
-    """The runs of reference formats with their fastest points, by the id of their case."""
+    """The run of the reference format and its fastest point, by the id of its case."""
     precision_costs: dict[str, PrecisionCost | None] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
@@ -51,23 +51,23 @@ class ModelRun(contextlib.ExitStack):
 
     @once_sharing_machine
     def cpu_model(self) -> FrameworkModel:
-        """The framework model on the CPU, with weights from --checkpoint, its own, or seeded random ones."""
+        """The framework's model on the CPU, with weights of --checkpoint, its own, or seeded random ones."""
         self.say("load weights")
         return self.model.load_weights(self.settings.checkpoint.get(self.model.name))
 
     @once_sharing_machine
     def framework_model(self) -> FrameworkModel:
-        """The framework model to compare converted models with, whether those are new or reused."""
+        """The framework's model that converted models are compared with."""
         return framework_model_on(self.target.device, self.model, self.cpu_model)
 
     @once_sharing_machine
     def samples(self) -> Samples:
-        """The evaluation split: from --dataset, or the model's own."""
+        """The evaluation split of --dataset, or the model's own."""
         return samples_of(self.model, "evaluation", self.settings)
 
     @property
     def batch(self) -> int:
-        """Rows of a batch that the framework computes."""
+        """The rows of a batch that the framework computes."""
         return evaluation_batch(model_deployment(self.model, self.target, self.settings))
 
     @once_sharing_machine
@@ -80,7 +80,7 @@ class ModelRun(contextlib.ExitStack):
         )
 
     def precision_cost(self, precision: str) -> PrecisionCost | None:
-        """What a precision costs the model, in any format; None if it is no framework's network."""
+        """What a precision costs the model, in any format; None if the framework has no network of it."""
         if precision not in self.precision_costs:
             self.say(f"measure what {precision.upper()} costs")
             training = functools.partial(samples_of, self.model, "training", self.settings)
@@ -91,25 +91,25 @@ class ModelRun(contextlib.ExitStack):
 
     @once
     def flops_per_inference(self) -> float | None:
-        """Floating-point operations of one inference; None if the framework cannot count."""
+        """Floating-point operations of one inference; None if the framework cannot count them."""
         return count_operations(self.model, self.cpu_model.network, self.samples.read([0]))
 
 
 @dataclass
 class SuiteRun:
-    """What all cases of a suite run share: what is selected, and what was measured for earlier ones."""
+    """What all cases of a suite's run share: what is selected, and what was measured for earlier cases."""
 
     points: Mapping[str, Sequence[LoadPoint]] | None = None
-    """The load points of each case to measure; None for all that the settings ask for."""
+    """The load points to measure of each case, by its id; None for all that the settings ask for."""
     point_count: int = 1
-    """How many load points this run measures, and so how many may be compared with a baseline."""
+    """How many load points the suite measures, and thus at most compares with a baseline."""
     run_id: str = field(default_factory=lambda: run_origin.own_run().id)
     peaks: dict[worker.PeakKind, Estimate | ProofError] = field(default_factory=dict)
-    """The machine's peaks measured so far, or why one could not be."""
+    """The machine's peaks measured so far, or the errors."""
 
     def measure_peak(self, kind: worker.PeakKind, progress: Progress) -> Estimate | ProofError:
-        """The machine's peak, measured with the machine to ourselves unless it is known, or why it was not.
-        It takes gigabytes of a GPU's memory, so a suite measures it before its first server starts."""
+        """The machine's peak, or the error, measured once, while nothing else runs on the machine. It takes
+        gigabytes of a GPU's memory, so a suite measures it before its first server starts."""
         if kind not in self.peaks:
             text = "the machine's peak: "
             with locks.hold_machine(exclusive=True, on_wait=progress.waits(f"{text}wait for the machine")):

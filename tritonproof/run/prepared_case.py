@@ -1,4 +1,4 @@
-"""A case that is ready to be asked: what its run needs to know about it, whoever has prepared it."""
+"""What a run asks of its case, whether the suite converts it or a repository has it."""
 
 import time
 from collections.abc import Iterable
@@ -13,16 +13,16 @@ from tritonproof.spec import Arrays, Case, Samples
 
 
 class PreparedCase(Protocol):
-    """A case with its build, its server and its oracle: a `ConvertedCase`, or a `RepositoryCase`, which is
-    served as it is."""
+    """A case with its build, server and oracle: a `ConvertedCase`, or a `RepositoryCase` that is served as it
+    is."""
 
     @property
     def case(self) -> Case:
-        """The case; for --repository with the inputs, outputs and batches that only the server knows."""
+        """The case; for --repository with the inputs, outputs and batch sizes that only its server knew."""
 
     @property
     def samples(self) -> Samples:
-        """The samples that requests are made of."""
+        """The samples of which requests are made."""
 
     @property
     def evaluated(self) -> Samples | None:
@@ -34,47 +34,47 @@ class PreparedCase(Protocol):
 
     @property
     def deployment(self) -> Deployment:
-        """The case's own settings."""
+        """The settings that the case itself is loaded with."""
 
     @property
     def build(self) -> BuiltModel: ...
 
     @property
     def server(self) -> Server:
-        """Its Triton, which is started when first asked for."""
+        """The case's Triton, which is started when first asked for."""
 
     @property
     def oracle(self) -> Oracle:
-        """What gives the expected answers."""
+        """The source of expected answers."""
 
     @property
     def backend(self) -> str:
-        """The backend that serves it; empty while only a loading can tell."""
+        """The backend that serves the case; empty if only loading tells it."""
 
     @property
     def called_names(self) -> tuple[str, ...]:
-        """The models that it calls, whose times the server reports one by one."""
+        """The names of the models that this one calls, whose times the server reports one by one."""
 
     @property
     def unreported(self) -> tuple[str, ...]:
-        """What its server does not say about it: configuration, statistics."""
+        """What the server does not report about the model: configuration, statistics."""
 
     def load_anew(self, scenario: Scenario, deployment: Deployment) -> str:
         """Load the model, even if it is loaded; returns the backend that serves it."""
 
     def ensure_loaded(self, scenario: Scenario, deployment: Deployment) -> tuple[str, Start, Arrays | None]:
-        """Have the model loaded for a scenario, and its first request answered. Returns its backend, how long
-        that took, and the answer, [1, ...] each; None if that request was not the first since the loading."""
+        """Have the model loaded for a scenario, and a first request answered. Returns the backend, how long
+        it took, and the answer, [1, ...] each; None if that request was not the first since the loading."""
 
     def batches_dynamically(self, scenario: Scenario) -> bool:
-        """Whether the server may join requests to a batch, as far as it says."""
+        """Whether the server may join requests to a batch; True if it does not say."""
 
     def remaining_data(self) -> Iterable[InputData]:
-        """The samples that the accuracy step does not send, for the gates to ask for too."""
+        """The samples that the accuracy step does not send, for which the gates then ask."""
 
 
 def timed_answer(prepared: PreparedCase, batch: int) -> tuple[float, Arrays]:
-    """Send a request of `batch` copies of the first sample; returns its seconds and its answer."""
+    """Send a request with `batch` copies of the first sample; returns its seconds and its outputs."""
     rows = {name: values[[0] * batch] for name, values in prepared.samples.read([0]).items()}
     started = time.monotonic()
     outputs = prepared.server.infer(prepared.server.name_of(prepared.case), prepared.case.model, rows)

@@ -1,4 +1,4 @@
-"""Live progress: shows the current step, as plain lines or by what a terminal draws."""
+"""Live progress: shows the current step, as plain lines or in a terminal."""
 
 import contextlib
 import os
@@ -12,13 +12,13 @@ Write = Callable[[str], None]
 
 class Progress:
     """Shows the current step, in plain lines: one for each new step, one with progress every few seconds, and
-    one after each 15 s of silence. A terminal draws it anew instead, with the seconds since it began."""
+    one after each 15 s of silence. A terminal instead redraws the step with its seconds so far."""
 
     def __init__(
         self, write_line: Write, draw: Callable[[str, str], None] | None = None, *, quiet_s: float = 15.0
     ) -> None:
-        """`write_line` writes a line that stays, at least one every `quiet_s` seconds; `draw`, if there is a
-        terminal, shows a step and its seconds in place of what it showed before, or two empty texts."""
+        """`write_line` writes a line that stays, at least one every `quiet_s` seconds. `draw`, if there is a
+        terminal, shows a step and its seconds in place of the last ones; two empty texts show nothing."""
         self._write_line, self._draw = write_line, draw
         self._quiet_s = quiet_s if draw is None else 0.0
         self._lock = threading.Lock()
@@ -34,13 +34,13 @@ class Progress:
             if is_new:
                 self._began = now
             self._step, self._detail = step, detail
-            # Nobody reads a live line faster; plain lines keep the log short, and nobody wonders if it hangs.
+            # A live line changes as fast as people read; plain lines are rare, to keep the log short.
             interval_s = max(5.0, 0.2 * (now - self._began)) if self._draw is None else 0.1
             if is_new or now - self._shown_at >= interval_s:
                 self._show(now)
 
     def waits(self, step: str) -> Write:
-        """A callback that shows who holds the lock that a step waits for: `tritonproof.host.locks.OnWait`."""
+        """A `tritonproof.host.locks.OnWait` that shows who holds the lock for which a step waits."""
         return lambda holder: self.say(step, holder)
 
     def note(self, text: str) -> None:
@@ -50,12 +50,12 @@ class Progress:
             self._write_line(text)
 
     def rest(self) -> None:
-        """End the step."""
+        """Show no step any more."""
         with self._lock:
             self._clear()
 
     def _show(self, now: float, *, again: bool = False) -> None:
-        """Show the step; a plain line that is written `again` without news gives its duration."""
+        """Show the step; `again`, without news, a plain line adds its seconds."""
         self._shown_at = now
         text = f"{self._step}: {self._detail}" if self._detail else self._step
         seconds = f"{now - self._began:.0f} s"
@@ -70,7 +70,7 @@ class Progress:
             self._draw("", "")
 
     def _rewrite(self) -> None:
-        """Show the step again while it runs, to update its seconds."""
+        """Show the step again while it lasts, to update its seconds."""
         now = time.monotonic()
         with self._lock:
             if self._step and now - self._shown_at >= self._quiet_s:
@@ -78,8 +78,8 @@ class Progress:
 
 
 def _tick(progress: "weakref.ref[Progress]", tick_s: float) -> None:
-    """Update the progress until nobody has it. pytest's terminal, which may draw it, holds a whole run, which
-    would stay in the memory of a process that starts several."""
+    """Update the progress until nothing else refers to it. A strong reference would keep pytest's terminal,
+    which may draw it, and with it a whole run in the memory of a process that starts several."""
     while (progress_now := progress()) is not None:
         progress_now._rewrite()
         del progress_now
@@ -87,7 +87,7 @@ def _tick(progress: "weakref.ref[Progress]", tick_s: float) -> None:
 
 
 def lines_to(descriptor: int, prefix: str = "", end: str = "\n") -> Write:
-    """What writes texts, each with the prefix and the end, to a file descriptor."""
+    """A function that writes a text, between `prefix` and `end`, to a file descriptor."""
 
     def write(text: str) -> None:
         # A reader that has gone must not fail a measurement.

@@ -1,4 +1,4 @@
-"""Proves a case right: by its labels, its messages, and the same answer however a request is sent."""
+"""Proves a case right: by its labels, by its messages, and by equal answers however a request is sent."""
 
 import dataclasses
 import functools
@@ -34,19 +34,19 @@ from tritonproof.user_models.model_repository import CONFIG
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The results of the whole evaluation set for a case as it is served."""
+    """The scores of a case as it is served, on the whole evaluation set."""
 
     ledger: Ledger
     """Every metric after each stage, with its limits."""
     why_no_score: str | None
     """Why the task's metric is not in the ledger; None if it is."""
     sample_scores: sample_files.SampleScores
-    """Every item's score after each stage and the worst items."""
+    """The score of every item after each stage, and the worst items."""
 
 
 def prove_accuracy(run: CaseRun) -> Evaluation:
-    """The evaluation of the case with its own settings, under dynamic batching. Its ledger passes only if a
-    sample gets the same answer again, with many requests in flight, and in batches too."""
+    """Evaluate the case with its own settings, under dynamic batching. The ledger passes only if each sample
+    also gets the same answer again, with many requests in flight, and in batches."""
     run.loader.ensure_loaded("online")
     evaluation = evaluate(run)
     gates = [run_gate(run, name).result for name in ("repeated", "in-flight", "batches")]
@@ -55,7 +55,7 @@ def prove_accuracy(run: CaseRun) -> Evaluation:
 
 
 def evaluate(run: CaseRun) -> Evaluation:
-    """Evaluate the case by the framework, in process, and through the server as it is loaded now; a model of
+    """Score the case in the framework, in process and through the server as it is loaded now; a model of
     --repository, which has no source to compare with, through the server on all its labelled samples."""
     case, requested = run.case, run.settings.thresholds.limits(run.case)
     if case.model.from_repository:
@@ -102,7 +102,7 @@ def prove_conversation(run: CaseRun) -> Conversation:
 
 
 def run_gate(run: CaseRun, gate: str) -> GateFinding:
-    """The result of a gate such as "batches", which runs once, with its first wrong answer."""
+    """The finding of a gate such as "batches"; a gate runs once."""
     run.say("answers without labels", gate)
     if gate not in run.gate_findings:
         with run.hold_machine(exclusive=False):
@@ -111,7 +111,7 @@ def run_gate(run: CaseRun, gate: str) -> GateFinding:
 
 
 def _check_gate(run: CaseRun, gate: Gate) -> GateFinding:
-    context = run.expectations.gate_context  # with its answers before a reload
+    context = run.expectations.gate_context  # before a reload, as it has the answers given alone
     loaded = _reload(run) if gate.after_reload else run.loader.ensure_loaded("online")
     if gate.needs_configuration and "configuration" in run.prepared.unreported:
         raise NotAvailableError("the server does not give the configuration, which has the largest batch")
@@ -119,7 +119,7 @@ def _check_gate(run: CaseRun, gate: Gate) -> GateFinding:
 
 
 def _reload(run: CaseRun) -> LoadedCase:
-    """Load the case again: a converted one for offline, after online."""
+    """Load the case again: a converted one for offline, after it was loaded for online."""
     run.loader.check_may_reload()
     loaded = run.loader.ensure_loaded("offline")
     if run.case.model.from_repository:  # both scenarios load it in the same way
@@ -129,7 +129,7 @@ def _reload(run: CaseRun) -> LoadedCase:
 
 
 def reproduce(run: CaseRun, result: GateResult, wrong_answer: Mismatch | None) -> str:
-    """Write a gate's reproducer over an earlier one; returns its path, or "" if no single answer is wrong."""
+    """Write a gate's reproducer over an earlier one; returns its path, empty if no single answer is wrong."""
     folder = run.settings.results / run.case.target.name / f"{run.case}.reproducer" / result.gate
     shutil.rmtree(folder, ignore_errors=True)
     if not result.fault or wrong_answer is None:
@@ -141,4 +141,4 @@ def reproduce(run: CaseRun, result: GateResult, wrong_answer: Mismatch | None) -
             name, config = run.server.name_of(run.case), run.build.folder / CONFIG
             write_reproducer(folder, name, config, run.case.model, rows, wrong_answer)
             return f"reproducer: {folder}"
-    return ""  # of other samples than the case's, such as one without an optional input
+    return ""  # the request had a sample that is not the case's, such as one without an optional input

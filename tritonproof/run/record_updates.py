@@ -1,4 +1,4 @@
-"""Writes results into a case's record, whole and at once, so that a killed run keeps its results."""
+"""Writes results into a case's record, each time the whole file at once, so that a killed run keeps them."""
 
 import contextlib
 import datetime
@@ -26,11 +26,11 @@ def update(
     """Apply `change` to the case's record on disk, or to `fresh` if no stored record fits; returns the record
     that is then on disk. Raises ProofError if the folder cannot be written.
 
-    Results join only those of the same machine, build, deployment and server; the conversion depends on
-    machine and build alone, and a failure of the run `run_id` stays. If this run has no build, its failures
-    join what the machine's record has of an earlier one. Another machine's record moves to
-    `superseded/` beside it; any other is outdated and replaced. If `in_fleet`, results may come from machines
-    that differ only in their GPUs' UUIDs, as a later run may give the case to another node.
+    Results join only results of the same machine, build, deployment and server. A conversion depends on
+    machine and build alone, and failures of the run `run_id` stay. Without a build, this run's failures join
+    the machine's earlier record. Another machine's record moves to `superseded/` beside it; any other is
+    outdated and replaced. If `in_fleet`, machines may differ in their GPUs' UUIDs, as a later run may give
+    the case to another node.
     """
     path = record_files.record_path(fresh.case, results)
     with writing(path):
@@ -51,7 +51,7 @@ def update(
 
 
 def _alike(stored: Record, fresh: Record) -> tuple[Record, Record]:
-    """The two records, both with the UUIDs of all GPUs if their machines differ in nothing else."""
+    """Both records with the UUIDs of all GPUs, if their machines differ in nothing else; else unchanged."""
     uuids = tuple(sorted({*stored.machine.gpu_uuids, *fresh.machine.gpu_uuids}))
     stored_alike, fresh_alike = (
         structs.replace(record, machine=structs.replace(record.machine, gpu_uuids=uuids))
@@ -62,7 +62,7 @@ def _alike(stored: Record, fresh: Record) -> tuple[Record, Record]:
 
 def write_config(path: Path, text: str, diff: str = "") -> str:
     """Write the winner's config.pbtxt, and its differences from the model's own, beside the record at `path`;
-    returns its name from there. An empty text removes an earlier one, which has no winner any more."""
+    returns the file's name. An empty text removes an earlier file, which is no longer the winner's."""
     name = record_files.config_of_search(path)
     write_beside(path.parent / name, text.encode() or None)
     write_beside((path.parent / name).with_suffix(".diff"), diff.encode() or None)
@@ -70,7 +70,7 @@ def write_config(path: Path, text: str, diff: str = "") -> str:
 
 
 def write_beside(file: Path, content: bytes | None) -> None:
-    """Write a record, or a file beside it, unless it has that content already; None removes it."""
+    """Write a record, or a file beside it, unless it has that content already; None removes the file."""
     with writing(file):
         if content is None:
             file.unlink(missing_ok=True)
@@ -80,7 +80,7 @@ def write_beside(file: Path, content: bytes | None) -> None:
 
 @contextlib.contextmanager
 def writing(file: Path) -> Iterator[None]:
-    """Turn an error in writing a record, or a file beside it, into a ProofError."""
+    """Turn an error in writing a record, or a file beside it, into ProofError."""
     try:
         yield
     except OSError as error:
@@ -89,14 +89,14 @@ def writing(file: Path) -> Iterator[None]:
 
 
 def _joinable(stored: Record | None, fresh: Record, run_id: str) -> Record:
-    """The part of the stored record that a result of this run may join; `fresh` if there is none. The price
-    is the machine's; a run without one keeps the stored price."""
+    """The part of the stored record that this run's results may join; `fresh` if there is none. The price is
+    the machine's; a run without a price keeps the stored one."""
     if stored is None:
         return fresh
     if fresh.price_per_hour is None:
         fresh = structs.replace(fresh, price_per_hour=stored.price_per_hour)
     if not fresh.build.digest:
-        return stored  # it could not be built: all that this run has is a failure
+        return stored  # the case could not be built: this run has only failures
     if stored.build.digest != fresh.build.digest:
         return fresh
     served_alike = fresh.serving is None or stored.serving is None or stored.serving == fresh.serving
@@ -104,7 +104,7 @@ def _joinable(stored: Record | None, fresh: Record, run_id: str) -> Record:
         pairs = ((field, getattr(fresh, field.name)) for field in structs.fields(fresh))
         updates = {field.name: value for field, value in pairs if value not in (field.default, None)}
         return structs.replace(stored, **updates)
-    # A test may fail before it knows the server; its failure is then in the record of an earlier one.
+    # A test may fail before it knows the server; its failure is then in the record of an earlier server.
     own = tuple(failure for failure in stored.failures if failure.origin and failure.origin.run == run_id)
     return structs.replace(fresh, conversion=stored.conversion, failures=own)
 
@@ -115,12 +115,12 @@ _KEYS: Mapping[str, Callable[[Any], Any]] = {
     "gates": lambda gate: gate.gate,
     "failures": lambda failure: failure.test,
 }
-"""What identifies each entry of a field that has several, by field."""
+"""By field with several entries: what identifies an entry."""
 
 
 def with_results(stored: Record, **results: Any) -> Record:
-    """The record with these results, by field, in place of earlier ones: in a field of several entries, in
-    place of the same load point, scenario, gate or test."""
+    """The record with these results, by field. In a field of several entries they replace those of the same
+    load point, scenario, gate or test."""
     joined = dict(results)
     for name in results.keys() & _KEYS.keys():
         by_key = {_KEYS[name](result): result for result in (*getattr(stored, name), *results[name])}
@@ -129,8 +129,8 @@ def with_results(stored: Record, **results: Any) -> Record:
 
 
 def with_failure(stored: Record, failure: StepFailure, *, of_this_build: bool = True) -> Record:
-    """The record with a failed test. If the step proves the case, and its build is the record's, another
-    run's result of the step goes, if that has a single one."""
+    """The record with a failed test. If its step proves the case, and the build is the record's, the single
+    result of that step goes if it is another run's."""
     run = failure.origin and failure.origin.run
     # A step with a single result has the name of its field.
     field = failure.step.replace("-", "_")
@@ -142,8 +142,8 @@ def with_failure(stored: Record, failure: StepFailure, *, of_this_build: bool = 
 
 
 def without_other_baseline(stored: Record, name: str) -> Record:
-    """The record without what was found of another baseline than that of this name, which no test of this
-    run would replace; of any baseline if the name is empty."""
+    """The record without the results of any baseline but the named one, which no test of this run would
+    replace; an empty name stands for no baseline."""
     if name and (stored.baseline is None or stored.baseline.baseline_name == name):
         return stored
     gates = tuple(gate for gate in stored.gates if gate.gate != "baseline")
@@ -153,7 +153,7 @@ def without_other_baseline(stored: Record, name: str) -> Record:
 
 
 def read_stored(path: Path) -> Record | None:
-    """The record at a path; None without one, and for a damaged one."""
+    """The record at a path; None if there is none or it is damaged."""
     try:
         return record_files.read(path)
     except record_files.RecordError:
@@ -161,8 +161,8 @@ def read_stored(path: Path) -> Record | None:
 
 
 def _supersede(path: Path, stored: Record) -> None:
-    """Move a record of another machine to `superseded/`, named by that machine, with its samples and its
-    configuration. The folder of a search stays: this run may have written its own there already."""
+    """Move another machine's record to `superseded/`, named after that machine, with its samples and its
+    configuration. The folder of a search stays, as this run may have written its own there already."""
     folder = path.parent / record_files.SUPERSEDED
     folder.mkdir(exist_ok=True)
     moved = folder / f"{path.stem}-{record_files.machine_digest(stored.machine)}.json"

@@ -1,5 +1,5 @@
-"""A case that is a model of --repository: its server loads it as it is, says how it is configured and answers
-a first request, and then it is a case of the suite like any other."""
+"""A case that is a model of --repository: its server loads it as it is, reports its configuration and answers
+a first request. From then on it is a case like any other."""
 
 import contextlib
 import dataclasses
@@ -36,15 +36,15 @@ class RepositoryCase:
     """A `PreparedCase` that is a model of --repository, on its server after its first answer."""
 
     case: Case
-    """The case, completed by what only the server knew: inputs, outputs, batches."""
+    """The case, completed by what only its server knew: inputs, outputs, batch sizes."""
     deployment: Deployment
     server: Server
     described: DescribedModel
     build: BuiltModel
-    """Its files, and its configuration as the server has completed it."""
+    """The model's files, and its configuration as completed by the server."""
     accepted_samples: AcceptedSamples
     evaluated: Samples | None = None
-    """All of the user's labelled samples."""
+    """All of the user's labelled samples; None without labels."""
 
     @property
     def samples(self) -> Samples:
@@ -71,7 +71,7 @@ class RepositoryCase:
         return Oracle(self.ask_alone, "alone")
 
     def ensure_loaded(self, scenario: Scenario, _deployment: Deployment) -> tuple[str, Start, Arrays | None]:
-        """How it was loaded: in one way, and once, for both scenarios. A remote model was asked before."""
+        """How the model was loaded: once, in one way for both scenarios. A remote model was asked before."""
         self.check_single_requests()
         first_ms = round(1e3 * self.accepted_samples.elapsed_s, 3)
         start = Start(scenario, self.server.ready_s, self.described.loading_s, first_ms)
@@ -90,7 +90,7 @@ class RepositoryCase:
         return remaining_data(self.case.model, self.samples)
 
     def ask_alone(self, inputs: Arrays) -> Arrays:
-        """The answer to a request of one row, [1, ...] each, while no other is in flight."""
+        """The answer to a request of one row, [1, ...] each, with no other request in flight."""
         self.check_single_requests()
         answer = self.server.infer(self.case.model.name, self.case.model, inputs)
         for tensor in self.case.model.outputs:
@@ -100,7 +100,7 @@ class RepositoryCase:
         return answer
 
     def check_single_requests(self) -> None:
-        """Raise NotAvailableError unless the model gives one answer to one request."""
+        """Raise NotAvailableError unless the model gives one answer to each request."""
         model = self.case.model
         if model.exchange != "single":
             how = "keeps state" if model.exchange == "sequence" else "may answer a request more than once"
@@ -111,7 +111,7 @@ class RepositoryCase:
 @contextlib.contextmanager
 def serve_repository_case(run: "CaseRun", shared_samples: Samples | None = None) -> Iterator[RepositoryCase]:
     """The case of --repository with its model loaded and its first request answered. A baseline gets the
-    samples of the case that is compared with it as `shared_samples`."""
+    samples of the compared case as `shared_samples`."""
     case, settings, available = run.requested, run.settings, run.model_run.models
     name, models = case.model.name, available.repository_models
     if name not in models:
@@ -147,7 +147,7 @@ def serve_repository_case(run: "CaseRun", shared_samples: Samples | None = None)
 def _load_and_ask(
     run: "CaseRun", server: Server, shared_samples: Samples | None
 ) -> tuple[Model, DescribedModel, AcceptedSamples]:
-    """Load a model of --repository and send its first request; returns it as its server completes it, too."""
+    """Load a model of --repository and send its first request; returns it as completed by its server, too."""
     requested, name, available = run.requested.model, run.requested.model.name, run.model_run.models
     labels, models = available.labels.get(name), available.repository_models
 
@@ -184,8 +184,8 @@ def other_inputs(model: Model, samples: Samples) -> list[str]:
 
 
 def as_build(case: Case, described: DescribedModel, folder: Path) -> BuiltModel:
-    """A model's files and those of the models that it calls, as a build; its config.pbtxt, as the server has
-    completed it, is written into `folder`. Of a remote model the build is what its server says."""
+    """The files of a model and of those that it calls, as a build; its config.pbtxt, as completed by the
+    server, is written into `folder`. For a remote model the build is what its server reports."""
     config = config_text(described.config)
     (folder / CONFIG).write_text(config)
     digest = hashlib.sha256(config.encode())
@@ -200,4 +200,5 @@ def as_build(case: Case, described: DescribedModel, folder: Path) -> BuiltModel:
                 digest.update(f"{relative} {file_digest(path)}".encode())
         size += size_bytes(model.folder)
     origin = f"as it is{'' if described.model.folder is not None else ' on the server'}, {described.version}"
-    return BuiltModel(case, folder, digest.hexdigest(), origin, 0.0, round(size / 2**20, 3), reused=True)
+    size_mib = round(size / 2**20, 3)
+    return BuiltModel(case, folder, digest.hexdigest(), origin, size_mib=size_mib, reused=True)

@@ -1,5 +1,5 @@
-"""Searches on the real server for the fastest configuration or highest rate within a latency budget. It
-varies a converted case's deployment, or a --repository model's configuration, whose answers it compares."""
+"""Searches on a real server for the fastest configuration, or highest rate, within a latency budget: of a
+converted case's deployments, or of a --repository model's configurations, which must not change answers."""
 
 import contextlib
 import dataclasses
@@ -32,7 +32,7 @@ from tritonproof.user_models.model_repository import CONFIG
 
 @contextlib.contextmanager
 def search(run: CaseRun) -> Iterator[Search]:
-    """The winner, loaded for the block, and the search's result, whose answers are not proven yet. Its
+    """The result of the search, whose winner stays loaded for the block and is not proven yet. Its
     config.pbtxt, and the differences from a user's own, lie in `<case>.search` beside the record."""
     goal, plan = run.settings.goal, run.settings.plan
     assert goal is not None
@@ -84,7 +84,7 @@ def search(run: CaseRun) -> Iterator[Search]:
 
 @dataclass(frozen=True)
 class ConvertedSearch:
-    """A converted model, which is deployed with other settings."""
+    """The search of a converted model, which varies its deployment."""
 
     run: CaseRun
 
@@ -97,9 +97,9 @@ class ConvertedSearch:
             device=run.case.target.device,
             cores=machine.cores(),
             gpus=run.case.gpus,
-            fixed=frozenset(settings.deployment),  # options fix theirs
+            fixed=frozenset(settings.deployment),  # what options set
             batches=settings.batches,
-            # With a request rate they follow from the rate, and are not chosen.
+            # At a request rate, concurrency follows from the rate.
             concurrencies=settings.concurrencies if goal.arrivals is None else None,
         )
 
@@ -107,18 +107,18 @@ class ConvertedSearch:
         self.run.loader.ensure_loaded(candidate.scenario, candidate.deployment)
 
     def proposal(self, winner: Candidate) -> tuple[str, str]:
-        """The winner's config.pbtxt. There is none of the user's from which it could differ."""
+        """The winner's config.pbtxt, and no differences, as the user has none."""
         native = self.run.loader.ensure_loaded(winner.scenario, winner.deployment).backend != "python"
         config = model_config(self.run.case, winner.deployment, native=native, scenario=winner.scenario)
         return config_text(config), ""
 
     def restore(self) -> None:
-        """The next step loads its own settings."""
+        """Do nothing: the next step loads its own settings."""
 
 
 class RepositorySearch:
-    """A model of --repository, whose configuration varies. The expected answers come from its own, before any
-    other is loaded. Raises NotAvailableError for an ensemble, which has nothing to vary."""
+    """A model of --repository, whose configuration varies. The expected answers are its own configuration's,
+    given before any other is loaded. Raises NotAvailableError for an ensemble: nothing of it varies."""
 
     def __init__(self, run: CaseRun, prepared: RepositoryCase) -> None:
         self.run, self.model = run, prepared.described.model
@@ -130,7 +130,7 @@ class RepositorySearch:
         self.folder, self.completed = self.model.folder, prepared.described.config
         self.own = type(self.completed)() if self.model.config is None else self.model.config
         self.gate_context = run.expectations.gate_context
-        _ = run.expectations.answer_check  # made now, of its own configuration
+        _ = run.expectations.answer_check  # computed now, with the model's own configuration
         self.loaded_settings: object = None  # None for the model's own
 
     def space(self, goal: SearchGoal) -> SearchSpace:
@@ -173,7 +173,7 @@ class RepositorySearch:
                 raise AccuracyError(f"answers change: {wrong}", where=self.run.case)
 
     def proposal(self, winner: Candidate) -> tuple[str, str]:
-        """The config.pbtxt with the winner's settings, and how it differs from the model's own."""
+        """The config.pbtxt with the winner's settings, and its differences from the model's own."""
         text = ""
         if self.model.config is not None:
             path, fix = self.folder / CONFIG, "leave it as it is while a run goes on"

@@ -41,7 +41,7 @@ def soak(run: CaseRun) -> Soak:
 
 
 def _point(run: CaseRun) -> LoadPoint:
-    """Online with the most in flight, or at the highest rate given; the largest batch if only those are."""
+    """The load point: online with the most in flight or the highest rate, else the largest batch."""
     settings = run.settings
     asks_for_online = settings.concurrencies or settings.request_rates or not settings.batches
     points = load_points(run.case, "online" if asks_for_online else "offline", settings)
