@@ -1,5 +1,5 @@
-"""Finds the baseline, the build that `--against` names and a run compares with, and the case's folder in it;
-or has another checkout of this project build the case. It serves nothing."""
+"""Finds the baseline's build: the one that `--against` names, and in it the folder of a case; or has another
+checkout of this project build the case. It serves nothing."""
 
 import contextlib
 import sys
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from tritonclient.grpc.model_config_pb2 import ModelConfig
 
 _ARCHIVE_S = 300.0
-"""Seconds for git to write out a commit, some MiB; a clone without blobs fetches them first."""
+"""Seconds for git to write a commit's files, some MiB; a clone without blobs has to fetch these first."""
 
 
 @dataclass(frozen=True)
@@ -43,16 +43,16 @@ class BaselineSpec:
     """The build that `--against` names."""
 
     name: str
-    """Its name for a reader: the folder, or the git ref with its commit."""
+    """The name for a reader: the folder, or the git ref with its commit."""
     kind: Literal["builds", "checkout", "commit"]
-    """builds: a folder of built cases; checkout: one of this project, which builds the selected cases."""
+    """builds: a folder of built cases; checkout, commit: this project's code, which builds the cases."""
     folder: Path | None = None
     """The folder of the builds or of the checkout; None for a commit."""
     commit: str = ""
 
 
 def parse(text: str, root: Path = SUITE) -> BaselineSpec:
-    """The build that `--against` names; a folder comes before a git ref of its name. Raises InputError."""
+    """What `--against` names; a folder comes before a git ref of its name. Raises InputError for neither."""
     folder = files.absolute_path("--against", text)
     if folder.is_dir():
         return BaselineSpec(text, "checkout" if is_checkout(folder) else "builds", folder)
@@ -66,7 +66,7 @@ def is_checkout(folder: Path) -> bool:
 
 
 def _commit_of(ref: str, root: Path) -> str:
-    """The hash of the commit that `ref` names in the repository of `root`. Raises InputError without one."""
+    """The hash of the commit that `ref` names in the repository of `root`. Raises InputError without it."""
     command = ["git", "-C", str(root), "rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}"]
     try:
         return output_of(command, limit_s=30).decode().strip()
@@ -81,7 +81,7 @@ def _commit_of(ref: str, root: Path) -> str:
 
 
 def _builds_in(folder: Path) -> Iterator[Path]:
-    """The built cases of a model repository, of one target's folder, or of the case's own."""
+    """The built cases in a model repository, in the folder of a target, or in the case's own folder."""
     for pattern in (CONFIG, f"*/{CONFIG}", f"*/*/{CONFIG}"):
         for config in strict_glob(folder, pattern):
             if not any(part.startswith(".") for part in config.relative_to(folder).parts):
@@ -103,8 +103,8 @@ def find_build(baseline: BaselineSpec, case: Case) -> Path:
 
 
 def check_unchanged(baseline: BaselineSpec, build: Path, taken_from: Path | None = None) -> None:
-    """Raise InputError if a build's files changed since it was written; only its config.pbtxt may change.
-    `taken_from` is the folder to name if the build in use is a copy."""
+    """Raise InputError if a build's files, but for config.pbtxt, changed since it was written. `taken_from`
+    is the folder to name if `build` is a copy."""
     # A hand-made build has no build.json.
     if (build / builds.FACTS).exists() and builds.unchanged_facts(build) is None:
         what = "the build's files were changed or damaged after it was built"
@@ -115,12 +115,12 @@ def check_unchanged(baseline: BaselineSpec, build: Path, taken_from: Path | None
 def config_of(build: Path) -> "ModelConfig":
     """A build's config.pbtxt. Raises InputError if it is no configuration."""
     config = read_config(build / CONFIG)
-    assert config is not None  # a build is found by this file
+    assert config is not None  # by this file the build was found
     return config
 
 
 def for_scenario(config: "ModelConfig", case: Case, scenario: Scenario) -> "ModelConfig":
-    """The baseline's own configuration for a scenario: offline without dynamic batching, as this build's."""
+    """The baseline's configuration for a scenario: offline, like this build's, without dynamic batching."""
     changed = type(config)()
     changed.CopyFrom(config)
     changed.name = str(case)
@@ -132,9 +132,9 @@ def for_scenario(config: "ModelConfig", case: Case, scenario: Scenario) -> "Mode
 def export_commit(
     baseline: BaselineSpec, cache: Path, root: Path = SUITE, *, on_progress: OnProgress = lambda _step: None
 ) -> Path:
-    """The files of a commit in a folder of their own below `cache`, from an earlier run or now. The folder is
+    """The files of a commit in a folder of their own below `cache`, written by an earlier run or now. It is
     no git worktree: the repository does not know it, and anybody may delete it at any time. `on_progress`
-    receives what the export waits for. Raises ProofError if git gives no files of this project."""
+    receives what this waits for. Raises ProofError if git gives no files of this project."""
     folder = cache / baseline.commit
     cache.mkdir(parents=True, exist_ok=True)
     with locks.hold_path(folder, on_wait=lambda run: on_progress(f"wait for another run's checkout: {run}")):
@@ -144,7 +144,7 @@ def export_commit(
 
 
 def _export(baseline: BaselineSpec, root: Path, folder: Path) -> None:
-    """Write the files of a commit into a new folder, which is whole once it is there."""
+    """Write the files of a commit into a new folder, which appears only when it is complete."""
     with locked_folder(folder.parent, UNFINISHED) as work_folder:
         archive, unfinished = work_folder / "files.tar", work_folder / "files"
         command = ["git", "-C", str(root), "archive", "--format=tar", "-o", str(archive), baseline.commit]
@@ -164,8 +164,8 @@ def _export(baseline: BaselineSpec, root: Path, folder: Path) -> None:
 def build_in_checkout(
     checkout: Path, baseline: BaselineSpec, case: Case, options: Sequence[str], on_progress: OnProgress
 ) -> Path:
-    """Have a checkout build the case by its own command line, and return the case's folder. It runs every
-    time: only the checkout knows whether its builds are up to date. Raises ProofError."""
+    """Have a checkout build the case by its own command line; returns the case's folder. The checkout runs
+    every time, as only it knows whether its builds are up to date. Raises ProofError if it fails."""
     repositories = checkout / "model_repos"
     with scratch_folder("against") as results:
         command = [

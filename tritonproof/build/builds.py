@@ -36,14 +36,14 @@ from tritonproof.user_models.model_files import importable_files
 from tritonproof.user_models.model_repository import CONFIG
 
 FACTS = "build.json"
-"""The file with all that decided a build, and its time and size."""
+"""The file with everything that decided a build, and the build's time and size."""
 _DIGEST = "folder_sha256"
-"""The key in it of the digest of the other facts and of the folder's content."""
+"""Its key for the digest of the other facts and of the folder's content."""
 _FIX = "give another with --model-repos DIR"
 
 
 def unchanged_facts(folder: Path) -> dict[str, Any] | None:
-    """The facts in a build's build.json if it and the folder are unchanged; else None."""
+    """The facts in a build's build.json if these and the folder are unchanged; else None."""
     try:
         stored = stored_facts(folder)
         facts = {name: value for name, value in stored.items() if name != _DIGEST}
@@ -53,7 +53,7 @@ def unchanged_facts(folder: Path) -> dict[str, Any] | None:
 
 
 def stored_facts(folder: Path) -> dict[str, Any]:
-    """The content of the build.json, valid or not. Raises OSError without one, ValueError if damaged."""
+    """The content of a build.json, valid or not. Raises OSError if it is missing, ValueError if damaged."""
     return msgspec.json.decode((folder / FACTS).read_bytes(), type=dict[str, Any])
 
 
@@ -72,16 +72,16 @@ def _folder_digest(folder: Path, facts: Mapping[str, Any]) -> str:
 
 
 UNFINISHED = ".unfinished-"
-"""The prefix of folders for builds, or another commit's files, that are not finished."""
+"""The prefix of folders for unfinished builds, or for a commit's unfinished files."""
 
 
 @dataclass(frozen=True)
 class BuiltModel:
-    """A case's folder in the model repository: converted, configured, and checked against its build.json."""
+    """A case's folder in the model repository: converted, configured, and unchanged by its build.json."""
 
     case: Case
     folder: Path
-    """The model's folder with the configuration, build.json and the folder of the one version."""
+    """The model's folder, with its configuration, build.json and the folder of its one version."""
     digest: str = ""
     """SHA-256, in hexadecimal, of all that decides the artifact (`build_inputs`); empty if unknown."""
     weights_source: str = ""
@@ -92,7 +92,7 @@ class BuiltModel:
     reused: bool = field(kw_only=True)
     """Whether this call found the build instead of converting the case."""
     taken_from: Path | None = None
-    """The original folder of a build in use: see `in_use`."""
+    """The original folder, if this is a copy in use: see `in_use`."""
 
     @property
     def artifact(self) -> Path:
@@ -104,17 +104,17 @@ def build_inputs(
     case: Case, weights_digest: str, deployment: Deployment, datasets: Mapping[str, Path], device: Device
 ) -> dict[str, Any]:
     """All that decides an artifact, whose hash names the build: digests of the sources, the weights and the
-    calibration's data, versions of packages, the hardware, largest batch and TF32. Raises InputError."""
+    calibration's data, versions of packages, hardware, largest batch and TF32. Raises InputError."""
     source = case.model.defined_in
     packages = (Path(package.__path__[0]) for package in (formats, frameworks))
     shared = (path for package in packages for path in package.glob("*.py"))
     sources = {*shared, *_runtime_files(case).values()}
     is_suites = source.is_relative_to(PACKAGE)
-    if is_suites:  # one file, or all of the package whose `__init__.py` it names
+    if is_suites:  # the source is one file, or the `__init__.py` of a package
         sources.update(source.parent.glob("*.py") if source.name == "__init__.py" else [source])
     is_calibrated = case.precision in case.format.calibrated_precisions
     if is_calibrated:
-        # Any file of these may make its samples.
+        # Any file of these packages may make the samples for calibration.
         for package in (models, data, user_models):
             sources.update(Path(package.__path__[0]).rglob("*.py"))
     digests = {os.path.relpath(path, PACKAGE.parent): file_digest(path) for path in sorted(sources)}
@@ -148,11 +148,11 @@ def build(
     device: Device | None = None,
     datasets: Mapping[str, Path] = MappingProxyType({}),
 ) -> BuiltModel:
-    """The case's model below `root`, converted now if it is missing, on `device` or its target's device.
-    `native` selects the configuration of the format's own backend instead of the suite's runtime;
-    `samples` opens a split if the conversion needs it, of the user's `datasets` by model where given;
-    `on_progress` gets the name of each step. One process builds a case at a time; the others wait and
-    find it. An unfinished build stays hidden until the next. Raises ProofError for a failed step."""
+    """The case's model below `root`, converted now if it is missing, on `device`, by default its target's.
+    `native` selects the configuration of the format's own backend instead of the suite's runtime; `samples`
+    opens a split if the conversion needs it, from the user's `datasets` by model where given; `on_progress`
+    gets the name of each step. One process builds a case at a time; the others wait and find the build. An
+    unfinished build stays hidden until the next. Raises ProofError for a failed step."""
     device = device or case.target.device
     inputs = build_inputs(case, weights.digest, deployment, datasets, device)
     folder = root / case.target.name / str(case)
@@ -181,7 +181,7 @@ def build(
 
 
 def hold_build(folder: Path, on_progress: OnProgress) -> contextlib.AbstractContextManager[None]:
-    """Lock a build's folder while a run writes or copies it; `on_progress` receives who else has it."""
+    """Lock a build's folder while a run writes or copies it; `on_progress` receives who else has the lock."""
     return locks.hold_path(folder, on_wait=lambda holder: on_progress(f"wait for a conversion by {holder}"))
 
 
@@ -192,7 +192,8 @@ def find(
     root: Path,
     datasets: Mapping[str, Path],
 ) -> BuiltModel | None:
-    """The case's model below `root` if there is an equal one, without `weights` one of any; else None."""
+    """The case's model below `root` if it is up to date, without `weights` with whichever it has; else
+    None."""
     folder = root / case.target.name / str(case)
     with contextlib.suppress(OSError, ValueError, TypeError, LookupError, InputError):  # converting names it
         digest = weights.digest if weights else stored_facts(folder)["content"]["weights_digest"]
@@ -220,7 +221,7 @@ def _runtime_files(case: Case) -> dict[str, Path]:
 def _convert(
     case: Case, job: ConversionJob, folder: Path, inputs: dict[str, Any], weights_source: str
 ) -> BuiltModel:
-    """Convert beside `folder`, and move the finished build there."""
+    """Convert the case beside `folder`, and move the finished build there."""
     scratch.remove_unlocked(folder.parent, UNFINISHED)
     with scratch.locked_folder(folder.parent, f"{UNFINISHED}{case}-") as own_folder:
         new_folder = own_folder / folder.name
@@ -247,7 +248,7 @@ def _convert(
 
 
 def remove(folder: Path) -> None:
-    """Remove whatever is in a folder's place; a link's target is left alone."""
+    """Remove whatever is in the place of a folder; a link's target stays."""
     if folder.is_dir() and not folder.is_symlink():
         shutil.rmtree(folder, ignore_errors=True)
     else:
@@ -255,15 +256,15 @@ def remove(folder: Path) -> None:
 
 
 IN_USE = ".in-use"
-"""The folder of builds in use, beside the originals: on one disk large files need no copy."""
+"""The folder of builds in use, beside the originals: on the same disk large files need no copy."""
 _USE = "run-"
 
 
 @contextlib.contextmanager
 def in_use(built: BuiltModel, *, on_progress: OnProgress = lambda _step: None) -> Iterator[BuiltModel]:
-    """The build, alone in a model repository of its own, until the end of the block. Other runs may rebuild
-    the case meanwhile, with other weights, and nobody waits. `on_progress` gets the reason for a wait before
-    the block. Raises ProofError if the build is gone, or the disk is full."""
+    """The build, alone in its own model repository, until the end of the block. Other runs may rebuild the
+    case meanwhile, with other weights, and nobody waits. `on_progress` gets what this waits for before the
+    block. Raises ProofError if the build is gone, or the disk is full."""
     with snapshot(built.folder, on_progress=on_progress) as copy:
         digest: object = None
         with contextlib.suppress(OSError, ValueError):
@@ -277,7 +278,7 @@ def in_use(built: BuiltModel, *, on_progress: OnProgress = lambda _step: None) -
 
 @contextlib.contextmanager
 def snapshot(folder: Path, *, on_progress: OnProgress = lambda _step: None) -> Iterator[Path]:
-    """A build's files in a new folder of the same name. Raises ProofError if the disk is full."""
+    """A copy of a build's files, in a new folder of the same name. Raises ProofError if the disk is full."""
     with contextlib.ExitStack() as stack:
         with scratch.report_full_disk(folder, _FIX):
             folder_of_uses = folder.parent / IN_USE
@@ -302,7 +303,7 @@ def _link_or_copy(source: str, target: str) -> None:
 
 
 def remove_unfinished(root: Path) -> list[Path]:
-    """Remove and return the folders below `root` that killed runs left unfinished or in use."""
+    """Remove and return the folders below `root` that killed runs left, unfinished or in use."""
     removed = []
     for folder in sorted(root.glob("*/")):
         removed += scratch.remove_unlocked(folder, UNFINISHED)

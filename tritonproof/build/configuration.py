@@ -12,14 +12,15 @@ if TYPE_CHECKING:
     from tritonclient.grpc.model_config_pb2 import ModelConfig
 
 VERSION = "1"
-"""The name of the folder with a model's artifact and code, and the only version that Triton serves."""
+"""The name of the folder of a model's artifact and code, the only version that Triton serves."""
 
 
 def model_config(
     case: Case, deployment: Deployment, *, native: bool, scenario: Scenario = "online", engines: str = ""
 ) -> "ModelConfig":
-    """The model's configuration. Native and Python serving differ only in backend, file name and parameters.
-    Offline has no dynamic batching. `engines` is the server's folder for TensorRT's engines, if any."""
+    """The model's configuration. `native` and Python serving differ only in backend, file name and
+    parameters. Offline has no dynamic batching. `engines` is the server's folder for TensorRT's engines, if
+    any."""
     from tritonclient.grpc import model_config_pb2 as pb
 
     largest = 0 if case.model.takes_single_rows else deployment.max_batch_size
@@ -35,7 +36,7 @@ def model_config(
         config.backend = "python"
         parameters = runtime_settings(case, deployment, engines)
         if parameters["tensors"] == "torch":
-            # The Python backend's own parameter: inputs come in whichever memory holds them.
+            # The Python backend's own parameter: inputs stay in the memory where they are.
             parameters["FORCE_CPU_ONLY_INPUT_TENSORS"] = "no"
     for name in ("cuda_graphs", "prefer_nhwc"):
         if getattr(deployment, name) and name not in _supported_settings(case, native=native):
@@ -66,8 +67,8 @@ def model_config(
 
 
 def _supported_settings(case: Case, *, native: bool) -> Collection[str]:
-    """The GPU settings of a deployment that the case's backend reads. Of Triton's backends r24.10 only
-    tensorrt reads `optimization.cuda.graphs`, in src/instance_state.cc."""
+    """The deployment's GPU settings that the case's backend reads. Of Triton's backends r24.10 only tensorrt
+    reads `optimization.cuda.graphs`, in src/instance_state.cc."""
     if case.target.device == "cpu" or case.accelerator is not None or not case.model.batched:
         return ()
     if native:
@@ -76,7 +77,7 @@ def _supported_settings(case: Case, *, native: bool) -> Collection[str]:
 
 
 def _padded_sizes(case: Case, deployment: Deployment, *, native: bool) -> list[int]:
-    """The sizes up to which the case's runtime fills batches: powers of two, preferred ones, the largest."""
+    """The sizes to which the case's runtime pads batches: powers of two, preferred ones, the largest."""
     is_alone = native or case.accelerator is not None or case.model.takes_single_rows
     if not case.format.pads_batches or case.target.device == "cpu" or is_alone:
         return []
@@ -103,9 +104,9 @@ def _add_optimisation(config: "ModelConfig", case: Case, deployment: Deployment,
 
 
 def _add_warmup(config: "ModelConfig", case: Case, deployment: Deployment, scenario: Scenario) -> None:
-    """Warm up with zeros at batch 1 and the largest batch, on a GPU at every other size of the batcher too.
-    The first batch of a size chooses its kernels there, which takes seconds. Offline there is no batcher, and
-    each load point warms up its own size. As the largest is second, TensorRT builds for all sizes at once."""
+    """Add a warm-up with zeros at batch 1 and the largest batch, on a GPU at every other size of the batcher
+    too: there the first batch of a size chooses its kernels, in seconds. Offline has no batcher, and each
+    load point warms up its own size. As the largest is second, TensorRT builds for all sizes at once."""
     from tritonclient.grpc import model_config_pb2 as pb
 
     on_cpu = case.target.device == "cpu"
@@ -124,7 +125,7 @@ def _add_warmup(config: "ModelConfig", case: Case, deployment: Deployment, scena
 
 
 def _type_and_shape(case: Case, tensor: Tensor) -> dict[str, Any]:
-    """How a configuration writes them: without the batch, except for a model that takes one row."""
+    """A tensor's entries in a configuration: without the batch, except for a model that takes one row."""
     data_type = "TYPE_STRING" if tensor.dtype == "BYTES" else f"TYPE_{tensor.dtype}"
     return {"data_type": data_type, "dims": (1, *tensor.shape) if case.model.one_row else tensor.shape}
 

@@ -1,4 +1,4 @@
-"""The files in tritonproof/runtimes, which run an artifact in Triton or here, and their engines' folders."""
+"""The files in tritonproof/runtimes, which run an artifact in Triton or here, and the folders of engines."""
 
 import functools
 import importlib.util
@@ -15,17 +15,17 @@ from tritonproof.record.schema import Deployment
 from tritonproof.spec import Arrays, Case, Device, Model
 
 _LARGE_BYTES = 4 * 2**20
-"""From so many bytes of a row on runtimes free memory after each request: volumes take GBs."""
+"""From this many bytes of a row on, runtimes free memory after each request: volumes take gigabytes."""
 
 
 def has_large_tensors(case: Case) -> bool:
-    """Whether a row of an input or output is so large that runtimes free memory after each request."""
+    """Whether a row of an input or output is large enough that runtimes free memory after each request."""
     return any(tensor.row_bytes >= _LARGE_BYTES for tensor in (*case.model.inputs, *case.model.outputs))
 
 
 def runtime_settings(case: Case, deployment: Deployment, engines: str = "") -> dict[str, str]:
-    """A runtime's settings by name: a model's parameters in a server, an argument in process. Instances share
-    the cores. `engines` is the folder for its TensorRT accelerator's engines; empty to keep none."""
+    """A runtime's settings by name: the model's parameters in a server, an argument in process. Instances
+    share the cores. `engines` is the folder for its TensorRT accelerator's engines; empty to keep none."""
     return {
         "artifact": case.format.artifact,
         "threads": str(max(1, machine.cores() // deployment.instances)),
@@ -44,13 +44,13 @@ def runtime_settings(case: Case, deployment: Deployment, engines: str = "") -> d
 
 
 def tf32_setting(tf32: bool | None) -> dict[str, str]:
-    """A runtime's setting for TF32: 0 for off; 1 for on or meaningless."""
+    """A runtime's setting for TF32: 0 for off, 1 for on, or where it means nothing (None)."""
     return {"tf32": "0" if tf32 is False else "1"}
 
 
 @functools.cache
 def load_runtime(name: str) -> Any:
-    """The module of the runtime in the file `name`, as Triton's Python backend runs it."""
+    """The module in the runtimes' file `name`, which Triton's Python backend runs too."""
     spec = importlib.util.spec_from_file_location(f"tritonproof_runtime_{Path(name).stem}", RUNTIMES / name)
     assert spec is not None
     assert spec.loader is not None
@@ -63,7 +63,7 @@ def open_in_process(
     case: Case, artifact: Path, deployment: Deployment, engines: str = ""
 ) -> Callable[[Arrays], dict[str, Any]]:
     """A converted model in this process: a function from inputs to outputs, both by name, [batch, ...] each.
-    It uses all cores, whatever the deployment's number of instances is."""
+    It uses all cores, however many instances the deployment has."""
     settings = runtime_settings(case, structs.replace(deployment, instances=1), engines)
     settings |= {"device": case.target.device, "device_id": "0"}
     predict = load_runtime(case.format.runtime).load(artifact, settings)
@@ -79,7 +79,7 @@ def open_in_process(
 
 
 def runtime_inputs(model: Model, inputs: Arrays) -> list[Any]:
-    """The inputs as Triton gives them to a runtime: in the model's order, scalars without a row's axis."""
+    """The inputs as Triton gives them to a runtime: in the model's order, scalars as [batch]."""
     import numpy as np  # the doctor reads this module where there is none
 
     arrays = ((tensor, np.asarray(inputs[tensor.name])) for tensor in model.inputs)
@@ -87,7 +87,7 @@ def runtime_inputs(model: Model, inputs: Arrays) -> list[Any]:
 
 
 def through_the_host(predict: Callable[[Any], Any], device: Device) -> Callable[[Any], Any]:
-    """Turn a runtime's function on a device's tensors into one on arrays."""
+    """A function on arrays, from a runtime's function on tensors of a device."""
     import torch
 
     def run(arrays: Any) -> Any:

@@ -19,19 +19,19 @@ from tritonproof.host.nvml import GpuHandle, GpuReading
 
 @dataclass(frozen=True)
 class CpuTime:
-    """CPU seconds of a stretch of time, on the cores that this process may use."""
+    """CPU seconds used in a stretch of time, on the cores that this process may use."""
 
     elapsed_s: float
     children_s: float
-    """CPU seconds of this process's children that ended meanwhile: the load generator."""
+    """By those of this process's children that ended meanwhile: the load generator."""
     server_s: float | None
-    """CPU seconds of the server and all processes below it; None if unknown."""
+    """By the server and all processes below it; None if unknown."""
     busy_s: float
-    """CPU seconds of all programs on these cores, including those above."""
+    """By all programs on these cores, those above included."""
     stolen_s: float
-    """CPU seconds that the host kept from this virtual machine (Linux's steal time)."""
+    """CPU seconds that the host withheld from this virtual machine (Linux's steal time)."""
     nice: int = 0
-    """How much this process and its children yield to others: 0 as a rule, 19 at most."""
+    """This process's niceness, by which it and its children yield to others: 0 as a rule, 19 at most."""
 
 
 def start_cpu_clock(pid: int | None) -> Callable[[], CpuTime]:
@@ -40,7 +40,7 @@ def start_cpu_clock(pid: int | None) -> Callable[[], CpuTime]:
 
     def read() -> CpuTime:
         elapsed, children, busy, stolen = (b - a for a, b in zip(before, _read_clocks(), strict=True))
-        # Without processes that ended, as when a model was replaced.
+        # Processes that ended meanwhile, as when a model was replaced, do not count.
         server_after = _cpu_s_by_process(pid).items()
         server = sum(seconds - server_before.get(process, 0.0) for process, seconds in server_after)
         nice = os.getpriority(os.PRIO_PROCESS, 0)
@@ -50,10 +50,10 @@ def start_cpu_clock(pid: int | None) -> Callable[[], CpuTime]:
 
 
 def _read_clocks() -> tuple[float, float, float, float]:
-    """Wall clock, and CPU seconds of this process's ended children, of all programs, of the host."""
+    """The wall clock, and CPU seconds of this process's ended children, of all programs, and stolen ones."""
     import psutil  # the doctor reads this module where it may be missing
 
-    # psutil leaves out the numbers, which may have gaps. A container's list may have numbers of its own.
+    # psutil gives no numbers of cores, which may have gaps. A container may number its cores differently.
     numbers = map(int, re.findall(r"^cpu(\d+)", Path(psutil.PROCFS_PATH, "stat").read_text(), re.MULTILINE))
     cores, affinity = dict(zip(numbers, psutil.cpu_times(percpu=True), strict=False)), os.sched_getaffinity(0)
     times = [cores[number] for number in (affinity if affinity <= cores.keys() else cores)]
@@ -63,7 +63,7 @@ def _read_clocks() -> tuple[float, float, float, float]:
 
 
 def _cpu_s_by_process(pid: int | None) -> dict[int, float]:
-    """CPU seconds of a process and of each below it, by process id; empty without a process."""
+    """CPU seconds of a process and of each process below it, by id; empty if `pid` is None."""
     import psutil
 
     seconds: dict[int, float] = {}
@@ -77,9 +77,9 @@ def _cpu_s_by_process(pid: int | None) -> dict[int, float]:
 
 
 PERIOD_S = 0.03
-"""Seconds between readings: several in the shortest window, while NVML's calls take some milliseconds."""
+"""Seconds between readings: several fit the shortest window, while NVML's calls take some milliseconds."""
 _MIN_SHARE = 0.05
-"""The least share of the readings for a throttling reason to count. HW slowdown at least halves the clocks,
+"""The share of the readings from which a throttling reason counts. HW slowdown at least halves the clocks,
 and "may be also reported during PState or clock change" (NVML); 5 % cost less than an interval is wide."""
 
 
@@ -89,7 +89,7 @@ class GpuTime:
 
     duration_s: float
     energy_j: float | None
-    """Joules of all GPUs; None if unknown for any."""
+    """Joules of all GPUs; None if those of any are unknown."""
     readings: Sequence[GpuReading]
     """NVML's readings within the stretch, ordered by time."""
 
@@ -100,7 +100,7 @@ class GpuWatch:
 
     gpus: tuple[GpuHandle, ...]
     run_roots: frozenset[int]
-    """Processes above all of this run's; empty if the server's are unknown."""
+    """The processes above all of this run's; empty if the server's are unknown."""
     readings: list[GpuReading] = field(default_factory=list)
     server_root: int | None = None
     """The process above all of the server's; None if unknown."""
@@ -138,8 +138,8 @@ class GpuWatch:
 @contextlib.contextmanager
 def watch_gpus(server_pid: int | None) -> Iterator[GpuWatch | None]:
     """Read the server's GPUs repeatedly until the end of the block; None if NVML shows none. All of the
-    server's processes are below `server_pid`; without it, memory and other programs stay unknown. A server,
-    even in a container, sees the GPUs that CUDA_VISIBLE_DEVICES leaves to this process."""
+    server's processes are below `server_pid`; if it is None, memory and other programs stay unknown. A
+    server, even in a container, sees the GPUs that CUDA_VISIBLE_DEVICES leaves to this process."""
     gpus = nvml.visible_gpus(os.environ.get(VISIBLE_GPUS))
     if not gpus:
         yield None
@@ -189,14 +189,15 @@ def count_strangers(readings: Sequence[GpuReading]) -> int:
 
 
 def own_root_processes(server_pid: int) -> frozenset[int]:
-    """The processes above all of this run's: the server, this one, and the parent of xdist's workers."""
+    """The processes above all of this run's: the server, this process, and the parent of xdist's workers."""
     parents = {os.getppid()} if "PYTEST_XDIST_WORKER" in os.environ else set()
     return frozenset({server_pid, os.getpid()} | parents)
 
 
 def _energy(readings: Sequence[GpuReading], opened_ns: int, closed_ns: int) -> float | None:
     """Joules of a GPU over a stretch, from its energy counter, which every GPU from Volta on has. NVML
-    updates it some ten times a second, so lines go through the moments of its updates and beyond them."""
+    updates it some ten times a second, so this interpolates between the moments of updates, and beyond
+    them."""
     counter = [(reading.time_ns, reading.energy_j) for reading in readings if reading.energy_j is not None]
     moved = [after for before, after in itertools.pairwise(counter) if after[1] != before[1]]
     if len(moved) < 2:
@@ -211,7 +212,7 @@ def _energy(readings: Sequence[GpuReading], opened_ns: int, closed_ns: int) -> f
 
 
 def _with_ancestors(pid: int) -> frozenset[int]:
-    """The ids of a process and of all above it; none if it has ended, or is not visible."""
+    """The ids of a process and of all processes above it; none if it has ended, or cannot be seen."""
     import psutil
 
     try:

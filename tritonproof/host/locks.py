@@ -1,4 +1,4 @@
-"""The machine's lock, shared by all users and runs; locks on files."""
+"""The lock of the machine, which all users and runs share; and locks of files."""
 
 import contextlib
 import fcntl
@@ -11,23 +11,23 @@ from tritonproof.base.sanitize import one_line
 from tritonproof.host.scratch import SHARED_MEMORY_FOLDER
 
 OnWait = Callable[[str], None]
-"""Called before a wait, with a description of who has the lock; an exception aborts the wait."""
+"""Called before a wait with a description of who has the lock; an exception ends the attempt."""
 
 MACHINE_LOCK = SHARED_MEMORY_FOLDER
-"""The folder that stands for this machine: all load generators share its names for shared memory, whatever
+"""The folder whose lock is the machine's: all load generators share its names for shared memory, whatever
 TMPDIR is. Every user can open it and nobody can remove it, so its lock needs no file."""
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _held: dict[Path, bool] = {}
-"""The folders whose lock this process has, and whether exclusively."""
+"""The folders whose lock this process has, and whether it has it exclusively."""
 
 
 @contextlib.contextmanager
 def hold_machine(
     *, exclusive: bool, on_wait: OnWait = lambda _holder: None, folder: Path | None = None
 ) -> Iterator[None]:
-    """Lock the machine: exclusively to measure speed, which all that runs beside changes, else shared.
+    """Lock the machine: exclusively to measure speed, which everything beside it changes, else shared.
 
-    The kernel frees the lock of a process that dies. Later requests to share do not overtake whoever waits to
+    The kernel frees the lock of a process that dies. Requests to share do not overtake an earlier one to
     measure. `folder` stands for something else than the machine. A process may lock the same folder again,
     but not exclusively while it shares it. It must start no process that locks it: both might wait for ever.
     """
@@ -38,8 +38,8 @@ def hold_machine(
         return
     operation = fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH
     with _unlocking(os.open(folder, _FOLDER)) as lock:
-        # The kernel gives a free lock to any process, and a shared one to each that asks. So processes take
-        # turns by a second lock, until they have the first: whoever waits there holds up all who come later.
+        # The kernel gives a free lock to any process, and a shared one to each that asks. So processes queue
+        # by a second lock until they have the first: whoever waits with it holds up all who come later.
         with _unlocking(os.open(folder.parent, _FOLDER)) as turn:
             _wait_for((turn, lock), operation, on_wait)
         _held[folder] = exclusive
@@ -51,7 +51,7 @@ def hold_machine(
 
 @contextlib.contextmanager
 def hold_path(path: Path, *, on_wait: OnWait = lambda _holder: None) -> Iterator[None]:
-    """Lock a path, which need not exist, by the file `.NAME.lock` beside it, which is made and stays."""
+    """Lock a path, which need not exist, by the file `.NAME.lock` beside it, which is created and stays."""
     file, flags = path.with_name(f".{path.name}.lock"), os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
         # NFS gives an exclusive lock only on a file that is open for writing.
@@ -88,7 +88,7 @@ def _wait_for(files: Sequence[int], operation: int, on_wait: OnWait) -> None:
 
 
 def holders(status: os.stat_result, table: str | None = None) -> list[int]:
-    """The ids of the processes that have locked a file or folder, from /proc/locks: none in a container."""
+    """The ids of the processes that have locked a file or folder, by /proc/locks; none in a container."""
     if table is None:
         with contextlib.suppress(OSError):
             table = Path("/proc/locks").read_text()
@@ -99,7 +99,7 @@ def holders(status: os.stat_result, table: str | None = None) -> list[int]:
 
 
 def describe_process(pid: int) -> str:
-    """A process in a line: its id, user, start and command, as far as they are visible."""
+    """A process in a line: its id, user, start and command, as far as these can be seen."""
     import psutil
 
     text = f"process {pid}"

@@ -1,4 +1,4 @@
-"""What this machine is and what it allows this process; and which run and commit measures on it."""
+"""What this machine is, and which of its resources this process may use."""
 
 import contextlib
 import functools
@@ -22,7 +22,7 @@ _STAMPED = (
     *("nvidia-cudnn-cu13", "nvidia-cudnn-cu12", "nvidia-cublas", "nvidia-cublas-cu12", "nvidia-cuda-runtime"),
     *("transformers", "numpy", "tritonclient"),
 )
-"""Distributions whose versions affect the figures."""
+"""The distributions whose versions affect the figures."""
 
 
 @functools.cache
@@ -37,11 +37,11 @@ def version_of(distribution: str) -> str | None:
 VISIBLE_GPUS = "CUDA_VISIBLE_DEVICES"
 """The variable with the GPUs that CUDA shows to a program, by number or UUID."""
 GPU_ORDER = "CUDA_DEVICE_ORDER"
-"""The variable that orders CUDA's GPUs: PCI_BUS_ID like NVML; by default the fastest comes first."""
+"""The variable that orders CUDA's GPUs: PCI_BUS_ID as NVML does; by default the fastest comes first."""
 
 
 def gpu_names() -> tuple[str, ...]:
-    """Names of the NVIDIA GPUs, as the driver reports them; empty without a driver or a GPU."""
+    """The names of the NVIDIA GPUs, as the driver reports them; empty without a driver or a GPU."""
     return tuple(gpu.name for gpu in gpus())
 
 
@@ -73,14 +73,14 @@ def cgroup_cores(root: Path = Path("/sys/fs/cgroup")) -> float | None:
 
 @functools.cache
 def _cpuinfo(field: str) -> str:
-    """What Linux says about the first core; empty where it says nothing, as about names and flags on Arm."""
+    """What Linux reports about the first core; empty for what it leaves out, as names and flags on Arm."""
     match = re.search(rf"^{field}\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
     return match[1].strip() if match else ""
 
 
 def processor(device: str) -> str:
-    """The processor for which a device's artifacts are built: the GPU's name, or the CPU's with a digest of
-    its instruction set extensions, because virtual machines share one name among generations."""
+    """The processor for which a device's artifacts are built: the GPU's name; or the CPU's with a digest of
+    its instruction set extensions, because virtual machines of several generations have the same name."""
     if device != "cpu":
         return gpu_names()[0]
     flags = hashlib.sha256(" ".join(sorted(cpu_flags())).encode()).hexdigest()
@@ -88,18 +88,19 @@ def processor(device: str) -> str:
 
 
 def cpu_flags() -> frozenset[str]:
-    """The CPU's instruction set extensions, by Linux's names; empty where it has none, as on Arm."""
+    """The CPU's instruction set extensions, by Linux's names; empty if Linux gives none, as on Arm."""
     return frozenset(_cpuinfo("flags").split())
 
 
 def int8_weight_bits() -> int:
-    """Bits of INT8's weights on this CPU: without VNNI, products with 8-bit weights overflow, with 7 not."""
+    """The bits of INT8 weights on this CPU: without VNNI, products overflow with 8-bit weights, not with
+    7."""
     return 8 if cpu_flags() & {"avx512_vnni", "avx_vnni"} else 7
 
 
 def stamp(device: str, *, is_client: bool = False) -> Machine:
-    """This machine in a record: hardware, system, and the versions that affect a measurement on a device. On
-    a CPU no GPU takes part, nor if this machine `is_client` of a server elsewhere."""
+    """This machine as a record has it: hardware, system, and the versions that affect a measurement on a
+    device. GPUs are left out on a CPU, and if this machine `is_client` of a server elsewhere."""
     present = () if is_client else gpus()
     versions = {name: version for name in _STAMPED if (version := version_of(name)) is not None}
     return Machine(
@@ -117,7 +118,7 @@ def stamp(device: str, *, is_client: bool = False) -> Machine:
 
 VOLTA = (7, 0)
 TF32_OVERRIDE, TF32_OFF = "NVIDIA_TF32_OVERRIDE", "0"
-"""The variable that cuBLAS, cuDNN and TensorRT read first, and its value for off. Source: cuBLAS Library."""
+"""The variable that cuBLAS, cuDNN and TensorRT obey first, and its value for off. Source: cuBLAS Library."""
 
 
 def uses_tf32(precision: str, device: Device, *, wanted: bool) -> bool | None:
@@ -129,13 +130,13 @@ def uses_tf32(precision: str, device: Device, *, wanted: bool) -> bool | None:
 
 
 def tf32_environment(tf32: bool) -> dict[str, str]:
-    """The environment variables that turn TF32 off, by NVIDIA's for cuBLAS, cuDNN and TensorRT, or on, by
-    PyTorch's, which NVIDIA's containers set too: its default is TF32 for convolutions only."""
+    """The environment variables that turn TF32 off, NVIDIA's for cuBLAS, cuDNN and TensorRT, or on,
+    PyTorch's, which NVIDIA's containers set too: PyTorch's default is TF32 for convolutions only."""
     return {"TORCH_ALLOW_TF32_CUBLAS_OVERRIDE": "1"} if tf32 else {TF32_OVERRIDE: TF32_OFF}
 
 
 def free_memory_gib(meminfo: Path = Path("/proc/meminfo"), root: Path = Path("/sys/fs/cgroup")) -> float:
-    """Free memory of the machine, or of its control group if that allows less; idle page cache is free."""
+    """Free memory of the machine, or of its control group if that has less; inactive page cache is free."""
     lines = dict(line.split(":") for line in meminfo.read_text().splitlines())
     free = int(lines["MemAvailable"].split()[0]) * 1024
     with contextlib.suppress(OSError, ValueError):  # no control group, or no limit

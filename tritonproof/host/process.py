@@ -1,6 +1,6 @@
 """Runs programs: for their output, or under the guard, so that nothing of them outlives this process; and
 reads the ends of their logs. They get only the variables by which they find files and compute: models, and
-the programs that load and serve them, are other people's code, which must not see the caller's tokens."""
+programs that load and serve models, are other people's code, which must not see the caller's tokens."""
 
 import contextlib
 import os
@@ -22,7 +22,7 @@ from tritonproof.base.sanitize import cut, visible
 from tritonproof.host import guard
 
 EXTRA_VARIABLES = "TRITONPROOF_SERVER_ENV"
-"""The variable with the names of further ones to hand on, separated by commas, even a secret."""
+"""The variable with the names, separated by commas, of further variables to hand on, even secrets."""
 
 _EVERY_PROGRAM = (
     # Where programs, libraries and files are found; another allocator comes by LD_PRELOAD.
@@ -38,13 +38,13 @@ _EVERY_PROGRAM = (
     *("CUDA_*", "CUDNN_*", "CUBLAS_*", "NVIDIA_*", "NCCL_*", "UCX_*"),
 )
 PROXIES = ("*_proxy", "*_PROXY")
-"""Patterns of variables for a program that asks another host; a proxy's address may contain a password."""
+"""Patterns of variables for programs that reach other hosts; a proxy's address may contain a password."""
 DOCKER_VARIABLES = (
     # The engine and how to reach it; where docker keeps the logins of registries.
     *("DOCKER_*", "SSH_AUTH_SOCK", "XDG_*", "DBUS_SESSION_BUS_ADDRESS"),
     *PROXIES,
 )
-"""Patterns of variables for docker's client, which passes none of them to the container."""
+"""Patterns of variables for docker's client, which hands none of them to the container."""
 CHECKOUT_VARIABLES = (
     # The suite's own.
     "TRITONPROOF_*",
@@ -53,14 +53,14 @@ CHECKOUT_VARIABLES = (
     *("SSL_CERT_*", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"),
     *PROXIES,
 )
-"""Patterns of variables for a checkout of this suite that builds a case: about what tox passes on."""
+"""Patterns of variables for a checkout of this suite that builds a case: about what tox hands on."""
 _SECRET = re.compile("TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|KEY|CREDENTIAL", re.IGNORECASE)
 
 
 def minimal_environment(extra: Collection[str] = ()) -> dict[str, str]:
-    """This process's variables for every program it starts, and those that match a pattern in `extra`, but no
-    variable that is a secret by its name, unless TRITONPROOF_SERVER_ENV names it. Python writes no bytecode:
-    beside a model it would be code that the digest does not cover."""
+    """The variables of this process that every program gets, with those that match a pattern in `extra`, but
+    without any whose name says that it is a secret, unless TRITONPROOF_SERVER_ENV names it. Python writes no
+    bytecode: beside a model, bytecode would be code that the digest does not cover."""
     named = {name.strip() for name in os.environ.get(EXTRA_VARIABLES, "").split(",")}
     patterns = (*_EVERY_PROGRAM, *extra)
     variables = {
@@ -73,14 +73,14 @@ def minimal_environment(extra: Collection[str] = ()) -> dict[str, str]:
 
 
 PRIVATE_UMASK = 0o077
-"""The umask of servers and load generators: requests' tensors lie in shared memory, named in /dev/shm."""
+"""The umask of servers and load generators, as requests' tensors have names in /dev/shm."""
 _CLEANING_S = 30.0
-"""Seconds for the guard to end its command and to clean up: far more than it needs."""
+"""Seconds for the guard to end its command and to clean up: far more than that takes."""
 
 
 @dataclass(frozen=True)
 class ProgramResult:
-    """A program that has ended by itself."""
+    """A program that ended by itself."""
 
     status: int
     """Its exit status, or the negative number of the signal that ended it."""
@@ -93,14 +93,14 @@ class ProgramResult:
 
 
 class ProgramError(Exception):
-    """A program cannot be started, does not end, or fails, as a sentence."""
+    """A program cannot be started, does not end, or fails: a sentence that says which."""
 
 
 def run_program(
     command: Sequence[str], *, limit_s: float, environment: Mapping[str, str] | None = None
 ) -> ProgramResult:
     """Run a program without input until it ends, by default in this process's environment. Raises
-    ProgramError if it cannot be started, or has to be killed after `limit_s` seconds."""
+    ProgramError if it cannot be started, or is killed because it did not end within `limit_s` seconds."""
     name = Path(command[0]).name
     try:
         process = subprocess.Popen(
@@ -109,7 +109,7 @@ def run_program(
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=environment,
-            start_new_session=True,  # so that it can be killed with all that it has started
+            start_new_session=True,  # so that it can be killed with all that it started
         )
     except OSError as error:
         raise ProgramError(f"{name} cannot be started: {error.strerror}") from error
@@ -126,7 +126,7 @@ def run_program(
 
 
 def output_of(command: Sequence[str], *, limit_s: float) -> bytes:
-    """What a program writes that has to succeed. Raises ProgramError with its own message if it fails."""
+    """The output of a program. Raises ProgramError, with the program's own message, if it fails."""
     ended = run_program(command, limit_s=limit_s)
     if ended.status:
         raise ProgramError(ended.error_text.strip() or f"it {how_ended(ended.status)}")
@@ -136,7 +136,7 @@ def output_of(command: Sequence[str], *, limit_s: float) -> bytes:
 _GUARD = (
     f"import sys; sys.path.append({str(Path(guard.__file__).parent)!r}); import guard; sys.exit(guard.main())"
 )
-"""The guard as a module, which Python keeps compiled: as a script it took 45 ms to start in place of 32."""
+"""The guard as a module, which Python keeps compiled: as a script it took 45 ms to start, as a module 32."""
 
 
 @contextlib.contextmanager
@@ -156,9 +156,9 @@ def guarded(
 
     At the end of the block, or when this process dies in whatever way, the command gets SIGTERM, and
     `grace_s` seconds later SIGKILL with all its descendants. Then shared-memory segments that it used, or
-    whose whole names match one of the regular expressions `segments`, are removed unless another process
-    uses them, and so is the folder `remove`. The command `cleanup` runs last, for what is not below this
-    process. A command that cannot be started ends with status 127 and the reason in `output`.
+    whose whole names match one of the regular expressions `segments`, are removed unless another process uses
+    them, and so is the folder `remove`. The command `cleanup` runs last, for what is not below this process.
+    A command that cannot be started ends with status 127 and the reason in `output`.
     """
     started = time.time()
     what_to_remove = {
@@ -193,7 +193,7 @@ def guarded(
 
 
 def stop(process: "subprocess.Popen[bytes]", grace_s: float = 0.0) -> None:
-    """End a command of `guarded`, perhaps before its block ends, and wait for the clean-up."""
+    """End a command of `guarded`, perhaps before its block ends, and wait until all is cleaned up."""
     assert process.stdin is not None
     process.stdin.close()
     try:
@@ -205,7 +205,7 @@ def stop(process: "subprocess.Popen[bytes]", grace_s: float = 0.0) -> None:
 
 def wait(process: "subprocess.Popen[bytes]", limit_s: float) -> int:
     """The exit status of a process as soon as it ends: `Popen.wait` with a limit looks only every 50 ms.
-    Raises subprocess.TimeoutExpired if it does not end within the limit."""
+    Raises subprocess.TimeoutExpired if it does not end within `limit_s` seconds."""
     if process.poll() is None:
         ended = os.pidfd_open(process.pid)
         try:
@@ -220,7 +220,7 @@ def wait(process: "subprocess.Popen[bytes]", limit_s: float) -> int:
 
 
 def how_ended(status: int) -> str:
-    """`ended with status 1`, or `was ended by SIGKILL` for the status of a program that a signal ended."""
+    """`ended with status 1`, or for the status of a program that a signal ended `was ended by SIGKILL`."""
     try:
         # Popen negates the number of the signal; a shell, Docker and the guard add 128 to it.
         name = signal.Signals(-status if status < 0 else status - 128).name
@@ -234,7 +234,7 @@ _READ_BYTES = 64 * 1024
 
 
 def log_end(log: Path | IO[bytes]) -> str:
-    """The last lines of a log, or of an open file whose position stays, safe to show; may be empty."""
+    """The last lines of a log, or of an open file whose position stays, safe to show; perhaps empty."""
     try:
         with disk.opened(log) if isinstance(log, Path) else contextlib.nullcontext(log) as file:
             start = max(0, os.fstat(file.fileno()).st_size - _READ_BYTES)
@@ -251,5 +251,5 @@ def last_lines(log: Path | IO[bytes], count: int) -> list[str]:
 
 
 def indented_lines(lines: Iterable[str]) -> str:
-    """Another program's lines, shortened if long, below the sentence of an error; empty without lines."""
+    """Another program's lines, shortened if long, to stand below an error's sentence; empty without lines."""
     return "".join(f"\n  | {cut(line)}" for line in lines)

@@ -16,25 +16,25 @@ from tritonproof.host.process import ProgramError, run_program
 from tritonproof.record.schema import Origin
 
 RUN_VARIABLE = "TRITONPROOF_RUN"
-"""The variable with the id of a run of several processes or machines; without it, this process makes one."""
+"""The variable with the id of a run of several processes or machines; without it, each process makes one."""
 STARTED_VARIABLE = "TRITONPROOF_RUN_STARTED"
-"""The variable that says when such a run began, in UTC, ISO 8601."""
+"""The variable with the time when such a run began, in UTC, ISO 8601."""
 HOST_VARIABLE = "TRITONPROOF_HOST"
 """The variable that names the machine if its network name does not, as in a container."""
 COMMIT_VARIABLE = "TRITONPROOF_COMMIT"
-"""The variable with the commit of a copy without git's folder; `-dirty` at its end if the copy differs."""
+"""The variable with the commit of a copy without git's folder; it ends in `-dirty` if the copy differs."""
 DIRTY = "-dirty"
 
 
 class RunIdentity(NamedTuple):
-    """A run's id, and when it began: in UTC, ISO 8601."""
+    """A run's id, and the time when it began, in UTC, ISO 8601."""
 
     id: str
     started: str
 
 
 def origin(device: str, run: RunIdentity | None = None) -> Origin:
-    """Where a measurement on a device ("cpu" or "cuda") comes from; `run` is this process's by default."""
+    """Where a measurement on a device ("cpu" or "cuda") comes from; `run` is by default this process's."""
     run = run or own_run()
     commit, clean = commit_of(SUITE)
     uuids = () if device == "cpu" else tuple(gpu.uuid for gpu in gpus())
@@ -43,14 +43,14 @@ def origin(device: str, run: RunIdentity | None = None) -> Origin:
 
 @functools.cache
 def own_run() -> RunIdentity:
-    """This process's run, or the run that the environment says it is part of."""
+    """This process's run, or the one that the environment says it is part of."""
     started = os.environ.get(STARTED_VARIABLE) or datetime.now(timezone.utc).isoformat(timespec="seconds")
     return RunIdentity(os.environ.get(RUN_VARIABLE) or uuid.uuid4().hex, started)
 
 
 @functools.cache
 def commit_of(root: Path) -> tuple[str | None, bool | None]:
-    """A checkout's commit, and whether its files are unchanged; None for both if unknown, as in a wheel."""
+    """A checkout's commit, and whether its files are unchanged; both None if unknown, as in a wheel."""
     if named := os.environ.get(COMMIT_VARIABLE):
         return named.removesuffix(DIRTY), not named.endswith(DIRTY)
     if IS_INSTALLED:  # a repository around it is the user's

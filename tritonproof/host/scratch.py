@@ -1,4 +1,4 @@
-"""Private folders in TMPDIR and private shared memory, under names that others could take; and clean-ups."""
+"""Private folders in TMPDIR and private shared memory, whose names anybody could take; and clean-ups."""
 
 import contextlib
 import errno
@@ -22,22 +22,22 @@ SHARED_MEMORY_FOLDER = Path("/dev/shm")
 """Where shared memory has its names, for all programs of this machine."""
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _PATH_WITHOUT_SPECIALS = re.compile(r"[\w./+@=,-]+", re.ASCII)
-"""Paths without special meaning: a shell starts Triton's Python backend, and docker splits at colons."""
+"""Paths without special characters: a shell starts Triton's Python backend, and docker splits at colons."""
 _RUNS = "runs"
 _NEW, _NEW_S = ".new-", 60.0
-"""How the name of a folder begins that is about to be locked, which takes far less than so many seconds."""
+"""The prefix of a folder that is about to be locked, and more seconds than that takes."""
 
 
 def user_folder() -> Path:
-    """The folder of this user's files: in the temporary folder, or in /tmp if its name has a letter that some
-    program misreads. Use `private_folder`, since anybody can take the name first."""
+    """The folder of this user's files: in the temporary folder, or in /tmp if that folder's name has a
+    character that some program misreads. Use `private_folder`, since anybody can take this name first."""
     folder = tempfile.gettempdir()
     return Path(folder if _PATH_WITHOUT_SPECIALS.fullmatch(folder) else "/tmp") / f"{PREFIX}{os.getuid()}"
 
 
 def private_folder(*names: str) -> Path:
-    """The folder by these names below `user_folder()`, created if missing, which nobody else can write to.
-    Raises SetupError if one is a link, a file, another user's, or writable for others."""
+    """The folder by these names below `user_folder()`, created if missing, to which nobody else can write.
+    Raises SetupError if any folder on the way is a link, a file, another user's, or writable for others."""
     path = user_folder()
     for name in ("", *names):
         path /= name
@@ -87,7 +87,7 @@ def report_full_disk(folder: Path, fix: str = "set TMPDIR to another folder") ->
 @contextlib.contextmanager
 def locked_folder(parent: Path, prefix: str) -> Iterator[Path]:
     """A private folder with this prefix, locked for the length of the block and then removed. The kernel
-    frees the lock of a process that dies; `remove_unlocked` does the rest."""
+    frees the lock of a process that dies; `remove_unlocked` removes its folder later."""
     path = parent / f"{prefix}{secrets.token_hex(4)}"
     unlocked = path.with_name(f"{_NEW}{path.name}")
     unlocked.mkdir(mode=0o700)
@@ -104,7 +104,7 @@ def locked_folder(parent: Path, prefix: str) -> Iterator[Path]:
 
 def remove_orphaned_folders() -> list[Path]:
     """Remove and return what this user's killed runs left. Raises SetupError for another user's folder."""
-    # Make no folder only to look into it.
+    # `private_folder` would create it.
     return remove_unlocked(private_folder(_RUNS)) if os.path.lexists(user_folder() / _RUNS) else []
 
 
@@ -127,7 +127,7 @@ def remove_unlocked(parent: Path, prefix: str = PREFIX) -> list[Path]:
 
 
 def hide_segments(prefix: str, folder: Path = SHARED_MEMORY_FOLDER) -> None:
-    """Hide this user's segments with this prefix from all others: Triton's Python backend opens its own to
+    """Close this user's segments with this prefix to all others: Triton's Python backend opens its own to
     everybody, whatever the umask is (Boost calls fchmod with 0644)."""
     for path in folder.glob(f"{glob.escape(prefix)}*"):
         with contextlib.suppress(OSError):  # gone, a link, or another user's

@@ -24,24 +24,24 @@ TARGETS = (
     Target("b200", "NVIDIA B200", "cuda", r"\bB200\b", (10, 0)),
     CPU,
 )
-"""The hardware with own names. Compute capabilities are from https://developer.nvidia.com/cuda-gpus."""
+"""The hardware that has names. Compute capabilities are from https://developer.nvidia.com/cuda-gpus."""
 
 MIG = Target("mig", "a MIG slice of an NVIDIA GPU", "cuda", r"\bMIG\b", None)
-"""A part of a divided GPU, which the driver names with a profile: NVIDIA A100-SXM4-80GB MIG 1g.10gb has a
-seventh of an A100's multiprocessors, and is compared with none."""
+"""A part of a divided GPU, which the driver names with its profile: NVIDIA A100-SXM4-80GB MIG 1g.10gb has a
+seventh of an A100's multiprocessors, and is compared with no other."""
 
 OTHER_GPU = Target("gpu", "another NVIDIA GPU", "cuda", r"", None)
 """A GPU with none of the names above."""
 
 REMOTE_SERVER = Target(schema.REMOTE, "a server elsewhere", "cpu")
-"""The device of somebody else's server, unless the user names it; what is converted here is for a CPU."""
+"""The device of somebody else's server, unless the user names it; what this machine converts is for a CPU."""
 
 EVERY_TARGET = (*TARGETS, MIG, OTHER_GPU, REMOTE_SERVER)
 """All hardware that a user can name."""
 
 
 def recognise(gpu_name: str | None) -> Target:
-    """The target of a device by its driver's name; None stands for no GPU."""
+    """The target of a device, by its driver's name; None stands for no GPU."""
     if gpu_name is None:
         return CPU
     for target in (MIG, *TARGETS):  # a slice's name holds its GPU's
@@ -51,7 +51,7 @@ def recognise(gpu_name: str | None) -> Target:
 
 
 def present_targets() -> tuple[Target, ...]:
-    """This machine's targets, each once: first its GPUs, those with own names ahead, the CPU always."""
+    """This machine's targets, each once: its GPUs, those with own names first, and always the CPU."""
     gpus = sorted(map(recognise, gpu_names()), key=lambda target: target is OTHER_GPU)
     return (*dict.fromkeys(gpus), CPU)
 
@@ -85,7 +85,7 @@ def choose_gpus(
 
 
 def why_missing(target: Target, gpus: Sequence[InstalledGpu]) -> str:
-    """Why a case of other hardware is skipped; `gpus` are those that the run chose from."""
+    """Why a case of other hardware is skipped; `gpus` are those from which the run chose."""
     if any(recognise(gpu.name) == target for gpu in gpus):
         used = ", ".join(dict.fromkeys(gpu_names()))
         return f"a run uses one kind of GPU, this one {used}; --target {target.name} is for {target.label}"

@@ -84,8 +84,7 @@ def with_p99(comparison: SpeedComparison, current_ms: Speeds, baseline_ms: Speed
 
 
 def _p_value(current: Speeds, baseline: Speeds, plan: MeasuringPlan, share: float) -> float:
-    """The p-value, over all looks, of a build as slow as allowed, by a look with this `share` of the
-    alarms."""
+    """The p-value, over all looks, of a build as slow as allowed; `share` is this look's share of alarms."""
     return min(1.0, paired_p_value(current, baseline, 1 - plan.allowed_slowdown) / share)
 
 

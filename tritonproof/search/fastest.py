@@ -75,8 +75,7 @@ class Rerun:
 class SearchOutcome:
     winner: Rerun
     lead: Ratio | None
-    """The winner's throughput over the runner-up's; None if that did not keep the budget, or there is
-    none."""
+    """The throughput over the runner-up's; None if that did not keep the budget, or there is none."""
     configurations: int
     passes: int
 
@@ -184,8 +183,7 @@ def _rerun_best(
 
 def _lighter(rerun: Rerun, goal: SearchGoal) -> OperatingPoint | None:
     """The load to rerun next: the same if it keeps the budget, or in a closed loop lacks only requests, of
-    which a lighter load has fewer; else where the percentile's upper end should keep it; None below the
-    lightest."""
+    which a lighter load has fewer; else where the percentile's upper end should; None below the lightest."""
     operating_point = rerun.operating_point
     is_below = rerun.latency_ms.high <= goal.latency_budget_ms
     if rerun.verdict == "passed" or (goal.arrivals is None and is_below):

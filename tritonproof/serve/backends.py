@@ -1,4 +1,4 @@
-"""Which of a server's backends serves a case, whether it can, and the variables and options it needs."""
+"""Which of a server's backends serves a case, whether it can, and which variables and options it needs."""
 
 import math
 import os
@@ -17,18 +17,18 @@ from tritonproof.spec import Case, Format
 TENSORRT_BACKEND = "tensorrt"
 """The name of Triton's own backend for TensorRT engines."""
 _KEEP_FREED_MEMORY = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2**31 - 1)}
-"""What tritonproof/runtimes/pytorch.py sets with mallopt, as glibc's environment variables."""
+"""The environment variables of glibc for what tritonproof/runtimes/pytorch.py sets with mallopt."""
 _PINNED_BYTES, _CUDA_BYTES = 256 << 20, 64 << 20
 """Triton's default memory pools; the suite sets no smaller ones. Source: tritonserver --help."""
 _BATCHES_PER_INSTANCE = 2
-"""Batches for which the pools have room: one is computed while the next one is gathered. Beyond its pools
-Triton allocates unpinned memory for each request, which is slow; four volumes of nnU-Net's take 134 MB."""
+"""Batches of each instance in the pools: one is computed while the next one is gathered. Beyond its pools
+Triton allocates unpinned memory for each request, which is slow; nnU-Net's four volumes take 134 MB."""
 
 
 def serves_natively(kind: ServerKind, backends: Path | None, format_: Format) -> bool:
-    """Whether the format's own backend serves it, judged by the server's folder of `backends` (None if
-    unknown). Otherwise the suite's runtime does, on Triton's Python backend. Raises NotAvailableError if a
-    local server has neither, or a container has no backend for the format."""
+    """Whether the format's own backend serves it, by the server's folder of `backends` (None if unknown). If
+    not, the suite's runtime does, on Triton's Python backend. Raises NotAvailableError if a local server has
+    neither, or a container has no backend for the format."""
     if kind == "docker":
         if format_.backend:
             return True
@@ -63,7 +63,7 @@ def python_stub(backends: Path) -> Path:
 
 
 def server_variables(spec: ServerSpec, case: Case, deployment: Deployment) -> Mapping[str, str]:
-    """The environment variables that make a server we start compute as the suite's runtime does.
+    """The environment variables by which a server that we start computes as the suite's runtime does.
 
     TF32 needs them, because only Triton's onnxruntime backend has a parameter for it. Triton's pytorch
     backend also makes glibc return freed memory to the kernel, which the runtime keeps: ResNet50 at 32 x 32
@@ -79,7 +79,7 @@ def server_variables(spec: ServerSpec, case: Case, deployment: Deployment) -> Ma
 
 
 def pool_options(case: Case, deployment: Deployment, gpus: int = 1) -> list[str]:
-    """The options that size the server's memory pools for a case's largest batches; none on a CPU."""
+    """The options that size the server's memory pools for the case's largest batches; none on a CPU."""
     if case.target.device == "cpu":
         return []
     row_bytes = sum(tensor.row_bytes for tensor in (*case.model.inputs, *case.model.outputs))
@@ -91,7 +91,7 @@ def pool_options(case: Case, deployment: Deployment, gpus: int = 1) -> list[str]
 
 
 def why_refused(reads: str | None) -> NotAvailableError | None:
-    """The error for an engine that a server with TensorRT `reads` would refuse; None if it reads it."""
+    """The error for an engine that a server with TensorRT `reads` would refuse; None if it takes it."""
     built_by = gpu_libraries.installed_tensorrt()
     if reads is None or built_by is None or gpu_libraries.is_same_version(reads, built_by.version):
         return None
@@ -101,7 +101,7 @@ def why_refused(reads: str | None) -> NotAvailableError | None:
 
 
 def tensorrt_of(kind: ServerKind, image: ContainerImage | None) -> str | None:
-    """The version of a server's own TensorRT according to its image; None if unknown."""
+    """The version of a server's own TensorRT, by its image; None if unknown."""
     if image is not None:
         return image.tensorrt
     # In NVIDIA's container this process has the image's variables too.

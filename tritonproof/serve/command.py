@@ -1,4 +1,4 @@
-"""The command line, the environment and the ports for starting a Triton. Starts none."""
+"""The command line, the environment and the ports with which a Triton is started; starts none."""
 
 import contextlib
 import os
@@ -19,24 +19,24 @@ from tritonproof.serve.server_spec import ServerSpec
 from tritonproof.spec import Device
 
 KEY = secrets.token_hex(16)
-"""What our servers demand for loading models, which are code: any user reaches their ports."""
+"""The key that our servers demand for loading models, which are code: any user reaches their ports."""
 _KEY_OPTIONS = ("grpc-restricted-protocol", "http-restricted-api")
-"""The options that make a tritonserver ask for a key; one whose help lacks either starts without."""
+"""The options by which a tritonserver demands a key; one whose help lacks either is started without a key."""
 _KEY_APIS = "model-repository,trace,logging"
 """What loads models or writes files; the load generator does neither. Source: RESTRICTED_CATEGORY_NAMES in
 src/restricted_features.h of github.com/triton-inference-server/server, r24.10."""
 _KEY_NAME = "tritonproof-key"
 KEY_HEADER = f"triton-grpc-protocol-{_KEY_NAME}"
-"""The key's header over gRPC. Source: kRestrictedProtocolHeaderTemplate in src/grpc/grpc_server.h."""
+"""The header with the key over gRPC. Source: kRestrictedProtocolHeaderTemplate in src/grpc/grpc_server.h."""
 MODELS = "models"
-"""The link from the folder of a server on this machine to its model repository."""
+"""The name in a server's folder of the link to its model repository."""
 ANSWER_S = 20.0
 """Seconds for a tritonserver's help, and for an answer of the Docker engine that needs no network."""
 
 
 @dataclass(frozen=True)
 class Ports:
-    """The ports of a server's three services, on loopback."""
+    """The ports of a server's three services."""
 
     http: int
     grpc: int
@@ -44,7 +44,7 @@ class Ports:
 
 
 def free_ports() -> Ports:
-    """Three free loopback ports; another program may still take one before the server does."""
+    """Three free ports on loopback; another program may still take one before the server does."""
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(3)]
         for sock in sockets:
@@ -65,16 +65,16 @@ def common_options(name: str, repository: Path | str, address: str, ports: Ports
 
 
 def key_options(key: str | None) -> list[str]:
-    """The options that make a tritonserver demand the key, if any, for loading models."""
+    """The options by which a tritonserver demands the key, if there is one, for loading models."""
     return [f"--{name}={_KEY_APIS}:{_KEY_NAME}={key}" for name in _KEY_OPTIONS if key is not None]
 
 
 def server_environment(
     spec: ServerSpec, device: Device, folder: Path, variables: Mapping[str, str]
 ) -> dict[str, str]:
-    """The minimal environment in which a server finds its libraries, with `variables`; "cpu" hides all GPUs.
-    Docker's client gets no `variables` and hides no GPU. The embedded server's files go to `folder`. Raises
-    SetupError if that server lacks a library."""
+    """The minimal environment in which a server finds its libraries, with `variables`; the device "cpu" hides
+    all GPUs. For a container it is that of Docker's client, which gets no `variables` and hides no GPU. The
+    embedded server's files go to `folder`. Raises SetupError if that server lacks a library."""
     if spec.kind == "docker":
         return minimal_environment(DOCKER_VARIABLES)
     environment = minimal_environment()
@@ -88,7 +88,7 @@ def server_environment(
         environment["TMPDIR"] = str(folder)
         libraries = [str(wheels.libpython()), str(wheels.triton_libraries()), *libraries]
     else:
-        # Last, so that the server finds its own libraries first; it may need none where it serves natively.
+        # Last, so that the server finds its own libraries first. A server with native backends may need none.
         with contextlib.suppress(SetupError):
             libraries.append(str(wheels.libpython()))
     environment["LD_LIBRARY_PATH"] = ":".join(filter(None, libraries))
@@ -101,10 +101,10 @@ def server_environment(
 def server_command(
     spec: ServerSpec, ports: Ports, folder: Path, shared_memory: str, key: str | None
 ) -> tuple[list[str], Path]:
-    """The command that starts a server outside of containers, and the folder of its backends. `folder` names
-    the server and its Python backend's segments. MODELS in it links to the repository; it also gets the
-    embedded server's backends. With a `key`, which a tritonserver takes only on the command line, nobody else
-    may load models. Raises SetupError if something is missing."""
+    """The command that starts a server outside of containers, and the folder of its backends. `folder`, whose
+    name is the server's and that of its Python backend's segments, has the link MODELS to the repository, and
+    gets the embedded server's backends. With a `key`, which a tritonserver takes only on the command line,
+    nobody else may load models. Raises SetupError if something is missing."""
     if spec.kind == "local":
         program, backends = spec.location, local_backends(spec.location)
     else:

@@ -18,14 +18,14 @@ from tritonproof.host import activity
 from tritonproof.safe_io.files import MAX_SETTINGS_BYTES, check_regular, readable, text
 
 MAX_REASON_BYTES = 4 << 20
-"""The longest reason of a refusal that a client reads; a longer one hides the refusal itself."""
+"""The longest reason for a refusal that a client reads; a longer one hides the refusal itself."""
 MAX_REPORT_BYTES = 64 * 2**20
 """The largest answer about a server and its models; parsed, it takes four times as much. A model's statistics
-take some kilobytes, and gRPC's own limit for all answers is 4 MiB."""
+take some kilobytes; gRPC's own limit for all answers is 4 MiB."""
 MAX_VERSION_CHARS = 100
-"""Characters of the version of a server, or of one of its models, in records."""
+"""Characters of the version of a server, or of its model, that are kept."""
 _HEADER = re.compile(r"(?!grpc-)([a-z0-9_.-]+)(?<!-bin):[ \t]*([ -~]*)", re.IGNORECASE)
-"""A header that gRPC sends, whose own are grpc-... and ...-bin: doc/PROTOCOL-HTTP2.md of grpc/grpc."""
+"""A header that gRPC sends; names grpc-... and ...-bin are its own: doc/PROTOCOL-HTTP2.md of grpc/grpc."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class ServerAccess:
     ca: Path | None = None
     """The certificates, in PEM, that verify the server's; None for the public authorities."""
     header_file: Path | None = None
-    """The file with the headers of every request, if any."""
+    """The file with the headers of every request; None without any."""
 
     @property
     def metadata(self) -> tuple[tuple[str, str], ...]:
@@ -56,8 +56,8 @@ PLAIN = ServerAccess()
 
 
 def headers_in(file: Path) -> tuple[tuple[str, str], ...]:
-    """The headers in a file, one line `Name: value` each; empty lines and those that begin with # are
-    skipped. Raises InputError that names the line but never shows its content."""
+    """The headers in a file with lines of `Name: value`; empty lines and those that begin with # are skipped.
+    Raises InputError that names the line but never shows its content."""
     fix = "write one header a line, such as Authorization: Bearer TOKEN"
     headers = []
     for number, line in enumerate(text(file, "the headers", fix, MAX_SETTINGS_BYTES).splitlines(), 1):
@@ -71,7 +71,7 @@ def headers_in(file: Path) -> tuple[tuple[str, str], ...]:
 
 
 def check_certificates(file: Path) -> None:
-    """Raise InputError for a file without certificates in PEM."""
+    """Raise InputError if the file has no certificates in PEM."""
     what, fix = "the certificates", "give the PEM file of the authority that signed the server's certificate"
     check_regular(file, what, fix)
     with readable(what, file, fix):
@@ -79,8 +79,8 @@ def check_certificates(file: Path) -> None:
 
 
 def grpc_client(address: str, access: ServerAccess = PLAIN) -> Any:
-    """A tritonclient.grpc.InferenceServerClient of the server at `address`, for tensors of any size and other
-    answers of up to MAX_REPORT_BYTES. It never reaches a server on this host through a proxy."""
+    """A tritonclient.grpc.InferenceServerClient of the server at `address`, which takes tensors of any size
+    and other answers of up to MAX_REPORT_BYTES, and reaches a server on this host without a proxy."""
     from tritonclient.grpc import InferenceServerClient
 
     roots = str(access.roots) if access.tls else None
@@ -101,7 +101,7 @@ def add_headers(client: Any, headers: dict[str, str]) -> None:
 
 
 def grpc_channel(address: str, access: ServerAccess = PLAIN) -> Any:
-    """A grpc.Channel to the server at `address` with the same limits and the headers of `access`."""
+    """A grpc.Channel to the server at `address`, with the limits of `grpc_client`; calls send the headers."""
     import grpc
 
     options = _channel_options(address)
@@ -112,8 +112,8 @@ def grpc_channel(address: str, access: ServerAccess = PLAIN) -> Any:
 
 def _channel_options(address: str) -> list[tuple[str, Any]]:
     proxy_options = [("grpc.enable_http_proxy", 0)] if is_on_this_host(address) else []
-    # Only a service configuration sets a limit for each method; it holds for unpacked answers, too. The
-    # answers of the last two are tensors of any size.
+    # Only a service configuration sets a limit for each method; it holds for unpacked answers, too. The last
+    # two methods have no limit, as they answer with tensors.
     service = {"service": "inference.GRPCInferenceService"}
     limits = [
         {"name": [service], "maxResponseMessageBytes": MAX_REPORT_BYTES},
@@ -132,14 +132,14 @@ def _channel_options(address: str) -> list[tuple[str, Any]]:
 
 
 def client_error() -> type[Exception]:
-    """What tritonclient, which is imported late, raises for an answer that is refused or does not come."""
+    """The class of tritonclient's errors, which is imported late: an answer is refused, or does not come."""
     from tritonclient.utils import InferenceServerException
 
     return InferenceServerException
 
 
 def is_unimplemented(error: Exception) -> bool:
-    """Whether a server says that it lacks this call of the Open Inference Protocol."""
+    """Whether a server says that it lacks a call of the Open Inference Protocol."""
     status = getattr(error, "status", None)
     return callable(status) and status() == "StatusCode.UNIMPLEMENTED"
 
@@ -150,17 +150,17 @@ def is_on_this_host(address: str) -> bool:
 
 
 def http_get(url: str, limit_s: float) -> bytes:
-    """The beginning of a web server's answer to `url`, without `http://` and without a proxy. Raises OSError
-    for an error or `limit_s` of silence, and http.client.HTTPException for anything but HTTP."""
+    """The beginning of a web server's answer to `url`, which lacks `http://`, without a proxy. Raises OSError
+    for an error or `limit_s` seconds of silence, and http.client.HTTPException for anything but HTTP."""
     without_proxy = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     with without_proxy.open(f"http://{url}", timeout=limit_s) as answer:
         return bytes(answer.read(65536))
 
 
 _IDLE_CORES = 0.005
-"""Cores below which a server only waits: an idle Triton 2.51 took 0.001."""
+"""A server that uses fewer cores only waits: an idle Triton 2.51 took 0.001."""
 REQUEST_S = 600.0
-"""Seconds for an inference request: a volume on few cores takes a minute."""
+"""Seconds for an inference request: a volume takes a minute on few cores."""
 T = TypeVar("T")
 
 
@@ -169,12 +169,12 @@ class Timeouts:
     """How long a server may take to answer before it counts as hanging."""
 
     loading_s: float = 900.0
-    """Seconds to load a model, in which a TensorRT accelerator may build its engine."""
+    """Seconds for loading a model, in which a TensorRT accelerator may build its engine."""
     idle_s: float = 120.0
-    """Seconds that it may compute nothing before it answers, if its processes are visible: a backend without
-    a library may load a model for ever, and a model may leave a request unanswered."""
+    """Seconds for which a server that owes an answer may compute nothing, if its processes are visible: a
+    backend without a library may load a model for ever, and a model may leave a request unanswered."""
     answer_s: float = 10.0
-    """Seconds to unload a model, or for any other answer; a healthy server takes milliseconds."""
+    """Seconds for unloading a model, or for any other answer; a healthy server takes milliseconds."""
 
 
 class HangsError(ProofError):
@@ -187,7 +187,7 @@ def wait_while_busy(
     idle_s: float,
     clock: Callable[[int | None], Callable[[], activity.CpuTime]] = activity.start_cpu_clock,
 ) -> T:
-    """What `call`, a question to a server, returns or raises. Raises HangsError, while the call goes on, if
+    """What `call`, a question to a server, returns or raises. Raises HangsError, without ending the call, if
     the server's processes, below `pid`, compute nothing for `idle_s` seconds; without `pid` it waits on."""
     if pid is None:
         return call()
@@ -216,7 +216,7 @@ def wait_while_busy(
 
 
 def error_text(error: Exception, limit_s: float) -> str:
-    """An error's text, shortened if it is long, with the time limit that gRPC does not name."""
+    """An error's text, shortened if it is long, with the time limit that gRPC's text lacks."""
     details = getattr(error, "details", None)
     words = f"[{error.code()}] {details()}" if callable(details) else str(error)  # type: ignore[attr-defined]
     return f"no answer within {limit_s:g} s" if "Deadline Exceeded" in words else cut(words)

@@ -1,4 +1,4 @@
-"""How NVIDIA's container is started: command, engine, image (release, content), GPU access. Starts none."""
+"""How NVIDIA's container is started: its command, engine, image (release, content) and GPUs; starts none."""
 
 import contextlib
 import csv
@@ -33,8 +33,8 @@ _SHARED_WITH_CONTAINER = {
     "system": ("--init", "--ipc=host"),
     "none": ("--init", "--shm-size=2g"),
 }
-"""What a container shares with the host, by how tensors are sent. Source for CUDA: README.md of
-github.com/triton-inference-server/client, on CUDA shared memory in containers."""
+"""The options for what a container shares with the host, by how tensors are sent. Source for CUDA: README.md
+of github.com/triton-inference-server/client, on CUDA shared memory in containers."""
 CDI_FOLDERS = (Path("/etc/cdi"), Path("/var/run/cdi"))
 """Where device specifications for containers lie: github.com/cncf-tags/container-device-interface."""
 
@@ -50,19 +50,20 @@ def docker_command(
 ) -> list[str]:
     """The command of NVIDIA's container, named like its `folder`, its models read-only, ports on loopback.
 
-    It gets the GPUs with these UUIDs; `--gpus=all` would include those that CUDA_VISIBLE_DEVICES hides. With
-    `shared_memory` "system" the container shares the host's, where perf_analyzer puts its tensors; with
-    "cuda" the host's processes too, as CUDA's memory handles are the host's; else it gets its own. With a
+    It gets the GPUs with the UUIDs `gpus`; `--gpus=all` would include those that CUDA_VISIBLE_DEVICES hides.
+    With `shared_memory` "system" the container shares the host's, where perf_analyzer puts its tensors; with
+    "cuda" the host's processes too, as CUDA's memory handles are the host's; else it has its own. With a
     `key` nobody else may load models.
     """
     container_ports = Ports(8000, 8001, 8002)
     published = zip(vars(ports).values(), vars(container_ports).values(), strict=True)
-    # Docker reads the values as lines of CSV, in which a list needs quotes; in `--volume` a colon would end
-    # the path. Podman before version 5 ignores `--gpus`: github.com/containers/podman, issue 19330.
+    # Docker reads values as lines of CSV, in which a list needs quotes; in `--volume` a colon would end the
+    # path, so `--mount` it is. Podman before 5 ignores `--gpus`: github.com/containers/podman, issue 19330.
     gpu_options = [f"--device=nvidia.com/gpu={gpu}" for gpu in gpus]
     if gpus and not image.in_podman:
         gpu_options = [f'--gpus="device={",".join(gpus)}"']
-    # Else NVIDIA's runtime gives all GPUs that the image's own variable names, if it is Docker's default.
+    # Otherwise NVIDIA's runtime, if it is Docker's default, gives all GPUs that a variable of the image
+    # names.
     hidden = {} if gpus else {"NVIDIA_VISIBLE_DEVICES": "void"}
     mount = io.StringIO()
     fields = ["type=bind", f"source={(folder / MODELS).resolve()}", "target=/models", "readonly"]
@@ -83,12 +84,12 @@ def docker_command(
 
 
 class ContainerEngine(msgspec.Struct):
-    """What a container engine says about itself to `docker info`."""
+    """What a container engine reports about itself to `docker info`."""
 
     runtimes: dict[str, Any] | None = msgspec.field(default=None, name="Runtimes")
     devices: list[dict[str, Any]] | None = msgspec.field(default=None, name="DiscoveredDevices")
     host: dict[str, Any] | None = None
-    """Podman's description of the host, which Docker lacks. Source: podman's libpod/define/info.go."""
+    """Podman's description of the host; Docker gives none. Source: podman's libpod/define/info.go."""
 
     @property
     def is_podman(self) -> bool:
@@ -118,8 +119,8 @@ def prepare_image(spec: ServerSpec, device: Device) -> ContainerImage:
 
 
 def local_image(name: str) -> ContainerImage | None:
-    """The release and content of an image that the engine has; None if it does not have it.
-    NVIDIA's images, and those made from them, name their release and TensorRT in variables."""
+    """The release and content of an image of the engine; None if the engine does not have it. NVIDIA's
+    images, and those made from them, name their release and TensorRT in variables."""
     ended = _docker("image", "inspect", name)
     if ended.status:
         return None
@@ -140,7 +141,7 @@ def local_image(name: str) -> ContainerImage | None:
 
 
 def container_process(name: str) -> int | None:
-    """The id of a container's first process; None if the engine says none, or is on another machine."""
+    """The id of a container's first process; None if the engine gives none, or is on another machine."""
     try:
         pid = _docker("inspect", "--type=container", "--format={{.State.Pid}}", name).text.strip()
         is_here = pid.isdecimal() and name.encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
@@ -150,7 +151,7 @@ def container_process(name: str) -> int | None:
 
 
 def check_docker() -> ContainerEngine:
-    """The container engine's description of itself. Raises SetupError with the engine's reason."""
+    """The container engine's description of itself. Raises SetupError, with its reason, if none answers."""
     ended = _docker("info", "--format", "{{json .}}")
     if ended.status:
         lines = ended.error_text.strip().splitlines() or [f"docker info ended with status {ended.status}"]
@@ -161,7 +162,7 @@ def check_docker() -> ContainerEngine:
 
 
 def _docker(*words: str) -> ProgramResult:
-    """The output of the engine's client. Raises SetupError if it is missing or does not end."""
+    """The result of the engine's client. Raises SetupError if the client is missing or does not end."""
     try:
         variables = minimal_environment(DOCKER_VARIABLES)
         return run_program(["docker", *words], environment=variables, limit_s=ANSWER_S)

@@ -1,4 +1,4 @@
-"""A model of an existing repository, served unchanged: it is loaded, and its server describes it."""
+"""A model of an existing repository, served unchanged: how it is loaded, and how its server describes it."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DescribedModel:
-    """A model of an existing repository, as the server that has loaded it describes it."""
+    """A model of an existing repository, as described by the server that has loaded it."""
 
     model: RepositoryModel
     called: tuple[RepositoryModel, ...]
-    """The models of the repository that it calls, all loaded before it."""
+    """The repository's models that it calls, which were loaded before it."""
     config: "ModelConfig"
     """The configuration, completed by the server."""
     versions: tuple[str, ...]
-    """The served versions, ascending; requests that name none get the last."""
+    """The served versions, ascending; requests that name no version get the last."""
     loading_s: float
-    """Seconds to load it and the models that it calls; 0 if it was loaded already."""
+    """Seconds of loading it and the models that it calls; 0 if it was loaded already."""
     unreported: tuple[str, ...] = ()
-    """What its server does not say about it, and the Open Inference Protocol does not demand."""
+    """What its server does not report about it, as the Open Inference Protocol does not demand it."""
 
     @property
     def called_names(self) -> tuple[str, ...]:
@@ -49,7 +49,7 @@ class DescribedModel:
 
     @property
     def version(self) -> str:
-        """The version that is proven, in words."""
+        """The version that is served, in words."""
         return f"version {self.versions[-1]}" if self.versions else "no named version"
 
     def __str__(self) -> str:
@@ -62,9 +62,9 @@ class DescribedModel:
 def load_model(
     server: Server, model: RepositoryModel, models: Mapping[str, RepositoryModel], gpus: int = 1
 ) -> DescribedModel:
-    """Load a model of the server's repository `models`, after those that it calls. A remote server loads
-    nothing: the model must be ready. Raises NotAvailableError if the server lacks a backend or a GPU, or the
-    model is not on all of several `gpus`, ProofError if it or one of its versions does not load."""
+    """Load a model of the server's repository `models`, after the models that it calls; on a remote server it
+    must be loaded already. Raises NotAvailableError if the server lacks a backend or a GPU, or the model is
+    not on all of several `gpus`, and ProofError if it or one of its versions does not load."""
     if model.problem:
         raise ProofError(model.problem)
     called = tuple(models_called_by(model, models))
@@ -96,7 +96,7 @@ def load_model(
 
 
 def list_models(server: Server, names: Sequence[str] = ()) -> list[RepositoryModel]:
-    """The models that a server has loaded, or those by these names, sorted, each with its configuration.
+    """The models by these `names`, or else all that a server has loaded, sorted, each with its configuration.
     Raises SetupError if there are none or the server does not say, InputError for an impossible name."""
     where = f"--triton {server.spec}"
     try:
@@ -120,14 +120,14 @@ def list_models(server: Server, names: Sequence[str] = ()) -> list[RepositoryMod
 
 
 def _index(server: Server) -> Sequence[Any] | None:
-    """The server's index of models and their versions; None if it has no such call."""
+    """The server's index of models and their versions; None if it does not have this call."""
     index = server.query("which models it has", "get_model_repository_index")
     return index and index.models
 
 
 def model_config_of(server: Server, name: str) -> "tuple[ModelConfig, bool]":
-    """A loaded model's configuration, and whether the server has it: else it comes from metadata. Raises
-    ProofError if the server does not answer or the configuration is invalid."""
+    """A loaded model's configuration, and whether the server reported it; if not, it is made from metadata.
+    Raises ProofError if the server does not answer or the configuration is invalid."""
     answer = server.query(f"how {name} is configured", "get_model_config", name)
     try:
         model_config = answer.config if answer is not None else _by_metadata(server, name)
@@ -145,7 +145,7 @@ def _by_metadata(server: Server, name: str) -> "ModelConfig":
     if metadata is None or not metadata.inputs or not metadata.outputs:
         what = f"the server says neither how {name} is configured nor which inputs and outputs it has"
         raise ProofError(what, where=name, fix="name them in the model's metadata on the server")
-    # As Triton writes it for a model with batches: one axis more, of any length, ahead of all tensors.
+    # Triton describes a model with batches by one more axis, of any length, at the front of every tensor.
     is_batched = all(tensor.shape[:1] == [ANY] for tensor in (*metadata.inputs, *metadata.outputs))
     config = pb.ModelConfig(name=name, platform=metadata.platform or "unknown")
     config.max_batch_size = 8 if is_batched else 0  # the server does not say how large

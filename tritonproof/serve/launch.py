@@ -1,4 +1,4 @@
-"""Starts a Triton and finally stops it; or uses one that somebody else runs, and leaves it as it was."""
+"""Starts a Triton and stops it in the end; or uses one that somebody else runs, and leaves it as it was."""
 
 import contextlib
 import dataclasses
@@ -30,20 +30,20 @@ from tritonproof.serve.server_spec import ServerSpec
 from tritonproof.spec import Device, OnProgress
 
 CONTAINER = "container"
-"""The purpose in the name of a container's folder, which is the container's name too."""
+"""The purpose in the name of a container's folder, and so in the container's name."""
 READY_S = 60.0
-"""Seconds for a server on this machine to be ready; without a model it takes about one."""
+"""Seconds for a server on this machine to become ready; without models it takes about one."""
 _DOCKER_READY_S = 600.0
-"""The same for a container whose image is here: a slow disk reads 10 GB."""
+"""Seconds for a container to become ready whose image is here: a slow disk has to read 10 GB."""
 _STOP_S = 0.0
 """Seconds from SIGTERM until a server on this machine is killed. Triton takes two or three to let go of a
-model; the guard removes whatever it would leave."""
+model; the guard removes whatever a killed one leaves."""
 _DOCKER_STOP_S = 10.0
 """Seconds for a container to stop, which is Docker's own default."""
 _NO_AUTO_COMPLETE = "--disable-auto-complete-config"
-"""Without it the Python backend starts each model a second time: an ONNX model loads in 2.2 s, not in 0.6."""
+"""Without it the Python backend starts each model twice: an ONNX model loads in 2.2 s, not in 0.6."""
 _START_ATTEMPTS = 3
-"""How often a server is started if another program keeps taking its ports first."""
+"""How often a server is started if other programs take its ports first."""
 
 
 @contextlib.contextmanager
@@ -65,7 +65,7 @@ def serve(
     Afterwards only its output in the file `log` is left, whatever happens to this process. It computes on
     `device`. `shared_memory` ("system", "cuda" or "none") is how tensors will reach it, which a container
     must allow. `variables` and `options` extend its environment and command. Only who has the `key` can load
-    models, or everybody without one. With `auto_complete` it completes configurations, as a user's would.
+    models; without one, everybody can. With `auto_complete` it completes configurations, as a user's would.
 
     A remote server stays unchanged. Raises SetupError if a part is missing, ProofError if it does not start.
     """
@@ -131,7 +131,7 @@ def serve(
 
 
 def _opened(log: Path) -> IO[bytes]:
-    """The emptied log of a server. Raises SetupError if it cannot be written."""
+    """The log of a server, emptied. Raises SetupError if it cannot be written."""
     try:
         log.parent.mkdir(parents=True, exist_ok=True)
         return log.open("wb")
@@ -143,7 +143,7 @@ def _opened(log: Path) -> IO[bytes]:
 def _wait_ready(
     process: "subprocess.Popen[bytes]", client: Any, ports: Ports, name: str, log: Path, limit_s: float
 ) -> str | None:
-    """The version of the server once it is ready; None if it ended because a port was taken."""
+    """The version of the server as soon as it is ready; None if it ended because a port was taken."""
     deadline = time.monotonic() + limit_s
     while (left_s := deadline - time.monotonic()) > 0:
         if (status := process.poll()) is not None:
@@ -159,7 +159,7 @@ def _wait_ready(
 
 
 def _version_if_ready(client: Any, ports: Ports, name: str, limit_s: float) -> str | None:
-    """The version of the server called `name`, once its three services answer, each within `limit_s`. Triton
+    """The version of the server called `name` once its three services answer, each within `limit_s`. Triton
     starts gRPC, HTTP and metrics in this order, and ends if a later port is taken. gRPC is asked last,
     because a refused channel waits a second before it tries again. Another name is another program's."""
     try:
@@ -183,7 +183,7 @@ _numbers = itertools.count(1)
 
 @contextlib.contextmanager
 def _remote_server(spec: ServerSpec) -> Iterator[Server]:
-    """A remote server for the length of a block. At its end it unloads the suite's models, and those that
+    """A remote server for the length of a block. Its end unloads the models of this run, and those that
     killed runs of this user left. Raises what `connect` raises."""
     server = dataclasses.replace(connect(spec), suffix=_new_suffix())
     with contextlib.closing(server.client):
@@ -196,7 +196,7 @@ def _remote_server(spec: ServerSpec) -> Iterator[Server]:
 
 
 def _unload(server: Server, is_ours: Callable[[str], bool]) -> None:
-    """Unload the models with these names, as far as the server still answers."""
+    """Unload the models whose name `is_ours`, as far as the server still answers."""
     with contextlib.suppress(Exception):  # tritonclient and grpc raise types of their own
         # The repository's index lacks the models that were sent with their files.
         for name in {model.name for model in server.statistics() if is_ours(model.name)}:
@@ -204,7 +204,7 @@ def _unload(server: Server, is_ours: Callable[[str], bool]) -> None:
 
 
 def connect(spec: ServerSpec, *, answer_s: float = 10.0) -> Server:
-    """A remote server, of the Open Inference Protocol. Raises SetupError if it does not answer."""
+    """A remote server of the Open Inference Protocol. Raises SetupError if none answers."""
     client = connection.grpc_client(spec.location, spec.access)
     try:
         if client.is_server_ready(client_timeout=answer_s):
@@ -223,7 +223,7 @@ def connect(spec: ServerSpec, *, answer_s: float = 10.0) -> Server:
 
 
 def check_accepts_models(spec: ServerSpec) -> None:
-    """Raise SetupError if a remote server takes no models; whoever needs it reports an unreachable one."""
+    """Raise SetupError if a remote server takes no models; it is no error here if none answers."""
     try:
         server = connect(spec)
     except SetupError:
@@ -238,13 +238,13 @@ def check_accepts_models(spec: ServerSpec) -> None:
 
 
 def _new_suffix() -> str:
-    """A suffix for model names that is unique across users, machines and time."""
+    """A suffix for the names of models that is unique across users, machines and time."""
     return f"{_NAME_PREFIX}{_process_scope()}-{os.getpid()}-{_start_ticks(os.getpid())}-{next(_numbers)}"
 
 
 def _is_orphaned(name: str) -> bool:
-    """Whether a process of this user's on this machine named the model and has ended. Owners on other hosts,
-    in other containers or before a reboot cannot be checked from here."""
+    """Whether a process of this user's on this machine named the model and has ended. Processes on other
+    hosts, in other containers or before a reboot cannot be seen from here."""
     match = _OWN_NAME.search(name)
     if match is None or match["scope"] != _process_scope():
         return False
@@ -252,14 +252,14 @@ def _is_orphaned(name: str) -> bool:
 
 
 def _process_scope() -> str:
-    """Identifies where a process id is unique: this boot of the machine, the container, the user."""
+    """A digest of where a process id is unique: this boot of the machine, the container, the user."""
     boot = Path("/proc/sys/kernel/random/boot_id").read_text()
     scope = f"{boot}/{Path('/proc/self/ns/pid').readlink()}/{os.getuid()}"
     return hashlib.sha256(scope.encode()).hexdigest()[:12]
 
 
 def _start_ticks(pid: int) -> str:
-    """When a process started, in the kernel's clock ticks; empty if it does not exist."""
+    """When a process started, in the kernel's clock ticks; empty if there is no such process."""
     try:
         return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[19].decode()
     except OSError:

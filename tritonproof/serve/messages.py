@@ -1,4 +1,4 @@
-"""Puts tensors of all of Triton's types into requests as raw bytes, and reads those of answers."""
+"""Writes tensors of all of Triton's types into requests as raw bytes, and reads those of answers."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ def inputs_of(model: Model, arrays: Arrays) -> list[Any]:
 
 
 def infer_message(name: str, model: Model, arrays: Arrays, request_id: str = "") -> bytes:
-    """A ModelInferRequest as sent, with a batch of those inputs that `arrays` have, [batch, ...] each."""
+    """A serialized ModelInferRequest with a batch of those inputs that `arrays` have, [batch, ...] each."""
     from tritonclient.grpc import service_pb2
 
     request = service_pb2.ModelInferRequest(model_name=name, id=request_id)
@@ -39,7 +39,7 @@ def infer_message(name: str, model: Model, arrays: Arrays, request_id: str = "")
 
 
 def raw_content(values: np.ndarray, datatype: str) -> bytes:
-    """A tensor's bytes in a request: texts after their lengths, BF16 as the upper half of FP32."""
+    """A tensor's bytes in a request: each text after its length, BF16 as the upper half of FP32."""
     from tritonclient.utils import serialize_byte_tensor
 
     if datatype == "BYTES":
@@ -50,7 +50,7 @@ def raw_content(values: np.ndarray, datatype: str) -> bytes:
 
 
 def content_bytes(tensors: Arrays) -> int:
-    """The bytes of all values of some tensors, for texts those of each and of its length."""
+    """The bytes of all values of these tensors; for texts with the lengths that are sent with them."""
     arrays = map(np.asarray, tensors.values())
     return sum(
         array.nbytes if array.dtype != object else sum(4 + len(text) for text in array.flat)
@@ -59,7 +59,7 @@ def content_bytes(tensors: Arrays) -> int:
 
 
 def read_output(result: Any, name: str) -> np.ndarray | None:
-    """An output of a result of tritonclient's, if it has it. Raises ProofError if its bytes do not fit it."""
+    """An output of a tritonclient's result, if there. Raises ProofError if its bytes do not fit its shape."""
     try:
         values = result.as_numpy(name)
     # The types that tritonclient, NumPy and struct raise at malformed bytes are not documented.
@@ -83,8 +83,8 @@ def undeclared(tensor: Tensor, values: np.ndarray | None) -> str | None:
 
 
 def response_outputs(response: Any, *, batched: bool = True) -> dict[str, np.ndarray]:
-    """The tensors of a ModelInferResponse by name, except those of the wrong length, [batch, ...] each; a
-    model that is not `batched` gives a batch of one."""
+    """The tensors of a ModelInferResponse by name, [batch, ...] each, without those of a wrong length; those
+    of a model that is not `batched` become a batch of one."""
     pairs = zip(response.outputs, response.raw_output_contents, strict=False)
     read = {tensor.name: values_of(content, tensor.datatype, tensor.shape) for tensor, content in pairs}
     return {name: values if batched else values[None] for name, values in read.items() if values is not None}

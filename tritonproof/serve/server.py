@@ -1,4 +1,4 @@
-"""A running Triton: load a model, infer, unload it; and what its log says."""
+"""A running Triton: loads a model, infers, unloads it; and what its log says."""
 
 import contextlib
 import re
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from tritonclient.grpc.model_config_pb2 import ModelConfig
 
 _ALIVE_S = 2.0
-"""Seconds within which a live server, even a busy one, says so."""
+"""Seconds within which a live server, even a busy one, answers that it is."""
 _ENDING_S = 5.0
-"""Seconds from a server's end until its status is known, since the guard cleans up first."""
+"""Seconds from a server's end until its status is known, as the guard cleans up first."""
 
 
 @dataclass(frozen=True)
@@ -52,37 +52,37 @@ class LoadedCase:
 
 @dataclass(frozen=True)
 class Server:
-    """A running Triton, how it is reached, and what it is. Of a remote server most is unknown: None."""
+    """A running Triton and how it is reached. What is unknown of it is None: most, of a remote server."""
 
     spec: ServerSpec
     address: str
     """HOST:PORT of its gRPC endpoint."""
     version: str
     log: Path | None
-    """The file of its output."""
+    """The file with its output."""
     client: Any
-    """A tritonclient.grpc.InferenceServerClient for it."""
+    """A tritonclient.grpc.InferenceServerClient of it."""
     http_address: str | None = None
     """HOST:PORT of its HTTP endpoint."""
     backends: Path | None = None
-    """The server's folder of backends; None for a container's too."""
+    """Its folder of backends; None for a container."""
     scratch: Path | None = None
     """A folder that is removed with the server, however this process ends."""
     pid: int | None = None
-    """The process above all of the server's; None for a container's too, which are not below this one."""
+    """The process above all of the server's; None for a container, whose processes are not below this one."""
     process: "subprocess.Popen[bytes] | None" = None
-    """The process that ends with the server and has its status."""
+    """The process that ends with the server, and with its status."""
     ready_s: float | None = None
     """Seconds from its start until it was ready."""
     device: Device | None = None
     image: ContainerImage | None = None
     suffix: str = ""
-    """The end of the model names there; empty for a server of the run's own."""
+    """The end of the names of our models on it; empty for a server of the run's own."""
     timeouts: connection.Timeouts = field(default_factory=connection.Timeouts)
     label: str = "Triton"
-    """Its name in errors, if a case has several."""
+    """What errors call it: a case may have several."""
     stop_reasons: list[str] = field(default_factory=list)
-    """Why this suite ended it early."""
+    """Why this suite ended it early, if it did."""
 
     @property
     def tensorrt(self) -> str | None:
@@ -98,12 +98,12 @@ class Server:
             raise NotAvailableError(f"load is not measured: {what}")
 
     def name_of(self, case: Case) -> str:
-        """The name of a case's model there; a user's model keeps its own."""
+        """The name of a case's model on the server; a user's model keeps its own."""
         return case.model.name if case.model.from_repository else f"{case}{self.suffix}"
 
     def load(self, built: BuiltModel, deployment: Deployment, scenario: Scenario) -> str:
-        """Load a model under its case's name, in place of any of that name; returns the backend that serves
-        it. Raises SetupError if the server takes no models, ProofError if the model does not load."""
+        """Load a build under its case's name, in place of any model of that name; returns the backend that
+        serves it. Raises SetupError if the server takes no models, ProofError if the model does not load."""
         case = built.case
         name = self.name_of(built.case)
         engines, files = "", None
@@ -131,14 +131,14 @@ class Server:
         raise NotAvailableError(f"{self.label} {self.version} has no {case.format.backend} backend")
 
     def load_from_repository(self, folder: Path, config: "ModelConfig | None" = None) -> None:
-        """Load the model in `folder` of the server's repository with its own settings, or as `config` says.
-        Raises NotAvailableError if the server lacks its own backend, else what `load` raises."""
+        """Load the model in `folder` of the server's repository, with its own settings or as `config` says.
+        Raises NotAvailableError if the server lacks the model's own backend, else what `load` raises."""
         name = folder.name if config is None else str(config.name)
         try:
             self._load(name, None if config is None else config_json(config))
         except Exception as error:
             refusal = self._refusal(name, error, folder)
-            # Not by the refusal: the log's end, which is in it, may tell of another model.
+            # Judged by the error: the refusal has the end of the log, which may be about another model.
             if config is None and lacks_backend(error):
                 raise NotAvailableError(f"the server lacks a backend: {refusal.what}") from error
             raise refusal from error
@@ -171,14 +171,14 @@ class Server:
         return ProofError(what, where=folder, fix=install if "No module named" in what else None)
 
     def refused_models(self, error: Exception) -> SetupError | None:
-        """The error for a server whose answer says that it refuses models; None if it takes them."""
+        """The error for a server whose answer says that it takes no models; None if it takes them."""
         if "explicit model load / unload is not allowed" not in str(error) and not is_unimplemented(error):
             return None
         fix = "start a Triton with --model-control-mode=explicit, or prove what it has: --repository remote"
         return SetupError("the server does not accept models", where=f"--triton {self.spec}", fix=fix)
 
     def unload(self, name: str) -> None:
-        """Unload the model `name` and wait until it is gone; tritonclient's error if nothing answers."""
+        """Unload the model `name` and wait until it is gone. Raises tritonclient's error if none answers."""
         deadline = time.monotonic() + self.timeouts.answer_s
         self.client.unload_model(name, client_timeout=self.timeouts.answer_s)
         is_ready = self.client.is_model_ready
@@ -186,8 +186,8 @@ class Server:
             time.sleep(0.05)
 
     def infer(self, name: str, model: Model, arrays: Arrays) -> dict[str, Any]:
-        """Send one request to the loaded model `name`: inputs to outputs, both by name, [batch, ...] each.
-        Raises ProofError if it fails, takes longer than REQUEST_S, or the server hangs."""
+        """Send one request to the loaded model `name`; returns its outputs. Both are by name, [batch, ...]
+        each. Raises ProofError if the request fails or takes longer than REQUEST_S, or the server hangs."""
         limit_s = connection.REQUEST_S
         try:
             inputs = inputs_of(model, arrays)
@@ -201,7 +201,7 @@ class Server:
 
     def wait_for(self, call: Callable[[], connection.T]) -> connection.T:
         """The result of `call`, which waits for this server. If a server on this machine computes nothing for
-        `timeouts.idle_s` seconds, ends it for everybody and raises HangsError."""
+        `timeouts.idle_s` seconds, this ends it for everybody and raises HangsError."""
         try:
             return connection.wait_while_busy(call, self.pid, self.timeouts.idle_s)
         except connection.HangsError:
@@ -211,7 +211,7 @@ class Server:
             raise
 
     def forget_shared_memory(self) -> None:
-        """Unregister what a killed client left, whose names nobody could use; not on a remote server."""
+        """Unregister a killed client's regions, whose names would stay taken; not on a remote server."""
         if self.spec.is_remote:
             return
         with contextlib.suppress(Exception):  # a server that is gone has forgotten it
@@ -230,16 +230,16 @@ class Server:
             raise ProofError(f"the server does not say {question}: {why}", where=self.address) from error
 
     def statistics(self) -> Sequence[Any]:
-        """The server's counts for each version of all models, if it counts any."""
+        """The server's counts for each version of every model; empty if it does not count."""
         answer = self.query("what it has counted", "get_inference_statistics")
         return [] if answer is None else list(answer.model_stats)
 
     def watch_gpu(self) -> contextlib.AbstractContextManager[activity.GpuWatch | None]:
-        """Watch the server's GPUs for the length of a block; None if it has none, or they are unknown."""
+        """Watch the server's GPUs during a block; yields None if there are none, or they are unknown."""
         return activity.watch_gpus(self.visible_pid()) if self.device == "cuda" else contextlib.nullcontext()
 
     def visible_pid(self) -> int | None:
-        """The process above all of the server's, even in a container; None if it is not visible from here."""
+        """The process above all of the server's, even in a container; None if it cannot be seen from here."""
         if self.spec.kind == "docker":
             return None if self.scratch is None else container_process(self.scratch.name)
         return self.pid
@@ -250,10 +250,10 @@ class Server:
         return f"\n  {self.label} {ended}{tail_of(self.log)}" if ended else tail_of(self.log)
 
     def how_it_ended(self) -> str:
-        """`was ended by SIGKILL`, `ended with status 1`; empty if it runs, or is not ours to watch."""
+        """`was ended by SIGKILL`, `ended with status 1`; empty if it runs, or is not this process's."""
         if self.process is None or self.stop_reasons:
             return "".join(self.stop_reasons[:1])
-        # Its connections close first; its status follows when the guard has cleaned up.
+        # Connections close first; the status follows when the guard has cleaned up.
         limit_s = 0.0 if self.is_live(_ALIVE_S) else _ENDING_S
         try:
             return how_ended(self.process.wait(limit_s))
@@ -275,18 +275,18 @@ class Server:
 
 
 def lacks_backend(error: Exception) -> bool:
-    """Whether this is Triton's refusal of a model whose backend it lacks."""
+    """Whether Triton refused a model because it lacks the backend."""
     return "unable to find" in str(error) and "backend" in str(error)
 
 
 _LOG_LINES, _REASONS = 15, 3
-"""The last lines of a log that an error shows, and the earlier ones with a reason."""
+"""How many last lines of a log an error shows, and how many earlier ones with a reason."""
 _FRAME = re.compile(r"\s*\d+# 0x[0-9A-Fa-f]+ in ")
-"""A nameless stack frame; Triton prints twenty when a signal ends it."""
+"""A stack frame without a name; Triton prints twenty when a signal ends it."""
 _STUB = "Failed to preinitialize Python stub: "
-"""Logged before the Python backend waits for ever for a model: src/pb_stub.cc of python_backend, r24.10."""
+"""Logged before the Python backend waits for a model for ever: src/pb_stub.cc of python_backend, r24.10."""
 _REASON = re.compile(r"\s*what\(\): |E\d{4} (?!.*CudaDriverHelper has not been initialized)")
-"""A C++ exception's reason, or an error in Triton's log but for the one that a missing GPU always logs."""
+"""A C++ exception's reason, or an error in Triton's log but for the one that it always logs without a GPU."""
 _WARNING = re.compile(r'^[WE]\d{4} \S+ +\d+ [^\]\n]+\] "?(.*?)"?$', re.MULTILINE)
 """A line of Triton's log: `W1124 18:17:33.732266 7950 server.cc:305] "text"`."""
 _VARYING = re.compile(r"0x[0-9a-f]+|/tmp/\S+|\d+")
@@ -318,7 +318,7 @@ def warnings_in(log: Path | None) -> dict[str, str]:
 
 
 def tail_of(log: Path | None) -> str:
-    """The last lines of a log, if any, for an error, below its path and earlier lines with a reason."""
+    """The end of a log, for an error: its path, earlier lines with a reason, the last lines; may be empty."""
     text = "" if log is None else log_end(log)
     lines = [line for line in text.splitlines() if line.strip() and not _FRAME.match(line)]
     reasons = [line for line in lines[:-_LOG_LINES] if _REASON.match(line)]
@@ -328,8 +328,8 @@ def tail_of(log: Path | None) -> str:
 
 def check_supported(server: Server, case: Case) -> None:
     """Raise NotAvailableError if the server's own backend would use one of the case's GPUs alone, or if its
-    TensorRT is not the version that builds the engine, in all its parts. The suite's runtime reads engines
-    with the TensorRT that builds them, and the server judges an unknown version."""
+    TensorRT is of another version, in any part, than the one that builds the engine. The suite's runtime
+    reads engines with the TensorRT that builds them, and the server itself judges an unknown version."""
     image, is_ours = server.image, server.spec.kind in ("docker", "local")
     if not is_ours or not serves_natively(server.spec.kind, server.backends, case.format):
         return
@@ -342,7 +342,7 @@ def check_supported(server: Server, case: Case) -> None:
 
 
 def serving_entry(server: Server, backend: str, shared_memory: str) -> Serving:
-    """What a record says about a server and its backend. The suite's runtimes use the machine's libraries."""
+    """The record's entry of a server and a backend; the suite's runtimes use the machine's libraries."""
     image = server.image
     name, digest = (image.name, image.digest) if image else (None, None)
     versions = server_spec.libraries(server.version, image, server.tensorrt, server.backends)

@@ -21,7 +21,7 @@ class Release:
     """A monthly release of the container `tritonserver:YY.MM-py3`."""
 
     name: str
-    """Year and month, such as 24.10, which sort by time."""
+    """Year and month, such as 24.10: names sort by time."""
     triton: str
     onnxruntime: str
     torch: str | None
@@ -56,14 +56,14 @@ RELEASES = (
     Release("26.07", "2.71.0", "1.27.0", None),
     Release("26.08", "2.72.0", "1.28.0", None),
 )
-"""From the release with the embedded server's Triton to the newest whose sources were read."""
+"""From the release of the embedded server's Triton to the newest whose sources were read."""
 CLIENT_MEMORY_OPTION = "--allow-client-shm"
 _CLIENT_MEMORY_OPTION_SINCE = "26.04"
 """The first release whose clients may register shared memory only if the server was started with this option,
-which earlier ones reject. Source: src/command_line_parser.cc."""
+which earlier releases reject. Source: src/command_line_parser.cc."""
 TENSORRT_ON_ANY_GPU_SINCE = "25.04"
-"""The first release whose onnxruntime backend tells ONNX Runtime's TensorRT provider the instance's GPU;
-earlier ones compute on the first. Source: onnxruntime_backend 3fbddc2, of 2025-03-13."""
+"""The first release whose onnxruntime backend tells ONNX Runtime's TensorRT provider the instance's GPU; in
+earlier ones it computes on the first. Source: onnxruntime_backend 3fbddc2, of 2025-03-13."""
 _DEFAULT_RELEASES = ("24.10", "25.02")
 """The first that runs on the GPU is the default: the embedded server's, or the last with TensorFlow."""
 _FIRST_WITHOUT_VOLTA, _TURING = "24.11", (7, 5)
@@ -80,9 +80,9 @@ class ContainerImage:
     digest: str | None = None
     """The registry's digest, sha256:...; None if it never was in a registry."""
     release: str | None = None
-    """NVIDIA's release that it is or was made from, such as 24.10; None if unknown."""
+    """NVIDIA's release that it is, or is made from, such as 24.10; None if unknown."""
     tensorrt: str | None = None
-    """The version of its TensorRT; None if it does not say."""
+    """The version of its TensorRT; None if unknown."""
     in_podman: bool = False
     """Whether the engine is podman, which gives a container GPUs only as CDI devices."""
 
@@ -90,9 +90,9 @@ class ContainerImage:
 def libraries(
     triton: str, image: ContainerImage | None, tensorrt: str | None, backends: Path | None = None
 ) -> dict[str, str]:
-    """The known versions of the libraries in a server's native backends, by their names on PyPI: the image's
-    release decides, else the version that Triton reports. `tensorrt` reads its engines. A server on this
-    machine may have other libraries; its `backends` show which."""
+    """The known versions of the libraries in a server's native backends, by their names on PyPI, from the
+    release of its image, or else of the `triton` that it reports; `tensorrt` reads its engines. A server on
+    this machine may have other libraries, which its `backends` show."""
     release = release_of(image, triton)
     versions = {
         "onnxruntime": release.onnxruntime if release else None,
@@ -113,20 +113,20 @@ def _in_folder(library: Path, of_release: str | None) -> str | None:
 
 
 def release_of_image(image: str) -> str | None:
-    """The name of the release of NVIDIA's image with this tag; None for any other image."""
+    """The name of the release in the tag of an image of NVIDIA's; None for any other image."""
     match = re.search(r"(?:^|/)tritonserver:(\d\d\.\d\d)(?:-|$)", image)
     return match[1] if match and any(release.name == match[1] for release in RELEASES) else None
 
 
 def release_of(image: ContainerImage | None, triton: str) -> Release | None:
-    """A server's release by its image, else by the version that Triton reports."""
+    """A server's release, by its image, or else by the version that Triton reports."""
     if image is not None and image.release is not None:
         return next((entry for entry in RELEASES if entry.name == image.release), None)
     return next((entry for entry in RELEASES if entry.triton == triton), None)
 
 
 def client_memory_options(name: str | None) -> list[str]:
-    """The options that let clients of a release use shared memory; an unknown one counts as the newest."""
+    """The options that let a release's clients use shared memory; an unknown release counts as the newest."""
     return [f"{CLIENT_MEMORY_OPTION}=true"] if name is None or name >= _CLIENT_MEMORY_OPTION_SINCE else []
 
 
@@ -137,7 +137,7 @@ def default_image(compute_capability: tuple[int, int] | None) -> str:
 
 
 def why_unsupported(name: str, compute_capability: tuple[int, int] | None) -> str | None:
-    """Why the release `name` cannot run on a GPU of this compute capability, as the end of a sentence."""
+    """Why release `name` cannot run on a GPU of this capability, as the end of a sentence; None if it can."""
     if compute_capability is None:
         return None
     digits = ".".join(map(str, compute_capability))
@@ -149,13 +149,13 @@ def why_unsupported(name: str, compute_capability: tuple[int, int] | None) -> st
 
 
 ServerKind = Literal["embedded", "local", "docker", "remote"]
-"""From PyPI's wheel, a program on this machine, in a container, or run by somebody else."""
+"""From PyPI's wheel; a program on this machine; in a container; run by somebody else."""
 EMBEDDED_TRITON = "2.51.0"
 """The version of the Triton in nvidia-pytriton 0.7.0, which pyproject.toml pins."""
 TRITON_VARIABLE = "TRITONPROOF_TRITON"
-"""The variable with the path of a tritonserver with native backends: the default of `--triton`."""
+"""The variable with the path of a tritonserver with native backends, the default of `--triton`."""
 _IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:@-]{0,511}")
-"""The name of an image, which looks like no option of docker. Source: distribution's reference.go."""
+"""The name of an image, which cannot be an option of docker. Source: distribution's reference.go."""
 _ADDRESS = re.compile(r"(?:[A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{1,45}\]):([0-9]{1,5})")
 """A host's name, as long as DNS allows (RFC 1035, 2.3.4), or an IPv6 address; and a port."""
 
@@ -166,12 +166,12 @@ class ServerSpec:
 
     kind: ServerKind
     location: str = ""
-    """A local program, a container's image (empty for the default), or HOST:PORT of a remote server."""
+    """A local program, a container's image (empty for the default), or a remote server's HOST:PORT."""
     access: ServerAccess = PLAIN
 
     @property
     def is_remote(self) -> bool:
-        """Whether somebody else runs it, perhaps for others too: it is never changed, nor are its models."""
+        """Whether somebody else runs it, perhaps for others too: it and its models are never changed."""
         return self.kind == "remote"
 
     def __str__(self) -> str:
@@ -217,7 +217,7 @@ def parse_server(text: str | None, option: str = "--triton") -> ServerSpec:
 
 
 def image_of(spec: ServerSpec) -> str:
-    """A container's image: the user's, else the default for this machine's GPU."""
+    """A container's image: the user's, or else the default for this machine's GPU."""
     return spec.location or default_image(machine.compute_capability())
 
 

@@ -1,4 +1,4 @@
-"""The programs in PyPI wheels, tritonserver and perf_analyzer, and the libraries that they need."""
+"""The programs in PyPI's wheels, tritonserver and perf_analyzer, and the libraries that they need."""
 
 import importlib.metadata
 import importlib.util
@@ -16,9 +16,9 @@ from tritonproof.host import scratch
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 """The running Python's version, as in the names of its library and of Triton's stubs."""
 LIBRARY_FOLDERS = ("/usr/lib/x86_64-linux-gnu", "/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/local/lib")
-"""Where a Linux system on x86-64 has its shared libraries."""
+"""Where Linux on x86-64 has its shared libraries."""
 PYTHONS = ("3.10", "3.11", "3.12")
-"""The Pythons that run the embedded Triton and perf_analyzer: NumPy 1 has no wheels for later ones."""
+"""The Pythons for which the embedded Triton and perf_analyzer run: NumPy 1 has no wheels for later ones."""
 WITH_PYTHON = f"with Python {PYTHONS[0]} to {PYTHONS[-1]}"
 
 
@@ -43,8 +43,8 @@ def triton_libraries() -> Path:
 
 
 def libpython(python: str = PYTHON, system: Sequence[str] = LIBRARY_FOLDERS) -> Path:
-    """The folder of a Python's shared library, which Triton's Python-backend stub links to: the running
-    Python's, one on LD_LIBRARY_PATH, or one of the `system`'s. Raises SetupError if none has it."""
+    """The folder of the shared library of the Python `python`, which Triton's Python-backend stub links to:
+    the running Python's, one on LD_LIBRARY_PATH, or one in `system`. Raises SetupError if none has it."""
     name = f"libpython{python}.so.1.0"
     folders = (sysconfig.get_config_var("LIBDIR"), *os.environ.get("LD_LIBRARY_PATH", "").split(":"))
     for folder in (*folders, *system):
@@ -56,8 +56,8 @@ def libpython(python: str = PYTHON, system: Sequence[str] = LIBRARY_FOLDERS) -> 
 
 
 def backend_folder(parent: Path, python: str = PYTHON) -> Path:
-    """Make a folder of Triton's backends below `parent`: the wheel's Python backend with a Python's stub.
-    Raises SetupError if the wheel has no such stub, or cannot work with the installed NumPy."""
+    """Make a folder of Triton's backends below `parent`: the wheel's Python backend with the stub for
+    `python`. Raises SetupError if the wheel has no such stub, or it cannot work with the installed NumPy."""
     root = embedded_triton()
     stub = root / "python_backend_stubs" / python / "triton_python_backend_stub"
     if not stub.is_file():
@@ -88,8 +88,8 @@ def perf_analyzer() -> Path:
 
 
 def perf_analyzer_libraries() -> str:
-    """The LD_LIBRARY_PATH that gives perf_analyzer the CUDA runtime, and libb64 under the name it expects.
-    Looked up for each run, as another user may have taken the latter's place."""
+    """The LD_LIBRARY_PATH by which perf_analyzer finds the CUDA runtime, and libb64 under the name it
+    expects. Each call looks anew, as another user may have taken the place of libb64's link."""
     folders = [os.environ.get("LD_LIBRARY_PATH", "")]
     if importlib.util.find_spec("nvidia") and (cuda := _package_folder("nvidia.cuda_runtime")):
         folders.append(str(cuda / "lib"))
@@ -99,7 +99,7 @@ def perf_analyzer_libraries() -> str:
 
 
 def _link_folder(library: Path) -> Path:
-    """A private folder in which `library` is called libb64.so.0d. Raises SetupError if it cannot make one."""
+    """A private folder with `library` under the name libb64.so.0d. Raises SetupError if there can be none."""
     folder = scratch.private_folder("lib")
     link, temporary = folder / "libb64.so.0d", folder / f".link-{os.getpid()}"
     if not link.is_symlink() or link.readlink() != library:
