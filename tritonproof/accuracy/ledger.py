@@ -42,9 +42,8 @@ def score_each_item(case: Case, samples: Samples, stages: Stages, *, labelled: b
     """Score each item after each stage; without `labelled`, only by metrics that need no labels. Raises
     ProofError unless a metric gives one finite score for each item, fractions of 1 where higher is better."""
     count, per_item = len(item_ids(samples)), {}
-    for metric in case.model.metrics:
-        if metric.labelled and not labelled:
-            continue
+    metrics = [metric for metric in case.model.metrics if labelled or not metric.labelled]
+    for metric in metrics:
         per_stage = [metric.score(stage.kept, samples.labels, stages[0].kept) for stage in stages]
         most, form = (1 + 1e-6, " of 1 at most") if metric.better == "higher" else (np.inf, "")
         for stage, scores in zip(stages, per_stage, strict=True):
@@ -140,9 +139,7 @@ def _score(
             worst, source = rounded, f"{source}, or what rounding makes of its outputs"
         limits.append(Limit(worst, source))
     passed = all(meets(metric.better, served, limit.value) for limit in limits)
-    return Score(
-        metric.name, metric.better, framework, converted, served=served, limits=tuple(limits), passed=passed
-    )
+    return Score(metric.name, metric.better, framework, converted, served, tuple(limits), passed)
 
 
 def _rounded_error(metric: Metric, precision: str, samples: Samples, outputs: Arrays) -> float:

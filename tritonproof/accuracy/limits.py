@@ -114,8 +114,8 @@ class StageLimits:
     per_answer: AnswerLimits
     """The limits of the answers to one sample."""
     max_mean_by_output: Mapping[str, float]
-    """By output: the largest mean difference over all rows, as a share of the mean magnitude; for an output
-    of no such numbers, the largest share of unequal elements."""
+    """By output: the largest mean difference of all rows over the mean magnitude, or share of unequal
+    integers."""
     mean_rounding: float
     """What FP32's rounding adds to the mean, over the largest magnitude; 0 if the cost is known."""
     source: str
@@ -152,9 +152,10 @@ def stage_limits(
     rounding = rounding_of(case.model, precision)
     measured = DEEP_ROUNDING if cost is None else LARGEST_FACTOR * min(rounding, cost.rounding)
     by_output = {name: NumberLimits(largest[name], _ROW_MEAN_FACTOR * mean[name]) for name in floating}
-    of_none = NumberLimits(_MIN_LARGEST, 0.0)
     per_answer = AnswerLimits(
-        default=functools.reduce(NumberLimits.or_wider, by_output.values() or [of_none]),
+        default=functools.reduce(
+            NumberLimits.or_wider, by_output.values() or [NumberLimits(_MIN_LARGEST, 0.0)]
+        ),
         min_agreement=1 - max(unequal.values(), default=0.0),
         rounding=max(rounding, measured),
         min_compared_share=min_agreement_for(tolerated if cost is None else cost.comparable, rows),
@@ -169,9 +170,8 @@ def _floating_limits(
     case: Case, precision: str, cost: PrecisionCost | None, names: Sequence[str], *, same_file: bool
 ) -> tuple[dict[str, float], dict[str, float], str]:
     """The limits of the largest and of the mean error of the floating-point outputs `names`, and where they
-    come from: a multiple of the cost, by one factor for a conversion and by another for the `same_file` by
-    other kernels. If the cost is unknown, the case's tolerance counts for a conversion, and the precision's
-    `unknown_mean` for the same file."""
+    come from: a multiple of the cost, by one factor for a conversion and another for the `same_file` by other
+    kernels. If the cost is unknown, they are the case's tolerance, or the precision's `unknown_mean`."""
     tolerance, rule = tolerance_of(case, precision), PRECISIONS.get(precision)
     if cost is not None and rule is not None:
         factor = rule.kernel_factor if same_file else rule.conversion_factor

@@ -74,7 +74,6 @@ class AnswerComparison:
     same: SameAnswers
     """The record's entry, but for the number of samples; its difference is infinite after a NaN."""
     wrong_count: int = 0
-    """How many answers are wrong."""
     mismatch: Mismatch | None = None
     """The first wrong answer."""
 

@@ -1,5 +1,4 @@
-"""Finds the baseline's build: the one that `--against` names, and in it the folder of a case; or has another
-checkout of this project build the case. It serves nothing."""
+"""Finds the build of a case that `--against` names, or has another checkout build it. It serves nothing."""
 
 import contextlib
 import sys

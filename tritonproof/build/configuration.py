@@ -19,7 +19,7 @@ def model_config(
     case: Case, deployment: Deployment, *, native: bool, scenario: Scenario = "online", engines: str = ""
 ) -> "ModelConfig":
     """The model's configuration. `native` and Python serving differ only in backend, file name and
-    parameters. Offline has no dynamic batching. `engines` is the server's folder for TensorRT's engines, if
+    parameters. Offline has no dynamic batching. `engines` is the server's folder of TensorRT's engines, if
     any."""
     from tritonclient.grpc import model_config_pb2 as pb
 

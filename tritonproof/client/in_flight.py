@@ -30,7 +30,6 @@ class RequestsInFlight(Generic[_Key]):
     where: object
     fix: str | None
     count: int = 0
-    """How many requests are in flight."""
     done: "queue.SimpleQueue[tuple[_Key, Any]]" = field(default_factory=queue.SimpleQueue)
     """The key and gRPC's call of each answered request; gRPC's threads put them here."""
 

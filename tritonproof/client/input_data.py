@@ -19,8 +19,8 @@ from tritonproof.spec import Arrays, Model, Samples, Tensor
 MAX_BYTES = 64 << 20
 """The most bytes of the samples that requests of one batch size are made of."""
 MAX_SAMPLES = 64
-"""The most different samples. With rows of 12 KiB, 64 samples lengthened perf_analyzer's start by 0.03 s, and
-500 by 0.2 s; a whole pass takes half a second."""
+"""The most different samples. With rows of 12 KiB, 64 samples lengthened perf_analyzer's start by 0.03 s and
+500 by 0.2 s, and a whole pass is half a second."""
 _MIN_SAMPLES = 3
 """The fewest samples: with one, the answer to an earlier request looks right; with two, in even batches."""
 
@@ -54,8 +54,7 @@ class InputData:
     @functools.cached_property
     def sizes(self) -> Sequence[int]:
         """The bytes of each sample."""
-        requests = (self.inputs([sample]) for sample in range(len(self.ids)))
-        return [content_bytes(inputs) for inputs in requests]
+        return [content_bytes(self.inputs([sample])) for sample in range(len(self.ids))]
 
     def count(self, batch: int) -> int:
         """How many different samples the requests of a batch size use: all if sent alone, else if possible a

@@ -71,8 +71,7 @@ class Requests:
 
     count: int
     message: Callable[[int, int], bytes]
-    """`message(number, slot)`: the serialized request, whose answer goes to `slot`. The slot must be free, as
-    an earlier answer in it is overwritten."""
+    """`message(number, slot)`: the serialized request, whose answer overwrites what `slot` holds."""
     keep: Callable[[int, bytes], RawAnswer]
     """`keep(slot, message)`: what `read` needs of the answer in `slot`, which is then free."""
     read: Callable[[RawAnswer], Arrays]

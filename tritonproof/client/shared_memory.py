@@ -42,11 +42,9 @@ def shared_region(
     server: Server, size: int, where: str, client: Any = None
 ) -> Iterator[tuple[str, mmap.mmap]]:
     """The name and the memory of a region that a server on this host has registered. Its name in /dev/shm is
-    gone by then, so nothing stays there however this process ends. Raises ProofError if there is no room;
-    `where` says what for.
+    gone by then, so nothing stays there however this process ends. Raises ProofError if there is no room.
 
-    `client`, a tritonclient's, by default the server's own, registers it, and raises its error if the server
-    refuses.
+    `client`, a tritonclient's, by default the server's own, registers it, and raises its error for a refusal.
     """
     client = client or server.client
     with contextlib.ExitStack() as stack:
@@ -147,9 +145,9 @@ def _registered(server: Server, client: Any, kind: str, name: str, *region: obje
     """Register a region for the length of the block, then unregister it if the server still has it.
 
     Triton 24.10 refuses to unregister a region that a request uses, until a moment after it sent the answer.
-    A request that never ends, perhaps after an error, keeps the region, whose name is not used again. Source:
-    InferResponseComplete in src/grpc/infer_handler.cc and UnregisterHelper in src/shared_memory_manager.cc;
-    from 24.12 on Triton waits by itself.
+    A request that never ends, perhaps after an error, keeps the region, whose name is not used again.
+    Sources: InferResponseComplete in src/grpc/infer_handler.cc, UnregisterHelper in
+    src/shared_memory_manager.cc; 24.12 waits.
     """
     # A client over HTTP has a limit of its own, and takes no other.
     limit = {"client_timeout": server.timeouts.answer_s} if client is server.client else {}

@@ -172,8 +172,7 @@ def efficiency_entry(
 
 def batch_in_process(result: PointResult, deployment: Deployment, gpus: int = 1) -> int:
     """The batch that the server can form at a point, for a fair comparison in process: offline that of the
-    requests; online the largest preferred size, else the largest of all, if each GPU has as many in
-    flight."""
+    requests; online the largest preferred size, else the largest of all, if each GPU has as many requests."""
     point = result.point
     if point.scenario == "offline":
         return point.batch

@@ -1,5 +1,4 @@
-"""Runs a runtime, such as a build's own, in a process that waits for requests. With peak_runtime.py as the
-runtime, the process measures the machine's peak."""
+"""Runs a build's runtime, or for the machine's peak peak_runtime.py, in a process that waits for requests."""
 
 import contextlib
 import json
@@ -112,8 +111,7 @@ def artifact_worker(
 
     A batch takes the first of `samples`, inputs by name, [samples, ...] each, and wraps after the last. On a
     GPU each batch is copied there, and its answers back, unless it is `resident`, as with CUDA shared memory.
-    Beside Triton's ONNX Runtime `backend`, whose idle threads always spin, they spin in process too, so that
-    the ratio shows serving alone.
+    Beside Triton's ONNX Runtime `backend`, whose idle threads always spin, they spin in process too.
     """
     case = build.case
     engines = engine_folder(case, build.digest)
@@ -167,8 +165,8 @@ def peak_kind(case: Case, deployment: Deployment) -> PeakKind:
 
 
 def peak_per_s(kind: PeakKind) -> Estimate:
-    """The machine's peak in operations per second, by the fastest large matrix product or convolution, in a
-    process of its own. Raises ProofError."""
+    """The machine's peak: operations per second of the fastest large product or convolution. Raises
+    ProofError."""
     size = peak_runtime.SIZE[kind.device]
     settings = {"threads": str(machine.cores()), "precision": kind.precision, **tf32_setting(kind.tf32)}
     settings |= {"size": str(size), "device": kind.device}

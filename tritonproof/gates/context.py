@@ -105,7 +105,6 @@ class GateContext:
 
     @property
     def takes_batches(self) -> bool:
-        """Whether a request may hold several samples."""
         return self.served.model.batched and self.largest_batch > 1
 
     @property

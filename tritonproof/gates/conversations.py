@@ -1,5 +1,5 @@
-"""Does a model that keeps state, or gives any number of answers, give the same answers to the same messages
-again, and those of another server?"""
+"""Does a model of sequences, or of any number of answers, repeat its answers to the same messages, and give
+those of another server?"""
 
 import itertools
 import queue

@@ -53,8 +53,8 @@ def answers_path(folder: Path, model: str) -> Path:
 
 
 def record(context: GateContext, case: str, run_id: str) -> RecordedAnswers:
-    """Choose the answers to record: as many of those given alone as fit into the largest file. Raises
-    NotAvailableError if a single one does not fit."""
+    """Choose the answers to record: those alone that fit into the largest file. Raises NotAvailableError if
+    none."""
     served = context.served
     single_rows = context.single_answers.rows
     recorded = dict[int, Arrays]()

@@ -1,6 +1,5 @@
 """A folder that reproduces a wrong answer: request, both answers, configuration, a script to ask again."""
 
-import shutil
 import zipfile
 from pathlib import Path
 
@@ -42,9 +41,8 @@ for name, expected in np.load(Path(__file__).with_name("expected.npz")).items():
 def write_reproducer(
     folder: Path, name: str, config: Path, model: Model, request: Arrays, mismatch: Mismatch
 ) -> None:
-    """Write the reproducer into `folder`, in place of an earlier one. `name` is the model's on its server,
-    and `request` has the inputs of all rows of the request."""
-    shutil.rmtree(folder, ignore_errors=True)
+    """Write the reproducer into the new `folder`. `name` is the model's on its server, and `request` has the
+    inputs of all rows of the request."""
     folder.mkdir(parents=True)
     types = {tensor.name: tensor.dtype for tensor in model.inputs if tensor.name in request}
     sent = {key: values if model.batched else values[0] for key, values in request.items() if key in types}

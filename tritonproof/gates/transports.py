@@ -40,10 +40,9 @@ def transports_gate(context: GateContext) -> GateFinding:
     served, singles = context.served, context.single_answers
     samples = sorted(singles.rows)[:4]
     comparisons: list[AnswerComparison] = []
-    names, problems = [], list(filter(None, [context.why_nothing_compared]))
+    problems = list(filter(None, [context.why_nothing_compared]))
     with _available(served.server, context.can_share_memory) as available:
         for transport in available:
-            names.append(transport.name)
             try:
                 answers = [_ask(served, transport, sample) for sample in samples]
             except (client_error(), OSError) as error:
@@ -56,9 +55,11 @@ def transports_gate(context: GateContext) -> GateFinding:
             comparisons.append(compare_groups(singles.groups, answers, singles.noise_limits))
             if problem := wrong_text(comparisons[-1], "over gRPC before"):
                 problems.append(f"over {transport.name} {problem}")
-    whole, tried, fault = merge_comparisons(comparisons), ", ".join(names), next(iter(problems), "")
+    whole = merge_comparisons(comparisons)
     same = same_answers_entry(singles, whole) if comparisons else None
-    result = GateResult("transports", len(samples) * len(names), tried, fault=fault, same=same)
+    tried = ", ".join(transport.name for transport in available)
+    fault = next(iter(problems), "")
+    result = GateResult("transports", len(samples) * len(available), tried, fault=fault, same=same)
     return GateFinding(result, whole.mismatch)
 
 
@@ -121,10 +122,10 @@ def _ask(served: ServedModel, transport: Transport, sample: int) -> Answer:
         received = {}
         for declared in model.outputs:
             output = result.get_output(declared.name)
-            if view is None or output is None or declared.name not in output_slices:
-                answered = read_output(result, declared.name)
-            else:
+            if output is not None and declared.name in output_slices:
                 answered = _output_in_memory(output, view[output_slices[declared.name]])
+            else:
+                answered = read_output(result, declared.name)
             if answered is not None:  # the comparison finds an answer that lacks an output
                 received[declared.name] = answered
     return Answer(np.array([sample]), received) if model.batched else single_answer(sample, received)

@@ -196,8 +196,7 @@ def own_root_processes(server_pid: int) -> frozenset[int]:
 
 def _energy(readings: Sequence[GpuReading], opened_ns: int, closed_ns: int) -> float | None:
     """Joules of a GPU over a stretch, from its energy counter, which every GPU from Volta on has. NVML
-    updates it some ten times a second, so this interpolates between the moments of updates, and beyond
-    them."""
+    updates it some ten times a second, so this interpolates between its updates, and extrapolates beyond."""
     counter = [(reading.time_ns, reading.energy_j) for reading in readings if reading.energy_j is not None]
     moved = [after for before, after in itertools.pairwise(counter) if after[1] != before[1]]
     if len(moved) < 2:

@@ -93,8 +93,8 @@ def cpu_flags() -> frozenset[str]:
 
 
 def int8_weight_bits() -> int:
-    """The bits of INT8 weights on this CPU: without VNNI, products overflow with 8-bit weights, not with
-    7."""
+    """The bits of INT8 weights on this CPU: without VNNI, products of 8-bit weights overflow; of 7 they do
+    not."""
     return 8 if cpu_flags() & {"avx512_vnni", "avx_vnni"} else 7
 
 

@@ -33,8 +33,8 @@ _ELEMENTS = 3
 
 
 def audit_cache(job: LoadJob, result: PointResult) -> PointResult:
-    """Compare a load point's repeated requests with new ones, as in MLPerf Inference's TEST04; returns its
-    result with their ratio and its marks."""
+    """The result of a load point with the ratio of its repeated requests to new ones, and its marks: TEST04
+    of MLPerf Inference."""
     ratio = _repeated_speed(job, result)
     if marks_of_cache(result, ratio):
         ratio = _repeated_speed(job, result)  # chance, one in some hundred audits, hardly shows twice

@@ -154,7 +154,7 @@ def relative_half_width(interval: Estimate) -> float:
 def latency_estimates(passes: Sequence[Pass]) -> dict[str, Estimate]:
     """The estimates of avg, p50, p90, p95 and p99, in milliseconds, by these names."""
     percentiles = {f"p{percent}": percentile_estimate(passes, percent) for percent in PERCENTILES}
-    return {"avg": estimate(passes, mean_latency_ms), **percentiles}
+    return {"avg": estimate(passes, mean_latency_ms)} | percentiles
 
 
 def latency_summary(one_pass: Pass) -> dict[str, float]:

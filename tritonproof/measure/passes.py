@@ -1,5 +1,4 @@
-"""One pass of the load generator, `run_pass(job, window_s)`: the job that it gets, and the pass that it
-returns, cut to its steady part.
+"""One pass of the load generator, `run_pass(job, window_s)`: its job, and the pass, cut to its steady part.
 
 `perf_analyzer.run_pass` is the real one. All that measures speed only decides when to take another pass, so a
 function that invents passes suffices to test it without a server.
@@ -35,8 +34,8 @@ class LoadJob:
 
 @dataclass(frozen=True)
 class Pass:
-    """One pass of the load generator over a load point: figures of its steady part, without start-up and
-    tail, how long it took, and what was read meanwhile."""
+    """One pass of the load generator: figures of its steady part, how long it took, and what was read
+    meanwhile."""
 
     completed: float
     """Completed requests; in a closed loop by Little's law, so mostly no whole number."""
@@ -84,9 +83,9 @@ def closed_loop_pass(
     record, lie outside. If a pass is too short to cut, all of it counts.
 
     Completed requests are, by Little's law, the time spent in flight over the mean latency. With long
-    requests, or ones that end in groups, this has less noise than counting their ends. If some requests are
-    much longer than others, it also has less bias than counting the part of each request that lies inside,
-    because the end depends on the longest.
+    requests, or ones that end in groups, this has less noise than counting ends. If some requests are much
+    longer than others, it also has less bias than counting the part of each request inside, as the end
+    depends on the longest.
 
     The latencies are those of each client's requests, from its second on, that were sent before the end. When
     a request is sent depends only on the requests before it, so its own latency does not decide whether it

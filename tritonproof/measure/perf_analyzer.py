@@ -99,8 +99,8 @@ class OverloadError(BadPassError):
 
 
 def run_pass(job: LoadJob, window_s: float) -> Pass:
-    """Run perf_analyzer until one attempt is good, with windows of `window_s` seconds; the pass's `damaged`
-    says why earlier attempts failed.
+    """Run perf_analyzer until an attempt with windows of `window_s` is good; `damaged` says why others
+    failed.
 
     If no request ends in a window, the next attempt has longer windows. An attempt that stood still, unless
     it is the last, is repeated once, as the machine may have been suspended; of two, the load is the cause.
@@ -264,8 +264,8 @@ def schedule_us(point: LoadPoint, pass_s: float) -> np.ndarray:
 
 
 def read_profile(path: Path) -> tuple[np.ndarray, np.ndarray, tuple[int, int]]:
-    """When each request started and ended, [requests] each, and when the windows opened and closed, all in
-    nanoseconds of one clock."""
+    """When requests started and ended, [requests] each, and when windows opened and closed, in
+    nanoseconds."""
     with _whole("profile"):
         (experiment,) = msgspec.json.decode(path.read_bytes(), type=_Profile).experiments
         requests = [request for request in experiment.requests if request.response_timestamps]

@@ -44,7 +44,6 @@ class MeasuringPlan:
 
     @property
     def significance_level(self) -> float:
-        """The significance level of one point's comparison."""
         return FALSE_ALARM_RATE / self.compared_points
 
 

@@ -61,14 +61,11 @@ def with_baseline(state: PointState, server: Server, name: str) -> PointState:
 
 def with_pass(state: PointState, one_pass: Pass, *, warms_up: bool = False) -> PointState:
     """The state after another pass, which counts unless it only `warms_up`."""
-    return dataclasses.replace(
-        state,
-        warm_up=(*state.warm_up, one_pass) if warms_up else state.warm_up,
-        passes=state.passes if warms_up else (*state.passes, one_pass),
-        window_s=state.window_s if warms_up else one_pass.window_s,
-        damaged=state.damaged if warms_up else (*state.damaged, *one_pass.damaged),
-        answers=(*state.answers, *filter(None, [one_pass.answers])),
-    )
+    state = dataclasses.replace(state, answers=(*state.answers, *filter(None, [one_pass.answers])))
+    if warms_up:
+        return dataclasses.replace(state, warm_up=(*state.warm_up, one_pass))
+    passes, damaged = (*state.passes, one_pass), (*state.damaged, *one_pass.damaged)
+    return dataclasses.replace(state, passes=passes, damaged=damaged, window_s=one_pass.window_s)
 
 
 def warm_up_latencies_ms(state: PointState) -> np.ndarray:

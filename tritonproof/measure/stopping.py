@@ -50,7 +50,9 @@ def sweep_rule(plan: MeasuringPlan) -> StoppingRule:
             is_believed = count >= PASSES_TO_BELIEVE_AN_INTERVAL and state.requests >= FEW_REQUESTS
             is_known = is_believed and meets_interval_target(state, plan)
         else:
-            is_known = _is_settled(state, plan)
+            current, baseline = map(point_state.speeds, state.sides)
+            current_ms, baseline_ms = map(point_state.p99_ms, state.sides)
+            is_known = slowdown.is_settled(current, baseline, plan, (current_ms, baseline_ms))
         is_enough = is_known or is_spent(state.spent_s, count, plan.budget_s)
         return is_enough and requests_missing(state, plan) == 0
 
@@ -62,12 +64,6 @@ def requests_missing(state: PointState, plan: MeasuringPlan) -> int:
     if plan.certify is None:
         return 0
     return max(0, estimates.requests_needed(plan.certify) - state.requests)
-
-
-def _is_settled(state: PointState, plan: MeasuringPlan) -> bool:
-    current, baseline = map(point_state.speeds, state.sides)
-    current_ms, baseline_ms = map(point_state.p99_ms, state.sides)
-    return slowdown.is_settled(current, baseline, plan, (current_ms, baseline_ms))
 
 
 def meets_interval_target(state: PointState, plan: MeasuringPlan) -> bool:

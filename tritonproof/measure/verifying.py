@@ -1,5 +1,4 @@
-"""Verifies answers at a load point between its passes: sends its requests, as many in flight (8 at a rate),
-and compares all answers.
+"""Verifies answers at a load point between its passes: all to its requests, as many in flight (8 at a rate).
 
 perf_analyzer cannot verify: in shared memory all requests in flight share one region for their outputs, so
 its own validation fails on each, and else it compares only the first row of a batch, bit by bit
@@ -64,8 +63,7 @@ def verify(check: AnswerCheck, answers: Sequence[Answer], duration_s: float) -> 
 
 
 def ask_server(job: LoadJob, seconds: float) -> list[Answer]:
-    """A server's answers to the job's requests, sent repeatedly for `seconds`, with as many in flight as the
-    point has, by the load's own transport."""
+    """A server's answers to the job's requests, repeated for `seconds`, in flight and sent as under load."""
     requests = job.served.data.requests(job.point.batch)
     clients = job.point.concurrency or _IN_FLIGHT_AT_A_RATE
     return ask_samples(job.served, requests, clients, f"{job}, under load", seconds, job.shared_memory)

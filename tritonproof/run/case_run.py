@@ -53,11 +53,12 @@ class CaseRun(contextlib.AbstractContextManager["CaseRun"]):
         role: Literal["", "baseline", "reference"] = "",
         prepare: Callable[["CaseRun"], PreparedCase] = prepare_own,
     ) -> None:
-        """`requested` is the case as requested; `case` is the case as its server reports it. `role` is empty
-        for the case's own run. `prepare` prepares the case."""
+        """`requested` is the case before its server completes it, and `role` is empty for the case's own
+        run."""
         self.requested, self.role, self._prepare = requested, role, prepare
         self.model_run, self.suite_run = model_run, suite_run or SuiteRun()
         self.settings, self.progress = model_run.settings, model_run.progress
+        self.hold_machine = model_run.hold_machine  # exclusively to measure speed, else shared
         self.stack = contextlib.ExitStack()  # what ends with the run
         # What steps have found, for later steps and when they are asked again.
         self.gate_findings: dict[str, GateFinding] = {}
@@ -77,12 +78,10 @@ class CaseRun(contextlib.AbstractContextManager["CaseRun"]):
 
     @once
     def loader(self) -> Loader:
-        """The part that loads the case on its server."""
         return Loader(self)
 
     @once
     def expectations(self) -> Expectations:
-        """The part that knows the expected answers and their limits."""
         return Expectations(self)
 
     @property
@@ -118,10 +117,6 @@ class CaseRun(contextlib.AbstractContextManager["CaseRun"]):
 
     def say(self, step: str, detail: str = "") -> None:
         self.progress.say(f"{self.label}: {step}", detail)
-
-    def hold_machine(self, *, exclusive: bool) -> contextlib.AbstractContextManager[None]:
-        """Lock the machine for a block: exclusively to measure speed, else shared."""
-        return self.model_run.hold_machine(exclusive=exclusive)
 
     @contextlib.contextmanager
     def triton(self, repository: Path, **more: Any) -> Iterator[Server]:
@@ -167,8 +162,8 @@ class CaseRun(contextlib.AbstractContextManager["CaseRun"]):
 
     @once
     def baseline(self) -> "CaseRun | None":
-        """The run of the baseline, on its own server; None without --against and --against-triton, or if the
-        baseline's repository has no model of this name."""
+        """The run to compare with, on its own server; None if no baseline is given, or it has no such
+        model."""
         baseline = as_baseline(self.requested, self.model_run)
         if baseline is None:
             return None

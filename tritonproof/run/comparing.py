@@ -96,12 +96,8 @@ def reloader(run: CaseRun, baseline: CaseRun) -> Callable[[], None] | None:
 def compare_with_baseline(run: CaseRun) -> tuple[GateFinding, BaselineComparison]:
     """Whether every sample gets the same answer from the baseline, and what else differs; compared only once.
     Raises NotAvailableError if the baseline's repository has no such model."""
-    if run.comparison is None:
-        run.comparison = _compare(run)
-    return run.comparison
-
-
-def _compare(run: CaseRun) -> tuple[GateFinding, BaselineComparison]:
+    if run.comparison is not None:
+        return run.comparison
     baseline, name, model = run.baseline, run.settings.baseline_name, run.case.model
     if baseline is None:
         what = f"{model.name} is new: {name} has no such model to compare it with"
@@ -119,7 +115,8 @@ def _compare(run: CaseRun) -> tuple[GateFinding, BaselineComparison]:
     side = structs.replace(side, loadings_s=tuple(loadings_s))
     baseline_side = structs.replace(baseline_side, loadings_s=tuple(baseline_loadings_s))
     gate = gate._replace(result=structs.replace(gate.result, fault=fault))
-    return gate, BaselineComparison(name, side, baseline_side, tuple(new_warnings.values())[:20])
+    run.comparison = gate, BaselineComparison(name, side, baseline_side, tuple(new_warnings.values())[:20])
+    return run.comparison
 
 
 def _compare_answers(run: CaseRun, baseline: CaseRun, baseline_name: str) -> GateFinding:

@@ -13,8 +13,7 @@ from tritonproof.spec import Arrays, Case, Samples
 
 
 class PreparedCase(Protocol):
-    """A case with its build, server and oracle: a `ConvertedCase`, or a `RepositoryCase` that is served as it
-    is."""
+    """A case with its build, server and oracle: a `ConvertedCase`, or a `RepositoryCase`, served as it is."""
 
     @property
     def case(self) -> Case:

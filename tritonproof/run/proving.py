@@ -18,7 +18,7 @@ from tritonproof.accuracy.sameness import Mismatch
 from tritonproof.accuracy.stages import StageAnswers, StageComparison
 from tritonproof.accuracy.through_server import evaluate_through_server
 from tritonproof.base.errors import NotAvailableError
-from tritonproof.gates import GATES, Gate
+from tritonproof.gates import GATES
 from tritonproof.gates.context import GateFinding
 from tritonproof.gates.conversations import compare_conversations
 from tritonproof.gates.reproducer import write_reproducer
@@ -37,7 +37,6 @@ class Evaluation:
     """The scores of a case as it is served, on the whole evaluation set."""
 
     ledger: Ledger
-    """Every metric after each stage, with its limits."""
     why_no_score: str | None
     """Why the task's metric is not in the ledger; None if it is."""
     sample_scores: sample_files.SampleScores
@@ -101,21 +100,18 @@ def prove_conversation(run: CaseRun) -> Conversation:
         return compare_conversations(run.server, run.case.model, run.samples, at_once)
 
 
-def run_gate(run: CaseRun, gate: str) -> GateFinding:
+def run_gate(run: CaseRun, name: str) -> GateFinding:
     """The finding of a gate such as "batches"; a gate runs once."""
-    run.say("answers without labels", gate)
-    if gate not in run.gate_findings:
+    run.say("answers without labels", name)
+    if name not in run.gate_findings:
+        gate = GATES[name]
         with run.hold_machine(exclusive=False):
-            run.gate_findings[gate] = _check_gate(run, GATES[gate])
-    return run.gate_findings[gate]
-
-
-def _check_gate(run: CaseRun, gate: Gate) -> GateFinding:
-    context = run.expectations.gate_context  # before a reload, as it has the answers given alone
-    loaded = _reload(run) if gate.after_reload else run.loader.ensure_loaded("online")
-    if gate.needs_configuration and "configuration" in run.prepared.unreported:
-        raise NotAvailableError("the server does not give the configuration, which has the largest batch")
-    return gate.check(dataclasses.replace(context, loaded=loaded))
+            context = run.expectations.gate_context  # before a reload, as it has the answers given alone
+            loaded = _reload(run) if gate.after_reload else run.loader.ensure_loaded("online")
+            if gate.needs_configuration and "configuration" in run.prepared.unreported:
+                raise NotAvailableError("the server does not give the configuration and its largest batch")
+            run.gate_findings[name] = gate.check(dataclasses.replace(context, loaded=loaded))
+    return run.gate_findings[name]
 
 
 def _reload(run: CaseRun) -> LoadedCase:

@@ -29,8 +29,7 @@ def update(
     Results join only results of the same machine, build, deployment and server. A conversion depends on
     machine and build alone, and failures of the run `run_id` stay. Without a build, this run's failures join
     the machine's earlier record. Another machine's record moves to `superseded/` beside it; any other is
-    outdated and replaced. If `in_fleet`, machines may differ in their GPUs' UUIDs, as a later run may give
-    the case to another node.
+    outdated and replaced. If `in_fleet`, machines may differ in their GPUs' UUIDs, as another node may go on.
     """
     path = record_files.record_path(fresh.case, results)
     with writing(path):
@@ -119,8 +118,7 @@ _KEYS: Mapping[str, Callable[[Any], Any]] = {
 
 
 def with_results(stored: Record, **results: Any) -> Record:
-    """The record with these results, by field. In a field of several entries they replace those of the same
-    load point, scenario, gate or test."""
+    """The record with these results, by field; of several entries, those for the same thing are replaced."""
     joined = dict(results)
     for name in results.keys() & _KEYS.keys():
         by_key = {_KEYS[name](result): result for result in (*getattr(stored, name), *results[name])}

@@ -8,8 +8,6 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from msgspec import structs
-
 from tritonproof.base.errors import AccuracyError, NotAvailableError, ProofError
 from tritonproof.build.configuration import config_text, model_config
 from tritonproof.gates.same_answers import in_flight_gate, reload_gate
@@ -77,7 +75,7 @@ def search(run: CaseRun) -> Iterator[Search]:
         text, diff = searched.proposal(winner.candidate) if keeps_latency_budget else ("", "")
         path = record_files.record_path(run.case.key, run.settings.results)
         config = record_updates.write_config(path, text, diff)
-        yield structs.replace(search_entry(result, goal, plan, took_s, config), diff=diff)
+        yield search_entry(result, goal, plan, took_s, config, diff)
     finally:
         searched.restore()
 

@@ -26,8 +26,7 @@ _MAX_INSTANCES = 4
 _DELAY_US, _MAX_DELAY_US = 100, 10_000
 """Microseconds that the server may wait for a batch to fill: a usual delay, and the longest that is tried."""
 _STEP = 1.025
-"""The ratio of successive rates, above one by half of the default interval target: less than a measurement's
-own interval."""
+"""The ratio of successive rates, above one by half of the interval target, so within a measurement's own."""
 _TOP = 0.95
 """The highest rate, as a share of the capacity: there a pass already takes 6,400 requests (`steady_state_s`),
 beyond it more, and the capacity itself is known no better."""
@@ -54,8 +53,6 @@ class SearchGoal:
 
 @dataclass(frozen=True)
 class SearchSpace:
-    """The configurations that a search may choose from."""
-
     own_deployment: Deployment
     """The model's own settings, which are always tried."""
     device: Device
@@ -116,13 +113,12 @@ def ladder_of_rates(capacity_per_s: float, goal: SearchGoal) -> tuple[LoadPoint,
 
 
 def steady_state_s(candidate: Candidate, goal: SearchGoal) -> float:
-    """The seconds that a pass needs for the queue to reach its steady state at the rate that just keeps the
-    budget; 0 without rates.
+    """The seconds of a pass for its queue to become stationary at the rate that just keeps the budget, or 0.
 
     In heavy traffic, the queue of a server that is idle for the share s of the time and takes S seconds for a
     request is a Brownian motion reflected at zero. Waiting times fall off as exp(-2 s t / S), which gives the
-    s at which the percentile equals the budget, and the relaxation time is about S / s² (Kingman, 1961; Abate
-    and Whitt, 1987).
+    s at which the percentile equals the budget; the relaxation time is about S / s² (Kingman; Abate and
+    Whitt, 1987).
     """
     if not candidate.ladder[-1].is_at_rate:
         return 0.0

@@ -65,8 +65,7 @@ class Rerun:
 
     @property
     def throughputs_per_s(self) -> list[float]:
-        """Inferences per second of each pass, also at a rate. Elsewhere the speed of such a pass is by its
-        latency; here it is the rate that a server reaches."""
+        """Inferences per second of each pass, also at a rate, which is what a search for rates compares."""
         batch = self.operating_point.point.batch
         return [estimates.throughput([one_pass]) * batch for one_pass in self.state.passes]
 
@@ -87,15 +86,15 @@ def find_fastest(
     measure_again: MeasureAgain,
     on_progress: OnProgress = lambda _step: None,
 ) -> SearchOutcome:
-    """The configuration and load of the highest throughput whose percentile is shown to keep the budget; if
-    the goal has arrivals, of the highest request rate.
+    """The configuration and load of the highest throughput, or rate, whose percentile is shown to keep the
+    budget.
 
     Every configuration gets a few short passes, the best third more. Within a configuration, the search finds
     the load by interpolating the latency, a rate by bisection. Since the best of many noisy figures is too
     good on average, the reported figures come from fresh passes of the finalists, in turns.
 
-    Leaves out a configuration that cannot be loaded or measured, or gives other answers; raises the first
-    one's ProofError if none is left.
+    Leaves out what does not load, cannot be measured or answers otherwise; raises ProofError if nothing is
+    left.
     """
     tried = {trial.candidate: trial for trial in _first_round(space, goal, probe, on_progress)}
     count = max(_MIN_KEPT, math.ceil(_KEPT_SHARE * len(tried)))
@@ -336,9 +335,10 @@ def _is_rerun_done(
 
 
 def search_entry(
-    fastest: SearchOutcome, goal: SearchGoal, plan: MeasuringPlan, took_s: float, config: str
+    fastest: SearchOutcome, goal: SearchGoal, plan: MeasuringPlan, took_s: float, config: str, diff: str = ""
 ) -> Search:
-    """The record's entry of a search; `config` is the winner's configuration file, empty if it failed."""
+    """The record's entry of a search; `config` is the winner's configuration file, and `diff` how it differs
+    from a user's, both empty if the winner failed."""
     return Search(
         latency_budget_ms=goal.latency_budget_ms,
         percentile=f"p{goal.percentile}",
@@ -350,4 +350,5 @@ def search_entry(
         passes=fastest.passes,
         duration_s=round(took_s, 1),
         config=config,
+        diff=diff,
     )

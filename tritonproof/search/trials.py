@@ -1,5 +1,4 @@
-"""The state of a configuration in a search: a few passes, what they show, and from few readings the load that
-just keeps the budget. Pure functions."""
+"""A configuration's state in a search: its passes, and by few readings the load that keeps the budget."""
 
 import dataclasses
 import math

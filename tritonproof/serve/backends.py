@@ -15,7 +15,6 @@ from tritonproof.serve.server_spec import ContainerImage, ServerKind, ServerSpec
 from tritonproof.spec import Case, Format
 
 TENSORRT_BACKEND = "tensorrt"
-"""The name of Triton's own backend for TensorRT engines."""
 _KEEP_FREED_MEMORY = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2**31 - 1)}
 """The environment variables of glibc for what tritonproof/runtimes/pytorch.py sets with mallopt."""
 _PINNED_BYTES, _CUDA_BYTES = 256 << 20, 64 << 20
@@ -71,10 +70,9 @@ def server_variables(spec: ServerSpec, case: Case, deployment: Deployment) -> Ma
     """
     variables = {} if deployment.tf32 is None else tf32_environment(deployment.tf32)
     keeps = case.format.backend == "pytorch" and case.target.device == "cpu" and not has_large_tensors(case)
-    if spec.kind != "local" or not keeps:
-        return variables
-    if serves_natively(spec.kind, local_backends(spec.location), case.format):
-        variables = {**_KEEP_FREED_MEMORY, **variables}
+    is_local = spec.kind == "local" and keeps
+    if is_local and serves_natively(spec.kind, local_backends(spec.location), case.format):
+        return {**_KEEP_FREED_MEMORY, **variables}
     return variables
 
 

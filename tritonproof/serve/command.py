@@ -36,8 +36,6 @@ ANSWER_S = 20.0
 
 @dataclass(frozen=True)
 class Ports:
-    """The ports of a server's three services."""
-
     http: int
     grpc: int
     metrics: int

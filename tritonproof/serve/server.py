@@ -39,15 +39,12 @@ _ENDING_S = 5.0
 
 @dataclass(frozen=True)
 class LoadedCase:
-    """A case as it is loaded on its server."""
-
     scenario: Scenario
     deployment: Deployment
     backend: str
     first_answer: Arrays | None = None
     """The answer to the first request, the first sample alone, [1, ...] each; None if another was first."""
     batches_dynamically: bool = True
-    """Whether the server may join requests to a batch."""
 
 
 @dataclass(frozen=True)

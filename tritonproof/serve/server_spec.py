@@ -73,8 +73,6 @@ _FIRST_WITH_BLACKWELL, _BLACKWELL = "25.01", (10, 0)
 
 @dataclass(frozen=True)
 class ContainerImage:
-    """A container image as the Docker engine has it."""
-
     name: str
     """Its name on the command line, such as nvcr.io/nvidia/tritonserver:24.10-py3."""
     digest: str | None = None
