@@ -43,8 +43,6 @@ def test_reproducer_round_trips_without_pickle(
     config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "found"
-    folder.mkdir()
-    (folder / "of-before").touch()
     write_reproducer(folder, "toy", config, MODEL, ROWS, FOUND)
     names = ("request", "expected", "actual")
     arrays = {name: dict(np.load(folder / f"{name}.npz").items()) for name in names}
@@ -54,7 +52,6 @@ def test_reproducer_round_trips_without_pickle(
     np.testing.assert_array_equal(2 * arrays["expected"]["OUT"], arrays["actual"]["OUT"])
     assert arrays["expected"]["LABEL"] == b"cat\0.", "a text for each row is ended too"
     assert (folder / "config.pbtxt").read_text() == "max_batch_size: 4"
-    assert not (folder / "of-before").exists()
     answer = SimpleNamespace(as_numpy={"OUT": ROWS["IN"], "LABEL": ROWS["TEXT"][:1]}.get)
     monkeypatch.setattr("tritonclient.grpc.InferenceServerClient.infer", lambda *_: answer)
     runpy.run_path(str(folder / "show.py"))
@@ -89,5 +86,9 @@ def test_answer_to_no_sample_of_the_case_has_no_reproducer(config: Path) -> None
     served = {"server": SimpleNamespace(name_of=str), "build": SimpleNamespace(folder=config.parent)}
     settings, gate = SimpleNamespace(results=config.parent), recorded.gate("repeated", "1 of 2 differs")
     run: Any = SimpleNamespace(case=toy.case(), samples=samples, settings=settings, **served)
+    earlier = config.parent / run.case.target.name / f"{run.case}.reproducer" / "repeated" / "of-before"
+    earlier.parent.mkdir(parents=True)
+    earlier.touch()
     assert reproduce(run, gate, dataclasses.replace(FOUND, batch=["toy-000 without MORE"])) == ""
+    assert not earlier.exists()
     assert reproduce(run, gate, FOUND).endswith("repeated")

@@ -114,8 +114,7 @@ class StageLimits:
     per_answer: AnswerLimits
     """The limits of the answers to one sample."""
     max_mean_by_output: Mapping[str, float]
-    """By output: the largest mean difference of all rows over the mean magnitude, or share of unequal
-    integers."""
+    """By output: the largest mean difference over the mean magnitude, or the share of unequal integers."""
     mean_rounding: float
     """What FP32's rounding adds to the mean, over the largest magnitude; 0 if the cost is known."""
     source: str

@@ -19,8 +19,7 @@ def model_config(
     case: Case, deployment: Deployment, *, native: bool, scenario: Scenario = "online", engines: str = ""
 ) -> "ModelConfig":
     """The model's configuration. `native` and Python serving differ only in backend, file name and
-    parameters. Offline has no dynamic batching. `engines` is the server's folder of TensorRT's engines, if
-    any."""
+    parameters. Offline has no dynamic batching. `engines` is the server's folder for TensorRT's, or empty."""
     from tritonclient.grpc import model_config_pb2 as pb
 
     largest = 0 if case.model.takes_single_rows else deployment.max_batch_size

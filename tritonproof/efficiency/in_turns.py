@@ -67,8 +67,7 @@ def is_done(turns: Turns, plan: MeasuringPlan, *, slow: bool) -> bool:
 def take_turns(sides: Mapping[str, TakeTurn], done: Callable[[Turns], bool]) -> Turns:
     """Run all sides in turns, in random order, so that disturbances of the machine affect all alike."""
     per_s: dict[str, list[float]] = {name: [] for name in sides}
-    spent_s = 0.0
-    generator = np.random.default_rng()
+    spent_s, generator = 0.0, np.random.default_rng()
     while not done(Turns(per_s, spent_s)):
         started = time.monotonic()
         for name in generator.permutation(list(sides)):

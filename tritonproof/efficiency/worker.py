@@ -165,8 +165,7 @@ def peak_kind(case: Case, deployment: Deployment) -> PeakKind:
 
 
 def peak_per_s(kind: PeakKind) -> Estimate:
-    """The machine's peak: operations per second of the fastest large product or convolution. Raises
-    ProofError."""
+    """The machine's peak: operations per second of the fastest product or convolution. Raises ProofError."""
     size = peak_runtime.SIZE[kind.device]
     settings = {"threads": str(machine.cores()), "precision": kind.precision, **tf32_setting(kind.tf32)}
     settings |= {"size": str(size), "device": kind.device}

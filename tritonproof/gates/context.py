@@ -146,8 +146,6 @@ class GateContext:
 
 
 class GateFinding(NamedTuple):
-    """What a gate's check has found."""
-
     result: GateResult
     mismatch: Mismatch | None = None
     """The first wrong answer as a whole; None if none is wrong, or not a single one is at fault."""

@@ -1,5 +1,4 @@
-"""Does a model of sequences, or of any number of answers, repeat its answers to the same messages, and give
-those of another server?"""
+"""Does a model of sequences, or of any number of answers, answer the same again, and as another server?"""
 
 import itertools
 import queue

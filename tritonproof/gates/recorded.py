@@ -53,8 +53,7 @@ def answers_path(folder: Path, model: str) -> Path:
 
 
 def record(context: GateContext, case: str, run_id: str) -> RecordedAnswers:
-    """Choose the answers to record: those alone that fit into the largest file. Raises NotAvailableError if
-    none."""
+    """Choose the answers to record: as many as fit into a file. Raises NotAvailableError if none does."""
     served = context.served
     single_rows = context.single_answers.rows
     recorded = dict[int, Arrays]()

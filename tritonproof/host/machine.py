@@ -93,8 +93,7 @@ def cpu_flags() -> frozenset[str]:
 
 
 def int8_weight_bits() -> int:
-    """The bits of INT8 weights on this CPU: without VNNI, products of 8-bit weights overflow; of 7 they do
-    not."""
+    """The bits of INT8 weights on this CPU: without VNNI, products of 8-bit weights overflow."""
     return 8 if cpu_flags() & {"avx512_vnni", "avx_vnni"} else 7
 
 

@@ -63,11 +63,13 @@ def _ensure_private(path: Path) -> None:
         raise SetupError(f"the folder for this user's own files {problem}", where=path, fix=fix)
 
 
-def scratch_folder(purpose: str, within: Path | None = None) -> contextlib.AbstractContextManager[Path]:
+@contextlib.contextmanager
+def scratch_folder(purpose: str, within: Path | None = None) -> Iterator[Path]:
     """A folder named after its `purpose` for the length of the block, `within` another or in the folder of
     this user's runs. Raises SetupError if that may be somebody else's."""
     parent = private_folder(_RUNS) if within is None else within
-    return locked_folder(parent, f"{PREFIX}{purpose}-")
+    with locked_folder(parent, f"{PREFIX}{purpose}-") as folder:
+        yield folder
 
 
 @contextlib.contextmanager

@@ -33,8 +33,7 @@ _ELEMENTS = 3
 
 
 def audit_cache(job: LoadJob, result: PointResult) -> PointResult:
-    """The result of a load point with the ratio of its repeated requests to new ones, and its marks: TEST04
-    of MLPerf Inference."""
+    """Compare a load point's repeated requests with new ones, as MLPerf's TEST04; returns it with marks."""
     ratio = _repeated_speed(job, result)
     if marks_of_cache(result, ratio):
         ratio = _repeated_speed(job, result)  # chance, one in some hundred audits, hardly shows twice
@@ -85,8 +84,7 @@ def fresh_inputs(rows: Arrays, batch: int) -> Iterator[Arrays]:
     """Inputs of batches that were never sent before: samples, the first of which has elements of another
     sample in its largest varying input. Ends when chance finds no more; empty if all samples are alike."""
     generator = np.random.default_rng()
-    sent = set[bytes]()
-    misses = 0
+    sent, misses = set[bytes](), 0
     name = max(rows, key=lambda key: ((rows[key] != rows[key][0]).any(), rows[key][0].nbytes))
     flat = rows[name].reshape(len(rows[name]), -1)
     if (flat == flat[0]).all():

@@ -34,8 +34,7 @@ class LoadJob:
 
 @dataclass(frozen=True)
 class Pass:
-    """One pass of the load generator: figures of its steady part, how long it took, and what was read
-    meanwhile."""
+    """One pass of the load generator: its steady part's figures, its length, and what was read meanwhile."""
 
     completed: float
     """Completed requests; in a closed loop by Little's law, so mostly no whole number."""
@@ -83,9 +82,8 @@ def closed_loop_pass(
     record, lie outside. If a pass is too short to cut, all of it counts.
 
     Completed requests are, by Little's law, the time spent in flight over the mean latency. With long
-    requests, or ones that end in groups, this has less noise than counting ends. If some requests are much
-    longer than others, it also has less bias than counting the part of each request inside, as the end
-    depends on the longest.
+    requests, or ones that end in groups, this has less noise than counting ends. If some are much longer than
+    others, it has less bias than counting the part of each inside, as the end depends on the longest.
 
     The latencies are those of each client's requests, from its second on, that were sent before the end. When
     a request is sent depends only on the requests before it, so its own latency does not decide whether it

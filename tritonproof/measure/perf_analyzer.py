@@ -99,15 +99,14 @@ class OverloadError(BadPassError):
 
 
 def run_pass(job: LoadJob, window_s: float) -> Pass:
-    """Run perf_analyzer until an attempt with windows of `window_s` is good; `damaged` says why others
+    """Run perf_analyzer with windows of `window_s` until an attempt is good; `damaged` says why others
     failed.
 
     If no request ends in a window, the next attempt has longer windows. An attempt that stood still, unless
     it is the last, is repeated once, as the machine may have been suspended; of two, the load is the cause.
     Raises ProofError if no attempt succeeds, the server has ended, or a rate is far above its capacity.
     """
-    damaged = list[str]()
-    stood_still = False
+    damaged, stood_still = list[str](), False
     for attempt in range(1, _ATTEMPTS + 1):
         try:
             one_pass, late_s = _attempt_pass(job, window_s)
@@ -264,8 +263,7 @@ def schedule_us(point: LoadPoint, pass_s: float) -> np.ndarray:
 
 
 def read_profile(path: Path) -> tuple[np.ndarray, np.ndarray, tuple[int, int]]:
-    """When requests started and ended, [requests] each, and when windows opened and closed, in
-    nanoseconds."""
+    """When each request started and ended, [requests] each, and the windows opened and closed, in ns."""
     with _whole("profile"):
         (experiment,) = msgspec.json.decode(path.read_bytes(), type=_Profile).experiments
         requests = [request for request in experiment.requests if request.response_timestamps]

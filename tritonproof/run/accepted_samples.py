@@ -71,8 +71,7 @@ def send_first_request(
 
 def _ask(server: Server, model: Model, samples: Samples) -> tuple[float, Arrays | None]:
     """The seconds of a request for the first sample, and its answer. Raises ProofError for a refusal."""
-    row = dict(samples.read([0]))
-    answer = None
+    row, answer = dict(samples.read([0])), None
     started = time.monotonic()
     if model.exchange == "single":
         outputs = server.infer(model.name, model, row)

@@ -53,8 +53,7 @@ class CaseRun(contextlib.AbstractContextManager["CaseRun"]):
         role: Literal["", "baseline", "reference"] = "",
         prepare: Callable[["CaseRun"], PreparedCase] = prepare_own,
     ) -> None:
-        """`requested` is the case before its server completes it, and `role` is empty for the case's own
-        run."""
+        """`requested` is the case before its server completes it; `role` is empty for the case's own run."""
         self.requested, self.role, self._prepare = requested, role, prepare
         self.model_run, self.suite_run = model_run, suite_run or SuiteRun()
         self.settings, self.progress = model_run.settings, model_run.progress
@@ -162,8 +161,7 @@ class CaseRun(contextlib.AbstractContextManager["CaseRun"]):
 
     @once
     def baseline(self) -> "CaseRun | None":
-        """The run to compare with, on its own server; None if no baseline is given, or it has no such
-        model."""
+        """The run of the baseline on its own server; None if none is given, or it has no such model."""
         baseline = as_baseline(self.requested, self.model_run)
         if baseline is None:
             return None

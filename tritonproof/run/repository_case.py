@@ -110,8 +110,7 @@ class RepositoryCase:
 
 @contextlib.contextmanager
 def serve_repository_case(run: "CaseRun", shared_samples: Samples | None = None) -> Iterator[RepositoryCase]:
-    """The case of --repository after its first answer; a baseline gets the compared case's
-    `shared_samples`."""
+    """The case of --repository after its first answer; a baseline gets its case's `shared_samples`."""
     case, settings, available = run.requested, run.settings, run.model_run.models
     name, models = case.model.name, available.repository_models
     if name not in models:

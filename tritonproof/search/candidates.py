@@ -113,12 +113,13 @@ def ladder_of_rates(capacity_per_s: float, goal: SearchGoal) -> tuple[LoadPoint,
 
 
 def steady_state_s(candidate: Candidate, goal: SearchGoal) -> float:
-    """The seconds of a pass for its queue to become stationary at the rate that just keeps the budget, or 0.
+    """The seconds that a pass needs for the queue to be in its steady state at the rate that just keeps the
+    budget; 0 without rates.
 
     In heavy traffic, the queue of a server that is idle for the share s of the time and takes S seconds for a
     request is a Brownian motion reflected at zero. Waiting times fall off as exp(-2 s t / S), which gives the
-    s at which the percentile equals the budget; the relaxation time is about S / s² (Kingman; Abate and
-    Whitt, 1987).
+    s at which the percentile equals the budget, and the relaxation time is about S / s² (Kingman, 1961; Abate
+    and Whitt, 1987).
     """
     if not candidate.ladder[-1].is_at_rate:
         return 0.0

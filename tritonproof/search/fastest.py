@@ -86,15 +86,13 @@ def find_fastest(
     measure_again: MeasureAgain,
     on_progress: OnProgress = lambda _step: None,
 ) -> SearchOutcome:
-    """The configuration and load of the highest throughput, or rate, whose percentile is shown to keep the
-    budget.
+    """The configuration and load of the highest throughput, or rate, that is shown to keep the budget.
 
     Every configuration gets a few short passes, the best third more. Within a configuration, the search finds
     the load by interpolating the latency, a rate by bisection. Since the best of many noisy figures is too
     good on average, the reported figures come from fresh passes of the finalists, in turns.
 
-    Leaves out what does not load, cannot be measured or answers otherwise; raises ProofError if nothing is
-    left.
+    Leaves out what does not load, cannot be measured or answers otherwise; raises ProofError if all do.
     """
     tried = {trial.candidate: trial for trial in _first_round(space, goal, probe, on_progress)}
     count = max(_MIN_KEPT, math.ceil(_KEPT_SHARE * len(tried)))
@@ -138,8 +136,7 @@ def _first_round(space: SearchSpace, goal: SearchGoal, probe: Probe, on_progress
 def with_rates(candidate: Candidate, goal: SearchGoal, probe: Probe) -> Trial:
     """The candidate with a ladder of rates up to its capacity, which is measured in a closed loop. If even
     one request at a time exceeds the budget, that load alone is its ladder: no rate can do better."""
-    loads = candidate.loads
-    rung = 0
+    loads, rung = candidate.loads, 0
     probes: list[Pass] = []
     try:
         while True:

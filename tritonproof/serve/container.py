@@ -52,7 +52,7 @@ def docker_command(
 
     It gets the GPUs with the UUIDs `gpus`; `--gpus=all` would include those that CUDA_VISIBLE_DEVICES hides.
     With `shared_memory` "system" the container shares the host's, where perf_analyzer puts its tensors; with
-    "cuda" also the host's processes, whose CUDA memory handles hold there; else its own. With a
+    "cuda" the host's processes too, as CUDA's memory handles are the host's; else it gets its own. With a
     `key` nobody else may load models.
     """
     container_ports = Ports(8000, 8001, 8002)
