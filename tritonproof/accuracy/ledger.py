@@ -174,7 +174,7 @@ def item_ids(samples: Samples) -> Sequence[str]:
 
 
 def _goodness(metrics: Sequence[Metric], per_item: ItemScores) -> Sequence[np.ndarray | float]:
-    """Each item's first score after each stage, negated if lower is better; 0 without a metric."""
+    """Each item's score by the first metric after each stage, negated if lower is better; 0 without one."""
     if not metrics:
         return [0.0] * 3
     sign = -1 if metrics[0].better == "lower" else 1

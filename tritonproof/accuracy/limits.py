@@ -137,7 +137,7 @@ def limits_per_answer(case: Case, precision: str, cost: PrecisionCost | None, si
 def stage_limits(
     case: Case, precision: str, cost: PrecisionCost | None, sizes: Sizes, rows: int, *, same_file: bool
 ) -> StageLimits:
-    """The limits of a stage's outputs, of `rows` rows, beside those of the stage before."""
+    """The limits of a stage's outputs, `rows` rows, compared with those of the stage before."""
     numbers = [tensor.name for tensor in case.model.outputs if tensor.dtype.startswith(("FP", "BF"))]
     floating = [name for name in numbers if name in sizes]
     largest, mean, source = _floating_limits(case, precision, cost, floating, same_file=same_file)

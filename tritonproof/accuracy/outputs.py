@@ -108,7 +108,7 @@ def differences(actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
 
 
 def beyond_rounding(errors: np.ndarray, spread: Spread, rounding: float) -> np.ndarray:
-    """What absolute differences exceed rounding by, as shares of their columns' spread."""
+    """The excess of absolute `errors` over rounding, as shares of their columns' spread."""
     beyond = np.maximum(errors - rounding * spread.max_magnitude, 0.0)
     scales = spread.column_scales
     return np.asarray(np.divide(beyond, scales, out=np.array(beyond), where=scales > 0))

@@ -155,7 +155,7 @@ def compare_rows(
 
 
 def allowed_in_a_row(size: int, agreement: float) -> float:
-    """How many integers of a row of `size` may be ties, if scores show none: as `agreement` allows."""
+    """How many of a row's `size` integers may be ties, where no scores show them, for this `agreement`."""
     typical = _ROW_SHARE_FACTOR * (1 - agreement) * size
     return max(_TIED_ELEMENTS, typical + 3 * typical**0.5) if agreement < 1 else 0.0
 

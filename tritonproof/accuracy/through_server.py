@@ -72,7 +72,7 @@ def mixed_batches(count: int, max_batch_size: int, start: int = 0) -> Iterator[r
 
 
 def _outputs(case: Case, indices: range, answer: bytes) -> Arrays:
-    """An answer's outputs. Raises ProofError if it answers another request, AccuracyError if undeclared."""
+    """An answer's outputs. Raises ProofError if it is another request's, AccuracyError if not as declared."""
     from tritonclient.grpc import service_pb2
 
     response = service_pb2.ModelInferResponse.FromString(answer)

@@ -192,7 +192,7 @@ def find(
     root: Path,
     datasets: Mapping[str, Path],
 ) -> BuiltModel | None:
-    """The case's model below `root` if it is up to date, for any weights without `weights`; else None."""
+    """The case's model below `root` if it is up to date, else None; without `weights`, with any weights."""
     folder = root / case.target.name / str(case)
     with contextlib.suppress(OSError, ValueError, TypeError, LookupError, InputError):  # converting names it
         digest = weights.digest if weights else stored_facts(folder)["content"]["weights_digest"]

@@ -31,7 +31,7 @@ from tritonproof.spec import Arrays
 def ask(
     served: ServedModel, sample_indices: Sequence[Sequence[int] | np.ndarray], in_flight: int = 1
 ) -> list[Answer]:
-    """The answers to requests for samples by index, in order of arrival, with `in_flight` at a time."""
+    """The answers to requests for samples by index, `in_flight` at a time. Raises ProofError if one fails."""
     requests = [np.asarray(samples, int) for samples in sample_indices]
     rows = max(map(len, requests), default=1)
     where = f"{served.name}, {'alone' if rows == in_flight == 1 else f'b{rows:03d}-c{in_flight:03d}'}"

@@ -1,4 +1,4 @@
-"""Does a model of sequences, or of any number of answers, answer the same again, and as another server?"""
+"""Do models of sequences, or of any number of answers, repeat their answers, on another server too?"""
 
 import itertools
 import queue

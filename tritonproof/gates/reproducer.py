@@ -41,7 +41,7 @@ for name, expected in np.load(Path(__file__).with_name("expected.npz")).items():
 def write_reproducer(
     folder: Path, name: str, config: Path, model: Model, request: Arrays, mismatch: Mismatch
 ) -> None:
-    """Write a reproducer of a model, named `name` on its server; `request` has its inputs for all rows."""
+    """Write a reproducer into `folder`; `name` is the model's on its server, `request` all rows' inputs."""
     folder.mkdir(parents=True)
     types = {tensor.name: tensor.dtype for tensor in model.inputs if tensor.name in request}
     sent = {key: values if model.batched else values[0] for key, values in request.items() if key in types}

@@ -23,11 +23,11 @@ class CpuTime:
 
     elapsed_s: float
     children_s: float
-    """By those of this process's children that ended meanwhile: the load generator."""
+    """CPU seconds of this process's children that ended meanwhile: the load generator."""
     server_s: float | None
-    """By the server and all processes below it; None if unknown."""
+    """CPU seconds of the server and all processes below it; None if unknown."""
     busy_s: float
-    """By all programs on these cores, those above included."""
+    """CPU seconds of all programs on these cores, those above included."""
     stolen_s: float
     """CPU seconds that the host withheld from this virtual machine (Linux's steal time)."""
     nice: int = 0

@@ -93,7 +93,7 @@ def cpu_flags() -> frozenset[str]:
 
 
 def int8_weight_bits() -> int:
-    """The bits of INT8 weights on this CPU: without VNNI, products of 8-bit weights overflow."""
+    """The bits of INT8 weights here: without VNNI, products overflow with 8-bit weights, and not with 7."""
     return 8 if cpu_flags() & {"avx512_vnni", "avx_vnni"} else 7
 
 

@@ -33,7 +33,7 @@ _ELEMENTS = 3
 
 
 def audit_cache(job: LoadJob, result: PointResult) -> PointResult:
-    """Compare a load point's repeated requests with new ones, as MLPerf's TEST04; returns it with marks."""
+    """Compare a point's repeated requests with new ones (MLPerf's TEST04); returns its marked result."""
     ratio = _repeated_speed(job, result)
     if marks_of_cache(result, ratio):
         ratio = _repeated_speed(job, result)  # chance, one in some hundred audits, hardly shows twice

@@ -16,7 +16,7 @@ from tritonproof.record.schema import CpuUse, Estimate, Mark, PointResult
 # README's records, with 8 or 32 requests in flight on 2 cores, each spent 11 to 32 % of its latency in the
 # queue and at most 17 % outside of the server.
 _MAX_OUTSIDE = 0.5
-"""If more of the latency passes outside, most requests are not with the server: thrice those points' most."""
+"""If more of the latency passes outside, most requests are elsewhere: three times those points' most."""
 _MIN_QUEUED = 0.05
 """If a smaller share of the latency passes in the queue, it is almost empty: half of those points' least."""
 _FULL = 0.9

@@ -40,13 +40,13 @@ class Pass:
     """Completed requests; in a closed loop by Little's law, so mostly no whole number."""
     duration_s: float
     latencies_ms: np.ndarray
-    """Of the requests sent after the start-up, [requests]; in an open loop from when each was due."""
+    """Latencies of requests sent after the start-up, [requests]; in an open loop from when each was due."""
     slips_ms: np.ndarray | None = None
     """Open loop: how much later than due each of these requests was sent, [requests]."""
     due: int | None = None
     """Open loop: how many requests were due while the completed ones were answered."""
     all_latencies_ms: np.ndarray = field(default_factory=lambda: np.empty(0))
-    """Of all requests, also of the start-up, from when each was sent, in the order of the answers."""
+    """Latencies of all requests, the start-up's too, from when each was sent, in order of the answers."""
     under_load_s: float = 0.0
     """Seconds from the first request to the last answer."""
     components_us: Mapping[str, float] = field(default_factory=dict)

@@ -99,8 +99,7 @@ class OverloadError(BadPassError):
 
 
 def run_pass(job: LoadJob, window_s: float) -> Pass:
-    """Run perf_analyzer with windows of `window_s` until an attempt is good; `damaged` says why others
-    failed.
+    """Run perf_analyzer until an attempt is good, with windows of `window_s`; `damaged` has others' faults.
 
     If no request ends in a window, the next attempt has longer windows. An attempt that stood still, unless
     it is the last, is repeated once, as the machine may have been suspended; of two, the load is the cause.

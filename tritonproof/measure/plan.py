@@ -32,7 +32,7 @@ class MeasuringPlan:
     budget_s: float = 3.0
     """Seconds of measuring a point, on both servers if there is a baseline, without warm-up and verifying."""
     certify: float | None = None
-    """The percentile, such as 99, for which requests must suffice to certify it, even over budget, if any."""
+    """The percentile, such as 99, that requests must suffice to certify, even over budget; None for none."""
     min_window_s: float = 0.0
     """The least seconds of a window, for a queue that is known to take this long to its steady state."""
     baseline_name: str = ""

@@ -26,7 +26,7 @@ class PointState:
     window_s: float = 0.0
     """Seconds of each window of the next pass."""
     damaged: tuple[str, ...] = ()
-    """Why attempts at passes, void ones too, were repeated; a warm-up's request may outlast a window."""
+    """Why attempts at passes, void ones too, were repeated, but for warm-ups, whose windows are short."""
     answers: tuple[VerifiedAnswers, ...] = ()
     """The verifications of all passes, also of warm-ups after earlier loadings."""
     baseline: "PointState | None" = None

@@ -20,8 +20,7 @@ from tritonproof.record.schema import LoadPoint, PointResult
 
 PAIRS_PER_LOADING = 8
 """Pairs of passes until both builds are reloaded. Of two servers with one model of 1.3 ms on 2 cores, the
-first to start was 3 to 8 % slower in each of six trials, by its CPU time too; reloaded twelve times, 1.7
-%."""
+first to start was 3 to 8 % slower in each of six trials, in CPU time too; reloaded twelve times, 1.7 %."""
 _PAIRS_OVER_RELOADING = 3.0
 """The least seconds of pairs for each second of loading again and warming up."""
 PointProgress = Callable[[LoadPoint, str], None]

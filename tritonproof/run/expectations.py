@@ -117,7 +117,7 @@ class Expectations:
         return self.check_of(self.run.loader.served.data)
 
     def check_of(self, data: InputData) -> AnswerCheck:
-        """The check of its answers to this load data."""
+        """The check of the case's answers to this load data."""
         run, limits, oracle = self.run, self.answer_limits, self.run.prepared.oracle
         run.say("compute the answers to expect under load", f"{len(data.ids)} samples {oracle.expected_from}")
         return make_answer_check(run.case, data, oracle, run.deployment.max_batch_size, limits)

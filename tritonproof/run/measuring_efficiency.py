@@ -74,7 +74,7 @@ def fastest_by_scenario(case: Case, results: Sequence[PointResult]) -> list[Poin
     """The fastest point of each scenario, offline first, as it is still loaded; of a micro model, which has
     many cases, only the fastest of all. Raises NotAvailableError without a point of requests in flight."""
     by_scenario = (
-        [each for each in results if each.point.scenario == name] for name in ("offline", "online")
+        [result for result in results if result.point.scenario == name] for name in ("offline", "online")
     )
     points = [best for best in map(fastest_closed_loop, by_scenario) if best is not None]
     if (overall := fastest_closed_loop(points)) is None:

@@ -29,7 +29,7 @@ def update(
     Results join only results of the same machine, build, deployment and server. A conversion depends on
     machine and build alone, and failures of the run `run_id` stay. Without a build, this run's failures join
     the machine's earlier record. Another machine's record moves to `superseded/` beside it; any other is
-    outdated and replaced. If `in_fleet`, machines may differ in their GPUs' UUIDs, as another node may go on.
+    outdated and replaced. If `in_fleet`, GPUs' UUIDs may differ: a later run may use another node.
     """
     path = record_files.record_path(fresh.case, results)
     with writing(path):
@@ -118,7 +118,7 @@ _KEYS: Mapping[str, Callable[[Any], Any]] = {
 
 
 def with_results(stored: Record, **results: Any) -> Record:
-    """The record with these results, by field; of several entries, those for the same thing are replaced."""
+    """The record with these results, by field; of several entries, those of the same key (`_KEYS`) go."""
     joined = dict(results)
     for name in results.keys() & _KEYS.keys():
         by_key = {_KEYS[name](result): result for result in (*getattr(stored, name), *results[name])}

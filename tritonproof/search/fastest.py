@@ -166,7 +166,7 @@ def _rerun_best(
     ]
     attempts: list[list[Rerun]] = []
     while operating_points and len(attempts) < _MAX_RERUNS:
-        points = " and ".join(f"{each.candidate.scenario} {each.point}" for each in operating_points)
+        points = " and ".join(f"{chosen.candidate.scenario} {chosen.point}" for chosen in operating_points)
         on_progress(f"rerun {len(attempts) + 1} of at most {_MAX_RERUNS}, {points}")
         states = zip(operating_points, measure_again(operating_points), strict=True)
         attempts.append([rerun_of(operating_point, state, goal) for operating_point, state in states])

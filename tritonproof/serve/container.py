@@ -62,8 +62,7 @@ def docker_command(
     gpu_options = [f"--device=nvidia.com/gpu={gpu}" for gpu in gpus]
     if gpus and not image.in_podman:
         gpu_options = [f'--gpus="device={",".join(gpus)}"']
-    # Otherwise NVIDIA's runtime, if it is Docker's default, gives all GPUs that a variable of the image
-    # names.
+    # Otherwise NVIDIA's runtime, if it is Docker's default, gives all GPUs that the image's variable names.
     hidden = {} if gpus else {"NVIDIA_VISIBLE_DEVICES": "void"}
     mount = io.StringIO()
     fields = ["type=bind", f"source={(folder / MODELS).resolve()}", "target=/models", "readonly"]
