@@ -118,7 +118,7 @@ _KEYS: Mapping[str, Callable[[Any], Any]] = {
 
 
 def with_results(stored: Record, **results: Any) -> Record:
-    """The record with these results, by field; of several entries, those of the same key (`_KEYS`) go."""
+    """The record with these results, by field; entries with the same key (`_KEYS`) are replaced."""
     joined = dict(results)
     for name in results.keys() & _KEYS.keys():
         by_key = {_KEYS[name](result): result for result in (*getattr(stored, name), *results[name])}

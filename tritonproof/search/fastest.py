@@ -74,7 +74,7 @@ class Rerun:
 class SearchOutcome:
     winner: Rerun
     lead: Ratio | None
-    """The throughput over the runner-up's; None if that did not keep the budget, or there is none."""
+    """The winner's throughput over the runner-up's; None if that failed the budget, or there is none."""
     configurations: int
     passes: int
 
@@ -251,7 +251,7 @@ _MAX_POINT_BUDGETS = 10
 """The most budgets of a rerun while all requests keep the latency budget, but are too few for the percentile:
 a minute by default, in which a server of 12 requests per second answers enough for a p99."""
 _CERTIFYING = 2
-"""At a rate, how many times the requests that certify a percentile: one slow one more could fail a p99."""
+"""The requests to send at a rate, as a multiple of those that certify: one slow one could fail a p99."""
 
 
 @dataclass(frozen=True)
