@@ -136,7 +136,7 @@ def efficiency_entry(
 ) -> Efficiency:
     """The record's entry. In process there are `threads`, which spin when idle if `spinning`, and `batch`
     inferences at a time, of `flops` operations each. The peak is the CPU's, or one GPU's, which counts `gpus`
-    times. `reference` is the id of the reference format's case, perhaps this one, its build's digest and point."""
+    times. `reference` is the id of the reference format's case, its build's digest and its point."""
     peak = peak_flops_per_s
     if peak is not None:
         peak = structs.replace(peak, value=gpus * peak.value, low=gpus * peak.low, high=gpus * peak.high)

@@ -173,7 +173,7 @@ def _difference(first: _Replies, again: _Replies, allowed: Mapping[object, float
 
 def _allowed(model: Model, second: _Replies, third: _Replies) -> dict[object, float]:
     """How far answers may be apart, by their signature: as the user says, and within the noise of the third
-    answers. These and the second follow the same messages, while the first may change what the model keeps."""
+    answers. These and the second follow the same messages, the first may change what the model keeps."""
     by_user = [limit.max_relative_error for limit in model.tolerances.values() if limit.is_given]
     allowed = {}
     for signature, (keys, expected) in expect_by_signature(second, _answer_name).items():
