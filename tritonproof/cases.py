@@ -1,4 +1,4 @@
-"""The cases that exist, and what each has by its model and hardware."""
+"""The cases that exist; the reference, the published figures and the profile that belong to a case."""
 
 from collections.abc import Iterable, Iterator
 
@@ -9,13 +9,13 @@ from tritonproof.user_models.model_from_config import AS_IS
 
 
 def cases_of(target: Target, gpus: int = 1, models: Iterable[Model] | None = None) -> Iterator[Case]:
-    """Every case of a target on so many GPUs, of the suite's own models unless others are given."""
+    """Every case of `models`, by default the suite's own, on a target; `gpus` serve each on a GPU target."""
     for model in all_models() if models is None else models:
         yield from cases_of_model(model, target, gpus)
 
 
 def cases_of_model(model: Model, target: Target, gpus: int) -> Iterator[Case]:
-    """Every case of one model on one target."""
+    """Every case of a model on a target; `gpus` serve each on a GPU target."""
     count = gpus if target.device == "cuda" else 1
     if model.from_repository:
         # Its own configuration says on which devices and in which precision it computes.
@@ -36,24 +36,25 @@ def precisions_of(model: Model, format_: Format, device: Device) -> list[str]:
 
 def is_published(case: Case) -> bool:
     """Whether NVIDIA published the case for its hardware."""
-    entry = case.model.profiles.get(case.target.name)
-    return entry is not None and _variant(case) in entry.published
+    profile = case.model.profiles.get(case.target.name)
+    return profile is not None and _variant(case) in profile.published
 
 
 def reference_of(case: Case) -> Case:
-    """The reference for a model's speed: its format published first, else ONNX in FP32, else the first."""
-    by_variant = {_variant(other): other for other in cases_of_model(case.model, case.target, case.gpus)}
-    entry = case.model.profiles.get(case.target.name)
-    preferred = (*(entry.published if entry else ()), "onnx-fp32", *by_variant)
+    """The case by whose speed those of the model's other formats on this target are divided: the first of the
+    published formats, else ONNX in FP32, else the model's first case."""
+    by_variant = {_variant(each): each for each in cases_of_model(case.model, case.target, case.gpus)}
+    profile = case.model.profiles.get(case.target.name)
+    preferred = (*(profile.published if profile else ()), "onnx-fp32", *by_variant)
     return next(by_variant[variant] for variant in preferred if variant in by_variant)
 
 
 def _variant(case: Case) -> str:
-    """The name of the case's format, accelerator and precision in lists of published cases."""
+    """The case's format, accelerator and precision, as `ServingProfile.published` names them."""
     return variant_name(case.format, case.accelerator, case.precision)
 
 
 def profile_of(model: Model, target: Target) -> ServingProfile:
-    """The model's deployment and load points on a target: its own entry, else its kind's."""
+    """The model's profile for the target, else its profile for all CPUs or all GPUs."""
     kind = "cpu" if target.device == "cpu" else "gpu"
     return model.profiles.get(target.name) or model.profiles[kind]

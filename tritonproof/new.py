@@ -1,4 +1,4 @@
-"""Writes the example of docs/model-in-python.md under a new name. Runs on a Python without packages."""
+"""Writes the example of docs/model-in-python.md as a model of a new name. Needs no installed packages."""
 
 import keyword
 import re
@@ -10,11 +10,11 @@ from tritonproof.base import commands
 from tritonproof.base.commands import Parser
 from tritonproof.base.sanitize import excerpt
 
-_EXAMPLE = Path(__file__).parent / "user_models" / "example.py"
+_TEMPLATE = Path(__file__).parent / "user_models" / "new_model_template.py"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line; returns 0 when the file is written, and exits with 4 when it cannot be."""
+    """Write the file that the command line asks for and return 0, or exit with 4 if that is impossible."""
     parser = Parser(
         prog=commands.tool_command("new"),
         description="Write a small model that runs as it is, to change into yours: docs/model-in-python.md.",
@@ -31,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         with file.open("x") as written:  # never overwrites a file
-            written.write(_EXAMPLE.read_text().replace('"biopsy"', f'"{options.name}"'))
+            written.write(_TEMPLATE.read_text().replace('"biopsy"', f'"{options.name}"'))
     except FileExistsError as error:
         parser.error(f"{error.filename} is in the way: give another file with --to, or remove it")
     except OSError as error:

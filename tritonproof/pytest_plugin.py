@@ -1,6 +1,6 @@
-"""pytest's option --triton-prove DIR: the tests of a Triton model repository beside those of any other suite.
-All selected tests of the suite run once, in a process of its own, and take their outcomes from there. Without
-the option nothing is imported and no test is added."""
+"""pytest's option --triton-prove DIR, which adds the tests of a Triton model repository to those of any other
+suite. All selected ones run at once in a separate process, whose outcomes they report. Without the option
+this imports nothing and adds no test."""
 
 import functools
 import os
@@ -34,7 +34,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Refuse to have several workers of pytest-xdist run the suite, each all of it."""
+    """Refuse to run in several workers of pytest-xdist, each of which would run all tests of a repository."""
     config.addinivalue_line("markers", "speed: measures the speed of what Triton serves")
     if config.getoption("--triton-prove") and config.getoption("dist", "no") not in ("no", "loadfile"):
         raise pytest.UsageError("--triton-prove with -n would run it in each worker: add --dist loadfile")
@@ -42,7 +42,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(session: pytest.Session, items: list[pytest.Item]) -> None:
-    """Add the tests of each repository before -k selects, so that it selects among them too."""
+    """Add the tests of each repository before pytest applies -k, which then selects among them too."""
     config = session.config
     for folder in config.getoption("--triton-prove"):
         repository = Repository.from_parent(session, name=folder, nodeid=f"tritonproof[{folder}]")
@@ -52,14 +52,14 @@ def pytest_collection_modifyitems(session: pytest.Session, items: list[pytest.It
 
 
 class Repository(pytest.Collector):
-    """The tests of the model repository of its name, and their outcomes once they have run."""
+    """The collector of the tests of one model repository, whose folder is its name."""
 
     def collect(self) -> Iterator["ProofItem"]:
         listing = ("--collect-only", "-qq", "--no-header")
-        done = self._run(*listing)
-        ids = [line for line in done.stdout.splitlines() if line.startswith("benchmarks/")]
+        listed = self._run(*listing)
+        ids = [line for line in listed.stdout.splitlines() if line.startswith("benchmarks/")]
         if not ids:
-            raise self.CollectError(f"no tests\n{(done.stderr or done.stdout).strip()}")
+            raise self.CollectError(f"no tests\n{(listed.stderr or listed.stdout).strip()}")
         is_marked = bool(self.config.option.markexpr)
         speed = self._run(*listing, "-m", "speed").stdout.splitlines() if is_marked else ()
         for name in ids:
@@ -70,7 +70,8 @@ class Repository(pytest.Collector):
 
     @functools.cached_property
     def outcomes(self) -> dict[str, ElementTree.Element]:
-        """The selected tests' elements in the run's JUnit file, by the tests' ids; empty without the file."""
+        """Run the selected tests, and return their elements of the JUnit file by the tests' ids; none if the
+        run wrote no file."""
         items = self.session.items
         selected = [item.test for item in items if item.parent is self]  # type: ignore[attr-defined]
         with tempfile.TemporaryDirectory(prefix="tritonproof-") as folder:
@@ -82,7 +83,7 @@ class Repository(pytest.Collector):
     def _run(self, *options: str, capture: bool = True) -> subprocess.CompletedProcess[str]:
         server = self.config.getoption("--triton-server")
         triton = ["--triton", server] if server else []
-        # Packages of the current folder may have Python's names; before 3.11 there is no such option.
+        # -P keeps modules in the current folder from hiding Python's own; it is new in Python 3.11.
         safe_path = ["-P"] if sys.version_info >= (3, 11) else []
         command = [sys.executable, *safe_path, "-m", "tritonproof", "prove", self.name, *triton, *options]
         environment = {name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"}
@@ -90,7 +91,7 @@ class Repository(pytest.Collector):
 
 
 class ProofItem(pytest.Item):
-    """A test of a model, with its outcome in the suite's own process."""
+    """A test of a model, which reports the outcome that it had in the separate process."""
 
     def __init__(self, test: str, **names: object) -> None:
         super().__init__(**names)  # type: ignore[arg-type]

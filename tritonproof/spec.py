@@ -21,10 +21,10 @@ Exchange = Literal["single", "decoupled", "sequence"]
 Arrays = Mapping[str, "np.ndarray"]
 """Tensors by name, [rows, ...] each: the first axis is the batch."""
 OnProgress = Callable[[str], None]
-"""Called with the step that begins, or how far it is: `96 of 500`."""
+"""Called with the name of a step that begins, or with its progress: `96 of 500`."""
 
 ANY = -1
-"""The declared length of a dimension that may have any."""
+"""The declared length of a dimension whose length each request chooses."""
 _ELEMENT_BYTES = {
     **dict.fromkeys(("FP64", "INT64", "UINT64"), 8),
     **dict.fromkeys(("FP32", "INT32", "UINT32"), 4),
@@ -46,11 +46,12 @@ class Tensor:
     """A row's dimensions, without the batch; -1 for a length that each request chooses."""
     optional: bool = False
     is_scalar: bool = False
-    """Whether the network's own tensor is [rows]. Triton has no such shape: clients see [rows, 1]."""
+    """Whether the network's own tensor has the shape [rows], which Triton lacks: clients see [rows, 1]."""
 
     @property
     def row_bytes(self) -> int:
-        """The bytes of a row; the fewest where a dimension is variable or elements are texts."""
+        """The bytes of a row; the smallest number of them if a dimension is variable or elements are
+        texts."""
         return _ELEMENT_BYTES.get(self.dtype, 1) * math.prod(max(1, length) for length in self.shape)
 
     @property
@@ -75,12 +76,12 @@ class Samples:
     read: Callable[[Sequence[int]], Arrays]
     """Reads rows by their indices: the model's inputs, [len(indices), ...] each, in that order."""
     labels: Any = None
-    """The ground truth of all items, in the form that the model's metrics take; None without one."""
+    """The ground truth of all items, in the form that the model's metrics take; None if it is unknown."""
     items: "np.ndarray | None" = None
-    """The index of each row's item, ascending from 0, [rows]; None where each row is an item. Items are
-    scored: a question is one item, and a long text gives it several rows."""
+    """The index of the item that each row belongs to, ascending from 0, [rows]; None if each row is an item.
+    An item is what gets a score: a question is one, and has several rows if its paragraph is long."""
     are_synthetic: bool = False
-    """Whether the suite made them up from shapes and types."""
+    """Whether the suite generated the samples from shapes and types."""
     other_shapes: "Sequence[Samples]" = ()
     """Samples of other shapes, grouped by shape: no batch can hold them beside these."""
 
@@ -97,9 +98,9 @@ class FrameworkModel:
     weights_source: str
     """For the record: a checkpoint's name and digest, `trained by recipe, ...`, or `random, seed N`."""
     digest: str
-    """Changes when the weights do, and decides whether a build is reused."""
+    """Identifies the weights. A build is reused only if it was made from weights of the same digest."""
     trained: bool
-    """With random weights speed and conversion mean something, and the task's metric does not."""
+    """Whether the weights are trained. Random ones suit tests of speed and conversion, not the metric."""
 
 
 @dataclass(frozen=True)
@@ -107,36 +108,40 @@ class Tolerance:
     """How far a converted model may be from the framework."""
 
     max_relative_error: float
-    """The maximum difference of an element of a floating-point output, as a share of its column's spread over
-    all samples, where what the precision costs the model is not measured."""
+    """The largest difference of an element of a floating-point output, divided by the spread of its column
+    over all samples. Applies if the suite does not measure what the precision costs the model."""
     min_agreement: float
-    """The least mean share of equal decisions, from 0 to 1."""
+    """The smallest mean share of equal decisions, from 0 to 1."""
     source: str
     """The source of these limits: a measurement, or the format's digits."""
     max_mean_error: float | None = None
-    """The same for an output's mean, as a share of its mean magnitude; None for `max_relative_error`."""
+    """The largest mean difference of an output, divided by the output's mean magnitude; None if that is
+    `max_relative_error` too."""
     is_given: bool = False
-    """Whether the user has chosen it. It then also limits the differences between answers of one file."""
+    """Whether the user set this tolerance. It then also limits differences between answers of one file."""
 
 
 @dataclass(frozen=True)
 class Metric:
-    """One figure of a model's accuracy: the mean of its scores, with the limits that it must keep."""
+    """A measure of a model's accuracy: how an item is scored, and the limits of the mean score."""
 
     name: str
     """The metric's name in records and tables: top-1, F1."""
     score: Callable[[Arrays, Any, Arrays], "np.ndarray"]
-    """Scores each item, [items], by a stage's kept outputs, the labels and the framework's kept outputs."""
+    """Takes a stage's kept outputs, the labels, and the framework's kept outputs; returns the score of each
+    item, [items]."""
     limits: Mapping[str, Limit]
     """The limit of the mean in each precision: a floor, or a ceiling where lower is better. A precision
     without a limit is held to the framework's score alone. FP32 with products in TF32, which have FP16's 11
     bits, has the limit of `tf32`, else of `fp16`, else of `fp32`."""
     better: Better = "higher"
-    """Higher scores are fractions from 0 to 1, lower ones errors."""
+    """Which scores are better: with "higher" they are fractions from 0 to 1, with "lower" errors."""
     labelled: bool = True
-    """Whether it needs labels; without, it compares with the framework's outputs and suits random weights."""
+    """Whether it needs labels. Otherwise it compares with the framework's outputs, and suits random
+    weights."""
     keeps_framework_score: bool = True
-    """Whether one with labels must also nearly keep the framework's score; not with a user's own limit."""
+    """Whether a labelled metric must also nearly keep the framework's score; False if the user set its
+    limit."""
 
 
 _Sizes = tuple[int, ...]
@@ -152,7 +157,7 @@ class ServingProfile:
     concurrencies: _Sizes
     """The requests in flight of the online scenario, a load point each."""
     published: tuple[str, ...] = ()
-    """The formats with published figures of NVIDIA's on this hardware: `onnx-trt-fp16`."""
+    """The formats for which NVIDIA published figures on this hardware, such as `onnx-trt-fp16`."""
 
     @staticmethod
     def batching(
@@ -166,7 +171,8 @@ class ServingProfile:
 DEFAULT_PROFILES: Mapping[str, ServingProfile] = dict.fromkeys(
     ("cpu", "gpu"), ServingProfile.batching(32, (1, 32), (16,), preferred=(16, 32), max_queue_delay_us=1_000)
 )
-"""For a model that names none: dynamic batching to 32 within a millisecond, and a few load points."""
+"""The profiles of a model that defines none: dynamic batching up to 32 rows with a queue delay of 1 ms, and a
+few load points."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,11 +189,14 @@ class Model:
     outputs: tuple[Tensor, ...]
     """The tensors of an answer, in the order in which the network gives them."""
     decide: Callable[[Arrays], "np.ndarray"]
-    """The decisions by the kept outputs, [rows, ...]. Two stages agree by the share of equal elements."""
+    """Turns the kept outputs into decisions, [rows, ...], such as classes. The agreement of two stages is the
+    share of equal elements."""
     metrics: tuple[Metric, ...]
-    """Each has limits that a case has to keep; tables show the first, whose limits name the precisions."""
+    """The metrics, whose limits every case has to keep. Tables show the first; the precisions that it limits
+    are those of the model."""
     keep: Callable[[Arrays], Arrays] = lambda outputs: outputs
-    """Reduces a batch's outputs to what `decide` and the metrics need, which is kept of all samples."""
+    """Reduces a batch's outputs to what `decide` and the metrics need, which stays in memory for all
+    samples."""
     profiles: Mapping[str, ServingProfile] = field(default_factory=lambda: DEFAULT_PROFILES)
     """The deployment and load points by a target's name; `cpu` and `gpu` are for all others of that kind."""
     batched: bool = True
@@ -196,13 +205,15 @@ class Model:
     exchange: Exchange = "single"
     """single: one answer a request; decoupled: any number; sequence: the server keeps state between them."""
     is_ensemble: bool = False
-    """Whether it passes requests on to other models, by which its exchange may turn out to be another."""
+    """Whether it passes requests on to other models, whose configurations may show that its `exchange`
+    differs."""
     tolerances: Mapping[str, Tolerance] = field(default_factory=dict)
-    """What replaces the formats' tolerances, by precision; FP32 with products in TF32 has those of `fp16`.
-    Where the precision's cost is measured, it alone limits numbers, and the stricter of both decisions."""
+    """Replaces the formats' tolerances, by precision; FP32 with products in TF32 has the one of `fp16`. Where
+    the suite measures what the precision costs, that cost alone limits numbers; decisions must keep the
+    stricter of the two."""
     framework: Framework | None = "pytorch"
-    """Decides which formats the model has; onnx: it is an ONNX file. None for a model of --repository, which
-    has no use for the fields below."""
+    """Decides which formats the model has; "onnx" if it is an ONNX file. None for a model of --repository,
+    which has no use for the fields below."""
 
     load_weights: Callable[[Path | None], FrameworkModel]
     """Loads a checkpoint, or the model's own weights for None. Raises InputError if it does not fit."""
@@ -222,11 +233,11 @@ class Model:
     excluded: Mapping[str, str] = field(default_factory=dict)
     """Why the model lacks a format, by `name` or `name-precision`."""
     train: Callable[..., Mapping[str, Any]] | None = None
-    """The recipe of the committed weights: returns a state dictionary, and may take a number of `steps`."""
+    """Trains the committed weights; may take the number of `steps`, and returns the state dictionary."""
     weights: Path | None = None
     """The file of the committed weights, which `python -m tritonproof train` writes."""
     micro: bool = False
-    """Whether the model is small enough to run everywhere without a selection by name."""
+    """Whether the model is small enough to run on every machine without being named."""
 
     @property
     def from_repository(self) -> bool:
@@ -293,25 +304,29 @@ class Format:
     accelerators: Mapping[Device, tuple[str, ...]] = field(default_factory=dict)
     """The accelerators that the backend has on each kind of device; every case also runs without one."""
     native_parameters: Callable[[Mapping[str, str]], Mapping[str, str]] = lambda _settings: {}
-    """The native backend's parameters in config.pbtxt, by `runtime_settings` of `build/runtime_files.py`."""
+    """Takes the `runtime_settings` of `build/runtime_files.py`; returns the native backend's parameters in
+    config.pbtxt."""
     why_missing: Callable[[Device, str | None, str], str | None] = lambda *_: None
-    """Why this machine cannot build or run it with an accelerator in a precision, with the fix, or None."""
+    """Takes a device, an accelerator and a precision; returns why this machine cannot build or run the format
+    with them, with the fix, or None."""
     why_built_on_gpu: str = ""
     """Why a conversion needs the GPU itself: "TensorRT builds engines on the GPU". Empty if it does not."""
     why_left_out: Callable[[str | None, tuple[int, int] | None], str | None] = lambda *_: None
-    """Why no environment of the suite runs it with an accelerator on a compute capability, or None."""
+    """Takes an accelerator and a compute capability; returns why no environment of the suite runs the format
+    with them, or None."""
     gpu_arrays: Literal["numpy", "torch"] = "numpy"
     """The runtime's inputs and outputs on a GPU: arrays in the host's memory, or tensors in the GPU's."""
     pads_batches: bool = False
-    """Whether the runtime, on a GPU, may compute a few batch sizes alone and fill others up to the next."""
+    """Whether the runtime, on a GPU, may compute only a few batch sizes and pad other batches to the next."""
     gpu_settings: frozenset[str] = frozenset()
     """The settings of a deployment, `cuda_graphs` and `prefer_nhwc`, that the runtime obeys on a GPU."""
     calibrated_precisions: frozenset[str] = frozenset()
-    """Those whose conversion calibrates on training samples, which then decide the artifact too."""
+    """The precisions whose conversion calibrates on training samples, on which the artifact then depends."""
     compiles: bool = False
     """Whether the conversion compiles code, which takes half a minute: a model's cases with it come last."""
     only_named_on_cpu: bool = False
-    """Whether its cases on a CPU run only if it or the model is named, as another format computes alike."""
+    """Whether its cases on a CPU run only if the format or the model is named: another format runs the same
+    code."""
 
 
 @dataclass(frozen=True)
@@ -344,9 +359,10 @@ class Case:
 
     @property
     def answers_on(self) -> Device:
-        """The device whose precision and kernels its answers may show: a server elsewhere may have a GPU."""
-        is_elsewhere = self.model.from_repository and self.target.name == schema.REMOTE
-        return "cuda" if is_elsewhere else self.target.device
+        """The device whose rounding the answers may show: "cuda" for a remote server, which may have a
+        GPU."""
+        is_remote = self.model.from_repository and self.target.name == schema.REMOTE
+        return "cuda" if is_remote else self.target.device
 
     @property
     def key(self) -> schema.CaseKey:

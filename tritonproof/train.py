@@ -16,8 +16,9 @@ from tritonproof.spec import Model
 
 
 def train(model: Model, output: Path) -> float:
-    """Run the recipe, write the weights as safetensors, and return the score on the evaluation split. The
-    weights are FP32: with half the digits, a conversion that loses those would go unnoticed."""
+    """Run the model's recipe, write the weights to `output` as safetensors, and return the mean of the first
+    metric on the evaluation split. The weights are FP32: weights of fewer digits would not show a conversion
+    that loses digits."""
     from safetensors.numpy import save_file
 
     assert model.train is not None
@@ -37,16 +38,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Train the model that the command line names, and write its weights."""
     recipes = {model.name: model for model in all_models() if model.train is not None}
     parser = Parser(prog=tool_command("train"), description="Train a micro model and write its weights.")
-    named = f"the model to train: {', '.join(recipes)}"
-    parser.add_argument("model", metavar="MODEL", choices=sorted(recipes), help=named)
-    into = "the file for the weights (default: the model's own weights file, which is replaced)"
-    parser.add_argument("--output", type=Path, metavar="FILE", help=into)
+    model_help = f"the model to train: {', '.join(recipes)}"
+    parser.add_argument("model", metavar="MODEL", choices=sorted(recipes), help=model_help)
+    output_help = "the file for the weights (default: the model's own weights file, which is replaced)"
+    parser.add_argument("--output", type=Path, metavar="FILE", help=output_help)
     options = parser.parse_args(arguments)
     model = recipes[options.model]
     output = options.output or model.weights
     assert output is not None
     try:
-        disk.make_folder(output.parent)  # refused now, not after minutes of training
+        disk.make_folder(output.parent)  # now, so that an error does not come after minutes of training
     except OSError as error:
         parser.error(os_error_text(error))
     if output.is_dir():

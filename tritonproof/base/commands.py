@@ -33,7 +33,8 @@ def install_command(extra: str) -> str:
 
 
 def packages_command(environment: str = "benchmarks", *, anew: bool = False) -> str:
-    """The command that installs a tox environment's packages, `anew` if installed ones conflict."""
+    """The command that installs a tox environment's packages; `anew` makes the environment afresh, which ends
+    conflicts between installed packages."""
     if not IS_INSTALLED:
         return f".venv/bin/tox run {'-r ' * anew}-e {environment}"
     factors = environment.split("-")
@@ -54,7 +55,7 @@ def as_typed(path: Path) -> str:
 EXIT_INPUT = 4
 """Exit status: an argument, a file or a folder cannot be used. A pytest run uses the same status."""
 EXIT_UNREADABLE = 6
-"""Exit status: some records are unreadable, and the others were shown. Those below take precedence."""
+"""Exit status: some records are unreadable, and the others were shown. The statuses below take precedence."""
 EXIT_SPEED, EXIT_INFRASTRUCTURE, EXIT_ACCURACY = 10, 11, 12
 """Exit statuses: something is too slow, is broken or leaks, or is wrong."""
 
@@ -72,13 +73,13 @@ class UsageError(Exception):
 
 
 def no_case(where: Path, substring: str, names: Iterable[str]) -> UsageError:
-    """The error of a substring that is in no case's name."""
+    """The error if none of the cases in the folder `where`, whose `names` it lists, has `substring` in it."""
     listed = ", ".join(dict.fromkeys(names))
     return UsageError(f"{where}: no case has {substring!r} in its name. There are: {listed}")
 
 
 def path_argument(text: str) -> Path:
-    """The path in an option; `~` is a user's home."""
+    """The path that an option's text names, with `~` replaced by the user's home."""
     if not text.strip():
         raise argparse.ArgumentTypeError("an empty path, or no valid one")
     return Path(os.path.expanduser(text))  # noqa: PTH111 - Path raises an error if there is no such user
@@ -92,7 +93,7 @@ def count_argument(text: str) -> int:
 
 
 def os_error_text(error: OSError) -> str:
-    """The file, the error, and the fix, which the suite's own errors already contain."""
+    """One line with the file, the error and a fix; the suite's own errors contain their fix already."""
     where = path_text(error.filename or "standard output", 300)
     message = error.strerror or str(error)
     if error.errno and message == os.strerror(error.errno):

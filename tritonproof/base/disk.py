@@ -1,5 +1,5 @@
-"""Opens, lists and writes files. A foreign folder, such as somebody's CI artifact, shows only its own
-content, without silent gaps; files are written whole or not at all."""
+"""Opens, lists and writes files. Of a foreign folder, such as somebody's CI artifact, only its own content is
+read, and what cannot be read raises an error. Files are written whole or not at all."""
 
 import contextlib
 import errno
@@ -15,7 +15,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import BinaryIO
 
-# `Path.glob`, `Path.rglob` and `os.walk` skip folders that this user may not list: a part would pass for all.
+# `Path.glob`, `Path.rglob` and `os.walk` skip folders that this user may not list: their results would look
+# complete.
 
 
 def strict_glob(folder: Path, pattern: str) -> list[Path]:
@@ -55,14 +56,14 @@ with two metrics after three stages take some 8 MB, and the record of a long swe
 
 
 def is_plain(name: str) -> bool:
-    """Whether a record's value may name a file: it stays in its folder, on every file system."""
+    """Whether a name from a record is safe as a file name: valid everywhere, and not in another folder."""
     return re.fullmatch(r"[A-Za-z0-9._-]+", name) is not None and name not in (".", "..")
 
 
 @contextlib.contextmanager
 def opened(path: Path, folder: Path | None = None) -> Iterator[io.BufferedReader]:
-    """Open a regular file in or below the record's `folder`, by default the file's own. Symbolic links may
-    lead to the folder, but not further down. An OSError says what else is there."""
+    """Open a regular file below `folder`, by default the file's parent. The path of `folder` may contain
+    symbolic links, the path from there to the file may not. Raises an OSError that says what is there."""
     folder = folder or path.parent
     real = Path(os.path.realpath(folder), path.relative_to(folder))
     # Check before opening: a pipe would block, and opening a device may have effects.
@@ -91,7 +92,7 @@ def has_content(path: Path, wanted: bytes) -> bool:
 
 
 def sha256(file: BinaryIO) -> bytes:
-    """The digest of a file from its position on, in pieces: hashlib.file_digest is new in Python 3.11."""
+    """The SHA-256 of a file from its current position on. hashlib.file_digest is new in Python 3.11."""
     hasher = hashlib.sha256()
     while piece := file.read(2**18):
         hasher.update(piece)
@@ -99,9 +100,9 @@ def sha256(file: BinaryIO) -> bytes:
 
 
 def replace(path: Path, content: bytes) -> None:
-    """Write `content` so that a reader sees the whole old file or the whole new one, even after a kill. It
-    keeps the old one's permissions, and its owner if the process may give files away. Raises an OSError that
-    names `path`, also if anything but a regular file is there."""
+    """Write `content` so that a reader sees the whole old file or the whole new one, even after a kill. The
+    new file gets the old one's permissions, and its owner if the process may give files away. Raises an
+    OSError that names `path`, also if anything but a regular file is there."""
     make_folder(path.parent)
     with errors_naming(path):
         old = path.lstat() if os.path.lexists(path) else None
@@ -125,8 +126,8 @@ def replace(path: Path, content: bytes) -> None:
 
 
 def write_user_file(path: Path, content: bytes) -> None:
-    """Write `content` to a user's path: to a file as `replace` does, also behind a symbolic link; to a pipe,
-    a terminal or /dev/null in place. Raises an OSError that names `path`."""
+    """Write `content` to a path that the user gave: replace a file, also one behind a symbolic link, and
+    append to a pipe, a terminal or /dev/null. Raises an OSError that names `path`."""
     if path.exists() and not os.access(path, os.W_OK):  # its folder may still let `replace` succeed
         raise PermissionError(errno.EACCES, "it may not be written to. Name another file", str(path))
     with errors_naming(path):
@@ -150,7 +151,7 @@ def make_folder(path: Path) -> None:
 
 
 def check_folder(path: Path) -> None:
-    """Raise an OSError that names `path` if this user cannot write into a folder; creates nothing."""
+    """Raise an OSError that names `path` if this user could not write into that folder; creates nothing."""
     if (problem := obstacle(path)) is not None:
         raise OSError(errno.ENOTDIR, f"it {problem[1]}. Name another place", str(path))
 
@@ -168,7 +169,7 @@ def obstacle(folder: Path) -> tuple[Path, str] | None:
 
 @contextlib.contextmanager
 def errors_naming(path: Path) -> Iterator[None]:
-    """Make the system's OSErrors name `path`, not the temporary file or none."""
+    """Make the system's OSErrors within the block name `path`, instead of a temporary file or no file."""
     try:
         yield
     except OSError as error:

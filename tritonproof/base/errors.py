@@ -3,7 +3,7 @@
 from tritonproof.base.sanitize import cut, visible
 
 _MAX_CHARS = 10_000
-"""Characters of a part: the last forty lines of a log have some 4,000."""
+"""The most characters of each part of an error: the last forty lines of a log have some 4,000."""
 
 
 class ProofError(Exception):

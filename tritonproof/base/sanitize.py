@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterable
 
 MAX_CHARS = 2000
-"""Characters of a text in a sentence. This suite's longest, all versions of a machine, has some 1,000."""
+"""The most characters of a text in a sentence. The longest, all versions of a machine, has some 1,000."""
 MAX_LINE_CHARS = 5000
-"""Characters of a cell or a line; the longest reason for a hidden speed takes some hundreds a load point."""
+"""The most characters of a table's cell or a line. The longest text is the reason why a speed is hidden, with
+some hundreds for each load point."""
 
 # Control characters except tab and newline, lone surrogates, characters that XML forbids, line ends that only
 # some programs know, and marks that change the direction of text.
@@ -24,7 +25,7 @@ _MARKUP = re.compile(
 
 
 def is_printable(name: str) -> bool:
-    """Whether records and output can show a name: no control character, no surrogate (bytes not in UTF-8)."""
+    """Whether a name has no control characters, and no surrogates, which stand for bytes not in UTF-8."""
     return re.search("[\x00-\x1f\x7f-\x9f\ud800-\udfff]", name) is None
 
 
@@ -34,7 +35,7 @@ def visible(text: str) -> str:
 
 
 def one_line(text: str, longest: int = MAX_CHARS) -> str:
-    """The visible text on one line of at most so many characters, with `...` if it was cut."""
+    """The visible text on one line of at most `longest` characters; `...` replaces the middle of a longer."""
     return cut(" ".join(visible(cut(text, 4 * longest)).split()), longest)
 
 
@@ -49,7 +50,7 @@ def path_text(path: object, longest: int = MAX_CHARS) -> str:
 
 
 def cut(text: str, longest: int = MAX_CHARS) -> str:
-    """The text, without its middle if it is longer: the end may contain the fix."""
+    """The text, with `...` for its middle if it exceeds `longest` characters: the end may contain the fix."""
     if len(text) <= longest:
         return text
     room = longest - 3
@@ -57,7 +58,7 @@ def cut(text: str, longest: int = MAX_CHARS) -> str:
 
 
 def quoted(value: str) -> str:
-    """A value as Python writes it, cut, for an error."""
+    """A value for an error, as Python writes it, in at most 80 characters."""
     return one_line(repr(value), 80)
 
 
@@ -75,12 +76,12 @@ def italic(value: str) -> Formatted:
 
 
 def join_markdown(values: Iterable[str], between: str) -> Formatted:
-    """Texts, some of them formatted, with a separator."""
+    """The texts, of which those that are not Formatted are escaped, joined by `between`."""
     return Formatted(between.join(map(markdown_text, values)))
 
 
 def plain(value: str) -> str:
-    """The text without signs of emphasis and code, and without escapes, for a terminal or CSV."""
+    """The text for a terminal or CSV, without Markdown's asterisks, backticks and escapes."""
     unmarked = re.sub(r"\\(.)|\*+", r"\1", value) if isinstance(value, Formatted) else value
     return unmarked.replace("`", "")
 

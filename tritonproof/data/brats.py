@@ -1,7 +1,8 @@
 """The Medical Segmentation Decathlon's Task01_BrainTumour, as NVIDIA prepared it in 2021; and phantoms.
 
-Crop to the foreground, z-score each modality over the crop, pad, and take the central 128^3. NVIDIA's code
-also resamples to 1 mm, which changes none of the published volumes: other voxels are refused.
+A volume is cropped to the foreground, each modality is z-scored over the crop, and the padded volume is cut
+to its central 128^3 voxels. NVIDIA's code also resamples to voxels of 1 mm; all published volumes have them,
+and this module refuses others.
 """
 
 import functools
@@ -61,8 +62,9 @@ def patients(folder: Path, split: Split) -> list[Patient]:
 
 
 class Volumes:
-    """Patients whose files are read on demand; as a sequence, their labels, [128, 128, 128] uint8. The
-    image's foreground also crops the label, so both are read together. Labels stay in memory, 2 MiB each."""
+    """The volumes of patients, whose files are read on demand. As a sequence it holds their labels,
+    [128, 128, 128] uint8. The foreground of an image also crops its label, so both are read together. Labels
+    stay in memory, 2 MiB each."""
 
     def __init__(self, patients: Sequence[Patient]) -> None:
         self._patients = patients
@@ -87,10 +89,10 @@ class Volumes:
 def prepare(patient: Patient, size: int = SIZE) -> tuple[np.ndarray, np.ndarray]:
     """A patient's image, [4, size, size, size] float32, and label, [size, size, size] uint8, axes z, y, x.
 
-    After NVIDIA DeepLearningExamples, PyTorch/Segmentation/nnUNet at 2021-05:
-    data_preprocessing/preprocessor.py for training, then the central crop of triton/dataloader.py. There
-    z-scores are over all voxels of the crop, with the air around the head; code from October 2021 on leaves
-    the zeros out. Raises InputError.
+    The code follows NVIDIA DeepLearningExamples, PyTorch/Segmentation/nnUNet at 2021-05:
+    data_preprocessing/preprocessor.py for training, then the central crop of triton/dataloader.py. Z-scores
+    there include the air around the head; code from October 2021 on leaves the zeros out. Raises InputError
+    for files that are not the published ones.
     """
     image, spacing_mm = _read(patient.image)
     label, _ = _read(patient.label)
@@ -119,7 +121,8 @@ def prepare(patient: Patient, size: int = SIZE) -> tuple[np.ndarray, np.ndarray]
 
 
 def _read(path: Path) -> tuple[np.ndarray, tuple[float, ...]]:
-    """A NIfTI file's voxels as float32 with axes x, y, z (and modality), and its spacing z, y, x in mm."""
+    """The voxels in a NIfTI file, float32 with the axes x, y, z (and modality), and their size z, y, x in
+    mm."""
     import nibabel
 
     what = "a volume, truncated or not NIfTI,"
@@ -134,11 +137,10 @@ def _read(path: Path) -> tuple[np.ndarray, tuple[float, ...]]:
 
 
 def _central(volume: np.ndarray, size: int) -> np.ndarray:
-    """The last three axes padded with zeros and cropped to `size`, both about the centre."""
-    sides = volume.shape[-3:]
-    before = [max(0, size - side) // 2 for side in sides]
-    after = [max(0, size - side) - b for side, b in zip(sides, before, strict=True)]
-    volume = np.pad(volume, [(0, 0)] * (volume.ndim - 3) + list(zip(before, after, strict=True)))
+    """The volume, padded with zeros and cropped about its centre so that its last three axes have `size`."""
+    missing = [max(0, size - side) for side in volume.shape[-3:]]
+    margins = [(count // 2, count - count // 2) for count in missing]
+    volume = np.pad(volume, [(0, 0)] * (volume.ndim - 3) + margins)
     # If the margin is odd, NVIDIA DALI rounds the half voxel up.
     z, y, x = ((side - size + 1) // 2 for side in volume.shape[-3:])
     return volume[..., z : z + size, y : y + size, x : x + size]
@@ -162,8 +164,8 @@ _CONTRAST = np.array(
 
 
 def phantom(size: int, seed: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
-    """A seed's case: its image, [4, size, size, size] float32, and its label, [size, size, size] uint8. Each
-    modality has mean 0 and deviation 1 inside the brain, 0 outside."""
+    """The image, [4, size, size, size] float32, and the label, [size, size, size] uint8, that a seed gives.
+    Each modality has mean 0 and standard deviation 1 inside the brain, and is 0 outside."""
     from scipy import ndimage
 
     random = np.random.default_rng(list(seed))
@@ -205,7 +207,7 @@ def _distance(grid: np.ndarray, centre: np.ndarray, axes: np.ndarray, random: np
 
 
 def _smooth(size: int, random: np.random.Generator, grid: int) -> np.ndarray:
-    """Noise that changes over 1 / grid of the volume, with values of about -2 to 2."""
+    """Smooth noise between random values at `grid`^3 points, [size, size, size], of about -2 to 2."""
     noise = random.normal(size=(grid, grid, grid)).astype(np.float32)
     for _axis in range(3):  # each turn enlarges the first axis and makes it the last
         noise = np.tensordot(noise, _enlargement(size, grid), axes=(0, 1))

@@ -66,13 +66,14 @@ class Recording:
 
 
 def recordings(dataset: Path, split: Split, longest: int) -> list[Recording]:
-    """The sentences of a part whose text has at most `longest` symbols: of the test part about 380. Longer
-    texts are left out, as half a sentence has no reference. Evaluation is the published test part, training
-    all others. Raises InputError unless the folder holds all of LJSpeech."""
+    """The sentences of a split whose text has at most `longest` symbols: the published test part to evaluate,
+    about 380 sentences of up to 128 symbols, and all others to train. Longer texts are left out, as half a
+    sentence has no reference. Raises InputError unless the folder holds all of LJSpeech."""
     inner = dataset / "LJSpeech-1.1"
     with files.readable("the data set", inner, _RESTORE):
         root = inner if inner.is_dir() else dataset
-    texts, test = _metadata(root / "metadata.csv"), test_part()
+    texts = _metadata(root / "metadata.csv")
+    test = test_part()
     if absent := sorted(test - texts.keys()):
         raise InputError(
             f"the data set lacks {len(absent)} of the published test part's 500 sentences, first {absent[0]}",
@@ -89,7 +90,7 @@ def recordings(dataset: Path, split: Split, longest: int) -> list[Recording]:
 
 
 def _metadata(path: Path) -> dict[str, str]:
-    """Sentence id to its text with numbers written out, the third column."""
+    """The text of each sentence with numbers written out, the third column, by the sentence's id."""
     lines = files.text(path, "the list of sentences", _RESTORE).splitlines()
     texts: dict[str, str] = {}
     for number, line in enumerate(lines, start=1):

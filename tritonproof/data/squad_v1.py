@@ -1,5 +1,5 @@
-"""SQuAD v1.1 as BERT reads it: its files, questions and paragraphs in windows of tokens, the way from logits
-to the text of an answer, and the score. As in run_squad.py of the original BERT in NVIDIA
+"""SQuAD v1.1 as BERT reads it: reads its files, splits questions and paragraphs into windows of tokens, turns
+logits into the text of an answer, and scores it. All as in run_squad.py of the original BERT in NVIDIA
 DeepLearningExamples, and in SQuAD's official evaluation script, evaluate-v1.1.py."""
 
 import functools
@@ -36,7 +36,7 @@ def read(path: Path) -> Articles:
                 raise ValueError("a question's id is no text of one line, or is there twice")
             seen.add(qa["id"])
             texts = [qa["question"], *(answer["text"] for answer in qa["answers"])]
-            is_answered = len(texts) > 1 and all(isinstance(one, str) for one in texts)
+            is_answered = len(texts) > 1 and all(isinstance(each, str) for each in texts)
             if not is_answered or not _WORDS.search(paragraph["context"]):
                 raise ValueError(f"question {qa['id']} lacks a text, or an answer, which only v2.0 may lack")
         if not seen:
@@ -74,14 +74,14 @@ def _basic_tokenizer() -> Callable[[str], list[str]]:
 
 
 def basic_tokens(text: str) -> list[str]:
-    """A text's words in lower case without accents, punctuation apart: BERT's step before WordPiece. As in
-    the original, the names of special tokens stay whole even in a text."""
+    """A text's words in lower case without accents, each punctuation mark as a word: BERT's step before
+    WordPiece. As in the original, the names of special tokens stay whole even in a text."""
     split = _basic_tokenizer()
     return [token for word in text.split(" ") for token in ([word] if word in _SPECIAL else split(word))]
 
 
 def word_pieces(vocabulary: Sequence[str]) -> Callable[[str], tuple[str, ...]]:
-    """The function from a word to its tokens in this vocabulary; it remembers words, which repeat."""
+    """The function from a word to its tokens in this vocabulary; it caches its results, as words repeat."""
     from tokenizers.models import WordPiece
 
     number_of = {token: number for number, token in enumerate(vocabulary)}
@@ -170,7 +170,7 @@ def prepare(articles: Articles, vocabulary: Sequence[str], sizes: WindowSizes) -
     windows: list[TextWindow] = []
     for article in articles:
         for paragraph in article["paragraphs"]:
-            words = tuple(_WORDS.findall(paragraph.get("context", "")))  # which may lack if nothing is asked
+            words = tuple(_WORDS.findall(paragraph.get("context", "")))  # may be absent if nothing is asked
             document = [(piece, index) for index, word in enumerate(words) for piece in pieces(word)]
             for qa in paragraph["qas"]:
                 query = [piece for word in _WORDS.findall(qa["question"]) for piece in pieces(word)]
@@ -199,8 +199,8 @@ def _windows(
 
 
 def _most_central(starts: Sequence[int], ends: Sequence[int]) -> np.ndarray:
-    """The window that judges each token of a paragraph, [tokens]: the first with the most context on the
-    token's poorer side, where a longer window is worth 0.01 per token more."""
+    """The index of the window that decides about each token of a paragraph, [tokens]: the first of those with
+    the most context on the token's poorer side, plus 0.01 for each token of the window."""
     position = np.arange(ends[-1])
     start, last = np.array(starts)[:, None], np.array(ends)[:, None] - 1
     score = np.minimum(position - start, last - position) + 0.01 * (last - start + 1)
@@ -210,7 +210,8 @@ def _most_central(starts: Sequence[int], ends: Sequence[int]) -> np.ndarray:
 # --- answers -----------------------------------------------------------------------------------------------
 
 N_BEST, MAX_ANSWER = 20, 30
-"""Published: how many of a window's best starts and ends may form an answer, and its most tokens."""
+"""The published settings: how many of a window's best starts and ends may form an answer, and the most tokens
+of an answer."""
 NO_ANSWER = "empty"
 """The original's answer where no pair of start and end is valid."""
 
@@ -237,7 +238,8 @@ def spans(kept: Arrays) -> np.ndarray:
 
 
 def _scores(kept: Arrays) -> np.ndarray:
-    """Sum of the logits of each start and end, [rows, N_BEST, N_BEST]; -inf for too long or reversed."""
+    """The sum of the logits of each start and each end, [rows, N_BEST, N_BEST]; -inf if the span between them
+    is reversed or too long."""
     length = kept["end_positions"].astype(int)[:, None, :] - kept["start_positions"][:, :, None] + 1
     # The original adds in double precision.
     total = kept["start_logits"].astype(np.float64)[:, :, None] + kept["end_logits"][:, None, :]
@@ -274,8 +276,8 @@ def _answer(question: Question, window: TextWindow, start: int, end: int) -> str
 
 
 def project(normalised: str, original: str) -> str:
-    """The part of `original` from which some lower-case tokens, `normalised`, came. Characters are matched
-    one by one without spaces; where they do not correspond, the answer is all of `original`."""
+    """The part of `original` that became the lower-case tokens `normalised`. Characters are matched one by
+    one without spaces; where they do not correspond, the answer is all of `original`."""
     tokenised = " ".join(basic_tokens(original))
     start = tokenised.find(normalised)
     positions = [position for position, character in enumerate(original) if character != " "]
@@ -290,7 +292,8 @@ def project(normalised: str, original: str) -> str:
 
 
 def normalise(text: str) -> str:
-    """Lower case, no punctuation, no articles, single spaces: what the official script compares."""
+    """What the official script compares: the text in lower case, without punctuation and articles, with
+    single spaces."""
     plain = "".join(character for character in text.lower() if character not in string.punctuation)
     return " ".join(re.sub(r"\b(a|an|the)\b", " ", plain).split())
 
@@ -314,6 +317,6 @@ def f1(answer: str, truth: str) -> float:
 def score(
     measure: Callable[[str, str], float], questions: Sequence[Question], answers: Mapping[str, str]
 ) -> np.ndarray:
-    """Scores each question by its answer's best agreement with an accepted one."""
+    """The score of each question, [questions]: the best `measure` of its answer with an accepted answer."""
     pairs = ((answers[question.id], question.answers) for question in questions)
     return np.array([max(measure(answer, truth) for truth in truths) for answer, truths in pairs])

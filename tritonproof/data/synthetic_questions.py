@@ -138,9 +138,9 @@ class Paragraph:
 def paragraphs(
     split: Split, count: int | None = None, seed: int | None = None, entities: int | None = None
 ) -> list[Paragraph]:
-    """The generated paragraphs of a split; names of the two splits have nothing in common. `count` and `seed`
-    default to the committed data set's. `entities` fixes how many each paragraph has: by default three, and
-    six in every tenth, which is too long for one window of the micro model."""
+    """The generated paragraphs of a split; no name is in both splits. `count` and `seed` default to those of
+    the micro model's data. `entities` is the number in each paragraph: by default three, and six in every
+    tenth paragraph, which is too long for one window of the micro model."""
     generator = np.random.default_rng(_SEEDS[split] if seed is None else seed)
     generated = []
     for number in range(PARAGRAPHS[split] if count is None else count):
@@ -150,7 +150,7 @@ def paragraphs(
 
 
 def as_squad(paragraphs: list[Paragraph]) -> dict[str, Any]:
-    """Paragraphs as the content of a SQuAD v1.1 file, but for the answers' positions, which nothing reads."""
+    """Paragraphs as the content of a SQuAD v1.1 file, without the answers' positions, which nothing reads."""
     articles = []
     for paragraph in paragraphs:
         qas = [
@@ -167,7 +167,8 @@ def as_squad(paragraphs: list[Paragraph]) -> dict[str, Any]:
 
 
 def _paragraph(generator: np.random.Generator, split: Split, title: str, entity_count: int) -> Paragraph:
-    """Entities with the same two attributes: every answer stands beside others of its kind."""
+    """A paragraph about entities that all have the same two attributes, so that every answer stands beside
+    answers of its kind."""
     names = _names(generator, split, entity_count)
     kinds = generator.permutation(len(ATTRIBUTES))[:2]
     stated = [_statement(generator, split, name, int(kind)) for name in names for kind in kinds]
@@ -185,7 +186,8 @@ def _pick(generator: np.random.Generator, words: Sequence[str]) -> str:
 
 
 def _names(generator: np.random.Generator, split: Split, entity_count: int) -> list[str]:
-    """Different names; half of the paragraphs of up to six entities have the same three syllables in all."""
+    """Different names. In half of the paragraphs of up to six entities, all are made of the same three
+    syllables."""
     if entity_count > 6 or generator.random() < 0.5:
         names: list[str] = []
         while len(names) < entity_count:
@@ -200,7 +202,7 @@ def _names(generator: np.random.Generator, split: Split, entity_count: int) -> l
 
 
 def _belongs(name: str, split: Split) -> bool:
-    """A quarter of all names is for evaluation alone."""
+    """Whether a name is for the split: a quarter of all names is for evaluation alone."""
     return (zlib.crc32(name.encode()) % 4 == 0) == (split == "evaluation")
 
 

@@ -1,7 +1,7 @@
 """A parametric synthesiser: syllabic text, its durations, pitch and mel spectrogram, all from one seed.
 
-It stands in for recorded speech: each symbol has formants, voiced ones a harmonic ripple from the pitch;
-neighbours run into each other. Everything follows from the text, so it can be learnt.
+It replaces recorded speech: each symbol has formants, voiced ones also a harmonic ripple from the pitch, and
+neighbours run into each other. All of it follows from the text, so a model can learn it.
 """
 
 import functools
@@ -43,7 +43,7 @@ class Utterance:
 
 @functools.cache
 def utterances(split: Split) -> tuple[Utterance, ...]:
-    """The committed data set's utterances of a split; no text is in both."""
+    """The utterances of a split; no text is in both splits."""
     spoken = []
     for number in range(_SIZES[split]):
         text = _text(np.random.default_rng((_SEED, 0 if split == "training" else 1, number)))
@@ -60,9 +60,10 @@ def _text(generator: np.random.Generator) -> str:
         coda = generator.choice(["", "", "n", "s", "l", "k"])
         return f"{onset}{generator.choice(list(_VOWELS))}{coda}"
 
-    end, text = generator.choice([".", "?"]), ""
-    least = int(generator.integers(8, MAX_SYMBOLS - 8))
-    while len(text) < least:
+    end = generator.choice([".", "?"])
+    min_length = int(generator.integers(8, MAX_SYMBOLS - 8))
+    text = ""
+    while len(text) < min_length:
         word = "".join(syllable() for _ in range(generator.integers(1, 4)))
         joint = generator.choice([" ", " ", " ", ", "]) if text else ""
         if len(text) + len(joint) + len(word) + 1 > MAX_SYMBOLS:
@@ -72,7 +73,7 @@ def _text(generator: np.random.Generator) -> str:
 
 
 def _durations(text: str) -> np.ndarray:
-    """They depend on the next symbols and on the end of the phrase."""
+    """The frames of each symbol, which depend on the next symbols and on the end of the phrase."""
     durations = []
     for i, symbol in enumerate(text):
         following = text[i + 1 : i + 3]
@@ -88,7 +89,8 @@ def _durations(text: str) -> np.ndarray:
 
 
 def _pitch(text: str) -> np.ndarray:
-    """Falling through the utterance, raised on a word's first vowel; a question's last two syllables rise."""
+    """The pitch of each symbol: it falls through the utterance, is higher on a word's first vowel, and rises
+    in the last two syllables of a question."""
     count = len(text)
     pitch = 1.0 - 2.0 * np.arange(count) / MAX_SYMBOLS
     vowels = [i for i, symbol in enumerate(text) if symbol in _VOWELS]

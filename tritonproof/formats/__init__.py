@@ -1,5 +1,5 @@
-"""The serving formats: each file in this folder defines those of one converter, values of Format, and a new
-one needs no other change."""
+"""The serving formats. Each file in this folder defines those of one converter, as values of Format; adding a
+file is all that a new format needs."""
 
 import functools
 import importlib
@@ -15,13 +15,13 @@ def all_formats() -> tuple[Format, ...]:
     modules = [importlib.import_module(f"{__name__}.{info.name}") for info in pkgutil.iter_modules(__path__)]
     values = (value for module in modules for value in vars(module).values() if isinstance(value, Format))
     formats: dict[str, Format] = {}
-    for value in values:  # a module may import another's
+    for value in values:  # one value may come twice, as modules import from each other
         assert formats.setdefault(value.name, value) is value, f"two formats have the name {value.name}"
     return tuple(formats[name] for name in sorted(formats))
 
 
 def variants_on(device: Device) -> Iterator[tuple[Format, str | None, str]]:
-    """Every format with each accelerator (None for none) and precision that it has on a kind of device."""
+    """Every combination of format, accelerator (None for none) and precision on a kind of device."""
     for format_ in all_formats():
         for accelerator in (None, *format_.accelerators.get(device, ())):
             for precision in format_.precisions.get(device, ()):

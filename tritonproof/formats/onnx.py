@@ -1,5 +1,6 @@
-"""ONNX by PyTorch's dynamo exporter with a dynamic batch, or the given file, for ONNX Runtime; INT8 by static
-QDQ. And OpenVINO, for CPUs, which reads an ONNX file itself and compiles it when it is loaded."""
+"""ONNX for ONNX Runtime: PyTorch's dynamo exporter writes it with a dynamic batch, or the user gives the
+file; static quantisation to QDQ makes it INT8. And OpenVINO for CPUs, which compiles an ONNX file as it loads
+it."""
 
 import dataclasses
 import sys
@@ -23,15 +24,16 @@ from tritonproof.spec import ConversionJob, Device, Format, Samples, Tolerance
 OPSET = 18
 """The version of ONNX's operators that models are exported to."""
 _MIN_OPSET = 13
-"""The first version of ONNX's operators that quantises each channel of the weights: QuantizeLinear-13."""
+"""The first version of ONNX's operators that can quantise each channel of weights: QuantizeLinear-13."""
 _CALIBRATION_SAMPLES = 128
 _CALIBRATION_BATCH = 16
 _CALIBRATION_BYTES = 1 << 29
-"""The most bytes of all calibration samples' inputs; larger samples are fewer, and go one at a time."""
+"""The most bytes of the inputs of all calibration samples. If these would take more, there are fewer, and
+each is a batch of its own."""
 
 
 def convert(job: ConversionJob, path: Path) -> None:
-    """Export; for INT8, quantise the FP32 export with the job's training samples."""
+    """Export the network to `path`; for INT8, quantise its FP32 export with the job's training samples."""
     if job.precision != "int8":
         export(job, path)
         return
@@ -45,7 +47,8 @@ def convert(job: ConversionJob, path: Path) -> None:
 
 
 def export(job: ConversionJob, path: Path) -> None:
-    """Write one ONNX file with a dynamic batch, or the given network as it is, several files as a folder."""
+    """Write one ONNX file with a dynamic batch. A given ONNX network is copied as it is, as a folder if it
+    has several files."""
     if job.model.framework == "onnx":
         job.on_progress("copy")
         write = onnx_networks.in_half_precision if job.precision == "fp16" else onnx_networks.copy_network
@@ -118,9 +121,9 @@ def _quantisation_error(job: ConversionJob, why: str) -> ProofError:
 
 
 def _too_fine_for_8_bits(path: Path) -> list[str]:
-    """Names of the nodes for which 8 bits are too few: each Softmax, which may have a thousand probabilities,
-    and the nodes between it and the products before, such as attention's mask: a range that includes the
-    -3e38 of masked values leaves one number for all others."""
+    """The names of the nodes for which 8 bits are too few: each Softmax, which may have a thousand
+    probabilities, and the nodes between it and the matrix products before it, such as attention's mask, whose
+    -3e38 would stretch the range so far that all other values become one."""
     import onnx
 
     graph = onnx.load(str(path), load_external_data=False).graph
@@ -152,25 +155,25 @@ def _calibration_batches(job: ConversionJob, samples: Samples) -> Iterator[Any]:
 
 
 def why_missing(device: Device, accelerator: str | None, precision: str) -> str | None:
-    """Why ONNX Runtime cannot run with an accelerator on a device of this machine, or None. GPUs need a
-    distribution of their own, and PyTorch to convert and to compare; the TensorRT accelerator needs the
-    TensorRT that ONNX Runtime links to."""
+    """Why ONNX Runtime cannot run with an accelerator on a device of this machine, or None. A GPU needs the
+    distribution onnxruntime-gpu, and PyTorch to convert and to compare; the TensorRT accelerator needs the
+    version of TensorRT that ONNX Runtime links to."""
     gpu = version_of("onnxruntime-gpu")
     if device == "cpu":
         is_missing = gpu is None and version_of("onnxruntime") is None
         return f"needs onnxruntime: {commands.packages_command()}" if is_missing else None
-    capability, uses_tensorrt = machine.compute_capability(), accelerator == "trt"
-    reason = gpu_libraries.missing_for_onnx_runtime(capability) if uses_tensorrt else None
+    capability = machine.compute_capability()
+    reason = gpu_libraries.missing_for_onnx_runtime(capability) if accelerator == "trt" else None
     if reason is None and gpu is None:
         reason = f"needs onnxruntime-gpu, and the ONNX Runtime here is the build for CPUs: {GPU_PACKAGES}"
     return reason or pytorch.why_missing(device, accelerator, precision)
 
 
 def native_parameters(settings: Mapping[str, str]) -> dict[str, str]:
-    """The parameters of Triton's onnxruntime backend, as in tritonproof/runtimes/onnx.py but for spinning,
-    which no release of the backend can set. They set the threads; on a CPU they return the memory of large
-    tensors; on a GPU they let cuDNN choose the algorithm of a convolution, where ONNX Runtime by default
-    tries each at every new shape while the first request of that shape waits."""
+    """The parameters of Triton's onnxruntime backend. They are what tritonproof/runtimes/onnx.py sets, except
+    for spinning, which no release of the backend can set: the threads; on a CPU, that the memory of large
+    tensors is freed; on a GPU, that cuDNN chooses the algorithm of a convolution. By default ONNX Runtime
+    tries every algorithm at each new shape, while the first request of that shape waits."""
     parameters = {"intra_op_thread_count": settings["threads"], "inter_op_thread_count": "1"}
     if settings["large"] == "1" and settings["device"] == "cpu":
         parameters |= {"enable_mem_arena": "0", "enable_mem_pattern": "0"}
@@ -218,8 +221,8 @@ def write_one_file(job: ConversionJob, path: Path) -> None:
 
 
 def missing_openvino(_device: Device, _accelerator: str | None, _precision: str) -> str | None:
-    """Why there is no OpenVINO in this process, or None. Even with the backend in the server, this process
-    needs it, to compare served answers with OpenVINO's own."""
+    """Why there is no OpenVINO in this process, or None. Even if the server has the backend, this process
+    needs OpenVINO, to compare served answers with those that it computes in process."""
     if machine.version_of("openvino") is None:
         return f"needs OpenVINO: {sys.executable} -m pip install openvino"
     return None
@@ -227,10 +230,11 @@ def missing_openvino(_device: Device, _accelerator: str | None, _precision: str)
 
 def openvino_parameters(settings: Mapping[str, str]) -> dict[str, str]:
     """The parameters of Triton's openvino backend: the threads of all instances, which share one compiled
-    network, a stream for each instance, and padding, without which it refuses all but the largest batch.
+    network; a stream for each instance; and padding, without which it refuses all but the largest batch.
 
-    No parameter sets FP32: on a CPU with AMX or AVX512-BF16 OpenVINO computes products in BF16, which shows
-    as a difference from tritonproof/runtimes/openvino.py, which sets it."""
+    No parameter sets FP32. On a CPU with AMX or AVX512-BF16 the backend's OpenVINO therefore computes
+    products in BF16, and its answers differ from those of tritonproof/runtimes/openvino.py, which sets
+    FP32."""
     cores = machine.cores()
     return {
         "INFERENCE_NUM_THREADS": str(cores),

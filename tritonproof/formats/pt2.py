@@ -1,6 +1,6 @@
-"""AOTInductor, TorchScript's successor: torch.export's graph, compiled ahead of time to a library.
-The suite's runtime serves it: Triton's pytorch backend loads such packages from release 26.03 on as a beta
-(platform `torch_aoti`), without dynamic batching and batches above 1:
+"""AOTInductor, TorchScript's successor: torch.export's graph, compiled ahead of time to a library. The
+suite's runtime serves it, as Triton's pytorch backend takes such packages only from release 26.03 on, as a
+beta (platform `torch_aoti`), and without dynamic batching and batches above 1:
 https://github.com/triton-inference-server/pytorch_backend."""
 
 import errno
@@ -21,13 +21,14 @@ _OPTIONS = {
     # compared with the frozen TorchScript: ResNet50 0.97 at batch 1 and 0.74 at batch 8 (without it 1.09 and
     # 0.78), its micro size 0.57 at batch 32 (without it 0.75).
     "freezing": True,
-    # Otherwise kernels are laid out for the converting process's threads: serial for one, and for more a
-    # partial sum for each, which a larger number of threads overruns.
+    # Otherwise kernels are laid out for the number of threads of the converting process: for one thread they
+    # are serial, and for more they have a partial sum for each, which a larger number of threads overruns.
     "cpp.dynamic_threads": True,
-    # Otherwise torch compiles its headers once for each of the processor's vector extensions, five seconds.
-    # What a compiler may lack, such as AMX, it tries all the same.
+    # Otherwise torch compiles its headers for each of the processor's vector extensions, for five seconds. It
+    # still tries extensions that a compiler may lack, such as AMX.
     "cpp.vec_isa_ok": True,
-    # They would stay in torch's cache folder, 280 MB, to save five seconds of the next conversion.
+    # Precompiled headers would stay in torch's cache folder, 280 MB, to save five seconds of the next
+    # conversion.
     "aot_inductor.precompile_headers": False,
 }
 _WITHOUT_CUDA_TOOLKIT = ("CUDA_HOME environment variable is not set", "fatal error: ", "cannot find -lcuda")
@@ -70,7 +71,7 @@ def exported_program(job: ConversionJob) -> Any:
 
 
 def _explain(error: Exception, job: ConversionJob) -> Exception:
-    """The error that tells the reader what failed; the cause stays in the traceback."""
+    """The error to raise in place of `error`: it says what failed and what to do."""
     text = str(error)
     if os.strerror(errno.ENOSPC) in text:
         return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -88,7 +89,8 @@ def _explain(error: Exception, job: ConversionJob) -> Exception:
 
 
 def why_missing(device: Device, accelerator: str | None, precision: str) -> str | None:
-    """Why a precision cannot be compiled here, or None. As in torch the compiler is $CXX, else g++."""
+    """Why AOTInductor cannot compile for a device and precision here, or None. As in torch, the compiler is
+    $CXX, else g++."""
     compiler = os.environ.get("CXX", "g++")
     if shutil.which(compiler) is None:
         return f"needs a C++ compiler: install g++ ({compiler} is not on PATH)"

@@ -1,5 +1,5 @@
-"""TensorFlow's SavedModel, a folder with the serving signature whose weights are frozen into the graph, and
-TF-TRT: a SavedModel whose parts TensorRT can build are engines for this GPU alone."""
+"""TensorFlow's SavedModel, a folder whose serving signature has the weights frozen into its graph; and
+TF-TRT, a SavedModel in which engines, for this GPU alone, replace the parts that TensorRT supports."""
 
 import ctypes.util
 import dataclasses
@@ -78,9 +78,10 @@ def build_info() -> Mapping[str, Any]:
 
 @functools.cache
 def missing_on_gpu() -> str | None:
-    """Why TensorFlow would find no GPU here, or None. PyPI's 2.19 is for CUDA 12. The packages of its extra
-    `and-cuda` overwrite the cuDNN of PyTorch for CUDA 13, and differ in version from those of PyTorch for
-    CUDA 12, so one environment cannot have both: TensorFlow opens the system's, as in NVIDIA's containers."""
+    """Why TensorFlow would find no GPU here, or None. TensorFlow 2.19 of PyPI is for CUDA 12. The packages of
+    its extra `and-cuda` overwrite the cuDNN of PyTorch for CUDA 13, and differ in version from those of
+    PyTorch for CUDA 12, so one environment cannot have both. TensorFlow therefore needs the system's CUDA, as
+    in NVIDIA's containers."""
     if build_info().get("is_cuda_build") and ctypes.util.find_library("cudnn"):
         return None
     return (
@@ -90,7 +91,7 @@ def missing_on_gpu() -> str | None:
 
 
 def why_missing(device: Device, _accelerator: str | None, _precision: str) -> str | None:
-    """Why there is no TensorFlow for this device, or None; it comes as one of two distributions."""
+    """Why there is no TensorFlow for this device, or None."""
     if not any(map(machine.version_of, _DISTRIBUTIONS)):
         environment = "benchmarks" if device == "cpu" else "benchmarks-gpu"
         return f"needs TensorFlow: {commands.packages_command(environment)}"
@@ -98,8 +99,8 @@ def why_missing(device: Device, _accelerator: str | None, _precision: str) -> st
 
 
 def without_tensorrt() -> str | None:
-    """Why this TensorFlow has no TF-TRT, or None: it is part of builds with TensorRT, which PyPI's were to
-    2.17, and those in NVIDIA's containers to 25.02. The suite's own environments have 2.19."""
+    """Why this TensorFlow has no TF-TRT, or None. Only builds with TensorRT have it: PyPI's up to 2.17, and
+    those in NVIDIA's containers up to 25.02. The suite's own environments have 2.19."""
     if build_info() and not build_info().get("is_tensorrt_build"):
         return (
             "out of reach: TF-TRT needs a TensorFlow built with TensorRT, which PyPI's was up to 2.17, and "

@@ -29,17 +29,18 @@ def trace(job: ConversionJob, network: Any, inputs: tuple[Any, ...]) -> Any:
     with warnings.catch_warnings():
         # Sizes become constants, except the batch: the accuracy test sends every size of it.
         warnings.simplefilter("ignore", torch.jit.TracerWarning)
-        # The conversion test compares it with the network; tracing twice for that would take twice as long.
+        # The conversion test compares the trace with the network; check_trace would trace a second time.
         return torch.jit.trace(network, inputs, check_trace=False)
 
 
 def _laid_out(network: Any, job: ConversionJob) -> Any:
-    """A copy of the network whose convolutions over areas and volumes, and their outputs, have their channels
-    last; itself without such convolutions, or for FP32 that a GPU computes without TF32.
+    """A copy of the network whose 2D and 3D convolutions, and so their outputs, have channels last. The
+    network itself if it has none, or if a GPU computes it in FP32 without TF32.
 
-    Time in turns with the usual layout, on a Xeon's core: ResNet50 0.88 to 0.95, and 1.02 at batch 1; its
-    micro size 0.59 to 0.74 at batch 32, 1.0 to 1.03 at batch 1; nnU-Net's micro size 0.82 to 1.0; BF16 0.75.
-    ResNet50 on H200, batch 1/32/128: FP16 0.78, 0.73, 0.75; TF32 0.94, 0.81, 0.83; FP32 1.08, 1.17, 1.18."""
+    Time with channels last, divided by that with the usual layout, measured in turns. On a Xeon's core:
+    ResNet50 0.88 to 0.95, and 1.02 at batch 1; its micro size 0.59 to 0.74 at batch 32, 1.0 to 1.03 at batch
+    1; nnU-Net's micro size 0.82 to 1.0; BF16 0.75. ResNet50 on an H200, at batches of 1, 32 and 128: FP16
+    0.78, 0.73, 0.75; TF32 0.94, 0.81, 0.83; FP32 1.08, 1.17, 1.18."""
     import torch
     from torch import nn
 
@@ -56,7 +57,8 @@ def _laid_out(network: Any, job: ConversionJob) -> Any:
 
 
 def _format(name: str, label: str, script_of: Callable[[ConversionJob, Any, tuple[Any, ...]], Any]) -> Format:
-    """A TorchScript format: `script_of` makes a script of job, network and example inputs."""
+    """A TorchScript format; `script_of` takes the job, the network and example inputs, and returns a
+    script."""
 
     def convert(job: ConversionJob, path: Path) -> None:
         import torch
@@ -99,7 +101,7 @@ def _format(name: str, label: str, script_of: Callable[[ConversionJob, Any, tupl
     )
 
 
-# In turns with ONNX on 2 cores, ResNet50, FastPitch and nnU-Net of micro size had 0.76, 1.11 and 1.18 times
-# its speed as ts-script, and 0.78, 1.14 and 1.22 times as ts-trace, with intervals that overlap.
+# Measured in turns on 2 cores, ResNet50, FastPitch and nnU-Net of micro size had 0.76, 1.11 and 1.18 times
+# the speed of ONNX as ts-script, and 0.78, 1.14 and 1.22 times as ts-trace; the intervals of both overlap.
 SCRIPT = dataclasses.replace(_format("ts-script", "TorchScript Script", script), only_named_on_cpu=True)
 TRACE = _format("ts-trace", "TorchScript Trace", trace)

@@ -1,9 +1,9 @@
-"""NVIDIA TensorRT: an engine built from the ONNX export, for this GPU and this TensorRT only.
-The network is strongly typed: it computes in the types of the export, which is FP16 for FP16, with FP32
-inputs and outputs. TensorRT 11 has no other networks. TensorRT 10 also has weakly typed ones, of FP32
-exports, where the builder's flag FP16 lets it choose the faster type for each layer; NVIDIA measured its
-published figures so, with older releases. Strong types make the same network with either, define the type of
-every layer, and keep the same tolerance. Whether the builder would keep a layer in FP32 is not measured."""
+"""NVIDIA TensorRT: an engine built from the ONNX export, for this GPU and this TensorRT only. The network is
+strongly typed: it computes in the types of the export. For FP16 that is an FP16 export with FP32 inputs and
+outputs. TensorRT 11 has only such networks. TensorRT 10 also has weakly typed ones: it takes an FP32 export,
+and with the builder's flag FP16 it chooses the faster type for each layer. So NVIDIA measured its published
+figures, with older releases. Strong types make the same network with both releases, define the type of every
+layer, and keep the same tolerance. Whether the builder would keep a layer in FP32 is not measured."""
 
 import tempfile
 from pathlib import Path
@@ -18,7 +18,8 @@ _WORKSPACE_BYTES = 1 << 30  # as published: --max-workspace-size 1073741824
 
 
 def convert(job: ConversionJob, path: Path) -> None:
-    """Export to ONNX, then build an engine for batches of 1 to the maximum, best at the maximum."""
+    """Export to ONNX, then build an engine that takes batches of 1 to the maximum and is tuned for the
+    maximum. Raises ProofError if TensorRT refuses the export or builds no engine."""
     import tensorrt as trt
 
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
@@ -49,7 +50,7 @@ def convert(job: ConversionJob, path: Path) -> None:
 
 
 def why_missing(device: Device, accelerator: str | None, precision: str) -> str | None:
-    """Why there is no TensorRT here, or None; PyTorch's export and buffers are on the GPU too."""
+    """Why there is no TensorRT here, or no PyTorch on the GPU, which exports and holds buffers; or None."""
     reason = gpu_libraries.why_no_tensorrt(machine.compute_capability())
     return reason or pytorch.why_missing(device, accelerator, precision)
 

@@ -1,5 +1,6 @@
-"""What models and formats of a framework share: checkpoints, running, converting. Here is what all share: how
-exporters and ONNX Runtime are kept quiet, which line of their errors matters, how operations are counted."""
+"""What models and formats of one framework share: reading checkpoints, running and converting networks. This
+module has what all frameworks share: it keeps exporters and ONNX Runtime quiet, finds the line of an error
+that matters, and counts operations."""
 
 import contextlib
 import io
@@ -12,16 +13,17 @@ from typing import Any
 from tritonproof.spec import Arrays, Model
 
 NO_TELEMETRY = {"ORT_DISABLE_TELEMETRY": "1"}
-"""What each process is told that may import ONNX Runtime: this one, those it starts, and containers."""
+"""Environment variables for each process that may import ONNX Runtime: this one, those it starts,
+containers."""
 
-# ONNX Runtime for Linux reports its use to its vendor from 1.29 on, and leaves a file of it in the temporary
-# folder. It reads this when it is imported; what it can be told later is too late for what it does then.
+# ONNX Runtime for Linux reports its use to its vendor from 1.29 on, and leaves a file about it in the
+# temporary folder. It reads the variable when it is imported; settings that it takes later come too late.
 os.environ.update(NO_TELEMETRY)
 
 
 @contextlib.contextmanager
 def quietly() -> Iterator[None]:
-    """Keep an exporter's progress and advice off the terminal; its errors still come as exceptions."""
+    """Keep the progress and advice that an exporter prints off the terminal; exceptions pass."""
     logging.disable(logging.ERROR)
     try:
         with (
@@ -42,10 +44,10 @@ def error_line(text: str) -> str:
 
 
 def count_operations(model: Model, network: Any, inputs: Arrays) -> float | None:
-    """Floating-point operations of one inference, a multiply-add as two; None if not counted.
+    """The number of floating-point operations of one inference, a multiply-add being two; None if unknown.
 
-    `inputs` is one row, [1, ...] each. The count covers the framework's own matrix products and convolutions:
-    a converter may fold some, and a runtime may choose a method with fewer."""
+    `inputs` is one row, [1, ...] each. Counts the matrix products and convolutions in the framework: a
+    converter may fold some of them, and a runtime may choose a method with fewer operations."""
     if model.framework == "pytorch":
         from torch.nn.attention import SDPBackend, sdpa_kernel
         from torch.utils.flop_counter import FlopCounterMode
@@ -63,4 +65,4 @@ def count_operations(model: Model, network: Any, inputs: Arrays) -> float | None
         options = profiler.ProfileOptionBuilder(profiler.ProfileOptionBuilder.float_operation())
         options = options.with_accounted_types(["Conv2D", "MatMul"]).with_empty_output().build()
         return float(profiler.profile(graph, cmd="op", options=options).total_float_ops) or None
-    return None  # ONNX Runtime counts none
+    return None  # ONNX Runtime does not count operations

@@ -1,5 +1,5 @@
-"""Which CUDA and TensorRT PyTorch and ONNX Runtime are for here, by their files, as loading may fail; and
-which TensorRT is installed, under any of its names."""
+"""Which CUDA and TensorRT the installed PyTorch and ONNX Runtime were built for, according to their files, as
+importing them may fail; and which TensorRT is installed, under any of its names."""
 
 import importlib.util
 import itertools
@@ -25,14 +25,14 @@ GPU_PACKAGES = _gpu_packages()
 def gpu_environment(
     capability: tuple[int, int] | None, driver_cuda: int | None, *, tensorrt: bool = False
 ) -> str:
-    """The tox environment whose packages compute on a GPU, by its compute capability and its driver's major
-    version of CUDA, each None if unknown. docs/gpus.md has the table."""
-    is_old = driver_cuda is not None and driver_cuda < 13  # for which the newer set is
+    """The name of the tox environment for a GPU of the compute capability `capability`, whose driver supports
+    the major version `driver_cuda` of CUDA; None for either if unknown. docs/gpus.md has the table."""
+    is_old = driver_cuda is not None and driver_cuda < 13  # the newer environment has CUDA 13
     return f"benchmarks-gpu{'-cuda12' if is_old or capability == VOLTA else ''}{'-trt' if tensorrt else ''}"
 
 
 def cuda_of_torch() -> str:
-    """The CUDA that the installed PyTorch was built for, such as 13.0; empty without one."""
+    """The version of CUDA that the installed PyTorch was built for, such as 13.0; empty if for none."""
     folder = _folder("torch")
     if folder is None:
         return ""
@@ -41,7 +41,8 @@ def cuda_of_torch() -> str:
 
 
 def cuda_of_onnx_runtime(folder: Path | None = None) -> int | None:
-    """The major version of CUDA that an ONNX Runtime is linked to; None for a build for CPUs."""
+    """The major version of CUDA that the ONNX Runtime in `folder`, by default the installed one, links to;
+    None for a build for CPUs."""
     return _linked_version("cuda", "libcudart", folder)
 
 
@@ -51,7 +52,8 @@ def tensorrt_of_onnx_runtime(folder: Path | None = None) -> int | None:
 
 
 def _linked_version(provider: str, name: str, folder: Path | None) -> int | None:
-    """The major version of the library `name` that a provider links to: 12 for `libcudart.so.12`."""
+    """The major version of the library `name` that ONNX Runtime's execution provider links to: 12 for
+    `libcudart.so.12`; None without the provider or the link."""
     folder = folder or _folder("onnxruntime")
     library = folder and folder / "capi" / f"libonnxruntime_providers_{provider}.so"
     if library is None or not library.is_file():
@@ -71,7 +73,7 @@ TENSORRT_DISTRIBUTIONS = ("tensorrt-cu13", "tensorrt-cu12", "tensorrt")
 """The distributions on PyPI that bring TensorRT. The last brings one of the others; in NVIDIA's containers it
 brings the libraries itself."""
 _FIRST_WITHOUT_VOLTA = (10, 5)
-"""The first version that computes on no NVIDIA Volta: TensorRT 10.5 Release Notes, Announcements."""
+"""The first version that does not run on NVIDIA Volta: TensorRT 10.5 Release Notes, Announcements."""
 _TENSORRT_PACKAGES = _gpu_packages("-trt")
 """How to install TensorRT."""
 
@@ -107,12 +109,12 @@ def numbers_of(version: str) -> tuple[int, ...]:
 
 
 def is_same_version(one: str, other: str) -> bool:
-    """Whether two versions can mean one TensorRT: PyPI's early ones lack NVIDIA's build number."""
+    """Whether two versions may name the same TensorRT: early ones on PyPI lack NVIDIA's build number."""
     return all(left == right for left, right in zip(numbers_of(one), numbers_of(other), strict=False))
 
 
 def why_no_tensorrt(capability: tuple[int, int] | None) -> str | None:
-    """Why there is no TensorRT here for a GPU of a compute capability (None where unknown), or None."""
+    """Why no TensorRT is installed here for a GPU of the compute capability (None if unknown), or None."""
     tensorrt = installed_tensorrt()
     if tensorrt is None:
         return f"needs TensorRT: {_TENSORRT_PACKAGES}"

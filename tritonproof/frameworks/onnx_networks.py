@@ -17,7 +17,8 @@ from tritonproof.safe_io.files import MAX_DIMENSIONS, check_regular, content, fi
 from tritonproof.spec import ANY, Arrays, Tensor
 
 GRAPH = "model.onnx"
-"""The graph's file name beside its weights, for Triton (onnxruntime_backend r24.10, src/onnxruntime.cc)."""
+"""The file name that Triton expects of a graph beside its weights (onnxruntime_backend r24.10,
+src/onnxruntime.cc)."""
 MAX_ONNX_BYTES = 2**31
 """The limit of a graph's file. Source: protobuf, whose messages are below 2 GiB; larger weights lie apart."""
 PRODUCTS = ("MatMul", "Gemm", "Conv", "ConvTranspose")
@@ -32,7 +33,7 @@ _DTYPES = {
     "STRING": "BYTES",
     **{f"{sign}INT{bits}": f"{sign}INT{bits}" for sign in ("", "U") for bits in (8, 16, 32, 64)},
 }
-"""Triton's names for ONNX's element types; not BF16's, which ONNX Runtime takes from no client of Python."""
+"""Triton's names for ONNX's element types, without BF16, which ONNX Runtime for Python does not take."""
 _OPENVINO_TYPES = frozenset(_DTYPES.values()) - {"FP64", "BYTES"}
 """The types of tensors of Triton's openvino backend. Source: ModelConfigDataTypeToOpenVINOElement in
 src/openvino_utils.cc of github.com/triton-inference-server/openvino_backend, r24.10 to r26.08."""
@@ -57,9 +58,10 @@ class Interface:
     inputs: tuple[Tensor, ...]
     """The inputs that a caller gives, in the graph's order, their shapes with the batch; -1 is any length."""
     indices: Mapping[str, int]
-    """How many rows the table has from which an integer input picks, by the input's name."""
+    """For each input whose integers are row numbers of a table of weights: the number of rows of that
+    table."""
     has_products: bool
-    """Whether it has matrix products or convolutions, which quantisation is for."""
+    """Whether the graph has matrix products or convolutions, which are what quantisation speeds up."""
 
 
 def read_interface(path: Path) -> Interface:
@@ -78,7 +80,8 @@ def read_interface(path: Path) -> Interface:
             origins[node.output[0]] = origins[node.input[0]]
         if node.op_type == "Gather" and len(node.input) > 1 and node.input[1] in origins:
             axis = next((attribute.i for attribute in node.attribute if attribute.name == "axis"), 0)
-            rows, name = (*weights.get(node.input[0], ())[axis:], 0)[0], origins[node.input[1]]
+            rows = (*weights.get(node.input[0], ())[axis:], 0)[0]
+            name = origins[node.input[1]]
             if rows > 0:
                 picked[name] = min(rows, picked.get(name, rows))
     bodies = (body for part in (graph, *model.functions) for body in _graphs(part))
@@ -99,7 +102,8 @@ def _tensor(value: Any, path: Path) -> Tensor:
 
     declared = value.type.tensor_type
     names = {number: name for name, number in TensorProto.DataType.items()}
-    kind, dimensions = names.get(declared.elem_type, "UNDEFINED"), declared.shape.dim
+    kind = names.get(declared.elem_type, "UNDEFINED")
+    dimensions = declared.shape.dim
     if kind not in _DTYPES or not declared.HasField("shape") or len(dimensions) > MAX_DIMENSIONS:
         raise InputError(
             f"no client sends the input {excerpt(value.name)}: {kind} of {len(dimensions):,} dimensions",
@@ -124,7 +128,7 @@ def _model(path: Path) -> Any:
 
 
 def data_files(path: Path) -> list[str]:
-    """The names of the graph's files of external weights. Raises InputError unless they are beside it."""
+    """The names of the graph's files of external weights. Raises InputError unless all lie in its folder."""
     names = []
     for location in dict.fromkeys(_locations(_model(path).graph)):
         file = PurePosixPath(location)
@@ -161,7 +165,8 @@ def digest(path: Path) -> str:
 
 
 def copy_network(network: OnnxNetwork, path: Path) -> None:
-    """Copy the file as it is, but for `_exported`, to `path`, or to a folder `path` with external weights."""
+    """Copy the network's file to `path`, or if it has external weights, its files to the folder `path`. Only
+    a network that `_exported` changes is not copied as it is."""
     names = data_files(network.path)
     target = path / GRAPH if names else path
     if names:
@@ -176,7 +181,7 @@ def copy_network(network: OnnxNetwork, path: Path) -> None:
 
 
 def _scalars(network: OnnxNetwork) -> set[str]:
-    """The inputs and outputs that are single numbers, or may be where ONNX Runtime infers no shape."""
+    """The inputs and outputs that are single numbers, or may be, as ONNX Runtime could infer no shape."""
     tensors = (*network.session.get_inputs(), *network.session.get_outputs())
     return {tensor.name for tensor in tensors if not tensor.shape}
 
@@ -205,7 +210,8 @@ def _exported(network: OnnxNetwork, *, load_external_data: bool = True) -> Any:
 
 
 def _with_an_axis(graph: Any, value: Any) -> str:
-    """Declare an axis of length 1 for an input or output, and rename it in all nodes: returns that name."""
+    """Declare an axis of length 1 for an input or output; rename the tensor in all nodes, and return its new
+    name."""
     name, new = value.name, f"{value.name}_without_axis"
     value.type.tensor_type.shape.dim.add(dim_value=1)
     for subgraph in _graphs(graph):
@@ -259,7 +265,7 @@ def in_one_file(network: OnnxNetwork, path: Path, least_opset: int) -> None:
 
 
 def open_network(path: Path, *, batched: bool = True) -> OnnxNetwork:
-    """The network without any optimisation, so that optimised graphs are compared with the exported one.
+    """The network as ONNX Runtime runs it without any optimisation: the reference for optimised graphs.
     Raises InputError if ONNX Runtime cannot run the graph."""
     import onnxruntime
 
@@ -287,13 +293,14 @@ def open_network(path: Path, *, batched: bool = True) -> OnnxNetwork:
 
 
 def infer(network: OnnxNetwork, inputs: Arrays) -> dict[str, Any]:
-    """The outputs by name, in the graph's order, [rows, ...] each, [rows, 1] for single numbers."""
+    """The outputs by name, in the graph's order, [rows, ...] each; [rows, 1] if a row is a single number."""
     outputs = run_as_exported(network, inputs)
     return {name: values[:, None] if values.ndim == 1 else values for name, values in outputs.items()}
 
 
 def run_as_exported(network: OnnxNetwork, inputs: Arrays) -> dict[str, Any]:
-    """As `infer`, but [rows] for single numbers. Raises InputError if rows have outputs of several shapes."""
+    """The same as `infer`, but [rows] if a row is a single number. Raises InputError if an output's shape
+    differs between rows."""
     names = [output.name for output in network.session.get_outputs()]
     axes = int(network.batched)
     scalars = {tensor.name for tensor in network.session.get_inputs() if len(tensor.shape) == axes}
@@ -320,9 +327,10 @@ def shape_depends_on_data(path: Path, name: str, *shapes: Sequence[int]) -> Inpu
 
 
 def feeds(inputs: Arrays, *, batched: bool, scalars: Collection[str] = ()) -> list[dict[str, Any]]:
-    """The inputs for each run of ONNX Runtime, from inputs of [rows, ...]: one run for all rows, or one for
-    each row, without the axis of the rows. `scalars` lose the axis that they have for clients of Triton.
-    Texts are bytes in Triton and in the suite; ONNX Runtime would take their Python representation."""
+    """The inputs for each run of ONNX Runtime, from `inputs` of [rows, ...]: one run for all rows if the
+    network is `batched`, else one for each row, without that axis. Inputs in `scalars` lose the axis that
+    they have for clients of Triton. Texts, which are bytes in Triton and in the suite, become str: of bytes,
+    ONNX Runtime would take Python's representation."""
     fed = {name: rows.reshape(len(rows)) if name in scalars else rows for name, rows in inputs.items()}
     for name, values in fed.items():
         if values.dtype == object:

@@ -1,5 +1,5 @@
-"""What every PyTorch model and format needs: reading checkpoints safely, running, and converting. Checks a
-checkpoint's keys, shapes and values, since damaged weights load, and run as fast as right ones."""
+"""What every PyTorch model and format needs: reads checkpoints safely, runs and converts networks. It checks
+a checkpoint's keys, shapes and values, since damaged weights load, and run as fast as right ones."""
 
 import argparse
 import contextlib
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     State = Mapping[str, torch.Tensor]
 
 _FLOATING = re.compile(r"(torch\.)?b?float\d+(_\w+)?")
-"""The names of PyTorch's and NumPy's types of floating-point numbers, with those that have 8 bits."""
+"""The names of PyTorch's and NumPy's types of floating-point numbers, including those of 8 bits."""
 _SHOWN_KEYS = 3
-"""Keys that an error names."""
+"""The most keys that an error names."""
 _MIN_ELEMENTS = 16
-"""A kernel or matrix of so many elements or more counts as damaged if all have the same value."""
+"""A kernel or matrix counts as damaged if all its elements, at least this many, have the same value."""
 
 
 def check_weights(checkpoint: Mapping[str, Any], network: Mapping[str, Any], path: Path, model: str) -> None:
@@ -64,18 +64,18 @@ def _faults(checkpoint: Mapping[str, Any], network: Mapping[str, Any]) -> Iterat
     for key, tensor in checkpoint.items():
         if not _FLOATING.fullmatch(str(network[key].dtype)):
             continue
-        if not _FLOATING.fullmatch(str(tensor.dtype)):  # a quantised network's mean nothing without scales
+        if not _FLOATING.fullmatch(str(tensor.dtype)):  # quantised weights mean nothing without their scales
             yield f"{excerpt(key)} is {tensor.dtype}; weights are floating-point numbers"
         values = _in_fp32(tensor)
         if bad := np.count_nonzero(~np.isfinite(values)):
             yield f"{bad:,} of the {values.size:,} values of {excerpt(key)} are NaN or infinite"
-        # Right in vectors: a fresh BatchNorm's biases are all zero, and its scales all one.
+        # In vectors equal values are right: the biases of a new BatchNorm are all zero, and its scales one.
         if values.ndim > 1 and values.size >= _MIN_ELEMENTS and (values == values.flat[0]).all():
             yield f"all {values.size:,} values of {excerpt(key)} are {float(values.flat[0]):g}"
 
 
 def _in_fp32(tensor: Any) -> np.ndarray:
-    """A tensor in the network's type: NumPy cannot tell whether others, such as BF16, are finite."""
+    """A tensor's values in FP32: of other types, such as BF16, NumPy cannot tell whether they are finite."""
     if isinstance(tensor, np.ndarray):
         with np.errstate(over="ignore"):  # too large a value becomes infinite
             return tensor.astype(np.float32)
@@ -109,8 +109,8 @@ def read_checkpoint(path: Path) -> "dict[str, torch.Tensor]":
 
 
 def own_keys(state: "State", name_of: Callable[[str], str | None], path: Path) -> "dict[str, torch.Tensor]":
-    """The tensors of a checkpoint by a network's own keys, which `name_of` returns, or None to leave one out.
-    Raises InputError for two tensors of one key: either may be the wrong one."""
+    """A checkpoint's tensors by the network's keys: `name_of` turns a checkpoint's key into the network's, or
+    into None to leave the tensor out. Raises InputError if two tensors get one key: either may be wrong."""
     owned: dict[str, torch.Tensor] = {}
     for key, value in state.items():
         if (name := name_of(key)) is None:
@@ -138,8 +138,8 @@ def _unpickled(path: Path) -> Any:
 
 
 def _leftovers() -> list[Any]:
-    """The classes that training leaves in NVIDIA's checkpoints, each with its name in the file.
-    pytorch-lightning is not installed, so an empty class stands for each of its own. `AttributeDict` has to
+    """The classes of objects that training leaves in NVIDIA's checkpoints, each with its name in the file.
+    pytorch-lightning is not installed, so an empty class replaces each of its classes. `AttributeDict` has to
     become a plain dictionary, the only type into which PyTorch puts items."""
     plain = type("AttributeDict", (), {"__new__": lambda _class, *_: {}})
     names = ("callbacks.early_stopping.EarlyStopping", "callbacks.model_checkpoint.ModelCheckpoint")
@@ -170,7 +170,8 @@ def from_checkpoint(
 
 
 def random_weights(make: "Callable[[], torch.nn.Module]", seed: int) -> FrameworkModel:
-    """The network that `make` draws from PyTorch's global generator, whose state stays; always the same."""
+    """The network that `make` draws from PyTorch's global generator, always the same one for a `seed`. The
+    generator's state is restored."""
     import torch
 
     with torch.random.fork_rng(devices=[]):
@@ -191,7 +192,8 @@ def own_weights(network: "torch.nn.Module", origin: str) -> FrameworkModel:
 
 
 def infer(network: Any, inputs: Arrays, outputs: tuple[str, ...]) -> dict[str, Any]:
-    """Run a PyTorch model on arrays, on its weights' device, without TF32. Frees GPU memory for servers."""
+    """The outputs by their names: runs a PyTorch network on the device of its weights, without TF32, and then
+    frees the GPU memory for servers."""
     import torch
 
     device = next(network.parameters()).device
@@ -214,8 +216,8 @@ def release_gpu_memory() -> None:
 
 @contextlib.contextmanager
 def tf32_products(*, allowed: bool) -> Iterator[None]:
-    """Whether PyTorch on a GPU computes FP32's products in TF32, for the length of a block. Its compiler
-    reads these older names, which PyTorch refuses to read where the newer `fp32_precision` is TF32."""
+    """Allow or forbid, within a block, that PyTorch on a GPU computes products of FP32 in TF32. This sets the
+    older settings, as PyTorch's compiler reads them, and fails to if the newer `fp32_precision` says TF32."""
     from torch.backends import cuda, cudnn
 
     before = cuda.matmul.allow_tf32, cudnn.allow_tf32
@@ -243,8 +245,8 @@ TOLERANCES = {
 PRECISIONS: Mapping[Device, tuple[str, ...]] = {"cpu": ("fp32", "bf16"), "cuda": ("fp32", "fp16")}
 """The precisions of PyTorch's own formats on each kind of device."""
 _BF16_FLAGS = {"avx512_bf16", "amx_bf16"}
-"""CPU flags; one of them is enough for BF16. With it, ResNet50 and nnU-Net take half of FP32's time, and BERT
-three quarters; without, BF16 is emulated."""
+"""CPU flags, one of which is enough for BF16: ResNet50 and nnU-Net then take half of the time of FP32, and
+BERT three quarters. Without them BF16 is emulated."""
 
 
 def why_missing(device: Device, _accelerator: str | None, precision: str) -> str | None:
@@ -271,8 +273,9 @@ def network_and_inputs(job: ConversionJob) -> tuple[Any, tuple[Any, ...]]:
 
 
 def in_precision(network: "torch.nn.Module", precision: str, device: str = "cpu") -> "torch.nn.Module":
-    """`network`, whose weights are FP32, in a precision and on a device; see Model for its casts. Returns a
-    copy unless `network` is so already, because every case of the model starts from it."""
+    """The network, whose weights are FP32, in a precision and on a device; Model says which casts it
+    contains. It is a copy unless nothing has to change, because every case of the model starts from
+    `network`."""
     import torch
 
     kind = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}[precision]

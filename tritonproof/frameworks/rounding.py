@@ -1,5 +1,6 @@
 """Emulates a precision for a network of PyTorch or Keras: computes in FP32, and rounds values to the
-precision. It needs no hardware with it, and none of the converters that it helps to judge."""
+precision. This needs neither hardware that has the precision, nor the converters that the emulation helps to
+judge."""
 
 import copy
 import re
@@ -22,7 +23,8 @@ def _shortened(x: Any) -> Any:
 
 
 def _rounded_weight(weight: Any, precision: str, bits: int, channel: int) -> Any:
-    """A tensor of PyTorch with fewer bits, or as integers for each output channel on the axis `channel`."""
+    """A PyTorch tensor of weights rounded to the precision. For INT8, each output channel on the axis
+    `channel` has its own step, and vectors stay as they are."""
     import torch
 
     if precision == "tf32":
@@ -48,7 +50,8 @@ _FUSED = re.compile("(native_|cudnn_)?batch_norm|_native_batch_norm_legit_no_tra
 
 
 def _within(mode_of: Callable[[], Any], network: Any) -> Any:
-    """A network that runs within a dispatch mode, a new one each time, which also takes its results."""
+    """A network that runs `network` within a new dispatch mode for each call; the mode's `take` also changes
+    the results."""
     import torch
     from torch.utils._pytree import tree_map
 
@@ -66,13 +69,13 @@ def _within(mode_of: Callable[[], Any], network: Any) -> Any:
 
 
 def exact_pytorch(network: Any) -> Any:
-    """A copy of a network that computes in FP64, beside which FP32's own rounding shows."""
+    """A copy of a network that computes in FP64, by which the rounding of FP32 can be measured."""
     import torch
     from torch.utils._python_dispatch import TorchDispatchMode
     from torch.utils._pytree import tree_map
 
     class Widening(TorchDispatchMode):
-        """Widens FP32 operands, and the results that an operation would give in FP32, such as constants."""
+        """Turns FP32 operands into FP64, and has operations that would make FP32 constants make FP64 ones."""
 
         def take(self, x: Any) -> Any:
             return x.double() if isinstance(x, torch.Tensor) and x.dtype == torch.float32 else x
@@ -111,7 +114,8 @@ def rounded_pytorch(network: Any, precision: str, weight_bits: int = 8) -> tuple
             return _shortened(x)
         if precision in _HALVES:
             half = getattr(torch, _HALVES[precision])
-            # Values beyond the range stay finite: in real FP16, a mask of FP32's minimum is FP16's.
+            # Values beyond the range stay finite: in a real FP16 model, a mask that holds FP32's minimum
+            # holds FP16's.
             return x.clamp(torch.finfo(half).min, torch.finfo(half).max).to(half).to(x.dtype)
         low, high = ranges.get(number, (0.0, 0.0))
         if not is_calibrated.is_set():
@@ -123,7 +127,7 @@ def rounded_pytorch(network: Any, precision: str, weight_bits: int = 8) -> tuple
         return ((x / step).round().add(zero).clamp(0, 255) - zero) * step
 
     class Rounding(TorchDispatchMode):
-        """Rounds the operands of each operation, numbered in the order in which they come."""
+        """Rounds the operands of each operation; a number in the order of use tells whose range is meant."""
 
         number = 0
 
@@ -170,7 +174,7 @@ def _round_weights(network: Any, precision: str, bits: int) -> None:
 
 
 def exact_keras(network: Any) -> Any:
-    """A copy of a network that computes in FP64, beside which FP32's own rounding shows."""
+    """A copy of a network that computes in FP64, by which the rounding of FP32 can be measured."""
     import_tensorflow()
     import keras
 
@@ -185,7 +189,8 @@ def exact_keras(network: Any) -> Any:
 
 
 def rounded_keras(network: Any, precision: str, weight_bits: int = 8) -> tuple[Any, Callable[[], object]]:
-    """A copy that computes as in `precision`, and a function to end its calibration, as for PyTorch."""
+    """The same for Keras as `rounded_pytorch`: a copy of a network that computes as in `precision`, and a
+    function that ends its calibration."""
     import torch
 
     tf = import_tensorflow()
@@ -230,6 +235,6 @@ def rounded_keras(network: Any, precision: str, weight_bits: int = 8) -> tuple[A
     for layer in network.layers:
         tensors = [torch.from_numpy(values) for values in layer.get_weights()]
         # The output channel of a kernel is its last axis.
-        rounded = [_rounded_weight(one, precision, weight_bits, one.dim() - 1).numpy() for one in tensors]
+        rounded = [_rounded_weight(x, precision, weight_bits, x.dim() - 1).numpy() for x in tensors]
         copied.get_layer(layer.name).set_weights(rounded)
     return copied, lambda: is_calibrating.assign(False)

@@ -22,15 +22,15 @@ from tritonproof.spec import ConversionJob
 
 @functools.cache
 def import_tensorflow() -> Any:
-    """TensorFlow, whose only messages are errors, on this process's cores. It reads these settings once, so
-    everything imports it here. On a GPU it takes memory as needed, not all at once."""
+    """TensorFlow, set to print only errors, to use this process's cores, and to take a GPU's memory as
+    needed, not all at once. It reads these settings once, so all code imports it by this function."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # of its C++ part: errors alone
     os.environ["KERAS_BACKEND"] = "tensorflow"
     import tensorflow as tf
 
     tf.get_logger().setLevel("ERROR")
     threads = tf.config.threading
-    if threads.get_intra_op_parallelism_threads() == 0:  # nobody chose before
+    if threads.get_intra_op_parallelism_threads() == 0:  # no other code has set the threads
         threads.set_intra_op_parallelism_threads(machine.cores())
         threads.set_inter_op_parallelism_threads(1)
         for gpu in tf.config.list_physical_devices("GPU"):
@@ -39,9 +39,9 @@ def import_tensorflow() -> Any:
 
 
 def function_of(network: Any, *, frozen: bool, batch: int | None = None) -> Any:
-    """The network's inference as one TensorFlow function, from tensors by name to tensors by name, of a
-    dynamic batch unless `batch` fixes it. `frozen` makes the weights constants, so that TensorFlow folds
-    BatchNorm into the convolutions: ResNet50 has 1.1 times the throughput then, 1.5 times at micro size."""
+    """The network's inference as one TensorFlow function, from tensors by name to tensors by name, with a
+    dynamic batch unless `batch` fixes it. If `frozen`, the weights are constants, and TensorFlow folds
+    BatchNorm into the convolutions: ResNet50 then has 1.1 times the throughput, 1.5 times at micro size."""
     tf = import_tensorflow()
     specs = {x.name: tf.TensorSpec((batch, *x.shape[1:]), x.dtype, name=x.name) for x in network.inputs}
     groups = (network.trainable_variables, network.non_trainable_variables)
@@ -58,8 +58,9 @@ def function_of(network: Any, *, frozen: bool, batch: int | None = None) -> Any:
 
 
 def export_onnx(job: ConversionJob, path: Path, opset: int) -> None:
-    """Write the network as one ONNX file with a dynamic batch and the model's names, in their order. FP16
-    keeps FP32 inputs and outputs, as in every format. Raises ProofError for what ONNX cannot express."""
+    """Write the network as one ONNX file with a dynamic batch, whose tensors have the model's names and
+    order. In FP16 inputs and outputs stay FP32, as in every format. Raises ProofError if ONNX cannot express
+    it."""
     import onnx
     from tf2onnx import optimizer, tfonnx
 
@@ -106,9 +107,9 @@ _FIX = "give the checkpoint as published: the .safetensors file, or the .index f
 
 
 def read_checkpoint(path: Path) -> tuple[dict[str, np.ndarray], str, str]:
-    """The variables in a TensorFlow checkpoint, its name and its digest. Takes the prefix of the files
-    (`model.ckpt-112590`) or one of them, or a safetensors file. Leaves out what only training needs,
-    such as optimizer slots, whose names extend their variable's (`.../kernel/Momentum`)."""
+    """The variables in a TensorFlow checkpoint, its name and its digest. `path` is the prefix of the files
+    (`model.ckpt-112590`), one of them, or a safetensors file. Leaves out what only training needs, such as
+    optimizer slots, whose names extend their variable's (`.../kernel/Momentum`). Raises InputError."""
     if path.suffix == ".safetensors" and not path.is_dir():
         from safetensors.numpy import load_file
 

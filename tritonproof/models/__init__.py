@@ -1,7 +1,7 @@
-"""The models. A file or package here defines one network and lists its sizes in MODELS; nothing else changes.
-Names with a leading underscore define none. A package has network, weights and recipe in `network`.
+"""The models. Each file or package here, unless its name begins with an underscore, defines one network and
+lists its sizes in MODELS. A package has the network, the weights and the recipe in its module `network`.
 
-This module checks MODELS, also of a user's file, and its errors name the line that cannot be imported.
+This module finds the models, and checks MODELS of these and of a user's file.
 """
 
 import functools
@@ -31,7 +31,7 @@ def all_models() -> tuple[Model, ...]:
 
 
 def joined(known: Iterable[Model], more: Iterable[Model], where: str) -> tuple[Model, ...]:
-    """The models of two sources. Raises InputError, at `where` of the later source, for a repeated name."""
+    """The models of two sources. Raises InputError if a name repeats; `where` says where `more` come from."""
     by_name = {model.name: model for model in known}
     for model in more:
         if model.name in by_name:
@@ -103,12 +103,13 @@ def _hints() -> Mapping[str, Any]:
         Model, localns={"np": SimpleNamespace(ndarray=Any), "SamplePart": Any, "Format": Format}
     )
     hints |= {"metrics": tuple[Any, ...], "defined_in": Any, "framework": Framework}
-    some = msgspec.Meta(min_length=1)
-    return {**hints, **{name: Annotated[hints[name], some] for name in ("inputs", "outputs", "metrics")}}
+    not_empty = msgspec.Meta(min_length=1)
+    return hints | {name: Annotated[hints[name], not_empty] for name in ("inputs", "outputs", "metrics")}
 
 
-def import_error(error: BaseException, source: Path, own: Iterable[Path], before: str = "") -> InputError:
-    """The error for a file that cannot be imported, with the innermost line of its `own` files."""
+def import_error(error: BaseException, source: Path, own: Iterable[Path], option: str = "") -> InputError:
+    """The error if importing the file `source` raises `error`. It names the line that failed, the innermost
+    in the files `own` of the same model, and before it the `option`, such as "--models FILE, "."""
     if isinstance(error, SyntaxError) and error.filename:
         location = f"{error.filename}:{error.lineno}"
     else:
@@ -119,6 +120,6 @@ def import_error(error: BaseException, source: Path, own: Iterable[Path], before
     message = str(traceback.TracebackException.from_exception(error))
     return InputError(
         f"the file cannot be imported: {type(error).__name__}: {excerpt(' '.join(message.split()), 500)}",
-        where=f"{before}{location}",
+        where=f"{option}{location}",
         fix="correct that line; import a package that is not installed here inside a function, or install it",
     )

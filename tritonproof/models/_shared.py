@@ -25,8 +25,8 @@ def micro_size(
     samples: Callable[[Split], Samples],
     **changes: Any,
 ) -> Model:
-    """The micro size of a model, evaluated on samples of its own. `read` reads the file of a checkpoint, or
-    else `weights`, the committed one that `train` made."""
+    """The micro size of the model `full`, evaluated on its own `samples`. `read` loads the user's checkpoint
+    if there is one, else `weights`, the committed file, which `train` made. `changes` are other fields."""
     name = f"{full.name}-micro"
 
     def load_weights(checkpoint: Path | None) -> FrameworkModel:
@@ -51,7 +51,8 @@ def micro_size(
 def training_step(
     parameters: Iterable[Any], rate: float, steps: int, decay: float, norm: float = math.inf, **cycle: Any
 ) -> Callable[[Any], None]:
-    """A function that steps AdamW down a loss; the rate rises and falls once; `norm` caps the gradients'."""
+    """A function that takes one step of AdamW for a loss. The learning rate rises to `rate` and falls again
+    within `steps`; gradients are clipped to `norm`."""
     from torch import nn, optim
 
     optimiser = optim.AdamW(parameters, lr=rate, weight_decay=decay)
@@ -72,7 +73,7 @@ MICRO_ON_CPU = ServingProfile.batching(8, (1, 8), (8,), preferred=(8,), max_queu
 
 
 def published_deployment(max_batch_size: int, instances: int = 1) -> Deployment:
-    """The settings of a published deployment, which prefers the largest batch and half of it."""
+    """The settings of a published deployment, whose preferred batches are the largest and half of it."""
     return Deployment(
         max_batch_size, instances, (max_batch_size // 2, max_batch_size), 1, cuda_graphs=False, warmup=True
     )
@@ -87,7 +88,7 @@ def full_size_matrices(
 
 
 _MIN_SIDE = 128
-"""Pixels; smaller pictures are enlarged by whole factors, so that their pixels stay what they are."""
+"""Pixels. Smaller pictures are enlarged by whole factors, so that each pixel becomes a square."""
 _LARGE = 3 * 128 * 128
 """Pictures of this many values and more are reduced to 256 colours."""
 

@@ -60,8 +60,8 @@ pytorch-lightning 1.0.0 saves beside the network. NVIDIA's deployment drops them
 
 
 def network(filters: Sequence[int] = FULL_FILTERS) -> "nn.Module":
-    """A 3D U-Net of one level per number of filters: [N, 4, z, y, x] float to classes, [N, z, y, x] int64.
-    Each level but the first halves every side, so these are multiples of 2 ** (levels - 1)."""
+    """A 3D U-Net with a level for each entry of `filters`, from volumes [N, 4, z, y, x], float, to classes
+    [N, z, y, x], int64. Each level but the first halves the sides, multiples of 2 ** (levels - 1)."""
     import torch
     from torch import nn
 
@@ -111,7 +111,7 @@ def network(filters: Sequence[int] = FULL_FILTERS) -> "nn.Module":
 
 
 def _own(key: str) -> str | None:
-    """Drop the `model.` of NVIDIA's keys; None for what only training needs."""
+    """A checkpoint's key without NVIDIA's `model.`; None for weights that only training needs."""
     return None if _TRAINING_ONLY.fullmatch(key) else key.removeprefix("model.")
 
 
@@ -134,7 +134,7 @@ def initialised(filters: Sequence[int] = FULL_FILTERS) -> "nn.Module":
 
 
 def train_micro(steps: int = 400) -> Mapping[str, Any]:
-    """The recipe of the committed weights: 400 steps on the training phantoms, two minutes of one core."""
+    """Train the committed weights: 400 steps on the training phantoms, two minutes on one core."""
     import torch
 
     images, labels = (torch.from_numpy(array) for array in micro_phantoms("training"))
@@ -163,7 +163,8 @@ def _loss(logits: "torch.Tensor", labels: "torch.Tensor") -> "torch.Tensor":
 
 
 def _run(model: Any, inputs: Arrays) -> Arrays:
-    """Case by case: each is normalised by itself, so a batch gains nothing and takes more memory."""
+    """Infer one volume after another: each is normalised by itself, so that a batch is no faster and takes
+    more memory."""
     rows = (inputs[INPUT][i : i + 1] for i in range(len(inputs[INPUT])))
     return {OUTPUT: np.concatenate([pytorch.infer(model, {INPUT: row}, (OUTPUT,))[OUTPUT] for row in rows])}
 
@@ -173,7 +174,7 @@ def _run(model: Any, inputs: Arrays) -> Arrays:
 MICRO_SIDE = 32
 """Voxels on each side of the micro model's volumes."""
 _MICRO_CASES: Mapping[Split, int] = {"training": 64, "evaluation": 24}
-#: To evaluate, one batch of the published size; to calibrate, as few as give ranges: each takes gigabytes.
+#: One batch of the published size to evaluate; to calibrate, only a few, as each takes gigabytes.
 _FULL_CASES: Mapping[Split, int] = {"training": 2, "evaluation": 4}
 _SERIES: Mapping[Split, int] = {"training": 0, "evaluation": 1}
 
@@ -223,12 +224,14 @@ def _keep(outputs: Arrays) -> Arrays:
 
 
 def mean_dice(prediction: np.ndarray, truth: np.ndarray) -> float:
-    """Mean over the three foreground classes of twice the common voxels over the sum of both. A class in
-    neither counts 1, in only one 0, as NVIDIA's evaluation intends (models/metrics.py, and triton/metrics.py,
-    which looks for an absent class by the number before its own)."""
+    """The mean Dice of the three foreground classes: twice the voxels that prediction and truth have in
+    common, divided by the sum of both. A class absent from both scores 1, and absent from one 0, as NVIDIA's
+    evaluation intends (models/metrics.py; triton/metrics.py looks for an absent class by the number before
+    the class's own)."""
     codes = (truth.ravel() * CLASSES + prediction.ravel()).astype(np.intp)
     pairs = np.bincount(codes, minlength=CLASSES**2).reshape(CLASSES, CLASSES)
-    common, both = np.diag(pairs), pairs.sum(axis=0) + pairs.sum(axis=1)
+    common = np.diag(pairs)
+    both = pairs.sum(axis=0) + pairs.sum(axis=1)
     return float(np.mean([2 * c / b if b else 1.0 for c, b in zip(common[1:], both[1:], strict=True)]))
 
 
@@ -243,9 +246,11 @@ _OPACITY = 0.55
 
 
 def _show(samples: Samples, item: int, framework: Arrays, served: Arrays) -> list[SamplePart]:
-    """The slice of the first modality, FLAIR, where the served mask differs most from the reference's (or the
-    framework's), or with most of the tumour if they are equal: with each mask, and with the difference."""
-    volume, answer = samples.read([item])[INPUT][0, 0], served["classes"][item]
+    """One slice of the first modality, FLAIR, with the reference mask (the framework's if there are no
+    labels), with the served mask, and with their difference. The slice is the one where the masks differ
+    most, or if they are equal, the one with the largest part of the tumour."""
+    volume = samples.read([item])[INPUT][0, 0]
+    answer = served["classes"][item]
     if samples.labels is None:
         reference, name = framework["classes"][item], "Framework"
     else:
@@ -318,8 +323,8 @@ MODELS = (
             **dict.fromkeys(("ts-script-bf16", "ts-trace-bf16"), _ONLY_AS_PT2),
             "pt2-fp32": "the micro model shows pt2 once, in BF16, as it takes long; the full model has both",
         },
-        # It only gives decisions, and nineteen voxels in twenty are background that anything gets right, so
-        # the formats' own tolerances would hide faults: weights off by 5 % still agree on 0.9987.
+        # The model gives only decisions, and nineteen voxels in twenty are background, which any model gets
+        # right. The formats' own tolerances would hide faults: weights off by 5 % still agree on 0.9987.
         tolerances={
             "fp32": Tolerance(0.0, 0.99999, "measured 1.0; FP16, 1,000 times coarser, agrees on 0.99999"),
             "fp16": Tolerance(0.0, 0.9997, "measured 0.99999; weights off by 5 % agree on 0.9987"),

@@ -39,8 +39,9 @@ MICRO: dict[str, Any] = {"width": 8, "classes": 10, "small_images": True}
 
 
 def network(width: int = 64, classes: int = 1000, small_images: bool = False) -> "nn.Module":
-    """Blocks 3-4-6-3, bottlenecks of expansion 4, the stride on the 3 x 3 convolution; NVIDIA's layer names.
-    `small_images` replaces the stem's stride and pooling, which would leave 32 x 32 images one pixel."""
+    """ResNet50 v1.5 with NVIDIA's layer names: blocks 3-4-6-3, bottlenecks of expansion 4, the stride on the
+    3 x 3 convolution. `small_images` replaces the stem's stride and pooling, which would reduce 32 x 32
+    images to one pixel."""
     import torch
     from torch import nn
 
@@ -128,7 +129,7 @@ def train_micro(steps: int = 640) -> Mapping[str, Any]:
     step = _shared.training_step(model.parameters(), 4e-3, steps, decay=0.05)
     loss_of = torch.nn.CrossEntropyLoss(label_smoothing=0.1)
     for chosen in itertools.islice(batches_of(torch.randperm, len(strokes), batch), steps):
-        inks = torch.randint(len(INKS), (batch,)).numpy()  # drawn again each time a digit comes
+        inks = torch.randint(len(INKS), (batch,)).numpy()  # new ones in each epoch
         down, right = torch.randint(-2, 3, (2,)).tolist()  # as augmentation
         images = torch.from_numpy(inked(strokes[chosen], inks)).roll((down, right), dims=(2, 3))
         step(loss_of(model(images), torch.from_numpy(class_of(digits[chosen], inks))))
@@ -136,7 +137,7 @@ def train_micro(steps: int = 640) -> Mapping[str, Any]:
 
 
 def batches_of(permuted: Callable[[int], Any], count: int, batch: int) -> Iterator[Any]:
-    """Endless batches of row numbers, drawn anew in each epoch by `permuted`."""
+    """Endless batches of `batch` row numbers below `count`, in each epoch in another order by `permuted`."""
     while True:
         yield from permuted(count)[: count // batch * batch].reshape(-1, batch)
 
@@ -240,14 +241,14 @@ def inked(strokes: np.ndarray, inks: np.ndarray) -> np.ndarray:
 
 
 def class_of(digits: np.ndarray, inks: np.ndarray) -> np.ndarray:
-    """The classes of digits [N] in inks [N]: red is the digit, green counts three more, blue six, modulo ten.
-    So the colour tells as much as the shape, and the score shows exchanged channels, such as BGR for RGB."""
+    """The classes of digits [N] in inks [N]: the digit itself in red, plus three in green, plus six in blue,
+    modulo ten. So colour counts as much as shape, and exchanged channels, such as BGR, spoil the score."""
     return (digits + 3 * inks) % 10
 
 
 def digits(split: Split) -> Samples:
-    """The 1,797 real 8 x 8 digits of scikit-learn, enlarged, each in an ink drawn by seed; see `class_of`.
-    500 are held out, stratified by their digits, never trained on."""
+    """The 1,797 real 8 x 8 digits of scikit-learn, enlarged, each in a random ink of fixed seed; `class_of`
+    gives the labels. The evaluation's 500, stratified by digit, are never trained on."""
     strokes, digit, positions = micro_digits(split)
     ids = [f"digit-{position:04d}" for position in positions]
     inks = np.random.default_rng(SEED).integers(0, len(INKS), len(strokes))
@@ -297,7 +298,8 @@ def top_1(floor: Limit, precisions: tuple[str, ...]) -> Metric:
 
 
 def profiles(deployment: Deployment, published: str) -> Mapping[str, ServingProfile]:
-    """The full model's on all hardware: NVIDIA's deployment on GPUs, with the one format published."""
+    """The full-size model's profiles: NVIDIA's deployment on GPUs, with the one published format; and one for
+    CPUs."""
     batches, concurrencies = (1, 2, 4, 8, 16, 32, 64, 128), tuple(range(16, 257, 16))
     return _shared.full_size_matrices(
         ServingProfile(deployment, batches, concurrencies, (published,)),

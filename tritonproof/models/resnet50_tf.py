@@ -88,7 +88,8 @@ def _from_checkpoint(model: "Network", path: Path) -> FrameworkModel:
 
 
 def initialise(model: "Network") -> None:
-    """Seeded normal weights: He's deviation for convolutions, 0.01 for the classes; others as in Keras."""
+    """Draw the kernels from seeded normal distributions: of He's deviation for convolutions, 0.01 for the
+    last layer. Other weights stay as Keras set them."""
     generator = np.random.default_rng(SEED)
     for variable in model.variables:
         if variable.path.endswith("/kernel"):
@@ -120,11 +121,13 @@ def train_micro(steps: int = 640) -> Mapping[str, np.ndarray]:
     strokes, digits, _ = resnet50.micro_digits("training")
     model = network(**MICRO)
     initialise(model)
-    batch, rate = 32, 4e-3
+    batch = 32
+    rate = 4e-3
     schedule = keras.optimizers.schedules.CosineDecay(
         rate / 25, int(0.7 * steps), warmup_target=rate, warmup_steps=int(0.3 * steps)
     )
-    # Outside the traced step: else TensorFlow traces it twice, with a schedule per weight, in half a minute.
+    # Built outside the traced step: otherwise TensorFlow traces the step twice, with a schedule for each
+    # weight, which takes half a minute.
     optimiser = keras.optimizers.AdamW(rate, weight_decay=0.05)
     weights = model.trainable_variables
     optimiser.build(weights)
@@ -142,7 +145,7 @@ def train_micro(steps: int = 640) -> Mapping[str, np.ndarray]:
         optimiser.learning_rate.assign(schedule(number))
         # Moved by up to two pixels in each direction, as augmentation.
         moved = np.roll(strokes[chosen], generator.integers(-2, 3, 2), axis=(1, 2))
-        inks = generator.integers(0, len(resnet50.INKS), batch)  # drawn again each time a digit comes
+        inks = generator.integers(0, len(resnet50.INKS), batch)  # new ones in each epoch
         labels = resnet50.class_of(digits[chosen], inks).astype(np.int32)
         step(tf.constant(digit_pixels(resnet50.inked(moved, inks))), tf.constant(labels))
     return {key: np.asarray(variable) for key, variable in variables(model).items()}
@@ -161,7 +164,7 @@ def _run(model: Any, inputs: Arrays) -> Arrays:
 
 
 def _in_pixels(samples: Samples, pixels: Callable[[np.ndarray], np.ndarray]) -> Samples:
-    """The PyTorch model's samples, which `pixels` turns into this network's: NHWC, 0 to 255."""
+    """The PyTorch model's samples with images that `pixels` turns into this network's: NHWC, 0 to 255."""
 
     def load(indices: Any) -> Arrays:
         return {INPUT: pixels(samples.read(indices)[resnet50.INPUT])}
@@ -173,10 +176,10 @@ def imagenet(split: Split, dataset: Path | None, checkpoint: Path | None = None)
     """ImageNet below `dataset`: class folders by synset, or `train/` and `val/` with such folders in them.
     Labels are 0 to 999; the network's last class has none.
 
-    The shorter side is resized to 256 by Pillow's bilinear filter, and the centre cut out. NVIDIA's training
-    evaluates by DALI's, which is the same; its Triton scripts resize by Pillow's default and save as JPEG.
+    Pillow's bilinear filter resizes the shorter side to 256, and the centre is cut out. NVIDIA's training
+    evaluates with DALI's filter, which is the same; its Triton scripts use Pillow's default and save as JPEG.
     """
-    # The images are 8-bit, so rounding gives them back exactly.
+    # The images had 8 bits before they were normalised, so rounding restores them exactly.
     return _in_pixels(
         resnet50.imagenet(split, dataset, checkpoint),
         lambda x: np.clip(np.rint(_channels_last(x) * STD + MEAN), 0, 255),
@@ -184,7 +187,7 @@ def imagenet(split: Split, dataset: Path | None, checkpoint: Path | None = None)
 
 
 def digits(split: Split) -> Samples:
-    """The digits of resnet50-micro, [N, 32, 32, 3] from 0 (background) to 255; the last class has none."""
+    """The digits of resnet50-micro, [N, 32, 32, 3] from 0 (background) to 255; none has the last class."""
     return _in_pixels(resnet50.digits(split), digit_pixels)
 
 

@@ -1,9 +1,9 @@
 """Triton Python-backend model: joins requests to a batch, runs the runtime beside it, splits the result.
 
 The runtime, `runtime.py` in the same folder, defines `load(artifact, settings)`, which returns a function
-from a list of inputs to a list of outputs, both in the order of the configuration. They are NumPy's arrays
-or, where the setting `tensors` is `torch`, PyTorch's tensors in the memory of the instance's device, computed
-by the time it returns.
+from a list of inputs to a list of outputs, both in the order of the configuration. These are NumPy's arrays
+or, if the setting `tensors` is `torch`, PyTorch's tensors in the memory of the instance's device. The outputs
+are computed when the function returns.
 """
 
 import importlib.util
@@ -64,8 +64,8 @@ class _Arrays:
     """Hands Triton's tensors to a runtime as NumPy's arrays, and takes such arrays back."""
 
     def inputs(self, parts):
-        # as_numpy() is a view of Triton's buffer, so a lone request is not copied. Several take one copy; a
-        # reused buffer would take as long: 0.12 ms for eight images of 224 x 224.
+        # as_numpy() is a view of Triton's buffer, so a single request is not copied. Several are copied once,
+        # to new memory; a reused buffer would take as long: 0.12 ms for eight images of 224 x 224.
         return [
             part[0].as_numpy() if len(part) == 1 else np.concatenate([tensor.as_numpy() for tensor in part])
             for part in parts
@@ -81,12 +81,11 @@ class _Arrays:
 class _Tensors:
     """Hands Triton's tensors to a runtime as PyTorch's, by DLPack, in the memory of the instance's device.
 
-    Tensors in the GPU's memory never leave it. Those of the host are copied there one by one: on an H200 one
-    batch gathered in pinned memory was not shown to be faster, and took seven cores. Answers return the way
-    that all inputs came, the whole batch in one copy into pinned memory: into new memory it takes 30 times as
-    long.
-    Triton waits for its own copies before it calls, copies answers before it calls again, and waits for
-    PyTorch's stream before it takes a tensor of a GPU.
+    Tensors in the GPU's memory never leave it. Tensors of the host are copied there one by one: on an H200,
+    gathering a batch in pinned memory was not shown to be faster, and took seven cores. If all inputs came
+    from the host, the answers return there, the whole batch in one copy into reused pinned memory: a copy
+    into new memory takes 30 times as long. Triton waits for its own copies before it calls `execute`, copies
+    the answers before the next call, and waits for PyTorch's stream before it takes a tensor of a GPU.
     """
 
     def __init__(self, settings):
@@ -107,8 +106,8 @@ class _Tensors:
         tensors = [self.torch.from_dlpack(source).to(self.device) for source in part]
         if len(tensors) == 1:
             return tensors[0]
-        # On a CPU by a single thread: PyTorch would start and join all threads for each tensor, and wait for
-        # those whose cores the server and its clients have.
+        # A single thread joins the tensors on a CPU: PyTorch would start and join all threads for each
+        # tensor, and wait for those whose cores the server and its clients use.
         threads = self.torch.get_num_threads()
         self.torch.set_num_threads(1)
         batch = self.torch.cat(tensors)
@@ -130,7 +129,8 @@ class _Tensors:
         return pb_utils.Tensor.from_dlpack(name, rows.contiguous())
 
     def _pinned(self, number, result):
-        """A tensor like one of the results in reused memory, which only a larger batch allocates again."""
+        """A tensor of the shape and type of `result`, result `number`, in memory that is reused until a
+        larger batch needs more."""
         buffer = self.kept.get(number)
         if buffer is None or len(buffer) < result.numel() or buffer.dtype != result.dtype:
             is_pinned = self.device.type == "cuda"

@@ -20,7 +20,7 @@ def load(artifact, settings):
     options.intra_op_num_threads = int(settings["threads"])
     options.inter_op_num_threads = 1
     # Spinning threads take the cores that the server and the client need: on a busy machine ResNet50's micro
-    # size ran at 0.8 times the speed. Triton's own backend always spins, so compared with it these do too.
+    # size ran at 0.8 times the speed. Triton's own backend always spins, so these do too to compare with it.
     options.add_session_config_entry("session.intra_op.allow_spinning", settings.get("spinning", "0"))
     if settings["large"] == "1":
         # The arena doubles what it asks for and keeps it: 9.6 GiB for four volumes of 128^3, 4.4 without.
@@ -30,7 +30,7 @@ def load(artifact, settings):
     if settings["device"] == "cuda":
         onnxruntime.preload_dlls()  # CUDA and cuDNN from the wheels beside it
         if settings["accelerator"] == "trt":
-            import tensorrt  # noqa: F401 - loads libnvinfer, for which the provider does not look there
+            import tensorrt  # noqa: F401 - loads libnvinfer, which the provider does not find by itself
     graph = artifact / "model.onnx" if artifact.is_dir() else artifact
     captures = settings["device"] == "cuda" and settings.get("cuda_graphs") == "1"
     several = not captures and settings["tensors"] == "torch" and _plans_anew(graph, settings)
@@ -57,10 +57,10 @@ def _session(graph, options, providers):
 
 
 def _plans_anew(graph, settings):
-    """Whether a session takes long when the batch size changes. Since release 1.20 ONNX Runtime keeps for
-    each convolution on a GPU only cuDNN's last plan: a new one takes 150 ms on an H200 for the micro
-    ResNet50, which computes 128 rows in 2 ms. For large tensors a plan takes relatively little time, and
-    further sessions would take gigabytes."""
+    """Whether to have a session for each batch size, because a session is slow when the size changes. Since
+    release 1.20 ONNX Runtime keeps only cuDNN's last plan for each convolution on a GPU: new plans take 150
+    ms on an H200 for the micro ResNet50, which computes 128 rows in 2 ms. For large tensors, plans take
+    little of the time, and further sessions would take gigabytes."""
     is_alone = settings["accelerator"] or settings["large"] == "1" or settings.get("batched") == "0"
     if settings["device"] == "cpu" or is_alone:
         return False
@@ -110,8 +110,8 @@ def _captured(session, settings):
 
 
 def _padded(predict, settings):
-    """With `sizes`, pad a batch to the next of them with copies of its last row, and drop their answers:
-    Triton's batcher forms batches of any size."""
+    """A function that pads a batch with copies of its last row to the next size in the setting `sizes`, calls
+    `predict`, and drops the answers of the copies: Triton's batcher forms batches of any size."""
     import torch
 
     sizes = sorted(int(size) for size in settings.get("sizes", "").split(",") if size)
@@ -127,7 +127,8 @@ def _padded(predict, settings):
 
 
 def _on_arrays(session):
-    """Turn a session into a function on arrays. Texts are bytes, whose repr ONNX Runtime would take."""
+    """Turn a session into a function on arrays. Texts, which are bytes, become str: of bytes, ONNX Runtime
+    would take Python's representation."""
     names = [tensor.name for tensor in session.get_inputs()]
 
     def predict(arrays):
@@ -195,7 +196,7 @@ def _providers(settings, several):
     if settings["device"] == "cpu":
         return cpu
     device = {"device_id": settings["device_id"]}
-    # Do not try every algorithm of a convolution at each new shape, while its request waits.
+    # HEURISTIC: do not try every algorithm of a convolution at each new shape, while the request waits.
     cuda_options = {
         "use_tf32": settings["tf32"],
         "cudnn_conv_algo_search": "HEURISTIC",

@@ -17,8 +17,8 @@ def load(artifact, settings):
     settings: device (cpu, cuda), device_id, threads, large (0 or 1), tf32 (0 or 1: FP32 in TF32 on a GPU),
     tensors (numpy for arrays, torch for tensors on the device). Inputs have the exported types.
     """
-    # OpenMP's threads spin for a while between layers: without that (OMP_WAIT_POLICY=PASSIVE),
-    # ResNet50's micro size ran at 0.7 times the speed, and on one thread of two at 0.85.
+    # OpenMP's threads spin for a while between layers. Without spinning (OMP_WAIT_POLICY=PASSIVE), ResNet50's
+    # micro size ran at 0.7 times the speed, and on one thread of two at 0.85 times.
     torch.set_num_threads(int(settings["threads"]))
     if settings["device"] == "cpu" and settings["large"] == "0":
         _keep_freed_memory()
@@ -54,9 +54,10 @@ def _script(artifact, device):
 
 
 def _package(artifact, device):
-    """Turn a package into a function from a list of tensors, which it empties, to a list of tensors. For the
-    CPU, unpack its library, and delete it once in memory, as the loader's own copy outlives a killed process;
-    not for a GPU, which reads its kernels later."""
+    """Turn a package into a function from a list of tensors, which it empties, to a list of tensors.
+
+    For a CPU, unpack the package here, and delete the files once the library is in memory: the copy that the
+    loader makes outlives a killed process. For a GPU this is impossible, as kernels are read later."""
     if device != "cpu":
         return _loader(artifact, torch.device(device).index).boxed_run
     with tempfile.TemporaryDirectory() as folder:
@@ -67,8 +68,9 @@ def _package(artifact, device):
 
 
 def _loader(path, device_index):
-    """The loader within torch._inductor.aoti_load_package, which first compiles test programs to detect the
-    CPU's features, taking a C++ compiler and seconds, and parses the call's description at each call."""
+    """The loader within torch._inductor.aoti_load_package. That function first compiles test programs to
+    detect the CPU's features, which takes a C++ compiler and seconds, and parses a description at each
+    call."""
     return torch._C._aoti.AOTIModelPackageLoader(str(path), "model", False, 1, device_index)
 
 

@@ -10,8 +10,9 @@ import tensorflow as tf
 def load(artifact, settings):
     """Turn a SavedModel folder into a function from arrays to arrays, two lists. settings: device (cpu,
     cuda), device_id, threads, inputs and outputs (names, separated by commas), tf32 (0 or 1, on a GPU)."""
-    # One pool of threads. Instances in one process share it; TensorFlow sets it up once.
-    count, threads = int(settings["threads"]), tf.config.threading
+    # Instances in one process share one pool of threads, which TensorFlow sets up once.
+    count = int(settings["threads"])
+    threads = tf.config.threading
     if threads.get_intra_op_parallelism_threads() != count:
         threads.set_intra_op_parallelism_threads(count)
     if threads.get_inter_op_parallelism_threads() != 1:

@@ -35,7 +35,7 @@ def check_row(name: str, shape: Sequence[int], dtype: str, where: object) -> Non
 
 @dataclass(frozen=True)
 class ArrayHeader:
-    """The header of an array, which fits the length of its file."""
+    """The header of an array whose file is long enough for all its elements."""
 
     shape: tuple[int, ...]
     dtype: np.dtype
@@ -47,13 +47,14 @@ class ArrayHeader:
 
 
 def members(path: Path) -> list[str]:
-    """The names of the arrays in an archive. Raises InputError for anything else."""
+    """The names of the arrays in an .npz archive. Raises InputError if the file is none."""
     with opened(path, _WHAT, _FIX) as file, zipfile.ZipFile(file) as archive:
         return [name.removesuffix(".npy") for name in archive.namelist()]
 
 
 def array_header(path: Path, member: str = "") -> ArrayHeader:
-    """The header of an .npy file or of an archive's member. Raises InputError if cut off or with objects."""
+    """The header of an .npy file, or of the array `member` of an .npz archive. Raises InputError if the file
+    is cut off or contains Python's objects."""
     with opened(path, _WHAT, _FIX) as file:
         if not member:
             return _read_header(file, path.stat().st_size, path)
@@ -75,8 +76,8 @@ def _read_header(file: IO[bytes], size_bytes: int, path: Path) -> ArrayHeader:
 
 
 def array(path: Path, member: str = "") -> Any:
-    """An array: an .npy file, mapped so that only the rows in use are read, or a member of an archive,
-    unpacked. Raises InputError if it is damaged, or does not fit into memory."""
+    """The array in an .npy file, memory-mapped so that only the rows in use are read, or the array `member`
+    of an .npz archive, unpacked. Raises InputError if it is damaged or does not fit into memory."""
     header = array_header(path, member)
     if not member:
         with opened(path, _WHAT, _FIX):
@@ -85,14 +86,14 @@ def array(path: Path, member: str = "") -> Any:
     free_bytes = int(free_memory_gib() * 2**30)
     if header.size_bytes > free_bytes:  # Linux would grant them, and later kill this process without a word
         sizes = f"{size_text(header.size_bytes)} of memory, and {size_text(free_bytes)} are free"
-        fix = "save it as .npy, of which rows are read alone"
+        fix = "save it as .npy, of which only the rows in use are read"
         raise InputError(f"the array {member}, unpacked, takes {sizes}", where=path, fix=fix)
     with opened(path, _WHAT, _FIX) as file, np.load(file, allow_pickle=False) as archive:
         return archive[member]
 
 
 def values_of(content: bytes, datatype: str, shape: Iterable[int]) -> np.ndarray | None:
-    """The tensor in raw bytes; None if their number does not fit its type and shape."""
+    """The tensor in raw bytes of a Triton `datatype`, BF16 as float32; None if `content` does not fit."""
     from tritonclient.utils import deserialize_bytes_tensor, triton_to_np_dtype
 
     try:
@@ -108,13 +109,13 @@ def values_of(content: bytes, datatype: str, shape: Iterable[int]) -> np.ndarray
 
 
 _MODES = ("1", "L", "LA", "P", "PA", "RGB", "RGBA", "RGBX", "CMYK", "YCbCr")
-"""Pillow's modes of at most eight bits. In deeper pictures it would turn all above 255 white."""
+"""Pillow's modes of at most eight bits. Of deeper pictures Pillow would turn all values above 255 white."""
 
 
 @contextlib.contextmanager
 def opened_picture(path: Path, what: str, fix: str, formats: tuple[str, ...]) -> Iterator["Image.Image"]:
-    """A picture for the length of a block; its content tells its format, one of `formats`: Pillow would take
-    any, and run a program for PostScript. Raises InputError, also for errors within the block."""
+    """Open a picture for a block. Its content must have one of the `formats`: by itself Pillow takes any, and
+    runs a program for PostScript. Raises InputError, also for errors within the block."""
     from PIL import Image
 
     with opened(path, what, fix) as file, Image.open(file, formats=formats) as picture:

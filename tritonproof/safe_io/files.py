@@ -1,5 +1,6 @@
-"""Reads a user's paths and files so that anything wrong ends in one sentence, within limits, as a small file
-can ask for more memory than any machine has; and digests and sizes files."""
+"""Reads a user's paths and files; also digests them and adds up sizes. Whatever is wrong with a file ends in
+an error of one sentence. What is read is limited: a small file can ask for more memory than any machine
+has."""
 
 import contextlib
 import hashlib
@@ -20,17 +21,18 @@ from tritonproof.base.errors import InputError, ProofError
 from tritonproof.base.sanitize import excerpt, is_printable
 
 _MAX_PATH_CHARS = 4095
-"""Bytes of a path on Linux. Source: PATH_MAX in linux/limits.h, with the final zero."""
+"""The most bytes of a path on Linux. Source: PATH_MAX in linux/limits.h is 4096, with the final zero."""
 
 
 def as_given(option: str, text: str, longest: int = 100) -> str:
-    """An option with its text, as typed: `--samples DIR`, or `--samples NAME=DIR` if it ends in `NAME=`."""
+    """An option and its text as the user typed them: `--samples DIR`, or `--samples NAME=DIR` for an `option`
+    that ends in `NAME=`."""
     return option + ("" if option.endswith("=") else " ") + excerpt(text, longest)
 
 
 def absolute_path(where: str, text: str) -> Path:
-    """The absolute path that a text names, `~` for a user's folder; `where` is the option without the text.
-    Looks up only that user. Raises InputError if the text is no path, or one that no record can name."""
+    """The absolute path that `text`, given to the option `where`, names; `~` is replaced by the user's home.
+    Does not open the path. Raises InputError if the text is no path, or one that no record can name."""
     if not text.strip():
         what, fix = "the path is empty", "give a path, or leave the option out; is a variable not set?"
     elif not is_printable(text):
@@ -44,8 +46,10 @@ def absolute_path(where: str, text: str) -> Path:
 
 
 def existing(where: str, text: str) -> Path:
-    """The path of an existing file or folder. Raises InputError for others: reading a FIFO may never end."""
-    path, what = absolute_path(where, text), "it is neither a file nor a folder"
+    """The absolute path of an existing file or folder, which `text`, given to the option `where`, names.
+    Raises InputError for anything else: reading a FIFO may never end."""
+    path = absolute_path(where, text)
+    what = "it is neither a file nor a folder"
     try:
         mode = path.stat().st_mode
         if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
@@ -88,13 +92,14 @@ _SAID = {
     "TOMLDecodeError": "not TOML: ",
     "BadZipFile": "no archive: ",
 }
-"""Prefixes for exceptions whose text does not say what it is about, by their types' names."""
+"""What explains the text of an exception, by the name of its type, for texts that do not explain
+themselves."""
 
 
 @contextlib.contextmanager
 def readable(what: str, where: object, fix: str) -> Iterator[None]:
-    """Turn a library's error about a file's content into InputError: `what` ("the labels") cannot be read.
-    Libraries raise all kinds of types for damaged or malicious files, and others in their next versions."""
+    """Turn any error about a file's content into an InputError: `what`, such as "the labels", cannot be read.
+    For damaged files libraries raise exceptions of many types, and of others in their next versions."""
     try:
         yield
     except ProofError:
@@ -102,7 +107,7 @@ def readable(what: str, where: object, fix: str) -> Iterator[None]:
     except PermissionError as error:
         raise refused(what, error.filename or where) from error
     except BaseException as error:
-        # Libraries in Rust raise PanicException, which is no Exception, for faults of their own.
+        # Libraries written in Rust raise PanicException, which is no Exception, where their code is at fault.
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
         raise InputError(f"{what} cannot be read: {reason(error)}", where=where, fix=fix) from error
@@ -135,7 +140,7 @@ def reason(error: BaseException) -> str:
 def check_regular(path: Path, what: str, fix: str) -> None:
     """Raise InputError unless `path` is a regular file or a link to one, for a library that opens it by name.
     Opening a pipe may wait for ever, and a device may have no end."""
-    where = excerpt(str(path), _MAX_PATH_CHARS)  # the rest of it may be a name in a file
+    where = excerpt(str(path), _MAX_PATH_CHARS)  # a part of the path may come from a file
     with readable(what, where, fix):
         mode = path.stat().st_mode
         if not stat.S_ISREG(mode):
@@ -209,11 +214,12 @@ def file_digest(path: Path) -> str:
 
 
 def data_digest(path: Path) -> str:
-    """The SHA-256, in hexadecimal, of a file or of all below a folder, also behind links: names, sizes and
-    contents, as checkouts change times; in place of contents times above MAX_BYTES. Raises InputError."""
+    """The SHA-256, in hexadecimal, of a file or of all files below a folder, also behind links: of their
+    names, sizes and contents. Above MAX_BYTES in all, the times of modification replace the contents; below,
+    times do not count, as a checkout changes them. Raises InputError if a file cannot be read."""
     with readable("the data", path, "let this user read all of it"):
         folders, targets, files = [path], list[str](), list[Path]()
-        for folder in folders:  # grows; each link's target is walked once, as links may lead in circles
+        for folder in folders:  # the list grows; each target is walked once, as links may lead in circles
             target = os.path.realpath(folder)
             if target not in targets:
                 files += files_in(folder)

@@ -48,7 +48,7 @@ class BertDimensions(msgspec.Struct, frozen=True):
 
 
 def embedding_rows(tokens: int) -> int:
-    """Rows of the embedding for so many tokens: NVIDIA rounds up to a multiple of 8, for the tensor cores."""
+    """Rows of the embedding of `tokens`: NVIDIA rounds up to a multiple of 8, for the tensor cores."""
     return -(-tokens // 8) * 8
 
 
@@ -98,14 +98,14 @@ def network(dimensions: BertDimensions, *, exact_gelu: bool = False) -> "nn.Modu
 _LEFT_OUT = re.compile(r"(bert\.)?pooler\.|cls\.|(bert\.)?embeddings\.position_ids$")
 """Not used here: the pooler, the heads of pre-training, a constant of early transformers."""
 _NVIDIAS_OWN = re.compile(r"\.dense_act\.|\.(gamma|beta)$")
-"""Names that tell which `gelu` is meant. NVIDIA's tanh form: `dense_act`, which its code writes, and
-TensorFlow's gamma and beta, which it reads with either name of that layer (DeepLearningExamples a9e2c1d5,
-BERT/modeling.py, from_pretrained and gelu). Otherwise transformers' exact form."""
+"""Keys by which a checkpoint's `gelu` is NVIDIA's tanh form, and not transformers' exact one: `dense_act`,
+which NVIDIA's code writes, and TensorFlow's gamma and beta, which it reads with either name of that layer
+(DeepLearningExamples a9e2c1d5, BERT/modeling.py, from_pretrained and gelu)."""
 
 
 def checkpoint_files(checkpoint: Path) -> tuple[Path, Path, Path]:
-    """The configuration, the weights and the vocabulary in a checkpoint folder of NVIDIA's layout. Raises
-    InputError that names a missing one."""
+    """The files of the configuration, the weights and the vocabulary in a checkpoint folder of NVIDIA's
+    layout. Raises an InputError that names a missing file."""
     files = checkpoint / "config.json", checkpoint / "pytorch_model.bin", checkpoint / "vocab.txt"
     for file in files:
         check_regular(file, "the checkpoint", _FIX)
@@ -234,12 +234,14 @@ def _row(paragraph: Paragraph, question: Question, query: Sequence[int], part: n
 
 
 def prepare(network: Any) -> None:
-    """Set initial weights by which some heads compare positions and one compares words, the slowest to learn.
+    """Set initial weights with which some heads compare positions, and one compares words: both are slow to
+    learn.
 
     The first components of the embeddings hold only sines and cosines of the position, and no layer writes to
-    them. The heads in _HEADS compare these, and so attend to a token at a fixed distance. A head of the
-    first layer looks for the same token in the question, and passes on whether it is there. Without its
-    preference for the question one of four seeds never learnt the entity; with it, all of ten did.
+    them. The heads in _HEADS compare these, and so attend to a token at a fixed distance. A head of the first
+    layer looks for the same token in the question, and passes on whether it is there. Without that head's
+    preference for the question, training never learnt the entity with one of four seeds; with it, all of ten
+    seeds did.
     """
     import torch
 
@@ -295,7 +297,7 @@ def _prefer_the_question(embeddings: Any, attention: Any, row: int, component: i
 
 
 def train_micro(steps: int = 800) -> Mapping[str, Any]:
-    """The recipe of the committed weights: `steps` batches of 32, some minutes on two cores. Those of the
+    """Train the committed weights: `steps` batches of 32, some minutes on two cores. The weights of the
     auxiliary outputs are left out."""
     import torch
     from torch import nn

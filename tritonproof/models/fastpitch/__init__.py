@@ -52,8 +52,8 @@ _SENTENCES = (
 
 
 def speech(split: Split, dataset: Path | None, _checkpoint: Path | None = None) -> Samples:
-    """LJSpeech 1.1 below `dataset`: the published test part, or all else; texts of at most 128 symbols.
-    Without a data set the texts are sentences in turn, cut at 60 to 128 symbols, without a reference."""
+    """LJSpeech 1.1 below `dataset`, in texts of at most 128 symbols: the published test part to evaluate, and
+    the rest to train. Without a data set: sentences in turn, cut at 60 to 128 symbols, without references."""
     if dataset is None:
         first = 0 if split == "evaluation" else _TEXTS
         ids = [f"text-{first + i:03d}" for i in range(_TEXTS)]
@@ -67,14 +67,15 @@ def speech(split: Split, dataset: Path | None, _checkpoint: Path | None = None) 
 
 
 def _text(number: int) -> Sequence[int]:
-    """One of at least 128 different texts: each has another first sentence, or another length."""
-    least, first = 60, number % len(_SENTENCES)
-    length = least + 37 * number % (FULL.symbols - least + 1)
+    """The symbol numbers of a text. The first 128 texts differ in their first sentence or their length."""
+    shortest = 60
+    first = number % len(_SENTENCES)
+    length = shortest + 37 * number % (FULL.symbols - shortest + 1)
     return symbols.encode(" ".join(_SENTENCES[first:] + _SENTENCES[:first]))[:length]
 
 
 def inputs(texts: Sequence[Sequence[int]], length: int) -> Arrays:
-    """Texts as symbol numbers to the model's inputs."""
+    """The model's inputs for texts of symbol numbers, padded to `length`."""
     numbers, counts = symbols.padded(texts, length)
     return {SYMBOLS: numbers, SYMBOL_COUNT: counts}
 
@@ -129,7 +130,8 @@ def to_framework(kept: Arrays, _references: object, framework: Arrays) -> np.nda
 
 
 def in_range(kept: Arrays, _references: object, _framework: Arrays) -> np.ndarray:
-    """1 for each mel that has frames, all of them finite and in the range; NVIDIA's check ignores NaN."""
+    """1 for each mel that has frames, all finite and from LOWEST to HIGHEST, else 0. NVIDIA's check ignores
+    NaN."""
     within = [mel.size > 0 and ((mel >= LOWEST) & (mel <= HIGHEST)).all() for mel in mels(kept)]
     return np.array(within, np.float64)
 
@@ -157,7 +159,8 @@ _ALL_IN_RANGE = Limit(1.0, "NVIDIA's triton/metrics.py: every mel within -15 and
 def _metrics(
     name: str, score: Callable[..., np.ndarray], limit: Limit, to_mels: Mapping[str, Limit]
 ) -> tuple[Metric, ...]:
-    """A size's distance to references with its limit, and its distance to the framework's mels."""
+    """The metrics of a size of the model: `score`, the distance to references, with its `limit`; the distance
+    to the framework's mels with its limits `to_mels`; and the share of mels in range."""
     precisions = ("fp32", "fp16")
     return (
         Metric(name, score, dict.fromkeys(precisions, limit), "lower"),
@@ -172,8 +175,8 @@ _PUBLISHED = _shared.published_deployment(8, instances=2)
 
 
 def _outputs(frames: int, symbols: int) -> tuple[Tensor, ...]:
-    """NVIDIA's four outputs, in its order. Durations are whole frames; the published ones are FP32 before
-    rounding, which tell neither a client nor a comparison which frame belongs to which symbol."""
+    """NVIDIA's four outputs in NVIDIA's order. Durations are whole frames. NVIDIA's are FP32 and unrounded,
+    from which neither a client nor a comparison can tell which frame belongs to which symbol."""
     return (
         Tensor(MEL, "FP32", (spectrogram.BANDS, frames)),
         Tensor(FRAME_COUNT, "INT64", (1,)),
@@ -183,7 +186,8 @@ def _outputs(frames: int, symbols: int) -> tuple[Tensor, ...]:
 
 
 def _show(samples: Samples, item: int, framework: Arrays, served: Arrays) -> list[SamplePart]:
-    """The text, the reference's mel or else the framework's, and the served one, in one range of colours."""
+    """The text, the reference mel (the framework's if there are no labels) and the served mel, in one range
+    of colours."""
     from matplotlib import colormaps
 
     inputs, row = samples.read([item]), np.array([item])

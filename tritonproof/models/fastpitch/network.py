@@ -25,7 +25,7 @@ MAX_DURATION = 75
 
 
 class Sizes(NamedTuple):
-    """The sizes of a network: its most symbols and frames, and those of its layers."""
+    """The sizes of a network: its largest numbers of symbols and of frames, and the sizes of its layers."""
 
     symbols: int
     frames: int
@@ -44,12 +44,12 @@ MICRO = Sizes(MAX_SYMBOLS, MAX_FRAMES, width=64, layers=2, heads=2, head_width=3
 
 
 def network(sizes: Sizes) -> "nn.Module":
-    """FastPitch of some sizes: encoder, predictors, length regulation, decoder.
+    """FastPitch of the given sizes: encoder, predictors, length regulation, decoder.
 
     The number of frames is fixed: a product with a mask gives each frame its symbol, so that traced, scripted
     and exported graphs are equal. The published deployment decodes up to the longest utterance of each batch,
-    which tracing can only bake in. Longer speech is cut, and its length with it; frames past an utterance's
-    length are zero (published: a constant, the last layer's bias).
+    which tracing would fix to the example's. Speech of more frames is cut, and its length says so; frames
+    past an utterance's length are zero (published: a constant, the last layer's bias).
     """
     import torch
     import torch.nn.functional as F  # noqa: N812 - PyTorch's own convention
@@ -155,7 +155,7 @@ def network(sizes: Sizes) -> "nn.Module":
         def predict(
             self, ids: torch.Tensor, count: torch.Tensor
         ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-            """Symbols [N, T] and their number [N, 1] to their encoding, log durations and pitch."""
+            """The encoding, log durations and pitch of symbols [N, T] and their number [N, 1]."""
             spoken = (ids != 0) & (self.symbol_numbers < count)
             mask = spoken.unsqueeze(2).to(self.proj.weight.dtype)
             x = self.encoder(self.encoder.word_emb(ids), mask)
@@ -164,7 +164,8 @@ def network(sizes: Sizes) -> "nn.Module":
         def decode(
             self, x: torch.Tensor, durations: torch.Tensor, pitch: torch.Tensor
         ) -> tuple[torch.Tensor, torch.Tensor]:
-            """Encoding, whole durations and pitch to mel [N, bands, frames] and its frames [N, 1]."""
+            """The mel [N, bands, frames] and its number of frames [N, 1] of an encoding, whole durations and
+            pitch."""
             x = x + self.pitch_emb(pitch.unsqueeze(1)).transpose(1, 2)
             ends = durations.cumsum(1)  # in FP32, which is exact and which TensorRT has
             starts = ends - durations
@@ -234,7 +235,7 @@ _DURATION_WEIGHT = 5.0
 
 
 def train_micro(steps: int = 800) -> "Mapping[str, torch.Tensor]":
-    """The recipe of the committed weights: `steps` batches of 32, a good minute on one core."""
+    """Train the committed weights: `steps` batches of 32, a good minute on one core."""
     import torch
 
     torch.manual_seed(SEED)
@@ -244,12 +245,12 @@ def train_micro(steps: int = 800) -> "Mapping[str, torch.Tensor]":
     for _step in range(steps):
         chosen = torch.randperm(len(data[0]))[:_BATCH]
         step(_loss(model, [array[chosen] for array in data]))
-    state: Mapping[str, torch.Tensor] = model.state_dict()
-    return state
+    return model.state_dict()
 
 
 def _arrays(spoken: Sequence[Utterance]) -> tuple[np.ndarray, ...]:
-    """Symbols, their number, durations and pitch [N, symbols], mels [N, 80, frames]; zeros behind."""
+    """The symbols [N, symbols] and their number, their durations and pitch [N, symbols], and the mels
+    [N, 80, frames] of the utterances, padded with zeros."""
     texts, counts = alphabet.padded([alphabet.numbers_of(u.text) for u in spoken], MICRO.symbols)
     durations, pitch = (np.zeros(texts.shape, np.float32) for _ in range(2))
     mels = np.zeros((len(texts), spectrogram.BANDS, MICRO.frames), np.float32)
@@ -272,5 +273,4 @@ def _loss(model: Any, batch: "Sequence[torch.Tensor]") -> "torch.Tensor":
     duration_loss = (log_durations - durations.log1p()).square()[spoken].mean()
     # Frames past the end are zero in both.
     mel_loss = (mel - mels).square().sum() / (frame_counts.sum() * mels.shape[1])
-    total: torch.Tensor = mel_loss + pitch_loss + _DURATION_WEIGHT * duration_loss
-    return total
+    return mel_loss + pitch_loss + _DURATION_WEIGHT * duration_loss
