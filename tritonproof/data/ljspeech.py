@@ -75,11 +75,9 @@ def recordings(dataset: Path, split: Split, longest: int) -> list[Recording]:
     texts = _metadata(root / "metadata.csv")
     test = test_part()
     if absent := sorted(test - texts.keys()):
-        raise InputError(
-            f"the data set lacks {len(absent)} of the published test part's 500 sentences, first {absent[0]}",
-            where=root / "metadata.csv",
-            fix="give LJSpeech 1.1 as published, all 13,100 sentences",
-        )
+        lacking = f"{len(absent)} of the published test part's 500 sentences, first {absent[0]}"
+        fix = "give LJSpeech 1.1 as published, all 13,100 sentences"
+        raise InputError(f"the data set lacks {lacking}", where=root / "metadata.csv", fix=fix)
     sentences = []
     for name, text in texts.items():
         if (name in test) == (split == "evaluation") and len(symbols := tuple(encode(text))) <= longest:
@@ -96,11 +94,8 @@ def _metadata(path: Path) -> dict[str, str]:
     for number, line in enumerate(lines, start=1):
         fields = line.split("|")
         if len(fields) != 3 or not re.fullmatch(r"LJ\d{3}-\d{4}", fields[0]) or not fields[2].strip():
-            raise InputError(
-                f"a line is not `LJ...|text|text with numbers in words`: {excerpt(line)}",
-                where=f"{path}, line {number}",
-                fix=_RESTORE,
-            )
+            what = f"a line is not `LJ...|text|text with numbers in words`: {excerpt(line)}"
+            raise InputError(what, where=f"{path}, line {number}", fix=_RESTORE)
         texts[fields[0]] = fields[2]
     return texts
 

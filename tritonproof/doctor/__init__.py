@@ -1,5 +1,5 @@
-"""`python -m tritonproof doctor`: what could go wrong on this machine, with fixes. Each check is a function
-that returns a Finding, and imports packages other than msgspec only when it runs, as they may be missing."""
+"""`python -m tritonproof doctor` says what could go wrong on this machine, and how to fix it. Each check is a
+function that returns a Finding, and imports packages other than msgspec as it runs: they may be missing."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -8,7 +8,7 @@ from typing import Literal
 @dataclass(frozen=True)
 class Finding:
     state: Literal["ok", "warning", "problem"]
-    """After a warning some cases skip or some figures suffer; after a problem `pytest benchmarks` stops."""
+    """warning: some cases would skip or some figures suffer; problem: the benchmarks would stop."""
     text: str
     """A sentence without a full stop."""
     fix: str = ""

@@ -6,7 +6,7 @@ from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
-if find_spec("msgspec") is None:  # the one package that all that follows imports
+if find_spec("msgspec") is None:  # the one package that the modules imported below need
     sys.exit(
         "problem  packages: msgspec is not installed. Run .venv/bin/tox run -e doctor, which installs it."
     )
@@ -46,7 +46,8 @@ def checks(spec: ServerSpec, *, machine_alone: bool = False) -> Iterator[tuple[s
 
 
 def run_check(check: Check) -> Finding:
-    """A check's finding, whatever it raises, since a failing check must not hide the others."""
+    """The finding of a check. An error that it raises becomes a finding too: it must not hide other
+    checks."""
     try:
         return check()
     except ImportError as error:
@@ -60,7 +61,8 @@ def run_check(check: Check) -> Finding:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line; returns 1 if a problem would stop the benchmarks, else 0; 4 for a wrong argument."""
+    """Print the findings; return 1 if a problem would stop the benchmarks, else 0. Exits with 4 for a wrong
+    argument."""
     parser = Parser(
         prog=commands.tool_command("doctor"),
         description="Say what could go wrong on this machine, and how to fix it. The exit status is 1 if a "

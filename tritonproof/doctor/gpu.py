@@ -1,4 +1,4 @@
-"""The GPU, whether driver and packages fit it and each other, and which cases skip on this machine."""
+"""Do the GPU, its driver and the packages fit each other, and which cases skip on this machine?"""
 
 import contextlib
 import os
@@ -20,8 +20,8 @@ from tritonproof.spec import Device, Format
 
 
 def gpu() -> Finding:
-    """Whether this machine's GPU, driver, PyTorch, ONNX Runtime and TensorRT fit together, for any server:
-    they convert a model and compute its reference, while a container brings its own for serving alone."""
+    """Whether this machine's GPU, driver, PyTorch, ONNX Runtime and TensorRT fit together. Every run needs
+    these to convert models and compute references; a container has its own, but only serves with them."""
     names = machine.gpu_names()
     if not names:
         hidden = os.environ.get("CUDA_VISIBLE_DEVICES")
@@ -46,7 +46,7 @@ def gpu() -> Finding:
 
 
 def _faults(driver_cuda: int | None, torch_cuda: str, installs: str) -> Iterator[tuple[str, str]]:
-    """Why packages cannot compute on the GPU, each with its fix."""
+    """The reasons why packages cannot compute on the GPU, each with its fix, which `installs` them anew."""
     cuda = int(torch_cuda.split(".")[0]) if torch_cuda else None
     if cuda is None:
         fix = f"{installs}, without an index of CPU packages; or hide the GPU: CUDA_VISIBLE_DEVICES= "
@@ -77,7 +77,7 @@ def formats(spec: ServerSpec, device: Device) -> Finding:
     capability = machine.compute_capability() if device == "cuda" else None
     tensorrt_read = None
     if device == "cuda":
-        with contextlib.suppress(InputError):  # Docker does not answer, as the line of Triton says
+        with contextlib.suppress(InputError):  # if Docker does not answer, the check of Triton says so
             image = local_image(image_of(spec)) if spec.kind == "docker" else None
             tensorrt_read = backends.tensorrt_of(spec.kind, image)
     run: list[str] = []
@@ -85,7 +85,7 @@ def formats(spec: ServerSpec, device: Device) -> Finding:
     out_of_reach: dict[str, list[str]] = {}
     for format_, accelerator, precision in variants_on(device):
         if format_.frameworks == ("onnx",):
-            continue  # only a user's network has it, and the run reports what it lacks
+            continue  # only users' networks have these, and a run with one reports what they lack
         name = variant_name(format_, accelerator, precision)
         if device == "cuda" and (reason := format_.why_left_out(accelerator, capability)):
             out_of_reach.setdefault(reason, []).append(name)
@@ -110,7 +110,7 @@ def formats(spec: ServerSpec, device: Device) -> Finding:
 
 
 def _why_unserved(spec: ServerSpec, format_: Format, tensorrt_read: str | None) -> str | None:
-    """Why the server, which reads engines of one TensorRT, cannot serve a format, or None."""
+    """Why the server, which reads engines of the TensorRT `tensorrt_read`, cannot serve a format, or None."""
     try:
         local = backends.local_backends(spec.location) if spec.kind == "local" else None
         native = backends.serves_natively(spec.kind, local, format_)

@@ -1,4 +1,4 @@
-"""Cores, other load, memory, shared memory and disks: is there enough, and is the machine quiet?"""
+"""Are there enough cores, memory, shared memory and disk space, and is the machine quiet?"""
 
 import os
 import shutil
@@ -10,7 +10,7 @@ from tritonproof.doctor import Finding, ok, problem, warning
 from tritonproof.host import machine, scratch
 
 _OTHERS, _STOLEN = 10, 5
-"""Percent of all cores' time that mark a load point; the limits are those of tritonproof/measure/marks.py."""
+"""The percentages of all cores' time above which tritonproof/measure/marks.py marks a load point."""
 _GIB = 2**30
 _FULL_GIB = 11.3
 """The measured peak of calibrating nnU-Net for INT8; the other full models need less than the micro ones."""
@@ -19,12 +19,13 @@ _MICRO_GIB = 3.0
 _DISK_GIB, _MIN_DISK_GIB = 4.0, 0.5
 """All micro builds take 38 MiB, a full one up to 170 MiB, and twice that while it is made."""
 _VOLUMES_MIB = 476
-"""nnU-Net: three batches of four volumes, 34 MiB each, and answers of 17 MiB, which the backend copies."""
+"""The shared memory of nnU-Net: three batches of four volumes of 34 MiB, and four answers of 17 MiB, which
+the backend copies."""
 _MIN_SHM_MIB = 48
 
 
 def cores() -> Finding:
-    """The cores of this process against its control group's limit, which decides the models' threads."""
+    """Whether the control group lets this process use all its cores, which decide the models' threads."""
     visible, limit = sorted(os.sched_getaffinity(0)), machine.cgroup_cores()
     if limit is not None and limit < len(visible):
         text = f"{len(visible)} are visible, but the control group allows only {limit:g}"
@@ -48,19 +49,17 @@ def other_load() -> Finding:
 
 
 def memory() -> Finding:
-    """Free memory, against what the micro and the full models take."""
+    """Whether the free memory is enough for the micro and the full models."""
     free_gib = machine.free_memory_gib()
     if free_gib < _MICRO_GIB:
-        return warning(
-            f"{free_gib:.1f} GiB free; a run may take {_MICRO_GIB:g}",
-            "end other programs, or give the container more; a run that takes more is silently killed",
-        )
+        fix = "end other programs, or give the container more; a run that takes more is silently killed"
+        return warning(f"{free_gib:.1f} GiB free; a run may take {_MICRO_GIB:g}", fix)
     but = "" if free_gib >= _FULL_GIB else f", but for nnunet, which takes up to {_FULL_GIB}"
     return ok(f"{free_gib:.1f} GiB free: enough for all cases{but}")
 
 
 def shared_memory() -> Finding:
-    """/dev/shm, which carries tensors to the server and its Python backend."""
+    """Whether /dev/shm, which carries tensors to the server and its Python backend, has enough room."""
     folder = scratch.SHARED_MEMORY_FOLDER
     if not os.access(folder, os.W_OK):
         return problem(f"{folder} cannot be written", f"mount -t tmpfs tmpfs {folder}")
@@ -75,7 +74,7 @@ def shared_memory() -> Finding:
 
 
 def disks() -> Finding:
-    """The disks for builds, records and temporary files."""
+    """Whether the disks for builds, records and temporary files have enough room."""
     elsewhere = "give other folders: --model-repos DIR, --results DIR, TMPDIR=DIR for temporary files"
     free_gib = {}
     for needed in (MODEL_REPOS, RESULTS, Path(tempfile.gettempdir())):

@@ -1,5 +1,5 @@
-"""Python, its packages, and the programs that a run starts, Triton, perf_analyzer, Docker: are they there, in
-range and only once, do they find their libraries, and start?"""
+"""Are Python, its packages and the programs that a run starts (Triton, perf_analyzer, Docker) installed, in
+the required versions and only once? Do they find their libraries, and start?"""
 
 import platform
 import sys
@@ -33,7 +33,8 @@ Installed = Callable[[str], str | None]
 def python(
     version: Sequence[int] = sys.version_info[:3], machine: str = platform.machine(), *, embedded: bool = True
 ) -> Finding:
-    """The running Python, on a processor that the wheels are for, and its library for the embedded Triton."""
+    """Whether the wheels are for this processor and version of Python, and the embedded Triton finds Python's
+    library."""
     text = f"{'.'.join(map(str, version))} on {machine}, {sys.executable}"
     if machine != "x86_64":
         return problem(text, "Triton's wheels are for Linux on x86-64: use such a machine")
@@ -46,8 +47,8 @@ def python(
 
 
 def requirements(*, embedded: bool = True) -> list[str]:
-    """The project's dependencies, with the embedded server's and, if a framework is installed, the models'
-    and those of the installed ONNX Runtime's extra."""
+    """The requirements in pyproject.toml: the project's own, with those of the embedded server, and if a
+    framework is installed, those of the models and of the installed ONNX Runtime's extra."""
     file, what = SUITE / "pyproject.toml", "the list of the suite's packages"
     project = files.toml_in(file, what, "install the suite anew")["project"]
     extras = ["server"] if embedded else []
@@ -64,7 +65,7 @@ def requirements(*, embedded: bool = True) -> list[str]:
 def packages(
     lines: Sequence[str] | None = None, installed: Installed = version_of, *, embedded: bool = True
 ) -> Finding:
-    """The installed packages, against the ranges in pyproject.toml."""
+    """Whether all packages are installed, in the ranges that pyproject.toml requires."""
     requirement_lines = requirements(embedded=embedded) if lines is None else lines
     with_models = f"with the suite's models {commands.packages_command(anew=True)}"
     installs = f"{commands.install_command('server' if embedded else 'load')}; or {with_models}"
@@ -99,7 +100,7 @@ def _fix_of_program(name: str) -> str:
 
 
 def load_generator() -> Finding:
-    """perf_analyzer: is it there, with its libraries, and does it start?"""
+    """Whether perf_analyzer is installed with its libraries, and starts."""
     program = wheels.perf_analyzer()
     environment = {**minimal_environment(), "LD_LIBRARY_PATH": wheels.perf_analyzer_libraries()}
     try:
@@ -113,13 +114,13 @@ def load_generator() -> Finding:
 
 
 def triton(spec: ServerSpec, device: Device) -> Finding:
-    """The server that a run would use: does it get ready without a model?"""
+    """Whether the server that a run would use gets ready, without a model."""
     if spec.kind == "docker":
         return _container(spec, device)
     if spec.is_remote:
         return _started(spec, device)
 
-    def refuse(_holder: str) -> None:  # a server that starts would disturb the other run
+    def refuse(_holder: str) -> None:  # starting a server here would disturb the run that holds the machine
         raise BlockingIOError
 
     try:
@@ -150,9 +151,7 @@ def _container(spec: ServerSpec, device: Device) -> Finding:
         register = "nvidia-ctk runtime configure --runtime=docker; systemctl restart docker"
         if engine.is_podman:
             register = "nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml"
-        return problem(
-            "Docker answers, but gives no GPU, as NVIDIA's container toolkit is missing or not registered",
-            f"install nvidia-container-toolkit; {register}",
-        )
+        text = "Docker answers, but gives no GPU, as NVIDIA's container toolkit is missing or not registered"
+        return problem(text, f"install nvidia-container-toolkit; {register}")
     image = prepare_image(spec, device)
     return ok(f"Docker answers and has {image.name}; the doctor does not start it")

@@ -1,4 +1,5 @@
-"""The Ray cluster of a run, an existing one or this machine alone, and its nodes' hardware and cases."""
+"""The Ray cluster of a run, an existing one or this machine alone: its nodes, their hardware, and which of
+them can run a target's cases."""
 
 import contextlib
 import logging
@@ -22,7 +23,7 @@ from tritonproof.host.targets import CPU, EVERY_TARGET, OTHER_GPU, recognise
 from tritonproof.spec import Target
 
 _ACCELERATOR = "accelerator_type:"
-"""Ray's prefix for the resource that announces a node's kind of GPU; the kind's name follows."""
+"""The beginning of the names of Ray's resources by which a node announces its kind of GPU."""
 _ANSWER_S = 5.0
 """Seconds for a cluster's port to accept a connection; Ray itself would try for minutes."""
 
@@ -68,7 +69,7 @@ def targets_of(nodes: Sequence[Node]) -> tuple[Target, ...]:
 
 def nodes_for(target: Target, nodes: Sequence[Node], gpus: int = 1) -> list[Node]:
     """The nodes that can run cases of a target: for the CPU those without a GPU, or all if every node has
-    one; for a GPU those with as many as a case is served on, and those that announce no number."""
+    one; for a GPU those that have `gpus` of them, the number that serves a case, or announce no number."""
     if target == CPU:
         return [node for node in nodes if node.target == CPU] or list(nodes)
     return [node for node in nodes if node.target == target and (node.gpus == 0 or node.gpus >= gpus)]
@@ -81,7 +82,7 @@ def kinds_text(nodes: Sequence[Node]) -> str:
 
 
 def why_no_node(target: Target, nodes: Sequence[Node], gpus: int = 1) -> str:
-    """Why a test skips that no node of the fleet can run."""
+    """The reason for skipping a test that no node of the fleet can run."""
     wanted = "1 x CPU" if target == CPU else f"{gpus} x {target.label.removeprefix('another ')}"
     return f"no node of the fleet has {wanted}; it has: {kinds_text(nodes)}"
 
@@ -101,31 +102,29 @@ class Fleet:
 
 
 def ray_module() -> ModuleType:
-    """Import Ray. Raises SetupError if it is missing, and in an installed suite, which cannot send itself."""
+    """Import Ray. Raises SetupError if it is missing, or if the suite is installed, as a checkout is sent to
+    the nodes."""
     if IS_INSTALLED:
-        raise SetupError(
-            "a fleet needs a checkout of tritonproof, from which each node makes its environment",
-            where="--fleet",
-            fix="clone its repository and follow its docs/fleet.md",
-        )
+        what = "a fleet needs a checkout of tritonproof, from which each node makes its environment"
+        raise SetupError(what, where="--fleet", fix="clone its repository and follow its docs/fleet.md")
     try:
         import ray
     except ImportError:
-        raise SetupError(
-            "a fleet needs Ray, which is not installed here",
-            where="--fleet",
-            fix=".venv/bin/tox run -e fleet -- --fleet ... has it in an environment of its own, as Ray and "
-            "the benchmarks need different versions of protobuf",
-        ) from None
+        fix = (
+            ".venv/bin/tox run -e fleet -- --fleet ... has it in an environment of its own, as Ray and the "
+            "benchmarks need different versions of protobuf"
+        )
+        what = "a fleet needs Ray, which is not installed here"
+        raise SetupError(what, where="--fleet", fix=fix) from None
     return ray
 
 
 @contextlib.contextmanager
 def connect(address: str) -> Iterator[Fleet]:
-    """The cluster at `address` for the length of the block; its tasks import the modules of this checkout.
-    `local` starts a cluster of this machine alone and ends it; `auto` is the one that runs here; else
-    HOST:PORT, or ray://HOST:PORT from a machine that is none of its nodes. Raises SetupError without Ray, and
-    InputError if no cluster answers."""
+    """Join the cluster at `address` for a block; its tasks import the modules of this checkout. An address is
+    `local`, which starts a cluster of this machine alone and ends it; `auto`, for the cluster that this
+    machine belongs to; HOST:PORT; or ray://HOST:PORT from a machine that is none of its nodes. Raises
+    SetupError without Ray, and InputError if no cluster answers."""
     if address == "local":
         # Before Ray is imported: its cluster listens on loopback alone, requires this run's token, and sends
         # Ray's makers no statistics. The first variable makes Ray use the loopback address, as on macOS; its

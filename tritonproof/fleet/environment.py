@@ -25,18 +25,16 @@ _FILES = ("pyproject.toml", "tox.ini")
 
 
 def pack(root: Path, *, code_alone: bool = False) -> bytes:
-    """The files of a checkout that git does not ignore, as they are now, in an archive: the same bytes for
-    the same files. With `code_alone`, only the modules of tritonproof/, which a task imports. Raises
-    SetupError if git cannot list them."""
+    """An archive of the files of a checkout that git does not ignore, as they are now; the same files give
+    the same bytes. With `code_alone`, only the modules of tritonproof/, which a task imports. Raises
+    SetupError if git cannot list the files."""
     try:
         command = ["git", "-C", str(root), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
         listing = output_of(command, limit_s=60)
     except ProgramError as error:
-        raise SetupError(
-            f"git cannot list the files that the nodes get: {error}",
-            where=f"--fleet, from {root}",
-            fix="run a fleet from a clone of tritonproof's repository",
-        ) from error
+        what = f"git cannot list the files that the nodes get: {error}"
+        fix = "run a fleet from a clone of tritonproof's repository"
+        raise SetupError(what, where=f"--fleet, from {root}", fix=fix) from error
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w") as archive:
         for name in sorted(os.fsdecode(listing).split("\0")):
@@ -59,7 +57,7 @@ def code_importer(code: bytes) -> Callable[[], None]:
     digest = hashlib.sha256(code).hexdigest()[:16]
 
     def import_code() -> None:
-        # Pickled by value, so it imports what it needs, and repeats `cache_folder`.
+        # Ray pickles this function by value, so it imports all that it needs, and repeats `cache_folder`.
         import contextlib
         import io
         import os
@@ -85,12 +83,12 @@ def code_importer(code: bytes) -> Callable[[], None]:
 
 
 def node_variables(variables: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The environment that `ray start` was called with on this node, without Ray's own, and without that of
-    continuous integration: the controller reports to it, not the node.
+    """The environment variables that `ray start` was called with on this node, without those of Ray, and of
+    continuous integration, to which the controller reports, not the node.
 
-    Ray changes it for a task: it limits threads to the CPUs that the task asked for, as on another machine.
-    It starts its processes with its own allocator, jemalloc, by LD_PRELOAD, which would make a server and the
-    load generator other programs than in a run without Ray.
+    The variables of this process will not do, as Ray changes them for a task: they limit threads to the CPUs
+    that the task asked for, and by LD_PRELOAD replace the allocator with jemalloc, so that the server and the
+    load generator would not be what they are in a run without Ray.
     """
     started_with = psutil.Process(os.getppid()).environ() if variables is None else variables
     prefixes = ("GITHUB_", "TOX_", "RAY_", "LD_PRELOAD")
@@ -122,7 +120,7 @@ def python_for(device: str, checkout: Path, variables: Mapping[str, str], say: C
         if not marker.is_file():
             say(f"tox makes the environment {name} in {folder}, once for this pyproject.toml")
             _make(name, folder, checkout, variables)
-            marker.touch()  # an interrupted one is made anew
+            marker.touch()  # an environment without the marker was interrupted, and is made anew
     return folder / name / "bin" / "python"
 
 

@@ -1,8 +1,8 @@
-"""The work of a node: a task of Ray, which runs this suite for a group of tests, and a pytest plugin of that
-run, which writes each test's reports into a file as it ends.
+"""What a node does: a task of Ray runs this suite for a group of tests, and a pytest plugin of that run
+writes the reports of each test into a file as the test ends.
 
-Each line of the file is a JSON object: `finished` with a test's id and reports; `stopped` with the reason why
-no run on this node can go on.
+Each line of the file is a JSON object: `finished` has a test's id, beside `reports`; `stopped` has the reason
+why no run on this node can go on.
 """
 
 import argparse
@@ -26,7 +26,7 @@ from tritonproof.host.process import guarded, how_ended, wait
 from tritonproof.host.scratch import scratch_folder
 
 _POLL_S = 1.0
-"""Seconds between two messages, even without news: the answer says whether the run is still wanted."""
+"""Seconds between two messages to the controller, whose answers say whether the run is still wanted."""
 _GRACE_S = 60.0
 """Seconds for an ended run to clean up: the server of a large model takes that long to leave."""
 
@@ -45,7 +45,8 @@ class NodeOrder:
     variables: Mapping[str, str]
     """Variables of the environment, beside the node's own."""
     files: Mapping[str, bytes]
-    """The controller's records of the group's cases, by their paths in the results; new results join them."""
+    """The controller's records of the group's cases, by path below the results; the node adds new results to
+    these records."""
 
 
 @dataclass(frozen=True)
@@ -53,12 +54,12 @@ class NodeReport:
     """A node's news of a group since its last message."""
 
     group: str
-    """That of its order."""
+    """The group of the node's order."""
     events: Sequence[Mapping[str, Any]]
     """What the pytest plugin of this module writes."""
     log: Sequence[str] = ()
     files: Mapping[str, bytes | None] = field(default_factory=dict)
-    """Files written below the results since then, by path; None for removed ones."""
+    """The files that changed below the results since the last message, by path; None for removed ones."""
 
 
 class Mailbox:
@@ -105,8 +106,8 @@ def run_tests(order: NodeOrder, packed: bytes, mailbox: Any) -> str:
     def say(text: str) -> None:
         post([{"preparing": text}])
 
-    # Ray gives its workers the niceness 15, unless RAY_worker_niceness=0 was set at `ray start`; without the
-    # right to take it back, every figure carries the mark that says so.
+    # Ray gives its workers the niceness 15, unless RAY_worker_niceness=0 was set at `ray start`. If this user
+    # may not lower it again, every figure carries the mark `niced`.
     with contextlib.suppress(PermissionError):
         os.setpriority(os.PRIO_PROCESS, 0, 0)
     variables = environment.node_variables() | dict(order.variables)
@@ -124,7 +125,7 @@ def run_tests(order: NodeOrder, packed: bytes, mailbox: Any) -> str:
             sent = _versions(results)
             command = [str(python), "-m", "pytest", *order.tests, "-p", __name__]
             command += ["--fleet-report", str(folder / "events"), "--results", str(results)]
-            command += ["--history", str(folder / "history")]  # the controller's records bring it its own
+            command += ["--history", str(folder / "history")]  # the controller adds the records to its own
             command += ["--model-repos", str(environment.cache_folder(variables) / "model_repos")]
             command += ["-p", "no:cacheprovider", *order.options]
             (folder / "events").touch()
@@ -173,11 +174,12 @@ def _new_lines(file: IO[bytes]) -> list[bytes]:
 
 
 def _versions(results: Path) -> dict[str, tuple[int, int, int]]:
-    """The version of each file below the results, by its path; hidden ones belong to their writer."""
+    """The version of each file below the results, by its path, without hidden files, which are
+    half-written."""
     versions: dict[str, tuple[int, int, int]] = {}
     for path in results.rglob("*"):
         name = path.relative_to(results)
-        # The next test runs meanwhile, and may take a file away.
+        # The next test runs meanwhile, and may remove a file.
         with contextlib.suppress(FileNotFoundError):
             status = path.stat()
             if path.is_file() and not any(part.startswith(".") for part in name.parts):
@@ -203,7 +205,7 @@ class _Reporter:
             self._write({"stopped": str(session.shouldfail)})
 
     def _write(self, event: dict[str, Any]) -> None:
-        # Some plugin's property may be no plain value; its text reaches the report, as it does JUnit's XML.
+        # A plugin's property may be no plain value: its text is written, as in JUnit's XML.
         self._file.write(json.dumps(event, default=str) + "\n")
         self._file.flush()
 
@@ -214,7 +216,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    # Ray blocks SIGINT in its workers, and all programs below would inherit that; some are ended by it.
+    # Ray blocks SIGINT in its workers. Programs started here would inherit that, and some are ended by
+    # SIGINT.
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT, signal.SIGTERM})
     file = open(config.option.fleet_report, "a")  # noqa: PTH123, SIM115 - closed by pytest's cleanup
     config.add_cleanup(file.close)

@@ -113,11 +113,9 @@ def quantise(job: ConversionJob, exact: Path, path: Path) -> None:
 
 
 def _quantisation_error(job: ConversionJob, why: str) -> ProofError:
-    return ProofError(
-        f"ONNX Runtime cannot quantise the network to INT8: {why}",
-        where=job.model.name,
-        fix="leave INT8 out: -k 'not int8'; or quantise it and give that file with --onnx and --tolerance",
-    )
+    fix = "leave INT8 out: -k 'not int8'; or quantise it and give that file with --onnx and --tolerance"
+    what = f"ONNX Runtime cannot quantise the network to INT8: {why}"
+    return ProofError(what, where=job.model.name, fix=fix)
 
 
 def _too_fine_for_8_bits(path: Path) -> list[str]:

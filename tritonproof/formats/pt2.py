@@ -76,16 +76,12 @@ def _explain(error: Exception, job: ConversionJob) -> Exception:
     if os.strerror(errno.ENOSPC) in text:
         return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     if job.device == "cuda" and any(words in text for words in _WITHOUT_CUDA_TOOLKIT):
-        return NotAvailableError(
-            "needs the CUDA toolkit's headers, which PyTorch's own packages lack",
-            where=job.model.name,
-            fix="install the CUDA toolkit of torch.version.cuda, and set CUDA_HOME to its folder",
-        )
-    return ProofError(
-        f"AOTInductor cannot convert the model: {error_line(text)}",
-        where=job.model.name,
-        fix="--full-trace shows the whole message; if the model cannot have it, name it in `excluded`",
-    )
+        what = "needs the CUDA toolkit's headers, which PyTorch's own packages lack"
+        fix = "install the CUDA toolkit of torch.version.cuda, and set CUDA_HOME to its folder"
+        return NotAvailableError(what, where=job.model.name, fix=fix)
+    what = f"AOTInductor cannot convert the model: {error_line(text)}"
+    fix = "--full-trace shows the whole message; if the model cannot have the format, name it in `excluded`"
+    return ProofError(what, where=job.model.name, fix=fix)
 
 
 def why_missing(device: Device, accelerator: str | None, precision: str) -> str | None:

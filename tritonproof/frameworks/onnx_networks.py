@@ -133,16 +133,11 @@ def data_files(path: Path) -> list[str]:
     for location in dict.fromkeys(_locations(_model(path).graph)):
         file = PurePosixPath(location)
         if file.is_absolute() or ".." in file.parts or not (file.parts and is_printable(location)):
-            raise InputError(
-                f"the graph has weights outside of its folder: {excerpt(location)!r}",
-                where=path,
-                fix="save it with its weights beside it: onnx.save_model(..., save_as_external_data=True)",
-            )
-        check_regular(
-            path.parent / file,
-            f"the file of weights {excerpt(location)}",
-            "put it beside the graph, under that name; an export with weights apart is two files or more",
-        )
+            what = f"the graph has weights outside of its folder: {excerpt(location)!r}"
+            fix = "save it with its weights beside it: onnx.save_model(..., save_as_external_data=True)"
+            raise InputError(what, where=path, fix=fix)
+        fix = "put it beside the graph, under that name; an export with weights apart is two files or more"
+        check_regular(path.parent / file, f"the file of weights {excerpt(location)}", fix)
         names.append(str(file))
     return names
 
@@ -235,11 +230,9 @@ def in_half_precision(network: OnnxNetwork, path: Path) -> None:
     try:
         path.write_bytes(convert_float_to_float16(_exported(network), keep_io_types=True).SerializeToString())
     except (ValueError, RuntimeError, LookupError) as error:
-        raise ProofError(
-            f"ONNX Runtime cannot convert the network to FP16: {error_line(str(error))[:200]}",
-            where=network.path,
-            fix="leave FP16 out with -k 'not fp16', or export the network in FP16 yourself",
-        ) from error
+        what = f"ONNX Runtime cannot convert the network to FP16: {error_line(str(error))[:200]}"
+        fix = "leave FP16 out with -k 'not fp16', or export the network in FP16 yourself"
+        raise ProofError(what, where=network.path, fix=fix) from error
 
 
 def in_one_file(network: OnnxNetwork, path: Path, least_opset: int) -> None:
@@ -277,18 +270,15 @@ def open_network(path: Path, *, batched: bool = True) -> OnnxNetwork:
     try:
         session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # ONNX Runtime has a type of its own for each status
-        raise InputError(
-            f"ONNX Runtime {onnxruntime.__version__} cannot open the network: {error_line(str(error))[:300]}",
-            where=path,
-            fix="export it with an older opset, or with operators that ONNX Runtime has on a CPU",
-        ) from error
+        version = f"ONNX Runtime {onnxruntime.__version__}"
+        what = f"{version} cannot open the network: {error_line(str(error))[:300]}"
+        fix = "export it with an older opset, or with operators that ONNX Runtime has on a CPU"
+        raise InputError(what, where=path, fix=fix) from error
     for value in session.get_outputs():
         if not value.type.startswith("tensor("):
-            raise InputError(
-                f"the output {value.name} is no tensor but {value.type}, which Triton does not serve",
-                where=path,
-                fix="export the network without it, with skl2onnx by options={'zipmap': False}",
-            )
+            what = f"the output {value.name} is no tensor but {value.type}, which Triton does not serve"
+            fix = "export the network without it, with skl2onnx by options={'zipmap': False}"
+            raise InputError(what, where=path, fix=fix)
     return OnnxNetwork(path, session, batched)
 
 
@@ -319,11 +309,9 @@ def run_as_exported(network: OnnxNetwork, inputs: Arrays) -> dict[str, Any]:
 
 def shape_depends_on_data(path: Path, name: str, *shapes: Sequence[int]) -> InputError:
     """The error of an output that has several shapes, which no configuration declares."""
-    return InputError(
-        f"the shape of the output {name} depends on the data: {' and '.join(map(str, map(list, shapes)))}",
-        where=path,
-        fix="export the network without the part that selects, such as NonZero or NonMaxSuppression",
-    )
+    differing = " and ".join(map(str, map(list, shapes)))
+    fix = "export the network without the part that selects, such as NonZero or NonMaxSuppression"
+    return InputError(f"the shape of the output {name} depends on the data: {differing}", where=path, fix=fix)
 
 
 def feeds(inputs: Arrays, *, batched: bool, scalars: Collection[str] = ()) -> list[dict[str, Any]]:

@@ -42,11 +42,8 @@ def check_weights(checkpoint: Mapping[str, Any], network: Mapping[str, Any], pat
     """Raise InputError unless a checkpoint's tensors, PyTorch's or NumPy's, have exactly the keys and shapes
     of a network's own, and hold what a training can end with. `model` says whose checkpoint is meant."""
     if (fault := next(_faults(checkpoint, network), None)) is not None:
-        raise InputError(
-            f"the checkpoint is of another model, or damaged: {fault}",
-            where=path,
-            fix=f"give a checkpoint of {model} as it was trained, not converted; check its size and digest",
-        )
+        fix = f"give a checkpoint of {model} as it was trained, not converted; check its size and digest"
+        raise InputError(f"the checkpoint is of another model, or damaged: {fault}", where=path, fix=fix)
 
 
 def _faults(checkpoint: Mapping[str, Any], network: Mapping[str, Any]) -> Iterator[str]:
@@ -116,11 +113,9 @@ def own_keys(state: "State", name_of: Callable[[str], str | None], path: Path) -
         if (name := name_of(key)) is None:
             continue
         if name in owned:
-            raise InputError(
-                f"the checkpoint holds {excerpt(name)} twice, once as {excerpt(key)}",
-                where=path,
-                fix="save the state dictionary of the network alone: torch.save(model.state_dict(), FILE)",
-            )
+            what = f"the checkpoint holds {excerpt(name)} twice, once as {excerpt(key)}"
+            fix = "save the state dictionary of the network alone: torch.save(model.state_dict(), FILE)"
+            raise InputError(what, where=path, fix=fix)
         owned[name] = value
     return owned
 

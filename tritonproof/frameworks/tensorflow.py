@@ -85,11 +85,9 @@ def export_onnx(job: ConversionJob, path: Path, opset: int) -> None:
     try:
         onnx.checker.check_model(exported)  # what tf2onnx cannot convert, it leaves in the graph
     except onnx.checker.ValidationError as error:
-        raise ProofError(
-            f"the network has no ONNX form: {str(error).splitlines()[0]}",
-            where=job.model.name,
-            fix="use operations that tf2onnx supports",
-        ) from error
+        what = f"the network has no ONNX form: {str(error).splitlines()[0]}"
+        fix = "use operations that tf2onnx supports"
+        raise ProofError(what, where=job.model.name, fix=fix) from error
     if job.precision == "fp16":
         from onnxruntime.transformers.float16 import convert_float_to_float16
 

@@ -35,11 +35,8 @@ def joined(known: Iterable[Model], more: Iterable[Model], where: str) -> tuple[M
     by_name = {model.name: model for model in known}
     for model in more:
         if model.name in by_name:
-            raise InputError(
-                f"there is a model {model.name} already",
-                where=where,
-                fix="give it a name of its own; the names that are taken: " + ", ".join(sorted(by_name)),
-            )
+            fix = f"give it a name of its own; the names that are taken: {', '.join(sorted(by_name))}"
+            raise InputError(f"there is a model {model.name} already", where=where, fix=fix)
         by_name[model.name] = model
     return tuple(by_name.values())
 
@@ -69,11 +66,9 @@ def listed_models(module: ModuleType, where: str) -> tuple[Model, ...]:
     listed = getattr(module, LIST, ())
     models = tuple(listed) if isinstance(listed, tuple | list) else (listed,)
     if not models or not all(isinstance(model, Model) for model in models):
-        raise InputError(
-            f"the file has no {LIST}, a tuple of values of tritonproof.spec.Model",
-            where=where,
-            fix=f"end it with {LIST} = (Model(...),), as {commands.tool_command('new', 'NAME')} writes it",
-        )
+        what = f"the file has no {LIST}, a tuple of values of tritonproof.spec.Model"
+        fix = f"end it with {LIST} = (Model(...),), as {commands.tool_command('new', 'NAME')} writes it"
+        raise InputError(what, where=where, fix=fix)
     for model in models:
         if not isinstance(model.name, str) or not NAME.fullmatch(model.name):
             name = excerpt(str(model.name))
@@ -89,11 +84,10 @@ def listed_models(module: ModuleType, where: str) -> tuple[Model, ...]:
             try:
                 msgspec.convert(getattr(model, field), hint)
             except msgspec.ValidationError as error:
-                raise InputError(
-                    f"{field} of the model {model.name} is not what a Model has there: {excerpt(str(error))}",
-                    where=where,
-                    fix=f"see {field} in tritonproof/spec.py, and mind the comma of a tuple of one: (VALUE,)",
-                ) from error
+                reason = excerpt(str(error))
+                what = f"{field} of the model {model.name} is not what a Model has there: {reason}"
+                fix = f"see {field} in tritonproof/spec.py, and mind the comma of a tuple of one: (VALUE,)"
+                raise InputError(what, where=where, fix=fix) from error
     return models
 
 
@@ -118,8 +112,6 @@ def import_error(error: BaseException, source: Path, own: Iterable[Path], option
         location = f"{inside[-1].filename}:{inside[-1].lineno}" if inside else str(source)
     # TracebackException gives a text even if str() of the file's own error fails.
     message = str(traceback.TracebackException.from_exception(error))
-    return InputError(
-        f"the file cannot be imported: {type(error).__name__}: {excerpt(' '.join(message.split()), 500)}",
-        where=f"{option}{location}",
-        fix="correct that line; import a package that is not installed here inside a function, or install it",
-    )
+    what = f"the file cannot be imported: {type(error).__name__}: {excerpt(' '.join(message.split()), 500)}"
+    fix = "correct that line; import a package that is not installed here inside a function, or install it"
+    return InputError(what, where=f"{option}{location}", fix=fix)

@@ -37,11 +37,9 @@ def micro_size(
 
     def own_samples(split: Split, dataset: Path | None, _checkpoint: Path | None = None) -> Samples:
         if dataset is not None:
-            raise InputError(
-                f"{name} takes no data set: it is evaluated on data of its own",
-                where=f"--dataset {name}={dataset}",
-                fix=f"give it to the full-size model: --dataset {full.name}=PATH",
-            )
+            what = f"{name} takes no data set: it is evaluated on data of its own"
+            fix = f"give it to the full-size model: --dataset {full.name}=PATH"
+            raise InputError(what, where=f"--dataset {name}={dataset}", fix=fix)
         return samples(split)
 
     changes |= {"name": name, "load_weights": load_weights, "train": train, "weights": weights}

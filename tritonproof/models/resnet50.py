@@ -188,11 +188,8 @@ def imagenet(split: Split, dataset: Path | None, _checkpoint: Path | None = None
     with readable("the data set", dataset, fix):
         root = folder if folder.is_dir() else dataset
         if split == "training" and root != folder:
-            raise NotAvailableError(
-                "INT8 is calibrated on training images only, and the data set has none",
-                where=dataset,
-                fix="give --dataset a folder that holds train/ and val/",
-            )
+            what = "INT8 is calibrated on training images only, and the data set has none"
+            raise NotAvailableError(what, where=dataset, fix="give --dataset a folder with train/ and val/")
         synsets = sorted(path for path in root.iterdir() if path.is_dir())
         named = [path for path in synsets if re.fullmatch(r"n\d{8}", path.name, re.ASCII)]
         if not len(synsets) == len(named) == 1000:  # whose order tells the class

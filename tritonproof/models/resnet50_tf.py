@@ -23,9 +23,7 @@ if TYPE_CHECKING:
     from keras import Model as Network
 
 INPUT = "input"
-"""The name of the network's input."""
 CLASSES, PROBABILITIES = "classes", "probabilities"
-"""The names of the network's outputs."""
 SEED = 20210701
 
 # --- the network and its weights ---------------------------------------------------------------------------

@@ -1,5 +1,5 @@
-"""`tritonproof report COMMAND`. A command is a function, which returns the exit status and imports what no
-other needs; its docstring is its help, and `_parser` has its options."""
+"""The command line `tritonproof report COMMAND`. A command is a function that returns the exit status and
+imports what only this command needs; its docstring is its help, and `_parser` has its options."""
 
 import argparse
 import contextlib
@@ -33,8 +33,8 @@ from tritonproof.reports.text.phrases import counted, grouped
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; returns the exit status: 0; 1 if `readme --check` found a difference; 4 for what cannot
-    be read, written or done as asked; 10 or 12 if `compare` or `trend` failed by --fail-on."""
+    """Run a command and return the exit status: 0; 1 if `readme --check` found a difference; 4 if an input
+    cannot be used or an output not written; 10 or 12 if `compare` or `trend` failed by --fail-on."""
     parser = _parser()
     options = parser.parse_args(arguments)
     if options.command is None:
@@ -64,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _chosen(options: argparse.Namespace) -> dict[Path, Publishable]:
-    """The selected records by file. Raises RecordError if any is unreadable, UsageError without any."""
+    """The selected records by file. Raises RecordError if one is unreadable, UsageError if there are none."""
     stored = record_files.read_folder(options.results)
     records = dict(zip(stored, publishable_together(stored.values()), strict=True))
     if not records:
@@ -174,10 +174,8 @@ def _trend(options: argparse.Namespace) -> int:
     all_series = trend.all_series(rows, join_hosts=options.join_hosts)
     chosen = [series for series in all_series if options.k in series.case]
     if not rows:
-        raise UsageError(
-            f"{folder}: no history (TARGET.jsonl). A run of the benchmarks adds to it, and --add FOLDER what "
-            "other machines measured."
-        )
+        source = "A run of the benchmarks adds to it, and --add FOLDER what other machines measured."
+        raise UsageError(f"{folder}: no history (TARGET.jsonl). {source}")
     if not chosen:
         raise no_case(folder, options.k, (series.case for series in all_series))
     print(trend.table(chosen))
@@ -295,7 +293,7 @@ _SHARED: Mapping[str, Mapping[str, Any]] = {
         "(default: terminal if standard output is one, else markdown)",
     },
 }
-"""The options that several commands have, as `add_argument` takes them."""
+"""The options that several commands share, each with its arguments for `add_argument`."""
 
 
 def _parser() -> Parser:

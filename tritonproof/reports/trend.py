@@ -1,5 +1,6 @@
-"""How each figure of the history changed, and its level shifts: lasting changes, which ruptures proposes
-and the noise model decides. tests/reports/trend simulates how many are found or false: docs/trend.md."""
+"""How each figure of the history changed, and its level shifts, which are lasting changes: the package
+ruptures proposes them, and a model of the noise decides. Simulations in tests/reports/trend show how many
+shifts are found, and how many are false: docs/trend.md."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -23,18 +24,22 @@ from tritonproof.reports.tables.rendering import markdown
 from tritonproof.reports.text.phrases import counted, days_text
 
 MIN_RUNS, LASTING = 4, 8
-"""The fewest runs of a level: fewer than MIN_RUNS are outliers, fewer than LASTING between two a bad week."""
+"""The fewest runs of a level. Fewer than MIN_RUNS are outliers; between two shifts, fewer than LASTING are a
+bad week."""
 THRESHOLD = 5.0
-"""The least size of a shift in standard errors: below one false one in 200 simulated series of 1,000 runs."""
+"""The smallest shift, in standard errors: there is less than one false shift in 200 simulated series of 1,000
+runs."""
 _NEIGHBOURS = 60
-"""The runs on either side that a shift is tested against: a drift of some percent in 1,000 runs is none."""
+"""The most runs on either side with which a shift is tested, so that a slow drift, of some percent in 1,000
+runs, is no shift."""
 _MIN_TOGETHER = 8
-"""The fewest series whose median shows what their machine did to all of them in a run."""
+"""The fewest series of a machine whose median in a run shows an effect of the machine on all of them."""
 
 
 class TrackedQuantity(NamedTuple):
-    """A followed quantity. `usual_std` is the prior for its deviation from run to run: of its logarithm, of a
-    score in samples, or of an error over its mean. `status` is the exit status for a shift for the worse."""
+    """A quantity whose history is shown. `usual_std` is the prior for its standard deviation from run to run:
+    that of the logarithm, of a score that of the number of right samples, of an error that divided by its
+    mean. `status` is the exit status of a shift for the worse; `changes` formats a shift's size."""
 
     name: str
     quantity: quantities.Quantity
@@ -43,8 +48,8 @@ class TrackedQuantity(NamedTuple):
     changes: quantities.Quantity = quantities.CHANGE
 
 
-# Speeds of one build vary by 1 to 3 % from run to run on one machine, tails by more. A score repeats but for
-# samples that are near ties, an error but for its last digits.
+# The speed of a build varies by 1 to 3 % from run to run on one machine, and tail latency by more. A score
+# varies only by samples that are near ties, an error only in its last digits.
 _TRACKED = {
     "throughput_per_s": TrackedQuantity("throughput", quantities.THROUGHPUT, 0.02),
     "latency_p99_ms": TrackedQuantity("p99 latency", quantities.LATENCY, 0.05),
@@ -65,8 +70,8 @@ class LevelShift(NamedTuple):
 
 
 class Series(NamedTuple):
-    """One quantity of a case over the runs of a machine, in their order. A machine is a host with its stamp:
-    other hardware, drivers or versions start another series and are no shift."""
+    """One quantity of a case over the runs of a machine, in their order. A machine is a host with a stamp, so
+    a change of hardware, drivers or versions is no shift but starts another series."""
 
     machine: str
     case: str
@@ -78,8 +83,8 @@ class Series(NamedTuple):
 
 
 def all_series(rows: Iterable[HistoryRow], *, join_hosts: bool = False) -> list[Series]:
-    """Every series of the rows, with its shifts, without ratios that may not be shown; `join_hosts` treats
-    hosts with one stamp as one machine, and a row with and without its host's name as one measurement."""
+    """Every series of the rows with its shifts, without ratios that may not be shown. `join_hosts` treats
+    hosts of equal stamps as one machine, and rows that differ only in the host's name as one measurement."""
     if join_hosts:
         without_host = (structs.replace(row, host="") for row in rows)
         rows = {identity(row): row for row in without_host}.values()
@@ -118,8 +123,8 @@ def all_series(rows: Iterable[HistoryRow], *, join_hosts: bool = False) -> list[
 
 
 def _machine_effect(levels: pd.DataFrame, usual_std: float) -> pd.Series:
-    """How far a run moved all series of a machine [runs, series] from their levels; 0 for runs with too few
-    series. Shifts that last in all series stay in them."""
+    """How far each run moved all series of a machine, `levels` [runs, series], from their usual levels; 0 for
+    runs with too few series. A lasting shift of all series is not counted as such an effect."""
     shared = levels[levels.count(axis=1) >= _MIN_TOGETHER]
     moved = shared.sub(shared.median()).median(axis=1)
     moved = shared.sub(shared.sub(moved, axis=0).median()).median(axis=1)
@@ -129,14 +134,14 @@ def _machine_effect(levels: pd.DataFrame, usual_std: float) -> pd.Series:
 
 
 def find_shifts(values: np.ndarray, usual_std: float) -> list[tuple[int, float, float]]:
-    """The lasting shifts of a series [runs]: the first run of the new level, the change, and its standard
-    error; `usual_std` is the prior for that from run to run."""
+    """The lasting shifts of the `values` of a series, [runs]. Each is the index of the first run of the new
+    level, the change, and the standard error of the change. `usual_std` is that of TrackedQuantity."""
     if len(values) < 2 * MIN_RUNS:
         return []
     x, std = _clipped(values, usual_std)
     indices = np.arange(len(x))
     while True:
-        # ruptures proposes smaller shifts too: each is tested when its neighbours are known.
+        # The lower penalty also proposes smaller shifts. Each is tested below, when its neighbours are known.
         search = KernelCPD(kernel="linear", min_size=MIN_RUNS).fit(x[indices, None])
         ends = [0, *search.predict(pen=0.8 * (THRESHOLD * std) ** 2)]
         transient = [sides for sides in pairwise(ends[1:-1]) if sides[1] - sides[0] < LASTING]
@@ -158,30 +163,31 @@ def find_shifts(values: np.ndarray, usual_std: float) -> list[tuple[int, float, 
 
 
 def _clipped(values: np.ndarray, usual_std: float) -> tuple[np.ndarray, float]:
-    """The values, with outliers clipped at two of them from the moving median, and the standard deviation for
-    the uncertainty of a mean of many runs. It exceeds that of one run where neighbours deviate together.
+    """The values, clipped to two standard deviations around the moving median, and the standard deviation to
+    use for the mean of many runs. This is larger than that of single runs if neighbours deviate together.
 
-    The usual deviation counts like ten runs, since ten runs alone tell it only to a third. Blocks of
-    runs, if there are ten, show noise that outlasts a run; twice that of one run counts like twenty: a
-    short history cannot tell a bad week from a shift."""
+    `usual_std` weighs as much as ten runs, which alone would tell the deviation only to a third. Means of
+    blocks of runs, if there are ten blocks, show noise that lasts longer than a run. As a short history
+    cannot tell a bad week from a shift, twice the deviation of single runs weighs as much as twenty runs."""
     medians = pd.Series(values).rolling(9, center=True, min_periods=1).median().to_numpy()
-    neighbour_std = _robust_std(np.diff(values)) / math.sqrt(2)  # few neighbours have a shift between them
+    neighbour_std = _robust_std(np.diff(values)) / math.sqrt(2)  # shifts are between few neighbours
     observed = max(neighbour_std, _robust_std(values - medians))
     run_std = math.sqrt(np.average([observed**2, usual_std**2], weights=[len(values), 10]))
-    calm = np.clip(values, medians - 2 * run_std, medians + 2 * run_std)
+    clipped = np.clip(values, medians - 2 * run_std, medians + 2 * run_std)
     stds = [run_std]
-    for length in (length for length in (5, 10, 20) if len(calm) >= 10 * length):
-        means = calm[len(calm) % length :].reshape(-1, length).mean(axis=1)
+    for length in (length for length in (5, 10, 20) if len(clipped) >= 10 * length):
+        means = clipped[len(clipped) % length :].reshape(-1, length).mean(axis=1)
         stds.append(_robust_std(np.diff(means)) * math.sqrt(length / 2))
-    return calm, math.sqrt(np.average([max(stds) ** 2, 4 * run_std**2], weights=[len(calm), 20]))
+    return clipped, math.sqrt(np.average([max(stds) ** 2, 4 * run_std**2], weights=[len(clipped), 20]))
 
 
 def _robust_std(differences: np.ndarray) -> float:
-    return 1.4826 * float(np.median(np.abs(differences)))  # the standard deviation of normal ones
+    return 1.4826 * float(np.median(np.abs(differences)))  # the standard deviation if they are normal
 
 
 def table(series: Sequence[Series]) -> str:
-    """The extent of the history, and a row for each series: its last value and shifts, worse ones bold."""
+    """A sentence on the length of the history, and a row for each series: its last value and its shifts,
+    those for the worse in bold."""
     runs = {row.run: row for each in series for row in each.rows}
     commits = counted(len({row.commit for row in runs.values()} - {None}), "commit")
     days = days_text(row.started for row in runs.values())
@@ -196,14 +202,12 @@ def _changed(series: Series) -> str | None:
 
 
 def worse_shifts(series: Sequence[Series], within: int, known: str | None) -> list[tuple[int, str]]:
-    """The exit status and a sentence for each shift for the worse within a series' latest runs and after its
-    runs of the commit `known`. Raises UsageError if no run is of that commit."""
-    digits = max(7, len(known or ""))  # fewer are no name: they may begin that of any commit
+    """The exit status and a sentence for each shift for the worse in the latest `within` runs of a series and
+    after its runs of the commit `known`. Raises UsageError if no run is of that commit."""
+    digits = max(7, len(known or ""))  # with fewer digits many commits begin
     runs = [[row.started for row in each.rows if (row.commit or "?")[:digits] == known] for each in series]
     if known and not any(runs):
-        raise UsageError(
-            f"--known {quoted(known)}: no run in the history is of this commit (7 or more digits)"
-        )
+        raise UsageError(f"--known {quoted(known)}: no run of the history has this commit (7 or more digits)")
     return [
         (each.tracked.status, f"{each.case}, {each.at}, {each.tracked.name}: {shift_text(each, shift)}")
         for each, accepted in zip(series, runs, strict=True)

@@ -81,8 +81,6 @@ def size_text(count: int) -> str:
     return f"{count >> 10 * unit:,} {('bytes', 'KiB', 'MiB', 'GiB', 'TiB')[unit]}"
 
 
-MAX_BYTES = disk.MAX_BYTES
-"""The most bytes of a file that is read whole, unless another limit is set."""
 MAX_SETTINGS_BYTES = 2**20
 """The most bytes of a file that somebody writes by hand."""
 _SAID = {
@@ -156,7 +154,7 @@ def opened(path: Path, what: str, fix: str) -> Iterator[io.BufferedReader]:
         yield file
 
 
-def content(path: Path, what: str, fix: str, largest_bytes: int = MAX_BYTES) -> bytes:
+def content(path: Path, what: str, fix: str, largest_bytes: int = disk.MAX_BYTES) -> bytes:
     """The content of a regular file. Raises InputError for anything else, and above `largest_bytes`."""
     with opened(path, what, fix) as file:
         if os.fstat(file.fileno()).st_size > largest_bytes:
@@ -164,13 +162,13 @@ def content(path: Path, what: str, fix: str, largest_bytes: int = MAX_BYTES) -> 
         return file.read()
 
 
-def text(path: Path, what: str, fix: str, largest_bytes: int = MAX_BYTES) -> str:
+def text(path: Path, what: str, fix: str, largest_bytes: int = disk.MAX_BYTES) -> str:
     """The text of a regular file in UTF-8, with or without a byte order mark; line ends stay."""
     with readable(what, path, fix):
         return content(path, what, fix, largest_bytes).decode("utf-8-sig")
 
 
-def json_in(path: Path, what: str, fix: str, largest_bytes: int = MAX_BYTES) -> Any:
+def json_in(path: Path, what: str, fix: str, largest_bytes: int = disk.MAX_BYTES) -> Any:
     """The content of a JSON file. Raises InputError for numbers such as 1e999 and NaN, too."""
     with readable(what, path, fix):
         return parsed_json(text(path, what, fix, largest_bytes))
@@ -226,7 +224,7 @@ def data_digest(path: Path) -> str:
                 folders += sorted(link for link in strict_walk(folder) if link.is_symlink() and link.is_dir())
             targets.append(target)
         stamped = [(file.relative_to(path), file.stat(), file) for file in files]
-        is_small = sum(status.st_size for _, status, _ in stamped) <= MAX_BYTES
+        is_small = sum(status.st_size for _, status, _ in stamped) <= disk.MAX_BYTES
         stamps = [
             f"{name} {status.st_size} {file_digest(file) if is_small else status.st_mtime_ns}"
             for name, status, file in stamped

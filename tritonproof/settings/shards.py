@@ -1,4 +1,4 @@
-"""Groups the tests that stay on one machine, and splits a run into shards, the same ones on every machine."""
+"""Groups tests that have to run on one machine, and splits a run into shards, equally on every machine."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,19 +12,19 @@ class CaseGroup:
     """Tests that share weights, builds or servers, so that they run on one machine."""
 
     target: str
-    """The name of the hardware; the CPU for tests without a case, which need none."""
+    """The name of the hardware; the CPU for tests without a case."""
     model: str
-    """The name of the model; of tests without a case the file."""
+    """The name of the model; for tests without a case that of their file."""
     tests: tuple[str, ...]
-    """Their ids, in the order of collection."""
+    """The ids of the tests, in the order of collection."""
 
     def __str__(self) -> str:
         return f"{self.target} {self.model}"
 
 
 def groups_of(cases: Mapping[str, Case | None], *, by: Literal["model", "case"]) -> list[CaseGroup]:
-    """The tests of `cases`, which has the case of each by its id, by hardware and model, whose weights and
-    samples are loaded once, or by case, which is built and served once; the largest group first."""
+    """The tests of `cases`, a mapping from a test's id to its case, in groups, the largest first: `by` model
+    and hardware, so that weights and samples are loaded once, or by case, which is built and served once."""
     tests: dict[tuple[str, ...], list[str]] = {}
     for test, case in cases.items():
         key: tuple[str, ...] = ("cpu", test.partition("::")[0])
@@ -48,9 +48,10 @@ class Shard:
 
 
 def split(groups: Sequence[CaseGroup], count: int) -> list[list[CaseGroup]]:
-    """`count` shards of the groups, each in exactly one; with fewer groups, some are empty. They are parts of
-    one list, cut where the tests so far come nearest to a shard's share. So they differ by no more tests than
-    a group has, and few models are divided, whose weights and samples each of their shards loads again."""
+    """The groups in `count` shards, each group in exactly one; some shards are empty if there are fewer
+    groups. Shards are parts of one sorted list, cut where the number of tests comes nearest to an equal
+    share. So they differ by no more tests than the largest group has, and few models are in more than one
+    shard, each of which has to load their weights and samples."""
     shards: list[list[CaseGroup]] = [[] for _ in range(count)]
     total, before = sum(len(group.tests) for group in groups), 0
     for group in sorted(groups, key=lambda group: (group.target, group.model, group.tests)):

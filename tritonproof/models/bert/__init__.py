@@ -43,11 +43,9 @@ def squad(split: Split, dataset: Path | None, checkpoint: Path | None) -> Sample
         articles = synthetic_questions.as_squad(synthetic_questions.paragraphs(split, 16, entities=8))["data"]
         return _samples(prepare(articles, words, FULL_SIZES), labelled=False)
     if checkpoint is None:
-        raise InputError(
-            "SQuAD is read with the checkpoint's vocabulary, and there is no checkpoint",
-            where=f"--dataset bert-dist4l={dataset}",
-            fix="give --checkpoint bert-dist4l=DIR as well",
-        )
+        what = "SQuAD is read with the checkpoint's vocabulary, and there is no checkpoint"
+        where = f"--dataset bert-dist4l={dataset}"
+        raise InputError(what, where=where, fix="give --checkpoint bert-dist4l=DIR as well")
     articles = squad_v1.read(dataset / "dev-v1.1.json" if dataset.is_dir() else dataset)
     return _samples(prepare(articles, words, FULL_SIZES), labelled=True)
 
