@@ -70,8 +70,7 @@ class Repository(pytest.Collector):
 
     @functools.cached_property
     def outcomes(self) -> dict[str, ElementTree.Element]:
-        """Run the selected tests, and return their elements of the JUnit file by the tests' ids; none if the
-        run wrote no file."""
+        """Run the selected tests; the elements of their JUnit file by test id, none if there is no file."""
         items = self.session.items
         selected = [item.test for item in items if item.parent is self]  # type: ignore[attr-defined]
         with tempfile.TemporaryDirectory(prefix="tritonproof-") as folder:

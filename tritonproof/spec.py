@@ -50,8 +50,7 @@ class Tensor:
 
     @property
     def row_bytes(self) -> int:
-        """The bytes of a row; the smallest number of them if a dimension is variable or elements are
-        texts."""
+        """The bytes of a row; the smallest number if a dimension is variable or elements are texts."""
         return _ELEMENT_BYTES.get(self.dtype, 1) * math.prod(max(1, length) for length in self.shape)
 
     @property
@@ -115,8 +114,7 @@ class Tolerance:
     source: str
     """The source of these limits: a measurement, or the format's digits."""
     max_mean_error: float | None = None
-    """The largest mean difference of an output, divided by the output's mean magnitude; None if that is
-    `max_relative_error` too."""
+    """The largest mean difference, divided by the mean magnitude; None for `max_relative_error`."""
     is_given: bool = False
     """Whether the user set this tolerance. It then also limits differences between answers of one file."""
 
@@ -128,8 +126,7 @@ class Metric:
     name: str
     """The metric's name in records and tables: top-1, F1."""
     score: Callable[[Arrays, Any, Arrays], "np.ndarray"]
-    """Takes a stage's kept outputs, the labels, and the framework's kept outputs; returns the score of each
-    item, [items]."""
+    """Scores each item, [items], from a stage's kept outputs, the labels and the framework's kept outputs."""
     limits: Mapping[str, Limit]
     """The limit of the mean in each precision: a floor, or a ceiling where lower is better. A precision
     without a limit is held to the framework's score alone. FP32 with products in TF32, which have FP16's 11
@@ -137,11 +134,9 @@ class Metric:
     better: Better = "higher"
     """Which scores are better: with "higher" they are fractions from 0 to 1, with "lower" errors."""
     labelled: bool = True
-    """Whether it needs labels. Otherwise it compares with the framework's outputs, and suits random
-    weights."""
+    """Whether it needs labels. Otherwise it compares with the framework, and suits random weights."""
     keeps_framework_score: bool = True
-    """Whether a labelled metric must also nearly keep the framework's score; False if the user set its
-    limit."""
+    """Whether a labelled metric must also nearly keep the framework's score; False with a user's limit."""
 
 
 _Sizes = tuple[int, ...]
@@ -171,8 +166,7 @@ class ServingProfile:
 DEFAULT_PROFILES: Mapping[str, ServingProfile] = dict.fromkeys(
     ("cpu", "gpu"), ServingProfile.batching(32, (1, 32), (16,), preferred=(16, 32), max_queue_delay_us=1_000)
 )
-"""The profiles of a model that defines none: dynamic batching up to 32 rows with a queue delay of 1 ms, and a
-few load points."""
+"""The profiles of a model without its own: dynamic batching up to 32 within 1 ms, and a few load points."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,14 +183,13 @@ class Model:
     outputs: tuple[Tensor, ...]
     """The tensors of an answer, in the order in which the network gives them."""
     decide: Callable[[Arrays], "np.ndarray"]
-    """Turns the kept outputs into decisions, [rows, ...], such as classes. The agreement of two stages is the
-    share of equal elements."""
+    """From kept outputs to decisions, [rows, ...], such as classes. Stages agree by the share of equal
+    ones."""
     metrics: tuple[Metric, ...]
-    """The metrics, whose limits every case has to keep. Tables show the first; the precisions that it limits
-    are those of the model."""
+    """Every case has to keep their limits. Tables show the first, whose limits name the model's
+    precisions."""
     keep: Callable[[Arrays], Arrays] = lambda outputs: outputs
-    """Reduces a batch's outputs to what `decide` and the metrics need, which stays in memory for all
-    samples."""
+    """Reduces a batch's outputs to what `decide` and the metrics need; only this is kept of all samples."""
     profiles: Mapping[str, ServingProfile] = field(default_factory=lambda: DEFAULT_PROFILES)
     """The deployment and load points by a target's name; `cpu` and `gpu` are for all others of that kind."""
     batched: bool = True
@@ -205,12 +198,10 @@ class Model:
     exchange: Exchange = "single"
     """single: one answer a request; decoupled: any number; sequence: the server keeps state between them."""
     is_ensemble: bool = False
-    """Whether it passes requests on to other models, whose configurations may show that its `exchange`
-    differs."""
+    """Whether it passes requests on to other models, whose configurations may change its `exchange`."""
     tolerances: Mapping[str, Tolerance] = field(default_factory=dict)
-    """Replaces the formats' tolerances, by precision; FP32 with products in TF32 has the one of `fp16`. Where
-    the suite measures what the precision costs, that cost alone limits numbers; decisions must keep the
-    stricter of the two."""
+    """Replaces the formats' tolerances, by precision; FP32 in TF32 has that of `fp16`. If the suite measures
+    what the precision costs, that alone limits numbers, and the stricter of both limits decisions."""
     framework: Framework | None = "pytorch"
     """Decides which formats the model has; "onnx" if it is an ONNX file. None for a model of --repository,
     which has no use for the fields below."""
@@ -304,16 +295,14 @@ class Format:
     accelerators: Mapping[Device, tuple[str, ...]] = field(default_factory=dict)
     """The accelerators that the backend has on each kind of device; every case also runs without one."""
     native_parameters: Callable[[Mapping[str, str]], Mapping[str, str]] = lambda _settings: {}
-    """Takes the `runtime_settings` of `build/runtime_files.py`; returns the native backend's parameters in
+    """From `runtime_settings` of `build/runtime_files.py` to the native backend's parameters in
     config.pbtxt."""
     why_missing: Callable[[Device, str | None, str], str | None] = lambda *_: None
-    """Takes a device, an accelerator and a precision; returns why this machine cannot build or run the format
-    with them, with the fix, or None."""
+    """Why this machine cannot build or run it on a device, with an accelerator, in a precision; or None."""
     why_built_on_gpu: str = ""
     """Why a conversion needs the GPU itself: "TensorRT builds engines on the GPU". Empty if it does not."""
     why_left_out: Callable[[str | None, tuple[int, int] | None], str | None] = lambda *_: None
-    """Takes an accelerator and a compute capability; returns why no environment of the suite runs the format
-    with them, or None."""
+    """Why no environment of the suite runs it with an accelerator on a compute capability; or None."""
     gpu_arrays: Literal["numpy", "torch"] = "numpy"
     """The runtime's inputs and outputs on a GPU: arrays in the host's memory, or tensors in the GPU's."""
     pads_batches: bool = False
@@ -325,8 +314,7 @@ class Format:
     compiles: bool = False
     """Whether the conversion compiles code, which takes half a minute: a model's cases with it come last."""
     only_named_on_cpu: bool = False
-    """Whether its cases on a CPU run only if the format or the model is named: another format runs the same
-    code."""
+    """Whether on a CPU its cases run only if it or the model is named: another format runs the same code."""
 
 
 @dataclass(frozen=True)
@@ -359,8 +347,7 @@ class Case:
 
     @property
     def answers_on(self) -> Device:
-        """The device whose rounding the answers may show: "cuda" for a remote server, which may have a
-        GPU."""
+        """The device whose rounding answers may show: "cuda" also for a remote server, which may use one."""
         is_remote = self.model.from_repository and self.target.name == schema.REMOTE
         return "cuda" if is_remote else self.target.device
 

@@ -17,8 +17,7 @@ from tritonproof.spec import Model
 
 def train(model: Model, output: Path) -> float:
     """Run the model's recipe, write the weights to `output` as safetensors, and return the mean of the first
-    metric on the evaluation split. The weights are FP32: weights of fewer digits would not show a conversion
-    that loses digits."""
+    metric on the evaluation split. FP32 weights do not hide a conversion that loses digits."""
     from safetensors.numpy import save_file
 
     assert model.train is not None

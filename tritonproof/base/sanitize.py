@@ -8,8 +8,8 @@ from collections.abc import Iterable
 MAX_CHARS = 2000
 """The most characters of a text in a sentence. The longest, all versions of a machine, has some 1,000."""
 MAX_LINE_CHARS = 5000
-"""The most characters of a table's cell or a line. The longest text is the reason why a speed is hidden, with
-some hundreds for each load point."""
+"""The most characters of a table's cell or a line; the longest, why a speed is hidden, takes some
+thousand."""
 
 # Control characters except tab and newline, lone surrogates, characters that XML forbids, line ends that only
 # some programs know, and marks that change the direction of text.

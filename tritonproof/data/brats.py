@@ -121,8 +121,7 @@ def prepare(patient: Patient, size: int = SIZE) -> tuple[np.ndarray, np.ndarray]
 
 
 def _read(path: Path) -> tuple[np.ndarray, tuple[float, ...]]:
-    """The voxels in a NIfTI file, float32 with the axes x, y, z (and modality), and their size z, y, x in
-    mm."""
+    """The voxels of a NIfTI file, float32, axes x, y, z (and modality), and their size z, y, x in mm."""
     import nibabel
 
     what = "a volume, truncated or not NIfTI,"

@@ -238,8 +238,7 @@ def spans(kept: Arrays) -> np.ndarray:
 
 
 def _scores(kept: Arrays) -> np.ndarray:
-    """The sum of the logits of each start and each end, [rows, N_BEST, N_BEST]; -inf if the span between them
-    is reversed or too long."""
+    """The sums of the logits of each start and end, [rows, N_BEST, N_BEST]; -inf if too long or reversed."""
     length = kept["end_positions"].astype(int)[:, None, :] - kept["start_positions"][:, :, None] + 1
     # The original adds in double precision.
     total = kept["start_logits"].astype(np.float64)[:, :, None] + kept["end_logits"][:, None, :]
@@ -292,8 +291,7 @@ def project(normalised: str, original: str) -> str:
 
 
 def normalise(text: str) -> str:
-    """What the official script compares: the text in lower case, without punctuation and articles, with
-    single spaces."""
+    """What the official script compares: lower case, no punctuation, no articles, single spaces."""
     plain = "".join(character for character in text.lower() if character not in string.punctuation)
     return " ".join(re.sub(r"\b(a|an|the)\b", " ", plain).split())
 

@@ -167,8 +167,8 @@ def as_squad(paragraphs: list[Paragraph]) -> dict[str, Any]:
 
 
 def _paragraph(generator: np.random.Generator, split: Split, title: str, entity_count: int) -> Paragraph:
-    """A paragraph about entities that all have the same two attributes, so that every answer stands beside
-    answers of its kind."""
+    """A paragraph about entities with the same two attributes: each answer stands beside others of its
+    kind."""
     names = _names(generator, split, entity_count)
     kinds = generator.permutation(len(ATTRIBUTES))[:2]
     stated = [_statement(generator, split, name, int(kind)) for name in names for kind in kinds]
@@ -186,8 +186,7 @@ def _pick(generator: np.random.Generator, words: Sequence[str]) -> str:
 
 
 def _names(generator: np.random.Generator, split: Split, entity_count: int) -> list[str]:
-    """Different names. In half of the paragraphs of up to six entities, all are made of the same three
-    syllables."""
+    """Different names. Up to six are, in half of the paragraphs, all made of the same three syllables."""
     if entity_count > 6 or generator.random() < 0.5:
         names: list[str] = []
         while len(names) < entity_count:

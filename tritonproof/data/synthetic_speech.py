@@ -89,8 +89,7 @@ def _durations(text: str) -> np.ndarray:
 
 
 def _pitch(text: str) -> np.ndarray:
-    """The pitch of each symbol: it falls through the utterance, is higher on a word's first vowel, and rises
-    in the last two syllables of a question."""
+    """Each symbol's pitch: it falls, except on a word's first vowel and a question's last two syllables."""
     count = len(text)
     pitch = 1.0 - 2.0 * np.arange(count) / MAX_SYMBOLS
     vowels = [i for i, symbol in enumerate(text) if symbol in _VOWELS]

@@ -46,8 +46,7 @@ def checks(spec: ServerSpec, *, machine_alone: bool = False) -> Iterator[tuple[s
 
 
 def run_check(check: Check) -> Finding:
-    """The finding of a check. An error that it raises becomes a finding too: it must not hide other
-    checks."""
+    """The finding of a check; an error becomes a finding too, as it must not hide the other checks."""
     try:
         return check()
     except ImportError as error:
@@ -61,8 +60,8 @@ def run_check(check: Check) -> Finding:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the findings; return 1 if a problem would stop the benchmarks, else 0. Exits with 4 for a wrong
-    argument."""
+    """Print the findings; return 1 if a problem would stop the benchmarks, else 0. Exits with 4 for bad
+    options."""
     parser = Parser(
         prog=commands.tool_command("doctor"),
         description="Say what could go wrong on this machine, and how to fix it. The exit status is 1 if a "

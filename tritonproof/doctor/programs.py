@@ -33,8 +33,7 @@ Installed = Callable[[str], str | None]
 def python(
     version: Sequence[int] = sys.version_info[:3], machine: str = platform.machine(), *, embedded: bool = True
 ) -> Finding:
-    """Whether the wheels are for this processor and version of Python, and the embedded Triton finds Python's
-    library."""
+    """Whether there are wheels for this processor and Python, and the embedded Triton finds its libpython."""
     text = f"{'.'.join(map(str, version))} on {machine}, {sys.executable}"
     if machine != "x86_64":
         return problem(text, "Triton's wheels are for Linux on x86-64: use such a machine")

@@ -1,5 +1,4 @@
-"""The Ray cluster of a run, an existing one or this machine alone: its nodes, their hardware, and which of
-them can run a target's cases."""
+"""The Ray cluster of a run: its nodes, their hardware, and which of them can run a target's cases."""
 
 import contextlib
 import logging
@@ -102,8 +101,7 @@ class Fleet:
 
 
 def ray_module() -> ModuleType:
-    """Import Ray. Raises SetupError if it is missing, or if the suite is installed, as a checkout is sent to
-    the nodes."""
+    """Import Ray. Raises SetupError if it is missing, or without a checkout, which nodes need."""
     if IS_INSTALLED:
         what = "a fleet needs a checkout of tritonproof, from which each node makes its environment"
         raise SetupError(what, where="--fleet", fix="clone its repository and follow its docs/fleet.md")

@@ -45,8 +45,7 @@ class NodeOrder:
     variables: Mapping[str, str]
     """Variables of the environment, beside the node's own."""
     files: Mapping[str, bytes]
-    """The controller's records of the group's cases, by path below the results; the node adds new results to
-    these records."""
+    """The controller's records of the group's cases, by path below the results; the node extends these."""
 
 
 @dataclass(frozen=True)
@@ -174,8 +173,7 @@ def _new_lines(file: IO[bytes]) -> list[bytes]:
 
 
 def _versions(results: Path) -> dict[str, tuple[int, int, int]]:
-    """The version of each file below the results, by its path, without hidden files, which are
-    half-written."""
+    """The version of each file below the results, by path, without hidden files, which are half-written."""
     versions: dict[str, tuple[int, int, int]] = {}
     for path in results.rglob("*"):
         name = path.relative_to(results)

@@ -28,8 +28,7 @@ _MIN_OPSET = 13
 _CALIBRATION_SAMPLES = 128
 _CALIBRATION_BATCH = 16
 _CALIBRATION_BYTES = 1 << 29
-"""The most bytes of the inputs of all calibration samples. If these would take more, there are fewer, and
-each is a batch of its own."""
+"""The most bytes of all calibration samples' inputs. Larger samples are fewer, each a batch of its own."""
 
 
 def convert(job: ConversionJob, path: Path) -> None:
@@ -47,8 +46,8 @@ def convert(job: ConversionJob, path: Path) -> None:
 
 
 def export(job: ConversionJob, path: Path) -> None:
-    """Write one ONNX file with a dynamic batch. A given ONNX network is copied as it is, as a folder if it
-    has several files."""
+    """Write one ONNX file with a dynamic batch. A given network is copied, to a folder if it has several
+    files."""
     if job.model.framework == "onnx":
         job.on_progress("copy")
         write = onnx_networks.in_half_precision if job.precision == "fp16" else onnx_networks.copy_network

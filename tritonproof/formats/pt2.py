@@ -85,8 +85,7 @@ def _explain(error: Exception, job: ConversionJob) -> Exception:
 
 
 def why_missing(device: Device, accelerator: str | None, precision: str) -> str | None:
-    """Why AOTInductor cannot compile for a device and precision here, or None. As in torch, the compiler is
-    $CXX, else g++."""
+    """Why AOTInductor cannot compile here, or None. As in torch, the compiler is $CXX, else g++."""
     compiler = os.environ.get("CXX", "g++")
     if shutil.which(compiler) is None:
         return f"needs a C++ compiler: install g++ ({compiler} is not on PATH)"

@@ -57,8 +57,7 @@ def _laid_out(network: Any, job: ConversionJob) -> Any:
 
 
 def _format(name: str, label: str, script_of: Callable[[ConversionJob, Any, tuple[Any, ...]], Any]) -> Format:
-    """A TorchScript format; `script_of` takes the job, the network and example inputs, and returns a
-    script."""
+    """A TorchScript format; `script_of` makes the script from the job, the network and example inputs."""
 
     def convert(job: ConversionJob, path: Path) -> None:
         import torch

@@ -13,8 +13,7 @@ from typing import Any
 from tritonproof.spec import Arrays, Model
 
 NO_TELEMETRY = {"ORT_DISABLE_TELEMETRY": "1"}
-"""Environment variables for each process that may import ONNX Runtime: this one, those it starts,
-containers."""
+"""Environment variables for this and all other processes that may import ONNX Runtime, and for containers."""
 
 # ONNX Runtime for Linux reports its use to its vendor from 1.29 on, and leaves a file about it in the
 # temporary folder. It reads the variable when it is imported; settings that it takes later come too late.

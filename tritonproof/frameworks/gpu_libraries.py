@@ -41,8 +41,7 @@ def cuda_of_torch() -> str:
 
 
 def cuda_of_onnx_runtime(folder: Path | None = None) -> int | None:
-    """The major version of CUDA that the ONNX Runtime in `folder`, by default the installed one, links to;
-    None for a build for CPUs."""
+    """The major version of CUDA that ONNX Runtime (in `folder`) links to; None for a build for CPUs."""
     return _linked_version("cuda", "libcudart", folder)
 
 

@@ -17,8 +17,7 @@ from tritonproof.safe_io.files import MAX_DIMENSIONS, check_regular, content, fi
 from tritonproof.spec import ANY, Arrays, Tensor
 
 GRAPH = "model.onnx"
-"""The file name that Triton expects of a graph beside its weights (onnxruntime_backend r24.10,
-src/onnxruntime.cc)."""
+"""Triton's name for a graph beside its weights (onnxruntime_backend r24.10, src/onnxruntime.cc)."""
 MAX_ONNX_BYTES = 2**31
 """The limit of a graph's file. Source: protobuf, whose messages are below 2 GiB; larger weights lie apart."""
 PRODUCTS = ("MatMul", "Gemm", "Conv", "ConvTranspose")
@@ -58,8 +57,7 @@ class Interface:
     inputs: tuple[Tensor, ...]
     """The inputs that a caller gives, in the graph's order, their shapes with the batch; -1 is any length."""
     indices: Mapping[str, int]
-    """For each input whose integers are row numbers of a table of weights: the number of rows of that
-    table."""
+    """By the name of an input that has row numbers of a table of weights: the rows of that table."""
     has_products: bool
     """Whether the graph has matrix products or convolutions, which are what quantisation speeds up."""
 
@@ -205,8 +203,7 @@ def _exported(network: OnnxNetwork, *, load_external_data: bool = True) -> Any:
 
 
 def _with_an_axis(graph: Any, value: Any) -> str:
-    """Declare an axis of length 1 for an input or output; rename the tensor in all nodes, and return its new
-    name."""
+    """Give an input or output an axis of length 1, and all nodes another tensor, whose name is returned."""
     name, new = value.name, f"{value.name}_without_axis"
     value.type.tensor_type.shape.dim.add(dim_value=1)
     for subgraph in _graphs(graph):
@@ -289,8 +286,7 @@ def infer(network: OnnxNetwork, inputs: Arrays) -> dict[str, Any]:
 
 
 def run_as_exported(network: OnnxNetwork, inputs: Arrays) -> dict[str, Any]:
-    """The same as `infer`, but [rows] if a row is a single number. Raises InputError if an output's shape
-    differs between rows."""
+    """As `infer`, but single numbers are [rows]. Raises InputError for shapes that differ between rows."""
     names = [output.name for output in network.session.get_outputs()]
     axes = int(network.batched)
     scalars = {tensor.name for tensor in network.session.get_inputs() if len(tensor.shape) == axes}

@@ -165,8 +165,7 @@ def from_checkpoint(
 
 
 def random_weights(make: "Callable[[], torch.nn.Module]", seed: int) -> FrameworkModel:
-    """The network that `make` draws from PyTorch's global generator, always the same one for a `seed`. The
-    generator's state is restored."""
+    """The network that `make` draws from PyTorch's global generator with a `seed`, which is then restored."""
     import torch
 
     with torch.random.fork_rng(devices=[]):
@@ -187,8 +186,7 @@ def own_weights(network: "torch.nn.Module", origin: str) -> FrameworkModel:
 
 
 def infer(network: Any, inputs: Arrays, outputs: tuple[str, ...]) -> dict[str, Any]:
-    """The outputs by their names: runs a PyTorch network on the device of its weights, without TF32, and then
-    frees the GPU memory for servers."""
+    """A PyTorch network's outputs by name, computed where its weights are, without TF32. Frees GPU memory."""
     import torch
 
     device = next(network.parameters()).device
@@ -269,8 +267,7 @@ def network_and_inputs(job: ConversionJob) -> tuple[Any, tuple[Any, ...]]:
 
 def in_precision(network: "torch.nn.Module", precision: str, device: str = "cpu") -> "torch.nn.Module":
     """The network, whose weights are FP32, in a precision and on a device; Model says which casts it
-    contains. It is a copy unless nothing has to change, because every case of the model starts from
-    `network`."""
+    contains. It is a copy unless nothing changes: every case of the model starts from `network`."""
     import torch
 
     kind = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}[precision]

@@ -1,6 +1,5 @@
 """Emulates a precision for a network of PyTorch or Keras: computes in FP32, and rounds values to the
-precision. This needs neither hardware that has the precision, nor the converters that the emulation helps to
-judge."""
+precision. It needs neither such hardware nor the converters that it helps to judge."""
 
 import copy
 import re
@@ -50,8 +49,7 @@ _FUSED = re.compile("(native_|cudnn_)?batch_norm|_native_batch_norm_legit_no_tra
 
 
 def _within(mode_of: Callable[[], Any], network: Any) -> Any:
-    """A network that runs `network` within a new dispatch mode for each call; the mode's `take` also changes
-    the results."""
+    """A network that calls `network` within a new dispatch mode, whose `take` also changes the results."""
     import torch
     from torch.utils._pytree import tree_map
 
@@ -189,8 +187,8 @@ def exact_keras(network: Any) -> Any:
 
 
 def rounded_keras(network: Any, precision: str, weight_bits: int = 8) -> tuple[Any, Callable[[], object]]:
-    """The same for Keras as `rounded_pytorch`: a copy of a network that computes as in `precision`, and a
-    function that ends its calibration."""
+    """As `rounded_pytorch`, for Keras: a network that computes as in `precision`, and the end of its
+    calibration."""
     import torch
 
     tf = import_tensorflow()

@@ -58,9 +58,8 @@ def function_of(network: Any, *, frozen: bool, batch: int | None = None) -> Any:
 
 
 def export_onnx(job: ConversionJob, path: Path, opset: int) -> None:
-    """Write the network as one ONNX file with a dynamic batch, whose tensors have the model's names and
-    order. In FP16 inputs and outputs stay FP32, as in every format. Raises ProofError if ONNX cannot express
-    it."""
+    """Write the network as one ONNX file with a dynamic batch, and the model's names in their order. In FP16
+    inputs and outputs stay FP32, as in every format. Raises ProofError if ONNX cannot express it."""
     import onnx
     from tf2onnx import optimizer, tfonnx
 

@@ -163,8 +163,7 @@ def _loss(logits: "torch.Tensor", labels: "torch.Tensor") -> "torch.Tensor":
 
 
 def _run(model: Any, inputs: Arrays) -> Arrays:
-    """Infer one volume after another: each is normalised by itself, so that a batch is no faster and takes
-    more memory."""
+    """Infer the volumes one by one: each is normalised by itself, so a batch only takes more memory."""
     rows = (inputs[INPUT][i : i + 1] for i in range(len(inputs[INPUT])))
     return {OUTPUT: np.concatenate([pytorch.infer(model, {INPUT: row}, (OUTPUT,))[OUTPUT] for row in rows])}
 
@@ -225,9 +224,8 @@ def _keep(outputs: Arrays) -> Arrays:
 
 def mean_dice(prediction: np.ndarray, truth: np.ndarray) -> float:
     """The mean Dice of the three foreground classes: twice the voxels that prediction and truth have in
-    common, divided by the sum of both. A class absent from both scores 1, and absent from one 0, as NVIDIA's
-    evaluation intends (models/metrics.py; triton/metrics.py looks for an absent class by the number before
-    the class's own)."""
+    common over the sum of both. A class in neither scores 1, in only one of them 0, as NVIDIA's evaluation
+    intends (models/metrics.py; triton/metrics.py takes an absent class for the one before)."""
     codes = (truth.ravel() * CLASSES + prediction.ravel()).astype(np.intp)
     pairs = np.bincount(codes, minlength=CLASSES**2).reshape(CLASSES, CLASSES)
     common = np.diag(pairs)

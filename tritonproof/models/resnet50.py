@@ -39,9 +39,9 @@ MICRO: dict[str, Any] = {"width": 8, "classes": 10, "small_images": True}
 
 
 def network(width: int = 64, classes: int = 1000, small_images: bool = False) -> "nn.Module":
-    """ResNet50 v1.5 with NVIDIA's layer names: blocks 3-4-6-3, bottlenecks of expansion 4, the stride on the
-    3 x 3 convolution. `small_images` replaces the stem's stride and pooling, which would reduce 32 x 32
-    images to one pixel."""
+    """ResNet50 v1.5 with NVIDIA's layer names: blocks 3-4-6-3, expansion 4, the stride on the 3 x 3
+    convolution. `small_images` replaces the stem's stride and pooling, which would leave one pixel of 32 x
+    32."""
     import torch
     from torch import nn
 
@@ -295,8 +295,7 @@ def top_1(floor: Limit, precisions: tuple[str, ...]) -> Metric:
 
 
 def profiles(deployment: Deployment, published: str) -> Mapping[str, ServingProfile]:
-    """The full-size model's profiles: NVIDIA's deployment on GPUs, with the one published format; and one for
-    CPUs."""
+    """The full size's profiles: NVIDIA's deployment and one published format on GPUs, and another on CPUs."""
     batches, concurrencies = (1, 2, 4, 8, 16, 32, 64, 128), tuple(range(16, 257, 16))
     return _shared.full_size_matrices(
         ServingProfile(deployment, batches, concurrencies, (published,)),

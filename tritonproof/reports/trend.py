@@ -24,14 +24,12 @@ from tritonproof.reports.tables.rendering import markdown
 from tritonproof.reports.text.phrases import counted, days_text
 
 MIN_RUNS, LASTING = 4, 8
-"""The fewest runs of a level. Fewer than MIN_RUNS are outliers; between two shifts, fewer than LASTING are a
-bad week."""
+"""The fewest runs of a level: fewer than MIN_RUNS are outliers, fewer than LASTING between shifts a bad
+week."""
 THRESHOLD = 5.0
-"""The smallest shift, in standard errors: there is less than one false shift in 200 simulated series of 1,000
-runs."""
+"""The smallest shift in standard errors: less than one is false in 200 simulated series of 1,000 runs."""
 _NEIGHBOURS = 60
-"""The most runs on either side with which a shift is tested, so that a slow drift, of some percent in 1,000
-runs, is no shift."""
+"""The most runs on either side with which a shift is tested: so a drift of some percent in 1,000 is none."""
 _MIN_TOGETHER = 8
 """The fewest series of a machine whose median in a run shows an effect of the machine on all of them."""
 
@@ -186,8 +184,8 @@ def _robust_std(differences: np.ndarray) -> float:
 
 
 def table(series: Sequence[Series]) -> str:
-    """A sentence on the length of the history, and a row for each series: its last value and its shifts,
-    those for the worse in bold."""
+    """The history's length in a sentence, and each series in a row: its last value and shifts, worse ones
+    bold."""
     runs = {row.run: row for each in series for row in each.rows}
     commits = counted(len({row.commit for row in runs.values()} - {None}), "commit")
     days = days_text(row.started for row in runs.values())

@@ -129,8 +129,7 @@ class _Tensors:
         return pb_utils.Tensor.from_dlpack(name, rows.contiguous())
 
     def _pinned(self, number, result):
-        """A tensor of the shape and type of `result`, result `number`, in memory that is reused until a
-        larger batch needs more."""
+        """Reused memory for result `number`, like `result`; only a larger batch allocates it again."""
         buffer = self.kept.get(number)
         if buffer is None or len(buffer) < result.numel() or buffer.dtype != result.dtype:
             is_pinned = self.device.type == "cuda"

@@ -127,8 +127,7 @@ def _padded(predict, settings):
 
 
 def _on_arrays(session):
-    """Turn a session into a function on arrays. Texts, which are bytes, become str: of bytes, ONNX Runtime
-    would take Python's representation."""
+    """Turn a session into a function on arrays. Texts are bytes there, and str for ONNX Runtime."""
     names = [tensor.name for tensor in session.get_inputs()]
 
     def predict(arrays):

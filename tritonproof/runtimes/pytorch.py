@@ -68,9 +68,8 @@ def _package(artifact, device):
 
 
 def _loader(path, device_index):
-    """The loader within torch._inductor.aoti_load_package. That function first compiles test programs to
-    detect the CPU's features, which takes a C++ compiler and seconds, and parses a description at each
-    call."""
+    """The loader within torch._inductor.aoti_load_package, which itself compiles test programs to detect the
+    CPU's features, with a C++ compiler and for seconds, and parses a description at each call."""
     return torch._C._aoti.AOTIModelPackageLoader(str(path), "model", False, 1, device_index)
 
 

@@ -1,6 +1,5 @@
-"""Reads a user's paths and files; also digests them and adds up sizes. Whatever is wrong with a file ends in
-an error of one sentence. What is read is limited: a small file can ask for more memory than any machine
-has."""
+"""Reads a user's paths and files; also digests them and adds up sizes. Whatever is wrong ends in an error of
+one sentence. Sizes are limited: a small file can ask for more memory than any machine has."""
 
 import contextlib
 import hashlib
@@ -90,8 +89,7 @@ _SAID = {
     "TOMLDecodeError": "not TOML: ",
     "BadZipFile": "no archive: ",
 }
-"""What explains the text of an exception, by the name of its type, for texts that do not explain
-themselves."""
+"""What explains texts of exceptions that do not explain themselves, by the name of the exception's type."""
 
 
 @contextlib.contextmanager

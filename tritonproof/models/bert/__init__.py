@@ -33,8 +33,7 @@ _CALIBRATION_QUESTIONS = 256
 
 
 def squad(split: Split, dataset: Path | None, checkpoint: Path | None) -> Samples:
-    """SQuAD v1.1 from dev-v1.1.json or its folder, `dataset`; without a data set, synthetic questions without
-    labels."""
+    """SQuAD v1.1, dev-v1.1.json or its folder; without a data set, synthetic questions without labels."""
     words = synthetic_questions.vocabulary()
     if checkpoint is not None:
         words = read_vocabulary(checkpoint_files(checkpoint)[2])

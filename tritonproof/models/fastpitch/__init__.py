@@ -130,8 +130,7 @@ def to_framework(kept: Arrays, _references: object, framework: Arrays) -> np.nda
 
 
 def in_range(kept: Arrays, _references: object, _framework: Arrays) -> np.ndarray:
-    """1 for each mel that has frames, all finite and from LOWEST to HIGHEST, else 0. NVIDIA's check ignores
-    NaN."""
+    """1 for each mel that has frames, all finite and in the range, else 0. NVIDIA's check ignores NaN."""
     within = [mel.size > 0 and ((mel >= LOWEST) & (mel <= HIGHEST)).all() for mel in mels(kept)]
     return np.array(within, np.float64)
 
@@ -186,8 +185,7 @@ def _outputs(frames: int, symbols: int) -> tuple[Tensor, ...]:
 
 
 def _show(samples: Samples, item: int, framework: Arrays, served: Arrays) -> list[SamplePart]:
-    """The text, the reference mel (the framework's if there are no labels) and the served mel, in one range
-    of colours."""
+    """The text, the reference mel (or the framework's) and the served one, in one range of colours."""
     from matplotlib import colormaps
 
     inputs, row = samples.read([item]), np.array([item])

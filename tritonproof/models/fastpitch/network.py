@@ -164,8 +164,7 @@ def network(sizes: Sizes) -> "nn.Module":
         def decode(
             self, x: torch.Tensor, durations: torch.Tensor, pitch: torch.Tensor
         ) -> tuple[torch.Tensor, torch.Tensor]:
-            """The mel [N, bands, frames] and its number of frames [N, 1] of an encoding, whole durations and
-            pitch."""
+            """The mel [N, bands, frames] and its frames [N, 1], of encoding, whole durations and pitch."""
             x = x + self.pitch_emb(pitch.unsqueeze(1)).transpose(1, 2)
             ends = durations.cumsum(1)  # in FP32, which is exact and which TensorRT has
             starts = ends - durations
