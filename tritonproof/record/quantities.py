@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from tritonproof.record.schema import Better, Estimate, Ratio
 
 DigitsRule = Callable[[float, int], str]
-"""Gives the Python format specification of a value, with so many extra digits."""
+"""From a value and a number of extra digits to Python's format specification."""
 
 NOTHING = "-"
-"""Stands for a missing value."""
+"""The text in place of a missing value."""
 NOT_SHOWN = "not shown"
 WIDEST_RATIO = 1.5
-"""The largest quotient of upper and lower bound with which a ratio of speeds is shown. A wider interval does
-not tell a gain of a tenth from a loss of a quarter: 1.10 within a factor of 1.5 is 0.90 to 1.35."""
+"""The largest upper over lower bound of a ratio that is shown. A wider interval does not tell a gain of a
+tenth from a loss of a tenth: 1.10 within a factor of 1.5 is 0.90 to 1.35."""
 TOO_WIDE = f"{NOT_SHOWN} (its interval is wider than a factor of {WIDEST_RATIO:g})"
-"""Stands for a ratio in a sentence, and NOT_SHOWN in a cell."""
+"""The text in place of a ratio that is not shown, in a sentence; NOT_SHOWN in a cell."""
 
 
 def is_narrow(estimate: Estimate) -> bool:
@@ -36,26 +36,28 @@ class Quantity:
     unit: str
     """Follows the figure in a sentence; empty for a pure number."""
     digits: DigitsRule
-    """The digits of a value, by its size in the unit."""
+    """Gives the format of a value, whose size is that in the unit."""
     better: Better | None = None
     """None if neither is better."""
     scale: float = 1.0
-    """From the value in a record to the unit: 100 for a fraction in percent."""
+    """The factor from the value in a record to the unit: 100 for a fraction in percent."""
     signed: bool = False
-    """Whether a positive figure has a plus."""
+    """Whether a positive figure is written with a plus."""
 
     def cell(self, value: float | None) -> str:
         """The figure for a column whose heading has the unit; `-` for None."""
         return NOTHING if value is None else self._written(value, self._format(value))
 
     def text(self, value: float, format_spec: str = "") -> str:
-        """The figure for a sentence: with its unit and thousands separators, by default in its own format."""
+        """The figure for a sentence: with its unit and thousands separators, by default in the usual
+        format."""
         return f"{self._written(value, format_spec or self._format(value), ',')} {self.unit}".rstrip()
 
     def text_with_interval(self, estimate: Estimate, *apart_from: float, with_unit: bool = True) -> str:
-        """`12.3 ms (11.9 to 12.8)`, or `12.3 ms (11.9 or more)`, with enough digits to tell the bounds from
-        `apart_from`; TOO_WIDE if it may not be shown. Without `with_unit`, for a column whose heading has the
-        unit, without thousands separators, and NOT_SHOWN."""
+        """The figure with its interval: `12.3 ms (11.9 to 12.8)`, or `12.3 ms (11.9 or more)`, with enough
+        digits to tell the bounds from `apart_from`; TOO_WIDE if it may not be shown. Without `with_unit` it
+        is for a column whose heading has the unit: without thousands separators, and NOT_SHOWN for
+        TOO_WIDE."""
         if not is_shown(estimate):
             return TOO_WIDE if with_unit else NOT_SHOWN
         bounds = (estimate.value, estimate.low, estimate.high)
@@ -66,8 +68,8 @@ class Quantity:
         return " ".join(filter(None, (value, self.unit * with_unit, interval)))
 
     def text_with_half_width(self, estimate: Estimate, *, with_unit: bool = True) -> str:
-        """The figure with half the width of its interval over it: `2,080.9 infer/s ± 5.1 %`, for a column
-        `2080.9 ± 5.1 %`; `± -` at a value of zero."""
+        """The figure ± half the width of its interval, as a share: `2,080.9 infer/s ± 5.1 %`, or for a column
+        `2080.9 ± 5.1 %`; `± -` if the figure is zero."""
         half_width = (estimate.high - estimate.low) / 2
         share = HALF_WIDTH.text(half_width / estimate.value) if estimate.value else NOTHING
         return f"{self.text(estimate.value) if with_unit else self.cell(estimate.value)} ± {share}"
@@ -78,7 +80,7 @@ class Quantity:
         return self.text(one, format_spec), self.text(other, format_spec)
 
     def _telling_format(self, value: float, different: Set[float]) -> str:
-        """The format of `value`, with enough extra digits that different values look different."""
+        """The format of `value`, with enough extra digits that the values in `different` look different."""
         for extra in range(9):  # a double has no more
             format_spec = self._format(value, extra)
             if len({self._written(number, format_spec) for number in different}) == len(different):
@@ -101,12 +103,13 @@ def fixed(decimals: int) -> DigitsRule:
 
 
 def significant(digits: int) -> DigitsRule:
-    """So many significant digits, without trailing zeros; a whole number with more keeps them all."""
+    """`digits` significant digits, without trailing zeros; whole numbers keep all of theirs."""
     return lambda value, extra: ".0f" if value >= 10 ** (digits + extra) - 0.5 else f".{digits + extra}g"
 
 
 def by_size(*steps: tuple[float, int], digits: int = 2) -> DigitsRule:
-    """The decimals of the first step whose least value is reached; below all, so many significant digits."""
+    """The decimals of the first of `steps` whose minimum a value reaches; below all, `digits` significant
+    ones."""
 
     def format_spec(value: float, extra: int) -> str:
         below_all = max(0, digits - 1 - math.floor(math.log10(value))) if value else 0
@@ -123,7 +126,7 @@ def _hundredths(value: float, extra: int) -> str:
 
 
 _AS_GIVEN = significant(6)
-"""For figures that a person typed: adds no digit."""
+"""For figures that a person typed, to which no digit is added."""
 
 THROUGHPUT = Quantity("infer/s", by_size((10, 1), digits=3), "higher")
 """One decimal, as in NVIDIA's tables."""
@@ -134,11 +137,11 @@ REQUEST_RATE = Quantity("/s", _AS_GIVEN)
 RATIO = Quantity("", by_size((100, 0), (10, 1), (0.1, 2)), "higher")
 """One speed over another, or one latency over another."""
 SHARE = Quantity("%", by_size((10, 0)), scale=100)
-"""A measured fraction, for example of the peak, of the time or of the speed in process."""
+"""A measured fraction, such as of the peak, of the time, or of the speed in process."""
 GIVEN_SHARE = Quantity("%", _AS_GIVEN, scale=100)
 """A fraction that was chosen: a confidence, an allowed slow-down."""
 CHANGE = Quantity("%", fixed(1), scale=100, signed=True)
-"""A change, as a fraction of the value before."""
+"""A change as a fraction of the earlier value."""
 HALF_WIDTH = Quantity("%", by_size((10, 0), (0, 1)), "lower", scale=100)
 DURATION = Quantity("s", by_size((100, 0), (1, 1)), "lower")
 SIZE = Quantity("MiB", by_size((100, 0), (1, 1)), "lower")
@@ -154,14 +157,15 @@ GROWTH: Mapping[tuple[str, str], Quantity] = {
     ("bytes", "loading"): Quantity("MiB a loading", by_size((10, 0), (0.1, 2)), scale=2**-20),
     ("number", "loading"): Quantity("a loading", by_size((10, 0), (0.1, 1))),
 }
-"""The growth of a server's use, by its unit and what it grows with: see `schema.Growth`."""
+"""The growth of a server's use, by the unit of the resource and by what it grows with: see
+`schema.Growth`."""
 ENERGY = Quantity("J", significant(4), "lower")
 POWER = Quantity("W", fixed(1), "lower")
 CLOCK = Quantity("MHz", fixed(0), "higher")
 PRICE = Quantity("", _AS_GIVEN, "lower")
-"""Per hour, in the currency of the option."""
+"""The price per hour, in the currency of the option."""
 COST = Quantity("", significant(3), "lower")
-"""Of a million inferences, in the currency of the price."""
+"""The cost of a million inferences, in the currency of the price."""
 COUNT = Quantity("", fixed(0))
 SCORE = Quantity("%", _hundredths, "higher", scale=100)
 ERROR = Quantity("", significant(4), "lower")

@@ -1,5 +1,5 @@
-"""Records as JSON files: written whole or not at all, checked when read, and for readers elsewhere without
-the names of machines. Other programs get their figures by name."""
+"""Records as JSON files: writes them whole or not at all, checks them when it reads them, removes the names
+of machines for readers elsewhere, and gives other programs their figures by name."""
 
 import hashlib
 import json
@@ -29,7 +29,7 @@ SUPERSEDED = "superseded"
 """The folder for records of another machine; no target has this name."""
 
 _MAX_RECORD_BYTES = 16 * 2**20
-"""A load point of ten passes takes some 4 kB, and a sweep has far fewer than a thousand."""
+"""The most bytes of a record: a load point of ten passes takes 4 kB, and no sweep has a thousand."""
 _Kind = TypeVar("_Kind")
 
 
@@ -58,7 +58,7 @@ def encode(record: Record) -> bytes:
 
 
 def _shown(value: Any) -> Any:
-    """Plain values, with texts such as a server's error cut to a record's limit and made visible."""
+    """A value of plain types with visible texts, such as a server's error, cut to MAX_TEXT_CHARS."""
     if isinstance(value, str):
         return cut(visible(value), MAX_TEXT_CHARS)
     if isinstance(value, dict):
@@ -68,8 +68,8 @@ def _shown(value: Any) -> Any:
 
 def read(path: Path, folder: Path | None = None) -> Record:
     """Read one record, in or below `folder`, by default its own. Raises RecordError, with the file and the
-    key, if it is incomplete or inconsistent, lies behind a link in the folder, or is not named after its case
-    there: a copy would be a second row."""
+    key, if it is incomplete or inconsistent, lies behind a link in the folder, or has another name than its
+    case requires: a copy would be a second row."""
     record = parse(Record, path, folder, _MAX_RECORD_BYTES)
     for key, problem in _problems(record):
         raise RecordError(f"{path_text(path)}: {key}: {problem}. Take the file out of the folder.")
@@ -82,7 +82,7 @@ def read(path: Path, folder: Path | None = None) -> Record:
 def parse(
     kind: type[_Kind], path: Path, folder: Path | None = None, largest_bytes: int = disk.MAX_BYTES
 ) -> _Kind:
-    """Read a file of type `kind` with `disk.content`. Raises RecordError, with the file and the key."""
+    """Read a file, by `disk.content`, as a `kind`. Raises RecordError that names the file and the key."""
     try:
         return msgspec.json.decode(disk.content(path, folder, largest_bytes), type=kind)
     except OSError as error:
@@ -94,13 +94,13 @@ def parse(
 
 
 def read_folder(folder: Path) -> dict[Path, Record]:
-    """Every record of a results folder or of a folder of one target, by name. Raises one RecordError that
-    names all damaged files, and each that is not named after its case."""
+    """Every record of a results folder or of one target's folder, by path. Raises one RecordError that names
+    all files that are damaged or not named after their case."""
     return read_each(lambda path: read(path, folder), record_paths(folder))
 
 
 def read_each(read_one: Callable[[Path], _Kind], paths: Iterable[Path]) -> dict[Path, _Kind]:
-    """What each path holds. Raises one RecordError that names every problem."""
+    """What `read_one` returns for each path. Raises one RecordError that names every problem."""
     contents: dict[Path, _Kind] = {}
     problems: list[str] = []
     for path in paths:
@@ -114,7 +114,7 @@ def read_each(read_one: Callable[[Path], _Kind], paths: Iterable[Path]) -> dict[
 
 
 def read_argument(argument: Path) -> dict[Path, Record]:
-    """The records of a folder (`read_folder`) or of a file, by name. Raises RecordError if there are none."""
+    """The records of a folder or of a file, by path. Raises RecordError if there are none."""
     if argument.is_file() and is_record(argument):
         # The argument itself may be a link; the files of the case lie where it leads.
         path = argument.resolve() if argument.is_symlink() else argument
@@ -125,14 +125,14 @@ def read_argument(argument: Path) -> dict[Path, Record]:
 
 
 def record_paths(folder: Path) -> list[Path]:
-    """The record files of a results folder, or else of a folder of one target, by name."""
+    """The record files of a results folder, or else of one target's folder, sorted."""
     of_targets = filter(is_record, disk.strict_glob(folder, "*/*.json"))
     in_use = [path for path in of_targets if path.parent.name != SUPERSEDED]
     return in_use or [path for path in disk.strict_glob(folder, "*.json") if is_record(path)]
 
 
 def is_record(path: Path) -> bool:
-    """Whether a file is a record by its name and its folder's name, and not a file beside one."""
+    """Whether a path is a record's by its name and its folder's, and not that of a file beside a record."""
     is_beside = path.name.endswith(SAMPLES_SUFFIX) or path.parent.name.endswith(SEARCH_SUFFIX)
     return path.suffix == ".json" and not is_beside and not path.name.startswith(".")
 
@@ -141,14 +141,14 @@ def is_record(path: Path) -> bool:
 
 
 def machine_digest(machine: Machine) -> str:
-    """Eight hexadecimal digits that identify a machine's stamp."""
+    """Eight hexadecimal digits that identify a machine by its stamp."""
     stamp = json.dumps(msgspec.to_builtins(machine), sort_keys=True)
     return hashlib.sha256(stamp.encode()).hexdigest()[:8]
 
 
 def without_names(part: Any) -> Any:
-    """A record, or a part of one, without the names of hosts, the UUIDs of GPUs, the folders and servers that
-    it was compared with, and the reasons of failures, which may name all of these, for readers elsewhere."""
+    """A record, or a part of one, for readers elsewhere: without the names of hosts, the UUIDs of GPUs, the
+    folders and servers of baselines, and the reasons of failures, in which any of these may occur."""
     if isinstance(part, Record) and part.baseline is not None:
         renamed = f" {part.baseline.baseline_name}", " the baseline"
         gates = [
@@ -179,7 +179,7 @@ _Problems = Iterator[tuple[str, str]]  # keys and reasons
 
 
 def _problems(record: Record) -> _Problems:
-    """The keys of what contradicts itself, so that no run writes it, and the reasons."""
+    """The key and the description of each contradiction in a record, none of which a run writes."""
     if len(record.name) > 250:  # with `.json` it is a file's, of at most 255 (NAME_MAX in limits.h)
         yield "case", "its name is longer than a file's may be"
     if record.case.precision == "" and not record.build.from_repository:
@@ -203,7 +203,7 @@ def _problems(record: Record) -> _Problems:
 
 
 def _parts(value: Any, key: str) -> Iterator[tuple[str, Struct]]:
-    """Every struct in a value with its key, except passes: hundreds without an estimate."""
+    """Every struct in a value with its key, but no passes: these are hundreds, without an estimate."""
     inside: Iterable[tuple[str, Any]]
     if isinstance(value, Struct):
         yield key.removeprefix("."), value
@@ -218,7 +218,7 @@ def _parts(value: Any, key: str) -> Iterator[tuple[str, Struct]]:
 
 
 def _ledger_problems(ledger: schema.Ledger, key: str) -> _Problems:
-    """Outputs show a ledger that passed as proof."""
+    """The contradictions of a ledger, whose `passed` reports show as proof."""
     passed = [ledger.same_answers is None or ledger.same_answers.passed]
     for score in ledger.scores:
         passed.append(score.passed)
@@ -253,9 +253,9 @@ def _estimate_problems(estimate: schema.Estimate, key: str) -> _Problems:
 
 
 def flat(name: str, value: Any) -> dict[str, float | int | str]:
-    """The numbers and texts of a part of a record and of all that is in it, by the names of the fields that
-    lead there: `gpu_power_w`. An estimate has its bounds beside it, `throughput_per_s_low`, and a ratio
-    whose interval is too wide to be shown is left out. Passes are counted."""
+    """The numbers and texts in a part of a record, by the names of the fields that lead to them:
+    `gpu_power_w`. An estimate also has its bounds, `throughput_per_s_low`; a ratio of too wide an interval is
+    left out; passes are counted."""
     if isinstance(value, schema.Estimate):
         if not is_shown(value):
             return {}
@@ -280,7 +280,7 @@ def flat(name: str, value: Any) -> dict[str, float | int | str]:
 
 
 def _name_of(part: Struct, number: int) -> str:
-    """What tells a part of a list from the others: its name, else its number."""
+    """The name of a part of a list, which tells it from the others, or else its `number`."""
     fields = ("scenario", "metric", "gate", "output", "model", "resource", "per")
     part = getattr(part, "point", part)
     return " ".join(getattr(part, field) for field in fields if hasattr(part, field)) or str(number)

@@ -35,22 +35,22 @@ class Sample(Struct, frozen=True):
 class SampleScores(Struct, frozen=True):
     case: CaseKey
     digest: Text
-    """The build's digest; a file of another build says nothing about the record."""
+    """The digest of the build; the scores of another build say nothing about the record."""
     ids: tuple[Text, ...]
     scores: ByName[ByName[tuple[Number, ...]]]
-    """By metric as in the ledger, then by stage (STAGES): the score of each sample in the order of `ids`."""
+    """The score of each sample, in the order of `ids`, by metric as in the ledger, then by stage (STAGES)."""
     worst: tuple[Sample, ...]
-    """Samples that were lost between stages first, then the lowest scores."""
+    """The samples to show: those that were lost between stages, then those of the lowest scores."""
     schema: Literal[1] = 1
 
 
 def samples_path(case: CaseKey, results: Path) -> Path:
-    """The samples of the case's ledger, beside its record."""
+    """The path of the samples of the case's ledger, beside its record."""
     return record_files.record_path(case, results).with_suffix(record_files.SAMPLES_SUFFIX)
 
 
 def write(samples: SampleScores, path: Path) -> None:
-    """Write `samples` on one line: with a data set of 50,000, each list has as many numbers."""
+    """Write `samples` on one line, as each list of a data set of 50,000 samples has as many numbers."""
     text = json.dumps(msgspec.to_builtins(samples), separators=(",", ":"), allow_nan=False) + "\n"
     disk.replace(path, text.encode())
 
@@ -68,7 +68,8 @@ def read(path: Path, folder: Path | None = None) -> SampleScores:
 
 
 def scores_of(record: Record, path: Path) -> SampleScores | None:
-    """The samples of the ledger of the record at `path`; None without a file, or for one of another build."""
+    """The samples of the ledger of the record at `path`; None without a file, or if it is of another
+    build."""
     path = path.with_suffix(record_files.SAMPLES_SUFFIX)
     if record.accuracy is None or not os.path.lexists(path):
         return None

@@ -1,5 +1,5 @@
-"""Labels of a user's samples, from CSV, JSON or NumPy's files, and their metrics by name: top-1 and its kin,
-f1, and those of torchmetrics. All score each sample, even F1."""
+"""Labels of a user's samples, from CSV, JSON or NumPy's files; and metrics by name: top-1 and the like, f1,
+and those of torchmetrics. Every metric gives each sample a score, even F1."""
 
 import contextlib
 import csv
@@ -32,14 +32,14 @@ class LabelOptions:
     file: Path
     metric: str
     floor: float | None
-    """The metric's limit; None to compare it with a reference's score alone."""
+    """The limit of the metric; None if only a reference's score limits it."""
 
 
 def read_labels(path: Path, ids: Sequence[str], every_id: Sequence[str]) -> np.ndarray:
-    """The labels of the samples with these names, [samples, ...], in their order.
-    CSV has a sample's name and its numbers in each line, and perhaps a line of titles; JSON an object, and
-    .npz an array, by the samples' names, with or without a file suffix; .npy the labels of all samples in the
-    order of `every_id`. Raises InputError for any other file, and if a sample has no label."""
+    """The labels of the samples `ids`, [samples, ...], in that order. A CSV file has a sample's name and
+    numbers in each line, and perhaps a line of titles; JSON an object, and .npz an array, by the samples'
+    names, with or without a file suffix; .npy the labels of all samples in the order of `every_id`. Raises
+    InputError for any other file, and if a sample has no label."""
     readers = {
         ".csv": _read_csv,
         ".json": _read_json,
@@ -67,11 +67,12 @@ def read_labels(path: Path, ids: Sequence[str], every_id: Sequence[str]) -> np.n
 
 
 _Named = tuple[str, np.ndarray]
-"""A name as written in the file, and its label."""
+"""A name as the file has it, and its label."""
 
 
 def _by_sample(named: Sequence[_Named], ids: Set[str], path: Path) -> dict[str, np.ndarray]:
-    """The labels by sample: by an entry's whole name, else without suffix. Raises InputError for several."""
+    """The labels by sample, whose name an entry has with or without a suffix. Raises InputError for
+    several."""
     exact = [(name, value) for name, value in named if name in ids]
     unlabelled = ids - {name for name, _ in exact}
     by_stem = [(stem, value) for name, value in named if (stem := name.rpartition(".")[0]) in unlabelled]
@@ -114,11 +115,11 @@ def _unreadable(path: Path, problem: str) -> InputError:
 
 
 _ScoreSamples = Callable[[np.ndarray, np.ndarray, float], np.ndarray]
-"""Scores each sample, [samples], by an output, [samples, ...], the labels, and `threshold_of`."""
+"""Takes an output, [samples, ...], the labels, and what `threshold_of` returns; returns scores, [samples]."""
 
 
 def _top_k(count: int, values: np.ndarray, labels: np.ndarray, threshold: float) -> np.ndarray:
-    """The share of each sample's decisions whose right class is among the `count` most likely ones."""
+    """The share of each sample's decisions for which the right class is among the `count` likeliest."""
     labels, decided, scores = _classes(values, labels, threshold)
     if count > 1 and (scores is None or scores.shape[-1] <= count):
         raise ValueError(f"top-{count} takes the scores of more than {count} classes")
@@ -131,8 +132,8 @@ def _top_k(count: int, values: np.ndarray, labels: np.ndarray, threshold: float)
 
 
 def _f1(values: np.ndarray, labels: np.ndarray, threshold: float) -> np.ndarray:
-    """Each sample's part in the data set's F1, the mean over all classes that occur: that F1 and what the
-    sample adds to it or takes from it, to the first order (the infinitesimal jackknife), whose mean is 0."""
+    """Each sample's part in the data set's F1, the mean over all classes that occur. It is that F1 plus what
+    the sample changes of it, to the first order (the infinitesimal jackknife); the mean change is 0."""
     pairs = np.stack([part.reshape(len(labels), -1) for part in _classes(values, labels, threshold)[:2]])
     # Number the classes that occur, since a label may be any whole number.
     classes, inverse = np.unique(pairs, return_inverse=True)
@@ -145,8 +146,8 @@ def _f1(values: np.ndarray, labels: np.ndarray, threshold: float) -> np.ndarray:
 
 
 def class_axis(shape: Sequence[int]) -> int | None:
-    """The axis of classes: the second of vectors and of pictures, [rows, classes, ...], the last of
-    sequences, [rows, steps, classes]; None for a single value."""
+    """The axis of classes in an output of this shape: the second of vectors and pictures, [rows, classes,
+    ...], the last of sequences, [rows, steps, classes]; None for single values."""
     if len(shape) < 2:
         return None
     axis = 2 if len(shape) == 3 else 1
@@ -154,8 +155,8 @@ def class_axis(shape: Sequence[int]) -> int | None:
 
 
 def threshold_of(reference: np.ndarray) -> float:
-    """What a single number has to exceed to decide for class 1: 0.5 if all of the reference's are from 0 to
-    1, but for rounding, which is a hundredth in half precision's sums of a thousand; else 0."""
+    """The number that a single value has to exceed to mean class 1: 0.5 if all values of the reference are
+    from 0 to 1, apart from rounding, which is a hundredth in FP16 sums of a thousand; else 0."""
     least, largest = float(reference.min(initial=0)), float(reference.max(initial=0))
     return 0.5 if largest <= 1.01 and least >= -0.01 * largest else 0.0
 
@@ -163,9 +164,9 @@ def threshold_of(reference: np.ndarray) -> float:
 def _classes(
     values: np.ndarray, labels: np.ndarray, threshold: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """The labels and the decisions as classes, [samples, ...] each, and the classes' scores along a last axis
-    if the output has them. The likeliest class is decided, or 1 by a single number above the threshold.
-    Raises ValueError for labels that are no classes."""
+    """The labels and the decisions as classes, [samples, ...] each, and the classes' scores along a last
+    axis, or None if the output has none. The decision is the likeliest class; for single values, 1 above the
+    threshold. Raises ValueError for labels that are no classes."""
     axis = _axis_of_classes(values, labels)
     if axis is None and labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
@@ -186,14 +187,14 @@ def _classes(
 
 
 def _like(values: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """The output in the labels' shape. Raises ValueError if more than axes of length 1 is different."""
+    """The output in the labels' shape. Raises ValueError if other than axes of length 1 differ."""
     if [side for side in values.shape if side != 1] != [side for side in labels.shape if side != 1]:
         raise ValueError("their axes are of other lengths, or in another order")
     return values.reshape(labels.shape)
 
 
 def _axis_of_classes(values: np.ndarray, labels: np.ndarray) -> int | None:
-    """The output's axis that the labels lack; None if they lack none, or one of length 1."""
+    """The output's axis that the labels lack; None if there is none, or it has length 1."""
     if values.ndim != labels.ndim + 1:
         return None
     axes = dict.fromkeys((class_axis(values.shape), 1, values.ndim - 1))
@@ -214,8 +215,8 @@ _SHORT: Mapping[str, tuple[str, Mapping[str, Any]]] = {
 
 
 def metric_of(text: str, floor: float | None, outputs: Sequence[Tensor]) -> tuple[Metric, str]:
-    """The metric `NAME[@OUTPUT][:KEY=VALUE,...]`, and the one of these outputs that it takes, or the first.
-    `floor` limits its mean, from below or above; with None only the reference's score does. Raises
+    """The metric that `text`, NAME[@OUTPUT][:KEY=VALUE,...], names, and the name of its output, by default
+    the first. `floor` limits the mean, from below or above; with None only the reference's score does. Raises
     InputError for an unknown name, output or setting."""
     where = f"--metric {excerpt(text)}"
     name, _, rest = text.partition(":")

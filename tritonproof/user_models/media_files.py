@@ -1,5 +1,5 @@
-"""Samples that have to be prepared: PNG and JPEG files, each a row of the model's only input in its size and
-layout, and text files, one sample a line, for a BYTES input or a tokenizer; samples.toml says how."""
+"""Samples that have to be prepared: PNG and JPEG files, each a row of the model's only input; and text files,
+each line a sample, for a BYTES input or a tokenizer. samples.toml says how."""
 
 import dataclasses
 import functools
@@ -19,19 +19,19 @@ from tritonproof.user_models.value_files import UserSample, in_memory, shape_tex
 
 FILE = "samples.toml"
 _MAX_LENGTH = 1 << 20
-"""Pixels of a side, and tokens of a text, at most."""
+"""The most pixels of a side, and the most tokens of a text."""
 _Length = Annotated[int, msgspec.Meta(ge=1, le=_MAX_LENGTH)]
 
 
 class ImageSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How a picture becomes a row: resized, laid out, and each value (pixel * scale - mean) / std."""
+    """How a picture becomes a row: its size, its layout, and its values, (pixel * scale - mean) / std."""
 
     layout: Literal["CHW", "HWC"] | None = None
-    """The order of the axes; None to tell it by the input's shape."""
+    """The order of the axes; None to infer it from the input's shape."""
     size: tuple[_Length, _Length] | None = None
-    """Height and width (in pixels) where the model takes any; None for the picture's own."""
+    """Height and width in pixels, if the model takes any; None for the picture's own."""
     fit: Literal["crop", "stretch"] = "crop"
-    """Whether to crop at both sides what exceeds the size, or to stretch the picture."""
+    """Whether to crop what exceeds the size at both sides, or to stretch the picture."""
     interpolation: Literal["nearest", "bilinear", "bicubic"] = "bilinear"
     channels: Literal["RGB", "BGR"] = "RGB"
     """The order of three channels."""
@@ -47,9 +47,9 @@ class TextSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How a text becomes tokens."""
 
     max_length: _Length | None = None
-    """The tokens after which a text is cut off; None for the tokenizer's own limit, else 512."""
+    """The most tokens of a text, which is cut off; None for the tokenizer's own limit, else 512."""
     padding: Literal["longest", "max_length"] = "longest"
-    """Whether to pad all texts to the longest of them, or to the most tokens."""
+    """Whether to pad all texts to the longest of them, or to `max_length`."""
 
 
 class SampleSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -60,7 +60,7 @@ class SampleSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read_settings(*folders: Path) -> SampleSettings:
-    """The settings in the samples.toml of the first folder that has one, or the defaults; or InputError."""
+    """The settings in the samples.toml of the first folder with one, or the defaults. Raises InputError."""
     what, fix = "the settings of samples", "see the tables [image] and [text] in docs/samples.md"
     for path in (folder / FILE for folder in folders):
         with readable(what, path, fix):
@@ -71,7 +71,7 @@ def read_settings(*folders: Path) -> SampleSettings:
 
 SUFFIXES = (".png", ".jpg", ".jpeg")
 _MODES = {3: "RGB", 1: "L", 4: "RGBA"}
-"""Pillow's modes by numbers of channels, the likeliest first: of 3 x 4 x 4 they are the 3."""
+"""Pillow's modes by number of channels, the likeliest first: the layout of 3 x 4 x 4 is CHW."""
 _opened = functools.partial(
     opened_picture, what="the picture", fix="save it anew as PNG or JPEG", formats=("PNG", "JPEG")
 )
@@ -80,7 +80,7 @@ _opened = functools.partial(
 def read_pictures(
     folder: Path, files: Sequence[Path], inputs: Sequence[Tensor], settings: ImageSettings
 ) -> list[UserSample]:
-    """The samples in these files below `folder`. Raises InputError."""
+    """The samples in `files` below `folder`, for the only input. Raises InputError."""
     if len(inputs) != 1:
         names = ", ".join(tensor.name for tensor in inputs)
         what = f"pictures are the one input of a model, and this one has {names}"
@@ -112,7 +112,7 @@ def read_pictures(
 
 
 def _layout(tensor: Tensor, settings: ImageSettings, folder: Path) -> str:
-    """The order of the axes: HW, CHW or HWC, or N, of length 1, and three of these."""
+    """The order of the axes: HW, CHW or HWC, or any of these after N, an axis of length 1."""
     shape = tensor.shape
     if len(shape) == 4 and shape[0] in (1, ANY):
         return f"N{_layout(dataclasses.replace(tensor, shape=shape[1:]), settings, folder)}"
@@ -157,7 +157,7 @@ TOKENIZER = "tokenizer.json"
 TOKENIZER_FILES = (TOKENIZER, "tokenizer_config.json")
 """All files that decide how a text becomes tokens."""
 _MAX_TOKENS = 512
-"""The most tokens if neither settings, model nor tokenizer say: those of BERT and its kin."""
+"""The most tokens if neither the settings, the model nor the tokenizer give a limit: that of BERT."""
 _EXPORT = "export the model anew"
 _TOKENIZER_RESULTS: dict[str, Callable[[Any], Any]] = {
     "input_ids": lambda encoding: encoding.ids,
@@ -165,7 +165,7 @@ _TOKENIZER_RESULTS: dict[str, Callable[[Any], Any]] = {
     "token_type_ids": lambda encoding: encoding.type_ids,
     "position_ids": lambda encoding: range(len(encoding.ids)),
 }
-"""A tokenizer's results, by the names of inputs in Hugging Face's exports."""
+"""What a tokenizer gives for a text, by the names of inputs in Hugging Face's exports."""
 
 
 def read_texts(
@@ -175,8 +175,8 @@ def read_texts(
     settings: TextSettings,
     tokenizer: Path | None,
 ) -> list[UserSample]:
-    """The samples in these files below `folder`, one per line that is not empty. `tokenizer` is the folder of
-    a token model's tokenizer.json; for it a tab separates two texts. Raises InputError."""
+    """The samples in `files` below `folder`, one for each line that is not empty. `tokenizer` is the folder
+    of a token model's tokenizer.json; with it, a tab separates two texts. Raises InputError."""
     lines: list[tuple[str, str, str]] = []  # the name, the location and the text of each
     for path in files:
         content = files_given.text(path, "the texts", "save them as UTF-8, one a line")
@@ -208,7 +208,7 @@ def read_texts(
 def _encode(
     texts: Sequence[str], inputs: Sequence[Tensor], settings: TextSettings, tokenizer: Path
 ) -> list[Any]:
-    """Each text as tokens, of one length: the model's if fixed, else the settings' or the tokenizer's."""
+    """Each text as tokens of one length: the model's if fixed, else the settings' or tokenizer's."""
     from tokenizers import Tokenizer
 
     path = tokenizer / TOKENIZER

@@ -1,5 +1,5 @@
-"""Models from files anywhere, for the length of a run: `--models FILE_OR_FOLDER`. A file lists its models in
-MODELS, like those in `tritonproof/models/`, and may import its neighbours, by plain names or relatively."""
+"""Models from a user's files, for the length of a run: `--models FILE_OR_FOLDER`. A file lists its models in
+MODELS, like those in `tritonproof/models/`, and may import modules beside it, by name or relatively."""
 
 import contextlib
 import dataclasses
@@ -22,7 +22,7 @@ _ASSIGNED = re.compile(rf"^{LIST}\s*[:=]".encode(), re.MULTILINE)
 
 
 def importable_files(source: Path) -> list[Path]:
-    """The Python files beside a file of models, itself, and packages below it: any may change the model."""
+    """The Python files that may change a file's models: itself, those beside it, and in packages below."""
     pending, files = [source.parent], list[Path]()
     for folder in pending:
         with readable("the folder", f"{OPTION} {source}", "make it readable"):
@@ -36,9 +36,9 @@ def importable_files(source: Path) -> list[Path]:
 
 @contextlib.contextmanager
 def loaded_models(paths: Sequence[Path], known: Sequence[Model]) -> Iterator[tuple[Model, ...]]:
-    """The known models and those of files and folders, each once, in their order; for the length of the
-    block, modules beside the files can be imported. Raises InputError that names the file if it cannot run,
-    defines something else than models, or a name is taken."""
+    """The models `known` and those of files and folders, each once, in their order. Modules beside the files
+    can be imported within the block. Raises InputError that names the file if it cannot run, has other things
+    than models in MODELS, or a name is taken."""
     files: dict[Path, str] = {}
     for named in paths:
         for path in _files_in(named):
@@ -53,7 +53,8 @@ def loaded_models(paths: Sequence[Path], known: Sequence[Model]) -> Iterator[tup
 
 
 def _files_in(named: Path) -> list[Path]:
-    """The files of models of a path: a file or package itself, or all in a folder that assign MODELS."""
+    """The files of models that a path names: itself, a file or package, or all in a folder that assign
+    MODELS."""
     path, where = named.resolve(), f"{OPTION} {excerpt(str(named))}"
     new_file = commands.tool_command("new", "NAME")
     if path.is_dir():
@@ -81,7 +82,7 @@ def _lists_models(path: Path) -> bool:
 
 @contextlib.contextmanager
 def _on_path(folder: Path) -> Iterator[None]:
-    """Make a folder's modules importable, after all others, for the length of the block."""
+    """Make a folder's modules importable within the block, after all others."""
     sys.path.append(str(folder))
     try:
         yield

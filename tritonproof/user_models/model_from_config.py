@@ -28,17 +28,17 @@ if TYPE_CHECKING:
     from tritonclient.grpc.model_config_pb2 import ModelConfig
 
 _SOME_BATCH, _CLIENTS = 8, 16
-"""A batch between one row and the largest, and requests in flight: few points for many models."""
+"""A batch size between 1 and the largest, and the requests in flight: few points, as models are many."""
 _MAX_ROWS = 4096
 """The most rows of a measured request, since a configuration may allow any number."""
 _COMPLETED_BATCH = 4
-"""The largest batch of a configuration that Triton completes: tritonserver's `default-max-batch-size`."""
+"""The largest batch if Triton completes the configuration: tritonserver's `default-max-batch-size`."""
 _UNKNOWN = 2**31 - 1
-"""The largest batch of a model until the server says it."""
+"""Stands for the largest batch of a model until the server says it."""
 
 
 def _unused(*_arguments: object) -> Any:
-    """Stand for the functions that only networks need, and for the metric until the outputs are known."""
+    """Stands for functions that only converted networks need, and for a metric until outputs are known."""
     raise NotImplementedError("nothing is converted, nor scored before the server has loaded it")
 
 
@@ -85,12 +85,12 @@ def as_model(entry: RepositoryModel) -> Model:
 
 
 def is_complete(config: "ModelConfig | None") -> bool:
-    """Whether a configuration leaves no inputs, outputs or batches for the server to complete."""
+    """Whether a configuration declares inputs and outputs, so that the server completes nothing."""
     return config is not None and bool(config.input and config.output)
 
 
-def with_config(model: Model, config: "ModelConfig", called: Sequence[RepositoryModel] = ()) -> Model:
-    """The model with the settings of a configuration. An ensemble exchanges as its steps do."""
+def with_config(model: Model, config: "ModelConfig", called: Iterable[RepositoryModel] = ()) -> Model:
+    """The model with a configuration's settings. An ensemble's exchange is also that of `called` models."""
     largest = max(1, config.max_batch_size)
     inputs = tuple(_tensor(tensor, optional=tensor.optional) for tensor in config.input)
     row = sum(tensor.row_bytes for tensor in inputs)
@@ -121,7 +121,7 @@ def with_config(model: Model, config: "ModelConfig", called: Sequence[Repository
 
 
 def configured_deployment(config: "ModelConfig") -> Deployment:
-    """The settings in the model's configuration; a model without batches takes one row at a time."""
+    """The deployment in a model's configuration; a model without batches takes one row at a time."""
     batching = config.dynamic_batching
     return Deployment(
         max_batch_size=max(1, config.max_batch_size),
@@ -134,12 +134,12 @@ def configured_deployment(config: "ModelConfig") -> Deployment:
 
 
 def batches_dynamically(config: "ModelConfig") -> bool:
-    """Whether the server may join requests to a batch, itself or in the models that an ensemble calls."""
+    """Whether the server may batch requests dynamically, for this model or those that an ensemble calls."""
     return bool(config.ensemble_scheduling.step) or config.HasField("dynamic_batching")
 
 
 def sequences_at_once(config: "ModelConfig") -> int:
-    """How many sequences the model takes at once; the server queues others until one ends or times out."""
+    """The number of sequences that the model takes at once; others wait until one ends or times out."""
     batching, deployment = config.sequence_batching, configured_deployment(config)
     instances = sum(max(1, group.count) * max(1, len(group.gpus)) for group in config.instance_group) or 1
     oldest = batching.oldest.max_candidate_sequences if batching.HasField("oldest") else None
@@ -147,7 +147,7 @@ def sequences_at_once(config: "ModelConfig") -> int:
 
 
 def why_not_here(entry: RepositoryModel, device: Device) -> str | None:
-    """Why a device cannot run the model, by its configuration; None if it can."""
+    """Why a device cannot run the model according to its configuration; None if it can."""
     from tritonclient.grpc import model_config_pb2 as pb
 
     kinds = set() if entry.config is None else {group.kind for group in entry.config.instance_group}
@@ -157,14 +157,14 @@ def why_not_here(entry: RepositoryModel, device: Device) -> str | None:
 
 
 def gpus_used(configs: "Iterable[ModelConfig]") -> int | None:
-    """How many GPUs instances use, by completed configurations; None if models choose or have none."""
+    """The number of GPUs of all instances, by completed configurations; None if models choose or use none."""
     groups = [group for config in configs for group in config.instance_group]
     chooses = any(group.kind == group.KIND_MODEL for group in groups)
     return None if chooses or not groups else len({gpu for group in groups for gpu in group.gpus})
 
 
 def with_labels(model: Model, options: LabelOptions) -> Model:
-    """The model with its labels' metric, which scores only once outputs are known. Raises InputError."""
+    """The model with its labels' metric, which scores once outputs are known. Raises InputError."""
     limits = {} if options.floor is None else {"": Limit(options.floor, "given by --floor")}
     if not model.outputs:
         name = re.split("[@:]", options.metric)[0]
@@ -187,7 +187,7 @@ def _tensor(entry: Any, *, optional: bool = False) -> Tensor:
 
 
 def warmup_batch(config: "ModelConfig", rows: Arrays) -> int | None:
-    """The smallest batch of the model's warm-up that has the shape of these rows; None if there is none."""
+    """The model's smallest warm-up batch whose rows have the shapes of `rows`; None if there is none."""
     shapes = {name: values.shape[1:] for name, values in rows.items()}
     sizes = [
         max(1, warmup.batch_size)

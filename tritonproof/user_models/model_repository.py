@@ -1,4 +1,4 @@
-"""Finds models in a user's repository, by its files only, and links them so that nothing writes into it."""
+"""Finds the models in a user's repository by their files, and links these, so that nothing writes there."""
 
 import os
 import re
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 CONFIG = "config.pbtxt"
 _FIX = "give the folder of a model repository"
 _MAX_NAME_CHARS = 200
-"""A file's name has 255 bytes on Linux (NAME_MAX in linux/limits.h); a record's adds to the model's."""
+"""A file's name has at most 255 bytes (NAME_MAX in linux/limits.h), and a record's extends the model's."""
 _BACKEND_BY_PLATFORM = {
     "onnxruntime_onnx": "onnxruntime",
     "pytorch_libtorch": "pytorch",
@@ -37,7 +37,7 @@ _BACKEND_BY_FILE = {
     "model.xml": "openvino",
     "model.py": "python",
 }
-"""The backend that completes a configuration, by the file in the version folder. Source: as above."""
+"""The backend that Triton chooses by the file in the version folder. Source: as above."""
 
 
 @dataclass(frozen=True)
@@ -45,11 +45,11 @@ class RepositoryModel:
     """A model's folder in a repository, or a model that a server has loaded."""
 
     name: str
-    """The name of the folder, which is the model's on the server."""
+    """The name of the model on the server, and of its folder."""
     folder: Path | None
-    """None for a model that only the server has."""
+    """The model's folder; None if only the server has it."""
     config: "ModelConfig | None"
-    """The model's config.pbtxt, or the server's configuration; None if the server makes one up."""
+    """The configuration in config.pbtxt or from the server; None if the server generates one."""
     problem: str = ""
     """Why its config.pbtxt cannot be read; empty if it can."""
 
@@ -60,7 +60,7 @@ class RepositoryModel:
 
     @property
     def backend(self) -> str:
-        """The backend that it needs; empty for an ensemble, or if its files do not say."""
+        """The backend that the model needs; empty for an ensemble, or if the files do not tell."""
         if self.is_ensemble:
             return ""
         if self.config is not None and (self.config.backend or self.config.platform):
@@ -73,8 +73,8 @@ class RepositoryModel:
 
 
 def models_in(root: Path, where: str) -> list[RepositoryModel]:
-    """The models of the repository that the option `where` names, sorted by name. Raises InputError for any
-    other folder, and for a model's name that no record can have."""
+    """The models of the repository `root`, which the option `where` names, sorted by name. Raises InputError
+    for any other folder, and for a model whose name no record can have."""
     with readable("the repository", where, _FIX):
         if not root.is_dir():
             raise InputError("there is no such folder", where=where, fix=_FIX)
@@ -107,8 +107,8 @@ def check_name(name: str, where: str) -> None:
 
 
 def models_called_by(model: RepositoryModel, models: Mapping[str, RepositoryModel]) -> list[RepositoryModel]:
-    """The models of a repository that this one calls, and those that they call; the last called first. An
-    ensemble names them in its configuration, a Python-backend model in texts of its code or parameters."""
+    """The models of a repository that `model` calls, and those that they call in turn, the last found first.
+    An ensemble names them in its configuration, a Python model in texts of its code or parameters."""
     called: dict[str, RepositoryModel] = {}
     pending = [model]
     while pending:
@@ -120,7 +120,7 @@ def models_called_by(model: RepositoryModel, models: Mapping[str, RepositoryMode
 
 
 def _names_in(model: RepositoryModel) -> set[str]:
-    """Every text of a model that may be the name of another."""
+    """All texts of a model that may be names of models that it calls."""
     if model.is_ensemble:
         assert model.config is not None
         return {step.model_name for step in model.config.ensemble_scheduling.step}
@@ -150,7 +150,7 @@ def check_config(config: "ModelConfig") -> None:
 
 
 def read_config(path: Path) -> "ModelConfig | None":
-    """A config.pbtxt, or None without one. Raises ProofError, with file and line, for a damaged one."""
+    """The content of a config.pbtxt; None without the file. Raises ProofError, with the line, if damaged."""
     from google.protobuf import text_format
     from tritonclient.grpc import model_config_pb2 as pb
 
@@ -166,8 +166,8 @@ def read_config(path: Path) -> "ModelConfig | None":
 
 
 def link_repository(models: Iterable[RepositoryModel], folder: Path) -> Path:
-    """Make the models' repository below `folder`, an empty one; returns it. Each becomes a folder of links:
-    Python writes bytecode beside its code, and Triton's stub cannot be told not to."""
+    """Make a repository of the models in the empty `folder`, and return it. A model's folder has links to its
+    files: Python writes bytecode beside code, and Triton's stub cannot be told not to."""
     for model in models:
         if model.folder is not None:
             with readable("the model's folder", model.folder, _FIX):

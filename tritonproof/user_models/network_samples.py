@@ -1,5 +1,5 @@
-"""Chooses the samples that evaluate a network and calibrate INT8, the user's or made-up ones; and finds its
-batch axis and the shapes of its outputs, from its declaration and by running it."""
+"""Chooses the samples that evaluate a network and calibrate INT8, the user's or generated ones; and finds the
+network's batch axis and the shapes of its outputs, from its declaration and by running it."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -16,20 +16,20 @@ from tritonproof.user_models.samples import CALIBRATION, read_samples, sized_inp
 from tritonproof.user_models.value_files import shape_text
 
 VARIABLE_LENGTHS = (16, 224)
-"""Lengths tried for variable dimensions: a short text, and ImageNet's pictures."""
+"""The lengths to try for variable dimensions: of a short text, and of ImageNet's pictures."""
 _MAX_SAMPLES, _MIN_SAMPLES = 64, 4
 _MAX_BYTES = 1 << 26
-"""The most bytes of all samples, unless the least number of samples takes more."""
+"""The most bytes of all samples together, unless _MIN_SAMPLES take more."""
 _MAX_NUMBERS = 1 << 26
-"""The most numbers of a sample, those of four volumes of 256 x 256 x 256: at eight bytes each to make and
-to send, they take a gigabyte. A text takes the memory of eight numbers."""
+"""The most numbers of a sample, as many as in four volumes of 256 x 256 x 256: generating and sending them
+takes a gigabyte. A text takes the memory of eight numbers."""
 
 
 def synthetic_samples(inputs: Sequence[Tensor], indices: Mapping[str, int], length: int) -> Samples:
-    """Samples for these inputs, whose shapes lack the batch; variable dimensions become `length` long.
-    Floating-point numbers are normally distributed. Integers are below their input's entry in `indices`,
-    such as the number of rows of the table that they index, and within their type's range; those of a mask
-    are 1, all others 0 or 1, like BOOL and, as digits, BYTES."""
+    """Generated samples for inputs whose shapes lack the batch; variable dimensions become `length` long.
+    Floating-point numbers are normally distributed. Integers are below their input's entry in `indices`, the
+    number of rows of the table that they index, and within their type's range. Those of a mask are 1; all
+    others are 0 or 1, as are BOOL, and as digits BYTES."""
     sized = [
         Tensor(tensor.name, tensor.dtype, tuple(length if side == ANY else side for side in tensor.shape))
         for tensor in inputs
@@ -70,15 +70,15 @@ def _row(inputs: Sequence[Tensor], indices: Mapping[str, int], index: int) -> di
 
 
 _HELD_BACK = 4
-"""One in this many samples calibrates INT8 instead of being evaluated, unless a folder calibrates."""
+"""One sample of this many calibrates INT8 and is not evaluated, unless there is a calibration folder."""
 MIN_SAMPLES = 8
-"""The fewest samples of which some are held back."""
+"""The fewest samples for which some are held back to calibrate."""
 
 
 def split_samples(
     folder: Path, inputs: Sequence[Tensor], tokenizer: Path | None, *, calibrates: bool
 ) -> tuple[Sequence[str], Samples, Samples | None]:
-    """The names of all samples, the evaluated ones, and those that only calibrate INT8, or None."""
+    """The names of all samples, those to evaluate, and those that only calibrate INT8, or None."""
     samples = read_samples(folder, inputs, tokenizer=tokenizer)
     if (folder / CALIBRATION).is_dir():
         calibration = read_samples(folder / CALIBRATION, sized_inputs(inputs, samples), tokenizer=tokenizer)
@@ -95,7 +95,7 @@ def split_samples(
 
 
 def synthetic_samples_for(network: OnnxNetwork, inputs: Sequence[Tensor], interface: Interface) -> Samples:
-    """Made-up samples of the first variable length that the network computes; InputError for none."""
+    """Generated samples with the first variable length that the network computes. Raises InputError."""
     is_open = any(ANY in tensor.shape for tensor in inputs)
     problems = []
     for length in VARIABLE_LENGTHS if is_open else VARIABLE_LENGTHS[:1]:
@@ -118,14 +118,14 @@ class BatchError(InputError):
 
 
 def row_tensor(name: str, dtype: str, shape: tuple[int, ...], batch: Batch) -> Tensor:
-    """A row of a network's tensor as clients of Triton see it: at least one axis long. A network without
-    batches gets that axis when it is converted, since Triton reshapes to no axis only behind a batch."""
+    """A row of a network's tensor as clients of Triton see it, with at least one axis. A network without
+    batches gets that axis when it is converted, as Triton reshapes to no axis only behind a batch."""
     return Tensor(name, dtype, shape or (1,), is_scalar=not shape and batch != "none")
 
 
 def sample_outputs(network: OnnxNetwork, samples: Samples, batch: Batch) -> dict[str, np.ndarray]:
-    """The outputs of 16 evenly spaced samples, [samples, ...] each, and [samples] where a row is a single
-    number. Raises InputError if an output's first axis is not the batch, or its shape depends on the data."""
+    """The outputs of up to 16 evenly spaced samples, [samples, ...] each, or [samples] for single numbers.
+    Raises InputError if an output's first axis is not the batch, or its shape depends on the data."""
     rows: list[dict[str, np.ndarray]] = []
     for index in np.linspace(0, len(samples) - 1, min(len(samples), 16)).astype(int).tolist():
         rows.append(_run(network, samples.read([index]), "a sample"))
@@ -137,8 +137,8 @@ def sample_outputs(network: OnnxNetwork, samples: Samples, batch: Batch) -> dict
 
 
 def computes_zeros(network: OnnxNetwork, samples: Samples) -> bool:
-    """Whether the network computes zeros and empty texts, which Triton's warm-up sends: an encoder of
-    categories, as scikit-learn's by default, refuses unknown categories."""
+    """Whether the network accepts zeros and empty texts, which Triton's warm-up sends. An encoder of
+    categories does not, as scikit-learn's by default refuses unknown categories."""
     first = samples.read([0]).items()
     zeros = {name: np.full_like(row, b"" if row.dtype == object else 0) for name, row in first}
     try:
@@ -149,7 +149,7 @@ def computes_zeros(network: OnnxNetwork, samples: Samples) -> bool:
 
 
 def _check_rows(network: OnnxNetwork, first: Arrays, outputs: Arrays, count: int) -> None:
-    """Raise InputError unless these outputs have so many rows, in the shape of the first sample's."""
+    """Raise InputError unless outputs have `count` rows, in the shape of those of the sample `first`."""
     for name, values in outputs.items():
         if values.ndim == 0 or len(values) != count:
             what = f"the first axis of the output {name}, {shape_text(values.shape)}, is no batch of {count}"
@@ -161,7 +161,7 @@ def _check_rows(network: OnnxNetwork, first: Arrays, outputs: Arrays, count: int
 
 
 def _run(network: OnnxNetwork, inputs: Arrays, what: str) -> dict[str, np.ndarray]:
-    """The network's outputs. If it computes none, raises InputError, in which `what` names the inputs."""
+    """The network's outputs for `inputs`, which `what` names in the InputError if the network fails."""
     try:
         return onnx_networks.run_as_exported(network, inputs)
     except InputError:

@@ -1,6 +1,6 @@
-"""An ONNX file as a model of the suite: its interface from the file, its data from samples or made up.
-The reference is ONNX Runtime on the CPU, which runs the graph as it is in the file. Without labels the model
-is right if it decides what the reference decides, by the shapes and values of its outputs."""
+"""An ONNX file as a model of the suite: its interface from the file, its data from samples or generated. The
+reference is ONNX Runtime on the CPU, which runs the graph as it is in the file. Without labels the model is
+right if it decides as the reference; shapes and values of outputs tell what is a decision."""
 
 import dataclasses
 import functools
@@ -56,15 +56,15 @@ class OnnxOptions:
     file: Path
     """The ONNX file, or a folder with one, such as Hugging Face's exports."""
     samples: Path | None = None
-    """The folder of samples; None for inputs that are made up."""
+    """The folder of samples; None for generated inputs."""
     labels: LabelOptions | None = None
     tolerance: float | None = None
-    """How far outputs may differ, as a share of their scale; None for the suite's own tolerances."""
+    """The largest difference of outputs as a share of their spread; None for the suite's tolerances."""
 
 
 def model_of(name: str, options: OnnxOptions) -> Model:
-    """The network as a Model, run once for the shapes of its outputs. Raises InputError if the file, the
-    samples or the labels are unusable, or do not fit one another."""
+    """The network as a Model; it is run once for the shapes of its outputs. Raises InputError if the file,
+    the samples or the labels are unusable, or do not fit one another."""
     with readable("the ONNX file", options.file, "name the file itself"):
         path = _graph_in(options.file)
     interface = onnx_networks.read_interface(path)
@@ -161,7 +161,7 @@ def user_tolerance(share: float, agreement: float) -> Tolerance:
 
 
 def description(model: Model, options: OnnxOptions) -> str:
-    """The network in a run's header: its file, inputs, origin of samples, and what the run leaves out."""
+    """The network for a run's header: its file, inputs, samples, and what the run leaves out."""
     inputs = ", ".join(f"{tensor.name} {tensor.dtype} {shape_text(tensor.shape)}" for tensor in model.inputs)
     origin = f"of {options.samples}" if options.samples else "made up (no --samples)"
     samples = f"{len(model.samples('evaluation', None, None))} samples {origin}"
@@ -174,7 +174,7 @@ def description(model: Model, options: OnnxOptions) -> str:
 
 
 def _graph_in(path: Path) -> Path:
-    """The graph's file: the path itself or, in a folder, model.onnx, onnx/model.onnx or the only .onnx."""
+    """The graph's file: `path`, or if it is a folder, model.onnx, onnx/model.onnx or the only .onnx in it."""
     if not path.is_dir():
         return path
     for file in (path / onnx_networks.GRAPH, path / "onnx" / onnx_networks.GRAPH):
@@ -191,7 +191,7 @@ def _graph_in(path: Path) -> Path:
 def _load_weights(
     path: Path, samples: Path | None, tokenizer: Path | None, batched: bool, _checkpoint: Path | None
 ) -> FrameworkModel:
-    """The network. Its digest includes the files of samples and the tokenizer's: some calibrate INT8."""
+    """The network. Its digest includes the samples, some of which calibrate INT8, and the tokenizer."""
     digest = onnx_networks.digest(path)
     origin = f"{path.name}, sha256 {digest[:12]}" + ("; samples made up" if samples is None else "")
     stamps = [digest]
@@ -211,22 +211,23 @@ def _samples(evaluation: Samples, calibration: Samples | None, split: Split, *_p
 
 
 _DECISIONS = ""
-"""The name of a row's decisions, beside those of outputs, of which none is empty: ONNX leaves out such."""
+"""The key of the decisions beside the outputs: no output has an empty name, by which ONNX leaves one out."""
 _SOME = "some of "
 _MAX_ERROR = 0.1
-"""The limit of a row's mean error, whatever a single element's: that of INT8 in an unprepared network."""
+"""The largest limit of a row's mean error, whatever that of an element: that of INT8 in such networks."""
 _MAX_KEPT = 4096
-"""Evenly spaced elements of a row that give its error; test_conversion and test_accuracy compare all."""
+"""The most elements of a row, evenly spaced, that give its error; test_conversion and test_accuracy take
+all."""
 
 _Decide = Callable[[np.ndarray], np.ndarray]
-"""From an output, [rows, ...], to its decisions."""
+"""Turns an output, [rows, ...], into decisions."""
 
 
 def _decided_by(values: np.ndarray) -> _Decide | None:
-    """What an output decides, by its values for some samples, [samples, ...]; None if it decides nothing.
-    An integer, text or truth value is a decision itself. A vector, [rows, classes], decides for its largest
+    """How an output decides, judged by its values for some samples, [samples, ...]; None if it does not. An
+    integer, a text or a truth value is a decision itself. A vector, [rows, classes], decides for its largest
     value; so does an output of more axes whose values along one axis are probabilities. A number decides by
-    its sign; numbers and maps of one channel, if all are from 0 to 1, decide by whether they exceed a half.
+    its sign; numbers, and maps of one channel, that are all from 0 to 1 decide by whether they exceed 0.5.
     Anything else decides nothing: boxes are not classes, and a number near 0 in a map has no sign."""
     if not np.issubdtype(values.dtype, np.floating):
         return np.asarray
@@ -253,7 +254,7 @@ def _axis_of_probabilities(values: np.ndarray) -> int | None:
 
 
 def _keep(rules: Mapping[str, _Decide], kept: Sequence[str], outputs: Arrays) -> Arrays:
-    """The decisions of a batch, [rows, decisions], and the outputs in `kept`, which a metric needs; where
+    """The decisions of a batch, [rows, decisions], and the outputs in `kept`, which a metric needs; if
     nothing is decided, also some elements of every output."""
     rows = len(next(iter(outputs.values())))
     parts = [rule(outputs[name]).reshape(rows, -1) for name, rule in rules.items()]
@@ -267,7 +268,7 @@ def _keep(rules: Mapping[str, _Decide], kept: Sequence[str], outputs: Arrays) ->
 
 
 def _unlabelled_metric(rules: Mapping[str, _Decide], tolerances: Mapping[str, Tolerance]) -> Metric:
-    """Without labels: the share of decisions like the reference's, or the error if nothing is decided."""
+    """The metric without labels: agreement with the reference's decisions, or else the mean error."""
     limits = {}
     for name in ("fp32", "fp16", "int8"):
         tolerance = tolerances[name]
@@ -283,8 +284,8 @@ def _equal(kept: Arrays, _labels: object, reference: Arrays) -> np.ndarray:
 
 
 def _error(kept: Arrays, _labels: object, reference: Arrays) -> np.ndarray:
-    """The mean difference of each row of the worst output, [rows], as a share of that output's largest
-    magnitude, or of 1 where its values are from 0 to 1."""
+    """The mean difference of each row, [rows], in the worst output: divided by that output's largest
+    magnitude, or by 1 if its values are from 0 to 1."""
     errors = []
     for name in (name for name in reference if name.startswith(_SOME)):
         expected = reference[name].astype(np.float64)

@@ -23,9 +23,9 @@ _KINDS = {
     ".txt": "texts",
 }
 CALIBRATION = "calibration"
-"""The folder, within that of the evaluated samples, whose samples calibrate INT8."""
+"""The subfolder of the samples that calibrate INT8."""
 _BESIDE = ("labels", "answers", CALIBRATION, "readme", "license")
-"""The names, up to the first dot, of files and folders that may lie beside samples."""
+"""The names, up to the first dot, of files and folders beside samples that are no samples."""
 
 
 def read_samples(
@@ -36,11 +36,11 @@ def read_samples(
     tokenizer: Path | None = None,
     several: bool = False,
 ) -> Samples:
-    """The samples in a folder, for a model of these inputs; their values are read only when needed.
-    The samples decide a length of -1 in an input's shape, the same for all of them (see `sized_inputs`);
-    `several` also allows other shapes, which become `other_shapes` of the most frequent. All samples may
-    lack an input in `optional`, but not only some. `tokenizer` is the folder of a tokenizer.json, for texts.
-    The files name and order the samples. Raises InputError that names the file."""
+    """The samples in a folder for a model of these inputs; values are read only when needed. The samples
+    decide the length of a dimension of -1, the same for all of them (see `sized_inputs`). With `several`,
+    samples of other shapes become `other_shapes` of those of the most frequent shape. An input in `optional`
+    may be absent from all samples, but not from only some. `tokenizer` is the folder of a tokenizer.json, for
+    texts. The files' names name and order the samples. Raises InputError."""
     with readable("the folder of samples", folder, "check the path in --samples"):
         files = _files(folder, {tensor.name for tensor in inputs})
     kinds = dict.fromkeys(_KINDS[path.suffix.lower()] for path in files)
@@ -84,7 +84,7 @@ def read_samples(
 
 
 def sized_inputs(inputs: Sequence[Tensor], samples: Samples) -> tuple[Tensor, ...]:
-    """The inputs that the samples have, in the shapes that the samples have."""
+    """The inputs that the samples contain, with the shapes of the samples."""
     first = samples.read([0])
     return tuple(
         dataclasses.replace(tensor, shape=tuple(first[tensor.name].shape[1:]))
@@ -94,7 +94,7 @@ def sized_inputs(inputs: Sequence[Tensor], samples: Samples) -> tuple[Tensor, ..
 
 
 def _files(folder: Path, inputs: Collection[str]) -> list[Path]:
-    """The files of samples below a folder, by name. Raises InputError for other files and for none."""
+    """The files of samples below a folder, by name. Raises InputError for none, or for other files."""
     files = []
     # Sorted at the end: a wrong folder, such as a home, fails at its first file.
     for path in strict_walk(folder, lambda inside: not _is_beside(inside, folder, inputs)):
@@ -111,14 +111,14 @@ def _files(folder: Path, inputs: Collection[str]) -> list[Path]:
 
 
 def _is_beside(path: Path, folder: Path, inputs: Collection[str]) -> bool:
-    """Whether a path neither is a sample nor leads to one, as a folder of an input's name does."""
+    """Whether a path is no sample and leads to none. A folder of an input's name leads to samples."""
     parts = path.relative_to(folder).parts
     is_named = parts[0] not in inputs and parts[0].lower().split(".")[0] in _BESIDE
     return is_named or any(part.startswith(".") for part in parts)
 
 
 def _check(samples: Sequence[UserSample], inputs: Sequence[Tensor]) -> None:
-    """Raise InputError if a sample does not fit, or its name is another's or none that a record can have."""
+    """Raise InputError if a sample does not fit, or has a name that is taken or that no record can have."""
     locations: dict[str, str] = {}
     for sample in samples:
         if sample.id in locations:
@@ -146,7 +146,7 @@ def _check_shape(sample: UserSample, tensor: Tensor) -> None:
 
 
 def _row_of(values: Any, tensor: Tensor, where: str) -> np.ndarray:
-    """A sample's values in the model's type. Raises InputError for fractions in integers and for overflow."""
+    """A sample's values in the model's type. Raises InputError if integers get fractions, or on overflow."""
     from tritonclient.utils import triton_to_np_dtype
 
     array, where = np.asarray(values), f"{where}, input {tensor.name}"
@@ -170,7 +170,7 @@ def _row_of(values: Any, tensor: Tensor, where: str) -> np.ndarray:
 
 
 def _stack_samples(samples: Sequence[UserSample], inputs: Sequence[Tensor]) -> Arrays:
-    """The samples as the model's inputs, [samples, ...] each, in the model's order. Raises InputError."""
+    """The inputs of the samples, [samples, ...] each, in the model's order. Raises InputError."""
     rows: dict[str, list[np.ndarray]] = {tensor.name: [] for tensor in inputs}
     for sample in samples:
         values = sample.read()

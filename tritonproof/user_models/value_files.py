@@ -1,5 +1,5 @@
-"""Samples whose files hold the inputs' values: NumPy's, and perf_analyzer's input data in JSON, a list of
-requests of one row each (source: triton-inference-server/perf_analyzer r24.10, src/data_loader.cc)."""
+"""Samples whose files contain the inputs' values: NumPy's files, and perf_analyzer's input data in JSON, a
+list of requests of one row each (source: perf_analyzer r24.10, src/data_loader.cc)."""
 
 import base64
 import functools
@@ -24,7 +24,7 @@ class UserSample:
     """One row of the model's inputs, in a file that is read only when needed."""
 
     id: str
-    """The sample's name: its file's without the suffix, and a number where the file has several samples."""
+    """The sample's name: the file's without suffix, and a number if the file has several samples."""
     where: str
     """The file, and the location in it, for errors."""
     shapes: Mapping[str, tuple[int, ...]]
@@ -45,8 +45,8 @@ def shape_text(shape: Sequence[int]) -> str:
 
 
 def read_numpy_files(folder: Path, files: Sequence[Path], inputs: Sequence[Tensor]) -> list[UserSample]:
-    """The samples in these files below `folder`: arrays in folders of the inputs' names, an archive for each
-    sample, or stacks. Raises InputError for a damaged file, or one of no input."""
+    """The samples in `files` below `folder`: arrays in folders of the inputs' names, an archive for each
+    sample, or stacks. Raises InputError for a damaged file, or one that belongs to no input."""
     groups: dict[str, dict[str, tuple[Path, str]]] = {}
     for path in files:
         for stem, name, member in _arrays_of(path, folder, [tensor.name for tensor in inputs]):
@@ -58,7 +58,7 @@ def read_numpy_files(folder: Path, files: Sequence[Path], inputs: Sequence[Tenso
 
 
 def _arrays_of(path: Path, folder: Path, names: Sequence[str]) -> Iterator[tuple[str, str, str]]:
-    """The sample's name, the input and the member of the archive of each array in a file."""
+    """For each array in a file: the sample's name, the input, and the member of an archive."""
     stem = stem_below(folder, path)
     if path.suffix.lower() == ".npz":
         members = dict.fromkeys(arrays.members(path))
@@ -87,7 +87,7 @@ def _sample_id(stem: str, number: int, count: int) -> str:
 def _in_arrays(
     stem: str, group: dict[str, tuple[Path, str]], inputs: Sequence[Tensor]
 ) -> Iterator[UserSample]:
-    """One sample from an array for each input, or the samples along the first axis of these arrays."""
+    """The sample of one array for each input, or the samples along the first axis of these arrays."""
     declared = {tensor.name: tensor.shape for tensor in inputs}
     shapes, counts = {}, {}
     for name, (path, member) in group.items():
@@ -121,7 +121,7 @@ def _read(group: dict[str, tuple[Path, str]], stacks: Collection[str], number: i
 
 
 _of_archive = functools.lru_cache(maxsize=4)(arrays.array)
-"""An array of an archive, whose rows cannot be read alone."""
+"""An array of an archive, cached: reading a row means to unpack the whole array."""
 
 
 _FIX = 'write it as perf_analyzer takes it: {"data": [{"INPUT": {"content": [1, 2], "shape": [2]}}]}'
@@ -132,8 +132,8 @@ class _Requests(msgspec.Struct):
     """Requests of one row each, or streams of them."""
 
 
-class _Values(msgspec.Struct, forbid_unknown_fields=True):
-    """An input of a request that is no mere list of values."""
+class _Values(msgspec.Struct):
+    """An input of a request that is written as an object, not as a list of values."""
 
     content: "list[Any] | _Values" = []
     b64: str | None = None
@@ -141,7 +141,7 @@ class _Values(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def read_request_files(folder: Path, files: Sequence[Path], inputs: Sequence[Tensor]) -> list[UserSample]:
-    """The samples in these files below `folder`. Raises InputError with the location in the file."""
+    """The samples in `files` below `folder`. Raises InputError with the location in the file."""
     return [sample for path in files for sample in _in_requests(path, folder, inputs)]
 
 
@@ -169,7 +169,7 @@ def _in_requests(path: Path, folder: Path, inputs: Sequence[Tensor]) -> Iterator
 
 
 def _values(entry: Any, tensor: Tensor, where: str) -> np.ndarray:
-    """An input's values in their shape: a list, or an object with `content` or `b64` and maybe `shape`."""
+    """An input's values in their shape, from a list, or an object with `content` or `b64`."""
     with readable("an input", where, _FIX):
         encoded = _Values(entry) if isinstance(entry, list) else msgspec.convert(entry, _Values)
         inner = encoded.content if isinstance(encoded.content, _Values) else encoded

@@ -29,39 +29,40 @@ class Growth(Struct, frozen=True):
     """One of RESOURCE_UNITS."""
     unit: Literal["bytes", "number"]
     per: Literal["request", "loading"]
-    """loading: each unloading and loading of the model."""
+    """loading: each time that the model is unloaded and loaded again."""
     slope: Slope
-    """The growth each time, in the part of the soak that counts."""
+    """The growth per request or loading, in the part of the soak that counts."""
     first: Number
     last: Number
     counted: Count
-    """The requests or loadings of the slope."""
+    """The number of requests or loadings from which the slope is computed."""
     verdict: Verdict
-    """passed: a leak of the least size would have been found, and there is none; failed: it grows without
-    end, more than an allocator does; inconclusive: neither."""
+    """passed: there is no leak, and one of the least size would have been found; failed: the use grows
+    without end, more than an allocator's does; inconclusive: neither is shown."""
 
 
 class Soak(Struct, frozen=True):
-    """One load point under load for a long time: does the server leak, and is it as fast at the end?"""
+    """A load point under load for a long time: does the server leak, and does it stay as fast?"""
 
     point: LoadPoint
     duration_s: Annotated[Positive, SPEED]
-    """Seconds under load, with the pauses between passes for verifying answers and reading the use."""
+    """Seconds under load, including the pauses between passes that verify answers and read the use."""
     requests: Count
     passes: Count
-    """The passes of the load generator; after each the use was read, with no request in flight."""
+    """The passes of the load generator. After each, with no request in flight, the use was read."""
     growth: Annotated[tuple[Growth, ...], MAX_ENTRIES]
-    """Of requests, then of loadings."""
+    """The growth per request of each resource, then per loading."""
     loadings: Count = 0
-    """Reloads of the model after it was under load."""
+    """The reloads of the model after it was under load."""
     not_watched: tuple[Text, ...] = ()
     end_over_begin: Annotated[Ratio | None, SPEED] = None
-    """Speed in the last quarter of the passes over the second; None for few passes or a hidden speed."""
+    """Speed in the last quarter of the passes over that in the second; None for few passes or hidden
+    speed."""
     requests_per_s: Annotated[Positive | None, SPEED] = None
     """Requests per second over the whole time under load; None for a hidden speed."""
     answers: VerifiedAnswers | None = None
     damaged_passes: Count = 0
-    """Passes that were repeated: machine or server paused, or the load generator left nothing usable."""
+    """The passes that were repeated: machine or server paused, or nothing usable was left of them."""
     origin: Origin | None = None
 
 
@@ -126,22 +127,22 @@ class Record(Struct, frozen=True):
     conversion: Conversion | None = None
     accuracy: Ledger | None = None
     accuracy_missing: Text | None = None
-    """Why the task's metric was not measured; the ledger then has only what the framework's outputs tell."""
+    """Why the task's metric was not measured. The ledger then has only comparisons with the framework."""
     gates: tuple[GateResult, ...] = ()
     starts: tuple[Start, ...] = ()
     points: Annotated[tuple[PointResult, ...], MAX_ENTRIES, SPEED] = ()
     efficiency: Annotated[tuple[Efficiency, ...], SPEED] = ()
-    """At the fastest load point of each scenario; for a micro model at the fastest of all."""
+    """The cost of serving at the fastest point of each scenario; for a micro model at the fastest of all."""
     search: Search | None = None
     conversation: Conversation | None = None
     model_warmup: Annotated[ModelWarmup | None, SPEED] = None
     soak: Soak | None = None
     baseline: BaselineComparison | None = None
     failures: tuple[StepFailure, ...] = ()
-    """Tests that failed before they had a result; a run that gets through the test removes its entry. If the
-    case could not even be built, the build's digest is empty, unless an earlier run has recorded the case."""
+    """The tests that failed before they had a result; a run in which the test has one removes its entry. If
+    the case could not be built, the build's digest is empty, unless an earlier run recorded the case."""
     price_per_hour: Number | None = None
-    """In any currency."""
+    """The price of an hour of the machine, in any currency."""
     updated: Text = ""
     """The time of the last change, in UTC, ISO 8601."""
     schema: Literal[1] = 1
@@ -165,5 +166,5 @@ class Record(Struct, frozen=True):
 
     @property
     def measured_points(self) -> list[PointResult | Soak]:
-        """The load points, and the one of the soak."""
+        """The load points, and the soak, which has one too."""
         return [*self.points, *([self.soak] if self.soak else [])]
