@@ -49,15 +49,13 @@ class Quantity:
         return NOTHING if value is None else self._written(value, self._format(value))
 
     def text(self, value: float, format_spec: str = "") -> str:
-        """The figure for a sentence: with its unit and thousands separators, by default in the usual
-        format."""
+        """The figure for a sentence, with unit and thousands separators, by default in the usual format."""
         return f"{self._written(value, format_spec or self._format(value), ',')} {self.unit}".rstrip()
 
     def text_with_interval(self, estimate: Estimate, *apart_from: float, with_unit: bool = True) -> str:
-        """The figure with its interval: `12.3 ms (11.9 to 12.8)`, or `12.3 ms (11.9 or more)`, with enough
-        digits to tell the bounds from `apart_from`; TOO_WIDE if it may not be shown. Without `with_unit` it
-        is for a column whose heading has the unit: without thousands separators, and NOT_SHOWN for
-        TOO_WIDE."""
+        """`12.3 ms (11.9 to 12.8)`, or `12.3 ms (11.9 or more)`, with enough digits to tell the bounds from
+        `apart_from`; TOO_WIDE if it may not be shown. Without `with_unit`, for a column whose heading has the
+        unit, there are no thousands separators, and NOT_SHOWN."""
         if not is_shown(estimate):
             return TOO_WIDE if with_unit else NOT_SHOWN
         bounds = (estimate.value, estimate.low, estimate.high)
@@ -108,8 +106,7 @@ def significant(digits: int) -> DigitsRule:
 
 
 def by_size(*steps: tuple[float, int], digits: int = 2) -> DigitsRule:
-    """The decimals of the first of `steps` whose minimum a value reaches; below all, `digits` significant
-    ones."""
+    """The decimals of the first of `steps` that a value reaches; below all, `digits` significant ones."""
 
     def format_spec(value: float, extra: int) -> str:
         below_all = max(0, digits - 1 - math.floor(math.log10(value))) if value else 0
@@ -157,8 +154,7 @@ GROWTH: Mapping[tuple[str, str], Quantity] = {
     ("bytes", "loading"): Quantity("MiB a loading", by_size((10, 0), (0.1, 2)), scale=2**-20),
     ("number", "loading"): Quantity("a loading", by_size((10, 0), (0.1, 1))),
 }
-"""The growth of a server's use, by the unit of the resource and by what it grows with: see
-`schema.Growth`."""
+"""A server's growth, by the unit of the resource and by what it grows with: see `schema.Growth`."""
 ENERGY = Quantity("J", significant(4), "lower")
 POWER = Quantity("W", fixed(1), "lower")
 CLOCK = Quantity("MHz", fixed(0), "higher")

@@ -68,8 +68,7 @@ def read(path: Path, folder: Path | None = None) -> SampleScores:
 
 
 def scores_of(record: Record, path: Path) -> SampleScores | None:
-    """The samples of the ledger of the record at `path`; None without a file, or if it is of another
-    build."""
+    """The samples of the ledger of the record at `path`; None without a file of the same build."""
     path = path.with_suffix(record_files.SAMPLES_SUFFIX)
     if record.accuracy is None or not os.path.lexists(path):
         return None

@@ -56,8 +56,7 @@ class Soak(Struct, frozen=True):
     """The reloads of the model after it was under load."""
     not_watched: tuple[Text, ...] = ()
     end_over_begin: Annotated[Ratio | None, SPEED] = None
-    """Speed in the last quarter of the passes over that in the second; None for few passes or hidden
-    speed."""
+    """Speed in the last quarter of the passes over that in the second; None for few passes, or hidden."""
     requests_per_s: Annotated[Positive | None, SPEED] = None
     """Requests per second over the whole time under load; None for a hidden speed."""
     answers: VerifiedAnswers | None = None

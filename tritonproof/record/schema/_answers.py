@@ -1,4 +1,4 @@
-"""What a record says of the answers: whether they are right, and how they compare with another server's."""
+"""What a record says of the answers: are they right, and do they equal another server's?"""
 
 from typing import Annotated, Literal
 
@@ -28,16 +28,16 @@ GATE_DEMANDS = {
 
 
 class OutputDifference(Struct, frozen=True):
-    """How far an output is from the previous stage's, on all samples: the converted model's from the
-    framework's, the served model's from that of the same file in process. If the integers of a row differ,
-    unless they are classes of scores beside them, its floating-point outputs are not compared: a duration
-    rounded up moves all that follows it."""
+    """The differences of an output from the previous stage's, on all samples: the converted model's from the
+    framework's, or the served model's from the same file's in process. Rows whose integers differ, other than
+    classes of scores beside them, do not compare floating-point outputs: a duration rounded up moves all that
+    follows."""
 
     output: Text
     kind: Literal["error", "differing"]
     """The meaning of `largest` and `mean`. error: the largest absolute difference of a floating-point number
     beyond rounding, as a share of the spread of its column over all samples, and the mean difference as a
-    share of the mean magnitude; differing: the share of unequal integers in the worst row and overall. A
+    share of the mean magnitude; differing: the share of unequal integers in the worst row and in all rows. A
     wrong row counts as the worst."""
     largest: Number
     largest_limit: Number
@@ -50,12 +50,12 @@ class OutputDifference(Struct, frozen=True):
     actual: Number
     source: Text
     compared: Number = 1.0
-    """The share of rows that were compared: for a floating-point output those whose integers agree."""
+    """The share of rows that were compared; for floating-point outputs only rows whose integers agree."""
     compared_limit: Number = 0.0
 
 
 def within_limits(difference: OutputDifference) -> bool:
-    """Whether the mean and the largest difference, and the share of compared rows, keep their limits."""
+    """Whether the largest and the mean difference, and the share of compared rows, keep their limits."""
     return (
         difference.largest <= difference.largest_limit
         and difference.mean <= difference.mean_limit
@@ -64,29 +64,29 @@ def within_limits(difference: OutputDifference) -> bool:
 
 
 class Conversion(Struct, frozen=True):
-    """The converted model in process against the framework, on the same samples."""
+    """The converted model in process compared with the framework, on the same samples."""
 
     samples: Count
     relative_error: Number | None
-    """Of the floating-point output nearest to its limit: the largest absolute difference beyond rounding, as
-    a share of the spread of its column over all samples. None without such an output."""
+    """The error of the floating-point output nearest to its limit: the largest absolute difference beyond
+    rounding, as a share of the spread of its column over all samples. None without such an output."""
     relative_error_limit: Number
     agreement: Number | None
     """The mean fraction of equal decisions per sample; None for a model that decides nothing."""
     agreement_limit: Number | None
-    """The least that passes; None without decisions, and for random weights, whose decisions are ties."""
+    """The least agreement that passes; None without decisions, and for random weights, which decide ties."""
     passed: bool
     origin: Origin | None = None
     precision_cost: Number | None = None
-    """The cost of the precision to the output that suffers most: the mean absolute error of the framework's
-    network with values rounded to the precision, or for FP32 against the same network in FP64, over the mean
-    absolute value. None without floating-point outputs or without a known framework network."""
+    """The cost of the precision for the output that suffers most: the mean absolute error of the framework's
+    network with values rounded to the precision, or of FP32 from FP64, over the mean absolute value. None
+    without floating-point outputs or without a known framework network."""
     error_in_costs: Number | None = None
-    """The converted model's mean error of that output, in units of this cost; about 1 if correct."""
+    """The converted model's mean error of that output over `precision_cost`; about 1 if it is right."""
     error_in_costs_limit: Number | None = None
     outputs: tuple[OutputDifference, ...] = ()
     same_file: bool = False
-    """Whether nothing was converted: it is the user's ONNX file, and optimisation makes the differences."""
+    """Whether the artifact is the user's ONNX file itself, so that only optimisation makes differences."""
 
 
 class Disagreement(Struct, frozen=True):
@@ -95,12 +95,12 @@ class Disagreement(Struct, frozen=True):
     between: tuple[Text, Text]
     """The two stages: framework and converted, or converted and served."""
     count: Count
-    """Samples with at least one decision that differs."""
+    """The number of samples with at least one decision that differs."""
     lost: Count
-    """How many of them score worse in the second stage, by the ledger's first metric."""
+    """The number of these that score worse in the second stage, by the ledger's first metric."""
     gained: Count
     samples: tuple[Text, ...]
-    """Their ids, at most the first hundred."""
+    """The ids of the samples that differ, at most the first hundred."""
     agreement: Number
     agreement_limit: Number | None
 
@@ -123,7 +123,7 @@ class Score(Struct, frozen=True):
     better: Better
     """higher: a fraction from 0 to 1, shown in percent; lower: an error, shown as a number."""
     framework: Number | None
-    """None, like `converted`, for a model that is served as it is."""
+    """None for a model that is served as it is, as is `converted`."""
     converted: Number | None
     served: Number
     limits: tuple[Limit, ...]
@@ -148,30 +148,30 @@ class SameAnswers(Struct, frozen=True):
     answers: Count
     """The compared answers, to all samples in all ways."""
     relative_difference: Number | None
-    """The largest difference for its limit, beyond rounding from the sample's first answer, as a share of the
+    """The difference nearest to its limit, beyond rounding, from the sample's first answer, as a share of the
     spread of its column over all samples; None without floating-point outputs, or if one is not a number."""
     agreement: Number
-    """The least share of elements of an integer or text output that equal the first answer to the sample."""
+    """The least share of elements of an integer or text output that equal the sample's first answer."""
     passed: bool
     sample: Text = ""
     """The sample whose answers differ most."""
     limit: Number | None = None
     """The largest `relative_difference` that passes; None without floating-point outputs."""
     left_out: Count = 0
-    """Answers whose floating-point outputs were not compared, as some of their integers differ."""
+    """The number of answers whose floating-point outputs were not compared, as some integers differ."""
     tells_apart: bool = True
-    """Whether different samples get different answers; otherwise swapped answers cannot be seen."""
+    """Whether different samples get different answers; otherwise swapped answers would go unnoticed."""
 
 
 class Ledger(Struct, frozen=True):
     """The task's metrics after each stage, on the same samples."""
 
     scores: tuple[Score, ...]
-    """Of every metric; tables show the first."""
+    """The scores of every metric; tables show the first."""
     samples: Count
     disagreements: tuple[Disagreement, ...]
     requests: Count
-    """Of mixed batch sizes and with many in flight."""
+    """The number of requests, of mixed batch sizes and with many in flight."""
     passed: bool
     same_answers: SameAnswers | None = None
     """None if no sample was sent in several ways."""
@@ -191,37 +191,50 @@ class GateResult(Struct, frozen=True):
     fault: Text = ""
     """What is wrong, as a sentence about the first fault; empty if the gate passed."""
     same: SameAnswers | None = None
-    """How far answers to one sample differ; None for a gate that compares none."""
+    """The differences between answers to one sample; None for a gate that compares none."""
     origin: Origin | None = None
 
 
 class WrongAnswer(Struct, frozen=True):
-    """An answer that differs from the one that it is held to: see `VerifiedAnswers.expected_from`."""
+    """An answer that differs from the expected one: see `VerifiedAnswers.expected_from`."""
 
     sample: Text
     output: Text
     """The output and the element that differs most: `OUTPUT__0[3]`."""
     expected: Text
-    """That element of the expected answer, a text as it may not be finite; `actual` is the server's."""
+    """The element's expected value, as a text since it may not be finite; `actual` is the server's."""
     actual: Text
 
 
 ExpectedFrom = Literal["in process", "alone"]
-"""in process: compared with the converted model's answers; alone: with the server's to single requests."""
+"""in process: the expected answers are the converted model's; alone: the server's to single requests."""
 
 
 class VerifiedAnswers(Struct, frozen=True):
-    """The check of a load point's answers: its requests are sent between its passes, and all compared."""
+    """The check of a load point's answers: between its passes its requests are sent, and all compared."""
 
     verified: Count
-    """The compared answers; each row of a batch is one."""
+    """The number of compared answers; each row of a batch is one."""
     wrong: Count
     requests: Count
     duration_s: Annotated[Number, SPEED]
-    """Seconds between the passes, which count in no throughput."""
+    """Seconds of the check, between the passes, which count in no throughput."""
     first_wrong: WrongAnswer | None = None
     expected_from: ExpectedFrom = "in process"
     left_out: Count = 0
+
+
+class ModelWarmup(Struct, frozen=True):
+    """The latencies of first and later requests after loadings of a model that has a model_warmup."""
+
+    batch: Count
+    first_ms: tuple[Number, ...]
+    """The latency of the first request after each loading; if it is slow, the model is loaded again."""
+    later_ms: tuple[Number, ...]
+    """The largest latency of the next twenty requests after each loading."""
+    passed: bool
+    """Whether after one loading the first request took at most twice as long as the slowest later one."""
+    origin: Origin | None = None
 
 
 class Conversation(Struct, frozen=True):
@@ -230,11 +243,61 @@ class Conversation(Struct, frozen=True):
     kind: Literal["decoupled", "sequence"]
     """decoupled: any number of answers to a request; sequence: requests that belong together."""
     requests: Count
-    """Of a round."""
+    """The number of requests in a round."""
     answers: Count
-    """Of the first round."""
+    """The number of answers in the first round."""
     difference: Text
     passed: bool
     alone: bool = False
-    """Whether no other sequence's messages came between, because the model takes one at a time."""
+    """Whether messages of other sequences did not come between, as the model takes one sequence at a time."""
     origin: Origin | None = None
+
+
+class ServedSide(Struct, frozen=True):
+    """A model of a repository on one of two servers that are compared."""
+
+    triton: Text
+    precision: Text
+    """The precision that the floats in the answers show; empty for FP32, and if they do not tell."""
+    noise: NotNegative | None
+    """The typical change of a repeated answer, as a share of the spread; None for conversations."""
+    loadings_s: tuple[NotNegative, ...]
+    """Seconds from each loading of the model to its first answer; the two servers take turns."""
+    used: ByName[NotNegative]
+    """What the server used of each visible resource of RESOURCE_UNITS, after answering every sample."""
+
+    @property
+    def ready_s(self) -> float | None:
+        """Seconds from loading the model to its first answer in the fastest of all loadings."""
+        return min(self.loadings_s, default=None)
+
+    @property
+    def memory_bytes(self) -> float | None:
+        used_bytes = [value for name, value in self.used.items() if name.startswith("memory of")]
+        return sum(used_bytes) if used_bytes else None
+
+
+class BaselineComparison(Struct, frozen=True):
+    """A model of a repository compared with the one that it is to replace, or with itself on another Triton.
+    Answers are compared by the gate `baseline`, and speed by the load points' `comparison`."""
+
+    baseline_name: Text
+    """The other repository, or the other Triton."""
+    current: ServedSide
+    baseline: ServedSide
+    warnings: Annotated[tuple[Text, ...], Meta(max_length=20)] = ()
+    """Warnings in this server's log that are not in the baseline's."""
+    origin: Origin | None = None
+
+
+class StepFailure(Struct, frozen=True):
+    """A test that failed before it had a result, for example on an output that is no number."""
+
+    test: Name
+    """The test's function, such as test_accuracy, with a load point's name: test_online-b001-c004."""
+    step: Name
+    """The test's step, such as accuracy: see `fixtures/steps.py`."""
+    message: Text
+    origin: Origin | None = None
+    hides_speed: bool = True
+    """Whether the case may be wrong, so that no speed is shown; else only the step's figures are absent."""

@@ -1,5 +1,5 @@
-"""What a record's figures depend on: the case, the machine, the server and the build. And what any field of a
-record may hold, an estimate with its interval among them."""
+"""What the figures of a record depend on: the case, the machine, the server and the build. Also the types of
+all fields of records, among them an estimate with its interval."""
 
 from collections.abc import Mapping
 from typing import Annotated, Literal, TypeVar
@@ -16,11 +16,11 @@ class Struct(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
 
 _Value = TypeVar("_Value")
 _MAX_NUMBER = 1e30
-"""The largest value of any quantity, in any unit: far above any real one, and products do not overflow."""
+"""The largest value of any quantity, in any unit: far above real ones, but products do not overflow."""
 _MAX_WHOLE_NUMBER = 2**53
 """A double represents every whole number up to here."""
 MAX_TEXT_CHARS = 20_000
-"""Characters; the longest texts are servers' errors."""
+"""The most characters of a text; the longest are servers' errors."""
 
 Count = Annotated[int, Meta(ge=0, le=_MAX_WHOLE_NUMBER)]
 PositiveCount = Annotated[int, Meta(ge=1, le=_MAX_WHOLE_NUMBER)]
@@ -37,17 +37,17 @@ LongText = Annotated[str, Meta(max_length=2**25)]
 ByName = Annotated[Mapping[Annotated[str, Meta(max_length=200)], _Value], Meta(max_length=200)]
 """An object whose keys are names, such as those of percentiles or libraries."""
 FilePart = Annotated[str, Meta(max_length=250, pattern=r"\A(?!\.\.?\Z)[A-Za-z0-9._-]+\Z")]
-"""A part of a file's name; it leads to no other folder."""
+"""A part of a file's name, which cannot lead to another folder."""
 Scenario = Literal["offline", "online"]
-"""offline: whole batches, no dynamic batching; online: dynamic batching."""
+"""offline: whole batches, without dynamic batching; online: with dynamic batching."""
 Arrivals = Literal["constant", "poisson"]
-"""How requests at a rate are distributed in time."""
+"""The distribution in time of requests at a rate."""
 Name = Annotated[str, Meta(max_length=100, pattern=r"\A[A-Za-z0-9._-]+\Z")]
 """A word of the suite, such as the name of a percentile."""
 SPEED = Meta(extra={"is_speed": True})
-"""Marks a field with a speed, or what gives one: `publishable` empties it in a case not proven right."""
+"""Marks a field that has or reveals a speed: `publishable` empties it in a case not proven right."""
 MAX_ENTRIES = Meta(max_length=500)
-"""Several times the longest sweep; a page of thousands of load points would take minutes."""
+"""The most entries of a list: several times the longest sweep; pages of thousands would take minutes."""
 
 Better = Literal["higher", "lower"]
 Verdict = Literal["passed", "failed", "inconclusive"]
@@ -67,7 +67,7 @@ class Estimate(Struct, frozen=True):
     high: Number
     confidence: Confidence = CONFIDENCE
     open_above: bool = False
-    """Whether observations are too few for an upper end: `high` is the largest; the truth may be above."""
+    """Whether too few observations give no upper bound: `high` is then the largest observation."""
 
 
 class Ratio(Estimate, frozen=True):
@@ -75,7 +75,7 @@ class Ratio(Estimate, frozen=True):
 
 
 class Slope(Estimate, frozen=True):
-    """A change each time, which may be negative, as no other estimate."""
+    """A change per request or loading; it alone of all estimates may be negative."""
 
 
 # --- what the figures depend on -----------------------------------------------------------------------------
@@ -89,9 +89,9 @@ class CaseKey(Struct, frozen=True):
     format: FilePart
     accelerator: FilePart | None
     precision: Annotated[str, Meta(max_length=100, pattern=r"\A[A-Za-z0-9._-]*\Z")]
-    """Empty for a model that is served as it is: its own configuration decides."""
+    """The precision of the conversion; empty for a model that is served as it is."""
     gpus: PositiveCount = 1
-    """The number of GPUs, each with as many instances as the deployment says; 1 on a CPU."""
+    """The number of GPUs, each with the instances of the deployment; 1 on a CPU."""
 
     def __str__(self) -> str:
         """The case's name everywhere: test id, folder, record file and table row."""
@@ -105,7 +105,7 @@ REMOTE = "remote"
 
 
 class Machine(Struct, frozen=True):
-    """Everything about the machine that a number depends on; two different stamps never share a record."""
+    """All facts about the machine that figures depend on: a machine's stamp. A record has a single one."""
 
     cpu: Text
     cores: Count
@@ -116,14 +116,14 @@ class Machine(Struct, frozen=True):
     versions: ByName[Text]
     gpu_uuids: tuple[Text, ...] = ()
     is_client: bool = False
-    """Whether it was only the client: the server is somebody else's, and its hardware is unknown."""
+    """Whether it is only the client of a server that somebody else runs, on unknown hardware."""
 
 
 class Origin(Struct, frozen=True):
     """The run, the machine and the code that a measurement comes from. The recorder adds it."""
 
     run: Text
-    """The id of the run; one for all machines of a fleet."""
+    """The id of the run, which all machines of a fleet share."""
     host: Text
     """The machine's network name; empty in an anonymous record."""
     gpu_uuids: tuple[Text, ...]
@@ -150,7 +150,7 @@ class Serving(Struct, frozen=True):
     image_digest: Text | None = None
     """The registry's digest of the image, sha256:...; None for an image that was never in a registry."""
     versions: ByName[Text] = field(default_factory=dict)
-    """The versions, where known, of the native backends' libraries, by their distributions' names on PyPI."""
+    """The known versions of native backends' libraries, by the names of their distributions on PyPI."""
 
 
 class Deployment(Struct, frozen=True):
@@ -163,8 +163,8 @@ class Deployment(Struct, frozen=True):
     cuda_graphs: bool
     warmup: bool
     tf32: bool | None = None
-    """Whether FP32 products may use TF32, whose operands have 11 bits instead of 24. None where that means
-    nothing: on a CPU, on a GPU older than compute capability 8.0, in other precisions."""
+    """Whether FP32 products may use TF32, whose operands have 11 bits instead of 24. None if there is no
+    choice: on a CPU, on a GPU older than compute capability 8.0, in other precisions."""
     prefer_nhwc: bool = False
     """Whether ONNX Runtime puts the channels last in convolutions on a GPU."""
 
@@ -178,15 +178,15 @@ class Build(Struct, frozen=True):
     build_time_s: NotNegative
     size_mib: NotNegative
     format: Text
-    """The format as a reader knows it: `TorchScript Trace`."""
+    """The format as readers know it: `TorchScript Trace`."""
     library: Text
-    """The library that computes, as a reader knows it: `PyTorch`."""
+    """The library that computes, as readers know it: `PyTorch`."""
     inputs: ByName[tuple[Axis, ...]]
     """The model's inputs and their shapes without the batch dimension."""
     from_repository: bool = False
-    """Whether it is served as it is: nothing was converted, and answers are compared with its own alone."""
+    """Whether nothing was converted: it is served as it is, and answers are compared with its own."""
     requests_note: Text = ""
-    """The content of the requests, if that is not the model's data set."""
+    """What the requests contain, if not the model's data set."""
 
     @property
     def has_random_weights(self) -> bool:
@@ -199,8 +199,8 @@ class Start(Struct, frozen=True):
 
     scenario: Scenario
     server_s: Number | None
-    """Until the server was ready, without a model; None for a server that ran already."""
+    """Seconds until the server was ready, without a model; None for one that already ran."""
     loading_s: Number
-    """Loading the model, with the server's own warm-up requests."""
+    """Seconds of loading the model, with the server's own warm-up requests."""
     first_request_ms: Number
     origin: Origin | None = None

@@ -35,14 +35,14 @@ class LoadPoint(Struct, frozen=True, order=True):
     scenario: Scenario
     batch: PositiveCount
     concurrency: Count
-    """The requests in flight; 0 for requests at a rate."""
+    """The requests in flight. 0 if `request_rate_per_s` is set; ask `is_at_rate`."""
     request_rate_per_s: Positive | None = None
     arrivals: Arrivals | None = None
-    """The distribution in time of requests at a rate; None in a closed loop, as is the rate."""
+    """The distribution in time of requests at a rate; None without a rate."""
 
     @property
     def is_at_rate(self) -> bool:
-        """Whether requests come at a rate, however many are in flight."""
+        """Whether requests come at a rate (open loop), regardless of those in flight."""
         return self.request_rate_per_s is not None
 
     @property
@@ -67,7 +67,7 @@ COMPONENTS = (
     "server_compute_output",
     "client_recv",
 )
-"""The latency components of a request, in the order and with the names of the published tables."""
+"""The parts of a request's latency, in the order and by the names of the published tables."""
 
 MARKS = {
     "unfinished": "the run ended before all passes were measured",
@@ -99,7 +99,7 @@ class Mark(Struct, frozen=True):
 
 
 class PassSummary(Struct, frozen=True):
-    """One pass of the load generator; every estimate combines several. Its figures are a load point's."""
+    """One pass of the load generator, with figures as in PointResult; every estimate combines several."""
 
     requests: Count
     duration_s: Annotated[NotNegative, SPEED]
@@ -108,23 +108,23 @@ class PassSummary(Struct, frozen=True):
 
 
 class CpuUse(Struct, frozen=True):
-    """The mean number of this machine's cores that were busy while a point was measured."""
+    """The mean numbers of this machine's cores that were busy while a point was measured."""
 
     cores: Count
     """The cores that the measurement may use."""
     load_generator: Number
     server: Number | None
-    """None for a server whose processes are not below this process."""
+    """The cores that the server used; None if its processes are not below this process."""
     others: Number
-    """Cores busy with anything else, including a server whose own share is unknown."""
+    """The cores that anything else used, also a server whose own share is unknown."""
     stolen: Number
 
 
 class GpuUse(Struct, frozen=True):
-    """NVML's readings under load, means except for the memory; None if this GPU does not report one."""
+    """What NVML reads under load, means except for the memory; None for what this GPU does not report."""
 
     utilisation: Number | None
-    """The fraction of the time with a running kernel; NVML averages over a sixth of a second to a second."""
+    """The fraction of the time in which a kernel ran; NVML averages over 1/6 to 1 second."""
     memory_mib: Number | None
     """The peak memory of the server's processes, summed over the GPUs."""
     power_w: Number | None
@@ -134,50 +134,50 @@ class GpuUse(Struct, frozen=True):
 
 
 class CertifiedPercentile(Struct, frozen=True):
-    """A latency percentile with its bound by MLPerf LoadGen's early stopping for independent requests."""
+    """A latency percentile with its upper bound by MLPerf LoadGen's early stopping."""
 
     value_ms: Number
     bound_ms: Number | None
-    """The bound of the percentile at this confidence; None if there are too few requests."""
+    """The upper bound of the percentile at this confidence; None if requests are too few."""
     requests: Count
     requests_missing: Count
     confidence: Confidence = CERTIFIED_CONFIDENCE
 
 
 class CalledModel(Struct, frozen=True):
-    """What a called model does in the caller's requests, by the server's statistics: means of a request."""
+    """What one called model does for a request of the caller, in the mean, by the server's statistics."""
 
     model: Text
     calls: Number
     queue_ms: Number
     compute_ms: Number
-    """Including its inputs and outputs."""
+    """The time to compute, including its inputs and outputs."""
 
 
 class SpeedComparison(Struct, frozen=True):
-    """The speed of a point compared with another build, measured in turns."""
+    """The speed of a load point compared with that of a baseline, measured in turns."""
 
     baseline_name: Text
-    """What this build is compared with: a commit, a folder, or a Triton with its version."""
+    """The name of the baseline: a commit, a folder, or a Triton with its version."""
     ratio: Annotated[Ratio, SPEED]
     """Speed over the baseline's: throughput, or at a request rate the inverse of the mean latency."""
     allowed_slowdown: Share
-    """The slow-down that passes: 0.03 lets the ratio be 0.97."""
+    """The slow-down that passes: 0.03 allows a ratio of 0.97."""
     verdict: Annotated[Verdict, SPEED]
-    """failed: the whole interval lies below the limit, and that is shown among all points of the run; passed:
-    the whole interval lies above; inconclusive: neither."""
+    """failed: the whole interval lies below the limit, and this is significant among all points of the run;
+    passed: the whole interval lies above; inconclusive: neither."""
     passes: Count
-    """The passes of each build in the ratio."""
+    """The number of passes of each build."""
     seconds_to_settle: Annotated[Number | None, SPEED]
-    """Estimated further measuring time until the interval is off the limit; None if it is."""
+    """Estimated seconds of further measuring until the limit is outside the interval; None if it is."""
     p_value: Annotated[Share, SPEED]
-    """The probability of a ratio this low for a build just as slow as allowed, over all looks here."""
+    """The probability of so low a ratio if the build is just as slow as allowed, corrected for all looks."""
     compared_points: PositiveCount
-    """The load points that the run compared; any of them has `failed` by mistake in at most 1 of 100 runs."""
+    """The number of points compared in the run; at most 1 of 100 runs has a false `failed` among them."""
     p99_ratio: Annotated[Ratio | None, SPEED] = None
-    """The p99 latency over the baseline's, of the same passes as the ratio."""
+    """The p99 latency over the baseline's, of the passes that give the ratio."""
     p99_is_longer: Annotated[bool, SPEED] = False
-    """Whether p99 is shown, among all points of the run, to be longer than the allowed slow-down makes it."""
+    """Whether p99 is longer than the allowed slow-down makes it, significantly among the run's points."""
 
 
 class LatencyBudget(Struct, frozen=True):
@@ -197,7 +197,7 @@ class PointResult(Struct, frozen=True):
     throughput_per_s: Annotated[Estimate, SPEED]
     """Inferences per second: requests times batch."""
     latency_ms: Annotated[ByName[Estimate], SPEED]
-    """By name: avg, p50, p90, p95 and p99. At a request rate they count from the scheduled time."""
+    """Latencies by name: avg, p50, p90, p95 and p99. At a request rate they count from the scheduled time."""
     components_ms: Annotated[ByName[Number], SPEED]
     """The mean time per request in each of COMPONENTS."""
     passes: tuple[PassSummary, ...]
@@ -208,23 +208,23 @@ class PointResult(Struct, frozen=True):
     samples: PositiveCount
     """The number of different samples in the requests."""
     certified: Annotated[ByName[CertifiedPercentile], SPEED]
-    """By the percentile's name: p99 and p99.9."""
+    """Certified percentiles by name: p99 and p99.9."""
     slip_ms: Annotated[Number | None, SPEED] = None
-    """The 99th percentile of how late a request was sent."""
+    """The 99th percentile of the delays of requests after their scheduled times."""
     cpu: CpuUse | None = None
     gpu: Annotated[GpuUse | None, SPEED] = None
     comparison: SpeedComparison | None = None
     marks: Annotated[tuple[Mark, ...], SPEED] = ()
     answers: VerifiedAnswers | None = None
     repeated_speed: Annotated[Ratio | None, SPEED] = None
-    """The speed of a repeated sample over that of new ones at the fastest point; None for long requests."""
+    """One repeated sample's speed over that of new ones at the fastest point; None for long requests."""
     called_models: Annotated[tuple[CalledModel, ...], SPEED] = ()
     origin: Origin | None = None
     latency_budget: Annotated[LatencyBudget | None, SPEED] = None
 
 
 def fastest_closed_loop(points: Sequence[PointResult]) -> PointResult | None:
-    """The point of the highest throughput, without those at a request rate, where the rate decides it."""
+    """The point of the highest throughput, except for points at a rate, which decides their throughput."""
     closed_loop = [result for result in points if not result.point.is_at_rate]
     return max(closed_loop, key=lambda result: result.throughput_per_s.value, default=None)
 
@@ -242,26 +242,27 @@ class ReferenceComparison(Struct, frozen=True):
 
 class Efficiency(Struct, frozen=True):
     """The cost of serving: the fastest load point compared with the same artifact in process and with the
-    model's reference format, measured in turns. On several GPUs, figures of one GPU are multiplied."""
+    model's reference format, measured in turns. On several GPUs, one GPU's figures are multiplied."""
 
     point: LoadPoint
     served_per_s: Estimate
     in_process_per_s: Estimate
-    """Inferences per second of `in_process_batch` at a time in its own process, on the same data: on a GPU
-    from pinned host memory, copying the next batch meanwhile, or with CUDA shared memory from GPU memory."""
+    """Inferences per second of `in_process_batch` rows at a time in a process of this suite, on the same
+    data: on a GPU from pinned host memory while the next batch is copied, or for CUDA shared memory from the
+    GPU's."""
     in_process_batch: PositiveCount
     threads: Count
-    """CPU threads of either side; the server's of all instances."""
+    """The CPU threads of either side; on the server those of all instances together."""
     ratio: Ratio
     turns: Count
     flops_per_inference: Positive | None = None
-    """Operations, two for a multiplication and an addition; None if the framework cannot count them."""
+    """Floating-point operations, two for a multiply-add; None if the framework cannot count them."""
     peak_flops_per_s: Estimate | None = None
-    """The fastest large matrix product or convolution in this precision on these threads, once in a run."""
+    """The rate of the fastest large product or convolution in this precision and threads, once in a run."""
     spinning: bool = False
-    """Whether idle ONNX Runtime threads spun in process, as in Triton's own backend."""
+    """Whether ONNX Runtime's idle threads spin in process, as they do in Triton's own backend."""
     reference: ReferenceComparison | None = None
-    """None if it is not the case's fastest point, or the reference format is not proven."""
+    """The reference; None if this is not the case's fastest point, or the reference is not proven."""
     origin: Origin | None = None
     marks: tuple[Mark, ...] = ()
 
@@ -280,28 +281,15 @@ class Search(Struct, frozen=True):
     result: PointResult
     verdict: Verdict
     """passed: the percentile's whole interval keeps the budget; inconclusive: only its value does; failed: no
-    configuration keeps it, and this one is nearest."""
+    configuration keeps it, and this one comes nearest."""
     lead: Annotated[Ratio | None, SPEED]
-    """The winner's throughput over the runner-up's; None without one that kept the budget."""
+    """The winner's throughput over the runner-up's; None if no other configuration kept the budget."""
     configurations: Count
     passes: Count
     duration_s: NotNegative
     config: Text
     accuracy: Ledger | None = None
-    """The winner's ledger; None until it is proven."""
+    """The accuracy of the winner; None until it is proven."""
     origin: Origin | None = None
     diff: Text = ""
-    """The winner's changes to a repository model's own config.pbtxt; empty if nothing is better."""
-
-
-class ModelWarmup(Struct, frozen=True):
-    """The first request after a loading compared with the next twenty, for a model with a model_warmup."""
-
-    batch: Count
-    first_ms: tuple[Number, ...]
-    """The first request after each loading; a slow one is followed by another loading."""
-    later_ms: tuple[Number, ...]
-    """The slowest of the next twenty after each loading."""
-    passed: bool
-    """Whether after some loading the first took at most twice as long as the slowest of the others."""
-    origin: Origin | None = None
+    """The winner's changes to a repository model's config.pbtxt; empty if nothing is better."""
