@@ -153,12 +153,12 @@ def connect(address: str) -> Iterator[Fleet]:
             try:
                 ray.init(**options)
             except (ConnectionError, RuntimeError, ValueError, OSError, AssertionError) as error:
-                raise InputError(
-                    f"the Ray cluster cannot be joined: {' '.join(str(error).split())[:500]}",
-                    where=f"--fleet {address[:200]}",
-                    fix="start one with `ray start --head`, make this machine a node of it with `ray start "
-                    "--address=HOST:PORT`, or use ray://HOST:10001, with the same versions of Python and Ray",
-                ) from error
+                what = f"the Ray cluster cannot be joined: {' '.join(str(error).split())[:500]}"
+                fix = (
+                    "start one with `ray start --head`, make this machine a node of it with `ray start "
+                    "--address=HOST:PORT`, or use ray://HOST:10001, with the same versions of Python and Ray"
+                )
+                raise InputError(what, where=f"--fleet {address[:200]}", fix=fix) from error
             signal.signal(signal.SIGTERM, handler)  # Ray's own could exit at any point
             yield Fleet(ray, address)
         finally:

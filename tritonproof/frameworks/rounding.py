@@ -78,9 +78,7 @@ def exact_pytorch(network: Any) -> Any:
         def take(self, x: Any) -> Any:
             return x.double() if isinstance(x, torch.Tensor) and x.dtype == torch.float32 else x
 
-        def __torch_dispatch__(
-            self, operation: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-        ) -> Any:
+        def __torch_dispatch__(self, operation: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             args, named = tree_map(self.take, (args, kwargs or {}))
             if named.get("dtype") == torch.float32:
                 named["dtype"] = torch.float64
@@ -136,9 +134,7 @@ def rounded_pytorch(network: Any, precision: str, weight_bits: int = 8) -> tuple
             self.number += 1
             return rounded(x, self.number)
 
-        def __torch_dispatch__(
-            self, operation: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-        ) -> Any:
+        def __torch_dispatch__(self, operation: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             name = operation.overloadpacket.__name__
             is_fused = precision == "int8" and _FUSED.fullmatch(name)
             if not is_fused and not _MOVING.fullmatch(name):

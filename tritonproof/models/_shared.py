@@ -72,9 +72,8 @@ MICRO_ON_CPU = ServingProfile.batching(8, (1, 8), (8,), preferred=(8,), max_queu
 
 def published_deployment(max_batch_size: int, instances: int = 1) -> Deployment:
     """The settings of a published deployment, whose preferred batches are the largest and half of it."""
-    return Deployment(
-        max_batch_size, instances, (max_batch_size // 2, max_batch_size), 1, cuda_graphs=False, warmup=True
-    )
+    preferred = (max_batch_size // 2, max_batch_size)
+    return Deployment(max_batch_size, instances, preferred, 1, cuda_graphs=False, warmup=True)
 
 
 def full_size_matrices(

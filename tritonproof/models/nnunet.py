@@ -50,7 +50,6 @@ _SLOPE = 0.01
 FULL_FILTERS = (32, 64, 128, 256, 320, 320)
 """Filters of each level, from the outermost to the bottleneck, of the published network."""
 MICRO_FILTERS = (8, 16, 32, 64)
-"""Filters of each level of the micro network."""
 MICRO_WEIGHTS = Path(__file__).with_name("nnunet-micro.safetensors")
 _TRAINING_ONLY = re.compile(
     r"(model\.)?deep_supervision_heads\.[0-3]\.conv\.(weight|bias)|dice\.(n_updates|dice)"

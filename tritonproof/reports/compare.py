@@ -144,10 +144,8 @@ def compare_records(before: RecordSet, after: RecordSet, allowed_slowdown: float
         hint = " Only cases of one model are compared."
     if not pairs:
         examples, others = (first_of([*source.records], 3) for source in (after, before))
-        raise RecordError(
-            f"{after.argument}: has no case in common with {before.argument}. It has {examples}; "
-            f"{before.argument} has {others}.{hint}"
-        )
+        what = f"{after.argument}: has no case in common with {before.argument}. It has {examples}"
+        raise RecordError(f"{what}; {before.argument} has {others}.{hint}")
     cases = [_case_change(first, second) for first, second in pairs]
     paired_names = {stored.record.name for pair in pairs for stored in pair}
     only_before, only_after = (sorted(source.records.keys() - paired_names) for source in (before, after))

@@ -1,5 +1,5 @@
-"""What an option is, and how its text is read. Each reader takes the flag and the text, and returns the value
-or raises an InputError that names both and says what to write instead."""
+"""What an option is, and how its text is read. A reader takes the flag and the text; it returns the value, or
+raises an InputError that names flag and text and says what to write instead."""
 
 import ast
 import dataclasses
@@ -29,39 +29,40 @@ Value = TypeVar("Value")
 Read = Callable[[str, str], Any]
 
 _Rows = Annotated[int, Meta(ge=1, le=65_536)]
-"""A batch: the largest has some hundred times the rows of the published tables, and fits into one request."""
+"""The rows of a batch, at most some hundred times those of the published tables, which fit into one
+request."""
 _InFlight = Annotated[int, Meta(ge=1, le=10_000)]
-"""Requests in flight: each has its own thread in the load generator."""
+"""The requests in flight, each with a thread of the load generator."""
 _Count = Annotated[int, Meta(ge=1, le=1_000)]
 _SECONDS_OF = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 def text_of(value: Any) -> str:
-    """The text that gives a value: of a tuple its parts, joined by commas."""
+    """The text from which a reader reads a value; the parts of a tuple are joined by commas."""
     return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 @dataclasses.dataclass(frozen=True)
 class Option:
-    """An option's properties beside its name. The sentence below its field is its help."""
+    """The properties of an option except its name and its help, the sentence below its field."""
 
     group: str
-    """Its heading in --help."""
+    """The option's heading in --help."""
     metavar: str | None = None
     """The value's placeholder in --help; None for an option without a value."""
     read: Any = None
-    """Reads the flag and its text; for a repeatable option all its texts, perhaps none."""
+    """Reads the value from the flag and the text, or for a repeatable option from all texts, perhaps none."""
     default: Any = None
-    """The value if the option is not given, or a function of the values before it."""
+    """The value of an option that is not given, or a function that takes the values of earlier options."""
     repeat: bool = False
     text: Callable[[Any], str] = text_of
-    """The text that gives a value, or each of a repeatable option's."""
+    """Writes the text of the value, or of one of the values of a repeatable option."""
     passed_to: str = ""
-    """Which other runs get it: "nodes" of a fleet, and "builds", another checkout that builds the same."""
+    """The other runs that get the option: "nodes" of a fleet, "builds" of the same models in a checkout."""
     conflicts_with: str = ""
-    """The options, by field, that cannot be combined with this one."""
+    """The fields of the options with which this one cannot be combined."""
     needs: str = ""
-    """The options, by field, one of which makes this one mean something."""
+    """The fields of options, one of which has to be given with this one."""
 
 
 def option(*arguments: Any, **more: Any) -> Any:
@@ -81,28 +82,30 @@ def flag(name: str) -> str:
 
 def sentences(settings_type: type) -> Mapping[str, str]:
     """The help of the options of a class of settings, by field: the sentence below each field."""
-    sentences = {}
-    for kind in reversed(settings_type.__mro__[:-1]):
-        definition: Any = ast.parse(inspect.getsource(kind)).body[0]
-        for statement, below in itertools.pairwise(definition.body):
-            match statement, below:
-                case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
-                    sentences[name] = " ".join(text.split())
-    return sentences
+    help_by_field = {}
+    definition: Any = ast.parse(inspect.getsource(settings_type)).body[0]
+    for statement, below in itertools.pairwise(definition.body):
+        match statement, below:
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
+                help_by_field[name] = " ".join(text.split())
+    return help_by_field
 
 
 def add_options(parser: Any, of: type) -> None:
-    """Add the options, texts for `Settings.of`, to pytest's parser: in --help after -k and -m, by field."""
-    before, texts = "general", sentences(of)
-    for field, spec in options(of).items():
-        name = f"tritonproof: {spec.group}"
-        group, before = parser.getgroup(name, after=before), name
-        text = texts[field].replace("%", "%%")  # argparse formats it
-        if spec.metavar is None:
+    """Add the options, whose texts `Settings.of` takes, to pytest's parser. Their groups follow -k and -m in
+    --help, in the order of the fields."""
+    help_by_field = sentences(of)
+    last_group = "general"
+    for field, option_ in options(of).items():
+        group_name = f"tritonproof: {option_.group}"
+        group = parser.getgroup(group_name, after=last_group)
+        last_group = group_name
+        text = help_by_field[field].replace("%", "%%")  # argparse formats it
+        if option_.metavar is None:
             group.addoption(flag(field), action="store_true", help=text)
         else:
-            action = {"action": "append", "default": []} if spec.repeat else {}
-            group.addoption(flag(field), metavar=spec.metavar, help=text, **action)
+            action = {"action": "append", "default": []} if option_.repeat else {}
+            group.addoption(flag(field), metavar=option_.metavar, help=text, **action)
 
 
 def _refused(flag: str, text: str, problem: str, fix: str) -> InputError:
@@ -110,7 +113,7 @@ def _refused(flag: str, text: str, problem: str, fix: str) -> InputError:
 
 
 def _reader(convert: Callable[[str], Any], expected: str, example: str) -> Read:
-    """A reader that applies `convert`, and refuses a text for which that raises ValueError."""
+    """A reader that applies `convert`, and raises InputError for a text for which that raises ValueError."""
 
     def read(flag: str, text: str) -> Any:
         try:
@@ -122,7 +125,8 @@ def _reader(convert: Callable[[str], Any], expected: str, example: str) -> Read:
 
 
 def _number(kind: Any, expected: str, example: str, *, several: bool = False) -> Read:
-    """A reader of a number within its type's bounds, or of several, joined by commas: sorted, each once."""
+    """A reader of a number within the bounds of the type `kind`; or if `several`, of numbers joined by
+    commas, which it sorts without duplicates."""
 
     def convert(text: str) -> Any:
         parts = text.split(",") if several else [text]
@@ -220,7 +224,7 @@ def repository(flag: str, text: str) -> Path | RemoteModels:
 
 
 def targets(flag: str, texts: Sequence[str]) -> tuple[Target, ...]:
-    """The hardware that lists name, in the suite's order."""
+    """The targets that comma-separated lists name, in the suite's order."""
     targets_by_name = {target.name: target for target in EVERY_TARGET}
     names = [part.strip().lower() for text in texts for part in text.split(",")]
     for name in names:
@@ -239,10 +243,10 @@ class PerModel(Generic[Value]):
 
     flag: str
     values: Mapping[str, Value]
-    """By the model's name; empty for all."""
+    """The values by the model's name, which is empty for all models."""
 
     def of(self, models: Collection[str]) -> dict[str, Value]:
-        """Each model's value: its own, else that for all. Raises InputError for an unknown model."""
+        """The value of each model: its own, else that for all. Raises InputError for an unknown model."""
         for name in self.values:
             if not models or name not in ("", *models):
                 allowed = ", ".join(models) or "none: give --onnx NAME=FILE or --repository DIR"
@@ -254,8 +258,8 @@ class PerModel(Generic[Value]):
 
 
 def _by_name(flag: str, texts: Sequence[str], read: Read, *, may_be_for_all: bool) -> dict[str, Any]:
-    """The values of `NAME=VALUE`; by an empty name that of a text for all models, which may be a path with an
-    equals sign, or a metric with settings."""
+    """The values of texts `NAME=VALUE` by name. If one `may_be_for_all` models, its name is empty, and its
+    text may be a path with an equals sign, or a metric with settings."""
     values: dict[str, Any] = {}
     for text in texts:
         name, equals, value = text.partition("=")
@@ -285,7 +289,7 @@ def path_by_name_option(group: str, metavar: str) -> Any:
 
 
 class _Changes(TypedDict, total=False):
-    """The fields of Deployment that --deployment changes. TF32 has its own option: some cases ignore it."""
+    """The fields of Deployment that --deployment changes. TF32, which some cases ignore, has an option."""
 
     max_batch_size: _Rows
     instances: _Count
@@ -313,7 +317,7 @@ def deployment(flag: str, text: str) -> Mapping[str, Any]:
 
 
 def deployment_text(changes: Mapping[str, Any]) -> str:
-    """The text of --deployment that gives these settings."""
+    """The text from which `deployment` reads these settings."""
     texts = {
         key: "+".join(map(str, value)) if isinstance(value, tuple) else str(value).lower()
         for key, value in changes.items()
@@ -322,7 +326,7 @@ def deployment_text(changes: Mapping[str, Any]) -> str:
 
 
 def tf32(flag: str, text: str) -> bool:
-    """Whether TF32 is on; "on" is refused where the environment turns it off."""
+    """Whether TF32 is on. Raises InputError if it is, but the environment turns it off."""
     is_on = bool(choice(Literal["on", "off"])(flag, text) == "on")
     if is_on and os.environ.get(TF32_OVERRIDE) == TF32_OFF:
         what = "TF32 is asked for, and the environment turns it off in all of NVIDIA's libraries"

@@ -228,30 +228,30 @@ class Settings:
 
     @classmethod
     def of(cls, **texts: Any) -> "Settings":
-        """The settings from options' texts, by name as on a command line, with the defaults of all others.
-        Raises InputError that names the option, its text and what to write instead."""
+        """The settings of options with these texts, by field, and of defaults for all others. Raises an
+        InputError that names the option, its text and what to write instead."""
         if unknown := texts.keys() - options(cls).keys():
             raise TypeError(f"no such options: {', '.join(sorted(unknown))}")
         # An option that is not given is None, False or no texts; an empty text is given.
         given = frozenset(name for name, text in texts.items() if text or text == "")
-        for name, spec in options(cls).items():
-            for conflict in spec.conflicts_with.split():
+        for name, option_ in options(cls).items():
+            for conflict in option_.conflicts_with.split():
                 if {name, conflict} <= given:
                     what = f"{flag(name)} cannot be combined with {flag(conflict)}"
                     fix = f"leave {flag(name)} out, or {flag(conflict)}"
                     raise InputError(what, where=f"{flag(conflict)} {flag(name)}", fix=fix)
-            if name in given and spec.needs and given.isdisjoint(spec.needs.split()):
-                needed = " or ".join(map(flag, spec.needs.split()))
+            if name in given and option_.needs and given.isdisjoint(option_.needs.split()):
+                needed = " or ".join(map(flag, option_.needs.split()))
                 fix = f"add {needed}, or leave {flag(name)} out"
                 raise InputError(f"{flag(name)} is used with {needed}", where=flag(name), fix=fix)
         values: dict[str, Any] = {}
-        for name, spec in options(cls).items():
-            if spec.repeat:
-                values[name] = spec.read(flag(name), texts.get(name) or ())
+        for name, option_ in options(cls).items():
+            if option_.repeat:
+                values[name] = option_.read(flag(name), texts.get(name) or ())
             elif name not in given:
-                values[name] = spec.default(values) if callable(spec.default) else spec.default
+                values[name] = option_.default(values) if callable(option_.default) else option_.default
             else:
-                values[name] = True if spec.metavar is None else spec.read(flag(name), texts[name])
+                values[name] = True if option_.metavar is None else option_.read(flag(name), texts[name])
         for name in ("triton", "against_triton"):
             if values[name] is not None:
                 values[name] = with_access(values[name], values["triton_ca"], values["triton_headers"])
@@ -270,7 +270,7 @@ class Settings:
 
     @property
     def compared_plan(self) -> MeasuringPlan:
-        """The plan of a load point that has a baseline."""
+        """The plan of a load point that is compared with a baseline."""
         return replace(self.plan, budget_s=self.point_budget_s or _BUDGET_OF_BOTH_S)
 
     @property
@@ -280,7 +280,7 @@ class Settings:
 
     @property
     def baseline_name(self) -> str:
-        """The other build's, repository's or Triton's name for the reader."""
+        """The name of the baseline (a build, a repository or a Triton), as reports show it."""
         return str(self.against_triton) if self.against is None else self.against.name
 
     @property
@@ -294,7 +294,7 @@ class Settings:
     def onnx_options(self) -> dict[str, OnnxOptions]:
         """The options of each ONNX file, by its model's name; raises InputError."""
         if self.repository is not None:
-            return {}  # these options are for its models then
+            return {}  # --samples and the like are then for the models of the repository
         samples, tolerances = self.samples.of(self.onnx), self.tolerance.of(self.onnx)
         labels = self.labels_of(self.onnx)
         return {
@@ -319,34 +319,35 @@ class Settings:
         return {name: LabelOptions(file, metrics[name], floors.get(name)) for name, file in labels.items()}
 
     def command_line(self, recipient: str = "", model: str | None = None) -> list[str]:
-        """The given options as a command line: all, or those for other runs, "nodes" of a fleet or another
-        checkout that "builds" a model, which gets the values of this model alone."""
+        """The given options as a command line: all, or those that are passed to the `recipient`, which is
+        "nodes" of a fleet or "builds" of another checkout; of values per model only those of `model`."""
         words: list[str] = []
-        for name, spec in options(type(self)).items():
-            if name in self.given and (not recipient or recipient in spec.passed_to.split()):
-                for text in self._texts(name, spec, model):
+        for name, option_ in options(type(self)).items():
+            if name in self.given and (not recipient or recipient in option_.passed_to.split()):
+                for text in self._texts(name, option_, model):
                     words += [flag(name), text] if text else [flag(name)]
         return words
 
-    def _texts(self, name: str, spec: Option, model: str | None) -> list[str]:
+    def _texts(self, name: str, option_: Option, model: str | None) -> list[str]:
         """The texts that give an option its value; an empty one for an option without a value."""
         value = getattr(self, name)
-        if not spec.repeat:
-            return ["" if spec.metavar is None else spec.text(value)]
+        if not option_.repeat:
+            return ["" if option_.metavar is None else option_.text(value)]
         if isinstance(value, tuple):
-            return [spec.text(part) for part in value]
+            return [option_.text(part) for part in value]
         texts = []
         for owner, part in (value.values if isinstance(value, PerModel) else value).items():
             if model in (None, owner) or (owner == "" and model in self.onnx):
-                texts.append(f"{owner}={spec.text(part)}" if owner else spec.text(part))
+                texts.append(f"{owner}={option_.text(part)}" if owner else option_.text(part))
         return texts
 
 
 def _check_together(settings: Settings) -> None:
     """Raise InputError for values that contradict each other."""
-    given, triton, against = settings.given, f"--triton {settings.triton}", settings.against
-    is_remote, has_repository = settings.triton.is_remote, settings.repository is not None
-    memory, other = settings.shared_memory, settings.against_triton
+    given, against, against_triton = settings.given, settings.against, settings.against_triton
+    triton = f"--triton {settings.triton}"
+    is_remote = settings.triton.is_remote
+    has_repository = settings.repository is not None
     if has_repository and is_remote != isinstance(settings.repository, RemoteModels):
         what = "a folder needs a server that the run starts, and a server at HOST:PORT has its own models"
         fix = "use --repository remote with --triton HOST:PORT, a folder with any other server"
@@ -356,12 +357,12 @@ def _check_together(settings: Settings) -> None:
             what = f"{flag(name)} is for a server that is reached over the network"
             fix = "use it with --triton grpcs://HOST:PORT"
             raise InputError(what, where=f"{flag(name)} {triton}", fix=fix)
-    if other is not None and other.is_remote != is_remote:
+    if against_triton is not None and against_triton.is_remote != is_remote:
         what = "this run must start both servers, or both must be at HOST:PORT"
         fix = "use embedded, local[:PATH] or docker[:IMAGE] for both, or HOST:PORT for both"
-        raise InputError(what, where=f"--against-triton {other} {triton}", fix=fix)
-    own_server = {"against", "fleet"} | ({"latency_budget_ms"} if has_repository else set())
-    for name in sorted(given & own_server):
+        raise InputError(what, where=f"--against-triton {against_triton} {triton}", fix=fix)
+    starting_servers = {"against", "fleet"} | ({"latency_budget_ms"} if has_repository else set())
+    for name in sorted(given & starting_servers):
         if is_remote:
             what = f"{flag(name)} starts a server or loads models, and a server at HOST:PORT is left as it is"
             compare = commands.tool_command("report", "compare")
@@ -373,12 +374,12 @@ def _check_together(settings: Settings) -> None:
         where = f"--repository {settings.repository} --against {against.name}"
         raise InputError(what, where=where, fix=fix)
     # perf_analyzer 2.51 unregisters the regions of every client at the beginning and end of each run.
-    if is_remote and memory != "none":
+    if is_remote and settings.shared_memory != "none":
         what = "perf_analyzer unregisters the shared memory of all clients, and others may use this server"
         fix = "leave --shared-memory out, or have the run start a server of its own"
-        raise InputError(what, where=f"{triton} --shared-memory {memory}", fix=fix)
+        raise InputError(what, where=f"{triton} --shared-memory {settings.shared_memory}", fix=fix)
     # perf_analyzer 2.51 allocates all on the first GPU: `device_id = 0` in src/infer_data_manager_shm.h.
-    if memory == "cuda" and settings.gpus > 1:
+    if settings.shared_memory == "cuda" and settings.gpus > 1:
         what = "the load generator keeps CUDA's shared memory on the first GPU, where the others would read"
         where = f"--gpus {settings.gpus} --shared-memory cuda"
         raise InputError(what, where=where, fix="leave one of them out")

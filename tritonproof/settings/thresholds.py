@@ -1,4 +1,5 @@
-"""What a user asks of single cases, all of it checked before anything runs: `--thresholds FILE`, in TOML.
+"""What a user requires of single cases, in a TOML file that is checked before anything runs: `--thresholds
+FILE`.
 
 [[cases]]
 match = "cpu-biopsy-*"                    # ids of cases, as a shell matches names of files
@@ -144,7 +145,8 @@ class Thresholds:
 def read(option: str, text: str) -> Thresholds:
     """The thresholds of the file that an option names. Raises InputError that names the file, the entry and
     the key for another key or type, a number out of bounds, or an entry that asks nothing."""
-    path, where = existing(option, text), f"{option} {text}"
+    path = existing(option, text)
+    where = f"{option} {text}"
     content = toml_in(path, where, "give a TOML file; mend the line that it names")
     try:
         entries = msgspec.convert(content, _File).cases

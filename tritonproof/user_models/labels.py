@@ -22,7 +22,8 @@ from tritonproof.safe_io import arrays, files
 from tritonproof.safe_io.files import parsed_json, readable, reason
 from tritonproof.spec import Arrays, Metric, Tensor
 
-_WHAT, _FIX = "the labels", "see what a file of labels holds in docs/samples.md"
+_WHAT = "the labels"
+_FIX = "see what a file of labels holds in docs/samples.md"
 
 
 @dataclass(frozen=True)
@@ -242,8 +243,9 @@ def metric_of(text: str, floor: float | None, outputs: Sequence[Tensor]) -> tupl
         score, better = _of_torchmetrics(name, settings, where)
     elif settings:
         raise InputError(f"{name} has no settings", where=where, fix=f"write --metric {name}")
-    limit = None if floor is None else Limit(floor, "given by --floor")
-    limits = {} if limit is None else dict.fromkeys(("fp32", "fp16", "int8"), limit)
+    limits = {}
+    if floor is not None:
+        limits = dict.fromkeys(("fp32", "fp16", "int8"), Limit(floor, "given by --floor"))
     checked = functools.partial(_score, score, output.name, where)
     return Metric(name, checked, limits, better, keeps_framework_score=floor is None), output.name
 

@@ -58,7 +58,6 @@ MICRO = BertDimensions(embedding_rows(len(synthetic_questions.vocabulary())), 96
 FULL_SIZES = WindowSizes()
 """The windows of the full model, as published."""
 MICRO_SIZES = WindowSizes(sequence=MICRO.max_position_embeddings, stride=64)
-"""The windows of the micro model."""
 
 
 def network(dimensions: BertDimensions, *, exact_gelu: bool = False) -> "nn.Module":

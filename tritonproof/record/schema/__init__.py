@@ -148,7 +148,6 @@ class Record(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """The case's name."""
         return str(self.case)
 
     @property
