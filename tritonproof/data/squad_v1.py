@@ -287,9 +287,6 @@ def project(normalised: str, original: str) -> str:
     return original[positions[before] : positions[before + length - 1] + 1]
 
 
-# --- the official score ------------------------------------------------------------------------------------
-
-
 def normalise(text: str) -> str:
     """What the official script compares: lower case, no punctuation, no articles, single spaces."""
     plain = "".join(character for character in text.lower() if character not in string.punctuation)

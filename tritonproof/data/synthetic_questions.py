@@ -88,8 +88,6 @@ def vocabulary() -> tuple[str, ...]:
     return tuple(dict.fromkeys(listed))
 
 
-# --- the paragraphs -----------------------------------------------------------------------------------------
-
 PARAGRAPHS: Mapping[Split, int] = {"training": 4000, "evaluation": 80}
 QUESTIONS = 5
 """How many questions are asked about each paragraph."""

@@ -208,9 +208,6 @@ def micro_phantoms(split: Split) -> tuple[np.ndarray, np.ndarray]:
     return np.stack(images), np.stack(labels)
 
 
-# --- the metric --------------------------------------------------------------------------------------------
-
-
 def _keep(outputs: Arrays) -> Arrays:
     classes = outputs[OUTPUT]
     if (unknown := classes[(classes < 0) | (classes >= CLASSES)]).size:

@@ -257,9 +257,6 @@ def digits(split: Split) -> Samples:
     return Samples(ids, load, class_of(digit, inks))
 
 
-# --- the metric --------------------------------------------------------------------------------------------
-
-
 def classes(kept: Arrays) -> np.ndarray:
     return kept["classes"]
 

@@ -60,9 +60,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return commands.EXIT_INPUT
 
 
-# --- what the commands do ----------------------------------------------------------------------------------
-
-
 def _chosen(options: argparse.Namespace) -> dict[Path, Publishable]:
     """The selected records by file. Raises RecordError if one is unreadable, UsageError if there are none."""
     stored = record_files.read_folder(options.results)
@@ -260,9 +257,6 @@ def _readme(options: argparse.Namespace) -> int:
         disk.write_user_file(file, synced.encode())
     print(f"{file}: wrote {', '.join(differing)}")
     return 0
-
-
-# --- their options -----------------------------------------------------------------------------------------
 
 
 def _percent(text: str) -> float:

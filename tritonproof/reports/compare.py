@@ -129,9 +129,6 @@ class Changes:
     only_after: Sequence[str]
 
 
-# --- how they are found ------------------------------------------------------------------------------------
-
-
 def compare_records(before: RecordSet, after: RecordSet, allowed_slowdown: float = 0) -> Changes:
     """Compare the cases both have, or two records of one model. A point shown to be slower by more than the
     fraction `allowed_slowdown` is slower. Raises RecordError for nothing to compare or damaged samples."""
@@ -308,9 +305,6 @@ def sign_flips(change: np.ndarray) -> float:
         rng=np.random.default_rng(0),
     )
     return float(test.pvalue)
-
-
-# --- the exit status ---------------------------------------------------------------------------------------
 
 
 def exit_status(changes: Changes) -> int:

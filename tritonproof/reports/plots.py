@@ -260,9 +260,6 @@ def _model(record: Publishable, records: Sequence[Publishable]) -> str:
     return f"{record.case.model} on {record.case.target}" if several else record.case.model
 
 
-# --- how it is drawn ---------------------------------------------------------------------------------------
-
-
 def digest_of(svg: str) -> str | None:
     """The digest in a complete SVG of this module; None for any other text."""
     match = _DIGEST.search(svg)

@@ -61,8 +61,6 @@ def _quoted(part: str) -> str:
     return one_line(part, 300)  # room for a whole marker of a case, and to see where it differs
 
 
-# --- pictures ----------------------------------------------------------------------------------------------
-
 PLOTS = "plots"
 """The folder of pictures, beside the file that shows them."""
 _SHOWN = re.compile(r'<img [^>]*src="(?!/)(?P<folder>[^":]*)/[^"/]*"')
@@ -106,8 +104,6 @@ def _picture(chart: plots.Chart, plot: str, case: str, before: str) -> tuple[str
     paths = [Path(unquote(link)) / name for name in names]
     return shown, [PictureFile(path, chart, theme) for path, theme in zip(paths, plots.THEMES, strict=True)]
 
-
-# --- regions -----------------------------------------------------------------------------------------------
 
 _PARTS = re.compile(
     r"^ {0,3}(?P<fence>`{3,}(?=[^`\n]*$)|~{3,}).*?(?:^ {0,3}(?P=fence)[`~]*\s*$|\Z)"

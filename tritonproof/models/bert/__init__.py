@@ -68,9 +68,6 @@ def _samples(question_windows: QuestionWindows, *, labelled: bool) -> Samples:
     )
 
 
-# --- metrics -----------------------------------------------------------------------------------------------
-
-
 def _score(
     measure: Callable[[str, str], float], kept: Arrays, questions: QuestionWindows, _framework: Arrays
 ) -> np.ndarray:

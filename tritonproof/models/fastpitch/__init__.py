@@ -91,9 +91,6 @@ def micro_texts(split: Split) -> Samples:
     )
 
 
-# --- metrics -----------------------------------------------------------------------------------------------
-
-
 def keep(outputs: Arrays) -> Arrays:
     """Mels, their lengths and the durations. Raises ProofError for a length that no mel can have."""
     counts, frames = outputs[FRAME_COUNT], outputs[MEL].shape[2]

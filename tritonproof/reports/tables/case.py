@@ -80,9 +80,6 @@ def _engine(record: Publishable) -> str:
     return " ".join(filter(None, (record.build.library, phrases.accelerator_text(record.case))))
 
 
-# --- the served configuration, by the names that NVIDIA published ------------------------------------------
-
-
 _PARAMETERS: Sequence[Column[tuple[str, str]]] = (
     Column("Parameter Name", lambda setting: setting[0]),
     Column("Parameter Value", lambda setting: setting[1]),

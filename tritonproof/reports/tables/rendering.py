@@ -52,9 +52,6 @@ def _padded(cells: Sequence[str], widths: Sequence[int], columns: Sequence[Colum
     return [f"{cell:{side}{width}}" for cell, side, width in zip(cells, sides, widths, strict=True)]
 
 
-# --- HTML --------------------------------------------------------------------------------------------------
-
-
 def html(blocks: Iterable[Block], level: int = 3) -> str:
     """The blocks' markdown as HTML, with their highest heading at `level`. Only what the suite itself writes
     is rendered: no name in a record becomes a link, a picture or HTML."""
@@ -73,9 +70,6 @@ def _parser() -> "MarkdownIt":
     parser.add_render_rule("table_open", lambda *_: '<div class="wrap"><table>\n')
     parser.add_render_rule("table_close", lambda *_: "</table></div>\n")
     return parser
-
-
-# --- CSV ---------------------------------------------------------------------------------------------------
 
 
 def as_csv(blocks: Iterable[Block]) -> str:
@@ -128,9 +122,6 @@ def _sections(blocks: Iterable[Block]) -> Iterator[tuple[str, Table]]:
             headings[block.level] = plain(block.text)
         elif isinstance(block, Table) and block:
             yield " / ".join(headings.values()), block
-
-
-# --- terminal ----------------------------------------------------------------------------------------------
 
 
 def show(blocks: Iterable[Block], console: "Console", *, is_first: bool = True) -> None:
@@ -196,8 +187,6 @@ def _lines(table: Table) -> list[str]:
         lines += [*([head] if start else []), *map(line, group)]
     return lines
 
-
-# --- any form ----------------------------------------------------------------------------------------------
 
 RENDERINGS = {"markdown": markdown, "html": html, "csv": as_csv}
 

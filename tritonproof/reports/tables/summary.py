@@ -157,9 +157,6 @@ def _marks(row: SummaryRow) -> list[Mark]:
     return [*(Mark(remark, remark) for remark in sentences), *marks]
 
 
-# --- where cases were measured and who served them ---------------------------------------------------------
-
-
 def machine_blocks(records: Sequence[Record]) -> list[Block]:
     """The machine, by case if there were several, the GPUs and the runs that the records come from."""
     several = "Measured on more than one machine or set of versions:"
