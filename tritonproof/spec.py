@@ -183,11 +183,9 @@ class Model:
     outputs: tuple[Tensor, ...]
     """The tensors of an answer, in the order in which the network gives them."""
     decide: Callable[[Arrays], "np.ndarray"]
-    """From kept outputs to decisions, [rows, ...], such as classes. Stages agree by the share of equal
-    ones."""
+    """From kept outputs to decisions, [rows, ...], such as classes; agreement is the share of equal ones."""
     metrics: tuple[Metric, ...]
-    """Every case has to keep their limits. Tables show the first, whose limits name the model's
-    precisions."""
+    """Every case has to keep their limits. Tables show the first, which limits each of the precisions."""
     keep: Callable[[Arrays], Arrays] = lambda outputs: outputs
     """Reduces a batch's outputs to what `decide` and the metrics need; only this is kept of all samples."""
     profiles: Mapping[str, ServingProfile] = field(default_factory=lambda: DEFAULT_PROFILES)
@@ -295,8 +293,7 @@ class Format:
     accelerators: Mapping[Device, tuple[str, ...]] = field(default_factory=dict)
     """The accelerators that the backend has on each kind of device; every case also runs without one."""
     native_parameters: Callable[[Mapping[str, str]], Mapping[str, str]] = lambda _settings: {}
-    """From `runtime_settings` of `build/runtime_files.py` to the native backend's parameters in
-    config.pbtxt."""
+    """From `runtime_settings` of `build/runtime_files.py` to the backend's parameters in config.pbtxt."""
     why_missing: Callable[[Device, str | None, str], str | None] = lambda *_: None
     """Why this machine cannot build or run it on a device, with an accelerator, in a precision; or None."""
     why_built_on_gpu: str = ""

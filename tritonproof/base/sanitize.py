@@ -8,8 +8,7 @@ from collections.abc import Iterable
 MAX_CHARS = 2000
 """The most characters of a text in a sentence. The longest, all versions of a machine, has some 1,000."""
 MAX_LINE_CHARS = 5000
-"""The most characters of a table's cell or a line; the longest, why a speed is hidden, takes some
-thousand."""
+"""The most characters of a cell or line. A reason for a hidden speed takes some hundreds a load point."""
 
 # Control characters except tab and newline, lone surrogates, characters that XML forbids, line ends that only
 # some programs know, and marks that change the direction of text.

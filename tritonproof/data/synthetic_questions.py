@@ -165,8 +165,7 @@ def as_squad(paragraphs: list[Paragraph]) -> dict[str, Any]:
 
 
 def _paragraph(generator: np.random.Generator, split: Split, title: str, entity_count: int) -> Paragraph:
-    """A paragraph about entities with the same two attributes: each answer stands beside others of its
-    kind."""
+    """A paragraph about entities with the same two attributes: answers stand beside others of their kind."""
     names = _names(generator, split, entity_count)
     kinds = generator.permutation(len(ATTRIBUTES))[:2]
     stated = [_statement(generator, split, name, int(kind)) for name in names for kind in kinds]

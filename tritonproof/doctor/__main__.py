@@ -60,8 +60,7 @@ def run_check(check: Check) -> Finding:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the findings; return 1 if a problem would stop the benchmarks, else 0. Exits with 4 for bad
-    options."""
+    """Print the findings; return 1 if the benchmarks would stop, else 0. Exits with 4 for a bad option."""
     parser = Parser(
         prog=commands.tool_command("doctor"),
         description="Say what could go wrong on this machine, and how to fix it. The exit status is 1 if a "

@@ -1,6 +1,5 @@
-"""ONNX for ONNX Runtime: PyTorch's dynamo exporter writes it with a dynamic batch, or the user gives the
-file; static quantisation to QDQ makes it INT8. And OpenVINO for CPUs, which compiles an ONNX file as it loads
-it."""
+"""ONNX for ONNX Runtime, written by PyTorch's dynamo exporter with a dynamic batch, or the user's file; INT8
+by static quantisation to QDQ. And OpenVINO for CPUs, which compiles an ONNX file as it loads it."""
 
 import dataclasses
 import sys
@@ -46,8 +45,7 @@ def convert(job: ConversionJob, path: Path) -> None:
 
 
 def export(job: ConversionJob, path: Path) -> None:
-    """Write one ONNX file with a dynamic batch. A given network is copied, to a folder if it has several
-    files."""
+    """Write one ONNX file with a dynamic batch. A given network is copied; several files make a folder."""
     if job.model.framework == "onnx":
         job.on_progress("copy")
         write = onnx_networks.in_half_precision if job.precision == "fp16" else onnx_networks.copy_network

@@ -40,8 +40,7 @@ MICRO: dict[str, Any] = {"width": 8, "classes": 10, "small_images": True}
 
 def network(width: int = 64, classes: int = 1000, small_images: bool = False) -> "nn.Module":
     """ResNet50 v1.5 with NVIDIA's layer names: blocks 3-4-6-3, expansion 4, the stride on the 3 x 3
-    convolution. `small_images` replaces the stem's stride and pooling, which would leave one pixel of 32 x
-    32."""
+    convolution. `small_images` replaces the stem's stride and pooling, which would leave one pixel."""
     import torch
     from torch import nn
 

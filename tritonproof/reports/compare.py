@@ -1,4 +1,4 @@
-"""The changes from one set of records to another, as values: settings, accuracy by sample, and speed."""
+"""The changes from one set of records to another, as values: in settings, accuracy by sample, and speed."""
 
 import itertools
 from collections.abc import Mapping, Sequence
@@ -20,30 +20,30 @@ from tritonproof.reports.text.phrases import first_of, setting_text
 
 
 class StoredRecord(NamedTuple):
-    """A record as a reader may see it, and its file; the case's other files lie beside that."""
+    """A record as a reader may see it, and its file; other files of the case lie beside that."""
 
     record: Publishable
     path: Path
 
 
 class RecordSet(NamedTuple):
-    """One of the two sets that are compared: A, `before`, and B, `after`."""
+    """One of the two sets that are compared: A, which is `before`, or B, which is `after`."""
 
     argument: Path
     """A folder of records, or the file of one."""
     records: Mapping[str, StoredRecord]
-    """By case, sorted."""
+    """The records by case name, sorted."""
 
 
 def read_record_sets(arguments: Sequence[Path], substring: str = "") -> list[RecordSet]:
-    """The records of each argument, for cases whose name contains `substring`. Raises RecordError if any is
-    unreadable or an argument has none, UsageError if no case has such a name."""
+    """The records of each argument of the cases whose name contains `substring`. Raises RecordError if one is
+    unreadable or an argument has none, and UsageError if no case has such a name."""
     record_sets = []
     records_of = record_files.read_each(record_files.read_argument, arguments)
     for argument in arguments:
         stored = records_of[argument].items()
         by_name = {record.name: StoredRecord(publishable(record), path) for path, record in stored}
-        chosen = {name: one for name, one in by_name.items() if substring in name}
+        chosen = {name: record for name, record in by_name.items() if substring in name}
         if not chosen:
             raise no_case(argument, substring, by_name)
         record_sets.append(RecordSet(argument, chosen))
@@ -51,7 +51,7 @@ def read_record_sets(arguments: Sequence[Path], substring: str = "") -> list[Rec
 
 
 Outcome = Literal["better", "worse", "unclear"]
-"""What the second run is shown to be, if anything."""
+"""What the second run is shown to be compared with the first, if anything."""
 
 
 class SettingChange(NamedTuple):
@@ -69,26 +69,26 @@ class PointChange:
     before: PointResult
     after: PointResult
     ratio: schema.Ratio | None
-    """Speed after over speed before, at a rate the inverse of the mean latency; None with too few passes."""
+    """Speed after over speed before (at a rate, of inverse mean latencies); None with too few passes."""
     outcome: Outcome = "unclear"
-    """better: among all points of both it is shown to be faster; worse: slower than is allowed."""
+    """better: significantly faster among all points of both; worse: significantly slower than allowed."""
     allowed_slowdown: float = 0.0
-    """The fraction of the speed before by which it may be slower."""
+    """The slow-down that is allowed, as a fraction of the speed before."""
 
 
 @dataclass(frozen=True)
 class PairedScores:
-    """One metric of two runs on the samples that both have: how many there are, and how they differ."""
+    """A metric of two runs on the samples that both have: their number, and how their scores differ."""
 
     samples: int
     only_before: int
     only_after: int
     difference: float
-    """Mean score of the second run less that of the first."""
+    """The mean score of the second run minus that of the first."""
     p_value: float
-    """The probability of a difference this large if chance decided which run each score came from."""
+    """The probability of such a difference if chance decided which run each score came from."""
     lost: Sequence[str]
-    """Ids of samples that the second run scored worse, the largest changes first."""
+    """The ids of samples that the second run scored worse, the largest changes first."""
     gained: Sequence[str]
     outcome: Outcome
 
@@ -101,7 +101,7 @@ class ScoreChange(NamedTuple):
     before: Score | None
     after: Score | None
     pairs: PairedScores | str
-    """The samples that both scored; or why the scores are not compared sample by sample."""
+    """The comparison sample by sample, or why there is none."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ class CaseChange:
     setup: Sequence[SettingChange]
     scores: Sequence[ScoreChange]
     points: Sequence[PointChange]
-    """The load points that both measured; empty if either may show no speed."""
+    """The load points that both measured; none if either record may show no speed."""
     only_before: Sequence[LoadPoint]
     only_after: Sequence[LoadPoint]
 
@@ -130,8 +130,9 @@ class Changes:
 
 
 def compare_records(before: RecordSet, after: RecordSet, allowed_slowdown: float = 0) -> Changes:
-    """Compare the cases both have, or two records of one model. A point shown to be slower by more than the
-    fraction `allowed_slowdown` is slower. Raises RecordError for nothing to compare or damaged samples."""
+    """Compare the cases that both sets have, or two records of one model. A point is slower if it is shown to
+    be slower by more than the fraction `allowed_slowdown`. Raises RecordError if there is nothing to compare
+    or samples are damaged."""
     names = [name for name in before.records if name in after.records]
     pairs = [(before.records[name], after.records[name]) for name in names]
     hint = " To compare different cases of one model, give two record files."
@@ -178,8 +179,8 @@ def setting_changes(before: Record, after: Record) -> list[SettingChange]:
 
 
 def machine_changes(changes: Changes) -> list[SettingChange]:
-    """The settings of the machine that make speeds incomparable, once each: all that differ but the GPU's
-    driver and which of equal GPUs it is, whose effect on the speed may be what is compared."""
+    """The settings of the machine that make speeds incomparable, each once: all that differ, except the GPU's
+    driver and which of equal GPUs it is, as users compare speeds of these on purpose."""
     on_purpose = ("machine.gpu_driver", "machine.gpu_uuids")
     setup = dict.fromkeys(setting for case in changes.cases for setting in case.setup)
     of_machine = (setting for setting in setup if setting.name.startswith("machine."))
@@ -214,14 +215,14 @@ def _point_change(before: PointResult, after: PointResult) -> PointChange:
 
 def _speeds(result: PointResult) -> list[float]:
     return [
-        ratios.speed_of_pass(one.throughput_per_s, one.latency_ms["avg"], at_rate=result.point.is_at_rate)
-        for one in result.passes
+        ratios.speed_of_pass(each.throughput_per_s, each.latency_ms["avg"], at_rate=result.point.is_at_rate)
+        for each in result.passes
     ]
 
 
 def _with_outcomes(cases: Sequence[CaseChange], allowed: float) -> list[CaseChange]:
-    """The cases with the outcome of each point among all: chance alone calls any point slower, or any point
-    faster, in at most ratios.FALSE_ALARM_RATE of all comparisons."""
+    """The cases with the outcome of each point, corrected for all points: in at most ratios.FALSE_ALARM_RATE
+    of all comparisons chance alone makes any point slower, or any point faster."""
     measured = [point for case in cases for point in case.points if point.ratio is not None]
     speeds = [(_speeds(point.before), _speeds(point.after)) for point in measured]
     faster = [ratios.unpaired_p_value(before, after, 1.0) for before, after in speeds]
@@ -240,7 +241,7 @@ def _with_outcomes(cases: Sequence[CaseChange], allowed: float) -> list[CaseChan
 
 
 def _score_changes(before: StoredRecord, after: StoredRecord) -> list[ScoreChange]:
-    """Every metric of either record, with pairs of samples. Raises RecordError for damaged samples."""
+    """Every metric of either record, compared sample by sample. Raises RecordError if samples are damaged."""
     sides = (before, after)
     first, second = (
         {score.metric: score for score in side.record.accuracy.scores} if side.record.accuracy else {}
@@ -255,7 +256,7 @@ def _score_changes(before: StoredRecord, after: StoredRecord) -> list[ScoreChang
 
 
 def _paired(metric: str, better: str, samples: Sequence[SampleScores | None]) -> PairedScores | str:
-    """The samples of a metric in pairs, or why they cannot be paired."""
+    """The samples of a metric, paired, or the reason why they cannot be paired."""
     served = []
     for letter, side in zip("AB", samples, strict=True):
         scores = side.scores.get(metric, {}).get("served") if side else None
@@ -268,7 +269,7 @@ def _paired(metric: str, better: str, samples: Sequence[SampleScores | None]) ->
 
 
 def pair_scores(before: Mapping[str, float], after: Mapping[str, float], better: str) -> PairedScores:
-    """Compare scores by sample id, at least one of which both have; `better` is `higher` or `lower`."""
+    """Compare scores by sample id, at least one of which is in both; `better` is `higher` or `lower`."""
     ids = [name for name in before if name in after]
     change = np.array([after[name] - before[name] for name in ids])
     p_value = sign_flips(change)
@@ -288,34 +289,35 @@ def pair_scores(before: Mapping[str, float], after: Mapping[str, float], better:
 
 
 def sign_flips(change: np.ndarray) -> float:
-    """The permutation test of the mean paired difference: all sign flips of up to 13 differences, else a
-    fixed draw. Of scores of 0 and 1 it is McNemar's. Wilcoxon's ranks may disagree with the mean."""
+    """The p-value of a permutation test of the mean paired difference: all sign flips of up to 13, else a
+    fixed draw. For scores of 0 and 1 it is McNemar's. Wilcoxon's ranks may disagree with the mean."""
     from scipy import stats
 
-    setting_changes = change[change != 0]
-    if len(setting_changes) < 2:  # flipping a single difference changes nothing
+    differences = change[change != 0]
+    if len(differences) < 2:  # flipping a single difference changes nothing
         return 1.0
     test = stats.permutation_test(
-        (setting_changes,),
+        (differences,),
         lambda x, axis: x.mean(axis=axis),
         permutation_type="samples",
         vectorized=True,
         n_resamples=9999,
-        batch=max(1, 4_000_000 // len(setting_changes)),  # signs drawn at a time, which bounds the memory
+        batch=max(1, 4_000_000 // len(differences)),  # the signs drawn at a time, which bounds the memory
         rng=np.random.default_rng(0),
     )
     return float(test.pvalue)
 
 
 def exit_status(changes: Changes) -> int:
-    """The exit status for these changes. Raises UsageError if the records allow no verdict, because comparing
-    nothing would look like finding nothing worse. Accuracy is compared on different machines too."""
+    """The exit status for these changes; accuracy is compared on different machines too. Raises UsageError if
+    the records allow no verdict, as comparing nothing would look like finding nothing worse."""
     names = f"{changes.before.argument} and {changes.after.argument}"
     points: list[PointChange] = []
     pairs: list[PairedScores] = []
     unknown: list[str] = []
     for case in changes.cases:
-        name, measured = case.after.record.name, [point for point in case.points if point.ratio is not None]
+        name = case.after.record.name
+        measured = [point for point in case.points if point.ratio is not None]
         paired = [score.pairs for score in case.scores if isinstance(score.pairs, PairedScores)]
         had_figures = case.before.record.points or any(score.before for score in case.scores)
         if had_figures and not measured and not paired:
@@ -326,7 +328,8 @@ def exit_status(changes: Changes) -> int:
             has_fallen = before and after and not schema.meets(better, after.served, before.served)
             if has_fallen and isinstance(why, str):
                 unknown.append(f"{name}: {metric} is worse, and not paired by sample: {why}")
-        points, pairs = points + measured, pairs + paired
+        points += measured
+        pairs += paired
     fails_now = (case.after.record.is_wrong and not case.before.record.is_wrong for case in changes.cases)
     if any(fails_now) or any(pair.outcome == "worse" for pair in pairs):
         return EXIT_ACCURACY

@@ -1,4 +1,4 @@
-"""Records for other tools: every load point as a row for a notebook, and JSON for benchmark trackers."""
+"""Records for other tools: each load point as a row for a notebook, and JSON for benchmark trackers."""
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 def data_frame(records: Sequence[Publishable]) -> "pd.DataFrame":
-    """One row per load point. `passed` says whether conversion and accuracy hold; if not, `why_no_speed`
-    replaces every measured figure: a fast wrong model is not fast."""
+    """A row for each load point. `passed` says whether the conversion and the accuracy are right. If not,
+    `why_no_speed` replaces all measured figures: a fast wrong model is not fast."""
     import pandas as pd
 
     rows = [row for record in records for row in _rows(record)]
@@ -29,7 +29,7 @@ def data_frame(records: Sequence[Publishable]) -> "pd.DataFrame":
 
 _COUNTS = ("requests", "passes", "samples", "answers_verified", "answers_wrong")
 _OF_HIDDEN = (*schema.LoadPoint.__struct_fields__, *_COUNTS)
-"""What a row says of a load point of hidden speed, beside its origin; no new field gets here unseen."""
+"""The columns of a load point of hidden speed, beside its origin: a list, so that no new field gets in."""
 
 
 def _rows(record: Publishable) -> list[dict[str, Any]]:
@@ -69,7 +69,7 @@ def _case(record: Publishable) -> dict[str, Any]:
 
 def bencher(records: Sequence[Publishable]) -> dict[str, Any]:
     """Bencher Metric Format: benchmark, measure, and the value with its bounds. `throughput` and `latency`
-    are Bencher's own measures, in operations per second and nanoseconds; it creates others by name."""
+    are Bencher's measures, in operations per second and nanoseconds; it creates others by their names."""
     benchmarks: dict[str, Any] = {}
     for record in records:
         measured = record.accuracy.scores if record.accuracy and record.main_score else ()
@@ -85,9 +85,9 @@ def bencher(records: Sequence[Publishable]) -> dict[str, Any]:
 
 
 def github_action(records: Sequence[Publishable], better: str) -> list[dict[str, Any]]:
-    """github-action-benchmark's `customBiggerIsBetter`, throughputs and scores that are a share, or its
-    `customSmallerIsBetter`, p99 latencies and scores that are an error. Of a case it has the first score: a
-    further metric may be mere rounding, which doubles without meaning."""
+    """The entries for github-action-benchmark: `customBiggerIsBetter` has throughputs and scores that are
+    shares, `customSmallerIsBetter` p99 latencies and scores that are errors. A case has only its first score:
+    a further metric may be mere rounding, which doubles without meaning."""
     is_bigger = better == "higher"
     entries: list[dict[str, Any]] = []
     for record in records:

@@ -1,4 +1,4 @@
-"""Figures that follow from those of a record: its fastest point, its rank, price and share of the peak."""
+"""Figures that follow from a record's: its fastest point, its rank, price and share of the peak."""
 
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
@@ -10,12 +10,12 @@ from tritonproof.reports.text.phrases import format_text, grouped
 
 
 def rank_group(record: Publishable) -> tuple[str, str, int]:
-    """Target, model and number of GPUs: formats are ranked within a group."""
+    """The target, the model and the number of GPUs: formats with these in common are ranked."""
     return record.case.target, record.case.model, record.case.gpus
 
 
 def format_comparison(record: Publishable) -> schema.ReferenceComparison | None:
-    """The best speed over that of the model's reference format, in turns; None if there is none."""
+    """The case's best speed over that of the model's reference format, in turns; None if there is none."""
     measured = efficiency_at_fastest(record)
     return measured.reference if measured else None
 
@@ -27,7 +27,7 @@ def efficiency_at_fastest(record: Publishable) -> schema.Efficiency | None:
 
 
 def ranked(records: Sequence[Publishable]) -> list[Publishable]:
-    """Each model's formats by speed, the fastest first, those without a rank last; models stay in order."""
+    """The records with each model's formats by speed, the fastest first, and those without a speed last."""
     order = {group: index for index, group in enumerate(dict.fromkeys(map(rank_group, records)))}
 
     def sort_key(record: Publishable) -> tuple[int, float]:
@@ -38,21 +38,22 @@ def ranked(records: Sequence[Publishable]) -> list[Publishable]:
 
 
 def ranks(records: Sequence[Publishable]) -> Mapping[str, int]:
-    """The ranks by name: one more than the number of formats that are shown to be faster, by intervals that
-    do not overlap. Others share a rank; a hidden ratio has none, and counts among the others' faster ones.
-    Ratios from several machines or servers give no ranks."""
+    """The rank by case name: one more than the number of formats that are shown to be faster, as the
+    intervals do not overlap. Formats may share a rank. One whose ratio is hidden has none, but counts as
+    faster than others. Ratios from several machines or servers give no ranks."""
     rank_of = {}
     for group in grouped(records, rank_group).values():
-        ratios = {record.name: one.ratio for record in group if (one := format_comparison(record))}
+        compared = {record.name: format_comparison(record) for record in group}
+        ratios = {name: comparison.ratio for name, comparison in compared.items() if comparison}
         places = {place_of(record) for record in group if record.name in ratios}
         for name, ratio in ratios.items():
             if is_shown(ratio) and len(places) == 1:
-                rank_of[name] = 1 + sum(other.low > ratio.high for other in ratios.values())
+                rank_of[name] = 1 + sum(each.low > ratio.high for each in ratios.values())
     return rank_of
 
 
 def fastest_point(record: Publishable) -> schema.PointResult | None:
-    """The point of the highest throughput, if shown; that at a request rate only if there is no other."""
+    """The shown point of the highest throughput; one at a request rate only if there is no other."""
     at_rates = max(record.points, key=lambda result: result.throughput_per_s.value, default=None)
     return schema.fastest_closed_loop(record.points) or at_rates
 
@@ -65,7 +66,7 @@ def reference_names(records: Sequence[Publishable]) -> list[str]:
 
 
 def fraction_of_peak(efficiency: schema.Efficiency) -> float | None:
-    """Operations per second over those of the peak; None if unknown, or if an interval is too wide."""
+    """The operations per second over the peak's; None if unknown, or if an interval is too wide."""
     if efficiency.flops_per_inference is None or efficiency.peak_flops_per_s is None:
         return None
     if not all(map(is_narrow, (efficiency.served_per_s, efficiency.peak_flops_per_s))):
@@ -74,16 +75,16 @@ def fraction_of_peak(efficiency: schema.Efficiency) -> float | None:
 
 
 class Cost(NamedTuple):
-    """A million inferences in the currency of Record.price_per_hour."""
+    """The cost of a million inferences in the currency of Record.price_per_hour."""
 
     amount: float
     unit: Literal["correct inferences", "inferences"]
-    """correct inferences: they pay for the wrong ones; inferences: all."""
+    """correct inferences: their cost includes that of wrong ones; inferences: all count."""
 
 
 def cost_per_million(record: Publishable, result: schema.PointResult) -> Cost | None:
-    """What a million inferences cost at a load point; None without a price. The share of correct ones is the
-    served score of the first metric, unless that is an error or missing."""
+    """The cost of a million inferences at a load point; None without a price. The served score of the first
+    metric is the share of correct ones, unless it is an error or missing."""
     if record.price_per_hour is None:
         return None
     amount = record.price_per_hour / 3600 / result.throughput_per_s.value * 1e6

@@ -1,5 +1,5 @@
-"""The history: a row for each measurement of each run, in one file of JSON lines per target. Processes only
-add lines, one at a time; a reader names and skips a line that a kill cut off."""
+"""The history: a row for each measurement of each run, in a file of JSON lines for each target. Processes
+only append whole lines; a reader names and skips a line that a kill cut off."""
 
 import fcntl
 from collections.abc import Iterable, Mapping
@@ -47,8 +47,8 @@ identity = attrgetter("run", "host", "machine", "case", "kind", "at")  # a histo
 
 
 def read(folder: Path) -> tuple[list[HistoryRow], list[str]]:
-    """All rows of a folder in the order of adding, each once, and a sentence for each file with lines that
-    are no rows; both are empty if the folder does not exist."""
+    """All rows in a folder in the order of adding, each once; and for each file with lines that are no rows a
+    sentence. Both are empty if the folder does not exist."""
     rows: dict[tuple[str, ...], HistoryRow] = {}
     damaged: list[str] = []
     for path in disk.strict_glob(folder, f"*{SUFFIX}"):

@@ -1,5 +1,5 @@
-"""Merges the records of several folders into a new one: all of them, or none if a case is there twice or a
-target's are of two machines."""
+"""Merges the records of several folders into a new one: all, or none if two are of one case or a target's are
+of two machines."""
 
 import itertools
 import os
@@ -17,8 +17,8 @@ from tritonproof.reports.text.phrases import grouped
 
 
 def merge(arguments: Sequence[Path], output: Path, *, anonymous: bool = False) -> int:
-    """Write the records of folders and files, with the files beside them, into a new folder; returns their
-    number. Writes nothing and raises RecordError with every unreadable record or contradiction, if any."""
+    """Write the records of folders and files, with the files beside them, into a new folder; return their
+    number. Raises RecordError with all unreadable or contradictory records, and then writes nothing."""
     destination = Path(os.path.realpath(output))
     if destination.exists() and (not destination.is_dir() or any(destination.iterdir())):
         raise record_files.RecordError(f"{output}: not an empty folder. Give a new one with --output.")
@@ -56,7 +56,7 @@ def _contradictions(records: Mapping[Path, Record]) -> Iterator[str]:
 
 
 def _differing_settings(first: Record, second: Record) -> str:
-    """The settings of the machine that differ; two GPUs of one machine are equal."""
+    """The settings of the machine that differ; which of equal GPUs it has is no difference."""
     settings = [
         f"{setting.name} ({setting.before} and {setting.after})"
         for setting in setting_changes(first, second)
@@ -84,8 +84,8 @@ def _copy(path: Path, record: Record, attached: Iterable[Path], merged: Path, an
 
 
 def _files_beside(records: Iterable[Path]) -> dict[Path, list[Path]]:
-    """The files that belong to each record: their names, or their folders' names, begin with the record's. A
-    link counts as a file; hidden files in folders, such as locks, are left out."""
+    """The files that belong to each record, as their names or their folders' names begin with the record's.
+    Links count as files; hidden files in folders, such as locks, are left out."""
     files_of: dict[Path, list[Path]] = {record: [] for record in records}
     for folder in dict.fromkeys(record.parent for record in files_of):
         for entry in disk.strict_glob(folder, "*.*"):

@@ -49,25 +49,25 @@ _COLOURS: Mapping[str, tuple[str, str]] = {
 
 
 class NothingToShowError(Exception):
-    """A plot has nothing to show of these records; the message is the sentence in its place."""
+    """A plot has nothing to show of these records; the message is the sentence that replaces it."""
 
 
 class PanelRow(NamedTuple):
-    """A case in a panel: its values by name, and the text at its right."""
+    """A case in a panel: its values by name, and the text to the right."""
 
     name: str
     values: Mapping[str, Estimate]
     """Empty if nothing may be shown; `text` then says why."""
     text: str
     is_marked: bool = False
-    """Whether it has marks, and is drawn hollow."""
+    """Whether the case has marks; it is then drawn hollow."""
     limit: float | None = None
     """The worst value that passes."""
 
 
 @dataclass(frozen=True)
 class Panel:
-    """Cases of one model, a row each: a bar from zero, or the scores after each stage with their limit."""
+    """The cases of a model, a row each: a bar from zero, or the scores after each stage with their limit."""
 
     title: str
     axis: str
@@ -105,13 +105,13 @@ class Chart:
         return visible(f"{self.title}, {self.subtitle}: {self.gist}.")
 
     def digest(self, theme: Theme) -> str:
-        """SHA-256 of everything that it is drawn from."""
+        """The SHA-256 of all that the picture is drawn from."""
         data = json.dumps([DRAWING, theme, self], sort_keys=True, default=msgspec.to_builtins)
         return hashlib.sha256(data.encode()).hexdigest()
 
 
 def accuracy_chart(records: Sequence[Publishable]) -> Chart:
-    """The metric after each stage with its limit: every metric of one case, the first of several."""
+    """The score after each stage with its limit: for every metric of one case, or each case's first."""
     by_panel: dict[tuple[str, str], list[tuple[str, Score]]] = {}
     for record in records:
         if record.accuracy is not None and record.main_score is not None:
@@ -142,7 +142,7 @@ def accuracy_chart(records: Sequence[Publishable]) -> Chart:
 
 
 def best_throughput(records: Sequence[Publishable]) -> Chart:
-    """The highest throughput of each case that may show one, and its load point."""
+    """The highest throughput of each case that may show one, and the load point."""
     if not any(record.points for record in records):
         raise NothingToShowError("No case has a throughput to show.")
     panels, gists, codes = [], [], []
@@ -167,7 +167,7 @@ def best_throughput(records: Sequence[Publishable]) -> Chart:
 
 
 def throughput_latency(records: Sequence[Publishable]) -> Chart:
-    """Online: latency over throughput, with the budget and the result of a search."""
+    """Latency over throughput in the online scenario, with the budget and the result of a search."""
     (record,) = records
     search = record.search
     if record.why_no_speed:
@@ -200,7 +200,7 @@ def throughput_latency(records: Sequence[Publishable]) -> Chart:
 class View(NamedTuple):
     shows: str
     of: Literal["one", "any", "several"]
-    """How many cases it shows; `several` works for one too, but is not offered."""
+    """The number of cases it shows; `several` works for one, too, but is not offered then."""
     make: Callable[[Sequence[Publishable]], Any]
     """The chart; of the views of a README, also the blocks of a table or a sentence."""
 
@@ -242,7 +242,7 @@ def _notes(records: Sequence[Publishable], codes: Iterable[str]) -> list[str]:
 
 
 def _codes(result: PointResult) -> list[str]:
-    """The marks that make a point hollow; a wide interval is visible."""
+    """The marks that make a point hollow: not that of a wide interval, which is visible."""
     return [mark.code for mark in result.marks if mark.code != "wide-interval"]
 
 
@@ -261,7 +261,7 @@ def _model(record: Publishable, records: Sequence[Publishable]) -> str:
 
 
 def digest_of(svg: str) -> str | None:
-    """The digest in a complete SVG of this module; None for any other text."""
+    """The digest in a complete SVG of this module; None for other texts."""
     match = _DIGEST.search(svg)
     return match[1] if match and svg.rstrip().endswith("</svg>") else None
 
@@ -394,5 +394,5 @@ def _draw_curve(axes: "Axes", curve: Curve) -> None:
 
 
 def _reach(estimate: Estimate) -> tuple[list[float], list[float]]:
-    """The widths of the interval on either side, for error bars."""
+    """The distances of the interval's ends from the value, for error bars."""
     return [max(estimate.value - estimate.low, 0.0)], [max(estimate.high - estimate.value, 0.0)]

@@ -1,4 +1,4 @@
-"""The only door to reports, tables and tests' outcomes: takes hidden speeds out of a record and says why."""
+"""The only way to reports, tables and tests' outcomes: removes hidden speeds from a record and says why."""
 
 import functools
 from collections.abc import Iterable, Mapping
@@ -19,28 +19,29 @@ _EMPTY: Mapping[type, Any] = {
     dict: {},
     str: NOT_SHOWN,
 }
-"""What takes the place of a speed that has no default, by its type; a text is a verdict."""
+"""The replacement of a speed without a default, by type; a text is a verdict."""
 
 
 class Publishable(Record, frozen=True):
-    """A record as a reader may see it. With a hidden speed, `points` and `efficiency` are empty."""
+    """A record as a reader may see it; `points` and `efficiency` are empty if its speed is hidden."""
 
     why_no_speed: str = ""
     """The reason why the case's speed is hidden; empty if it is shown."""
     is_wrong: bool = False
-    """Whether something was found wrong; a hidden case in which nothing was has not been proven yet."""
+    """Whether something was found wrong. Otherwise a hidden case has only not been proven yet."""
     why_no_winner: str = ""
-    """The reason why a search's winner is hidden, with all its figures; empty if it is shown."""
+    """The reason why a search's winner and its figures are hidden; empty if they are shown."""
     hidden: tuple[PointResult, ...] = ()
-    """The load points that are not shown, without their speeds: settings, and how much was measured."""
+    """The hidden load points without their speeds: their settings, and how much was measured."""
 
 
 def publishable(record: Record) -> Publishable:
-    """The record as it may be shown: with its speed if conversion and accuracy hold. With random weights,
-    which have no task metric, the conversion alone decides. A search's winner shows its speed if its own
-    ledger holds, whatever the case's settings give."""
+    """The record as it may be shown: with its speed if conversion and accuracy are right. With random
+    weights, which have no task metric, the conversion alone decides. The speed of a search's winner depends
+    on the winner's ledger, not on that of the case's settings."""
     wrong = _wrong(record)
-    no_speed, (search, no_winner) = _why_no_speed(record, wrong), _publishable_search(record, wrong)
+    no_speed = _why_no_speed(record, wrong)
+    search, no_winner = _publishable_search(record, wrong)
     shown = _without_speed(record) if no_speed else record
     fields: dict[str, Any] = {name: getattr(shown, name) for name in Record.__struct_fields__}
     fields |= {"search": search, "is_wrong": bool(wrong)}
@@ -49,38 +50,35 @@ def publishable(record: Record) -> Publishable:
 
 
 def publishable_together(records: Iterable[Record]) -> list[Publishable]:
-    """The records as they may be shown beside each other: without ratios to a reference among them whose
-    speed is hidden, as it would follow, or which has been measured on another machine or server, with other
-    settings or in another build."""
+    """The records as they may be shown together: without ratios to a reference that is measured on another
+    machine or server, or whose speed is hidden, as the ratio would reveal it."""
     shown = [*map(publishable, records)]
     places = {record.name: not record.why_no_speed and place_of(record) for record in shown}
     builds = {record.name: record.build.digest for record in shown}
     for index, record in enumerate(shown):
-        place, references = place_of(record), [cost.reference for cost in record.efficiency if cost.reference]
-        if any(
-            places.get(reference.case, place) != place
-            or reference.digest not in ("", builds.get(reference.case, reference.digest))
-            for reference in references
-        ):
+        place = place_of(record)
+        references = [cost.reference for cost in record.efficiency if cost.reference]
+        if any(places.get(reference.case, place) != place for reference in references):
             alone = [structs.replace(cost, reference=None) for cost in record.efficiency]
             shown[index] = structs.replace(record, efficiency=tuple(alone))
     return shown
 
 
 def place_of(record: Record) -> tuple[Any, ...]:
-    """Machine, whichever of its equal GPUs, server and settings: figures from two places do not rank."""
-    serving, settings = record.serving, structs.replace(record.deployment, tf32=None)  # as of the precision
+    """The machine, regardless of which equal GPU, and the server: figures of two places have no ranks."""
+    serving = record.serving
     server = serving and (serving.kind, serving.triton, serving.image, serving.image_digest)
     return record_files.machine_digest(record_files.without_names(record.machine)), server, settings
 
 
 def _without_speed(part: Any) -> Any:
-    """The part of a record, and all below it, with the fields that are marked as speeds emptied."""
+    """A part of a record without the values of all fields below it that are marked as speeds."""
     if isinstance(part, tuple):
         return tuple(map(_without_speed, part))
     if not isinstance(part, Struct):
         return part
-    speeds, changes = _speed_fields(type(part)), {}
+    speeds = _speed_fields(type(part))
+    changes = {}
     for name in part.__struct_fields__:
         value = getattr(part, name)
         if name not in speeds:
@@ -106,7 +104,7 @@ def _why_no_speed(record: Record, wrong: list[str]) -> str:
 
 
 def _wrong(record: Record) -> list[str]:
-    """What was found wrong, as parts of a sentence: what failed before it had a result, or else results."""
+    """What was found wrong, as parts of a sentence: steps that failed without a result, or else results."""
     if failed := correctness.failed_steps(record, hiding=True):
         return failed
     failures: list[str] = []
@@ -123,7 +121,7 @@ def _wrong(record: Record) -> list[str]:
 
 
 def _not_proven(record: Record) -> list[str]:
-    """What was not measured and has to be right, as parts of a sentence."""
+    """What has to be right and was not measured, as parts of a sentence."""
     if record.build.from_repository:
         unverified = [result.point for result in record.measured_points if not result.answers][:1]
         return [f"answers under load were not compared ({full_point_text(point)})" for point in unverified]
@@ -134,8 +132,8 @@ def _not_proven(record: Record) -> list[str]:
 
 
 def _publishable_search(record: Record, wrong: list[str]) -> tuple[Search | None, str]:
-    """The search as it may be shown, and why its winner is hidden. If nothing keeps the budget there is no
-    winner to prove, and the lowest latency, which says so, stays unless something is wrong."""
+    """The search as it may be shown, and why its winner is hidden. If nothing keeps the budget, no winner has
+    to be proven: the lowest latency, which shows this, stays unless something is wrong."""
     search = record.search
     if search is None:
         return None, ""

@@ -34,7 +34,7 @@ KINDS: Mapping[str, View] = {
     "online": View("throughput and latency by concurrency or rate", "one", _points("online")),
     **{f"plot {name}": view for name, view in plots.PLOTS.items()},
 }
-"""By what a marker says, before the case if it names one."""
+"""The kinds of regions by the text of the marker, before a case's name."""
 _FORMS = {
     f"{name}{' CASE_ID' if kind.of == 'one' else ' [CASE_ID]' if kind.of == 'any' else ''}": kind.shows
     for name, kind in KINDS.items()
@@ -42,13 +42,13 @@ _FORMS = {
 
 
 def overview() -> str:
-    """Each marker and what it shows, a line each."""
+    """The markers with what they show, a line for each."""
     width = max(map(len, _FORMS))
     return "\n".join(f"  {form:{width}}  {shows}" for form, shows in _FORMS.items())
 
 
 def _parsed(marker: str) -> tuple[str, str]:
-    """The name of a marker's kind, and its case; empty for all cases."""
+    """The name of the kind of a marker, and its case, which is empty for all cases."""
     for name, kind in KINDS.items():
         if marker == name and kind.of != "one":
             return name, ""
@@ -70,7 +70,7 @@ class PictureFile(NamedTuple):
     """A plot of some records, in one theme, as an SVG file."""
 
     path: Path
-    """From the folder of the text that shows it."""
+    """The path from the folder of the text that shows the picture."""
     chart: plots.Chart
     theme: Theme
 
@@ -87,13 +87,13 @@ class PictureFile(NamedTuple):
 
 
 def picture_name(plot: str, case: str, theme: Theme, ending: str = "svg") -> str:
-    """The name of a picture's file; `case` is empty if it shows several."""
+    """The name of a picture's file; `case` is empty for a picture of several."""
     return f"{'-'.join(filter(None, (case, plot, theme)))}.{ending}"
 
 
 def _picture(chart: plots.Chart, plot: str, case: str, before: str) -> tuple[str, list[PictureFile]]:
-    """HTML that shows the picture in the reader's theme, with its gist as alternative text, and its files,
-    in the folder that the text `before` has it in."""
+    """HTML that shows the picture in the reader's theme, with its gist as alternative text; and its files, in
+    the folder that `before`, the region's text so far, has pictures in."""
     image = _SHOWN.search(before)
     link = image["folder"] if image else PLOTS
     names = [picture_name(plot, case, theme) for theme in plots.THEMES]
@@ -114,7 +114,7 @@ _PARTS = re.compile(
 """Code blocks, in which markers are plain text, and regions."""
 _MARKER = re.compile(r"(?<![`\\])<!--\s*/?tritonproof:[^\n]*")
 _CODE = re.compile(r"(?<!`)(`+)(?!`).*?(?<!`)\1(?!`)")
-"""Code within a line. In it, and after a backslash, a marker is plain text."""
+"""Code within a line: in it, and after a backslash, a marker is plain text."""
 
 
 class Synced(NamedTuple):
@@ -122,7 +122,7 @@ class Synced(NamedTuple):
 
     text: str
     drifted: list[str]
-    """The names of the regions that differed, in their order."""
+    """The names of the regions that were not in step, in their order."""
     pictures: list[PictureFile]
     """The pictures that the text shows, by their paths from its folder, once each."""
 
@@ -176,7 +176,7 @@ def _line(text: str, position: int) -> int:
 
 
 def _filling(marker: str, before: str, records: Sequence[Publishable]) -> tuple[str, list[PictureFile]]:
-    """The text of a region in place of that `before`, and its pictures."""
+    """The text of a region that replaces `before`, and its pictures."""
     name, case = _parsed(marker)
     chosen = [record for record in records if case in ("", record.name)]
     if not chosen:

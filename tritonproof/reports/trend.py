@@ -24,8 +24,7 @@ from tritonproof.reports.tables.rendering import markdown
 from tritonproof.reports.text.phrases import counted, days_text
 
 MIN_RUNS, LASTING = 4, 8
-"""The fewest runs of a level: fewer than MIN_RUNS are outliers, fewer than LASTING between shifts a bad
-week."""
+"""The fewest runs of a level; fewer than MIN_RUNS are outliers, fewer than LASTING in between a bad week."""
 THRESHOLD = 5.0
 """The smallest shift in standard errors: less than one is false in 200 simulated series of 1,000 runs."""
 _NEIGHBOURS = 60
@@ -184,8 +183,7 @@ def _robust_std(differences: np.ndarray) -> float:
 
 
 def table(series: Sequence[Series]) -> str:
-    """The history's length in a sentence, and each series in a row: its last value and shifts, worse ones
-    bold."""
+    """The history's length, and a row for each series: its last value and shifts, worse ones bold."""
     runs = {row.run: row for each in series for row in each.rows}
     commits = counted(len({row.commit for row in runs.values()} - {None}), "commit")
     days = days_text(row.started for row in runs.values())

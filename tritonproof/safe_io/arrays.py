@@ -53,8 +53,7 @@ def members(path: Path) -> list[str]:
 
 
 def array_header(path: Path, member: str = "") -> ArrayHeader:
-    """The header of an .npy file or an archive's `member`. Raises InputError if cut off or with Python's
-    objects."""
+    """The header of an .npy file or an archive's `member`. Raises InputError if cut off or with objects."""
     with opened(path, _WHAT, _FIX) as file:
         if not member:
             return _read_header(file, path.stat().st_size, path)

@@ -24,8 +24,7 @@ _MAX_PATH_CHARS = 4095
 
 
 def as_given(option: str, text: str, longest: int = 100) -> str:
-    """An option and its text as the user typed them: `--samples DIR`, or `--samples NAME=DIR` for an `option`
-    that ends in `NAME=`."""
+    """An option and its text as typed: `--samples DIR`, or `--samples NAME=DIR` if it ends in `NAME=`."""
     return option + ("" if option.endswith("=") else " ") + excerpt(text, longest)
 
 

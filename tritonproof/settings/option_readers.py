@@ -29,8 +29,7 @@ Value = TypeVar("Value")
 Read = Callable[[str, str], Any]
 
 _Rows = Annotated[int, Meta(ge=1, le=65_536)]
-"""The rows of a batch, at most some hundred times those of the published tables, which fit into one
-request."""
+"""The rows of a batch, at most some hundred times the published ones; they fit into one request."""
 _InFlight = Annotated[int, Meta(ge=1, le=10_000)]
 """The requests in flight, each with a thread of the load generator."""
 _Count = Annotated[int, Meta(ge=1, le=1_000)]

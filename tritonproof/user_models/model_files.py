@@ -53,8 +53,7 @@ def loaded_models(paths: Sequence[Path], known: Sequence[Model]) -> Iterator[tup
 
 
 def _files_in(named: Path) -> list[Path]:
-    """The files of models that a path names: itself, a file or package, or all in a folder that assign
-    MODELS."""
+    """The files of models that a path names: a file, a package, or all in a folder that assign MODELS."""
     path, where = named.resolve(), f"{OPTION} {excerpt(str(named))}"
     new_file = commands.tool_command("new", "NAME")
     if path.is_dir():

@@ -85,7 +85,7 @@ def _model_of(name: str, options: OnnxOptions, path: Path, interface: Interface,
     folders = [path.parent, *([path.parent.parent] if path.parent.name == "onnx" else [])]
     tokenizer = next((folder for folder in folders if (folder / TOKENIZER).is_file()), None)
     network = onnx_networks.open_network(path, batched=batched)
-    rows = tuple(row_tensor(one.name, one.dtype, one.shape[batched:], batch) for one in interface.inputs)
+    rows = tuple(row_tensor(each.name, each.dtype, each.shape[batched:], batch) for each in interface.inputs)
     if options.samples is None:
         evaluation, calibration = network_samples.synthetic_samples_for(network, rows, interface), None
         every_id = evaluation.ids

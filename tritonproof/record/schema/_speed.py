@@ -248,8 +248,8 @@ class Efficiency(Struct, frozen=True):
     served_per_s: Estimate
     in_process_per_s: Estimate
     """Inferences per second of `in_process_batch` rows at a time in a process of this suite, on the same
-    data: on a GPU from pinned host memory while the next batch is copied, or for CUDA shared memory from the
-    GPU's."""
+    data: on a GPU from pinned host memory while the next batch is copied, or with CUDA shared memory from GPU
+    memory."""
     in_process_batch: PositiveCount
     threads: Count
     """The CPU threads of either side; on the server those of all instances together."""

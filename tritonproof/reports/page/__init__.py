@@ -36,7 +36,7 @@ class Status(NamedTuple):
     level: Literal["good", "care", "bad"]
     word: str
     why: str = ""
-    """A sentence; empty if the case has passed."""
+    """The reason, a sentence; empty if the case has passed."""
 
 
 def status_of(record: Publishable) -> Status:
@@ -62,7 +62,7 @@ def status_of(record: Publishable) -> Status:
 
 
 def fastest(records: Sequence[Publishable]) -> list[Publishable]:
-    """The right cases than which no other format of their model on that hardware is shown to be faster, and
+    """The right cases for which no other format of the model on that hardware is shown to be faster, and
     those that alone have a speed to show."""
     rank_by_name = figures.ranks(records)
     with_speed = grouped((record for record in records if record.points), figures.rank_group)
@@ -77,13 +77,15 @@ def fastest(records: Sequence[Publishable]) -> list[Publishable]:
 def section_of(record: Publishable, path: Path) -> dict[str, Any]:
     """The template's variables for the record at `path`. Raises RecordError if its file of samples is
     damaged, OSError if a configuration cannot be read."""
-    build, published = record.build, match_published(record)
+    published = match_published(record)
     comparison: list[Block] = [published.why_no_rows]
     if published.rows:
         comparison = [*published_section(published), published_legend([published])]
-    size, weights = f"{SIZE.text(build.size_mib)}, digest {build.digest}", f"weights: {build.weights_source}"
-    took = DURATION.text(build.build_time_s)
-    built = f"Built in {took}: {size}; {weights}" if build.digest else "Not built"
+    build = record.build
+    built = "Not built"
+    if build.digest:
+        size = f"{SIZE.text(build.size_mib)}, digest {build.digest}"
+        built = f"Built in {DURATION.text(build.build_time_s)}: {size}; weights: {build.weights_source}"
     origin = f"{built}. The record was last changed at {record.updated or 'unknown'}."
     return {
         "record": record,
@@ -101,8 +103,8 @@ def section_of(record: Publishable, path: Path) -> dict[str, Any]:
 
 
 def _curve(record: Publishable) -> tuple[str, str] | None:
-    """The picture of latency over throughput, and its alternative text. The picture is a data URL, in which
-    the SVG loads and runs nothing and shares no ids with the page."""
+    """The picture of latency over throughput as a data URL, in which the SVG loads and runs nothing and
+    shares no ids with the page; and its alternative text. None if there is nothing to show."""
     try:
         chart = plots.throughput_latency([record])
     except plots.NothingToShowError:
@@ -131,7 +133,7 @@ def _worst(samples: SampleScores | None, accuracy: Ledger | None) -> list[tuple[
 
 
 def _configs(record: Publishable, path: Path) -> list[tuple[str, str]]:
-    """Title and text of each configuration beside the record: the case's own, and a search winner's."""
+    """The title and the text of each configuration beside the record: the case's, and a search winner's."""
     remark = "" if record.build.from_repository else "; offline it lacks dynamic_batching"
     configs = [(path.with_suffix(record_files.CONFIG_SUFFIX), f"config.pbtxt{remark}")]
     if record.search:  # the path comes from the record's own path, so a record cannot show another file
@@ -149,7 +151,7 @@ _CHOICES = ("target", "model", "format", "precision")
 
 
 def _without_legend(block: Block) -> Block:
-    """A table of the fastest cases without what the summary of all cases below says too."""
+    """A block; of a table of the fastest cases, without what the summary of all cases also says."""
     if not isinstance(block, Table):
         return block
     columns = [dataclasses.replace(column, meaning="") for column in block.columns]

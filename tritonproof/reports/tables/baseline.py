@@ -1,4 +1,4 @@
-"""Whether an upgrade is safe: each model beside the one it is to replace, or itself on another Triton."""
+"""Is an upgrade safe? Each model beside the one that it is to replace, or itself on another Triton."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import attrgetter
@@ -16,14 +16,14 @@ from tritonproof.reports.text.phrases import counted, first_of
 
 
 class ComparedModel(NamedTuple):
-    """A model, and what the run that compared it last has found: others may have had another baseline."""
+    """A model, and what its last comparison has found; results of other runs may have other baselines."""
 
     record: Publishable
     comparison: BaselineComparison
     gate: GateResult | None
-    """None if its answers were not compared."""
+    """The gate `baseline`; None if answers were not compared."""
     speeds: Sequence[SpeedComparison]
-    """Of each load point; empty if the record hides its speed."""
+    """The comparison of each load point; empty if the record hides its speed."""
 
 
 def compared_models(records: Sequence[Publishable]) -> list[ComparedModel]:
@@ -44,11 +44,11 @@ def _run_id(result: Any) -> str | None:
 
 
 _MIN_BYTES = 64 * 2.0**20
-"""A difference that means nothing: what glibc's malloc may give each thread."""
+"""The difference of memory that means nothing: what glibc's malloc may keep for each thread."""
 
 
 def footprint_changes(comparison: BaselineComparison) -> Iterator[tuple[str, bool]]:
-    """Start-up and memory compared with those of the model to be replaced, and whether they are far more."""
+    """A text on start-up and on memory beside the baseline's, and whether it is far more."""
     current, baseline = comparison.current, comparison.baseline
     if current.ready_s is not None and baseline.ready_s is not None:
         is_slower = ratios.loading_is_slower(current.loadings_s, baseline.loadings_s)
@@ -64,13 +64,13 @@ def footprint_changes(comparison: BaselineComparison) -> Iterator[tuple[str, boo
 
 
 def footprint_failures(comparison: BaselineComparison) -> list[str]:
-    """The costs that are far above those of the model to be replaced."""
+    """The texts on costs that are far above the baseline's."""
     return [text for text, is_far_more in footprint_changes(comparison) if is_far_more]
 
 
 def baseline_verdict(model: ComparedModel) -> tuple[Verdict, str]:
-    """Whether the model may replace the other, and the reason. It may if all answers are right and the same,
-    no load point is slower or has a longer p99, it costs about as much, and its log has no new warning."""
+    """Whether the model may replace the other, and why. It may if all answers are right and the same, no load
+    point is slower or has a longer p99, its costs are about equal, and its log has no new warning."""
     record, comparison, gate, speeds = model
     if record.is_wrong:
         return "failed", "answers differ" if gate and gate.fault else "answers are wrong"
@@ -103,7 +103,7 @@ def baseline_verdict(model: ComparedModel) -> tuple[Verdict, str]:
 def upgrade_sentence(
     records: Sequence[Publishable], run: str, failed: Sequence[str], skipped: int, ended: bool
 ) -> str:
-    """Whether an upgrade is safe, by what the run of this id has compared, and by how its tests ended."""
+    """Whether an upgrade is safe, by what the run with the id `run` compared and how its tests ended."""
     of_run = [model for model in compared_models(records) if _run_id(model.comparison) == run]
     verdicts = {model.record.name: baseline_verdict(model) for model in of_run}
     unsafe = {name: reason for name, (verdict, reason) in verdicts.items() if verdict == "failed"}
@@ -150,7 +150,7 @@ def _triton(row: ComparedModel) -> str:
 def _both(
     here: str, there: str, take: Callable[[ServedSide], Taken], quantity: Quantity | None = None
 ) -> list[Column[ComparedModel]]:
-    """A column of this server's, and one of the other's."""
+    """A column of this server's figures, and one of the baseline's."""
     return [
         Column(here, lambda row: take(row.comparison.current), quantity, is_optional=True),
         Column(there, lambda row: take(row.comparison.baseline), quantity, is_optional=True),
@@ -175,7 +175,7 @@ _COLUMNS: Sequence[Column[ComparedModel]] = (
 
 
 def baseline_table(records: Sequence[Publishable]) -> Table:
-    """A row for each model compared with the one it is to replace, and the new warnings below the table."""
+    """A row for each model compared with its baseline, and the new warnings below."""
     rows = compared_models(records)
     warnings = [(row.record.name, warning) for row in rows for warning in row.comparison.warnings]
     note = (

@@ -1,4 +1,4 @@
-"""All blocks of one case: its configuration, its load points, and what was measured beside them."""
+"""All blocks of a case: its configuration, its load points, and what else was measured."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -24,7 +24,7 @@ def case_section(record: Publishable) -> list[Block]:
 
 
 def sections_beside_points(record: Publishable) -> list[Block]:
-    """What was measured beside the load points."""
+    """The blocks on what was measured beside the load points."""
     blocks = points.efficiency_section(record)
     if record.baseline is not None:
         blocks += [Heading(f"Beside {record.baseline.baseline_name}", 4), baseline_table([record])]
@@ -87,7 +87,7 @@ _PARAMETERS: Sequence[Column[tuple[str, str]]] = (
 
 
 def parameters_table(record: Publishable, scenario: str) -> Table:
-    """The settings behind every row of a scenario: all, if the model's source lists them in one table."""
+    """The settings of all rows of a scenario: all, if the model's source lists them in one table."""
     published = names_of(record.case.model, scenario)
     names = published.parameters or published.configuration
     if scenario == "online":  # BERT's tables lack the batcher's settings: its offline scenario was published
@@ -97,7 +97,7 @@ def parameters_table(record: Publishable, scenario: str) -> Table:
 
 
 def configuration_list(record: Publishable, scenario: str) -> Bullets:
-    """The served model, its hardware and server, how long it took to start, and how accurate it is."""
+    """The served model, its hardware and server, the time of its start, and its accuracy."""
     serving, deployment = record.serving, record.deployment
     options = (
         ("CUDA graphs", deployment.cuda_graphs),
@@ -106,7 +106,8 @@ def configuration_list(record: Publishable, scenario: str) -> Bullets:
         ("FP32 in TF32", deployment.tf32 is True),
         ("FP32 without TF32", deployment.tf32 is False),
     )
-    published, served_by = names_of(record.case.model, scenario), ""
+    published = names_of(record.case.model, scenario)
+    served_by = ""
     if serving:
         server = f"{serving.kind} server, {phrases.server_name(serving.triton)}, {serving.backend} backend"
         served_by = f"{server}, shared memory: {serving.shared_memory}"
@@ -126,16 +127,18 @@ def configuration_list(record: Publishable, scenario: str) -> Bullets:
 
 
 def _settings(record: Publishable, scenario: str, names: Sequence[str]) -> list[tuple[str, str]]:
-    """Name and value of the settings, named as in `reports/published/names`, that apply to the case; a value
-    leaves out what another of these settings says. Add a line here for a new name."""
+    """The names and values of those settings in `names`, which are as in `reports/published/names`, that
+    apply to the case. A value leaves out what another of them says. Add a line here for a new name."""
     case, build, deployment = record.case, record.build, record.deployment
     listed = {name.lower() for name in names}
-    is_tf_trt, is_batched = case.format == "tf-trt", scenario == "online" or build.from_repository
+    is_batched = scenario == "online" or build.from_repository
+    is_tf_trt = case.format == "tf-trt"
     is_bound = is_tf_trt and "model binding" in listed
     variant = {"ts-trace": "Trace", "ts-script": "Script"}.get(case.format, "")
     saved = "TorchScript" if variant and "conversion variant" in listed else build.format
     is_in_python = record.serving is not None and record.serving.backend == "python"
-    shape, score = next(iter(build.inputs.values()), ()), record.main_score
+    shape = next(iter(build.inputs.values()), ())
+    score = correctness.main_score(record)
     graphs = "Enabled" if deployment.cuda_graphs else "Disabled"
     sizes = " ".join(map(str, deployment.preferred_batch_sizes)) or "none"
     values = {
@@ -165,7 +168,7 @@ def _settings(record: Publishable, scenario: str, names: Sequence[str]) -> list[
 
 
 def _start(record: Publishable, scenario: str) -> str:
-    """Seconds until the first answer, and until latencies were stationary under load."""
+    """The times until the first answer, and until latencies were stationary under load."""
     start = next((candidate for candidate in record.starts if candidate.scenario == scenario), None)
     if start is None:
         return ""

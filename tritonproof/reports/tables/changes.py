@@ -1,4 +1,4 @@
-"""The changes between two sets of records as tables and sentences: worse is bold, better in italics."""
+"""The changes between two sets of records as tables and sentences; worse is bold, better italic."""
 
 from collections.abc import Iterable, Sequence
 
@@ -15,9 +15,9 @@ from tritonproof.reports.text.phrases import counted, days_text, first_of, full_
 _SPEED = {"worse": bold("slower"), "better": italic("faster"), "unclear": "no difference shown"}
 _ACCURACY = {"worse": bold("worse"), "better": italic("better"), "unclear": "no difference shown"}
 _SPEEDS = (bold("slower"), italic("faster"), "too few passes")
-"""The words that a case's cell counts among its load points, in this order."""
+"""The words that a case's cell counts among its load points, in their order."""
 _SCORES = (bold("worse"), italic("better"), "not paired", "no difference shown", "no sample changed")
-"""The words for a metric; a case's cell has the first that applies to any of its metrics."""
+"""The words for a metric; a case's cell has the first that is true of any of its metrics."""
 
 
 def comparison_blocks(changes: Changes) -> list[Block]:
@@ -69,7 +69,7 @@ def _settings_text(settings: Iterable[compare.SettingChange]) -> str:
 
 
 def _accuracy_cell(case: CaseChange) -> str:
-    """The gravest word on any metric, and whether the case began or ceased to pass."""
+    """The gravest word for any metric, and whether the case passes now or no longer."""
     words = set()
     for pairs in (score.pairs for score in case.scores):
         if isinstance(pairs, str):

@@ -20,7 +20,7 @@ Detail = TypeVar("Detail", covariant=True)
 
 @dataclasses.dataclass(frozen=True)
 class PointRow(Generic[Detail]):
-    """A load point that may be shown, its case, and what a table shows of it that not every point has."""
+    """A load point that may be shown, its case, and the detail that a table shows of it."""
 
     record: Publishable
     result: schema.PointResult
@@ -28,7 +28,7 @@ class PointRow(Generic[Detail]):
 
 
 def point_rows(record: Publishable, scenario: str) -> list[PointRow[None]]:
-    """The load points of a scenario, those with a number of requests in flight first."""
+    """The load points of a scenario, those without a request rate first."""
     points = [result for result in record.points if result.point.scenario == scenario]
     points.sort(key=lambda result: (result.point.is_at_rate, result.point.level, result.point.batch))
     return [PointRow(record, result, None) for result in points]
@@ -61,11 +61,11 @@ _POINT_COLUMNS: Mapping[str, Column[PointRow[object]]] = {
     **{f"{name}_ms": _component(name) for name in schema.COMPONENTS},
     **{f"latency_{name}_ms": _latency(name) for name in ("p50", "p90", "p95", "p99", "avg")},
 }
-"""The columns by their names in tritonproof.reports.published; the model's source gives their titles."""
+"""The columns by their names in tritonproof.reports.published; the model's source has their titles."""
 
 
 def points_table(record: Publishable, scenario: str) -> Block:
-    """The table of a scenario, or a sentence on why there is none."""
+    """The table of a scenario, or a sentence that says why there is none."""
     if record.why_no_speed:
         return record.why_no_speed
     rows = point_rows(record, scenario)
@@ -121,7 +121,7 @@ def resources_table(record: Publishable, scenario: str) -> Table:
 
 
 def price_sentence(records: Sequence[schema.Record]) -> str:
-    """The price, and what counts as correct; empty without a price."""
+    """A sentence on the price and on which inferences are correct; empty without a price."""
     prices = sorted({record.price_per_hour for record in records if record.price_per_hour is not None})
     if not prices:
         return ""
@@ -133,7 +133,7 @@ def price_sentence(records: Sequence[schema.Record]) -> str:
 
 
 def certified_table(record: Publishable, scenario: str) -> Table:
-    """A row per load point with each percentile and its bound; without rows if no point has a bound."""
+    """Each load point with its percentiles and their bounds; no rows if no percentile has a bound."""
     rows = point_rows(record, scenario)
     percentiles = [percentile for row in rows for percentile in row.result.certified.values()]
     if all(percentile.bound_ms is None for percentile in percentiles):
@@ -201,7 +201,7 @@ _BUDGETS: Sequence[Column[PointRow[schema.LatencyBudget]]] = (
 
 
 def _rows_with(detail: str, records: Sequence[Publishable], scenario: str | None) -> list[PointRow[Any]]:
-    """The load points that have this detail, in a scenario if one is given, also those of hidden speed."""
+    """The load points of a scenario, or of both, that have this detail, also those of hidden speed."""
     return [
         PointRow(record, result, getattr(result, detail))
         for record in records
@@ -229,12 +229,12 @@ def speed_cell(comparison: schema.SpeedComparison) -> Cell:
 
 
 def p99_cell(comparison: schema.SpeedComparison) -> Cell:
-    """The p99 latency over the other's; `-` if it is not known."""
+    """The p99 latency over the baseline's; `-` if it is unknown."""
     return cell_of(RATIO, comparison.p99_ratio, "interval", 1 / (1 - comparison.allowed_slowdown))
 
 
 def comparison_table(records: Sequence[Publishable], scenario: str | None = None) -> Table:
-    """A row for each load point compared with another build, also for a case that hides its speed."""
+    """A row for each load point compared with a baseline, also for a case that hides its speed."""
     rows = _rows_with("comparison", records, scenario)
     most_false = GIVEN_SHARE.text(FALSE_ALARM_RATE)
     note = (

@@ -53,8 +53,8 @@ def _padded(cells: Sequence[str], widths: Sequence[int], columns: Sequence[Colum
 
 
 def html(blocks: Iterable[Block], level: int = 3) -> str:
-    """The blocks' markdown as HTML, with their highest heading at `level`. Only what the suite itself writes
-    is rendered: no name in a record becomes a link, a picture or HTML."""
+    """The blocks' markdown as HTML, with `level` for the highest heading. Only markup of the suite itself is
+    rendered: no name in a record becomes a link, a picture or HTML."""
     parts = list(blocks)
     shift = level - min((part.level for part in parts if isinstance(part, Heading)), default=level)
     parts = [part._replace(level=part.level + shift) if isinstance(part, Heading) else part for part in parts]
@@ -73,8 +73,8 @@ def _parser() -> "MarkdownIt":
 
 
 def as_csv(blocks: Iterable[Block]) -> str:
-    """All tables below each other, after the headings above each. A column of figures has numbers alone, and
-    beside it their bounds and each text that says more, such as a unit; a missing figure is empty."""
+    """All tables, each after the headings above it. A column of figures has only numbers; columns beside it
+    have their bounds, and texts that say more, such as a unit. A missing figure is empty."""
     import pandas as pd
 
     sections, rows = [*_sections(blocks)], []
@@ -101,7 +101,7 @@ def as_csv(blocks: Iterable[Block]) -> str:
 
 
 _FIGURE = re.compile(r"[+-]?[\d.]+(e[+-]\d+)?( ± [\d.-]+( %)?| \([\d.+-]+ (to [\d.+-]+|or more)\))?[+]?")
-"""A text that says no more than its number and its bounds."""
+"""A text that says only its number and its bounds."""
 
 
 def csv_text(frame: "pd.DataFrame") -> str:
@@ -173,7 +173,7 @@ def _show_narrowed(table: Table, console: "Console") -> None:
 
 
 def _lines(table: Table) -> list[str]:
-    """The table as lines, without rules. A first cell that rows share becomes a heading above them."""
+    """The table as lines without rules; if rows share a first cell, it becomes a heading above them."""
     rows = [[plain(cell) for cell in cells] for cells in table.texts]
     start = 1 if len({row[0] for row in rows}) < len(rows) else 0
     columns = table.columns[start:]

@@ -1,4 +1,4 @@
-"""A soak in sentences and as a table: what grows, how soon it uses 1 GiB more, and whether speed drops."""
+"""A soak in sentences and as a table: what grows, how soon by 1 GiB, and whether speed drops."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -53,7 +53,7 @@ def _length_text(soak: Soak) -> str:
 
 
 def _speed_text(soak: Soak) -> str:
-    """The speed at the end over that at the beginning; empty if unknown or hidden."""
+    """The speed at the end over that at the beginning; empty if it is unknown or hidden."""
     if soak.end_over_begin is None:
         return ""
     return f"speed at the end over the beginning {RATIO.text_with_interval(soak.end_over_begin, 1.0)}"
@@ -65,7 +65,7 @@ def _growth_text(growth: Growth) -> str:
 
 
 def _time_until_text(growth: Growth, soak: Soak) -> str:
-    """How long until 1 GiB more is used at this rate; empty if nothing grows, or for a hidden speed."""
+    """The time until 1 GiB more is used at this rate; empty if nothing grows or the speed is hidden."""
     per_s, is_memory = soak.requests_per_s, (growth.unit, growth.per) == ("bytes", "request")
     if not is_memory or per_s is None or growth.slope.low <= 0:
         return ""

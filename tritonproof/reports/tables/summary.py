@@ -18,7 +18,7 @@ from tritonproof.reports.text import correctness, phrases, speed
 
 
 class SummaryRow(NamedTuple):
-    """A case, its score, its fastest load point and its rank; None for each that it lacks or has to hide."""
+    """A case, its score, its fastest load point and its rank; None for what it lacks or has to hide."""
 
     record: Publishable
     score: schema.Score | None
@@ -27,7 +27,7 @@ class SummaryRow(NamedTuple):
 
 
 def summary(records: Sequence[Publishable]) -> list[Block]:
-    """A table per target with a row per case, and notes on its columns, its servers and what needs care."""
+    """A table for each target with a row for each case, and notes on columns, servers and what needs care."""
     blocks: list[Block] = []
     for target, group in phrases.grouped(records, lambda record: record.case.target).items():
         blocks += [Heading(f"Target `{target}`, {phrases.kind_of_device(group[0])}", 4), summary_table(group)]
@@ -51,7 +51,7 @@ def summary_table(of_target: Sequence[Publishable]) -> Table:
 
 
 def summary_columns(rows: Sequence[SummaryRow]) -> Sequence[Column[SummaryRow]]:
-    """The columns, each with its meaning for these cases. Add a line here for a new column."""
+    """The columns with their meanings for these cases. Add a line here for a new column."""
     optional = functools.partial(Column[SummaryRow], is_optional=True)
     points = [row.result for row in rows if row.result]
     levels = phrases.confidence_levels(points)
@@ -145,7 +145,7 @@ def _to_reference(row: SummaryRow) -> Cell | None:
 
 
 def _marks(row: SummaryRow) -> list[Mark]:
-    """What a reader should know about a case beyond its cells. A sentence is its own code."""
+    """What a reader should know of a case beyond its cells. A sentence is a mark with itself as code."""
     record, sentences = row.record, []
     if record.why_no_speed and (record.hidden or record.is_wrong or not record.search):
         sentences.append(record.why_no_speed)
@@ -158,7 +158,7 @@ def _marks(row: SummaryRow) -> list[Mark]:
 
 
 def machine_blocks(records: Sequence[Record]) -> list[Block]:
-    """The machine, by case if there were several, the GPUs and the runs that the records come from."""
+    """The machine, for each case if there are several, the GPUs, and the runs of the records."""
     several = "Measured on more than one machine or set of versions:"
     machines = phrases.grouped(records, lambda record: _machine_text(record.machine))
     blocks: list[Block] = [*_by_case(machines, "Measured on ", several)]
@@ -171,13 +171,13 @@ def machine_blocks(records: Sequence[Record]) -> list[Block]:
 
 
 def serving_blocks(records: Sequence[Record]) -> list[str | Bullets]:
-    """The server and backend that answered, by case if there were several."""
+    """The server and the backend that answered, for each case if there are several."""
     servers = phrases.grouped(records, lambda record: _serving(record.serving))
     return _by_case(servers, "", "Served in more than one way:")
 
 
 def _by_case(groups: Mapping[str, Sequence[Record]], one: str, several: str) -> list[str | Bullets]:
-    """The statement that is true of all cases, or one for each group after the names of its cases."""
+    """The statement that is true of all cases, or each statement after the names of its cases."""
     if len(groups) == 1:
         return [phrases.sentence(one + next(iter(groups)))]
     lines = []

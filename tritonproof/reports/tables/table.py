@@ -17,7 +17,7 @@ Style = Literal["value", "interval", "half width"]
 
 
 class Cell(NamedTuple):
-    """What a reader sees, and the number behind it in its quantity's unit; None if it is not shown."""
+    """The text that a reader sees, and the number in it, in its unit; None if no number is shown."""
 
     text: str
     value: float | None = None
@@ -26,7 +26,7 @@ class Cell(NamedTuple):
 
 
 Taken = str | int | float | Estimate | Cell | None
-"""What a column takes of an item: a Cell if the column writes it in a form of its own."""
+"""What a column may take of an item: a Cell if the text needs a special form."""
 
 
 def cell_of(
@@ -36,7 +36,7 @@ def cell_of(
     *apart_from: float,
     with_unit: bool = False,
 ) -> Cell:
-    """The cell of a figure, with digits that tell it apart from others, and its unit if no title has it."""
+    """The cell of a figure, with digits that tell it from `apart_from`, and a unit if no title has it."""
     if taken is None:
         return Cell(NOTHING)
     if not isinstance(taken, Estimate):
@@ -59,22 +59,22 @@ def _in_unit(quantity: Quantity, value: float) -> float:
 
 @dataclass(frozen=True)
 class Column(Generic[Item]):
-    """A title, what the column takes of an item, and its quantity; None for text."""
+    """A column: its title, what it takes of an item, and its quantity, which is None for texts."""
 
     title: str
     take: Callable[[Item], Taken]
     quantity: Quantity | None = None
     style: Style = "value"
     meaning: str = ""
-    """What the legend below the table says of the column, without a full stop."""
+    """The legend's words on the column, without a full stop."""
     is_optional: bool = False
-    """Whether the table leaves the column out if it has nothing to show."""
+    """Whether the table omits the column if no row fills it."""
     with_unit: bool = False
     """Whether cells show the unit, which the title lacks."""
     right_aligned: bool | None = None
     """Whether cells align right; by default those of quantities do."""
     narrow: str | None = None
-    """The title in a terminal too narrow for all columns; None if the column is left out there."""
+    """The title in a terminal too narrow for all columns; None to omit the column there."""
 
     @property
     def is_right_aligned(self) -> bool:
@@ -93,14 +93,14 @@ class Column(Generic[Item]):
 
 @dataclass(frozen=True)
 class Table:
-    """Columns, rows and what stands below them. It is false without rows."""
+    """A table: columns, rows, and what stands below them. It is false without rows."""
 
     columns: Sequence[Column[Any]]
     rows: Sequence[Sequence[Cell]]
     marks: Sequence[Sequence[Mark]] = ()
-    """Why a reader should take care with the figures of each row."""
+    """Reasons to take care with the figures of each row."""
     remarks: Sequence[str] = ()
-    """A line for each letter in the column of notes, which rows may share."""
+    """The line for each letter in the column of notes; rows may share a letter."""
     notes: Sequence["str | Bullets"] = ()
 
     def __bool__(self) -> bool:
@@ -124,7 +124,7 @@ class Table:
 
 
 NOTES: Column[Any] = Column("Note", lambda _item: None, narrow="")
-"""The last column of a table with marks, of letters."""
+"""The last column of a table with marks: their letters."""
 
 
 def table(
@@ -134,7 +134,7 @@ def table(
     marks: Callable[[Item], Iterable[Mark]] = lambda _item: (),
     notes: Sequence["str | Bullets"] = (),
 ) -> Table:
-    """The items' table, without optional columns that have nothing to show; with notes if any has a mark."""
+    """The table of the items, without optional columns that are empty, and with notes for marks."""
     items = list(items)
     marks_of = [tuple(marks(item)) for item in items]
     filled = [(column, [column.cell(item) for item in items]) for column in columns]
@@ -154,7 +154,7 @@ def table(
 
 
 def _meaning(marks: Sequence[Mark]) -> str:
-    """The text that marks of one code share, else the code's meaning."""
+    """The text that all marks of a code share, else the code's meaning."""
     texts = list(dict.fromkeys(mark.text for mark in marks))
     return texts[0] if len(texts) == 1 else MARKS.get(marks[0].code, "; ".join(texts))
 

@@ -1,4 +1,4 @@
-"""How load points, devices, formats, times and origins are called: the same in every output."""
+"""The names of load points, devices, formats, times and origins, the same in every output."""
 
 import itertools
 from collections.abc import Callable, Hashable, Iterable, Sequence
@@ -14,8 +14,9 @@ _ACCELERATORS = {"trt": "TensorRT", "cuda": "CUDA"}
 
 
 def confidence_levels(points: Iterable[PointResult]) -> str:
-    """`95 %`, or `90 % or 95 %`: the confidence of the intervals."""
-    return " or ".join(map(GIVEN_SHARE.text, sorted({one.throughput_per_s.confidence for one in points})))
+    """The confidence of the intervals: `95 %`, or `90 % or 95 %`."""
+    levels = sorted({result.throughput_per_s.confidence for result in points})
+    return " or ".join(map(GIVEN_SHARE.text, levels))
 
 
 def point_text(point: LoadPoint) -> str:
@@ -35,7 +36,7 @@ def schedule_text(point: LoadPoint) -> str:
 
 
 def server_name(version: str) -> str:
-    """The server's name from its version: Triton's is a number alone."""
+    """The server's name, by its version: Triton's is only a number."""
     return f"Triton {version}" if version[:1].isdigit() else version
 
 
@@ -45,7 +46,7 @@ def device_text(record: Record) -> str:
 
 
 def kind_of_device(record: Record) -> str:
-    """The CPU or GPU of a case, without the number."""
+    """The CPU or GPU of a case, without the number of GPUs."""
     if record.machine.is_client:
         return "a remote server" if record.case.target == REMOTE else f"{record.case.target.upper()}, remote"
     if record.case.target == "cpu":
@@ -65,7 +66,7 @@ def format_text(record: Record) -> str:
 
 
 def backend_accelerator(record: Record) -> str:
-    """The case's accelerator as in published tables, or its format's: PyTorch's CUDA, TF-TRT's TensorRT."""
+    """The accelerator as in published tables, or the format's: PyTorch's CUDA, TF-TRT's TensorRT."""
     if record.case.accelerator is None and record.case.target not in ("cpu", REMOTE):
         if record.case.format == "tf-trt":
             return _ACCELERATORS["trt"]
@@ -121,7 +122,7 @@ def measured_text(records: Sequence[Record]) -> str:
 
 
 def first_of(values: Sequence[str], most: int, count: int | None = None) -> str:
-    """The first values, and how many more there are (of `count`): `a, b and 3 more`."""
+    """The first `most` of the values, and the number of others (of `count`): `a, b and 3 more`."""
     left = (len(values) if count is None else count) - most
     return ", ".join(values[:most]) + (f" and {left} more" if left > 0 else "")
 
@@ -136,7 +137,7 @@ Value = TypeVar("Value")
 
 
 def grouped(values: Iterable[Value], key: Callable[[Value], Key]) -> dict[Key, list[Value]]:
-    """The values by key; both keep their order."""
+    """The values by key, in their order, as are the keys."""
     groups: dict[Key, list[Value]] = {}
     for value in values:
         groups.setdefault(key(value), []).append(value)
@@ -150,5 +151,5 @@ def swept_text(point: LoadPoint) -> str:
 
 
 def short_name(case: CaseKey) -> str:
-    """Format, accelerator, precision and the number of GPUs, where a title has the rest."""
+    """The format, accelerator, precision and number of GPUs, if a title has the rest."""
     return str(case).removeprefix(f"{case.target}-{case.model}-")

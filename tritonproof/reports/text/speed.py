@@ -1,5 +1,5 @@
-"""Sentences on speed: a load point's comparison, budget, bound and marks; the speed compared with other
-formats, the same artifact in process and the machine's peak; the result of a search."""
+"""Sentences on speed: a load point's comparison, budget, bound and marks; speed compared with other formats,
+with the same artifact in process and with the machine's peak; and the result of a search."""
 
 import math
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ def comparison_text(comparison: schema.SpeedComparison) -> str:
 
 
 def comparison_verdict(comparison: schema.SpeedComparison) -> str:
-    """The verdict, or the time that one would take."""
+    """The verdict; if there is none, the time that reaching one would take."""
     points = comparison.compared_points
     among = f" among the {points} points compared" if points > 1 else ""
     text = "not slower"
@@ -41,9 +41,10 @@ BUDGET_WORDS = {"passed": "within", "failed": "beyond", "inconclusive": "not sho
 
 
 def speed_failures(result: schema.PointResult) -> list[str]:
-    """Why a load point is too slow: against another build, in its p99, beyond its budget,
-    `p99 6.2 ms (6.1 to 6.3) beyond 5 ms (thresholds.toml, entry 1)`; may be empty."""
-    compared, budget, failures = result.comparison, result.latency_budget, []
+    """The reasons why a load point is too slow: slower than the baseline, with a longer p99, or beyond its
+    budget, `p99 6.2 ms (6.1 to 6.3) beyond 5 ms (thresholds.toml, entry 1)`."""
+    compared, budget = result.comparison, result.latency_budget
+    failures = []
     if compared is not None and compared.verdict == "failed":
         failures.append(comparison_text(compared))
     if compared is not None and compared.p99_is_longer and compared.p99_ratio is not None:
@@ -100,7 +101,7 @@ def efficiency_text(measurements: Sequence[schema.Efficiency], precision: str) -
 
 
 def model_warmup_text(warm_up: schema.ModelWarmup) -> str:
-    """The first request after a loading, and the slowest of those after it."""
+    """The latency of the first request after a loading, and the largest of the next ones."""
     first, later = LATENCY.text(warm_up.first_ms[-1]), LATENCY.text(warm_up.later_ms[-1])
     again = "" if warm_up.passed else f"; slow after each of {len(warm_up.first_ms)} loadings"
     text = f"first request of batch {warm_up.batch} after a loading {first}"
@@ -117,9 +118,10 @@ _LIBRARIES = {
 
 
 def version_note(record: schema.Record) -> str:
-    """Why the ratio to in process does not show serving alone: the native backend has another version of its
-    library than this machine's runtime, or an unknown one. Empty if equal, or for the suite's runtimes."""
-    serving, local, notes = record.serving, record.machine.versions, []
+    """A note if the ratio to in process includes more than serving: the native backend's library has not the
+    version of this machine's, or an unknown one. Empty if equal, or for the suite's runtimes."""
+    serving, local = record.serving, record.machine.versions
+    notes = []
     if serving is None or not record.efficiency or serving.backend not in _LIBRARIES:
         return ""
     for backend in dict.fromkeys([serving.backend, *(["tensorrt"] * (record.case.accelerator == "trt"))]):
@@ -159,7 +161,7 @@ def proposal_text(search: schema.Search) -> str:
 
 
 def search_text(search: schema.Search) -> str:
-    """The winner: its throughput, or its rate with the percentile from the schedule."""
+    """The winner: its throughput, or its rate with the percentile of latencies from the schedule."""
     result, latency = search.result, search.result.latency_ms[search.percentile]
     reached, due = quantities.THROUGHPUT.text(result.throughput_per_s.value), ""
     if (rate_per_s := result.point.request_rate_per_s) is not None:
@@ -173,7 +175,7 @@ def search_text(search: schema.Search) -> str:
 
 
 def no_winner_text(search: schema.Search) -> str:
-    """Why there is no winner: the lowest latency of a finalist. A probe may have had a lower one by luck."""
+    """The reason why there is no winner: the lowest latency that a configuration reached."""
     latency = LATENCY.text_with_interval(search.result.latency_ms[search.percentile])
     budget = f"{search.percentile} within {LATENCY_BUDGET.text(search.latency_budget_ms)}"
     tried, nearest = counted(search.configurations, "configuration"), _configuration_text(search)
@@ -181,7 +183,7 @@ def no_winner_text(search: schema.Search) -> str:
 
 
 def _configuration_text(search: schema.Search) -> str:
-    """The load point, and the settings that a search varies; static batching has no sizes and no delay."""
+    """The load point, and the settings that a search varies; offline has no preferred sizes and no delay."""
     point, deployment = search.result.point, search.deployment
     instances = counted(deployment.instances, "instance")
     if point.scenario == "offline":
@@ -192,7 +194,7 @@ def _configuration_text(search: schema.Search) -> str:
 
 
 def lead_text(lead: schema.Ratio | None, other: str) -> str:
-    """How much faster the winner is than the other proven configuration."""
+    """The winner's lead over the other proven configuration."""
     if lead is None:
         return f"{other} did not keep the budget"
     if not quantities.is_shown(lead):
