@@ -281,9 +281,9 @@ def project(normalised: str, original: str) -> str:
     positions = [position for position, character in enumerate(original) if character != " "]
     if start < 0 or not normalised or len(positions) != len(tokenised.replace(" ", "")):
         return original
-    before = start - tokenised.count(" ", 0, start)
+    first = start - tokenised.count(" ", 0, start)
     length = len(normalised) - normalised.count(" ")
-    return original[positions[before] : positions[before + length - 1] + 1]
+    return original[positions[first] : positions[first + length - 1] + 1]
 
 
 def normalise(text: str) -> str:

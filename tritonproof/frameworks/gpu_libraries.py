@@ -107,9 +107,9 @@ def numbers_of(version: str) -> tuple[int, ...]:
     return tuple(map(int, itertools.takewhile(str.isdecimal, parts)))
 
 
-def is_same_version(one: str, other: str) -> bool:
+def is_same_version(first: str, second: str) -> bool:
     """Whether two versions may name the same TensorRT: early ones on PyPI lack NVIDIA's build number."""
-    return all(left == right for left, right in zip(numbers_of(one), numbers_of(other), strict=False))
+    return all(left == right for left, right in zip(numbers_of(first), numbers_of(second), strict=False))
 
 
 def why_no_tensorrt(capability: tuple[int, int] | None) -> str | None:
@@ -140,7 +140,8 @@ def missing_for_onnx_runtime(capability: tuple[int, int] | None) -> str | None:
     """Why ONNX Runtime cannot use TensorRT on a GPU of a compute capability, or None."""
     if reason := left_out_for_onnx_runtime(capability):
         return reason
-    tensorrt, needed = installed_tensorrt(), tensorrt_of_onnx_runtime()
+    tensorrt = installed_tensorrt()
+    needed = tensorrt_of_onnx_runtime()
     if tensorrt is None:
         return f"needs TensorRT{'' if needed is None else f' {needed}'}: {_TENSORRT_PACKAGES}"
     if needed is not None and tensorrt.numbers[:1] != (needed,):

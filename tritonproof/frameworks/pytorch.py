@@ -213,12 +213,12 @@ def tf32_products(*, allowed: bool) -> Iterator[None]:
     older settings, as PyTorch's compiler reads them, and fails to if the newer `fp32_precision` says TF32."""
     from torch.backends import cuda, cudnn
 
-    before = cuda.matmul.allow_tf32, cudnn.allow_tf32
+    previous = cuda.matmul.allow_tf32, cudnn.allow_tf32
     cuda.matmul.allow_tf32 = cudnn.allow_tf32 = allowed
     try:
         yield
     finally:
-        cuda.matmul.allow_tf32, cudnn.allow_tf32 = before
+        cuda.matmul.allow_tf32, cudnn.allow_tf32 = previous
 
 
 def runner(*outputs: str) -> Callable[[Any, Arrays], dict[str, Any]]:

@@ -72,10 +72,10 @@ class Quantity:
         share = HALF_WIDTH.text(half_width / estimate.value) if estimate.value else NOTHING
         return f"{self.text(estimate.value) if with_unit else self.cell(estimate.value)} ± {share}"
 
-    def apart(self, one: float, other: float) -> tuple[str, str]:
+    def apart(self, first: float, second: float) -> tuple[str, str]:
         """Two values with their units, and with enough digits to tell them apart."""
-        format_spec = self._telling_format(one, {one, other})
-        return self.text(one, format_spec), self.text(other, format_spec)
+        format_spec = self._telling_format(first, {first, second})
+        return self.text(first, format_spec), self.text(second, format_spec)
 
     def _telling_format(self, value: float, different: Set[float]) -> str:
         """The format of `value`, with enough extra digits that the values in `different` look different."""

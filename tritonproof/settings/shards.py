@@ -53,9 +53,10 @@ def split(groups: Sequence[CaseGroup], count: int) -> list[list[CaseGroup]]:
     share. So they differ by no more tests than the largest group has, and few models are in more than one
     shard, each of which has to load their weights and samples."""
     shards: list[list[CaseGroup]] = [[] for _ in range(count)]
-    total, before = sum(len(group.tests) for group in groups), 0
+    total = sum(len(group.tests) for group in groups)
+    placed = 0
     for group in sorted(groups, key=lambda group: (group.target, group.model, group.tests)):
-        middle = before + len(group.tests) / 2
+        middle = placed + len(group.tests) / 2
         shards[int(middle / total * count)].append(group)
-        before += len(group.tests)
+        placed += len(group.tests)
     return shards

@@ -127,8 +127,8 @@ def _top_k(count: int, values: np.ndarray, labels: np.ndarray, threshold: float)
         return (decided == labels).reshape(len(labels), -1).mean(axis=1)
     right = np.take_along_axis(scores, labels[..., None], axis=-1)
     # Of equal scores the first counts as the likelier, as in argmax.
-    before = (scores > right) | ((scores == right) & (np.arange(scores.shape[-1]) < labels[..., None]))
-    return (before.sum(axis=-1) < count).reshape(len(labels), -1).mean(axis=1)
+    is_likelier = (scores > right) | ((scores == right) & (np.arange(scores.shape[-1]) < labels[..., None]))
+    return (is_likelier.sum(axis=-1) < count).reshape(len(labels), -1).mean(axis=1)
 
 
 def _f1(values: np.ndarray, labels: np.ndarray, threshold: float) -> np.ndarray:

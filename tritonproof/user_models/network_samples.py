@@ -58,8 +58,8 @@ def _row(inputs: Sequence[Tensor], indices: Mapping[str, int], index: int) -> di
         if tensor.dtype.startswith(("FP", "BF")):
             values = generator.standard_normal(tensor.shape)
         elif tensor.name in indices:
-            most = {"INT8": 128, "UINT8": 256}.get(tensor.dtype, np.inf)
-            values = generator.integers(int(min(most, indices[tensor.name])), size=tensor.shape)
+            end = {"INT8": 128, "UINT8": 256}.get(tensor.dtype, np.inf)
+            values = generator.integers(int(min(end, indices[tensor.name])), size=tensor.shape)
         elif "mask" in tensor.name.lower():
             values = np.ones(tensor.shape)
         else:
