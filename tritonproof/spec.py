@@ -183,9 +183,9 @@ class Model:
     outputs: tuple[Tensor, ...]
     """The tensors of an answer, in the order in which the network gives them."""
     decide: Callable[[Arrays], "np.ndarray"]
-    """From kept outputs to decisions, [rows, ...], such as classes; agreement is the share of equal ones."""
+    """Turns kept outputs into decisions, [rows, ...]; the agreement of stages is the share of equal ones."""
     metrics: tuple[Metric, ...]
-    """Every case has to keep their limits. Tables show the first, which limits each of the precisions."""
+    """Every case has to keep the limits of all. Tables show the first metric, which limits all precisions."""
     keep: Callable[[Arrays], Arrays] = lambda outputs: outputs
     """Reduces a batch's outputs to what `decide` and the metrics need; only this is kept of all samples."""
     profiles: Mapping[str, ServingProfile] = field(default_factory=lambda: DEFAULT_PROFILES)
@@ -293,13 +293,13 @@ class Format:
     accelerators: Mapping[Device, tuple[str, ...]] = field(default_factory=dict)
     """The accelerators that the backend has on each kind of device; every case also runs without one."""
     native_parameters: Callable[[Mapping[str, str]], Mapping[str, str]] = lambda _settings: {}
-    """From `runtime_settings` of `build/runtime_files.py` to the backend's parameters in config.pbtxt."""
+    """Turns `runtime_settings` of `build/runtime_files.py` into the backend's parameters in config.pbtxt."""
     why_missing: Callable[[Device, str | None, str], str | None] = lambda *_: None
-    """Why this machine cannot build or run it on a device, with an accelerator, in a precision; or None."""
+    """Why this machine cannot build or run it (device, accelerator, precision), with the fix; or None."""
     why_built_on_gpu: str = ""
     """Why a conversion needs the GPU itself: "TensorRT builds engines on the GPU". Empty if it does not."""
     why_left_out: Callable[[str | None, tuple[int, int] | None], str | None] = lambda *_: None
-    """Why no environment of the suite runs it with an accelerator on a compute capability; or None."""
+    """Why no environment runs the format with an accelerator on a compute capability; or None."""
     gpu_arrays: Literal["numpy", "torch"] = "numpy"
     """The runtime's inputs and outputs on a GPU: arrays in the host's memory, or tensors in the GPU's."""
     pads_batches: bool = False

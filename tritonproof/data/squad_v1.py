@@ -210,7 +210,7 @@ def _most_central(starts: Sequence[int], ends: Sequence[int]) -> np.ndarray:
 # --- answers -----------------------------------------------------------------------------------------------
 
 N_BEST, MAX_ANSWER = 20, 30
-"""Published: how many of a window's best starts and ends may form an answer, and its most tokens."""
+"""Published: how many of a window's best starts and ends may form an answer, and an answer's most tokens."""
 NO_ANSWER = "empty"
 """The original's answer where no pair of start and end is valid."""
 

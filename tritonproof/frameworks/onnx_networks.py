@@ -57,7 +57,7 @@ class Interface:
     inputs: tuple[Tensor, ...]
     """The inputs that a caller gives, in the graph's order, their shapes with the batch; -1 is any length."""
     indices: Mapping[str, int]
-    """By the name of an input that has row numbers of a table of weights: the rows of that table."""
+    """The number of rows of the table that an input of row numbers indexes, by the input's name."""
     has_products: bool
     """Whether the graph has matrix products or convolutions, which are what quantisation speeds up."""
 
@@ -203,7 +203,7 @@ def _exported(network: OnnxNetwork, *, load_external_data: bool = True) -> Any:
 
 
 def _with_an_axis(graph: Any, value: Any) -> str:
-    """Give an input or output an axis of length 1, and all nodes another tensor, whose name is returned."""
+    """Give an input or output an axis of length 1; return its name without that axis, for all nodes."""
     name, new = value.name, f"{value.name}_without_axis"
     value.type.tensor_type.shape.dim.add(dim_value=1)
     for subgraph in _graphs(graph):
@@ -286,7 +286,7 @@ def infer(network: OnnxNetwork, inputs: Arrays) -> dict[str, Any]:
 
 
 def run_as_exported(network: OnnxNetwork, inputs: Arrays) -> dict[str, Any]:
-    """As `infer`, but single numbers are [rows]. Raises InputError for shapes that differ between rows."""
+    """The same as `infer`, but single numbers are [rows]. Raises InputError if shapes differ between rows."""
     names = [output.name for output in network.session.get_outputs()]
     axes = int(network.batched)
     scalars = {tensor.name for tensor in network.session.get_inputs() if len(tensor.shape) == axes}

@@ -183,7 +183,7 @@ def exact_keras(network: Any) -> Any:
 
 
 def rounded_keras(network: Any, precision: str, weight_bits: int = 8) -> tuple[Any, Callable[[], object]]:
-    """As `rounded_pytorch`, for Keras: a network that computes as in `precision`, and an end to calibrate."""
+    """The same as `rounded_pytorch`, for a Keras network."""
     import torch
 
     tf = import_tensorflow()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from tritonproof.record.schema import Better, Estimate, Ratio
 
 DigitsRule = Callable[[float, int], str]
-"""From a value and a number of extra digits to Python's format specification."""
+"""Takes a value and a number of extra digits; returns a format specification of Python."""
 
 NOTHING = "-"
 """The text in place of a missing value."""

@@ -129,7 +129,7 @@ class _Tensors:
         return pb_utils.Tensor.from_dlpack(name, rows.contiguous())
 
     def _pinned(self, number, result):
-        """Reused memory for result `number`, like `result`; only a larger batch allocates it again."""
+        """A tensor like `result`, in memory that is kept for result `number` until it is too small."""
         buffer = self.kept.get(number)
         if buffer is None or len(buffer) < result.numel() or buffer.dtype != result.dtype:
             is_pinned = self.device.type == "cuda"

@@ -88,7 +88,7 @@ _SAID = {
     "TOMLDecodeError": "not TOML: ",
     "BadZipFile": "no archive: ",
 }
-"""What explains texts of exceptions that do not explain themselves, by the name of the exception's type."""
+"""Prefixes for exceptions whose text does not explain itself, by the name of the exception's type."""
 
 
 @contextlib.contextmanager

@@ -82,11 +82,12 @@ def flag(name: str) -> str:
 def sentences(settings_type: type) -> Mapping[str, str]:
     """The help of the options of a class of settings, by field: the sentence below each field."""
     help_by_field = {}
-    definition: Any = ast.parse(inspect.getsource(settings_type)).body[0]
-    for statement, below in itertools.pairwise(definition.body):
-        match statement, below:
-            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
-                help_by_field[name] = " ".join(text.split())
+    for class_ in reversed(settings_type.__mro__[:-1]):
+        definition: Any = ast.parse(inspect.getsource(class_)).body[0]
+        for statement, below in itertools.pairwise(definition.body):
+            match statement, below:
+                case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
+                    help_by_field[name] = " ".join(text.split())
     return help_by_field
 
 
