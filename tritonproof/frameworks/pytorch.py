@@ -165,7 +165,8 @@ def from_checkpoint(
 
 
 def random_weights(make: "Callable[[], torch.nn.Module]", seed: int) -> FrameworkModel:
-    """The network that `make` draws from PyTorch's global generator with a `seed`, which is then restored."""
+    """The network that `make` draws with a `seed` from PyTorch's global generator, whose state is
+    restored."""
     import torch
 
     with torch.random.fork_rng(devices=[]):
@@ -186,7 +187,8 @@ def own_weights(network: "torch.nn.Module", origin: str) -> FrameworkModel:
 
 
 def infer(network: Any, inputs: Arrays, outputs: tuple[str, ...]) -> dict[str, Any]:
-    """A PyTorch network's outputs by name, computed where its weights are, without TF32. Frees GPU memory."""
+    """The outputs of a PyTorch network by name, on its weights' device, without TF32; frees memory for
+    servers."""
     import torch
 
     device = next(network.parameters()).device
@@ -209,8 +211,8 @@ def release_gpu_memory() -> None:
 
 @contextlib.contextmanager
 def tf32_products(*, allowed: bool) -> Iterator[None]:
-    """Allow or forbid, within a block, that PyTorch on a GPU computes products of FP32 in TF32. This sets the
-    older settings, as PyTorch's compiler reads them, and fails to if the newer `fp32_precision` says TF32."""
+    """Have PyTorch on a GPU compute products of FP32 in TF32, or not, within a block. Sets the older
+    settings: PyTorch's compiler reads these, and refuses to while the newer `fp32_precision` is TF32."""
     from torch.backends import cuda, cudnn
 
     previous = cuda.matmul.allow_tf32, cudnn.allow_tf32

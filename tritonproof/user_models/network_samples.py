@@ -137,8 +137,8 @@ def sample_outputs(network: OnnxNetwork, samples: Samples, batch: Batch) -> dict
 
 
 def computes_zeros(network: OnnxNetwork, samples: Samples) -> bool:
-    """Whether the network accepts zeros and empty texts, which Triton's warm-up sends. An encoder of
-    categories does not, as scikit-learn's by default refuses unknown categories."""
+    """Whether the network accepts zeros and empty texts, which Triton's warm-up sends: an encoder of
+    categories may not, as scikit-learn's by default refuses unknown categories."""
     first = samples.read([0]).items()
     zeros = {name: np.full_like(row, b"" if row.dtype == object else 0) for name, row in first}
     try:

@@ -216,7 +216,7 @@ _SOME = "some of "
 _MAX_ERROR = 0.1
 """The largest limit of a row's mean error, whatever that of an element: that of INT8 in such networks."""
 _MAX_KEPT = 4096
-"""The most elements of a row, evenly spaced, that give its error; the accuracy test compares all."""
+"""The most elements of a row, evenly spaced, for its error; test_conversion and test_accuracy compare all."""
 
 _Decide = Callable[[np.ndarray], np.ndarray]
 """Turns an output, [rows, ...], into decisions."""
