@@ -344,8 +344,7 @@ class Case:
 
     @property
     def answers_on(self) -> Device:
-        """The device whose rounding answers may show: "cuda" also for a remote server, as it may have a
-        GPU."""
+        """The device whose rounding answers may show: "cuda" if a remote server may have a GPU."""
         is_remote = self.model.from_repository and self.target.name == schema.REMOTE
         return "cuda" if is_remote else self.target.device
 

@@ -19,8 +19,7 @@ _MICRO_GIB = 3.0
 _DISK_GIB, _MIN_DISK_GIB = 4.0, 0.5
 """All micro builds take 38 MiB, a full one up to 170 MiB, and twice that while it is made."""
 _VOLUMES_MIB = 476
-"""nnU-Net's three batches of four volumes, 34 MiB each, and answers, 17 MiB each, which the backend
-copies."""
+"""nnU-Net's three batches of four volumes, 34 MiB each, and answers, 17 MiB each, which are copied."""
 _MIN_SHM_MIB = 48
 
 

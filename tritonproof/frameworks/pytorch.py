@@ -165,8 +165,7 @@ def from_checkpoint(
 
 
 def random_weights(make: "Callable[[], torch.nn.Module]", seed: int) -> FrameworkModel:
-    """The network that `make` draws with a `seed` from PyTorch's global generator, whose state is
-    restored."""
+    """The network that `make` draws with a `seed` from PyTorch's generator, whose state is restored."""
     import torch
 
     with torch.random.fork_rng(devices=[]):
@@ -187,8 +186,7 @@ def own_weights(network: "torch.nn.Module", origin: str) -> FrameworkModel:
 
 
 def infer(network: Any, inputs: Arrays, outputs: tuple[str, ...]) -> dict[str, Any]:
-    """The outputs of a PyTorch network by name, on its weights' device, without TF32; frees memory for
-    servers."""
+    """A PyTorch network's outputs by name, on its weights' device, without TF32; frees memory for servers."""
     import torch
 
     device = next(network.parameters()).device

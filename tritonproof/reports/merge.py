@@ -1,5 +1,5 @@
-"""Merges the records of several folders into a new one: all, or none if two are of one case or a target's are
-of two machines."""
+"""Merges records of several folders into a new one; none if a case is there twice or a target's machines
+differ."""
 
 import itertools
 import os

@@ -30,8 +30,8 @@ GATE_DEMANDS = {
 class OutputDifference(Struct, frozen=True):
     """The differences of an output from the previous stage's, on all samples: the converted model's from the
     framework's, or the served model's from the same file's in process. Rows whose integers differ, other than
-    classes of scores beside them, leave out floating-point outputs: a longer duration moves all that
-    follows."""
+    classes of scores beside them, leave out floating-point outputs: a longer duration moves all later
+    ones."""
 
     output: Text
     kind: Literal["error", "differing"]

@@ -247,8 +247,8 @@ class Efficiency(Struct, frozen=True):
     point: LoadPoint
     served_per_s: Estimate
     in_process_per_s: Estimate
-    """Inferences per second of `in_process_batch` rows at a time in a process of this suite, on the same
-    data: on a GPU from pinned host memory while the next batch is copied, or with CUDA shared memory from GPU
+    """Inferences per second of `in_process_batch` rows at a time in this suite's process, on the same data:
+    on a GPU from pinned host memory, copying the next batch meanwhile, or with CUDA shared memory from GPU
     memory."""
     in_process_batch: PositiveCount
     threads: Count
