@@ -50,23 +50,29 @@ def publishable(record: Record) -> Publishable:
 
 
 def publishable_together(records: Iterable[Record]) -> list[Publishable]:
-    """The records as they may be shown together: without ratios to a reference that is measured on another
-    machine or server, or whose speed is hidden, as the ratio would reveal it."""
+    """The records as they may be shown together: without ratios to a reference that has been measured on
+    another machine or server, with other settings or in another build, or whose speed is hidden, as the ratio
+    would reveal it."""
     shown = [*map(publishable, records)]
     places = {record.name: not record.why_no_speed and place_of(record) for record in shown}
     builds = {record.name: record.build.digest for record in shown}
     for index, record in enumerate(shown):
         place = place_of(record)
         references = [cost.reference for cost in record.efficiency if cost.reference]
-        if any(places.get(reference.case, place) != place for reference in references):
+        if any(
+            places.get(reference.case, place) != place
+            or reference.digest not in ("", builds.get(reference.case, reference.digest))
+            for reference in references
+        ):
             alone = [structs.replace(cost, reference=None) for cost in record.efficiency]
             shown[index] = structs.replace(record, efficiency=tuple(alone))
     return shown
 
 
 def place_of(record: Record) -> tuple[Any, ...]:
-    """The machine, regardless of which equal GPU, and the server: figures of two places have no ranks."""
+    """Machine, regardless of which equal GPU, server and settings: figures of two places have no ranks."""
     serving = record.serving
+    settings = structs.replace(record.deployment, tf32=None)  # as of the precision
     server = serving and (serving.kind, serving.triton, serving.image, serving.image_digest)
     return record_files.machine_digest(record_files.without_names(record.machine)), server, settings
 

@@ -89,7 +89,7 @@ def is_complete(config: "ModelConfig | None") -> bool:
     return config is not None and bool(config.input and config.output)
 
 
-def with_config(model: Model, config: "ModelConfig", called: Iterable[RepositoryModel] = ()) -> Model:
+def with_config(model: Model, config: "ModelConfig", called: Sequence[RepositoryModel] = ()) -> Model:
     """The model with a configuration's settings. An ensemble's exchange is also that of `called` models."""
     largest = max(1, config.max_batch_size)
     inputs = tuple(_tensor(tensor, optional=tensor.optional) for tensor in config.input)

@@ -132,7 +132,7 @@ class _Requests(msgspec.Struct):
     """Requests of one row each, or streams of them."""
 
 
-class _Values(msgspec.Struct):
+class _Values(msgspec.Struct, forbid_unknown_fields=True):
     """An input of a request that is written as an object, not as a list of values."""
 
     content: "list[Any] | _Values" = []

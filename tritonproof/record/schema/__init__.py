@@ -70,17 +70,17 @@ class ServedSide(Struct, frozen=True):
 
     triton: Text
     precision: Text
-    """The precision of the floats in the answers; empty for FP32, and where the answers do not tell."""
+    """The precision that the floats in the answers show; empty for FP32, and if they do not tell."""
     noise: NotNegative | None
-    """The typical change of a repeated request's answer, as a share of the spread; None for conversations."""
+    """The typical change of a repeated answer, as a share of the spread; None for conversations."""
     loadings_s: tuple[NotNegative, ...]
-    """Seconds of each loading of the model with its first answer, in turns with the other's."""
+    """Seconds from each loading of the model to its first answer; the two servers take turns."""
     used: ByName[NotNegative]
-    """What the server used of each visible resource of RESOURCE_UNITS, after answering each sample alone."""
+    """What the server used of each visible resource of RESOURCE_UNITS, after answering every sample."""
 
     @property
     def ready_s(self) -> float | None:
-        """Seconds from loading the model to its first answer, the fastest of all loadings."""
+        """Seconds from loading the model to its first answer in the fastest of all loadings."""
         return min(self.loadings_s, default=None)
 
     @property
@@ -90,8 +90,8 @@ class ServedSide(Struct, frozen=True):
 
 
 class BaselineComparison(Struct, frozen=True):
-    """A model of a repository compared with the one that it is to replace, or with itself on another Triton:
-    the differences other than answers (the gate `baseline`) and speed (the load points' `comparison`)."""
+    """A model of a repository compared with the one that it is to replace, or with itself on another Triton.
+    Answers are compared by the gate `baseline`, and speed by the load points' `comparison`."""
 
     baseline_name: Text
     """The other repository, or the other Triton."""
@@ -106,13 +106,13 @@ class StepFailure(Struct, frozen=True):
     """A test that failed before it had a result, for example on an output that is no number."""
 
     test: Name
-    """The test's function, such as test_accuracy; of a load point too, as in test_online-b001-c004."""
+    """The test's function, such as test_accuracy, with a load point's name: test_online-b001-c004."""
     step: Name
     """The test's step, such as accuracy: see `fixtures/steps.py`."""
     message: Text
     origin: Origin | None = None
     hides_speed: bool = True
-    """Whether the case may be wrong, so that no speed is shown; otherwise only the step's figures lack."""
+    """Whether the case may be wrong, so that no speed is shown; else only the step's figures are absent."""
 
 
 class Record(Struct, frozen=True):

@@ -224,19 +224,6 @@ class VerifiedAnswers(Struct, frozen=True):
     left_out: Count = 0
 
 
-class ModelWarmup(Struct, frozen=True):
-    """The latencies of first and later requests after loadings of a model that has a model_warmup."""
-
-    batch: Count
-    first_ms: tuple[Number, ...]
-    """The latency of the first request after each loading; if it is slow, the model is loaded again."""
-    later_ms: tuple[Number, ...]
-    """The largest latency of the next twenty requests after each loading."""
-    passed: bool
-    """Whether after one loading the first request took at most twice as long as the slowest later one."""
-    origin: Origin | None = None
-
-
 class Conversation(Struct, frozen=True):
     """Two rounds of the same messages to a model that does not answer each request with one answer."""
 
@@ -251,53 +238,3 @@ class Conversation(Struct, frozen=True):
     alone: bool = False
     """Whether messages of other sequences did not come between, as the model takes one sequence at a time."""
     origin: Origin | None = None
-
-
-class ServedSide(Struct, frozen=True):
-    """A model of a repository on one of two servers that are compared."""
-
-    triton: Text
-    precision: Text
-    """The precision that the floats in the answers show; empty for FP32, and if they do not tell."""
-    noise: NotNegative | None
-    """The typical change of a repeated answer, as a share of the spread; None for conversations."""
-    loadings_s: tuple[NotNegative, ...]
-    """Seconds from each loading of the model to its first answer; the two servers take turns."""
-    used: ByName[NotNegative]
-    """What the server used of each visible resource of RESOURCE_UNITS, after answering every sample."""
-
-    @property
-    def ready_s(self) -> float | None:
-        """Seconds from loading the model to its first answer in the fastest of all loadings."""
-        return min(self.loadings_s, default=None)
-
-    @property
-    def memory_bytes(self) -> float | None:
-        used_bytes = [value for name, value in self.used.items() if name.startswith("memory of")]
-        return sum(used_bytes) if used_bytes else None
-
-
-class BaselineComparison(Struct, frozen=True):
-    """A model of a repository compared with the one that it is to replace, or with itself on another Triton.
-    Answers are compared by the gate `baseline`, and speed by the load points' `comparison`."""
-
-    baseline_name: Text
-    """The other repository, or the other Triton."""
-    current: ServedSide
-    baseline: ServedSide
-    warnings: Annotated[tuple[Text, ...], Meta(max_length=20)] = ()
-    """Warnings in this server's log that are not in the baseline's."""
-    origin: Origin | None = None
-
-
-class StepFailure(Struct, frozen=True):
-    """A test that failed before it had a result, for example on an output that is no number."""
-
-    test: Name
-    """The test's function, such as test_accuracy, with a load point's name: test_online-b001-c004."""
-    step: Name
-    """The test's step, such as accuracy: see `fixtures/steps.py`."""
-    message: Text
-    origin: Origin | None = None
-    hides_speed: bool = True
-    """Whether the case may be wrong, so that no speed is shown; else only the step's figures are absent."""

@@ -293,3 +293,16 @@ class Search(Struct, frozen=True):
     origin: Origin | None = None
     diff: Text = ""
     """The winner's changes to a repository model's config.pbtxt; empty if nothing is better."""
+
+
+class ModelWarmup(Struct, frozen=True):
+    """The latencies of first and later requests after loadings of a model that has a model_warmup."""
+
+    batch: Count
+    first_ms: tuple[Number, ...]
+    """The latency of the first request after each loading; if it is slow, the model is loaded again."""
+    later_ms: tuple[Number, ...]
+    """The largest latency of the next twenty requests after each loading."""
+    passed: bool
+    """Whether after one loading the first request took at most twice as long as the slowest later one."""
+    origin: Origin | None = None

@@ -138,7 +138,7 @@ def _settings(record: Publishable, scenario: str, names: Sequence[str]) -> list[
     saved = "TorchScript" if variant and "conversion variant" in listed else build.format
     is_in_python = record.serving is not None and record.serving.backend == "python"
     shape = next(iter(build.inputs.values()), ())
-    score = correctness.main_score(record)
+    score = record.main_score
     graphs = "Enabled" if deployment.cuda_graphs else "Disabled"
     sizes = " ".join(map(str, deployment.preferred_batch_sizes)) or "none"
     values = {
