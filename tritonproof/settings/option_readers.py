@@ -21,7 +21,6 @@ from tritonproof.base.sanitize import excerpt
 from tritonproof.host.machine import TF32_OFF, TF32_OVERRIDE
 from tritonproof.host.targets import EVERY_TARGET
 from tritonproof.safe_io.files import absolute_path, as_given, existing
-from tritonproof.settings.shards import Shard
 from tritonproof.spec import Target
 from tritonproof.user_models.model_repository import check_name
 
@@ -157,6 +156,18 @@ def percent_option(group: str, default: float, **more: str) -> Any:
     """An option whose text is a percentage and whose value is a fraction."""
     read = _reader(_percent, "a percentage between 0 and 100", "3")
     return option(group, "PERCENT", read, default, text=lambda fraction: f"{100 * fraction:.15g}", **more)
+
+
+@dataclasses.dataclass(frozen=True)
+class Shard:
+    """One of the equal parts of a run."""
+
+    number: int
+    """Which of the parts it is, from 1 to `count`."""
+    count: int
+
+    def __str__(self) -> str:
+        return f"{self.number} of {self.count}"
 
 
 def _shard(text: str) -> Shard:

@@ -23,8 +23,7 @@ from tritonproof.search.candidates import SearchGoal
 from tritonproof.serve.server_spec import ServerSpec, parse_server, with_access
 from tritonproof.settings import option_readers as readers
 from tritonproof.settings import thresholds
-from tritonproof.settings.option_readers import Option, PerModel, RemoteModels, flag, option, options
-from tritonproof.settings.shards import Shard
+from tritonproof.settings.option_readers import Option, PerModel, RemoteModels, Shard, flag, option, options
 from tritonproof.settings.thresholds import Thresholds
 from tritonproof.spec import Target
 from tritonproof.user_models.labels import LabelOptions

@@ -5,9 +5,8 @@ from collections import Counter
 
 import pytest
 
-from fixtures.items import case_by_test_id
+from fixtures.items import CaseGroup, case_by_test_id, groups_of, split
 from tests.helpers import Collect
-from tritonproof.settings.shards import CaseGroup, groups_of, split
 
 
 def test_groups_are_models_with_largest_first(collect: Collect) -> None:
