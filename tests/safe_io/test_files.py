@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pytest
 
+from tritonproof.base import disk
 from tritonproof.base.errors import InputError
 from tritonproof.data import brats, ljspeech, squad_v1
 from tritonproof.frameworks.onnx_networks import read_interface
@@ -216,7 +217,7 @@ def test_digest_of_data_covers_names_and_contents_but_of_much_data_times(
         (folder / folder.name[0]).write_text("1")
     (given / "linked").symlink_to(behind)
     (behind / "circle").symlink_to(given)
-    monkeypatch.setattr(files, "MAX_BYTES", max_bytes)
+    monkeypatch.setattr(disk, "MAX_BYTES", max_bytes)
     before = files.data_digest(given)
     change(given / "g")
     assert (files.data_digest(given) != before) is is_other
