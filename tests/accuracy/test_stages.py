@@ -14,11 +14,11 @@ from tests.formats.conftest import job_of
 from tests.helpers import present
 from tests.toy import compare_conversion
 from tritonproof.accuracy.stages import answers_at, evaluate_in_process, framework_model_on
-from tritonproof.base.errors import AccuracyError
+from tritonproof.base.errors import AccuracyError, InputError
 from tritonproof.frameworks.pytorch import network_and_inputs
 from tritonproof.models import all_models
 from tritonproof.record.schema import Conversion
-from tritonproof.spec import Arrays, Model, Tensor, Tolerance
+from tritonproof.spec import ANY, Arrays, Model, Tensor, Tolerance
 
 COUNT = 40
 ELSEWHERE: Any = "meta"
@@ -61,13 +61,16 @@ def test_changed_row_length_names_output_and_sample() -> None:
 
     samples = toy.samples(9)
     last = samples.read([8])[toy.INPUT]
+    model = toy.model(outputs=(Tensor(toy.OUTPUT, "FP32", (ANY,)),))
     with pytest.raises(AccuracyError) as caught:
-        evaluate_in_process("framework", toy.model(), selecting, samples, 8, with_outputs=True)
+        evaluate_in_process("framework", model, selecting, samples, 8, with_outputs=True)
 
     assert toy.OUTPUT in caught.value.where
     assert str(samples.ids[8]) in caught.value.what
     with pytest.raises(AccuracyError, check=lambda error: "OUT" in error.where):
         answers_at("served", toy.model(), [{"OUT": np.zeros((1, 3))}, {"OUT": np.zeros((2, 4))}])
+    with pytest.raises(InputError, match=r"shape \[3\], and declared"):
+        evaluate_in_process("framework", toy.model(), selecting, samples, 8)
 
 
 @pytest.mark.parametrize("is_built_anew", [True, False], ids=["built anew", "reused"])
