@@ -14,17 +14,8 @@ from tritonproof.accuracy.precisions import PRECISIONS, limit_in, tolerance_of
 from tritonproof.accuracy.sameness import merge_entries
 from tritonproof.accuracy.stages import StageAnswers, Stages
 from tritonproof.base.errors import ProofError
-from tritonproof.record import sample_files
-from tritonproof.record.schema import (
-    Disagreement,
-    Ledger,
-    Limit,
-    SameAnswers,
-    Score,
-    agrees,
-    meets,
-    within_limits,
-)
+from tritonproof.record import sample_files, schema
+from tritonproof.record.schema import Disagreement, Ledger, Limit, SameAnswers, Score
 from tritonproof.spec import Arrays, Case, FrameworkModel, Metric, Model, Samples
 
 ONE_SIDED_95 = 1.645
@@ -79,7 +70,8 @@ def accuracy_ledger(
         _disagreement(stages[i : i + 2], samples, goodness[i : i + 2], limit)
         for i, limit in enumerate((None, agreement))
     )
-    is_right = all(map(agrees, disagreements)) and all(map(within_limits, stages[-1].differences))
+    is_within = all(map(schema.within_limits, stages[-1].differences))
+    is_right = is_within and all(map(schema.agrees, disagreements))
     return Ledger(
         scores=scores,
         samples=len(item_ids(samples)),
@@ -98,7 +90,7 @@ def served_ledger(
     for metric in case.model.metrics:
         limits = [requested[metric.name]] if metric.name in requested else list(metric.limits.values())
         mean = float(per_item[metric.name][-1].mean())
-        passed = all(meets(metric.better, mean, limit.value) for limit in limits)
+        passed = all(schema.meets(metric.better, mean, limit.value) for limit in limits)
         scores.append(Score(metric.name, metric.better, None, None, mean, tuple(limits), passed))
     passed = all(score.passed for score in scores)
     return Ledger(tuple(scores), len(item_ids(samples)), (), requests=served.requests, passed=passed)
@@ -132,13 +124,13 @@ def _score(
         # FP32's rounding, a millionth, hardly breaks a tie, so no loss is chance.
         critical = 0.0 if precision == "fp32" else critical_change(per_item[0], per_item[-1])
         worst, source = fraction * framework, f"{fraction:.1%} of the framework's score on the same samples"
-        if not meets(metric.better, framework - sign * critical, worst):
+        if not schema.meets(metric.better, framework - sign * critical, worst):
             worst = framework - sign * critical
             source += ", or what chance makes of those that differ: paired test, 95 %"
         if rounded > worst:  # as where the framework makes no error
             worst, source = rounded, f"{source}, or what rounding makes of its outputs"
         limits.append(Limit(worst, source))
-    passed = all(meets(metric.better, served, limit.value) for limit in limits)
+    passed = all(schema.meets(metric.better, served, limit.value) for limit in limits)
     return Score(metric.name, metric.better, framework, converted, served, tuple(limits), passed)
 
 

@@ -14,14 +14,8 @@ import msgspec
 
 from tritonproof.base.errors import SetupError
 from tritonproof.frameworks import NO_TELEMETRY
-from tritonproof.host import machine
-from tritonproof.host.process import (
-    DOCKER_VARIABLES,
-    ProgramError,
-    ProgramResult,
-    minimal_environment,
-    run_program,
-)
+from tritonproof.host import machine, process
+from tritonproof.host.process import ProgramError
 from tritonproof.serve import server_spec
 from tritonproof.serve.command import ANSWER_S, MODELS, Ports, common_options, key_options
 from tritonproof.serve.server_spec import ContainerImage, ServerSpec
@@ -160,11 +154,11 @@ def check_docker() -> ContainerEngine:
     return ContainerEngine()
 
 
-def _docker(*words: str) -> ProgramResult:
+def _docker(*words: str) -> process.ProgramResult:
     """The result of the engine's client. Raises SetupError if the client is missing or does not end."""
     try:
-        variables = minimal_environment(DOCKER_VARIABLES)
-        return run_program(["docker", *words], environment=variables, limit_s=ANSWER_S)
+        variables = process.minimal_environment(process.DOCKER_VARIABLES)
+        return process.run_program(["docker", *words], environment=variables, limit_s=ANSWER_S)
     except ProgramError as error:
         raise _no_engine(str(error)) from error
 

@@ -8,19 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
+from tritonproof import spec
 from tritonproof.record.schema import Deployment, Limit
 from tritonproof.safe_io.files import MAX_REQUEST_BYTES
-from tritonproof.spec import (
-    Arrays,
-    Device,
-    Exchange,
-    Format,
-    Metric,
-    Model,
-    ServingProfile,
-    Tensor,
-    Tolerance,
-)
+from tritonproof.spec import Arrays, Format, Metric, Model, ServingProfile, Tensor, Tolerance
 from tritonproof.user_models.labels import LabelOptions, metric_of
 from tritonproof.user_models.model_repository import RepositoryModel
 
@@ -97,7 +88,7 @@ def with_config(model: Model, config: "ModelConfig", called: Sequence[Repository
     sent = max(1, min(largest, _MAX_ROWS, MAX_REQUEST_BYTES // max(1, row)))
     batches = tuple(sorted({1, min(_SOME_BATCH, sent), sent}))
     deployment = configured_deployment(config)
-    exchange: Exchange = "decoupled" if config.model_transaction_policy.decoupled else "single"
+    exchange: spec.Exchange = "decoupled" if config.model_transaction_policy.decoupled else "single"
     parts = [config]
     for part in parts:  # grows: a step may be an ensemble too
         steps = {step.model_name for step in part.ensemble_scheduling.step}
@@ -146,7 +137,7 @@ def sequences_at_once(config: "ModelConfig") -> int:
     return instances * max(1, deployment.max_batch_size if oldest is None else oldest)
 
 
-def why_not_here(entry: RepositoryModel, device: Device) -> str | None:
+def why_not_here(entry: RepositoryModel, device: spec.Device) -> str | None:
     """Why a device cannot run the model according to its configuration; None if it can."""
     from tritonclient.grpc import model_config_pb2 as pb
 

@@ -2,16 +2,7 @@
 
 from typing import Annotated, Literal
 
-from tritonproof.record.schema._setup import (
-    SPEED,
-    Better,
-    Count,
-    Name,
-    Number,
-    Origin,
-    Struct,
-    Text,
-)
+from tritonproof.record.schema._setup import SPEED, Better, Count, Name, Number, Origin, Struct, Text
 
 GATE_DEMANDS = {
     "repeated": "a request that is sent again, after others, gets the same answer",
