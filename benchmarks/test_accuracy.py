@@ -27,12 +27,12 @@ def test_conversion(run: CaseRun, recorder: Recorder) -> None:
         texts.append(f"relative error {RELATIVE_ERROR.text(conversion.relative_error)}")
     if conversion.error_in_costs is not None:
         error = RATIO.text(conversion.error_in_costs)
-        texts.append(f"{error} times what {run.expectations.arithmetic.upper()} itself costs")
+        texts.append(f"{error} times what {run.expectations.arithmetic_precision.upper()} itself costs")
     if conversion.agreement is not None:
         texts.append(f"{AGREEMENT.text(conversion.agreement)} of decisions agree")
     recorder.show(", ".join(texts))
     if failure := correctness.conversion_failure(conversion):
-        where = f"tolerance: {tolerance_of(case, run.expectations.arithmetic).source}"
+        where = f"tolerance: {tolerance_of(case, run.expectations.arithmetic_precision).source}"
         if case.model.framework == "onnx":
             where += f"; --tolerance {case.model.name}=SHARE sets another"
         raise run.accuracy_error(failure, where=where)

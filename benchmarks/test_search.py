@@ -20,7 +20,7 @@ def test_search(run: CaseRun, recorder: Recorder) -> None:
     proven = {"conversion": run.expectations.conversion} if is_converted else {}
     why_no_score = run.expectations.why_no_score if is_converted else None
     with search(run) as result:
-        if run.prepared.evaluated is not None and result.verdict != "failed":
+        if run.prepared.evaluation_samples is not None and result.verdict != "failed":
             result = structs.replace(result, accuracy=evaluate(run).ledger)
         shown = recorder.record(search=result, accuracy_missing=why_no_score, **proven)
     if result.verdict != "failed":

@@ -25,7 +25,7 @@ from tritonproof.host import machine
 from tritonproof.record import record_files
 from tritonproof.record.schema import Record
 from tritonproof.reports.tables.rendering import markdown
-from tritonproof.safe_io.files import toml_in
+from tritonproof.safe_io.files import read_toml
 from tritonproof.settings.option_readers import add_options
 from tritonproof.settings.settings import Settings
 
@@ -35,7 +35,7 @@ Value = TypeVar("Value")
 
 def project_file() -> dict[str, Any]:
     """The tables of pyproject.toml."""
-    return toml_in(ROOT / "pyproject.toml", "pyproject.toml", "")
+    return read_toml(ROOT / "pyproject.toml", "pyproject.toml", "")
 
 
 # --- processes and servers that tests start

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tritonproof.base.paths import SUITE
-from tritonproof.safe_io.files import toml_in
+from tritonproof.safe_io.files import read_toml
 
 if TYPE_CHECKING:
     import pytest
@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     if command == "--version":
         # The suite's own file: a checkout need not be installed.
-        print(toml_in(SUITE / "pyproject.toml", "pyproject.toml", "")["project"]["version"])
+        print(read_toml(SUITE / "pyproject.toml", "pyproject.toml", "")["project"]["version"])
         return 0
     # Before all installed packages, such as PyPI's fixtures, and without the current folder.
     sys.path[:] = [str(SUITE), *(path for path in sys.path if path not in {"", str(Path.cwd())})]

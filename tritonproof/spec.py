@@ -66,6 +66,21 @@ def fits(shape: Sequence[int], declared: Sequence[int]) -> bool:
     )
 
 
+def why_undeclared(tensor: Tensor, values: "np.ndarray | None") -> str | None:
+    """How a tensor, [rows, ...], differs from its declaration, in which -1 is any length; else None."""
+    import numpy as np  # the doctor reads this module where there is none
+    from tritonclient.utils import np_to_triton_dtype, triton_to_np_dtype
+
+    if values is None:
+        return f"it lacks {tensor.name}"
+    if values.dtype != np.dtype(triton_to_np_dtype(tensor.dtype)):
+        return f"{tensor.name} is {np_to_triton_dtype(values.dtype)}, and declared {tensor.dtype}"
+    shape = values.shape[1:]
+    if values.ndim == 0 or not fits(shape, tensor.shape):
+        return f"{tensor.name} is of shape {list(shape)}, and declared {list(tensor.shape)}"
+    return None
+
+
 @dataclass(frozen=True)
 class Samples:
     """A split of a data set, loaded piece by piece so that it may exceed memory."""

@@ -176,7 +176,7 @@ def test_wrong_answers_fail_a_search_without_a_winner(
     test = runpy.run_path(str(ROOT / "benchmarks" / "test_search.py"))["test_search"]
     test.__globals__["search"] = lambda _run: nullcontext(found)
     searched, recorder = Mock(case=toy.case(toy.model(framework=None))), Mock()
-    searched.prepared.evaluated = None
+    searched.prepared.evaluation_samples = None
     recorder.record.return_value.why_no_winner = ""
     with pytest.raises(error):
         test(searched, recorder)

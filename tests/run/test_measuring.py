@@ -89,7 +89,7 @@ def test_case_that_a_reload_left_unloaded_is_loaded_again(monkeypatch: pytest.Mo
     """One of a repository is otherwise loaded before its run asks for it."""
     monkeypatch.setattr(loader_module, "check_supported", lambda *_: None)
     prepared = MagicMock(**{"load_anew.side_effect": [ProofError("no memory"), "python"]})
-    prepared.ensure_loaded.return_value = ("python", None, None)
+    prepared.load_and_ask.return_value = ("python", None, None)
     loader = Loader(MagicMock(prepared=prepared), LoadedCase("offline", DEPLOYMENT, "onnx", {}))
     with pytest.raises(ProofError, match="no memory"):
         loader.reload()

@@ -147,7 +147,7 @@ def test_indefinite_json_is_refused(content: str, tmp_path: Path) -> None:
     path = tmp_path / "x.json"
     path.write_text(content)
     with pytest.raises(InputError, check=lambda error: error.where == str(path)):
-        files.json_in(path, "the file", "mend it")
+        files.read_json(path, "the file", "mend it")
 
 
 def test_library_message_is_one_short_printable_line() -> None:

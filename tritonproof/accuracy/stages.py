@@ -20,8 +20,7 @@ from tritonproof.client.requests import Answer
 from tritonproof.frameworks import pytorch
 from tritonproof.host.scratch import report_full_disk
 from tritonproof.record.schema import OutputDifference
-from tritonproof.serve.messages import undeclared
-from tritonproof.spec import Arrays, Device, FrameworkModel, Model, OnProgress, Samples
+from tritonproof.spec import Arrays, Device, FrameworkModel, Model, OnProgress, Samples, why_undeclared
 
 
 @dataclass
@@ -205,7 +204,7 @@ def keep_outputs(
     if missing := [tensor.name for tensor in model.outputs if tensor.name not in outputs]:
         raise AccuracyError(f"the {stage} outputs lack {', '.join(missing)}", where=model.name)
     for tensor in model.outputs if stage == "framework" else ():
-        if (problem := undeclared(tensor, outputs[tensor.name])) is not None:
+        if (problem := why_undeclared(tensor, outputs[tensor.name])) is not None:
             fix = f"correct the outputs of the model {model.name}"
             raise InputError(f"the network's output {problem}", where=model.defined_in, fix=fix)
     for name, values in outputs.items():

@@ -7,9 +7,9 @@ import numpy as np
 from tritonproof.accuracy.stages import StageAnswers, StageComparison, answers_at, keep_outputs
 from tritonproof.base.errors import AccuracyError, ProofError
 from tritonproof.client.in_flight import IN_FLIGHT, IN_FLIGHT_BYTES, requests_in_flight
-from tritonproof.serve.messages import content_bytes, infer_message, response_outputs, undeclared
+from tritonproof.serve.messages import content_bytes, infer_message, response_outputs
 from tritonproof.serve.server import Server
-from tritonproof.spec import Arrays, Case, OnProgress, Samples
+from tritonproof.spec import Arrays, Case, OnProgress, Samples, why_undeclared
 
 
 def evaluate_through_server(
@@ -80,6 +80,6 @@ def _outputs(case: Case, indices: range, answer: bytes) -> Arrays:
         raise ProofError(f"Triton gave the answer to the request {response.id!r}", where=case)
     outputs = response_outputs(response, batched=case.model.batched)
     for tensor in case.model.outputs:
-        if (problem := undeclared(tensor, outputs.get(tensor.name))) is not None:
+        if (problem := why_undeclared(tensor, outputs.get(tensor.name))) is not None:
             raise AccuracyError(f"an answer is not as the model's outputs are: {problem}", where=case)
     return outputs

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from tritonproof.base.errors import InputError
-from tritonproof.safe_io.files import check_regular, json_in, readable
+from tritonproof.safe_io.files import check_regular, read_json, readable
 from tritonproof.spec import Split
 
 SIZE = 128
@@ -46,7 +46,7 @@ def patients(folder: Path, split: Split) -> list[Patient]:
     from sklearn.model_selection import KFold
 
     path, what = folder / "dataset.json", "the data set's description"
-    description = json_in(path, what, _FIX)
+    description = read_json(path, what, _FIX)
     with readable(what, path, _FIX):
         pairs = [(folder / pair["image"], folder / pair["label"]) for pair in description["training"]]
         folds = list(KFold(_FOLDS, shuffle=True, random_state=_SHUFFLE).split(pairs))

@@ -89,7 +89,7 @@ def recordings(dataset: Path, split: Split, longest: int) -> list[Recording]:
 
 def _metadata(path: Path) -> dict[str, str]:
     """The text of each sentence with numbers written out, the third column, by the sentence's id."""
-    lines = files.text(path, "the list of sentences", _RESTORE).splitlines()
+    lines = files.read_text(path, "the list of sentences", _RESTORE).splitlines()
     texts: dict[str, str] = {}
     for number, line in enumerate(lines, start=1):
         fields = line.split("|")
@@ -103,7 +103,7 @@ def _metadata(path: Path) -> dict[str, str]:
 @functools.cache
 def log_mel_of(path: Path) -> np.ndarray:
     """A sound file's mel spectrogram, [80, frames] FP32. Raises InputError for another format."""
-    stream = io.BytesIO(files.content(path, "a sound file", _RESTORE))
+    stream = io.BytesIO(files.read_bytes(path, "a sound file", _RESTORE))
     with files.readable("a sound file", path, _RESTORE), wave.open(stream, "rb") as file:
         kind = (file.getframerate(), file.getnchannels(), 8 * file.getsampwidth())
         if kind != (spectrogram.RATE_HZ, 1, 16):

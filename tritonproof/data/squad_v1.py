@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tritonproof.base.sanitize import is_printable
-from tritonproof.safe_io.files import json_in, readable, text
+from tritonproof.safe_io.files import read_json, read_text, readable
 from tritonproof.spec import Arrays
 
 Articles = Sequence[Mapping[str, Any]]
@@ -26,7 +26,7 @@ _WORDS = re.compile("[^ \t\r\n\u202f]+")
 
 def read(path: Path) -> Articles:
     """The articles of a SQuAD v1.1 file. Raises InputError that names the article or question at fault."""
-    content = json_in(path, "the data set", _FIX)
+    content = read_json(path, "the data set", _FIX)
     with readable("the data set, which has to be in SQuAD's v1.1 form,", path, _FIX):
         articles: Articles = content["data"]
         seen: set[str] = set()
@@ -48,7 +48,7 @@ def read_vocabulary(path: Path) -> tuple[str, ...]:
     """The tokens in a vocab.txt, each at the index of its id. Raises InputError if it is not BERT's."""
     what, fix = "the vocabulary, which is to be BERT's,", "put the checkpoint's vocab.txt there"
     with readable(what, path, fix):
-        lines = text(path, what, fix).split("\n")
+        lines = read_text(path, what, fix).split("\n")
         tokens = tuple(line.strip() for line in (lines[:-1] if lines[-1] == "" else lines))
         token, count = Counter(tokens).most_common(1)[0]
         if count > 1:

@@ -9,8 +9,8 @@ from tritonproof.base import commands
 from tritonproof.base.errors import ProofError
 from tritonproof.base.paths import SUITE
 from tritonproof.doctor import Finding, ok, problem
-from tritonproof.frameworks.gpu_libraries import cuda_of_onnx_runtime, cuda_of_torch
 from tritonproof.host import locks
+from tritonproof.host.gpu_libraries import cuda_of_onnx_runtime, cuda_of_torch
 from tritonproof.host.machine import version_of
 from tritonproof.host.process import ProgramError, last_lines, minimal_environment, run_program
 from tritonproof.host.scratch import scratch_folder
@@ -49,7 +49,7 @@ def requirements(*, embedded: bool = True) -> list[str]:
     """The requirements in pyproject.toml: the project's own, with those of the embedded server, and if a
     framework is installed, those of the models and of the installed ONNX Runtime's extra."""
     file, what = SUITE / "pyproject.toml", "the list of the suite's packages"
-    project = files.toml_in(file, what, "install the suite anew")["project"]
+    project = files.read_toml(file, what, "install the suite anew")["project"]
     extras = ["server"] if embedded else []
     if any(map(version_of, ("torch", "onnx", "onnxruntime", "onnxruntime-gpu"))):
         extra = "cpu"

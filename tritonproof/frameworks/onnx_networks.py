@@ -13,7 +13,7 @@ from tritonproof.base.errors import InputError, ProofError
 from tritonproof.base.sanitize import excerpt, is_printable
 from tritonproof.frameworks import error_line
 from tritonproof.host import machine
-from tritonproof.safe_io.files import MAX_DIMENSIONS, check_regular, content, file_digest, readable
+from tritonproof.safe_io.files import MAX_DIMENSIONS, check_regular, file_digest, read_bytes, readable
 from tritonproof.spec import ANY, Arrays, Tensor
 
 GRAPH = "model.onnx"
@@ -117,7 +117,7 @@ def _model(path: Path) -> Any:
     import onnx
 
     name, fix = "the ONNX file", "check its size and digest; a pointer of Git LFS is a text of three lines"
-    data = content(path, name, fix, MAX_ONNX_BYTES)
+    data = read_bytes(path, name, fix, MAX_ONNX_BYTES)
     with readable(name, path, fix):
         model = onnx.load_model_from_string(data)
         if not model.graph.node and not model.graph.output:

@@ -16,9 +16,9 @@ from tritonproof.client.requests import Answer, single_answer
 from tritonproof.gates.declared import fault_in
 from tritonproof.record.schema import Conversation, GateResult
 from tritonproof.serve.connection import REQUEST_S, HangsError, grpc_client
-from tritonproof.serve.messages import inputs_of, read_output, undeclared
+from tritonproof.serve.messages import inputs_of, read_output
 from tritonproof.serve.server import Server
-from tritonproof.spec import Arrays, Model, Samples
+from tritonproof.spec import Arrays, Model, Samples, why_undeclared
 
 _STEPS = {"decoupled": 64, "sequence": 16}
 """Requests that are sent one after the other, or as one sequence, by the kind of exchange."""
@@ -151,7 +151,7 @@ def _require_declared(model: Model, replies: _Replies) -> None:
     declared = {tensor.name: tensor for tensor in model.outputs}
     for key, outputs in replies.items():
         for name, values in outputs.items():
-            problem = undeclared(declared[name], values if model.batched else values[None])
+            problem = why_undeclared(declared[name], values if model.batched else values[None])
             if problem := problem or fault_in(name, values, _answer_name(key)):
                 raise AccuracyError(f"{_answer_name(key)} is not as declared: {problem}", where=model.name)
 

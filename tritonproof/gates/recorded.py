@@ -20,7 +20,7 @@ from tritonproof.gates.context import GateContext, GateFinding, ask, make_single
 from tritonproof.gates.same_answers import gate_finding
 from tritonproof.host import locks
 from tritonproof.safe_io.arrays import values_of
-from tritonproof.safe_io.files import content, readable
+from tritonproof.safe_io.files import read_bytes, readable
 from tritonproof.serve.messages import content_bytes, raw_content
 from tritonproof.spec import Arrays
 
@@ -145,7 +145,8 @@ def read(path: Path) -> RecordedAnswers:
     fix = "take it from where it was kept, or record anew with --record-answers"
     with readable(what, path, fix):
         # A file that is cut off, or longer than that, gives no whole message.
-        packed = zlib.decompressobj().decompress(content(path, what, fix, _MAX_FILE_BYTES), _MAX_FILE_BYTES)
+        compressed = read_bytes(path, what, fix, _MAX_FILE_BYTES)
+        packed = zlib.decompressobj().decompress(compressed, _MAX_FILE_BYTES)
         return msgspec.msgpack.decode(packed, type=RecordedAnswers, dec_hook=_from_bytes)
 
 

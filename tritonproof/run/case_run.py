@@ -118,7 +118,7 @@ class CaseRun(contextlib.AbstractContextManager["CaseRun"]):
         self.progress.say(f"{self.label}: {step}", detail)
 
     @contextlib.contextmanager
-    def triton(self, repository: Path, **more: Any) -> Iterator[Server]:
+    def open_server(self, repository: Path, **more: Any) -> Iterator[Server]:
         """A Triton for this run with the models below `repository`; `more` goes to `serve`."""
         case, settings = self.requested, self.settings
         log = f"{case}.{self.role}.server.log" if self.role else f"{case}.server.log"

@@ -49,7 +49,7 @@ class ConvertedCase:
         return self.run.model_run.samples
 
     @property
-    def evaluated(self) -> Samples:
+    def evaluation_samples(self) -> Samples:
         return self.samples
 
     @property
@@ -64,7 +64,7 @@ class ConvertedCase:
     def server(self) -> Server:
         """The Triton of the case. The model is built first, as a server without its model repository ends."""
         run, deployment = self.run, self.deployment
-        triton = run.triton(
+        triton = run.open_server(
             self.build.folder.parent,
             variables=server_variables(run.settings.triton, self.case, deployment),
             options=pool_options(self.case, deployment, self.case.gpus),
@@ -80,7 +80,7 @@ class ConvertedCase:
             open_in_process = runtime_files.open_in_process
             return Oracle(open_in_process(self.case, self.build.artifact, self.deployment, engines))
 
-    def ensure_loaded(self, scenario: Scenario, deployment: Deployment) -> tuple[str, Start, Arrays]:
+    def load_and_ask(self, scenario: Scenario, deployment: Deployment) -> tuple[str, Start, Arrays]:
         self.run.say(f"load into Triton ({scenario})")
         with self.run.hold_machine(exclusive=False):
             started = time.monotonic()

@@ -29,7 +29,7 @@ class Expectations:
         self.run, self.hold_machine = run, run.hold_machine
 
     @property
-    def arithmetic(self) -> str:
+    def arithmetic_precision(self) -> str:
         """The precision that the case computes in: tf32 for FP32 whose products a GPU computes in TF32."""
         return "tf32" if self.run.deployment.tf32 else self.run.case.precision
 
@@ -37,7 +37,7 @@ class Expectations:
     def precision_cost(self) -> PrecisionCost | None:
         """The cost of the case's precision, from which limits follow; None without a framework."""
         is_known = not self.run.case.model.from_repository
-        return self.run.model_run.precision_cost(self.arithmetic) if is_known else None
+        return self.run.model_run.precision_cost(self.arithmetic_precision) if is_known else None
 
     @once_sharing_machine
     def converted_answers(self) -> StageAnswers:
@@ -54,7 +54,7 @@ class Expectations:
         run = self.run
         return compare_conversion(
             run.case,
-            self.arithmetic,
+            self.arithmetic_precision,
             run.model_run.framework_answers,
             self.converted_answers,
             run.samples.ids,
@@ -78,14 +78,14 @@ class Expectations:
         """The limits of two answers to one sample if other kernels may compute them."""
         outputs, count = self.run.case.model.outputs, len(self.run.samples)
         elements = {tensor.name: count * math.prod(map(abs, tensor.shape)) for tensor in outputs}
-        return limits_per_answer(self.run.case, self.arithmetic, self.precision_cost, elements)
+        return limits_per_answer(self.run.case, self.arithmetic_precision, self.precision_cost, elements)
 
     @once
     def gate_context(self) -> GateContext:
         """What gates get: the case as it is loaded online, and its answers to samples sent alone."""
         loader, case = self.run.loader, self.run.case
         loaded, limits = loader.ensure_loaded("online"), self.answer_limits
-        tolerance, served = tolerance_of(case, self.arithmetic), loader.served
+        tolerance, served = tolerance_of(case, self.arithmetic_precision), loader.served
         min_noise = max(MIN_NOISE, tolerance.max_relative_error if tolerance.is_given else 0.0)
         loader.leave_gpu()  # which the limits may have used
         singles = ask_one_by_one(served, limits, min_noise)

@@ -14,9 +14,9 @@ from tritonproof.efficiency import worker
 from tritonproof.frameworks import count_operations
 from tritonproof.host import locks, run_origin
 from tritonproof.record.schema import Estimate, LoadPoint, PointResult
+from tritonproof.run.available_models import AvailableModels
 from tritonproof.run.once import once, once_sharing_machine
 from tritonproof.run.progress import Progress, lines_to
-from tritonproof.settings.available_models import AvailableModels
 from tritonproof.settings.case_settings import evaluation_batch, model_deployment, samples_of
 from tritonproof.settings.settings import Settings
 from tritonproof.spec import FrameworkModel, Model, Samples, Target

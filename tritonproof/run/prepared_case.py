@@ -24,7 +24,7 @@ class PreparedCase(Protocol):
         """The samples of which requests are made."""
 
     @property
-    def evaluated(self) -> Samples | None:
+    def evaluation_samples(self) -> Samples | None:
         """The samples of the accuracy step; None without labels."""
 
     @property
@@ -61,7 +61,7 @@ class PreparedCase(Protocol):
     def load_anew(self, scenario: Scenario, deployment: Deployment) -> str:
         """Load the model, even if it is loaded; returns the backend that serves it."""
 
-    def ensure_loaded(self, scenario: Scenario, deployment: Deployment) -> tuple[str, Start, Arrays | None]:
+    def load_and_ask(self, scenario: Scenario, deployment: Deployment) -> tuple[str, Start, Arrays | None]:
         """Have the model loaded for a scenario, and a first request answered. Returns the backend, how long
         it took, and the answer, [1, ...] each; None if that request was not the first since the loading."""
 

@@ -58,14 +58,14 @@ def evaluate(run: CaseRun) -> Evaluation:
     --repository, which has no source to compare with, through the server on all its labelled samples."""
     case, requested = run.case, run.settings.thresholds.limits(run.case)
     if case.model.from_repository:
-        labelled = run.prepared.evaluated
+        labelled = run.prepared.evaluation_samples
         assert labelled is not None
         served = _served(run, labelled)
         scores = score_each_item(case, labelled, [served])
         ledger = served_ledger(case, labelled, served, scores, requested)
         return Evaluation(ledger, None, sample_scores(case, run.build.digest, labelled, [served], scores))
     expectations = run.expectations
-    precision, why_no_score = expectations.arithmetic, expectations.why_no_score
+    precision, why_no_score = expectations.arithmetic_precision, expectations.why_no_score
     framework, converted = run.model_run.framework_answers, expectations.converted_answers
     assert converted.outputs is not None
     elements = {name: values.size for name, values in converted.outputs.items()}

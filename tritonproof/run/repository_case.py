@@ -17,13 +17,12 @@ from tritonproof.client.input_data import InputData, remaining_data
 from tritonproof.host.scratch import scratch_folder
 from tritonproof.record.schema import Deployment, Scenario, Start
 from tritonproof.run.accepted_samples import AcceptedSamples, send_first_request
+from tritonproof.run.available_models import labelled_samples, samples_in_folder
 from tritonproof.safe_io.files import file_digest, files_in, size_bytes
 from tritonproof.serve.described_model import DescribedModel, load_model
-from tritonproof.serve.messages import undeclared
 from tritonproof.serve.server import Server
-from tritonproof.settings.available_models import labelled_samples, samples_in_folder
 from tritonproof.settings.case_settings import deployment_of
-from tritonproof.spec import Arrays, Case, Model, Samples
+from tritonproof.spec import Arrays, Case, Model, Samples, why_undeclared
 from tritonproof.user_models import model_from_config
 from tritonproof.user_models.model_repository import CONFIG, link_repository
 
@@ -43,7 +42,7 @@ class RepositoryCase:
     build: BuiltModel
     """The model's files, and its configuration as completed by the server."""
     accepted_samples: AcceptedSamples
-    evaluated: Samples | None = None
+    evaluation_samples: Samples | None = None
     """All of the user's labelled samples; None without labels."""
 
     @property
@@ -70,7 +69,7 @@ class RepositoryCase:
     def oracle(self) -> Oracle:
         return Oracle(self.ask_alone, "alone")
 
-    def ensure_loaded(self, scenario: Scenario, _deployment: Deployment) -> tuple[str, Start, Arrays | None]:
+    def load_and_ask(self, scenario: Scenario, _deployment: Deployment) -> tuple[str, Start, Arrays | None]:
         """How the model was loaded: once, in one way for both scenarios. A remote model was asked before."""
         self.check_single_requests()
         first_ms = round(1e3 * self.accepted_samples.elapsed_s, 3)
@@ -94,7 +93,7 @@ class RepositoryCase:
         self.check_single_requests()
         answer = self.server.infer(self.case.model.name, self.case.model, inputs)
         for tensor in self.case.model.outputs:
-            if (problem := undeclared(tensor, answer[tensor.name])) is not None:
+            if (problem := why_undeclared(tensor, answer[tensor.name])) is not None:
                 what = f"an answer is not as the configuration declares it: {problem}"
                 raise AccuracyError(what, where=self.case)
         return answer
@@ -127,7 +126,7 @@ def serve_repository_case(run: "CaseRun", shared_samples: Samples | None = None)
             repository = scratch / "models"
             repository.mkdir()
             link_repository(models.values(), repository)
-        server = stack.enter_context(run.triton(repository, auto_complete=True))
+        server = stack.enter_context(run.open_server(repository, auto_complete=True))
         run.say("load into Triton as it is")
         with run.hold_machine(exclusive=False):
             model, described, accepted_samples = _load_and_ask(run, server, shared_samples)
@@ -178,7 +177,7 @@ def other_inputs(model: Model, samples: Samples) -> list[str]:
     return [
         f"{tensor.name} ({tensor.dtype}) {list(tensor.shape)}"
         for tensor in model.inputs
-        if (tensor.name in rows or not tensor.optional) and undeclared(tensor, rows.get(tensor.name))
+        if (tensor.name in rows or not tensor.optional) and why_undeclared(tensor, rows.get(tensor.name))
     ]
 
 

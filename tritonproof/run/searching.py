@@ -19,8 +19,7 @@ from tritonproof.run import record_updates
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.prepared_case import timed_answer
 from tritonproof.run.repository_case import RepositoryCase
-from tritonproof.safe_io.files import MAX_SETTINGS_BYTES
-from tritonproof.safe_io.files import text as text_of
+from tritonproof.safe_io.files import MAX_SETTINGS_BYTES, read_text
 from tritonproof.search import candidates, fastest
 from tritonproof.search.candidates import Candidate, SearchGoal, SearchSpace
 from tritonproof.search.fastest import CandidateMeasurer, search_entry
@@ -175,7 +174,7 @@ class RepositorySearch:
         text = ""
         if self.model.config is not None:
             path, fix = self.folder / CONFIG, "leave it as it is while a run goes on"
-            text = text_of(path, "the configuration of a model", fix, MAX_SETTINGS_BYTES)
+            text = read_text(path, "the configuration of a model", fix, MAX_SETTINGS_BYTES)
         varied = candidates.apply_candidate(self.own, self.completed, winner)
         proposed = candidates.proposed_text(text, self.own, varied)
         return proposed, candidates.diff(self.model.name, text, proposed)

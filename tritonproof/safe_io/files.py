@@ -151,7 +151,7 @@ def opened(path: Path, what: str, fix: str) -> Iterator[io.BufferedReader]:
         yield file
 
 
-def content(path: Path, what: str, fix: str, largest_bytes: int = disk.MAX_BYTES) -> bytes:
+def read_bytes(path: Path, what: str, fix: str, largest_bytes: int = disk.MAX_BYTES) -> bytes:
     """The content of a regular file. Raises InputError for anything else, and above `largest_bytes`."""
     with opened(path, what, fix) as file:
         if os.fstat(file.fileno()).st_size > largest_bytes:
@@ -159,19 +159,19 @@ def content(path: Path, what: str, fix: str, largest_bytes: int = disk.MAX_BYTES
         return file.read()
 
 
-def text(path: Path, what: str, fix: str, largest_bytes: int = disk.MAX_BYTES) -> str:
+def read_text(path: Path, what: str, fix: str, largest_bytes: int = disk.MAX_BYTES) -> str:
     """The text of a regular file in UTF-8, with or without a byte order mark; line ends stay."""
     with readable(what, path, fix):
-        return content(path, what, fix, largest_bytes).decode("utf-8-sig")
+        return read_bytes(path, what, fix, largest_bytes).decode("utf-8-sig")
 
 
-def json_in(path: Path, what: str, fix: str, largest_bytes: int = disk.MAX_BYTES) -> Any:
+def read_json(path: Path, what: str, fix: str, largest_bytes: int = disk.MAX_BYTES) -> Any:
     """The content of a JSON file. Raises InputError for numbers such as 1e999 and NaN, too."""
     with readable(what, path, fix):
-        return parsed_json(text(path, what, fix, largest_bytes))
+        return parse_json(read_text(path, what, fix, largest_bytes))
 
 
-def parsed_json(content: str) -> Any:
+def parse_json(content: str) -> Any:
     """The content of a JSON text. Raises ValueError, also for a key that occurs twice, and RecursionError."""
     return json.loads(content, parse_float=_finite, parse_constant=_finite, object_pairs_hook=_each_key_once)
 
@@ -184,7 +184,7 @@ def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return by_key
 
 
-def toml_in(path: Path, what: str, fix: str) -> dict[str, Any]:
+def read_toml(path: Path, what: str, fix: str) -> dict[str, Any]:
     """The content of a TOML file. Its `inf` and `nan` are refused: no setting takes them."""
     if sys.version_info >= (3, 11):
         import tomllib
@@ -192,7 +192,7 @@ def toml_in(path: Path, what: str, fix: str) -> dict[str, Any]:
         import tomli as tomllib  # the package that became Python's own module; `new` runs without any
 
     with readable(what, path, fix):
-        return tomllib.loads(text(path, what, fix, MAX_SETTINGS_BYTES), parse_float=_finite)
+        return tomllib.loads(read_text(path, what, fix, MAX_SETTINGS_BYTES), parse_float=_finite)
 
 
 def _finite(digits: str) -> float:

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from tritonproof.base.errors import InputError, ProofError
 from tritonproof.base.sanitize import cut
 from tritonproof.host import activity
-from tritonproof.safe_io.files import MAX_SETTINGS_BYTES, check_regular, readable, text
+from tritonproof.safe_io.files import MAX_SETTINGS_BYTES, check_regular, read_text, readable
 
 MAX_REASON_BYTES = 4 << 20
 """The longest reason for a refusal that a client reads; a longer one hides the refusal itself."""
@@ -60,7 +60,7 @@ def headers_in(file: Path) -> tuple[tuple[str, str], ...]:
     Raises InputError that names the line but never shows its content."""
     fix = "write one header a line, such as Authorization: Bearer TOKEN"
     headers = []
-    for number, line in enumerate(text(file, "the headers", fix, MAX_SETTINGS_BYTES).splitlines(), 1):
+    for number, line in enumerate(read_text(file, "the headers", fix, MAX_SETTINGS_BYTES).splitlines(), 1):
         if not line.strip() or line.startswith("#"):
             continue
         match = _HEADER.fullmatch(line.strip())

@@ -6,7 +6,7 @@ import numpy as np
 
 from tritonproof.base.errors import ProofError
 from tritonproof.safe_io.arrays import values_of
-from tritonproof.spec import Arrays, Model, Tensor, fits
+from tritonproof.spec import Arrays, Model
 
 
 def inputs_of(model: Model, arrays: Arrays) -> list[Any]:
@@ -66,20 +66,6 @@ def read_output(result: Any, name: str) -> np.ndarray | None:
     except Exception as error:
         raise ProofError(f"the answer's output {name} cannot be read: {error}") from error
     return None if values is None else np.asarray(values)
-
-
-def undeclared(tensor: Tensor, values: np.ndarray | None) -> str | None:
-    """How a tensor, [rows, ...], differs from its declaration, in which -1 is any length; else None."""
-    from tritonclient.utils import np_to_triton_dtype, triton_to_np_dtype
-
-    if values is None:
-        return f"it lacks {tensor.name}"
-    if values.dtype != np.dtype(triton_to_np_dtype(tensor.dtype)):
-        return f"{tensor.name} is {np_to_triton_dtype(values.dtype)}, and declared {tensor.dtype}"
-    shape = values.shape[1:]
-    if values.ndim == 0 or not fits(shape, tensor.shape):
-        return f"{tensor.name} is of shape {list(shape)}, and declared {list(tensor.shape)}"
-    return None
 
 
 def response_outputs(response: Any, *, batched: bool = True) -> dict[str, np.ndarray]:

@@ -5,15 +5,15 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import structs
 
+from tritonproof import spec
 from tritonproof.base.errors import InputError
 from tritonproof.build import builds
 from tritonproof.cases import profile_of
 from tritonproof.host.machine import uses_tf32
 from tritonproof.record.schema import Deployment, LoadPoint, Scenario
 from tritonproof.serve.backends import local_backends, serves_natively
-from tritonproof.serve.messages import undeclared
 from tritonproof.settings.settings import Settings
-from tritonproof.spec import Arrays, Case, Device, FrameworkModel, Model, OnProgress, Samples, Split, Target
+from tritonproof.spec import Arrays, Case, FrameworkModel, Model, OnProgress, Samples, Split, Target
 
 
 def samples_of(model: Model, split: Split, settings: Settings) -> Samples:
@@ -27,7 +27,7 @@ def samples_of(model: Model, split: Split, settings: Settings) -> Samples:
     def read(indices: Sequence[int]) -> Arrays:
         rows = samples.read(indices)
         for tensor in model.inputs:
-            if (problem := undeclared(tensor, rows.get(tensor.name))) is not None:
+            if (problem := spec.why_undeclared(tensor, rows.get(tensor.name))) is not None:
                 raise InputError(f"a sample does not fit the model: {problem}", where=where, fix=fix)
         return {tensor.name: rows[tensor.name] for tensor in model.inputs}
 
@@ -87,7 +87,7 @@ def build_case(
     settings: Settings,
     on_progress: OnProgress,
     *,
-    device: Device | None = None,
+    device: spec.Device | None = None,
 ) -> builds.BuiltModel:
     """Convert the case for the server that --triton names, on its target's kind of device or `device`."""
     backends = local_backends(settings.triton.location) if settings.triton.kind == "local" else None

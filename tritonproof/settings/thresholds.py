@@ -23,7 +23,7 @@ from msgspec import Meta, Struct, structs
 from tritonproof.base.errors import InputError
 from tritonproof.base.sanitize import excerpt
 from tritonproof.record.schema import LatencyBudget, Limit, LoadPoint, PointResult, Verdict
-from tritonproof.safe_io.files import existing, toml_in
+from tritonproof.safe_io.files import existing, read_toml
 from tritonproof.spec import Case
 
 _Text = Annotated[str, Meta(min_length=1, max_length=500)]
@@ -147,7 +147,7 @@ def read(option: str, text: str) -> Thresholds:
     the key for another key or type, a number out of bounds, or an entry that asks nothing."""
     path = existing(option, text)
     where = f"{option} {text}"
-    content = toml_in(path, where, "give a TOML file; mend the line that it names")
+    content = read_toml(path, where, "give a TOML file; mend the line that it names")
     try:
         entries = msgspec.convert(content, _File).cases
     except msgspec.ValidationError as error:

@@ -19,7 +19,7 @@ from tritonproof.base.errors import InputError
 from tritonproof.base.sanitize import excerpt
 from tritonproof.record.schema import Limit
 from tritonproof.safe_io import arrays, files
-from tritonproof.safe_io.files import parsed_json, readable, reason
+from tritonproof.safe_io.files import parse_json, readable, reason
 from tritonproof.spec import Arrays, Metric, Tensor
 
 _WHAT = "the labels"
@@ -83,7 +83,7 @@ def _by_sample(named: Sequence[_Named], ids: Set[str], path: Path) -> dict[str, 
 
 
 def _read_csv(path: Path) -> Iterator[_Named]:
-    text = io.StringIO(files.text(path, _WHAT, _FIX), newline="")
+    text = io.StringIO(files.read_text(path, _WHAT, _FIX), newline="")
     lines = [(number, line) for number, line in enumerate(csv.reader(text), 1) if line]
     for index, (number, (name, *texts)) in enumerate(lines):
         values = []
@@ -97,7 +97,7 @@ def _read_csv(path: Path) -> Iterator[_Named]:
 
 
 def _read_json(path: Path) -> Iterator[_Named]:
-    entries: Any = files.json_in(path, _WHAT, _FIX)
+    entries: Any = files.read_json(path, _WHAT, _FIX)
     if not isinstance(entries, Mapping):
         raise _unreadable(path, "it is no object from samples' names to labels")
     return ((name, np.array(value)) for name, value in entries.items())
@@ -234,7 +234,7 @@ def metric_of(text: str, floor: float | None, outputs: Sequence[Tensor]) -> tupl
             raise InputError("a setting is not written as KEY=VALUE", where=where, fix=fix)
         settings[key] = value
         with contextlib.suppress(ValueError, RecursionError):
-            settings[key] = parsed_json(value)
+            settings[key] = parse_json(value)
     better: Any = "higher"
     score: _ScoreSamples | None = {"f1": _f1}.get(name.lower())
     if top := re.fullmatch(r"top-([1-9]\d{0,3})", name.lower()):

@@ -13,7 +13,7 @@ import numpy as np
 from tritonproof.base.errors import InputError
 from tritonproof.safe_io import files as files_given
 from tritonproof.safe_io.arrays import opened_picture
-from tritonproof.safe_io.files import check_count, readable, stem_below, toml_in
+from tritonproof.safe_io.files import check_count, read_toml, readable, stem_below
 from tritonproof.spec import ANY, Tensor
 from tritonproof.user_models.value_files import UserSample, in_memory, shape_text
 
@@ -65,7 +65,7 @@ def read_settings(*folders: Path) -> SampleSettings:
     for path in (folder / FILE for folder in folders):
         with readable(what, path, fix):
             if path.exists() or path.is_symlink():
-                return msgspec.convert(toml_in(path, what, fix), SampleSettings)
+                return msgspec.convert(read_toml(path, what, fix), SampleSettings)
     return SampleSettings()
 
 
@@ -179,7 +179,7 @@ def read_texts(
     of a token model's tokenizer.json; with it, a tab separates two texts. Raises InputError."""
     lines: list[tuple[str, str, str]] = []  # the name, the location and the text of each
     for path in files:
-        content = files_given.text(path, "the texts", "save them as UTF-8, one a line")
+        content = files_given.read_text(path, "the texts", "save them as UTF-8, one a line")
         check_count(content.count("\n"), path)
         for number, line in enumerate(content.split("\n"), 1):
             if text := line.removesuffix("\r"):
@@ -213,9 +213,9 @@ def _encode(
 
     path = tokenizer / TOKENIZER
     with readable("the tokenizer", path, _EXPORT):
-        encoder = Tokenizer.from_str(files_given.text(path, "the tokenizer", _EXPORT))
+        encoder = Tokenizer.from_str(files_given.read_text(path, "the tokenizer", _EXPORT))
     config = tokenizer / TOKENIZER_FILES[1]
-    written = files_given.json_in(config, "the tokenizer's settings", _EXPORT) if config.is_file() else {}
+    written = files_given.read_json(config, "the tokenizer's settings", _EXPORT) if config.is_file() else {}
     if not isinstance(written, dict):
         raise InputError("the tokenizer's settings are no JSON object", where=config, fix=_EXPORT)
     # Without one the library writes 1e30.

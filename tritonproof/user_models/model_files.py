@@ -14,7 +14,7 @@ from tritonproof.base import commands
 from tritonproof.base.errors import InputError
 from tritonproof.base.sanitize import excerpt
 from tritonproof.models import LIST, import_error, joined, listed_models
-from tritonproof.safe_io.files import content, readable
+from tritonproof.safe_io.files import read_bytes, readable
 from tritonproof.spec import Model
 
 OPTION = "--models"
@@ -75,7 +75,7 @@ def _lists_models(path: Path) -> bool:
     file = path / "__init__.py" if path.is_dir() else path
     if file.suffix != ".py" or not file.is_file():
         return False
-    source = content(file, "a file of models", "make it readable, or take it out of the folder")
+    source = read_bytes(file, "a file of models", "make it readable, or take it out of the folder")
     return _ASSIGNED.search(source) is not None
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from tritonproof.base.disk import is_plain, strict_glob, strict_walk
 from tritonproof.base.errors import InputError, ProofError
 from tritonproof.base.sanitize import excerpt
-from tritonproof.safe_io.files import MAX_DIMENSIONS, MAX_SETTINGS_BYTES, content, readable, text
+from tritonproof.safe_io.files import MAX_DIMENSIONS, MAX_SETTINGS_BYTES, read_bytes, read_text, readable
 from tritonproof.spec import ANY
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def _names_in(model: RepositoryModel) -> set[str]:
     with readable("the model's folder", model.folder, _FIX):
         for path in sorted(strict_walk(model.folder)):
             if path.suffix == ".py":
-                source = content(path, "the model's code", "take it out of the model's folder")
+                source = read_bytes(path, "the model's code", "take it out of the model's folder")
                 names |= set(re.findall(r"(?<=[\"'])[\w.-]+(?=[\"'])", source.decode(errors="replace")))
     return names
 
@@ -158,7 +158,7 @@ def read_config(path: Path) -> "ModelConfig | None":
     with readable("the configuration of a model", path, fix):
         if not (path.exists() or path.is_symlink()):
             return None
-        source = text(path, "the configuration of a model", fix, MAX_SETTINGS_BYTES)
+        source = read_text(path, "the configuration of a model", fix, MAX_SETTINGS_BYTES)
         # The server judges the fields of a later Triton.
         config = text_format.Parse(source, pb.ModelConfig(), allow_unknown_field=True)
         check_config(config)

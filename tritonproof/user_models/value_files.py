@@ -15,7 +15,7 @@ import numpy as np
 from tritonproof.base.errors import InputError
 from tritonproof.base.sanitize import excerpt
 from tritonproof.safe_io import arrays
-from tritonproof.safe_io.files import MAX_REQUEST_BYTES, check_count, json_in, readable, stem_below
+from tritonproof.safe_io.files import MAX_REQUEST_BYTES, check_count, read_json, readable, stem_below
 from tritonproof.spec import ANY, Tensor, fits
 
 
@@ -148,7 +148,7 @@ def read_request_files(folder: Path, files: Sequence[Path], inputs: Sequence[Ten
 def _in_requests(path: Path, folder: Path, inputs: Sequence[Tensor]) -> Iterator[UserSample]:
     what = "the list of requests, `data`,"
     with readable(what, path, _FIX):
-        data = msgspec.convert(json_in(path, what, _FIX), _Requests).data
+        data = msgspec.convert(read_json(path, what, _FIX), _Requests).data
     requests: list[tuple[str, dict[str, Any]]] = []
     for number, entry in enumerate(data):
         if isinstance(entry, list):

@@ -14,7 +14,7 @@ from tritonproof.data.squad_v1 import WindowSizes, word_pieces
 from tritonproof.data.synthetic_questions import Paragraph, Question, paragraphs
 from tritonproof.frameworks import pytorch
 from tritonproof.models import _shared
-from tritonproof.safe_io.files import MAX_SETTINGS_BYTES, check_regular, file_digest, json_in, readable
+from tritonproof.safe_io.files import MAX_SETTINGS_BYTES, check_regular, file_digest, read_json, readable
 from tritonproof.spec import FrameworkModel
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def read_config(path: Path) -> BertDimensions:
     """The sizes in a config.json. Raises InputError that names the entry at fault."""
     with readable("config.json, which is to describe BERT,", path, _FIX):
         dimensions = msgspec.convert(
-            json_in(path, "config.json", _FIX, MAX_SETTINGS_BYTES), BertDimensions, strict=True
+            read_json(path, "config.json", _FIX, MAX_SETTINGS_BYTES), BertDimensions, strict=True
         )
         if dimensions.max_position_embeddings < WindowSizes().sequence:
             raise ValueError(f"max_position_embeddings is below {WindowSizes().sequence}")

@@ -10,7 +10,7 @@ from tests.user_models import networks
 from tests.user_models.repositories import COMPLETING, IN_PARTS, code, config, write_model
 from tests.user_models.written_files import write
 from tritonproof.base.errors import InputError
-from tritonproof.settings.available_models import models_of
+from tritonproof.run.available_models import models_of
 
 
 def test_only_given_models_run_unless_others_are_named(tmp_path: Path, collect: Collect) -> None:
