@@ -10,12 +10,12 @@ from tritonproof.run.case_run import CaseRun
 from tritonproof.run.proving import prove_conversation, reproduce, run_gate
 
 
-def prove_gate(run: CaseRun, recorder: Recorder, gate: str) -> None:
+def prove_gate(run: CaseRun, recorder: Recorder, gate_name: str) -> None:
     """Record what a gate such as "batches" finds. Raises AccuracyError if something is wrong."""
-    gate_result, wrong_answer = run_gate(run, gate)
+    gate_result, mismatch = run_gate(run, gate_name)
     recorder.record(gates=(gate_result,))
     recorder.show(gate_text(gate_result))
-    shown = reproduce(run, gate_result, wrong_answer)
+    shown = reproduce(run, gate_result, mismatch)
     if gate_result.fault:
         raise run.accuracy_error(gate_result.fault, where=shown or None)
 

@@ -22,7 +22,7 @@ def link(tmp_path: Path) -> Path:
 
 def test_given_link_is_followed_and_other_link_is_refused(link: Path) -> None:
     with pytest.raises(OSError, check=lambda error: error.filename == str(link)):
-        disk.replace(link, b"after")
+        disk.write_atomically(link, b"after")
     assert link.read_bytes() == b"before"
     disk.write_user_file(link, b"after")
     assert link.is_symlink()
@@ -49,7 +49,7 @@ def test_pipe_receives_content_and_stays(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root gives files away")
-@pytest.mark.parametrize("write", [disk.replace, disk.write_user_file])
+@pytest.mark.parametrize("write", [disk.write_atomically, disk.write_user_file])
 def test_root_keeps_owner_of_a_file(write: Callable[[Path, bytes], None], tmp_path: Path) -> None:
     path = tmp_path / "page"
     path.touch(0o640)
@@ -69,7 +69,7 @@ def test_read_only_file_is_not_replaced(tmp_path: Path, monkeypatch: pytest.Monk
     assert path.read_bytes() == b"before"
 
 
-@pytest.mark.parametrize("write", [disk.replace, disk.write_user_file])
+@pytest.mark.parametrize("write", [disk.write_atomically, disk.write_user_file])
 @pytest.mark.parametrize("name", ["file/page", "x" * 300, "folder"])
 def test_unwritable_path_is_named_as_given(
     name: str, write: Callable[[Path, bytes], None], tmp_path: Path
@@ -84,7 +84,7 @@ def test_unwritable_path_is_named_as_given(
 def test_concurrent_writers_leave_one_whole_file(tmp_path: Path) -> None:
     contents = [bytes([65 + number]) * 100_000 for number in range(4)]
     path = tmp_path / ("c" * 250 + ".json")  # the longest name that the file system allows
-    writers = [threading.Thread(target=disk.replace, args=(path, content)) for content in contents]
+    writers = [threading.Thread(target=disk.write_atomically, args=(path, content)) for content in contents]
     for writer in writers:
         writer.start()
     for writer in writers:

@@ -13,7 +13,7 @@ from tritonclient.grpc.model_config_pb2 import ModelConfig
 from tests import toy
 from tritonproof.base.errors import AccuracyError
 from tritonproof.gates import conversations
-from tritonproof.gates.conversations import Answers, ConversationMessage, compare_conversations
+from tritonproof.gates.conversations import ConversationMessage, Replies, compare_conversations
 from tritonproof.serve.server import Server
 from tritonproof.spec import Exchange, Model, Tensor
 from tritonproof.user_models.model_from_config import sequences_at_once
@@ -41,7 +41,7 @@ def test_concurrent_sequence_limit_follows_configuration(config: str, at_once: i
 def test_sequences_overlap_only_if_model_allows(at_once: int) -> None:
     most = 0
 
-    def send(_server: Server, _model: Model, messages: Sequence[ConversationMessage]) -> list[Answers]:
+    def send(_server: Server, _model: Model, messages: Sequence[ConversationMessage]) -> list[Replies]:
         nonlocal most
         most = max(most, len({message.sequence for message in messages}))
         return [[{"OUT": message.rows["IN"]}] for message in messages]
@@ -54,7 +54,7 @@ def test_sequences_overlap_only_if_model_allows(at_once: int) -> None:
     "wrong", [np.zeros((1, 1)), np.zeros((1, 2), np.float32), np.full((1, 1), np.nan, np.float32)]
 )
 def test_undeclared_conversation_answer_is_an_error(wrong: np.ndarray) -> None:
-    def send(_server: Server, _model: Model, messages: Sequence[ConversationMessage]) -> list[Answers]:
+    def send(_server: Server, _model: Model, messages: Sequence[ConversationMessage]) -> list[Replies]:
         return [[{"OUT": wrong}] for _message in messages]
 
     with pytest.raises(AccuracyError):
@@ -70,12 +70,12 @@ def test_two_servers_without_answers_are_no_match(monkeypatch: pytest.MonkeyPatc
 
 # --- simulated models ---------------------------------------------------------------------------------------
 
-Answering = Callable[[int, ConversationMessage], Answers]
+Answering = Callable[[int, ConversationMessage], Replies]
 """The answers to a message, by its number since the start."""
 SIX = toy.samples_of({"IN": np.arange(6, dtype=np.float32)[:, None] + np.array([1, 2, 3], np.float32)})
 
 
-def parts(_number: int, message: ConversationMessage) -> Answers:
+def parts(_number: int, message: ConversationMessage) -> Replies:
     """Each number of the message as a separate part."""
     return [{"OUT": np.array([value], np.float32)} for value in message.rows["IN"].reshape(-1)]
 
@@ -85,7 +85,7 @@ def of_parts(count: int) -> Answering:
     return lambda number, message: (2 * parts(number, message))[: count if number % 50 == 49 else 3]
 
 
-def off(number: int, message: ConversationMessage) -> Answers:
+def off(number: int, message: ConversationMessage) -> Replies:
     """The answer is off by a thousandth in one of 30 requests."""
     factor = np.float32(1.001 if number % 30 == 29 else 1)
     return [{"OUT": factor * part["OUT"]} for part in parts(number, message)]
@@ -98,7 +98,7 @@ class Summing:
         self._share, self._of_any = share, of_any
         self._sums: dict[int, np.ndarray] = {}
 
-    def __call__(self, _number: int, message: ConversationMessage) -> Answers:
+    def __call__(self, _number: int, message: ConversationMessage) -> Replies:
         key = 0 if self._of_any else message.sequence
         previous = self._sums.get(key, np.zeros((1, 3)))
         own = self._sums.get(message.sequence, previous)
@@ -128,7 +128,7 @@ def test_occasional_or_small_fault_of_a_conversation_is_found(
     def passes(answering: Answering, model: Model = model) -> bool:
         numbers = itertools.count()
 
-        def send(_server: Server, _model: Model, messages: Sequence[ConversationMessage]) -> list[Answers]:
+        def send(_server: Server, _model: Model, messages: Sequence[ConversationMessage]) -> list[Replies]:
             return [answering(next(numbers), message) for message in messages]
 
         return compare_conversations(cast(Any, None), model, SIX, send=send).passed

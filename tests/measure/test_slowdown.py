@@ -17,7 +17,7 @@ from tritonproof.measure.plan import MeasuringPlan
 from tritonproof.measure.point_state import PointState
 from tritonproof.measure.slowdown import compare_pairs, is_settled, with_p99, with_verdicts
 from tritonproof.record.schema import LoadPoint, PointResult, SpeedComparison, VerifiedAnswers
-from tritonproof.reports.text.speed import speed_failures
+from tritonproof.reports.speed_text import speed_failures
 
 
 def measured(server: SimulatedServer, budget_s: float = 60.0, **options: Any) -> PointResult:

@@ -163,7 +163,7 @@ def test_forged_file_name_is_refused_on_one_line(
 ) -> None:
     results = recorded.store(tmp_path / "results", recorded.record())
     for content in (b"{}", record_files.encode(recorded.record())):
-        disk.replace(results / path.format(name), content)
+        disk.write_atomically(results / path.format(name), content)
         for command in ("tables.md", "compare", "merge"):
             message = refused(*words_of(command, results, tmp_path))
             assert message.startswith(f"error: {results}/")

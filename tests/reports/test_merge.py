@@ -46,7 +46,9 @@ def refused(tmp_path: Path) -> Callable[..., str]:
 
 def test_records_of_three_machines_arrive_with_their_files(tmp_path: Path) -> None:
     folders = [recorded.store(tmp_path / name, on(name)) for name in ("a100", "t4", "v100")]
-    disk.replace(folders[1] / "t4" / "t4-resnet50-onnx-trt-fp16.search" / "config.pbtxt", b"instances")
+    disk.write_atomically(
+        folders[1] / "t4" / "t4-resnet50-onnx-trt-fp16.search" / "config.pbtxt", b"instances"
+    )
     (folders[1] / "t4" / "t4-resnet50-onnx-trt-fp16.server.log").write_text("started")
     expected = {name: data for folder in folders for name, data in content(folder).items()}
 
@@ -66,7 +68,7 @@ def test_files_of_no_record_are_left_out(job: Path, tmp_path: Path) -> None:
     (job / "a40" / "a40").rename(job / "a40" / "superseded")
     (job / "a40" / "other.server.log").write_text("started")
     (job / "a40" / f".{CASE}.json.lock").touch()
-    disk.replace(job / "a40" / f"{CASE}.search" / ".lock", b"")
+    disk.write_atomically(job / "a40" / f"{CASE}.search" / ".lock", b"")
     merge([job], tmp_path / "out")
     assert list(content(tmp_path / "out")) == [f"a40/{CASE}.json"]
 
@@ -121,13 +123,13 @@ def test_link_stops_the_merge(suffix: str, job: Path, tmp_path: Path, refused: C
 
 def test_damaged_samples_stop_the_merge(job: Path, refused: Callable[..., str]) -> None:
     damaged = job / "a40" / f"{CASE}.samples.json"
-    disk.replace(damaged, b'{"case": ')
+    disk.write_atomically(damaged, b'{"case": ')
     assert str(damaged) in refused(job)
 
 
 @pytest.mark.parametrize("mode", [0, 0o111])
 def test_unlistable_folder_stops_the_merge(mode: int, job: Path, refused: Callable[..., str]) -> None:
     config = job / "a40" / f"{CASE}.search" / "config.pbtxt"
-    disk.replace(config, b"")
+    disk.write_atomically(config, b"")
     with closed(config.parent, mode):
         assert CASE in refused(job)

@@ -22,9 +22,9 @@ from tritonproof.record.record_files import flat
 from tritonproof.record.schema import Conversation, Disagreement, Ratio, Record, VerifiedAnswers, WrongAnswer
 from tritonproof.reports.page import status_of
 from tritonproof.reports.publishable import publishable
+from tritonproof.reports.speed_text import search_paragraph
 from tritonproof.reports.tables.case import accuracy_blocks, case_section
 from tritonproof.reports.tables.summary import summary
-from tritonproof.reports.text.speed import search_paragraph
 
 
 def random_weights(**changes: Any) -> Record:

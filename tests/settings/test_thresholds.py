@@ -11,7 +11,7 @@ from tests import recorded, toy
 from tests.helpers import ROOT, Collect, present
 from tritonproof.base.errors import InputError
 from tritonproof.record.schema import CertifiedPercentile, Estimate, LoadPoint, PointResult
-from tritonproof.reports.text.speed import speed_failures
+from tritonproof.reports.speed_text import speed_failures
 from tritonproof.settings.thresholds import Thresholds, read
 from tritonproof.spec import Case
 

@@ -13,7 +13,7 @@ from tests.helpers import ROOT, git, present
 from tests.whole_runs.suite import GIVEN, suite
 from tritonproof.build.runtime_files import RUNTIMES
 from tritonproof.record.schema import Deployment
-from tritonproof.reports.text.speed import comparison_text, search_text
+from tritonproof.reports.speed_text import comparison_text, search_text
 from tritonproof.serve.launch import serve
 from tritonproof.serve.server_spec import ServerSpec
 

@@ -7,7 +7,7 @@ import numpy as np
 from tritonproof.accuracy.stages import StageAnswers, StageComparison, answers_at, keep_outputs
 from tritonproof.base.errors import AccuracyError, ProofError
 from tritonproof.client.in_flight import IN_FLIGHT, IN_FLIGHT_BYTES, requests_in_flight
-from tritonproof.serve.messages import content_bytes, infer_message, response_outputs
+from tritonproof.serve.messages import content_size_bytes, infer_message, response_outputs
 from tritonproof.serve.server import Server
 from tritonproof.spec import Arrays, Case, OnProgress, Samples, why_undeclared
 
@@ -24,7 +24,7 @@ def evaluate_through_server(
     and compare all outputs with the same file's in process. Raises ProofError if one fails or is late."""
     model, sizes, parts, done = case.model, dict[int, int](), dict[int, Arrays](), 0
     answer_bytes = sum(tensor.row_bytes for tensor in model.outputs)  # at least: a dimension may be open
-    first_bytes = content_bytes(samples.read([0]))
+    first_bytes = content_size_bytes(samples.read([0]))
     with requests_in_flight(server, where=case) as in_flight:
 
         def take() -> None:
@@ -32,7 +32,7 @@ def evaluate_through_server(
             indices, answer = in_flight.next_answer()
             sizes.pop(indices[0])
             outputs = _outputs(case, indices, answer)
-            answer_bytes = max(answer_bytes, content_bytes(outputs) // len(indices))
+            answer_bytes = max(answer_bytes, content_size_bytes(outputs) // len(indices))
             parts[indices[0]] = keep_outputs("served", model, outputs, samples, indices)
             if comparison is not None:
                 comparison.add(outputs, indices)
@@ -47,7 +47,7 @@ def evaluate_through_server(
 
         for indices in batches():
             inputs = samples.read(indices)
-            size = content_bytes(inputs) + len(indices) * answer_bytes
+            size = content_size_bytes(inputs) + len(indices) * answer_bytes
             while len(sizes) >= IN_FLIGHT or (sizes and sum(sizes.values()) + size > IN_FLIGHT_BYTES):
                 take()
             name, request_id = server.name_of(case), str(indices.start)

@@ -99,7 +99,7 @@ def sha256(file: BinaryIO) -> bytes:
     return hasher.digest()
 
 
-def replace(path: Path, content: bytes) -> None:
+def write_atomically(path: Path, content: bytes) -> None:
     """Write `content` so that a reader sees the whole old file or the whole new one, even after a kill. The
     new file gets the old one's permissions, and its owner if the process may give files away. Raises an
     OSError that names `path`, also if anything but a regular file is there."""
@@ -128,11 +128,11 @@ def replace(path: Path, content: bytes) -> None:
 def write_user_file(path: Path, content: bytes) -> None:
     """Write `content` to a path that the user gave: replace a file, also one behind a symbolic link, and
     append to a pipe, a terminal or /dev/null. Raises an OSError that names `path`."""
-    if path.exists() and not os.access(path, os.W_OK):  # its folder may still let `replace` succeed
+    if path.exists() and not os.access(path, os.W_OK):  # its folder may still let `write_atomically` succeed
         raise PermissionError(errno.EACCES, "it may not be written to. Name another file", str(path))
     with errors_naming(path):
         if (path.is_file() and not stands_for_another(path)) or not path.exists():
-            replace(Path(os.path.realpath(path)), content)
+            write_atomically(Path(os.path.realpath(path)), content)
         else:
             with path.open("ab") as file:
                 file.write(content)

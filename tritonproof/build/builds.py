@@ -176,7 +176,7 @@ def build(
             text = config_text(model_config(case, deployment, native=native)).encode()
             if not disk.has_content(folder / CONFIG, text):
                 remove(folder / CONFIG)
-                disk.replace(folder / CONFIG, text)
+                disk.write_atomically(folder / CONFIG, text)
     return built
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tritonproof.host.scratch import report_full_disk, scratch_folder
-from tritonproof.serve.messages import content_bytes, raw_content
+from tritonproof.serve.messages import content_size_bytes, raw_content
 from tritonproof.spec import Arrays, Model, Samples, Tensor
 
 MAX_BYTES = 64 << 20
@@ -54,7 +54,7 @@ class InputData:
     @functools.cached_property
     def sizes(self) -> Sequence[int]:
         """The bytes of each sample."""
-        return [content_bytes(self.inputs([sample])) for sample in range(len(self.ids))]
+        return [content_size_bytes(self.inputs([sample])) for sample in range(len(self.ids))]
 
     def count(self, batch: int) -> int:
         """How many different samples the requests of a batch size use: all if sent alone, else if possible a
@@ -136,7 +136,7 @@ def _chosen(groups: Sequence[Samples], start: int = 0) -> list[list[Arrays]]:
     for share, group_index, index in sorted(turns)[:MAX_SAMPLES]:
         if len(chosen[group_index]) == index:  # else one of this shape did not fit
             row = groups[group_index].read([start + index])
-            size = content_bytes(row)
+            size = content_size_bytes(row)
             if size <= left_bytes or share < 0:
                 chosen[group_index].append(row)
                 left_bytes -= size

@@ -18,7 +18,7 @@ from tritonproof.client.input_data import InputData
 from tritonproof.client.requests import Answer, ServedModel, ask_samples
 from tritonproof.host.locks import OnWait
 from tritonproof.record.schema import GateResult, SameAnswers
-from tritonproof.serve.messages import content_bytes
+from tritonproof.serve.messages import content_size_bytes
 from tritonproof.serve.server import LoadedCase
 from tritonproof.spec import Arrays
 
@@ -135,8 +135,8 @@ class GateContext:
         return max(2, min(IN_FLIGHT, most_rows // rows))
 
     def _most_rows(self, count: int) -> int:
-        answers = (content_bytes(row) for sample, row in self.single_answers.rows.items() if sample < count)
-        row_bytes = max(self.served.data.sizes[:count]) + max(answers, default=0)
+        rows = (row for sample, row in self.single_answers.rows.items() if sample < count)
+        row_bytes = max(self.served.data.sizes[:count]) + max(map(content_size_bytes, rows), default=0)
         return max(1, min(1 << 20, IN_FLIGHT_BYTES // max(1, row_bytes)))  # a million take a gigabyte
 
 
@@ -198,4 +198,30 @@ def same_answers_entry(singles: SingleAnswers, comparison: AnswerComparison) -> 
         samples=len(singles.rows),
         relative_difference=largest if largest is not None and np.isfinite(largest) else None,
         tells_apart=singles.tells_apart,
+    )
+
+
+def gate_finding(
+    gate_name: str,
+    context: GateContext,
+    comparison: AnswerComparison,
+    requests: int,
+    tried: str,
+    expected_from: str = "alone",
+) -> GateFinding:
+    """The finding of a gate that compares answers with those alone, or with those of `expected_from`."""
+    fault = context.why_nothing_compared or wrong_text(comparison, expected_from)
+    same = same_answers_entry(context.single_answers, comparison)
+    result = GateResult(gate_name, requests, tried=tried, fault=fault, same=same)
+    return GateFinding(result, comparison.mismatch)
+
+
+def wrong_text(comparison: AnswerComparison, expected_from: str) -> str:
+    """How many answers are wrong, and the first one, in words; empty if none is."""
+    if comparison.mismatch is None:
+        return ""
+    first = comparison.mismatch.wrong
+    return (
+        f"{comparison.wrong_count} of {comparison.same.answers} answers differ, the first to sample "
+        f"{first.sample}: {first.output} is {first.actual}, and {first.expected} {expected_from}"
     )

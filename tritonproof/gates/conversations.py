@@ -25,15 +25,17 @@ _STEPS = {"decoupled": 64, "sequence": 16}
 _MAX_NOISE = 2e-3
 """The most noise of answers to the same messages, as a share of the spread: twice the rounding of FP16."""
 
-_Replies = Mapping[tuple[int, int], Arrays]
+_ByNumber = Mapping[tuple[int, int], Arrays]
 """The answers, by the numbers of the request and of the answer among the request's, both from 0."""
 
-Answers = list[dict[str, np.ndarray]]
+Replies = list[dict[str, np.ndarray]]
 """The answers to one request, in order of arrival: outputs by name, in their shape on the wire."""
 
 
 @dataclass(frozen=True)
 class ConversationMessage:
+    """A request to a decoupled model or of a sequence."""
+
     rows: Arrays
     """The inputs, [1, ...] each."""
     sequence: int = 1
@@ -47,7 +49,7 @@ def sequence_of(steps: Sequence[Arrays], number: int) -> list[ConversationMessag
     return [ConversationMessage(rows, number, index == 0, index == last) for index, rows in enumerate(steps)]
 
 
-def converse(server: Server, model: Model, messages: Sequence[ConversationMessage]) -> list[Answers]:
+def converse(server: Server, model: Model, messages: Sequence[ConversationMessage]) -> list[Replies]:
     """All answers to each request, each sent after the last answer to the one before. Raises ProofError."""
     client = grpc_client(server.address, server.spec.access)
     received: queue.SimpleQueue[tuple[Any, Exception | None]] = queue.SimpleQueue()
@@ -99,11 +101,11 @@ def compare_conversations(
     server: Server,
     model: Model,
     samples: Samples,
-    at_once: int = 2,
-    send: Callable[[Server, Model, Sequence[ConversationMessage]], Sequence[Answers]] = converse,
+    max_sequences: int = 2,
+    send: Callable[[Server, Model, Sequence[ConversationMessage]], Sequence[Replies]] = converse,
 ) -> Conversation:
     """Send the same messages three times, and those of a sequence a fourth time, in turns with another
-    sequence's, unless the model takes only one `at_once`. Every output must repeat within the noise of the
+    sequence's, unless the model takes only one at once. Every output must repeat within the noise of the
     third time. Raises ProofError if a request is refused, AccuracyError if an output is not as declared."""
     is_sequence = model.exchange == "sequence"
     messages = _messages(model, samples)
@@ -111,7 +113,7 @@ def compare_conversations(
     allowed = _allowed(model, second, third)
     difference = _difference(first, second, allowed, "when it was asked again")
     difference = difference or _difference(first, third, allowed, "when it was asked a third time")
-    alone = is_sequence and at_once < 2
+    alone = is_sequence and max_sequences < 2
     if is_sequence and not alone and not difference:
         others = [samples.read([(number + 1) % len(samples)]) for number in range(len(messages))]
         pairs = zip(messages, sequence_of(others, 8), strict=True)
@@ -142,11 +144,11 @@ def _messages(model: Model, samples: Samples) -> list[ConversationMessage]:
     return sequence_of(steps, 7)  # always the same number, as a model may answer with it
 
 
-def _replies(answers: Sequence[Answers]) -> _Replies:
+def _replies(answers: Sequence[Replies]) -> _ByNumber:
     return {(number, index): row for number, rows in enumerate(answers) for index, row in enumerate(rows)}
 
 
-def _require_declared(model: Model, replies: _Replies) -> None:
+def _require_declared(model: Model, replies: _ByNumber) -> None:
     """Raise AccuracyError for outputs not as declared; an answer may lack some, with any number of rows."""
     declared = {tensor.name: tensor for tensor in model.outputs}
     for key, outputs in replies.items():
@@ -156,7 +158,7 @@ def _require_declared(model: Model, replies: _Replies) -> None:
                 raise AccuracyError(f"{_answer_name(key)} is not as declared: {problem}", where=model.name)
 
 
-def _difference(first: _Replies, again: _Replies, allowed: Mapping[object, float], when: str) -> str:
+def _difference(first: _ByNumber, again: _ByNumber, allowed: Mapping[object, float], when: str) -> str:
     """The first difference of the answers `again`, in words, or that there is no answer; empty if equal."""
     if not first and not again:
         return "no request got any answer"
@@ -171,7 +173,7 @@ def _difference(first: _Replies, again: _Replies, allowed: Mapping[object, float
     return ""
 
 
-def _allowed(model: Model, second: _Replies, third: _Replies) -> dict[object, float]:
+def _allowed(model: Model, second: _ByNumber, third: _ByNumber) -> dict[object, float]:
     """How far answers may be apart, by their signature: as the user says, and within the noise of the third
     answers. These and the second follow the same messages, the first may change what the model keeps."""
     by_user = [limit.max_relative_error for limit in model.tolerances.values() if limit.is_given]
@@ -186,6 +188,6 @@ def _answer_name(key: tuple[int, int]) -> str:
     return f"answer {key[1] + 1} to request {key[0] + 1}"
 
 
-def _answers_at(replies: _Replies, keys: Sequence[tuple[int, int]]) -> list[Answer]:
+def _answers_at(replies: _ByNumber, keys: Sequence[tuple[int, int]]) -> list[Answer]:
     """The answers that have one of these keys, each as the row of its key's index."""
     return [single_answer(row, replies[key]) for row, key in enumerate(keys) if key in replies]

@@ -12,12 +12,9 @@ from tritonproof.base.errors import ProofError
 from tritonproof.client.requests import ServedModel
 from tritonproof.gates.context import AnswersBySample, GateContext, GateFinding, ask, rows_of
 from tritonproof.record.schema import GateResult
-from tritonproof.serve.connection import REQUEST_S
+from tritonproof.serve.connection import MAX_REFUSAL_CHARS, REQUEST_S
 from tritonproof.serve.messages import inputs_of, response_outputs
 from tritonproof.spec import fits
-
-MAX_REFUSAL_CHARS = 200
-"""Characters shown of a server's reason for a refusal."""
 
 
 def send(served: ServedModel, sample_indices: Iterable[Sequence[int] | np.ndarray]) -> list[Any]:
@@ -54,8 +51,8 @@ def declared_gate(context: GateContext) -> GateFinding:
     remaining_count = 0
     for data in context.remaining_data():
         model = replace(served, data=data)
-        at_once = replace(context, served=model).most_in_flight(1)
-        answers = ask(model, [[sample] for sample in range(len(data.ids))], at_once)
+        in_flight = replace(context, served=model).most_in_flight(1)
+        answers = ask(model, [[sample] for sample in range(len(data.ids))], in_flight)
         problems += _all_as_declared(model, rows_of(answers))
         remaining_count += len(answers)
     names = ", ".join(f"{tensor.name} ({tensor.dtype})" for tensor in served.model.outputs)

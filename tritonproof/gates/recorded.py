@@ -16,12 +16,11 @@ from tritonproof.accuracy.sameness import compare_groups
 from tritonproof.base import disk
 from tritonproof.base.errors import InputError, NotAvailableError
 from tritonproof.client.requests import ServedModel
-from tritonproof.gates.context import GateContext, GateFinding, ask, make_single_answers
-from tritonproof.gates.same_answers import gate_finding
+from tritonproof.gates.context import GateContext, GateFinding, ask, gate_finding, make_single_answers
 from tritonproof.host import locks
 from tritonproof.safe_io.arrays import values_of
 from tritonproof.safe_io.files import read_bytes, readable
-from tritonproof.serve.messages import content_bytes, raw_content
+from tritonproof.serve.messages import content_size_bytes, raw_content
 from tritonproof.spec import Arrays
 
 _MAX_BYTES = 16 << 20
@@ -59,7 +58,7 @@ def record(context: GateContext, case: str, run_id: str) -> RecordedAnswers:
     recorded = dict[int, Arrays]()
     left_bytes = _MAX_BYTES
     for sample in sorted(single_rows):
-        left_bytes -= content_bytes(single_rows[sample])
+        left_bytes -= content_size_bytes(single_rows[sample])
         if left_bytes < 0:
             break
         recorded[sample] = single_rows[sample]
@@ -86,7 +85,7 @@ def recorded_gate(context: GateContext) -> GateFinding:
             with contextlib.suppress(InputError):  # of a file that is damaged, or of another version
                 is_own = path.is_file() and read(path).run_id == folder.run_id
             if not is_own:
-                disk.replace(path, encoded(record(context, folder.case, folder.run_id)))
+                disk.write_atomically(path, encoded(record(context, folder.case, folder.run_id)))
     elif not path.is_file():
         what = f"no answers of {name} were recorded"
         raise NotAvailableError(what, where=path, fix="record them: --record-answers")

@@ -19,10 +19,9 @@ from tritonproof.gates.context import (
     SingleAnswers,
     ask,
     ask_one_by_one,
-    same_answers_entry,
+    gate_finding,
 )
-from tritonproof.record.schema import GateResult
-from tritonproof.serve.messages import content_bytes
+from tritonproof.serve.messages import content_size_bytes
 from tritonproof.spec import Arrays
 
 _KEPT_BYTES = 256 << 20
@@ -59,13 +58,13 @@ def reload_gate(context: GateContext) -> GateFinding:
 def in_flight_gate(context: GateContext) -> GateFinding:
     """Send samples of all shapes alone, up to 64 in flight, so that the server joins and spreads them."""
     served, singles = context.served, context.single_answers
-    at_once = context.most_in_flight(1)
+    in_flight = context.most_in_flight(1)
     requests = served.data.requests(1)
-    count = max(len(requests), at_once)
+    count = max(len(requests), in_flight)
     is_joined = context.loaded.batches_dynamically and context.takes_batches
     limits = singles.wide_limits if is_joined else singles.noise_limits
-    answers = ask(served, list(np.resize(requests, (count, 1))), at_once)
-    text = f"{count} requests of one sample each, {at_once} in flight"
+    answers = ask(served, list(np.resize(requests, (count, 1))), in_flight)
+    text = f"{count} requests of one sample each, {in_flight} in flight"
     return gate_finding("in-flight", context, compare_groups(singles.groups, answers, limits), count, text)
 
 
@@ -93,7 +92,7 @@ def batches_gate(context: GateContext) -> GateFinding:
         varied += bool(others)
         answers += [first, *others]
         comparisons += [_compare_positions(served, singles, first, answer) for answer in others]
-        if sum(content_bytes(answer.outputs) for answer in answers) > _KEPT_BYTES:
+        if sum(content_size_bytes(answer.outputs) for answer in answers) > _KEPT_BYTES:
             compare_kept()
     largest = sizes[-1]
     requests = [  # enough at once for each instance to compute some
@@ -101,10 +100,10 @@ def batches_gate(context: GateContext) -> GateFinding:
         for shift in range(min(8, context.most_in_flight(largest), count))
     ]
     before = {tuple(answer.sample_indices): answer for answer in ask(served, requests)}
-    at_once = ask(served, requests, len(requests))
-    answers += [*before.values(), *at_once]
+    answers_at_once = ask(served, requests, len(requests))
+    answers += [*before.values(), *answers_at_once]
     if not context.loaded.batches_dynamically or 2 * largest > context.largest_batch:
-        pairs = ((before[tuple(answer.sample_indices)], answer) for answer in at_once)
+        pairs = ((before[tuple(answer.sample_indices)], answer) for answer in answers_at_once)
         comparisons += [_compare_positions(served, singles, *pair) for pair in pairs]
     compare_kept()
     text = (
@@ -172,31 +171,6 @@ def _spreads_like(singles: SingleAnswers, outputs: Arrays) -> Mapping[str, Sprea
     return None if group is None else group[1].spreads
 
 
-def gate_finding(
-    gate: str,
-    context: GateContext,
-    comparison: AnswerComparison,
-    requests: int,
-    tried: str,
-    expected_from: str = "alone",
-) -> GateFinding:
-    """The finding of a gate that compares answers with those alone, or with those of `expected_from`."""
-    fault = context.why_nothing_compared or wrong_text(comparison, expected_from)
-    same = same_answers_entry(context.single_answers, comparison)
-    return GateFinding(GateResult(gate, requests, tried=tried, fault=fault, same=same), comparison.mismatch)
-
-
-def wrong_text(comparison: AnswerComparison, expected_from: str) -> str:
-    """How many answers are wrong, and the first one, in words; empty if none is."""
-    if comparison.mismatch is None:
-        return ""
-    first = comparison.mismatch.wrong
-    return (
-        f"{comparison.wrong_count} of {comparison.same.answers} answers differ, the first to sample "
-        f"{first.sample}: {first.output} is {first.actual}, and {first.expected} {expected_from}"
-    )
-
-
 def compare_servers(
     current: GateContext, baseline: GateContext, parts: Iterable[InputData], baseline_name: str
 ) -> GateFinding:
@@ -217,12 +191,13 @@ def compare_servers(
         samples += len(expected.rows)
     whole = merge_comparisons(comparisons)
     tried = f"{samples} samples, each twice alone, beside {baseline_name}"
-    gate = gate_finding("baseline", baseline, whole, 4 * samples, tried, f"by {baseline_name}")
+    finding = gate_finding("baseline", baseline, whole, 4 * samples, tried, f"by {baseline_name}")
     precisions = [inferred_precision(answers.rows.values()) or "fp32" for answers in singles]
     if whole.wrong_count and precisions[0] != precisions[1]:
         difference = f"its answers show {precisions[0].upper()}, and {precisions[1].upper()} there"
-        gate = gate._replace(result=structs.replace(gate.result, fault=f"{gate.result.fault}; {difference}"))
-    return gate
+        fault = f"{finding.result.fault}; {difference}"
+        finding = finding._replace(result=structs.replace(finding.result, fault=fault))
+    return finding
 
 
 def _limits_between(current: SingleAnswers, baseline: SingleAnswers) -> AnswerLimits:

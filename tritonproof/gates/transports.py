@@ -13,12 +13,10 @@ from tritonproof.accuracy.sameness import AnswerComparison, compare_groups, merg
 from tritonproof.base.errors import ProofError
 from tritonproof.client.requests import Answer, ServedModel, single_answer
 from tritonproof.client.shared_memory import shared_region, tensor_slices
-from tritonproof.gates.context import GateContext, GateFinding, same_answers_entry
-from tritonproof.gates.declared import MAX_REFUSAL_CHARS
-from tritonproof.gates.same_answers import wrong_text
+from tritonproof.gates.context import GateContext, GateFinding, same_answers_entry, wrong_text
 from tritonproof.record.schema import GateResult
 from tritonproof.safe_io.arrays import values_of
-from tritonproof.serve.connection import REQUEST_S, client_error
+from tritonproof.serve.connection import MAX_REFUSAL_CHARS, REQUEST_S, client_error
 from tritonproof.serve.messages import raw_content, read_output
 from tritonproof.serve.server import Server
 from tritonproof.spec import Tensor

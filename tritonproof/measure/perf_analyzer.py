@@ -99,10 +99,11 @@ class OverloadError(BadPassError):
 
 
 def run_pass(job: LoadJob, window_s: float) -> Pass:
-    """Run perf_analyzer until an attempt is good, with windows of `window_s`; `damaged` has others' faults.
+    """Run perf_analyzer until an attempt is good, with windows of `window_s` seconds.
 
-    If no request ends in a window, the next attempt has longer windows. An attempt that stood still, unless
-    it is the last, is repeated once, as the machine may have been suspended; of two, the load is the cause.
+    `Pass.damaged` says why each earlier attempt did not count. If no request ends in a window, the next
+    attempt has longer windows. An attempt that stood still, unless it is the last, is repeated once,
+    since the machine may have been suspended; if the repeat stands still too, the load is the cause.
     Raises ProofError if no attempt succeeds, the server has ended, or a rate is far above its capacity.
     """
     damaged, stood_still = list[str](), False

@@ -18,7 +18,7 @@ from tritonproof.client.input_data import InputData
 from tritonproof.client.requests import Answer, ask_samples
 from tritonproof.measure.passes import LoadJob, Pass, RunPass
 from tritonproof.record.schema import LoadPoint, VerifiedAnswers
-from tritonproof.serve.messages import content_bytes
+from tritonproof.serve.messages import content_size_bytes
 from tritonproof.spec import Arrays, Case
 
 _SHARE = 0.1
@@ -41,7 +41,7 @@ def make_answer_check(
         part = left[: max(1, min(batch, fitting)) if rows and oracle.expected_from != "alone" else 1]
         answer = oracle.answer(data.inputs(part))
         outputs = {tensor.name: np.asarray(answer[tensor.name]) for tensor in case.model.outputs}
-        answer_bytes = max(answer_bytes, content_bytes(outputs) // len(part))
+        answer_bytes = max(answer_bytes, content_size_bytes(outputs) // len(part))
         for index, sample in enumerate(part):
             rows[sample] = {name: values[index, ...] for name, values in outputs.items()}
     groups = expect_by_signature(rows, lambda sample: str(data.ids[sample]))

@@ -76,7 +76,7 @@ def published_deployment(max_batch_size: int, instances: int = 1) -> Deployment:
     return Deployment(max_batch_size, instances, preferred, 1, cuda_graphs=False, warmup=True)
 
 
-def full_size_matrices(
+def full_size_profiles(
     published: ServingProfile, cpu: ServingProfile, gpus: Iterable[str] = ("a40", "a100", "v100", "t4")
 ) -> Mapping[str, ServingProfile]:
     """The load points on the GPUs for which NVIDIA published figures, on other GPUs, and on CPUs."""

@@ -293,7 +293,7 @@ _FULL_SIZE = Model(
     tolerances={
         "int8": Tolerance(0.0, 0.85, "random weights decide by small margins: 0.923 with ONNX Runtime")
     },
-    profiles=_shared.full_size_matrices(
+    profiles=_shared.full_size_profiles(
         ServingProfile(_PUBLISHED, _BATCHES, tuple(range(1, 9)), ("ts-script-fp16", "ts-script-fp32")),
         # A case keeps a CPU busy for seconds, and each further case in a batch takes 1.4 to 2.5 GiB.
         cpu=ServingProfile.batching(4, (1, 4), (2,), preferred=(2, 4), max_queue_delay_us=1_000),

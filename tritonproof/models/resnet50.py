@@ -293,7 +293,7 @@ def top_1(floor: Limit, precisions: tuple[str, ...]) -> Metric:
 def profiles(deployment: Deployment, published: str) -> Mapping[str, ServingProfile]:
     """The full size's profiles: NVIDIA's deployment and one published format on GPUs, and another on CPUs."""
     batches, concurrencies = (1, 2, 4, 8, 16, 32, 64, 128), tuple(range(16, 257, 16))
-    return _shared.full_size_matrices(
+    return _shared.full_size_profiles(
         ServingProfile(deployment, batches, concurrencies, (published,)),
         # Few cores saturate at batch 8; a longer delay lets the batcher fill it.
         cpu=ServingProfile.batching(8, (1, 4, 8), (4, 16), preferred=(8,), max_queue_delay_us=20_000),

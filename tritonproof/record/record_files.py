@@ -48,7 +48,7 @@ def config_of_search(path: Path) -> str:
 
 def write(record: Record, path: Path) -> None:
     """Write `record` with `disk.replace`. Raises ValueError, and writes nothing, as `encode` does."""
-    disk.replace(path, encode(record))
+    disk.write_atomically(path, encode(record))
 
 
 def encode(record: Record) -> bytes:

@@ -52,7 +52,7 @@ def samples_path(case: CaseKey, results: Path) -> Path:
 def write(samples: SampleScores, path: Path) -> None:
     """Write `samples` on one line, as each list of a data set of 50,000 samples has as many numbers."""
     text = json.dumps(msgspec.to_builtins(samples), separators=(",", ":"), allow_nan=False) + "\n"
-    disk.replace(path, text.encode())
+    disk.write_atomically(path, text.encode())
 
 
 def read(path: Path, folder: Path | None = None) -> SampleScores:

@@ -113,7 +113,7 @@ def _plots(options: argparse.Namespace) -> int:
             print(f"{case or 'all cases'}: nothing to show: {reason}")
         for (name, chart), theme in itertools.product(charts.items(), _themes(options)):
             picture = options.output / readme.picture_name(name, case, theme, ending=options.format)
-            disk.replace(picture, plots.draw(chart, theme, options.format))
+            disk.write_atomically(picture, plots.draw(chart, theme, options.format))
             print(picture)
     return 0
 
@@ -178,7 +178,7 @@ def _trend(options: argparse.Namespace) -> int:
     print(trend.table(chosen))
     for theme in _themes(options) if options.output is not None else ():
         svg_file = options.output / f"trend-{theme}.svg"
-        disk.replace(svg_file, plots.rendered(lambda: trend.picture(chosen), theme))
+        disk.write_atomically(svg_file, plots.rendered(lambda: trend.picture(chosen), theme))
         print(svg_file)
     worse = trend.worse_shifts(chosen, options.within, options.known) if options.fail_on else []
     for _, sentence in worse:

@@ -9,7 +9,7 @@ from msgspec import structs
 from tritonproof.record import schema
 from tritonproof.record.quantities import METRICS
 from tritonproof.record.record_files import flat
-from tritonproof.reports.figures import cost_per_million, fraction_of_peak
+from tritonproof.reports.derived import cost_per_million, fraction_of_peak
 from tritonproof.reports.publishable import Publishable
 from tritonproof.reports.tables.table import cell_of
 

@@ -19,10 +19,10 @@ import msgspec
 from tritonproof.base.sanitize import visible
 from tritonproof.record.quantities import LATENCY, LATENCY_BUDGET, METRICS, THROUGHPUT, Quantity
 from tritonproof.record.schema import MARKS, Estimate, PointResult, Score
-from tritonproof.reports.figures import fastest_point
+from tritonproof.reports.derived import fastest_point
 from tritonproof.reports.publishable import Publishable
+from tritonproof.reports.speed_text import BUDGET_WORDS
 from tritonproof.reports.text import correctness, phrases
-from tritonproof.reports.text.speed import BUDGET_WORDS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -83,7 +83,7 @@ class PictureFile(NamedTuple):
         return plots.digest_of(text) == self.chart.digest(self.theme)
 
     def write(self, folder: Path) -> None:
-        disk.replace(folder / self.path, plots.draw(self.chart, self.theme))
+        disk.write_atomically(folder / self.path, plots.draw(self.chart, self.theme))
 
 
 def picture_name(plot: str, case: str, theme: Theme, ending: str = "svg") -> str:

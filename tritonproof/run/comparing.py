@@ -103,8 +103,8 @@ def compare_with_baseline(run: CaseRun) -> tuple[GateFinding, BaselineComparison
         what = f"{model.name} is new: {name} has no such model to compare it with"
         raise NotAvailableError(what, where=run.case)
     with run.hold_machine(exclusive=False):
-        gate = _compare_answers(run, baseline, name)
-    fault = "; ".join(filter(None, [*_lost_by_clients(run, baseline), gate.result.fault]))
+        finding = _compare_answers(run, baseline, name)
+    fault = "; ".join(filter(None, [*_lost_by_clients(run, baseline), finding.result.fault]))
     new_warnings = warnings_in(run.server.log)
     for known_warning in warnings_in(baseline.server.log):
         new_warnings.pop(known_warning, None)
@@ -114,8 +114,8 @@ def compare_with_baseline(run: CaseRun) -> tuple[GateFinding, BaselineComparison
         loadings_s, baseline_loadings_s = _loadings_in_turns(run, baseline)
     side = structs.replace(side, loadings_s=tuple(loadings_s))
     baseline_side = structs.replace(baseline_side, loadings_s=tuple(baseline_loadings_s))
-    gate = gate._replace(result=structs.replace(gate.result, fault=fault))
-    run.comparison = gate, BaselineComparison(name, side, baseline_side, tuple(new_warnings.values())[:20])
+    finding = finding._replace(result=structs.replace(finding.result, fault=fault))
+    run.comparison = finding, BaselineComparison(name, side, baseline_side, tuple(new_warnings.values())[:20])
     return run.comparison
 
 

@@ -96,8 +96,8 @@ def prove_conversation(run: CaseRun) -> Conversation:
     with run.hold_machine(exclusive=False):
         called = (model.config for model in prepared.described.called if model.config is not None)
         sequences = [config for config in called if config.HasField("sequence_batching")]
-        at_once = min(map(sequences_at_once, [prepared.described.config, *sequences]))
-        return compare_conversations(run.server, run.case.model, run.samples, at_once)
+        max_sequences = min(map(sequences_at_once, [prepared.described.config, *sequences]))
+        return compare_conversations(run.server, run.case.model, run.samples, max_sequences)
 
 
 def run_gate(run: CaseRun, name: str) -> GateFinding:
@@ -124,17 +124,17 @@ def _reload(run: CaseRun) -> LoadedCase:
     return loaded
 
 
-def reproduce(run: CaseRun, result: GateResult, wrong_answer: Mismatch | None) -> str:
+def reproduce(run: CaseRun, result: GateResult, mismatch: Mismatch | None) -> str:
     """Write a gate's reproducer over an earlier one; returns its path, empty if no single answer is wrong."""
     folder = run.settings.results / run.case.target.name / f"{run.case}.reproducer" / result.gate
     shutil.rmtree(folder, ignore_errors=True)
-    if not result.fault or wrong_answer is None:
+    if not result.fault or mismatch is None:
         return ""
     for samples in (run.samples, *run.samples.other_shapes):
         index_of = {str(name): index for index, name in enumerate(samples.ids)}
-        if index_of.keys() >= set(wrong_answer.batch):
-            rows = dict(samples.read([index_of[name] for name in wrong_answer.batch]))
+        if index_of.keys() >= set(mismatch.batch):
+            rows = dict(samples.read([index_of[name] for name in mismatch.batch]))
             name, config = run.server.name_of(run.case), run.build.folder / CONFIG
-            write_reproducer(folder, name, config, run.case.model, rows, wrong_answer)
+            write_reproducer(folder, name, config, run.case.model, rows, mismatch)
             return f"reproducer: {folder}"
     return ""  # the request had a sample that is not the case's, such as one without an optional input

@@ -74,7 +74,7 @@ def write_beside(file: Path, content: bytes | None) -> None:
         if content is None:
             file.unlink(missing_ok=True)
         elif not disk.has_content(file, content):
-            disk.replace(file, content)
+            disk.write_atomically(file, content)
 
 
 @contextlib.contextmanager

@@ -72,6 +72,8 @@ class Rerun:
 
 @dataclass(frozen=True)
 class SearchOutcome:
+    """The winner of a search, and how sure its lead is."""
+
     winner: Rerun
     lead: Ratio | None
     """The winner's throughput over the runner-up's; None if that failed the budget, or there is none."""

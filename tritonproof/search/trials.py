@@ -32,6 +32,8 @@ class Trial:
 
 @dataclass(frozen=True)
 class OperatingPoint:
+    """A candidate at a load that the search has tried."""
+
     candidate: Candidate
     rung: int
     """The index of the load in the candidate's ladder."""

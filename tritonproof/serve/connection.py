@@ -159,6 +159,8 @@ def http_get(url: str, limit_s: float) -> bytes:
 
 _IDLE_CORES = 0.005
 """A server that uses fewer cores only waits: an idle Triton 2.51 took 0.001."""
+MAX_REFUSAL_CHARS = 200
+"""Characters shown of a server's reason for a refusal."""
 REQUEST_S = 600.0
 """Seconds for an inference request: a volume takes a minute on few cores."""
 T = TypeVar("T")

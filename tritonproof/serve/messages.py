@@ -49,7 +49,7 @@ def raw_content(values: np.ndarray, datatype: str) -> bytes:
     return np.ascontiguousarray(values).tobytes()
 
 
-def content_bytes(tensors: Arrays) -> int:
+def content_size_bytes(tensors: Arrays) -> int:
     """The bytes of all values of these tensors; for texts with the lengths that are sent with them."""
     arrays = map(np.asarray, tensors.values())
     return sum(

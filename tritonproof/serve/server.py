@@ -39,6 +39,8 @@ _ENDING_S = 5.0
 
 @dataclass(frozen=True)
 class LoadedCase:
+    """How a case is loaded at the moment."""
+
     scenario: Scenario
     deployment: Deployment
     backend: str

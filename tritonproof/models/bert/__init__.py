@@ -125,7 +125,7 @@ _FULL_SIZE = Model(
     keep=lambda outputs: squad_v1.best_positions(*(outputs[name] for name in OUTPUTS)),
     decide=squad_v1.spans,
     metrics=(Metric("F1", _F1, dict.fromkeys(_PRECISIONS, _SQUAD_F1)), Metric("exact match", _EXACT, {})),
-    profiles=_shared.full_size_matrices(
+    profiles=_shared.full_size_profiles(
         # Offline as published. NVIDIA has none online; its scripts end at twice the largest batch in flight.
         ServingProfile(
             _PUBLISHED,

@@ -216,7 +216,7 @@ _FULL_SIZE = Model(
     show=_show,
     # Aligned in time: the text does not tell how long the speaker took over each sound.
     metrics=_metrics("aligned mel MSE", to_aligned_reference, _LJSPEECH_LIMIT, _LJSPEECH_TO_FRAMEWORK),
-    profiles=_shared.full_size_matrices(
+    profiles=_shared.full_size_profiles(
         ServingProfile(_PUBLISHED, (1, 2, 4, 8), tuple(range(1, 17)), ("ts-trace-fp16", "ts-trace-fp32")),
         # An utterance takes most of a second; a longer delay lets the batcher find another.
         cpu=ServingProfile.batching(4, (1, 2, 4), (2, 4), preferred=(2, 4), max_queue_delay_us=20_000),

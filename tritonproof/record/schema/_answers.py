@@ -133,7 +133,7 @@ def meets(better: str, score: float, limit: float) -> bool:
 
 
 class SameAnswers(Struct, frozen=True):
-    """Whether a sample gets the same answer alone, in any batch, and with many requests in flight."""
+    """How the answers to a sample compare with its answer alone: again, in batches, with others in flight."""
 
     samples: Count
     answers: Count

@@ -18,7 +18,7 @@ from tritonproof.record import record_files, sample_files
 from tritonproof.record.quantities import DURATION, SIZE
 from tritonproof.record.sample_files import Sample, SampleScores
 from tritonproof.record.schema import Ledger
-from tritonproof.reports import figures, plots
+from tritonproof.reports import derived, plots
 from tritonproof.reports.publishable import Publishable
 from tritonproof.reports.published import match_published
 from tritonproof.reports.tables.case import accuracy_blocks, scenario_section, sections_beside_points
@@ -64,8 +64,8 @@ def status_of(record: Publishable) -> Status:
 def fastest(records: Sequence[Publishable]) -> list[Publishable]:
     """The right cases for which no other format of the model on that hardware is shown to be faster, and
     those that alone have a speed to show."""
-    rank_by_name = figures.ranks(records)
-    with_speed = grouped((record for record in records if record.points), figures.rank_group)
+    rank_by_name = derived.ranks(records)
+    with_speed = grouped((record for record in records if record.points), derived.rank_group)
     return [
         record
         for group in with_speed.values()
@@ -179,7 +179,7 @@ def page(sections: Sequence[Mapping[str, Any]]) -> str:
         devices=dict.fromkeys(f"{record.case.target} ({kind_of_device(record)})" for record in records),
         choices={name: sorted({getattr(record.case, name) for record in records}) for name in _CHOICES},
         table=all_cases,
-        names=[record.name for record in figures.ranked(records)],
+        names=[record.name for record in derived.ranked(records)],
         in_name=("Model", "Precision"),  # the name of a case says these
         zip=zip,
         statuses=collections.Counter(section["status"].word for section in sections),

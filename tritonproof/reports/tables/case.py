@@ -7,12 +7,12 @@ from tritonproof.record.quantities import AGREEMENT, COUNT, DURATION, LATENCY, R
 from tritonproof.record.schema import GATE_DEMANDS, REMOTE, Disagreement, GateResult, OutputDifference, Score
 from tritonproof.reports.publishable import Publishable
 from tritonproof.reports.published import names_of
+from tritonproof.reports.speed_text import model_warmup_text, search_paragraph
 from tritonproof.reports.tables import points
 from tritonproof.reports.tables.baseline import baseline_table
 from tritonproof.reports.tables.soak import soak_section, soak_table
 from tritonproof.reports.tables.table import Block, Bullets, Column, Heading, Table, cell_of, table
 from tritonproof.reports.text import correctness, phrases
-from tritonproof.reports.text.speed import model_warmup_text, search_paragraph
 
 
 def case_section(record: Publishable) -> list[Block]:

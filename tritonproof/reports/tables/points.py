@@ -7,11 +7,11 @@ from typing import Any, Generic, TypeVar
 from tritonproof.ratios import FALSE_ALARM_RATE
 from tritonproof.record import quantities, schema
 from tritonproof.record.quantities import COUNT, GIVEN_SHARE, LATENCY, RATIO, THROUGHPUT, Quantity
-from tritonproof.reports import figures
+from tritonproof.reports import derived, speed_text
 from tritonproof.reports.publishable import Publishable
 from tritonproof.reports.published import column_of, names_of
 from tritonproof.reports.tables.table import Block, Cell, Column, Heading, Table, cell_of, table
-from tritonproof.reports.text import phrases, speed
+from tritonproof.reports.text import phrases
 from tritonproof.reports.text.correctness import verified_answers_text
 from tritonproof.reports.text.phrases import full_point_text, point_text
 
@@ -84,7 +84,7 @@ _AT: Column[PointRow[object]] = Column("Load point", lambda row: point_text(row.
 
 def cost_cell(record: Publishable, result: schema.PointResult | None) -> Cell:
     """The cost of a million inferences at a load point; `-` without one or without a price."""
-    cost = figures.cost_per_million(record, result) if result else None
+    cost = derived.cost_per_million(record, result) if result else None
     cell = cell_of(quantities.COST, cost.amount if cost else None)
     if cost is None or cost.unit == "correct inferences":
         return cell
@@ -142,7 +142,7 @@ def certified_table(record: Publishable, scenario: str) -> Table:
     names = dict.fromkeys(name for row in rows for name in row.result.certified)
     requests: Column[PointRow[object]] = Column("Requests", lambda row: row.result.requests, COUNT)
     note = (
-        f"At most: with {levels} confidence, by the rule of {speed.CERTIFIED_BY}, which counts requests "
+        f"At most: with {levels} confidence, by the rule of {speed_text.CERTIFIED_BY}, which counts requests "
         "as independent of each other. `--certify 99` measures until there is a bound."
     )
     columns = [_AT, requests, *(column for name in names for column in _certified(name))]
@@ -195,7 +195,7 @@ _BUDGETS: Sequence[Column[PointRow[schema.LatencyBudget]]] = (
     Column("At", lambda row: full_point_text(row.result.point)),
     Column("Latency", _limited_latency),
     Column("Budget", lambda row: quantities.LATENCY_BUDGET.text(row.detail.budget_ms)),
-    Column("Verdict", lambda row: speed.BUDGET_WORDS[row.detail.verdict]),
+    Column("Verdict", lambda row: speed_text.BUDGET_WORDS[row.detail.verdict]),
     Column("Budget from", lambda row: row.detail.source),
 )
 
@@ -220,7 +220,7 @@ _COMPARISON: Sequence[Column[PointRow[schema.SpeedComparison]]] = (
     Column("Speed, ratio", lambda row: speed_cell(row.detail), RATIO, right_aligned=False),
     Column("To", lambda row: row.detail.baseline_name),
     Column("P99, ratio", lambda row: p99_cell(row.detail), RATIO, is_optional=True, right_aligned=False),
-    Column("Verdict", lambda row: row.record.why_no_speed or speed.comparison_verdict(row.detail)),
+    Column("Verdict", lambda row: row.record.why_no_speed or speed_text.comparison_verdict(row.detail)),
 )
 
 
@@ -255,7 +255,7 @@ _EFFICIENCY: Sequence[Column[schema.Efficiency]] = (
     Column("Serving overhead (ms per request)", lambda row: row.serving_overhead_ms, LATENCY),
     Column("GFLOP per inference", lambda row: row.flops_per_inference, quantities.WORK),
     Column("Peak (GFLOP/s)", lambda row: row.peak_flops_per_s, quantities.WORK_RATE),
-    Column("Of the peak", figures.fraction_of_peak, quantities.SHARE, with_unit=True),
+    Column("Of the peak", derived.fraction_of_peak, quantities.SHARE, with_unit=True),
 )
 
 
@@ -271,6 +271,6 @@ def efficiency_section(record: Publishable) -> list[Block]:
         f"server, measured in turns with it. The peak is that of large {precision} {products}. "
         "Brackets give 95 % intervals. More: docs/how-it-measures.md#what-serving-costs"
     )
-    notes = [meaning, speed.version_note(record)]
+    notes = [meaning, speed_text.version_note(record)]
     shown = table(_EFFICIENCY, record.efficiency, marks=lambda measurement: measurement.marks, notes=notes)
     return [Heading(f"Efficiency: {precision}", 4), shown]

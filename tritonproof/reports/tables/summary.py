@@ -9,12 +9,12 @@ from tritonproof.base.sanitize import Formatted, markdown_text
 from tritonproof.record import schema
 from tritonproof.record.quantities import COST, COUNT, LATENCY, METRICS, RATIO, THROUGHPUT
 from tritonproof.record.schema import Mark, Record
-from tritonproof.reports import figures
+from tritonproof.reports import derived, speed_text
 from tritonproof.reports.publishable import Publishable
 from tritonproof.reports.published import published_ratio
 from tritonproof.reports.tables.points import cost_cell, price_sentence
 from tritonproof.reports.tables.table import Block, Bullets, Cell, Column, Heading, Table, cell_of, table
-from tritonproof.reports.text import correctness, phrases, speed
+from tritonproof.reports.text import correctness, phrases
 
 
 class SummaryRow(NamedTuple):
@@ -35,13 +35,13 @@ def summary(records: Sequence[Publishable]) -> list[Block]:
 
 
 def summary_table(of_target: Sequence[Publishable]) -> Table:
-    records = figures.ranked(of_target)
-    ranks = figures.ranks(records)
+    records = derived.ranked(of_target)
+    ranks = derived.ranks(records)
     rows = [
-        SummaryRow(case, case.main_score, figures.fastest_point(case), ranks.get(case.name))
+        SummaryRow(case, case.main_score, derived.fastest_point(case), ranks.get(case.name))
         for case in records
     ]
-    searches = ((case.name, speed.search_paragraph(case)) for case in records)
+    searches = ((case.name, speed_text.search_paragraph(case)) for case in records)
     notes = [
         *(f"`{name}`: {paragraph}" for name, paragraph in searches if paragraph),
         price_sentence([row.record for row in rows if row.result]),
@@ -55,7 +55,7 @@ def summary_columns(rows: Sequence[SummaryRow]) -> Sequence[Column[SummaryRow]]:
     optional = functools.partial(Column[SummaryRow], is_optional=True)
     points = [row.result for row in rows if row.result]
     levels = phrases.confidence_levels(points)
-    references = " or ".join(figures.reference_names([row.record for row in rows]))
+    references = " or ".join(derived.reference_names([row.record for row in rows]))
     unbounded = ""
     if any(result.latency_ms["p99"].open_above for result in points if "p99" in result.latency_ms):
         unbounded = "; + marks too few requests for an upper bound"
@@ -103,7 +103,7 @@ def summary_columns(rows: Sequence[SummaryRow]) -> Sequence[Column[SummaryRow]]:
         ),
         optional(
             "Ratio to in process",
-            lambda row: measured.ratio if (measured := figures.efficiency_at_fastest(row.record)) else None,
+            lambda row: measured.ratio if (measured := derived.efficiency_at_fastest(row.record)) else None,
             RATIO,
             "interval",
             meaning="throughput divided by that of the same artifact without a server, measured "
@@ -137,7 +137,7 @@ def _limit(row: SummaryRow) -> Cell | None:
 
 
 def _to_reference(row: SummaryRow) -> Cell | None:
-    compared = figures.format_comparison(row.record)
+    compared = derived.format_comparison(row.record)
     if compared is None:
         return None
     cell = cell_of(RATIO, compared.ratio, "interval")
@@ -151,8 +151,8 @@ def _marks(row: SummaryRow) -> list[Mark]:
         sentences.append(record.why_no_speed)
     if row.score is None and record.build.has_random_weights:
         sentences.append(f"{correctness.missing_score_reason(record)}.")
-    sentences += filter(None, [correctness.unmeasured_text(record), speed.version_note(record)])
-    measured = row.result, figures.efficiency_at_fastest(record)
+    sentences += filter(None, [correctness.unmeasured_text(record), speed_text.version_note(record)])
+    measured = row.result, derived.efficiency_at_fastest(record)
     marks = itertools.chain(*(result.marks for result in measured if result is not None))
     return [*(Mark(remark, remark) for remark in sentences), *marks]
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tritonproof.ratios import FALSE_ALARM_RATE
 from tritonproof.record import quantities, schema
 from tritonproof.record.quantities import COUNT, GIVEN_SHARE, LATENCY, LATENCY_BUDGET, RATIO
-from tritonproof.reports.figures import fraction_of_peak
+from tritonproof.reports.derived import fraction_of_peak
 from tritonproof.reports.publishable import Publishable
 from tritonproof.reports.text.phrases import counted, full_point_text, sentence
 

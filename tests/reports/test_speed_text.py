@@ -9,8 +9,8 @@ from msgspec import structs
 from tests import recorded
 from tritonproof.record.quantities import TOO_WIDE
 from tritonproof.record.schema import LatencyBudget, Ratio, Record, Serving, SpeedComparison
-from tritonproof.reports.text import speed
-from tritonproof.reports.text.speed import comparison_text, speed_failures
+from tritonproof.reports import speed_text
+from tritonproof.reports.speed_text import comparison_text, speed_failures
 
 ONE = recorded.efficiency("online", 32)
 
@@ -79,8 +79,8 @@ ORT = {"onnxruntime": "1.31.0"}
     ],
 )
 def test_in_process_ratio_names_different_versions(record: Record, parts: tuple[str, ...]) -> None:
-    assert bool(speed.version_note(record)) == bool(parts)
-    assert all(part in speed.version_note(record) for part in parts)
+    assert bool(speed_text.version_note(record)) == bool(parts)
+    assert all(part in speed_text.version_note(record) for part in parts)
 
 
 @pytest.mark.parametrize(
@@ -96,4 +96,4 @@ def test_in_process_ratio_names_different_versions(record: Record, parts: tuple[
     ],
 )
 def test_winner_of_a_search_leads_or_says_why_it_won(changes: dict[str, Any], said: str) -> None:
-    assert speed.search_text(recorded.search(**changes)).endswith(said)
+    assert speed_text.search_text(recorded.search(**changes)).endswith(said)

@@ -8,7 +8,7 @@ from msgspec import structs
 
 from tests import recorded
 from tritonproof.record.schema import Ratio, Record, ReferenceComparison
-from tritonproof.reports import figures
+from tritonproof.reports import derived
 from tritonproof.reports.publishable import publishable
 
 ONE = recorded.efficiency("online", 32)
@@ -65,8 +65,8 @@ def test_formats_rank_by_disjoint_intervals(
 ) -> None:
     seen = recorded.seen(*records)
 
-    assert [record.name for record in figures.ranked(seen)] == [record.name for record in order]
-    assert [figures.ranks(seen).get(record.name) for record in order] == list(ranks)
+    assert [record.name for record in derived.ranked(seen)] == [record.name for record in order]
+    assert [derived.ranks(seen).get(record.name) for record in order] == list(ranks)
 
 
 POINT = recorded.measured("offline", 8, 1000.0)
@@ -92,7 +92,7 @@ ERROR = recorded.score(better="lower", served=0.012, limits=())
     ids=["a share", "an error", "random weights", "no price"],
 )
 def test_cost_is_per_correct_inference(record: Record, wanted: tuple[float, str] | None) -> None:
-    cost = figures.cost_per_million(publishable(record), POINT)
+    cost = derived.cost_per_million(publishable(record), POINT)
 
     assert (cost and (pytest.approx(cost.amount), cost.unit)) == wanted
 
@@ -101,5 +101,5 @@ def test_fastest_point_is_one_at_a_rate_only_if_no_other_was_measured() -> None:
     closed = recorded.measured("online", 16, 1000.0)
     at_rate = recorded.at_rate(1200.0, 1200.0)
 
-    assert figures.fastest_point(publishable(recorded.record(points=(at_rate, closed)))) == closed
-    assert figures.fastest_point(publishable(recorded.record(points=(at_rate,)))) == at_rate
+    assert derived.fastest_point(publishable(recorded.record(points=(at_rate, closed)))) == closed
+    assert derived.fastest_point(publishable(recorded.record(points=(at_rate,)))) == at_rate

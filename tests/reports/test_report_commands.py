@@ -55,8 +55,8 @@ def test_link_given_directly_is_read(results: Path, printed: Callable[..., str])
 
 def test_non_record_files_are_skipped(results: Path, printed: Callable[..., str]) -> None:
     (results / "after.json").write_text('{"machine_info": {}, "benchmarks": [{"case": 1}]}')
-    disk.replace(results / "a40" / "a40-of-before.search" / "samples.json", b"{}")
-    disk.replace(results / "a40" / "superseded" / "old.json", b"{}")
+    disk.write_atomically(results / "a40" / "a40-of-before.search" / "samples.json", b"{}")
+    disk.write_atomically(results / "a40" / "superseded" / "old.json", b"{}")
 
     assert WHOLE.name in printed("tables", "--results", results)
     assert "1 case" in printed("compare", results.parent / "other", results / "a40")
