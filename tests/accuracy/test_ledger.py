@@ -11,14 +11,8 @@ import pytest
 
 from tests import recorded as records
 from tests import toy
-from tritonproof.accuracy.ledger import (
-    accuracy_ledger,
-    items_to_inspect,
-    missing_options,
-    sample_scores,
-    score_each_item,
-    served_ledger,
-)
+from tritonproof.accuracy import ledger as ledger_module
+from tritonproof.accuracy.ledger import accuracy_ledger, items_to_inspect, missing_options, score_each_item
 from tritonproof.accuracy.stages import StageAnswers, Stages
 from tritonproof.base.errors import ProofError
 from tritonproof.record import record_files, sample_files
@@ -239,7 +233,8 @@ def existing(right: int, requested: dict[str, Limit], *metrics: Any) -> Ledger:
     """The ledger of a model served as it is that gets `right` of 100 samples right."""
     case, samples = toy.case(toy.model(metrics=metrics)), toy.samples(100)
     served = stage("served", right, requests=7)
-    return served_ledger(case, samples, served, score_each_item(case, samples, [served]), requested)
+    per_item = score_each_item(case, samples, [served])
+    return ledger_module.served_ledger(case, samples, served, per_item, requested)
 
 
 def test_served_model_without_reference_keeps_its_own_limits() -> None:
@@ -322,7 +317,7 @@ def test_worst_sample_is_shown_by_the_framework_and_as_served() -> None:
     three = deciding(LABELS, LABELS, with_wrong(4))
     scores = score_each_item(one, toy.samples(COUNT), three)
 
-    (sample,) = sample_scores(one, "digest", toy.samples(COUNT), three, scores).worst
+    (sample,) = ledger_module.sample_scores(one, "digest", toy.samples(COUNT), three, scores).worst
     assert sample.parts == (str(LABELS[4]), str(WRONG[4]))
 
 
@@ -361,6 +356,5 @@ def test_inconsistent_samples_file_names_the_key(tmp_path: Path, count: int, sta
 def test_samples_of_another_dataset_are_ignored(tmp_path: Path, count: int, is_own: bool) -> None:
     record = records.record()
     sample_files.write(made_up_scores(count, scored=count), sample_files.samples_path(record.case, tmp_path))
-    assert (
-        sample_files.scores_of(record, record_files.record_path(record.case, tmp_path)) is not None
-    ) is is_own
+    scores = sample_files.scores_of(record, record_files.record_path(record.case, tmp_path))
+    assert (scores is not None) is is_own

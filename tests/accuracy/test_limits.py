@@ -7,15 +7,8 @@ import pytest
 import torch
 
 from tests import toy
+from tritonproof.accuracy import limits
 from tritonproof.accuracy.expected import expect
-from tritonproof.accuracy.limits import (
-    AnswerLimits,
-    NumberLimits,
-    inferred_limits,
-    inferred_precision,
-    limits_per_answer,
-    min_agreement_for,
-)
 from tritonproof.accuracy.precision_cost import PrecisionCost
 from tritonproof.accuracy.precisions import PRECISIONS
 from tritonproof.accuracy.sameness import allowed_in_a_row, compare_answers
@@ -28,12 +21,12 @@ from tritonproof.spec import Tensor, Tolerance
 )
 def test_half_precision_outputs_are_recognized_by_last_bits(dtype: torch.dtype, shown: str) -> None:
     values = torch.randn(64, 8, generator=torch.Generator().manual_seed(0)).to(dtype).float().numpy()
-    requested = AnswerLimits(NumberLimits(2e-3, 1e-4), inferred_on="cpu")
+    requested = limits.AnswerLimits(limits.NumberLimits(2e-3, 1e-4), inferred_on="cpu")
 
-    limits = inferred_limits(requested, [{"y": values}])
-    assert inferred_precision([{"y": values}]) == shown
-    assert (limits == dataclasses.replace(requested, inferred_on="")) is (shown == "")
-    assert limits.default.max_element == max(2e-3, 10 * PRECISIONS[shown or "fp32"].unknown_mean)
+    inferred = limits.inferred_limits(requested, [{"y": values}])
+    assert limits.inferred_precision([{"y": values}]) == shown
+    assert (inferred == dataclasses.replace(requested, inferred_on="")) is (shown == "")
+    assert inferred.default.max_element == max(2e-3, 10 * PRECISIONS[shown or "fp32"].unknown_mean)
 
 
 def test_given_tolerance_holds_whatever_answers_show() -> None:
@@ -41,22 +34,22 @@ def test_given_tolerance_holds_whatever_answers_show() -> None:
         tolerance = Tolerance(1e-4, 1.0, "given", is_given=is_given)
         format_ = dataclasses.replace(toy.case().format, tolerances={"": tolerance})
         case = dataclasses.replace(toy.case(precision=""), format=format_)
-        assert limits_per_answer(case, "", None, {}).inferred_on == device
+        assert limits.limits_per_answer(case, "", None, {}).inferred_on == device
 
 
 def test_whole_numbers_show_no_precision() -> None:
     """Customer ids up to 256 are numbers of BF16 too."""
-    assert inferred_precision([{"ids": np.arange(200, dtype=np.float32)}]) == ""
-    assert inferred_precision([{"labels": np.arange(200)}]) == ""
+    assert limits.inferred_precision([{"ids": np.arange(200, dtype=np.float32)}]) == ""
+    assert limits.inferred_precision([{"labels": np.arange(200)}]) == ""
 
 
 def test_count_of_changed_decisions_may_be_two_deviations_and_three_more() -> None:
-    assert min_agreement_for(0.96, 600) == pytest.approx(1 - (36 + 2 * 6 + 3) / 600)
+    assert limits.min_agreement_for(0.96, 600) == pytest.approx(1 - (36 + 2 * 6 + 3) / 600)
 
 
 def test_limit_of_an_element_has_a_floor() -> None:
     cost = PrecisionCost(largest={toy.OUTPUT: 1e-9}, mean={toy.OUTPUT: 1e-6}, comparable=1.0, agreement=1.0)
-    assert limits_per_answer(toy.case(), "fp32", cost, {toy.OUTPUT: 40}).default.max_element == 1e-4
+    assert limits.limits_per_answer(toy.case(), "fp32", cost, {toy.OUTPUT: 40}).default.max_element == 1e-4
 
 
 def test_class_beside_mask_widens_no_limit_of_the_mask() -> None:
@@ -65,12 +58,12 @@ def test_class_beside_mask_widens_no_limit_of_the_mask() -> None:
     outputs = tuple(Tensor(name, "INT64", values.shape[1:]) for name, values in rows.items())
     cost = PrecisionCost(largest={}, mean=dict.fromkeys(rows, 0.0), comparable=1.0, agreement=1.0)
     sizes = {name: values.size for name, values in rows.items()}
-    limits = limits_per_answer(toy.case(toy.model(outputs=outputs)), "fp32", cost, sizes)
+    allowed = limits.limits_per_answer(toy.case(toy.model(outputs=outputs)), "fp32", cost, sizes)
     expected, mask = expect(list("a" * 24), rows), rows["mask"].copy()
     for voxel, wrong in enumerate((0, 0, 1)):
         mask[0, voxel] = 1
         given = Answer(np.arange(24), {**rows, "mask": mask})
-        assert compare_answers(expected, [given], limits.or_wider(limits)).wrong_count == wrong
+        assert compare_answers(expected, [given], allowed.or_wider(allowed)).wrong_count == wrong
 
 
 @pytest.mark.parametrize(

@@ -8,17 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.gates.made_up_model import (
-    IDS,
-    LIMITS,
-    ROWS,
-    WIDE,
-    Model,
-    Server,
-    gate_context,
-    served_model,
-    sound,
-)
+from tests.gates.made_up_model import LIMITS, ROWS, WIDE, Model, Server, gate_context, served_model, sound
 from tests.helpers import present
 from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
 from tritonproof.client.input_data import InputData
@@ -84,11 +74,13 @@ def test_each_sample_is_sent_alone(gate: Gate, name: str, asked: list[tuple[list
 
 def test_tried_batches_fit_256_mib_by_real_lengths(gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
     size = 16 << 20
-    texts = served_model(1, data=InputData(Path(), IDS[:1], {"IN": np.array([[b"x" * size]], object)}))
-    answers = make_single_answers(IDS, {0: {"OUT": np.zeros(size, np.int8)}}, LIMITS)
+    texts = served_model(1, data=InputData(Path(), ["a"], {"IN": np.array([[b"x" * size]], object)}))
+    answers = make_single_answers(["a"], {0: {"OUT": np.zeros(size, np.int8)}}, LIMITS)
     for one in (gate_context(texts, largest=40), gate_context(answers=answers, largest=40)):
         assert (one.batch_sizes[-1], one.most_in_flight(1)) == (15, 15)
-    data = InputData(Path(), IDS[:2], {"IN": np.zeros((1, 4))}, others=[{"IN": np.zeros((1, size), np.int8)}])
+    data = InputData(
+        Path(), ["a", "b"], {"IN": np.zeros((1, 4))}, others=[{"IN": np.zeros((1, size), np.int8)}]
+    )
     mixed = gate_context(served_model(data=data))
     assert (mixed.most_in_flight(1), mixed.most_in_flight(2)) == (15, 64), "other shapes are sent alone"
     monkeypatch.setattr("tritonproof.gates.context.IN_FLIGHT_BYTES", 3 * 32)
@@ -204,7 +196,7 @@ def optional_gate(monkeypatch: pytest.MonkeyPatch, more: Remembering) -> GateRes
     """The result for a model with the optional input MORE."""
     inputs = (Tensor("IN", "FP32", (4,)), Tensor("MORE", "FP32", (4,), optional=True))
     source = served_model()
-    data = InputData(source.data.folder, IDS, {"IN": ROWS, "MORE": ROWS[::-1]})
+    data = InputData(source.data.folder, source.data.ids, {"IN": ROWS, "MORE": ROWS[::-1]})
     toy = served_model(data=data, model=dataclasses.replace(source.model, inputs=inputs))
 
     def ask(model: Any, sample_indices: Any, _in_flight: int = 1) -> list[Answer]:

@@ -7,16 +7,8 @@ import grpc
 import numpy as np
 import pytest
 
-from tests.gates.answering_servers import (
-    IN_MEMORY,
-    ROWS,
-    SINGLES,
-    Memory,
-    careful,
-    served_by,
-    web_server,
-    with_memory,
-)
+from tests.gates import answering_servers
+from tests.gates.answering_servers import IN_MEMORY, ROWS, SINGLES, Memory, careful, served_by, with_memory
 from tests.gates.made_up_model import gate_context
 from tests.helpers import present
 from tritonproof.gates.transports import transports_gate
@@ -24,7 +16,7 @@ from tritonproof.gates.transports import transports_gate
 
 @pytest.mark.parametrize("factor", [2.0, 2.5])
 def test_transport_with_different_answers_is_named(factor: float) -> None:
-    with web_server(factor) as address, served_by(careful, address) as model:
+    with answering_servers.web_server(factor) as address, served_by(careful, address) as model:
         result, mismatch = transports_gate(gate_context(model, SINGLES))
     assert (result.tried, mismatch is None) == ("gRPC, HTTP", factor == 2)
     assert ("HTTP" in result.fault, "gRPC " in result.fault.partition(":")[0]) == (factor != 2, False)

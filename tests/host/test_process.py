@@ -16,15 +16,8 @@ from tests.serve.programs import IMAGE, script
 from tritonproof.base.errors import ProofError
 from tritonproof.efficiency.worker import artifact_worker
 from tritonproof.frameworks import NO_TELEMETRY
-from tritonproof.host.process import (
-    CHECKOUT_VARIABLES,
-    DOCKER_VARIABLES,
-    EXTRA_VARIABLES,
-    ProgramError,
-    how_ended,
-    minimal_environment,
-    run_program,
-)
+from tritonproof.host import process as process_module
+from tritonproof.host.process import ProgramError, how_ended, minimal_environment, run_program
 from tritonproof.measure import perf_analyzer
 from tritonproof.serve.launch import serve
 from tritonproof.serve.server import Server
@@ -48,7 +41,7 @@ def caller(monkeypatch: pytest.MonkeyPatch) -> None:
     """A caller's environment with secrets, and with settings that affect speed."""
     for name, value in {**SECRETS, **SPEED}.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.delenv(EXTRA_VARIABLES, raising=False)
+    monkeypatch.delenv(process_module.EXTRA_VARIABLES, raising=False)
 
 
 def environments(pid: int) -> list[dict[str, str]]:
@@ -116,8 +109,9 @@ def test_every_docker_call_gets_engine_variables(tmp_path: Path, monkeypatch: py
 
 
 def test_secrets_are_passed_only_if_the_user_names_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert secrets_in(minimal_environment((*DOCKER_VARIABLES, *CHECKOUT_VARIABLES))) == set()
-    monkeypatch.setenv(EXTRA_VARIABLES, "PYTHONPATH, HF_TOKEN,NOT_SET")
+    more = (*process_module.DOCKER_VARIABLES, *process_module.CHECKOUT_VARIABLES)
+    assert secrets_in(minimal_environment(more)) == set()
+    monkeypatch.setenv(process_module.EXTRA_VARIABLES, "PYTHONPATH, HF_TOKEN,NOT_SET")
     assert secrets_in(minimal_environment()) == {"PYTHONPATH", "HF_TOKEN"}
 
 

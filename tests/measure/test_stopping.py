@@ -6,16 +6,9 @@ import numpy as np
 import pytest
 
 from tests import toy
+from tritonproof.measure import plan as plan_module
 from tritonproof.measure import point_state, stopping
-from tritonproof.measure.plan import (
-    LATENCIES_PER_WINDOW,
-    WINDOWS,
-    MeasuringPlan,
-    is_slow,
-    least_window_s,
-    pass_window_s,
-    warm_up_window_s,
-)
+from tritonproof.measure.plan import LATENCIES_PER_WINDOW, MeasuringPlan, pass_window_s, warm_up_window_s
 from tritonproof.measure.point_state import PointState
 from tritonproof.record.schema import LoadPoint
 
@@ -99,15 +92,15 @@ def test_window_holds_a_whole_request() -> None:
     assert 0.05 <= warm_up_window_s(POINT, 0.0) < pass_window_s(POINT, 0.001, 3.0, 30)
     assert pass_window_s(POINT, 5.0, 60.0, 30) == LATENCIES_PER_WINDOW * 5.0
     assert warm_up_window_s(POINT, 2.0) == LATENCIES_PER_WINDOW * 2.0
-    assert [is_slow(latency_s) for latency_s in (0.5, 1.5)] == [False, True]
+    assert [plan_module.is_slow(latency_s) for latency_s in (0.5, 1.5)] == [False, True]
 
 
 @pytest.mark.parametrize("rate_per_s", [2.0, 3.0, 10.0, 50.0, 1e4])
 def test_at_least_fifteen_requests_count_at_a_rate(rate_per_s: float) -> None:
     """Of twenty due requests three quarters count; queues take longer to a steady state than clients."""
     point = LoadPoint("online", 1, 0, rate_per_s, "constant")
-    window_s = least_window_s(point)
+    window_s = plan_module.least_window_s(point)
 
-    assert 0.75 * rate_per_s * WINDOWS * window_s >= 15
-    assert window_s >= 2 * least_window_s(POINT)
+    assert 0.75 * rate_per_s * plan_module.WINDOWS * window_s >= 15
+    assert window_s >= 2 * plan_module.least_window_s(POINT)
     assert warm_up_window_s(point, 0.0) == window_s

@@ -23,13 +23,8 @@ from tritonproof.host import gpu_libraries, scratch
 from tritonproof.host.gpu_libraries import TensorRT
 from tritonproof.host.targets import CPU, recognise
 from tritonproof.models import all_models
-from tritonproof.serve.backends import (
-    backend_library,
-    local_backends,
-    pool_options,
-    server_variables,
-    serves_natively,
-)
+from tritonproof.serve import backends as backends_module
+from tritonproof.serve.backends import backend_library, local_backends, pool_options, serves_natively
 from tritonproof.serve.command import server_environment
 from tritonproof.serve.server import Server, check_supported
 from tritonproof.serve.server_spec import ContainerImage, ServerKind, ServerSpec, parse_server
@@ -90,9 +85,10 @@ def test_freed_memory_is_kept_for_native_pytorch(
     """The suite's own runtime keeps it too, in any server."""
     case = Case(target, MODELS[model], FORMATS[format_], None, "fp32")
     native, own = installed(tmp_path, "onnxruntime", "pytorch"), installed(tmp_path / "other", "python")
-    assert ("MALLOC_TRIM_THRESHOLD_" in server_variables(native, case, DEPLOYMENT)) is kept
+    variables = backends_module.server_variables(native, case, DEPLOYMENT)
+    assert ("MALLOC_TRIM_THRESHOLD_" in variables) is kept
     for spec in (own, ServerSpec("embedded"), ServerSpec("remote", "host:8001")):
-        assert server_variables(spec, case, DEPLOYMENT) == {}
+        assert backends_module.server_variables(spec, case, DEPLOYMENT) == {}
 
 
 def test_local_python_backend_finds_python_and_its_library(
