@@ -260,9 +260,5 @@ def test_worst_gate_counts_in_the_ledger() -> None:
     assert (entry(tied, bad).agreement, entry(tied, bad).sample) == (0.4, "b")
     assert entry(texts, texts).relative_difference is None
     assert entry(texts, good).relative_difference == 3e-3
-    ledgers = (
-        (recorded.accuracy(), good),
-        (recorded.accuracy(), bad),
-        (recorded.failed_accuracy(), good),
-    )
+    ledgers = ((recorded.accuracy(), good), (recorded.accuracy(), bad), (recorded.failed_accuracy(), good))
     assert [with_same_answers(ledger, [gate]).passed for ledger, gate in ledgers] == [True, False, False]

@@ -5,32 +5,18 @@ from collections.abc import Callable
 import pytest
 
 from tritonproof.base import commands
+from tritonproof.base.commands import benchmarks_command, packages_command, tool_command
 from tritonproof.reports.__main__ import main
 
 
 @pytest.mark.parametrize(
     ("call", "words", "checkout", "installed"),
     [
+        (benchmarks_command, ["-k x"], ".venv/bin/tox run -e benchmarks -- -k x", "tritonproof run -k x"),
+        (tool_command, ["report", "html"], "python -m tritonproof report html", "tritonproof report html"),
+        (packages_command, [], ".venv/bin/tox run -e benchmarks", "pip install 'tritonproof[models,cpu]'"),
         (
-            commands.benchmarks_command,
-            ["-k x"],
-            ".venv/bin/tox run -e benchmarks -- -k x",
-            "tritonproof run -k x",
-        ),
-        (
-            commands.tool_command,
-            ["report", "html"],
-            "python -m tritonproof report html",
-            "tritonproof report html",
-        ),
-        (
-            commands.packages_command,
-            [],
-            ".venv/bin/tox run -e benchmarks",
-            "pip install 'tritonproof[models,cpu]'",
-        ),
-        (
-            commands.packages_command,
+            packages_command,
             ["benchmarks-gpu-cuda12-trt"],
             ".venv/bin/tox run -e benchmarks-gpu-cuda12-trt",
             "pip install 'tritonproof[models,gpu-cuda12,trt-cuda12]' --extra-index-url "

@@ -104,14 +104,7 @@ def test_turns_are_summarized_by_geometric_means() -> None:
     turns, peak = turns_of((90.0, 110.0), (100.0, 100.0)), Estimate(2e9, 1e9, 4e9)
     turns = replace(turns, damaged=["killed"])
     entry = in_turns.efficiency_entry(
-        turns,
-        recorded.measured("offline", 8, 1.0),
-        2,
-        8,
-        1e6,
-        peak_flops_per_s=peak,
-        gpus=2,
-        spinning=True,
+        turns, recorded.measured("offline", 8, 1.0), 2, 8, 1e6, peak_flops_per_s=peak, gpus=2, spinning=True
     )
     assert entry.ratio.value == pytest.approx(math.sqrt(0.9 * 1.1))
     assert entry.marks[0].text.endswith("1, the last: killed")

@@ -122,8 +122,7 @@ def test_reason_that_stopped_several_steps_is_said_once() -> None:
 
 
 @pytest.mark.parametrize(
-    "one",
-    [recorded.record(), recorded.random_weights(accuracy=recorded.accuracy(scores=()))],
+    "one", [recorded.record(), recorded.random_weights(accuracy=recorded.accuracy(scores=()))]
 )
 def test_right_case_is_shown_unchanged(one: Record) -> None:
     seen = publishable(one)
@@ -171,9 +170,8 @@ def test_search_without_winner_shows_its_lowest_latency_alone() -> None:
     assert result.latency_ms == search.result.latency_ms
     speeds = (result.throughput_per_s.value, *(one.throughput_per_s for one in result.passes))
     assert all(map(math.isnan, speeds))
-    assert "no finalist keeps p99 within 10 ms when measured anew; the nearest has 2.1" in search_paragraph(
-        seen
-    )
+    nearest = "no finalist keeps p99 within 10 ms when measured anew; the nearest has 2.1"
+    assert nearest in search_paragraph(seen)
 
 
 @pytest.mark.parametrize("verdict", ["passed", "failed"])

@@ -39,9 +39,8 @@ def path(tmp_path: Path) -> Path:
 
 def add(fresh: Record, results: Path, **parts: Any) -> Record:
     """Record results, by default one load point; returns the record on disk."""
-    change = functools.partial(
-        record_updates.with_results, **(parts or {"starts": (START,), "points": (NEW,)})
-    )
+    given = parts or {"starts": (START,), "points": (NEW,)}
+    change = functools.partial(record_updates.with_results, **given)
     written = record_updates.update(fresh, results, change, run_id=recorded.origin(run=2).run)
     on_disk = record_files.read(record_files.record_path(fresh.case, results))
     assert written == on_disk
