@@ -91,8 +91,11 @@ def reply(result: Any, _request: Any, context: grpc.ServicerContext) -> Any:
     return result
 
 
+Start = Callable[..., Server]
+
+
 @pytest.fixture
-def answering() -> Iterator[Callable[..., Server]]:
+def answering() -> Iterator[Start]:
     """`answering(ModelConfig=...)`: a connection to a server with these answers; None is a refusal."""
     with contextlib.ExitStack() as stack:
 
@@ -118,9 +121,7 @@ def answering() -> Iterator[Callable[..., Server]]:
         {"ModelConfig": config(dimensions=40)},
     ],
 )
-def test_impossible_models_are_refused_with_server_address(
-    lie: Mapping[str, Any], answering: Callable[..., Server]
-) -> None:
+def test_impossible_models_are_refused_with_server_address(lie: Mapping[str, Any], answering: Start) -> None:
     server = answering(**lie)
     with pytest.raises(InputError, check=lambda error: error.where == f"--triton {server.address}") as raised:
         list_models(server)
@@ -130,14 +131,14 @@ def test_impossible_models_are_refused_with_server_address(
 LONG = "\x1b[31m" + "9" * 1_000_000
 
 
-def test_nonnumeric_version_is_cut_and_made_visible(answering: Callable[..., Server]) -> None:
+def test_nonnumeric_version_is_cut_and_made_visible(answering: Start) -> None:
     first, version = load_model(answering(RepositoryIndex=models("1", LONG)), FOUND, {}).versions
     assert first == "1"
     assert len(version) <= 100
     assert "\x1b" not in version
 
 
-def test_models_of_server_are_listed_and_its_version_is_cleaned(answering: Callable[..., Server]) -> None:
+def test_models_of_server_are_listed_and_its_version_is_cleaned(answering: Start) -> None:
     about = {"name": "ours", "version": LONG, "extensions": ["model_configuration"]}
     server = answering(ServerMetadata=pb.ServerMetadataResponse(**about))
     assert "\x1b" not in server.version
@@ -147,7 +148,7 @@ def test_models_of_server_are_listed_and_its_version_is_cleaned(answering: Calla
 
 
 @pytest.fixture
-def other(answering: Callable[..., Server]) -> Callable[..., Server]:
+def other(answering: Start) -> Start:
     """A server with only the mandatory part of the protocol."""
     server_metadata = pb.ServerMetadataResponse(name="mlserver", version="1.7.1")
     lacking = ["ModelConfig", "ModelStatistics", "RepositoryIndex", "RepositoryModelUnload"]
@@ -155,7 +156,7 @@ def other(answering: Callable[..., Server]) -> Callable[..., Server]:
     return functools.partial(answering, **dict.fromkeys(lacking, UNKNOWN_CALL), **own)
 
 
-def test_other_server_is_described_by_its_metadata(other: Callable[..., Server]) -> None:
+def test_other_server_is_described_by_its_metadata_and_loads_no_models(other: Start) -> None:
     server = other()
     assert server.version == "mlserver 1.7.1"
     (model,) = map(as_model, list_models(server, ["m"]))
@@ -166,6 +167,8 @@ def test_other_server_is_described_by_its_metadata(other: Callable[..., Server])
     assert (described.versions, described.unreported) == ((), ("configuration", "statistics"))
     with pytest.raises(NotAvailableError):
         server.check_measurable(described.unreported)
+    with pytest.raises(SetupError, check=lambda error: error.where == f"--triton {server.address}"):
+        check_accepts_models(ServerSpec("remote", server.address))
     # Without a leading dynamic axis it has no batches.
     (model,) = map(as_model, list_models(other(ModelMetadata=metadata(input_shape=(1, -1))), ["m"]))
     assert (model.batched, model.inputs[0].shape, model.outputs[0].shape) == (False, (1, -1), (-1,))
@@ -180,29 +183,21 @@ def test_other_server_is_described_by_its_metadata(other: Callable[..., Server])
         {"ModelMetadata": None},
     ],
 )
-def test_metadata_without_a_valid_model_is_refused(
-    lie: Mapping[str, Any], other: Callable[..., Server]
-) -> None:
+def test_metadata_without_a_valid_model_is_refused(lie: Mapping[str, Any], other: Start) -> None:
     server = other(**lie)
     with pytest.raises(SetupError, check=lambda error: error.where == f"--triton {server.address}"):
         list_models(server, ["m"])
 
 
-def test_models_of_a_server_without_index_must_be_named(other: Callable[..., Server]) -> None:
+def test_models_of_a_server_without_index_must_be_named(other: Start) -> None:
     with pytest.raises(SetupError, check=lambda error: "--repository remote:" in str(error.fix)):
         list_models(other())
     listed = pb.RepositoryIndexResponse.ModelIndex(name="m", state="State.READY")  # MLServer's spelling
     assert list_models(other(RepositoryIndex=pb.RepositoryIndexResponse(models=[listed])))
 
 
-def test_server_that_cannot_load_models_is_refused(other: Callable[..., Server]) -> None:
-    server = other()
-    with pytest.raises(SetupError, check=lambda error: error.where == f"--triton {server.address}"):
-        check_accepts_models(ServerSpec("remote", server.address))
-
-
 def test_oversized_answer_is_read_only_if_it_has_tensors(
-    answering: Callable[..., Server], monkeypatch: pytest.MonkeyPatch
+    answering: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The limit is lower than usual: usual sizes take seconds to send."""
     monkeypatch.setattr(connection, "MAX_REPORT_BYTES", 2**20)
@@ -232,7 +227,7 @@ QUESTIONS: Mapping[str, Callable[[Server], object]] = {
 
 
 @pytest.mark.parametrize("question", QUESTIONS)
-def test_unresponsive_server_is_given_up(question: str, answering: Callable[..., Server]) -> None:
+def test_unresponsive_server_is_given_up(question: str, answering: Start) -> None:
     reached, ended, answered = threading.Event(), threading.Event(), threading.Event()
 
     def stall() -> None:
