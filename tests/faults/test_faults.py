@@ -81,16 +81,15 @@ def measure(workspace: Workspace) -> None:
     workspace.wait_for(lambda: path.is_file() and '"unfinished"' in path.read_text(), "a record of passes")
 
 
-@pytest.mark.parametrize("program", ["tritonserver", "triton_python_backend_stub"])
-def test_killed_server_is_an_infrastructure_failure(workspace: Workspace, program: str) -> None:
+@pytest.mark.parametrize(
+    ("program", "how"),
+    [("tritonserver", "kill"), ("triton_python_backend_stub", "kill"), ("tritonserver", "suspend")],
+)
+def test_killed_or_hanging_server_is_an_infrastructure_failure(
+    workspace: Workspace, program: str, how: str
+) -> None:
     evaluate(workspace)
-    workspace.process(program).kill()
-    workspace.ends(INFRASTRUCTURE)
-
-
-def test_hanging_server_is_an_infrastructure_failure(workspace: Workspace) -> None:
-    evaluate(workspace)
-    workspace.process("tritonserver").suspend()
+    getattr(workspace.process(program), how)()
     workspace.ends(INFRASTRUCTURE)
 
 
