@@ -21,6 +21,8 @@ from tritonproof.record.schema import Deployment
 from tritonproof.spec import Arrays, Case, ConversionJob, Format, Model, Samples, Split, Tensor
 
 RTX_VERSION = "1.7.1.116"
+SETTINGS = {"device": "cpu", "device_id": "0", "threads": "2", "large": "0", "tf32": "1", "tensors": "numpy"}
+"""The settings that every runtime gets on a CPU."""
 
 
 class Small(nn.Module):

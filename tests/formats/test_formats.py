@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from torch import nn
 
-from tests.formats.conftest import Small, converted_by, job_of, samples_of
+from tests.formats.conftest import SETTINGS, Small, converted_by, job_of, samples_of
 from tritonproof.base.errors import ProofError
 from tritonproof.build import runtime_files
 from tritonproof.formats import all_formats, onnx
@@ -156,7 +156,6 @@ def test_tensorrt_package_names_are_part_of_the_build() -> None:
 def test_onnx_runtime_without_cuda_is_an_error(job: ConversionJob, tmp_path: Path) -> None:
     artifact = tmp_path / "model.onnx"
     FORMATS["onnx"].convert(job, artifact)
-    settings = {"device": "cuda", "device_id": "0", "threads": "1", "accelerator": "", "precision": "fp32"}
-    settings |= {"large": "0", "tf32": "1", "tensors": "torch"}
+    settings = SETTINGS | {"device": "cuda", "accelerator": "", "precision": "fp32", "tensors": "torch"}
     with pytest.raises(RuntimeError, match=r"cannot use CUDAExecutionProvider .* CPUExecutionProvider"):
         runtime_files.load_runtime("onnx.py").load(artifact, settings)

@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import nn
 
-from tests.formats.conftest import Small, job_of, samples_of
+from tests.formats.conftest import SETTINGS, Small, job_of, samples_of
 from tritonproof.base.errors import NotAvailableError, ProofError
 from tritonproof.build import runtime_files
 from tritonproof.formats import pt2
@@ -21,7 +21,6 @@ from tritonproof.models import all_models
 from tritonproof.spec import Arrays, Model
 
 MAX_BATCH = 6
-SETTINGS = {"device": "cpu", "device_id": "0", "threads": "2", "large": "0", "tf32": "1", "tensors": "numpy"}
 
 
 def arrays(count: int) -> Arrays:

@@ -25,13 +25,7 @@ from tritonproof.host import machine
 from tritonproof.models import resnet50_tf
 from tritonproof.spec import Arrays, ConversionJob, Format, Model, Tensor
 
-SETTINGS = {
-    "device": "cpu",
-    "device_id": "0",
-    "threads": str(machine.cores()),
-    "inputs": "x",
-    "outputs": "y,largest",
-}
+SETTINGS = conftest.SETTINGS | {"threads": str(machine.cores()), "inputs": "x", "outputs": "y,largest"}
 samples_of = functools.partial(conftest.samples_of, shape=(8, 8, 3))
 
 

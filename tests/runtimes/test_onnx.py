@@ -18,6 +18,7 @@ import pytest
 import torch
 from msgspec import structs
 
+from tests.formats import conftest
 from tests.helpers import present
 from tests.user_models import networks
 from tritonproof.build import runtime_files
@@ -28,17 +29,7 @@ from tritonproof.models import all_models
 from tritonproof.record.schema import Deployment, Scenario
 from tritonproof.spec import Case
 
-SETTINGS = {
-    "device": "cpu",
-    "device_id": "0",
-    "threads": "1",
-    "accelerator": "",
-    "engines": "",
-    "precision": "fp32",
-    "large": "0",
-    "tf32": "1",
-    "tensors": "torch",
-}
+SETTINGS = conftest.SETTINGS | {"accelerator": "", "engines": "", "precision": "fp32", "tensors": "torch"}
 DEPLOYMENT = Deployment(24, 1, (12, 24), 100, False, warmup=True, tf32=True)
 RUNTIME = runtime_files.load_runtime("onnx.py")
 FORMATS = {format_.name: format_ for format_ in all_formats()}
@@ -226,9 +217,8 @@ def providers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Providers:
         monkeypatch.delitem(sys.modules, "tensorrt", raising=False)
         monkeypatch.delenv("NVIDIA_TF32_OVERRIDE", raising=False)
         deployment = structs.replace(DEPLOYMENT, **changes)
-        settings = runtime_files.runtime_settings(
-            case_of(accelerator, precision), deployment, "/engines/0f3c"
-        )
+        case = case_of(accelerator, precision)
+        settings = runtime_files.runtime_settings(case, deployment, "/engines/0f3c")
         RUNTIME.load(model, {**settings, "device": "cuda", "device_id": "0"})
         return options_of
 
