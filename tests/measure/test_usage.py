@@ -14,6 +14,7 @@ import pytest
 
 from tests.helpers import present
 from tests.host.fake_nvml import Nvml
+from tests.serve.programs import script
 from tritonproof.base.errors import NotAvailableError
 from tritonproof.host.scratch import SHARED_MEMORY_FOLDER
 from tritonproof.measure.usage import read_usage, watch
@@ -131,9 +132,7 @@ def test_gpu_memory_is_read_if_nvml_reports_it(start: Start, nvml: Nvml) -> None
 
 def docker_that_says(pid: int, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Put a fake docker on the PATH that gives SERVER's first process this ID."""
-    program = folder / "docker"
-    program.write_text(f'#!/bin/sh\n[ "$1 $4" = "inspect {SERVER}" ] && echo {pid}\n')
-    program.chmod(0o755)
+    script(folder / "docker", f'[ "$1 $4" = "inspect {SERVER}" ] && echo {pid}')
     monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
 
 

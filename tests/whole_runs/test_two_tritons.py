@@ -9,6 +9,7 @@ import pytest
 
 from fixtures.failures import STATUS
 from tests.helpers import present
+from tests.serve.programs import script
 from tests.user_models.repositories import code, config, write_model
 from tests.whole_runs.suite import suite
 from tritonproof.reports.tables.baseline import footprint_failures
@@ -23,17 +24,11 @@ MORE = "2 * values * np.float32(1.0001)"
 @pytest.fixture
 def tritonserver(tmp_path: Path) -> Path:
     """The wheel's tritonserver with backends beside it, like an installed one, and with the variable ANOTHER."""
-    root = tmp_path / "tritonserver"
-    wheels.backend_folder(root)
-    program = root / "bin/tritonserver"
-    program.parent.mkdir()
+    wheels.backend_folder(tmp_path / "tritonserver")
     libraries = f"{wheels.triton_libraries()}:{wheels.libpython()}"
-    program.write_text(
-        f"#!/bin/sh\nexport ANOTHER=1 LD_LIBRARY_PATH={libraries} PATH={Path(sys.executable).parent}:$PATH\n"
-        f'exec {wheels.embedded_triton()}/bin/tritonserver "$@"\n'
-    )
-    program.chmod(0o755)
-    return program
+    variables = f"ANOTHER=1 LD_LIBRARY_PATH={libraries} PATH={Path(sys.executable).parent}:$PATH"
+    command = f'export {variables}\nexec {wheels.embedded_triton()}/bin/tritonserver "$@"'
+    return script(tmp_path / "tritonserver" / "bin" / "tritonserver", command)
 
 
 @pytest.mark.campaign
