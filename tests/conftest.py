@@ -12,8 +12,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import psutil
 import pytest
+from msgspec import structs
 
 from tests import helpers, private_shared_memory, toy
 from tests.helpers import Collect, Household
@@ -21,12 +23,14 @@ from tests.host.fake_nvml import Clock, Nvml, S, Stretch, in_place_of_nvml, watc
 from tests.measure.fake_perf_analyzer import FakePerfAnalyzer
 from tritonproof.build import configuration, runtime_files
 from tritonproof.build.builds import BuiltModel
+from tritonproof.client.input_data import input_data
+from tritonproof.client.requests import ServedModel
 from tritonproof.host import scratch
 from tritonproof.host.activity import GpuTime
 from tritonproof.host.process import EXTRA_VARIABLES
 from tritonproof.host.targets import CPU
 from tritonproof.models import all_models
-from tritonproof.record.schema import Deployment
+from tritonproof.record.schema import Deployment, Scenario
 from tritonproof.reports.__main__ import main
 from tritonproof.serve import wheels
 from tritonproof.serve.launch import serve
@@ -191,17 +195,36 @@ def server_of_models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple
         yield started, folder
 
 
+Serving = Callable[..., ServedModel]
+
+
+@pytest.fixture
+def serving(server_of_models: tuple[Server, Path]) -> Iterator[Serving]:
+    """`serving(runtime, 12, "online", instances=2)`: a model of this runtime with twelve samples, which that
+    server has loaded until the test ends, in DEPLOYMENT but for these changes."""
+    triton, folder = server_of_models
+    with contextlib.ExitStack() as stack:
+
+        def load(runtime: str, count: int, scenario: Scenario, **changes: Any) -> ServedModel:
+            built = make_build(folder, f"F{os.getpid()}x{len(list(folder.iterdir()))}", runtime)
+            model, name = built.case.model, str(built.case)
+            rows = np.random.default_rng(0).standard_normal((count, 4)).astype(np.float32)
+            samples = toy.samples_of({model.inputs[0].name: rows})
+            data = stack.enter_context(input_data(model, samples, triton.scratch))
+            triton.load(built, structs.replace(DEPLOYMENT, **changes), scenario)
+            stack.callback(triton.unload, name)
+            return ServedModel(triton, name, model, data)
+
+        yield load
+
+
 @pytest.fixture
 def household(tmp_path: Path) -> Iterator[Household]:
     """Mark the processes that a test starts, and kill those that remain at its end."""
     temporary = tmp_path / "temporary"
     temporary.mkdir()
-    mark = {
-        "TRITONPROOF_MARK": uuid.uuid4().hex,
-        EXTRA_VARIABLES: "TRITONPROOF_MARK",
-        "TMPDIR": str(temporary),
-    }
-    marked = Household(dict(os.environ) | mark, temporary)
+    mark = {"TRITONPROOF_MARK": uuid.uuid4().hex, EXTRA_VARIABLES: "TRITONPROOF_MARK"}
+    marked = Household(dict(os.environ) | mark | {"TMPDIR": str(temporary)}, temporary)
     yield marked
     for process in marked.processes():
         with contextlib.suppress(psutil.Error):

@@ -1,23 +1,16 @@
 """Faults on a real server: each gate finds its own without labels, and sound models pass."""
 
-import os
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack
-from pathlib import Path
+from collections.abc import Callable, Iterable
 
-import numpy as np
 import pytest
-from msgspec import structs
 
-from tests.conftest import DEPLOYMENT, make_build
-from tests.toy import samples_of
+from tests.conftest import DEPLOYMENT, Serving
 from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
-from tritonproof.client.input_data import input_data
 from tritonproof.client.requests import ServedModel
 from tritonproof.gates import GATES
 from tritonproof.gates.context import GateContext, ask_one_by_one
 from tritonproof.record.schema import GateResult, Scenario
-from tritonproof.serve.server import LoadedCase, Server
+from tritonproof.serve.server import LoadedCase
 
 Loader = Callable[..., ServedModel]
 """`load(fault)`, or `load(fault, "online")` with a batcher that waits for others."""
@@ -56,22 +49,13 @@ with every fault."""
 
 
 @pytest.fixture
-def served_with(server_of_models: tuple[Server, Path]) -> Iterator[Loader]:
+def served_with(serving: Serving) -> Loader:
     """Load a model with a fault."""
-    triton, folder = server_of_models
-    with ExitStack() as stack:
 
-        def load(fault: str, scenario: Scenario = "offline") -> ServedModel:
-            own_name = f"G{os.getpid()}x{len(list(folder.iterdir()))}"
-            built = make_build(folder, own_name, _RUNTIME.format(fault=fault))
-            model, name = built.case.model, str(built.case)
-            rows = np.random.default_rng(0).standard_normal((12, 4)).astype(np.float32)
-            samples = samples_of({model.inputs[0].name: rows})
-            data = stack.enter_context(input_data(model, samples, triton.scratch))
-            triton.load(built, structs.replace(DEPLOYMENT, max_queue_delay_us=20_000), scenario)
-            return ServedModel(triton, name, model, data)
+    def load(fault: str, scenario: Scenario = "offline") -> ServedModel:
+        return serving(_RUNTIME.format(fault=fault), 12, scenario, max_queue_delay_us=20_000)
 
-        yield load
+    return load
 
 
 def results_of(served: ServedModel, names: Iterable[str]) -> dict[str, GateResult]:

@@ -1,24 +1,16 @@
 """Faults that appear under load on real servers: checks between passes find and name them."""
 
-import os
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from pathlib import Path
+from collections.abc import Callable
 
-import numpy as np
 import pytest
-from msgspec import structs
 
 from tests import toy
-from tests.conftest import DEPLOYMENT, make_build
+from tests.conftest import Serving
 from tests.helpers import present
-from tritonproof.client.input_data import input_data
-from tritonproof.client.requests import ServedModel
 from tritonproof.measure.passes import LoadJob
 from tritonproof.measure.verifying import ask_server, sum_verified, verify
 from tritonproof.record.schema import LoadPoint, VerifiedAnswers
-from tritonproof.serve.server import Server
 
 SECONDS = 60.0
 """Longest search for a fault; on an idle machine each shows in the first seconds."""
@@ -65,25 +57,17 @@ NO_FAULT = "pass"
 
 
 @pytest.fixture
-def job_of(server_of_models: tuple[Server, Path]) -> Iterator[Callable[[str, LoadPoint], LoadJob]]:
+def job_of(serving: Serving) -> Callable[[str, LoadPoint], LoadJob]:
     """Load a model with a fault and known right answers; returns the job of a load point."""
-    triton, folder = server_of_models
-    with ExitStack() as stack:
 
-        def load(fault: str, point: LoadPoint) -> LoadJob:
-            name = f"F{os.getpid()}x{len(list(folder.iterdir()))}"
-            built = make_build(folder, name, _RUNTIME.format(fault=fault))
-            model, name = built.case.model, str(built.case)
-            rows = np.random.default_rng(0).standard_normal((40, 4)).astype(np.float32)
-            samples = toy.samples_of({model.inputs[0].name: rows})
-            data = stack.enter_context(input_data(model, samples, triton.scratch))
-            instances = 2 if "is_first" in fault else 1
-            triton.load(built, structs.replace(DEPLOYMENT, instances=instances), point.scenario)
-            stack.callback(triton.unload, name)
-            check = toy.check(data.ids, {model.outputs[0].name: 3 * rows + 1})
-            return LoadJob(ServedModel(triton, name, model, data), point, "system", check=check)
+    def load(fault: str, point: LoadPoint) -> LoadJob:
+        instances = 2 if "is_first" in fault else 1
+        served = serving(_RUNTIME.format(fault=fault), 40, point.scenario, instances=instances)
+        (rows,) = served.data.arrays.values()
+        check = toy.check(served.data.ids, {served.model.outputs[0].name: 3 * rows + 1})
+        return LoadJob(served, point, "system", check=check)
 
-        yield load
+    return load
 
 
 def look(job: LoadJob, is_enough: Callable[[VerifiedAnswers], bool]) -> VerifiedAnswers:
