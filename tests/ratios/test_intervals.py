@@ -70,8 +70,12 @@ def test_passes_without_variation_have_a_ratio() -> None:
 OTHER = MeasuringPlan(baseline_name="itself")
 
 
-def compared(mine: np.ndarray, theirs: np.ndarray, other: MeasuringPlan) -> SpeedComparison:
-    """The comparison at the first look that settles it, or of all pairs."""
+def compared(
+    generator: np.random.Generator, noise: str, true: float, other: MeasuringPlan
+) -> SpeedComparison:
+    """A build of this true ratio beside another, at the first look that settles it, or by all 110 pairs."""
+    mine = np.exp(np.log(true) + NOISES[noise](generator, 110))
+    theirs = np.exp(NOISES[noise](generator, 110))
     looks = (count for count in (8, 16, 32, 64) if is_settled(mine[:count], theirs[:count], other))
     count = next(looks, len(mine))
     return compare_pairs(mine[:count], theirs[:count], other, 60.0)
@@ -88,9 +92,7 @@ def test_repeated_looks_raise_few_alarms(
     generator = np.random.default_rng(1)
     slower = 0
     for _trial in range(TRIALS):
-        mine = np.exp(np.log(true) + NOISES[noise](generator, 110))
-        theirs = np.exp(NOISES[noise](generator, 110))
-        slower += compared(mine, theirs, OTHER).verdict == "failed"
+        slower += compared(generator, noise, true, OTHER).verdict == "failed"
     assert least_slower <= slower / TRIALS <= most_slower
 
 
@@ -101,14 +103,7 @@ def test_self_comparisons_rarely_call_a_point_slower() -> None:
     generator, other = np.random.default_rng(9), MeasuringPlan(compared_points=12)
 
     def run(true: float) -> list[SpeedComparison]:
-        noise = NOISES["bursts"]
-        sweeps = [
-            [
-                compared(np.exp(np.log(true) + noise(generator, 110)), np.exp(noise(generator, 110)), other)
-                for _point in range(6)
-            ]
-            for _sweep in range(2)
-        ]
+        sweeps = [[compared(generator, "bursts", true, other) for _point in range(6)] for _sweep in range(2)]
         return [comparison for points in sweeps for comparison in with_verdicts(points)]
 
     runs = [run(0.97) for _ in range(100)]
