@@ -258,8 +258,8 @@ RIGHT, WRONG = [1.0] * 500, [0.0] * 50 + [1.0] * 450
 
 
 def at(speed: float, **changes: Any) -> Record:
-    """The record of a case with one load point of this speed."""
-    return structs.replace(sample.record(), points=(point(speed=speed),), **changes)
+    """The record of a case, by default with one load point of this speed."""
+    return structs.replace(sample.record(), **({"points": (point(speed=speed),)} | changes))
 
 
 def status_of(tmp_path: Path, before: Record, after: Record, *options: str) -> int:
@@ -285,8 +285,8 @@ def status_of(tmp_path: Path, before: Record, after: Record, *options: str) -> i
         (at(1000), at(1000, accuracy=LOWER), WORSE, 4),
         (at(1000), with_machine(at(1000), cores=64), WORSE, 4),
         (at(1000), with_machine(at(1000, accuracy=sample.failed_accuracy()), memory_gib=23), WORSE, 12),
-        (at(1000), structs.replace(at(1000), points=(point(16),)), WORSE, 4),
-        (structs.replace(at(1000), points=(point(), point(16))), at(1000), WORSE, 0),
+        (at(1000), at(1000, points=(point(16),)), WORSE, 4),
+        (at(1000, points=(point(), point(16))), at(1000), WORSE, 0),
         (at(1000), with_machine(at(1000), gpu_driver="999.1"), WORSE, 0),
         (at(1000), with_machine(at(900), gpu_uuids=("GPU-2",)), WORSE, 10),
     ],
@@ -314,11 +314,7 @@ def test_allowed_slowdown_is_named(tmp_path: Path, capsys: pytest.CaptureFixture
 
 @pytest.mark.parametrize(
     ("after", "scores", "status"),
-    [
-        (at(900), WRONG, 12),
-        (structs.replace(at(1000), points=()), RIGHT, 0),
-        (at(500, conversion=None), RIGHT, 4),
-    ],
+    [(at(900), WRONG, 12), (at(1000, points=()), RIGHT, 0), (at(500, conversion=None), RIGHT, 4)],
     ids=["worse and slower", "samples alone", "its speed is hidden"],
 )
 def test_worse_accuracy_comes_first(tmp_path: Path, after: Record, scores: list[float], status: int) -> None:
