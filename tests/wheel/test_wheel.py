@@ -85,11 +85,9 @@ def test_value_of_an_option_is_no_test(call: Call, value: str, tmp_path: Path) -
     assert "test_conversion[cpu-" in result.stdout
 
 
-@pytest.mark.parametrize(
-    "arguments", [("--help",), ("report", "--help"), ("new", "--help"), ("doctor", "--help")]
-)
-def test_help_names_installed_command(call: Call, arguments: tuple[str, ...]) -> None:
-    result = call("tritonproof", *arguments)
+@pytest.mark.parametrize("command", ["", "report", "new", "doctor"])
+def test_help_names_installed_command(call: Call, command: str) -> None:
+    result = call("tritonproof", *command.split(), "--help")
     assert result.stdout.startswith("usage: tritonproof")
     assert ".venv" not in result.stdout
     assert "-m tritonproof report" not in result.stdout

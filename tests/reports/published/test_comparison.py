@@ -109,8 +109,8 @@ def test_mig_and_several_gpus_match_no_published_figure(target: str, gpu: str, c
     assert not matched.rows
 
 
-def deployed(batch: int, instances: int, sizes: tuple[int, ...], delay: int, graphs: bool) -> Deployment:
-    return Deployment(batch, instances, sizes, delay, cuda_graphs=graphs, warmup=True)
+def deployed(batch: int, instances: int, sizes: tuple[int, ...], delay: int, graphs: bool) -> dict[str, Any]:
+    return {"deployment": Deployment(batch, instances, sizes, delay, cuda_graphs=graphs, warmup=True)}
 
 
 PYTHON = {"serving": recorded.record().serving, "build": recorded.random_weights().build, "accuracy": None}
@@ -121,17 +121,13 @@ PYTHON = {"serving": recorded.record().serving, "build": recorded.random_weights
     [
         (
             ALIKE,
-            {"deployment": deployed(64, 2, (), 100, True)},
+            deployed(64, 2, (), 100, True),
             ["max batch size 64, published 128", "instances 2, published 1"],
         ),
-        (ALIKE, {"deployment": deployed(128, 1, (32,), 5000, False)}, []),
+        (ALIKE, deployed(128, 1, (32,), 5000, False), []),
         # BERT's README states CUDA graphs for TensorRT alone, and neither queue delay nor preferred sizes.
-        ("a30 bert-dist4l onnx - fp16", {"deployment": deployed(16, 1, (4, 8), 700, True)}, []),
-        (
-            "a30 bert-dist4l trt - fp16",
-            {"deployment": deployed(16, 1, (4, 8), 700, True)},
-            ["CUDA graphs on, published off"],
-        ),
+        ("a30 bert-dist4l onnx - fp16", deployed(16, 1, (4, 8), 700, True), []),
+        ("a30 bert-dist4l trt - fp16", deployed(16, 1, (4, 8), 700, True), ["CUDA graphs on, published off"]),
         (
             ALIKE,
             PYTHON,
