@@ -128,9 +128,8 @@ def end(caller: "subprocess.Popen[bytes]", how: str) -> None:
     if how == "ctrl-c":
         os.killpg(caller.pid, signal.SIGINT)
     else:
-        caller.send_signal(
-            {"kill": signal.SIGKILL, "terminate": signal.SIGTERM, "abort": signal.SIGABRT}[how]
-        )
+        signals = {"kill": signal.SIGKILL, "terminate": signal.SIGTERM, "abort": signal.SIGABRT}
+        caller.send_signal(signals[how])
     assert caller.wait(ENDED_S) != 0
 
 
@@ -207,9 +206,8 @@ class Collected:
     @property
     def targets(self) -> set[str]:
         """The hardware of all cases that were generated."""
-        return {
-            item.callspec.params["case"].target.name for item in self.generated if hasattr(item, "callspec")
-        }
+        with_cases = [item for item in self.generated if hasattr(item, "callspec")]
+        return {item.callspec.params["case"].target.name for item in with_cases}
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
@@ -235,9 +233,8 @@ def collect(
 ) -> Collected:
     collected = Collected()
     capsys.readouterr()
-    collected.status = pytest.main(
-        [*paths, "--collect-only", "-q", *WITHOUT, *arguments], plugins=[collected]
-    )
+    words = [*paths, "--collect-only", "-q", *WITHOUT, *arguments]
+    collected.status = pytest.main(words, plugins=[collected])
     collected.text = "".join(capsys.readouterr())
     return collected
 

@@ -158,7 +158,6 @@ def _answer(pb2: Any, request: Any, seen: Seen, fault: Fault) -> Any:
 
 def _location(tensor: Any) -> tuple[str, int, int]:
     """The region, offset and size of a tensor."""
-    region, offset, size = (
-        tensor.parameters[f"shared_memory_{key}"] for key in ("region", "offset", "byte_size")
-    )
+    keys = ("region", "offset", "byte_size")
+    region, offset, size = (tensor.parameters[f"shared_memory_{key}"] for key in keys)
     return region.string_param, offset.int64_param, size.int64_param

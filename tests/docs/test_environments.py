@@ -129,9 +129,8 @@ def test_driver_and_docker_variables_pass_through_tox(section: str) -> None:
 def test_pytest_leaves_out_no_folder_of_tests(pytestconfig: pytest.Config) -> None:
     """pytest would leave out tests/build, without a word, by its default of `norecursedirs`."""
     left_out = pytestconfig.getini("norecursedirs")
-    folders = {
-        part for file in (ROOT / "tests").rglob("test_*.py") for part in file.relative_to(ROOT).parts[:-1]
-    }
+    files = [file.relative_to(ROOT) for file in (ROOT / "tests").rglob("test_*.py")]
+    folders = {part for file in files for part in file.parts[:-1]}
     assert not [name for name in folders if any(fnmatchcase(name, pattern) for pattern in left_out)]
 
 

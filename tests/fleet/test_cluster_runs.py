@@ -94,11 +94,8 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIn
     """A cluster whose head directs and runs nothing. Tests take half a second on nodes, which get the variables
     of the time when they are added."""
     (tmp_path / "trace").mkdir()
-    env = {"STAND_IN_TRACE": str(tmp_path / "trace"), "TRITONPROOF_FLEET_PYTHON": sys.executable}
-    env |= {
-        "TRITONPROOF_FLEET_CACHE": str(tmp_path / "cache"),
-        "PYTEST_ADDOPTS": "-p tests.fleet.sleeping_node",
-    }
+    env = {"STAND_IN_TRACE": str(tmp_path / "trace"), "PYTEST_ADDOPTS": "-p tests.fleet.sleeping_node"}
+    env |= {"TRITONPROOF_FLEET_PYTHON": sys.executable, "TRITONPROOF_FLEET_CACHE": str(tmp_path / "cache")}
     # Ray uses the loopback address, so that only this machine can reach the test's ports.
     env |= {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_USAGE_STATS_ENABLED": "0"}
     for name, value in (env | {SLEEP_S: "0.5"}).items():

@@ -149,11 +149,8 @@ def dev(tmp_path: Path) -> Path:
     """An evaluation file in SQuAD's form."""
     path = tmp_path / "squad" / "dev-v1.1.json"
     path.parent.mkdir()
-    path.write_text(
-        json.dumps(
-            synthetic_questions.as_squad(synthetic_questions.paragraphs("evaluation", 12, entities=24))
-        )
-    )
+    paragraphs = synthetic_questions.paragraphs("evaluation", 12, entities=24)
+    path.write_text(json.dumps(synthetic_questions.as_squad(paragraphs)))
     return path
 
 

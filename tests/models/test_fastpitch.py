@@ -87,12 +87,8 @@ def test_durations_are_rounded_before_summing(committed: Any, duration: float, f
 def kept(mels: list[np.ndarray], frames: int = 6) -> dict[str, np.ndarray]:
     padded = [np.pad(mel, ((0, 0), (0, frames - mel.shape[1]))) for mel in mels]
     counts = np.array([[mel.shape[1]] for mel in mels])
-    return {
-        MEL: np.stack(padded),
-        FRAME_COUNT: counts,
-        DURATIONS: np.zeros((len(mels), 4), np.int64),
-        PITCH: counts * 0.0,
-    }
+    durations = np.zeros((len(mels), 4), np.int64)
+    return {MEL: np.stack(padded), FRAME_COUNT: counts, DURATIONS: durations, PITCH: counts * 0.0}
 
 
 def test_missing_frames_are_an_error_against_framework() -> None:

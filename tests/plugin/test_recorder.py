@@ -114,9 +114,8 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
         monkeypatch.setenv("FAILS", fails)
         own_run.cache_clear()  # a process has one run otherwise
         run_pytest_here(*words, *arguments)
-        return publishable(
-            record_files.read(record_files.record_path(recorded.record().case, tmp_path / "results"))
-        )
+        path = record_files.record_path(recorded.record().case, tmp_path / "results")
+        return publishable(record_files.read(path))
 
     return once
 

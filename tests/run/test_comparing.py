@@ -31,10 +31,8 @@ def side(log: Path, *warnings: str, loadings_s: Any = (1.0,), batch: int = 4, **
     run: Any = SimpleNamespace(case=case, samples=toy.samples(1), prepared=None, comparison=None)
     run.settings = settings(against=".")
     run.server = Server(run.settings.triton, "", "2.51.0", log, None)
-    run.loader = SimpleNamespace(
-        reload=lambda: next(seconds), ensure_loaded=lambda _: SimpleNamespace(backend="")
-    )
-    run.loader.served = SimpleNamespace(data=None)
+    run.loader = SimpleNamespace(reload=lambda: next(seconds), served=SimpleNamespace(data=None))
+    run.loader.ensure_loaded = lambda _: SimpleNamespace(backend="")
     run.suite_run, run.deployment = SimpleNamespace(point_count=3), SimpleNamespace(max_batch_size=batch)
     run.hold_machine, run.say = lambda **_how: contextlib.nullcontext(), lambda *_step: None
     return run

@@ -44,10 +44,8 @@ def test_what_counts_after_the_sweep_is_saved(
     thresholds = Thresholds([ThresholdEntry("*", p99_ms=50.0)])
     run.settings = SimpleNamespace(plan=MeasuringPlan(budget_s=0.1), thresholds=thresholds)
     run.latencies_s = {}
-    run.prepared, run.loader = (
-        SimpleNamespace(called_names=(), unreported=()),
-        SimpleNamespace(ensure_loaded=str),
-    )
+    run.prepared = SimpleNamespace(called_names=(), unreported=())
+    run.loader = SimpleNamespace(ensure_loaded=str)
     run.points, run.say = (lambda _scenario: points), (lambda *_texts: None)
     run.expectations, run.job = SimpleNamespace(answer_check=None), lambda point, _check: toy.job(point)
     notes, run.hold_machine = list[str](), Mock(side_effect=lambda **_how: contextlib.nullcontext())
@@ -100,9 +98,8 @@ def test_case_that_a_reload_left_unloaded_is_loaded_again(monkeypatch: pytest.Mo
 
 def test_reloaded_case_is_cold() -> None:
     server = SimpleNamespace(unload=str, name_of=str)
-    run: Any = SimpleNamespace(
-        prepared=SimpleNamespace(case="net", load_anew=lambda *_: "python", server=server)
-    )
+    prepared = SimpleNamespace(case="net", load_anew=lambda *_: "python", server=server)
+    run: Any = SimpleNamespace(prepared=prepared)
     loader = Loader(run, LoadedCase("offline", DEPLOYMENT, "onnx", {}), was_under_load=True)
     loader.reload()
     assert (loader.loaded, loader.was_under_load) == (LoadedCase("offline", DEPLOYMENT, "python"), False)

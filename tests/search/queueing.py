@@ -2,7 +2,6 @@
 the tests' searches; and a configuration that a search has measured anew."""
 
 import contextlib
-import dataclasses
 import math
 from dataclasses import dataclass
 from fractions import Fraction
@@ -21,9 +20,7 @@ from tritonproof.search.trials import OperatingPoint
 
 OWN = Deployment(32, 1, (16, 32), 1_000, cuda_graphs=False, warmup=True)
 SPACE = SearchSpace(OWN, "cpu", 2)
-ALONE = dataclasses.replace(
-    SPACE, fixed=frozenset({"instances", "max_queue_delay_us", "preferred_batch_sizes"})
-)
+ALONE = SearchSpace(OWN, "cpu", 2, 1, frozenset({"instances", "max_queue_delay_us", "preferred_batch_sizes"}))
 """A space of one configuration."""
 PASS_S, FRESH = 0.3, 10
 

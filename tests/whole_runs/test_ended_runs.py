@@ -23,11 +23,8 @@ def segments_of(processes: list[psutil.Process]) -> set[tuple[Path, int]]:
             lines = Path(f"/proc/{process.pid}/maps").read_text().splitlines()
         except OSError:
             continue
-        segments.update(
-            (Path(line[line.index("/dev/shm/") :]), int(line.split()[4]))
-            for line in lines
-            if "/dev/shm/" in line
-        )
+        shared = [line for line in lines if "/dev/shm/" in line]
+        segments.update((Path(line[line.index("/dev/shm/") :]), int(line.split()[4])) for line in shared)
     return {segment for segment in segments if is_there(*segment)}
 
 
