@@ -72,7 +72,7 @@ def test_small_change_in_some_rows_fails_run_with_a_reproducer(
     assert run.status == STATUS["accuracy"]
     folder = run.results / "cpu/cpu-moved-asis.reproducer/baseline"
     assert {path.name for path in folder.iterdir()} == {
-        *("config.pbtxt", "request.npz", "expected.npz", "given.npz", "show.py")
+        *("config.pbtxt", "request.npz", "expected.npz", "actual.npz", "show.py")
     }
     assert not (run.results / "cpu/cpu-slower-asis.reproducer").exists()
     outputs = []

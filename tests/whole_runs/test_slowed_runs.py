@@ -37,7 +37,7 @@ def slowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Slowed:
         (runtimes / "onnx.py").write_text(slow_source)
         (tmp_path / "slowed.py").write_text(
             "from pathlib import Path\nfrom tritonproof.build import runtime_files\n"
-            f"in_process.RUNTIMES = Path({str(runtimes)!r})\n"
+            f"runtime_files.RUNTIMES = Path({str(runtimes)!r})\n"
         )
         monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{ROOT}")
         return ("-p", "slowed")
