@@ -14,8 +14,8 @@ from tritonproof.base.errors import SetupError
 from tritonproof.build import runtime_files
 from tritonproof.build.runtime_files import engine_folder
 from tritonproof.efficiency.worker import artifact_worker
+from tritonproof.frameworks.gpu_libraries import TensorRT
 from tritonproof.host import nvml, scratch
-from tritonproof.host.gpu_libraries import TensorRT
 from tritonproof.host.targets import recognise
 from tritonproof.serve.launch import serve
 from tritonproof.serve.server_spec import ServerSpec

@@ -11,7 +11,8 @@ import pytest
 from tests.docs.test_docs import environments
 from tests.frameworks.gpu_packages import SETS, admitted, requirements, runs_on
 from tests.helpers import ROOT, present, project_file
-from tritonproof.host import gpu_libraries, machine
+from tritonproof.frameworks import gpu_libraries
+from tritonproof.host import machine
 from tritonproof.host.targets import TARGETS
 from tritonproof.serve import server_spec
 

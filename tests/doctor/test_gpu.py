@@ -9,16 +9,16 @@ from tests.doctor.conftest import Docker
 from tests.host.fake_nvml import Nvml
 from tritonproof.doctor import gpu
 from tritonproof.formats import all_formats
-from tritonproof.host import gpu_libraries
-from tritonproof.host.gpu_libraries import TensorRT
+from tritonproof.frameworks import gpu_libraries
+from tritonproof.frameworks.gpu_libraries import TensorRT
 from tritonproof.serve.server_spec import ServerSpec
 
 CUDA_13 = {
     "tritonproof.host.nvml.cuda_of_driver": 13,
-    "tritonproof.host.gpu_libraries.cuda_of_torch": "13.0",
-    "tritonproof.host.gpu_libraries.cuda_of_onnx_runtime": 13,
-    "tritonproof.host.gpu_libraries.tensorrt_of_onnx_runtime": 10,
-    "tritonproof.host.gpu_libraries.installed_tensorrt": TensorRT("tensorrt-cu13", "10.16.1.11"),
+    "tritonproof.frameworks.gpu_libraries.cuda_of_torch": "13.0",
+    "tritonproof.frameworks.gpu_libraries.cuda_of_onnx_runtime": 13,
+    "tritonproof.frameworks.gpu_libraries.tensorrt_of_onnx_runtime": 10,
+    "tritonproof.frameworks.gpu_libraries.installed_tensorrt": TensorRT("tensorrt-cu13", "10.16.1.11"),
 }
 """What these functions return where all packages are for CUDA 13."""
 DRIVER, TORCH, ONNX_RUNTIME, _LINKED, TENSORRT = CUDA_13

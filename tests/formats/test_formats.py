@@ -15,8 +15,8 @@ from tests.formats.conftest import SETTINGS, Small, converted_by, job_of, sample
 from tritonproof.base.errors import ProofError
 from tritonproof.build import runtime_files
 from tritonproof.formats import all_formats, onnx
-from tritonproof.frameworks import pytorch
-from tritonproof.host import gpu_libraries, machine
+from tritonproof.frameworks import gpu_libraries, pytorch
+from tritonproof.host import machine
 from tritonproof.host.machine import gpu_names
 from tritonproof.spec import Arrays, ConversionJob, Format, Model, Samples, Split, Tensor
 

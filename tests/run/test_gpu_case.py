@@ -17,8 +17,9 @@ from tritonproof.base.errors import NotAvailableError
 from tritonproof.build import builds, runtime_files
 from tritonproof.cases import cases_of
 from tritonproof.efficiency.worker import peak_kind
-from tritonproof.host import gpu_libraries, locks
-from tritonproof.host.gpu_libraries import TensorRT
+from tritonproof.frameworks import gpu_libraries
+from tritonproof.frameworks.gpu_libraries import TensorRT
+from tritonproof.host import locks
 from tritonproof.host.targets import recognise
 from tritonproof.run import case_run, converted_case, measuring_efficiency
 from tritonproof.run.case_run import CaseRun

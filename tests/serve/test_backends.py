@@ -19,8 +19,9 @@ from tritonproof.base.errors import NotAvailableError
 from tritonproof.build.builds import BuiltModel
 from tritonproof.cases import cases_of, profile_of
 from tritonproof.formats import all_formats
-from tritonproof.host import gpu_libraries, scratch
-from tritonproof.host.gpu_libraries import TensorRT
+from tritonproof.frameworks import gpu_libraries
+from tritonproof.frameworks.gpu_libraries import TensorRT
+from tritonproof.host import scratch
 from tritonproof.host.targets import CPU, recognise
 from tritonproof.models import all_models
 from tritonproof.serve import backends as backends_module

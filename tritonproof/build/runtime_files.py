@@ -9,8 +9,8 @@ from typing import Any
 from msgspec import structs
 
 from tritonproof.base.paths import RUNTIMES as RUNTIMES
+from tritonproof.frameworks.gpu_libraries import installed_tensorrt
 from tritonproof.host import machine, nvml, scratch
-from tritonproof.host.gpu_libraries import installed_tensorrt
 from tritonproof.record.schema import Deployment
 from tritonproof.spec import Arrays, Case, Device, Model
 

@@ -10,8 +10,9 @@ from tritonproof.base import commands
 from tritonproof.base.errors import InputError, NotAvailableError
 from tritonproof.doctor import Finding, ok, problem, warning
 from tritonproof.formats import variant_name, variants_on
-from tritonproof.host import gpu_libraries, machine, nvml
-from tritonproof.host.gpu_libraries import TensorRT, gpu_environment
+from tritonproof.frameworks import gpu_libraries
+from tritonproof.frameworks.gpu_libraries import TensorRT, gpu_environment
+from tritonproof.host import machine, nvml
 from tritonproof.serve import backends
 from tritonproof.serve.container import local_image
 from tritonproof.serve.server_spec import ServerSpec, image_of

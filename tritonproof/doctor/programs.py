@@ -9,8 +9,8 @@ from tritonproof.base import commands
 from tritonproof.base.errors import ProofError
 from tritonproof.base.paths import SUITE
 from tritonproof.doctor import Finding, ok, problem
+from tritonproof.frameworks.gpu_libraries import cuda_of_onnx_runtime, cuda_of_torch
 from tritonproof.host import locks
-from tritonproof.host.gpu_libraries import cuda_of_onnx_runtime, cuda_of_torch
 from tritonproof.host.machine import version_of
 from tritonproof.host.process import ProgramError, last_lines, minimal_environment, run_program
 from tritonproof.host.scratch import scratch_folder

@@ -12,8 +12,8 @@ from pathlib import Path
 import psutil
 
 from tritonproof.base.errors import SetupError
+from tritonproof.frameworks.gpu_libraries import gpu_environment
 from tritonproof.host import locks, nvml
-from tritonproof.host.gpu_libraries import gpu_environment
 from tritonproof.host.process import ProgramError, guarded, last_lines, output_of
 
 PYTHON = "TRITONPROOF_FLEET_PYTHON"

@@ -13,10 +13,10 @@ import numpy as np
 
 from tritonproof.base import commands
 from tritonproof.base.errors import InputError, ProofError
-from tritonproof.frameworks import error_line, onnx_networks, pytorch, quietly
+from tritonproof.frameworks import error_line, gpu_libraries, onnx_networks, pytorch, quietly
+from tritonproof.frameworks.gpu_libraries import GPU_PACKAGES
 from tritonproof.frameworks.tensorflow import export_onnx
-from tritonproof.host import gpu_libraries, machine
-from tritonproof.host.gpu_libraries import GPU_PACKAGES
+from tritonproof.host import machine
 from tritonproof.host.machine import int8_weight_bits, version_of
 from tritonproof.spec import ConversionJob, Device, Format, Samples, Tolerance
 

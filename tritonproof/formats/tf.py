@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from tritonproof.base import commands
-from tritonproof.frameworks import pytorch, tensorflow
-from tritonproof.host import gpu_libraries, machine
+from tritonproof.frameworks import gpu_libraries, pytorch, tensorflow
+from tritonproof.host import machine
 from tritonproof.spec import ConversionJob, Device, Format, Tolerance
 
 _WORKSPACE_BYTES = 1 << 32  # as published: --max-workspace-size 4294967296

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from tritonproof.base.errors import ProofError
 from tritonproof.formats import onnx
-from tritonproof.frameworks import onnx_networks, pytorch
-from tritonproof.host import gpu_libraries, machine
+from tritonproof.frameworks import gpu_libraries, onnx_networks, pytorch
+from tritonproof.host import machine
 from tritonproof.spec import ConversionJob, Device, Format
 
 _WORKSPACE_BYTES = 1 << 30  # as published: --max-workspace-size 1073741824

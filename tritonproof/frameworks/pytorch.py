@@ -20,7 +20,7 @@ import numpy as np
 from tritonproof.base import commands
 from tritonproof.base.errors import InputError
 from tritonproof.base.sanitize import excerpt
-from tritonproof.host.gpu_libraries import GPU_PACKAGES, cuda_of_torch
+from tritonproof.frameworks.gpu_libraries import GPU_PACKAGES, cuda_of_torch
 from tritonproof.host.machine import cpu_flags, version_of
 from tritonproof.safe_io.files import check_regular, file_digest, readable
 from tritonproof.spec import Arrays, ConversionJob, Device, FrameworkModel, Tolerance

@@ -104,8 +104,7 @@ def all_series(rows: Iterable[HistoryRow], *, join_hosts: bool = False) -> list[
             levels = np.log(levels)
             levels = levels.sub(_machine_effect(levels, tracked.usual_std), axis=0)
         for (case, at), case_rows in group.groupby(["case", "at"])["row"].agg(list).items():
-            shifts = []
-            usual_std = tracked.usual_std
+            shifts, usual_std = [], tracked.usual_std
             values = levels[case, at].dropna().to_numpy()
             if figure == "score":
                 usual_std /= max(1, case_rows[-1].samples)

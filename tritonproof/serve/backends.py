@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tritonproof.base.errors import NotAvailableError
 from tritonproof.build.runtime_files import has_large_tensors
-from tritonproof.host import gpu_libraries
+from tritonproof.frameworks import gpu_libraries
 from tritonproof.host.machine import tf32_environment
 from tritonproof.record.schema import Deployment
 from tritonproof.serve.server_spec import ContainerImage, ServerKind, ServerSpec

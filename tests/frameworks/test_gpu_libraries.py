@@ -10,8 +10,9 @@ import torch
 
 from tests.docs.test_docs import environments
 from tests.frameworks.gpu_packages import SETS, TABLE, admitted, requirements, runs_on, wheel_from_pypi
-from tritonproof.host import gpu_libraries, machine
-from tritonproof.host.gpu_libraries import gpu_environment
+from tritonproof.frameworks import gpu_libraries
+from tritonproof.frameworks.gpu_libraries import gpu_environment
+from tritonproof.host import machine
 from tritonproof.host.targets import TARGETS
 
 
