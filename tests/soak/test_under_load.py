@@ -18,7 +18,7 @@ from tritonproof.host.scratch import SHARED_MEMORY_FOLDER
 from tritonproof.measure import soak as soaking
 from tritonproof.measure.passes import LoadJob, Pass
 from tritonproof.measure.soak import end_over_begin, keep_under_load, reload_repeatedly, soak_entry
-from tritonproof.measure.usage import Usage, read_usage, watch
+from tritonproof.measure.usage import Usage, read_usage, read_usage_after_unloading, watch
 from tritonproof.record.schema import LoadPoint, Soak
 from tritonproof.reports.tables.soak import soak_text
 
@@ -129,8 +129,9 @@ LOADING_LEAK = "open(f'/dev/shm/tritonproof-test-{os.getpid()}', 'wb').write(b'x
 def soak(folder: Path, *, loads_again: bool = False, loading: str = "pass", request: str = "pass") -> Soak:
     """Soak a real server whose model runs this code at each loading and each request."""
     with served(folder, request=request, loading=loading) as model:
-        read = functools.partial(read_usage, watch(model.job.served.server))
-        under_load = keep_under_load(model.job, SECONDS, read)
+        watched = watch(model.job.served.server)
+        under_load = keep_under_load(model.job, SECONDS, lambda: read_usage(watched))
+        read = functools.partial(read_usage_after_unloading, watched)
         loadings = reload_repeatedly(model.load, LOADING_S, read, most=16) if loads_again else []
         return soak_entry(model.job.point, under_load, loadings)
 

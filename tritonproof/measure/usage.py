@@ -8,6 +8,7 @@ import contextlib
 import os
 import re
 import stat
+import time
 from collections import defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -24,6 +25,8 @@ from tritonproof.serve.server import Server
 PROCESSES = Path("/proc")
 _STUB = b"triton_python_backend_stub"
 """The program of an instance of Triton's Python backend, each in a process of its own."""
+_UNLOADING_S = 5.0
+"""How long the stubs of an earlier loading get to end: one that never ends is a leak, which is to be read."""
 _BLOCK = 512
 """Bytes of a block as stat counts blocks, whatever the file system."""
 _STATUS = re.compile(rb"^(RssAnon|VmSwap|Threads):\s+(\d+)", re.MULTILINE)
@@ -39,6 +42,8 @@ class ServerWatch:
 
     pid: int
     """The ancestor of all of the server's processes."""
+    process_count: int
+    """How many processes the server had when the watch began."""
     gpus: tuple[nvml.GpuHandle, ...] = ()
     not_watched: tuple[str, ...] = ()
     """What cannot be seen of this server, and why, in sentences."""
@@ -70,7 +75,8 @@ def watch(server: Server) -> ServerWatch:
         missing.append("open files and shared memory were not watched: its processes are another user's")
     has_own = server.spec.kind == "docker" and is_readable  # a container may have a /dev/shm of its own
     folder = PROCESSES / str(pid) / "root/dev/shm" if has_own else SHARED_MEMORY_FOLDER
-    return ServerWatch(pid, gpus, tuple(missing), is_readable, frozenset(_segments(folder)), folder)
+    before = frozenset(_segments(folder))
+    return ServerWatch(pid, len(_family(pid)), gpus, tuple(missing), is_readable, before, folder)
 
 
 def read_usage(watched: ServerWatch) -> Usage:
@@ -93,6 +99,15 @@ def read_usage(watched: ServerWatch) -> Usage:
     if used and None not in used:
         usage["GPU memory"] = 2.0**20 * sum(filter(None, used))
     return dict(usage)
+
+
+def read_usage_after_unloading(watched: ServerWatch) -> Usage:
+    """What the server uses once the stubs of the loading before have ended, if they do so in time: Triton ends
+    one after the other, in about a second each, while the new loading answers."""
+    deadline = time.monotonic() + _UNLOADING_S
+    while len(_family(watched.pid)) > watched.process_count and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return read_usage(watched)
 
 
 def _family(pid: int) -> list[int]:

@@ -5,7 +5,7 @@ import functools
 import os
 
 from tritonproof.measure.soak import ARENAS_OF_A_CPU, LOADINGS, keep_under_load, reload_repeatedly, soak_entry
-from tritonproof.measure.usage import Usage, read_usage, watch
+from tritonproof.measure.usage import Usage, read_usage, read_usage_after_unloading, watch
 from tritonproof.record.quantities import DURATION
 from tritonproof.record.schema import LoadPoint, Soak
 from tritonproof.run.case_run import CaseRun
@@ -33,7 +33,7 @@ def soak(run: CaseRun) -> Soak:
         loadings = reload_repeatedly(
             lambda: (run.loader.reload(), timed_answer(run.prepared, 1)),
             duration_s,
-            read,
+            functools.partial(read_usage_after_unloading, watched),
             most=max(LOADINGS, 2 * heaps),
             on_progress=lambda count: run.say("soak", f"load the model again, {count}"),
         )
