@@ -6,7 +6,7 @@ import pytest
 from fixtures.recorder import Recorder
 from tritonproof.accuracy.precisions import tolerance_of
 from tritonproof.record.quantities import AGREEMENT, RATIO, RELATIVE_ERROR
-from tritonproof.reports.text import correctness
+from tritonproof.reports import correctness_text
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.proving import prove_accuracy
 
@@ -31,7 +31,7 @@ def test_conversion(run: CaseRun, recorder: Recorder) -> None:
     if conversion.agreement is not None:
         texts.append(f"{AGREEMENT.text(conversion.agreement)} of decisions agree")
     recorder.show(", ".join(texts))
-    if failure := correctness.conversion_failure(conversion):
+    if failure := correctness_text.conversion_failure(conversion):
         where = f"tolerance: {tolerance_of(case, run.expectations.arithmetic_precision).source}"
         if case.model.framework == "onnx":
             where += f"; --tolerance {case.model.name}=SHARE sets another"
@@ -47,9 +47,9 @@ def test_accuracy(run: CaseRun, recorder: Recorder) -> None:
     assert ledger.same_answers is not None
     recorder.record(accuracy=ledger, accuracy_missing=evaluation.why_no_score)
     recorder.record_sample_scores(evaluation.sample_scores)
-    scores = map(correctness.score_text, ledger.scores)
-    recorder.show("; ".join([*scores, correctness.same_answers_text(ledger.same_answers)]))
-    if failures := correctness.ledger_failures(ledger):
+    scores = map(correctness_text.score_text, ledger.scores)
+    recorder.show("; ".join([*scores, correctness_text.same_answers_text(ledger.same_answers)]))
+    if failures := correctness_text.ledger_failures(ledger):
         raise run.accuracy_error("; ".join(failures))
     if evaluation.why_no_score:
         pytest.skip(evaluation.why_no_score)

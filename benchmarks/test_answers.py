@@ -5,7 +5,7 @@ import pytest
 
 from fixtures.recorder import Recorder
 from tritonproof.base.errors import AccuracyError
-from tritonproof.reports.text.correctness import conversation_failure, conversation_text, gate_text
+from tritonproof.reports.correctness_text import conversation_failure, conversation_text, gate_text
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.proving import prove_conversation, reproduce, run_gate
 

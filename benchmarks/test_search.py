@@ -5,8 +5,8 @@ from msgspec import structs
 
 from fixtures.recorder import Recorder
 from tritonproof.base.errors import AccuracyError, SpeedError
+from tritonproof.reports.correctness_text import conversion_failure, ledger_failures, wrong_answers_text
 from tritonproof.reports.speed_text import no_winner_text, proposal_text, search_text
-from tritonproof.reports.text.correctness import conversion_failure, ledger_failures, wrong_answers_text
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.proving import evaluate
 from tritonproof.run.searching import search

@@ -4,8 +4,8 @@ import pytest
 
 from fixtures.recorder import Recorder
 from tritonproof.base.errors import AccuracyError, NotAvailableError, ProofError
+from tritonproof.reports.correctness_text import wrong_answers_text
 from tritonproof.reports.tables.soak import leak_sentences, soak_text, undecided_growth
-from tritonproof.reports.text.correctness import wrong_answers_text
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.soaking import soak
 

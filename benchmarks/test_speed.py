@@ -10,8 +10,8 @@ import pytest
 from fixtures.recorder import Recorder
 from tritonproof.base.errors import SpeedError
 from tritonproof.record.schema import LoadPoint
+from tritonproof.reports.correctness_text import wrong_answers_text
 from tritonproof.reports.speed_text import efficiency_text, model_warmup_text, speed_failures
-from tritonproof.reports.text.correctness import wrong_answers_text
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.measuring import measure_model_warmup, measure_point
 from tritonproof.run.measuring_efficiency import measure_efficiency

@@ -11,10 +11,10 @@ import numpy as np
 
 from tritonproof import spec
 from tritonproof.accuracy import conversion
+from tritonproof.accuracy.answer_comparison import AnswerCheck
 from tritonproof.accuracy.expected import expect
 from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
 from tritonproof.accuracy.precision_cost import measure_cost
-from tritonproof.accuracy.sameness import AnswerCheck
 from tritonproof.accuracy.stages import evaluate_in_process
 from tritonproof.client.input_data import InputData
 from tritonproof.client.requests import ServedModel

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests import recorded as records
+from tests import sample_records as records
 from tests import toy
 from tritonproof.accuracy import ledger as ledger_module
 from tritonproof.accuracy.ledger import accuracy_ledger, items_to_inspect, missing_options, score_each_item

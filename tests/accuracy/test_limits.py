@@ -8,10 +8,10 @@ import torch
 
 from tests import toy
 from tritonproof.accuracy import limits
+from tritonproof.accuracy.answer_comparison import allowed_in_a_row, compare_answers
 from tritonproof.accuracy.expected import expect
 from tritonproof.accuracy.precision_cost import PrecisionCost
 from tritonproof.accuracy.precisions import PRECISIONS
-from tritonproof.accuracy.sameness import allowed_in_a_row, compare_answers
 from tritonproof.client.requests import Answer
 from tritonproof.spec import Tensor, Tolerance
 

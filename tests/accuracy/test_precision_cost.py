@@ -24,7 +24,7 @@ from tritonproof.frameworks.pytorch import in_precision
 from tritonproof.host.targets import CPU
 from tritonproof.models import all_models
 from tritonproof.record.schema import Conversion, OutputDifference, within_limits
-from tritonproof.reports.text.correctness import conversion_failure
+from tritonproof.reports.correctness_text import conversion_failure
 from tritonproof.spec import Arrays, Case, FrameworkModel, Model, Samples, Tensor, Tolerance
 
 MODELS = {model.name: model for model in all_models()}

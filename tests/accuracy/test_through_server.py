@@ -14,7 +14,7 @@ import pytest
 from tritonclient.grpc import service_pb2
 from tritonclient.utils import np_to_triton_dtype
 
-from tests import recorded, toy
+from tests import sample_records, toy
 from tests.helpers import grpc_server, present
 from tritonproof.accuracy import through_server
 from tritonproof.accuracy.expected import expect
@@ -26,7 +26,7 @@ from tritonproof.base.errors import AccuracyError, ProofError
 from tritonproof.client import in_flight
 from tritonproof.client.in_flight import IN_FLIGHT
 from tritonproof.record.schema import Ledger, within_limits
-from tritonproof.reports.text.correctness import ledger_failures
+from tritonproof.reports.correctness_text import ledger_failures
 from tritonproof.serve.messages import raw_content
 from tritonproof.serve.server import Server
 from tritonproof.serve.server_spec import ServerSpec
@@ -342,6 +342,6 @@ def test_wrong_text_fails_and_its_sample_is_named() -> None:
     result, _ = comparison.outputs
     assert (within_limits(result), result.sample) == (False, "row-7")
     assert (result.largest_limit, result.mean_limit) == (0.0, 0.0)
-    (failure,) = ledger_failures(recorded.accuracy(outputs=(result,), passed=False))
+    (failure,) = ledger_failures(sample_records.accuracy(outputs=(result,), passed=False))
     assert "sample row-7" in failure
     assert "given" not in failure, "the record has no field for a text"

@@ -17,7 +17,7 @@ import yaml
 
 from ci import prove
 from fixtures.failures import STATUS
-from tests import recorded
+from tests import sample_records
 from tests.docs.test_docs import environments
 from tests.helpers import ROOT, Collect, git, help_text, project_file, records_in
 from tests.serve.programs import script
@@ -315,7 +315,7 @@ def test_merge_job_joins_records_of_all_jobs(jobs: int, tmp_path: Path) -> None:
     (command,) = [step["run"] for step in steps if "report -- merge" in step.get("run", "")]
     folder = tmp_path / downloading["path"]
     for number, name in enumerate(("onnx", "trt", "ts-trace")[:jobs]):
-        record = recorded.record(case=recorded.CaseKey("a40", "resnet50", name, None, "fp16"))
+        record = sample_records.record(case=sample_records.CaseKey("a40", "resnet50", name, None, "fp16"))
         results = folder if jobs == 1 else folder / f"a40-{number + 1}of{jobs}"
         record_files.write(record, record_files.record_path(record.case, results))
     (tmp_path / "tritonproof").symlink_to(ROOT / "tritonproof")

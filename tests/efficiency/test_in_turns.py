@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from msgspec import structs
 
-from tests import recorded, toy
+from tests import sample_records, toy
 from tritonproof.efficiency import in_turns
 from tritonproof.efficiency.in_turns import Turns, is_done, take_turns
 from tritonproof.measure.passes import LoadJob, Pass
@@ -17,7 +17,7 @@ from tritonproof.record.schema import Estimate, LoadPoint
 from tritonproof.reports.publishable import publishable
 
 QUICK = MeasuringPlan(budget_s=0.1)
-RECORD = recorded.record()
+RECORD = sample_records.record()
 
 
 def turns_of(served: Any, in_process: Any, spent_s: float = 0.0) -> Turns:
@@ -104,7 +104,14 @@ def test_turns_are_summarized_by_geometric_means() -> None:
     turns, peak = turns_of((90.0, 110.0), (100.0, 100.0)), Estimate(2e9, 1e9, 4e9)
     turns = replace(turns, damaged=["killed"])
     entry = in_turns.efficiency_entry(
-        turns, recorded.measured("offline", 8, 1.0), 2, 8, 1e6, peak_flops_per_s=peak, gpus=2, spinning=True
+        turns,
+        sample_records.measured("offline", 8, 1.0),
+        2,
+        8,
+        1e6,
+        peak_flops_per_s=peak,
+        gpus=2,
+        spinning=True,
     )
     assert entry.ratio.value == pytest.approx(math.sqrt(0.9 * 1.1))
     assert entry.marks[0].text.endswith("1, the last: killed")
@@ -129,7 +136,7 @@ def test_doubtful_ratio_is_marked(
 ) -> None:
     """The load point was measured with 100 inferences per second before."""
     turns = turns_of(served_per_s, [in_process] * len(served_per_s))
-    entry = in_turns.efficiency_entry(turns, recorded.measured("offline", 1, 100.0), 2, 1, None)
+    entry = in_turns.efficiency_entry(turns, sample_records.measured("offline", 1, 100.0), 2, 1, None)
     (published,) = publishable(structs.replace(RECORD, efficiency=(entry,))).efficiency
     assert [mark.code for mark in published.marks] == codes
 
@@ -137,7 +144,7 @@ def test_doubtful_ratio_is_marked(
 @pytest.mark.parametrize(("reference_per_s", "count"), [(150.0, 0), (95.0, 1)])
 def test_reference_that_does_not_repeat_marks_the_ratio(reference_per_s: float, count: int) -> None:
     per_s = {"served": [100.0] * 3, "in_process": [100.0] * 3, "reference": [reference_per_s] * 3}
-    best, reference = (recorded.measured("offline", 1, per_s) for per_s in (100.0, 150.0))
+    best, reference = (sample_records.measured("offline", 1, per_s) for per_s in (100.0, 150.0))
     entry = in_turns.efficiency_entry(Turns(per_s, 1.0), best, 2, 1, None, reference=("a", "b", reference))
     assert getattr(entry.reference, "digest", None) == "b"
     assert " ".join(mark.text for mark in entry.marks).count("the reference 95.0 infer/s") == count

@@ -14,7 +14,7 @@ from msgspec import structs
 
 from fixtures.items import parameters_of
 from fixtures.steps import step_of
-from tests.recorded import accuracy, measured, record
+from tests.sample_records import accuracy, measured, record
 from tritonproof.record import record_files
 from tritonproof.record.schema import Origin, Record, Start
 from tritonproof.run import record_updates

@@ -9,7 +9,7 @@ import pytest
 from msgspec import structs
 
 from fixtures.fleet import records_of, report_from
-from tests.recorded import measured, record
+from tests.sample_records import measured, record
 from tritonproof.cases import cases_of
 from tritonproof.host.targets import CPU
 from tritonproof.record import record_files

@@ -25,7 +25,7 @@ from msgspec import structs
 from PIL import Image
 from safetensors.torch import save_file
 
-from tests import recorded
+from tests import sample_records
 from tests.helpers import as_markdown
 from tests.record.test_record import complete
 from tests.user_models.repositories import config
@@ -149,7 +149,9 @@ HEAD = b"".join(pickle.dumps(value, protocol=2) for value in HEAD_VALUES)
 PARSERS = {
     "record": Parser(
         "case.json",
-        lambda path: record_files.write(structs.replace(complete(), accuracy=recorded.accuracy()), path),
+        lambda path: record_files.write(
+            structs.replace(complete(), accuracy=sample_records.accuracy()), path
+        ),
         read_record,
         text_of,
         found=(b'{"case": {"target": "cpu", "target": "cpu"}}',),  # a key twice

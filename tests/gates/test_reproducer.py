@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests import recorded, toy
+from tests import sample_records, toy
 from tests.helpers import present
+from tritonproof.accuracy.answer_comparison import Mismatch, compare_answers
 from tritonproof.accuracy.expected import expect
 from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
-from tritonproof.accuracy.sameness import Mismatch, compare_answers
 from tritonproof.client.requests import Answer
 from tritonproof.gates.reproducer import write_reproducer
 from tritonproof.record.schema import WrongAnswer
@@ -84,7 +84,7 @@ def test_answer_to_no_sample_of_the_case_has_no_reproducer(config: Path) -> None
     """Such as a sample without an optional input; one of another shape than most has one."""
     samples = dataclasses.replace(toy.samples(), other_shapes=[Samples(["a", "b"], lambda _indices: ROWS)])
     served = {"server": SimpleNamespace(name_of=str), "build": SimpleNamespace(folder=config.parent)}
-    settings, gate = SimpleNamespace(results=config.parent), recorded.gate("repeated", "1 of 2 differs")
+    settings, gate = SimpleNamespace(results=config.parent), sample_records.gate("repeated", "1 of 2 differs")
     run: Any = SimpleNamespace(case=toy.case(), samples=samples, settings=settings, **served)
     earlier = config.parent / run.case.target.name / f"{run.case}.reproducer" / "repeated" / "of-before"
     earlier.parent.mkdir(parents=True)

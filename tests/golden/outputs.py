@@ -14,7 +14,7 @@ import pytest
 from msgspec import structs
 
 from fixtures import summary
-from tests import recorded
+from tests import sample_records
 from tests.helpers import PRINTING, present
 from tests.reports.every_output import Reporter
 from tritonproof.record import record_files, schema
@@ -39,8 +39,8 @@ def outputs() -> dict[str, str]:
         texts = {"compare.md": _said("compare", *_PAIR, "--format", "markdown")}
         texts["compare-terminal.txt"] = _said("compare", *_PAIR, "--format", "terminal")
     with tempfile.TemporaryDirectory() as folder:
-        committed = recorded.store(Path(folder, "h200"), *_committed())
-        made_up = recorded.store(Path(folder, "examples"), *_examples())
+        committed = sample_records.store(Path(folder, "h200"), *_committed())
+        made_up = sample_records.store(Path(folder, "examples"), *_examples())
         texts |= _outputs_of(committed) | _outputs_of(made_up)
         return texts | {"examples-page.txt": _page(made_up)}
 
@@ -53,28 +53,30 @@ def _committed() -> list[Record]:
 
 def _examples() -> list[Record]:
     """Cases with all that can be measured, and with all that can be wrong or missing."""
-    point = recorded.measured("offline", 8, 200.0)
-    whole = recorded.complete()
-    plain = recorded.record(points=(point, recorded.measured("online", 16, 400.0)))
+    point = sample_records.measured("offline", 8, 200.0)
+    whole = sample_records.complete()
+    plain = sample_records.record(points=(point, sample_records.measured("online", 16, 400.0)))
 
     def case(name: str, record: Record = plain, target: str = "a40", **changes: Any) -> Record:
         return structs.replace(record, case=CaseKey(target, name, "onnx", None, "fp32"), **changes)
 
     apart = schema.SameAnswers(16, 96, None, 0.75, passed=False, sample="digit-0007")
-    error = recorded.score(
+    error = sample_records.score(
         metric="mel MSE", better="lower", served=0.0385, limits=(schema.Limit(0.04, "published"),)
     )
     integers = schema.OutputDifference(
         "labels", "differing", 0.25, 0.5, 0.001, 0.01, "digit-0007", 3, 4, "of old"
     )
-    open_p99 = {"p99": structs.replace(recorded.estimate(2.126), open_above=True)}
+    open_p99 = {"p99": structs.replace(sample_records.estimate(2.126), open_above=True)}
     rough = structs.replace(
         point,
         throughput_per_s=schema.Estimate(200.0, 150.0, 210.0, 0.9),
         latency_ms={**point.latency_ms, **open_p99},
         marks=(schema.Mark("wide-interval", "its interval is ± 40 %"), schema.Mark("niced", "nice 5")),
     )
-    elsewhere = recorded.efficiency("online", 4, marks=(schema.Mark("gpu-shared", "by another program"),))
+    elsewhere = sample_records.efficiency(
+        "online", 4, marks=(schema.Mark("gpu-shared", "by another program"),)
+    )
     wrong_in_soak = structs.replace(present(whole.soak), answers=schema.VerifiedAnswers(4100, 1, 4100, 60.0))
     here = schema.ServedSide("2.51.0", "fp16", 1e-5, (3.5, 4.0), {"memory of the server": 2.0**30})
     there = structs.replace(here, triton="2.50.0")
@@ -88,8 +90,8 @@ def _examples() -> list[Record]:
         conversation=schema.Conversation("sequence", 4, 12, "", passed=True, alone=True),
         baseline=schema.BaselineComparison("/srv/models", here, there, ("low on something",)),
     )
-    far = recorded.accuracy(error, outputs=(integers,))
-    failed = structs.replace(recorded.failed_accuracy(), same_answers=apart)
+    far = sample_records.accuracy(error, outputs=(integers,))
+    failed = structs.replace(sample_records.failed_accuracy(), same_answers=apart)
     return [
         whole,
         talking,
@@ -98,8 +100,10 @@ def _examples() -> list[Record]:
         case("fastpitch-micro", points=(rough,), accuracy=far, efficiency=(elsewhere,)),
         structs.replace(plain, case=structs.replace(plain.case, gpus=2)),
         case("not-measured", accuracy=None),
-        case("stage-failed", accuracy=None, failures=(recorded.step_failure(),)),
-        case("random", recorded.random_weights(), "cpu", price_per_hour=3.6, efficiency=whole.efficiency),
+        case("stage-failed", accuracy=None, failures=(sample_records.step_failure(),)),
+        case(
+            "random", sample_records.random_weights(), "cpu", price_per_hour=3.6, efficiency=whole.efficiency
+        ),
         case("searched", accuracy=None, points=(), search=whole.search),
     ]
 

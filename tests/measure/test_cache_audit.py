@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from msgspec import structs
 
-from tests import recorded as records
+from tests import sample_records as records
 from tests.conftest import DEPLOYMENT, make_build
 from tests.helpers import present
 from tests.toy import samples_of

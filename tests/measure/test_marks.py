@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from msgspec import structs
 
-from tests import recorded
+from tests import sample_records
 from tritonproof.host.activity import CpuTime
 from tritonproof.measure.marks import marks_of_cpu, marks_of_schedule
 from tritonproof.measure.passes import Pass
@@ -96,5 +96,5 @@ def test_missed_schedule_is_marked(
     completed: tuple[float, ...], slip_ms: float, latency_ms: float, found: list[str]
 ) -> None:
     passes = [Pass(count, 1.0, np.ones(10), np.zeros(10), due=100) for count in completed]
-    marks = marks_of_schedule(passes, slip_ms, recorded.estimate(latency_ms))
+    marks = marks_of_schedule(passes, slip_ms, sample_records.estimate(latency_ms))
     assert [mark.code for mark in marks] == found

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests import recorded, toy
+from tests import sample_records, toy
 from tests.helpers import present
 from tests.measure import timed_server
 from tests.toy import SimulatedServer
@@ -179,7 +179,7 @@ def test_longer_tail_fails_despite_equal_speed() -> None:
 
     assert {comparison.verdict for comparison in comparisons} == {"passed"}
     assert sum(comparison.p99_is_longer for comparison in comparisons) >= 18
-    (failure,) = speed_failures(recorded.measured("online", 4, 100.0, comparison=comparisons[0]))
+    (failure,) = speed_failures(sample_records.measured("online", 4, 100.0, comparison=comparisons[0]))
     assert "p99" in failure
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests import recorded, toy
+from tests import sample_records, toy
 from tests.toy import LATENCY_MS, SimulatedServer
 from tritonproof.base.errors import ProofError
 from tritonproof.host.activity import CpuTime
@@ -82,7 +82,7 @@ def test_request_rate_gives_its_throughput_and_no_slip() -> None:
 
 def test_components_are_shares_of_average_latency() -> None:
     load_pass = toy.closed_loop(np.full((1, 20), 0.01), 0.1)
-    shares = components([load_pass], recorded.estimate(7.0))
+    shares = components([load_pass], sample_records.estimate(7.0))
 
     assert tuple(shares) == schema.COMPONENTS
     assert sum(shares.values()) == pytest.approx(7.0)

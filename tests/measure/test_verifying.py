@@ -9,9 +9,9 @@ import pytest
 
 from tests import toy
 from tests.helpers import present
+from tritonproof.accuracy.answer_comparison import AnswerCheck, Oracle
 from tritonproof.accuracy.expected import expect
 from tritonproof.accuracy.limits import AnswerLimits, NumberLimits, min_agreement_for
-from tritonproof.accuracy.sameness import AnswerCheck, Oracle
 from tritonproof.client.input_data import InputData
 from tritonproof.client.requests import Answer
 from tritonproof.measure.verifying import make_answer_check, sum_verified, verify, verifying

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.models import published
-from tests.models.published import State
+from tests.models import nvidia_checkpoints
+from tests.models.nvidia_checkpoints import State
 from tritonproof.data import synthetic_questions
 
 CONFIG: dict[str, Any] = {
@@ -28,13 +28,15 @@ WORDS = synthetic_questions.vocabulary()
 def small_state() -> State:
     """Every key of NVIDIA's checkpoint, pooler included, in the sizes of CONFIG, with random values."""
     sizes = {30528: 744, 512: 400, 288: 48, 1152: 80}
-    return published.drawn(published.shrunk(published.layout("bert-dist4l"), sizes, layers=2), gain=2)
+    return nvidia_checkpoints.drawn(
+        nvidia_checkpoints.shrunk(nvidia_checkpoints.layout("bert-dist4l"), sizes, layers=2), gain=2
+    )
 
 
 def write_folder(content: object, path: Path, config: Mapping[str, Any] = CONFIG, tokens: int = 739) -> Path:
     """config.json, pytorch_model.bin and vocab.txt, whose 739 tokens NVIDIA rounds up to 744 rows."""
     path.mkdir()
-    published.saved(content, path / "pytorch_model.bin")
+    nvidia_checkpoints.saved(content, path / "pytorch_model.bin")
     (path / "config.json").write_text(json.dumps(config))
     more = (f"extra{number}" for number in range(tokens - len(WORDS)))
     (path / "vocab.txt").write_text("\n".join([*WORDS, *more]) + "\n")

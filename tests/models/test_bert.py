@@ -11,9 +11,9 @@ import pytest
 import torch
 
 from tests.helpers import present
-from tests.models import published
+from tests.models import nvidia_checkpoints
 from tests.models.bert_folder import CONFIG, WORDS, small_state, write_folder
-from tests.models.published import State
+from tests.models.nvidia_checkpoints import State
 from tritonproof.base.errors import InputError
 from tritonproof.data import squad_v1, synthetic_questions
 from tritonproof.models import all_models, bert
@@ -77,7 +77,7 @@ def test_network_matches_recorded_logits(folder: Path, batch: Batch) -> None:
     assert weights.weights_source == f"dist-4l-qa/pytorch_model.bin, sha256 {digest[:12]}"
     assert weights.trained
     assert not weights.network.training
-    published.assert_recorded(outputs_of(weights.network, batch), "bert, tanh", GELU)
+    nvidia_checkpoints.assert_recorded(outputs_of(weights.network, batch), "bert, tanh", GELU)
 
 
 @pytest.mark.parametrize("layout", layouts({}))
@@ -95,9 +95,9 @@ def test_transformers_checkpoint_uses_exact_gelu(state: State, folder: Path, bat
     theirs = {key.replace("dense_act", "dense"): value for key, value in state.items()}
     torch.save(theirs, folder / "pytorch_model.bin")
     outputs = outputs_of(load_full(folder).network, batch)
-    published.assert_recorded(outputs, "bert, erf", GELU)
+    nvidia_checkpoints.assert_recorded(outputs, "bert, erf", GELU)
     with pytest.raises(AssertionError):
-        published.assert_recorded(outputs, "bert, tanh", GELU)
+        nvidia_checkpoints.assert_recorded(outputs, "bert, tanh", GELU)
 
 
 def with_config(**changes: Any) -> Callable[[Path], object]:

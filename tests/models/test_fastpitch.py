@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from tests.data.test_ljspeech import mel_of
-from tests.models import published
+from tests.models import nvidia_checkpoints
 from tritonproof.base.errors import ProofError
 from tritonproof.data import symbols, synthetic_speech
 from tritonproof.frameworks import pytorch
@@ -23,8 +23,10 @@ FULL, MICRO = fastpitch.MODELS
 @pytest.mark.parametrize("heads", [1, 2])
 def test_published_layout_matches_recorded_outputs(heads: int, tmp_path: Path) -> None:
     """Narrower than published, 64 wide and two layers of six, for a batch of texts of different lengths."""
-    layout = published.shrunk(published.layout("fastpitch"), {384: 64, 1536: 128, 256: 64}, layers=2)
-    state = {key: value for key, value in published.drawn(layout).items() if "inv_freq" not in key}
+    layout = nvidia_checkpoints.shrunk(
+        nvidia_checkpoints.layout("fastpitch"), {384: 64, 1536: 128, 256: 64}, layers=2
+    )
+    state = {key: value for key, value in nvidia_checkpoints.drawn(layout).items() if "inv_freq" not in key}
     state["duration_predictor.fc.bias"] += 1.5  # some frames for each symbol
     small = {"frames": 256, "width": 64, "inner": 128, "predictor": 64, "layers": 2}
     network = architecture.network(architecture.FULL._replace(**small, heads=heads, head_width=64 // heads))
@@ -33,7 +35,7 @@ def test_published_layout_matches_recorded_outputs(heads: int, tmp_path: Path) -
     texts = ("Good day, Mr. Lee!", "a", "In 1900 they were here.")
     inputs = fastpitch.inputs([symbols.encode(text) for text in texts], 128)
     outputs = MICRO.infer(network.eval(), inputs)
-    for row, recorded in enumerate(published.RECORDED[f"fastpitch, heads {heads}"]):
+    for row, recorded in enumerate(nvidia_checkpoints.RECORDED[f"fastpitch, heads {heads}"]):
         durations, count = recorded["durations"], len(recorded["durations"])
         frames = sum(durations)
         assert outputs[FRAME_COUNT][row].tolist() == [frames]

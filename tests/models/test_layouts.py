@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import torch
 
-from tests.models import bert_folder, published
-from tests.models.published import State
+from tests.models import bert_folder, nvidia_checkpoints
+from tests.models.nvidia_checkpoints import State
 from tritonproof.models import all_models
 
 CONFIG = bert_folder.CONFIG | {
@@ -39,7 +39,7 @@ def bert(state: State, path: Path) -> Path:
 
 def file(content: Callable[[State], object]) -> Callable[[State, Path], Path]:
     """Writes a file with the result of `content` for the state dictionary."""
-    return lambda state, path: published.saved(content(state), path / "checkpoint.pt")
+    return lambda state, path: nvidia_checkpoints.saved(content(state), path / "checkpoint.pt")
 
 
 def later(state: State) -> State:
@@ -53,12 +53,12 @@ def early(state: State) -> State:
 
 
 FILES: dict[str, tuple[str, Callable[[State, Path], Path]]] = {
-    "resnet50, of training": ("resnet50", file(published.of_training)),
-    "resnet50, later, of training": ("resnet50", file(lambda s: published.of_training(later(s)))),
+    "resnet50, of training": ("resnet50", file(nvidia_checkpoints.of_training)),
+    "resnet50, later, of training": ("resnet50", file(lambda s: nvidia_checkpoints.of_training(later(s)))),
     "resnet50, early": ("resnet50", file(early)),
-    "nnunet": ("nnunet", lambda state, path: published.lightning(state, path / "fold2.ckpt")),
+    "nnunet": ("nnunet", lambda state, path: nvidia_checkpoints.lightning(state, path / "fold2.ckpt")),
     "bert-dist4l": ("bert-dist4l", bert),
-    "fastpitch": ("fastpitch", file(published.of_speech)),
+    "fastpitch": ("fastpitch", file(nvidia_checkpoints.of_speech)),
 }
 
 
@@ -74,7 +74,7 @@ def key_in_file(model: str, key: str) -> str:
 @pytest.mark.parametrize("name", FILES)
 def test_nvidia_checkpoint_keys_are_loaded_or_listed(name: str, tmp_path: Path) -> None:
     model, write = FILES[name]
-    state = published.numbered(published.layout(model))
+    state = nvidia_checkpoints.numbered(nvidia_checkpoints.layout(model))
     path = write(dict(state), tmp_path)
 
     full = next(candidate for candidate in all_models() if candidate.name == model)

@@ -17,7 +17,7 @@ from tritonproof.frameworks.pytorch import in_precision
 from tritonproof.host.targets import CPU
 from tritonproof.models import all_models, nnunet
 from tritonproof.models.fastpitch import DURATIONS, FRAME_COUNT, MEL
-from tritonproof.reports.text.correctness import conversion_failure
+from tritonproof.reports.correctness_text import conversion_failure
 from tritonproof.spec import Arrays, Case, Model, Samples
 
 MICRO = {model.name: model for model in all_models() if model.micro}

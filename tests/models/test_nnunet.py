@@ -11,7 +11,7 @@ import torch
 from sklearn.metrics import f1_score
 from sklearn.model_selection import KFold
 
-from tests.models import published
+from tests.models import nvidia_checkpoints
 from tritonproof.base.errors import AccuracyError, InputError
 from tritonproof.data import brats
 from tritonproof.models import nnunet
@@ -22,13 +22,13 @@ Damage = Callable[[Path], object]
 
 
 def test_lightning_checkpoint_matches_recorded_outputs(tmp_path: Path) -> None:
-    state = published.drawn(published.layout("nnunet"))
-    weights = nnunet.load_full(published.lightning(state, tmp_path / "fold2.ckpt"))
+    state = nvidia_checkpoints.drawn(nvidia_checkpoints.layout("nnunet"))
+    weights = nnunet.load_full(nvidia_checkpoints.lightning(state, tmp_path / "fold2.ckpt"))
     # Small enough for a test; leaves the bottleneck 2 x 1 x 1, the least that can be normalised.
     x = torch.randn(1, 4, 64, 32, 32, generator=torch.Generator().manual_seed(1))
     with torch.inference_mode():
         logits, classes = weights.network.logits(x), weights.network(x)
-    published.assert_recorded(logits[0, :, 5::21, 3::11, 3::11], "nnunet")
+    nvidia_checkpoints.assert_recorded(logits[0, :, 5::21, 3::11, 3::11], "nnunet")
     assert classes.dtype == torch.int64
     assert torch.equal(classes, logits.argmax(dim=1))
     assert weights.trained

@@ -8,19 +8,19 @@ import torch
 from PIL import Image
 
 from tests.helpers import present
-from tests.models import published
-from tests.models.published import saved
+from tests.models import nvidia_checkpoints
+from tests.models.nvidia_checkpoints import saved
 from tritonproof.base.errors import InputError, NotAvailableError
 from tritonproof.models import resnet50
 
 
 def test_network_matches_recorded_outputs(tmp_path: Path) -> None:
-    state = published.drawn(published.layout("resnet50"), gain=2**0.5)
+    state = nvidia_checkpoints.drawn(nvidia_checkpoints.layout("resnet50"), gain=2**0.5)
     # 64 x 64 pixels leave 2 x 2 before the mean, enough to check the arithmetic.
     x = torch.randn(2, 3, 64, 64, generator=torch.Generator().manual_seed(1))
     network = resnet50.load_full(saved(state, tmp_path / "x.pt")).network
     with torch.inference_mode():
-        published.assert_recorded(network(x)[:, ::50], "resnet50")
+        nvidia_checkpoints.assert_recorded(network(x)[:, ::50], "resnet50")
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.models import published
+from tests.models import nvidia_checkpoints
 from tritonproof.base.errors import InputError
 from tritonproof.frameworks import tensorflow
 from tritonproof.models import resnet50_tf
@@ -91,7 +91,7 @@ def test_published_checkpoint_matches_recorded_outputs(published_checkpoint: tup
     images = np.random.default_rng(1).uniform(0, 255, (1, 224, 224, 3)).astype(np.float32)
     weights = FULL.load_weights(path)
     outputs = FULL.infer(weights.network, {"input": images})
-    published.assert_recorded(np.log(outputs["probabilities"][:, ::50]), "resnet50_tf")
+    nvidia_checkpoints.assert_recorded(np.log(outputs["probabilities"][:, ::50]), "resnet50_tf")
     assert outputs["classes"].tolist() == [[326]]
     assert weights.trained
     assert weights.weights_source == f"model.ckpt-112590, sha256 {weights.digest[:12]}"

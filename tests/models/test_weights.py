@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.models.published import State, saved
+from tests.models.nvidia_checkpoints import State, saved
 from tritonproof.base.errors import InputError
 from tritonproof.build.builds import build_inputs
 from tritonproof.cases import profile_of

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from msgspec import structs
 
-from tests import recorded
+from tests import sample_records
 from tests.conftest import Reports
 from tests.helpers import PRINTING
 from tests.record.test_record import complete
@@ -147,8 +147,8 @@ def test_each_command_refuses_hostile_record_by_file(
 
 def test_control_characters_are_shown_escaped(tmp_path: Path, reports: Reports) -> None:
     text = "\x1b]0;owned\x07 CPU \u202egnp.exe \x9b31m red\r\n::error::x"
-    machine = msgspec.to_builtins(recorded.record().machine) | {"cpu": text, "gpu": text}
-    stored(tmp_path / "results", ("machine",), json.dumps(machine), recorded.record())
+    machine = msgspec.to_builtins(sample_records.record().machine) | {"cpu": text, "gpu": text}
+    stored(tmp_path / "results", ("machine",), json.dumps(machine), sample_records.record())
     for command in (*PRINTING, "html", "plots"):
         status, out, err = reports(*words_of(command, tmp_path / "results", tmp_path))
         assert status == 0, command
@@ -161,8 +161,8 @@ def test_control_characters_are_shown_escaped(tmp_path: Path, reports: Reports) 
 def test_forged_file_name_is_refused_on_one_line(
     path: str, name: str, tmp_path: Path, refused: Callable[..., str]
 ) -> None:
-    results = recorded.store(tmp_path / "results", recorded.record())
-    for content in (b"{}", record_files.encode(recorded.record())):
+    results = sample_records.store(tmp_path / "results", sample_records.record())
+    for content in (b"{}", record_files.encode(sample_records.record())):
         disk.write_atomically(results / path.format(name), content)
         for command in ("tables.md", "compare", "merge"):
             message = refused(*words_of(command, results, tmp_path))

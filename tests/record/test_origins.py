@@ -7,38 +7,42 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from tests import recorded
+from tests import sample_records
 from tests.helpers import records_in
 from tests.reports.tables.test_baseline import SIDE
 from tritonproof.record import record_files
 from tritonproof.record.schema import BaselineComparison, Conversation, Origin, Record
 from tritonproof.reports.merge import merge
 
-HERE = recorded.origin("secret-host", 1, "GPU-5ec2e70d-1111-2222-3333-444455556666")
+HERE = sample_records.origin("secret-host", 1, "GPU-5ec2e70d-1111-2222-3333-444455556666")
 README = Path("reports/readme")
 
 
 def measured(where: Origin = HERE, other: str = "secret-box.example:8001", why: str = "no secret") -> Record:
     """A record with every measurement, all of them of one machine, beside another server and a commit."""
     points = [
-        recorded.measured("offline", batch, 9.0, comparison=recorded.comparison(baseline_name=name))
+        sample_records.measured(
+            "offline", batch, 9.0, comparison=sample_records.comparison(baseline_name=name)
+        )
         for batch, name in enumerate((other, "HEAD~1 (3643daf)"), 1)
     ]
     found = structs.replace(points[0], origin=where)
-    whole = recorded.complete(
+    whole = sample_records.complete(
         points=tuple(points),
-        search=recorded.search(result=found, accuracy=recorded.accuracy(origin=where)),
+        search=sample_records.search(result=found, accuracy=sample_records.accuracy(origin=where)),
         conversation=Conversation("sequence", 4, 4, "", passed=True),
-        gates=(recorded.gate("baseline", f"OUT is 1, and 2 by {other}", tried=f"9 samples beside {other}"),),
+        gates=(
+            sample_records.gate("baseline", f"OUT is 1, and 2 by {other}", tried=f"9 samples beside {other}"),
+        ),
         baseline=BaselineComparison(other, SIDE, SIDE),
-        failures=(recorded.step_failure("test_reload", step="reload", message=why),),
+        failures=(sample_records.step_failure("test_reload", step="reload", message=why),),
     )
-    return recorded.measured_at(where, whole)
+    return sample_records.measured_at(where, whole)
 
 
 @pytest.fixture
 def one_machine(tmp_path: Path) -> Path:
-    return recorded.store(tmp_path / "one", measured())
+    return sample_records.store(tmp_path / "one", measured())
 
 
 def test_readme_names_no_host(one_machine: Path, tmp_path: Path, printed: Callable[..., str]) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import recorded
+from tests import sample_records
 from tests.helpers import records_in
 from tritonproof.record import record_files
 from tritonproof.record.schema import LoadPoint, Record
@@ -12,8 +12,8 @@ from tritonproof.record.schema import LoadPoint, Record
 
 def complete() -> Record:
     """The sample record with every optional field set, and with wrong answers."""
-    first, *others = recorded.complete().points
-    return recorded.complete(points=(recorded.wrong_under_load(first), *others))
+    first, *others = sample_records.complete().points
+    return sample_records.complete(points=(sample_records.wrong_under_load(first), *others))
 
 
 @pytest.fixture
@@ -28,8 +28,8 @@ def path(tmp_path: Path) -> Path:
     "record",
     [
         complete(),
-        recorded.record(conversion=None, accuracy=None, points=()),
-        recorded.measured_at(recorded.origin(), complete()),
+        sample_records.record(conversion=None, accuracy=None, points=()),
+        sample_records.measured_at(sample_records.origin(), complete()),
     ],
 )
 def test_record_round_trips(record: Record, tmp_path: Path) -> None:
@@ -38,9 +38,9 @@ def test_record_round_trips(record: Record, tmp_path: Path) -> None:
 
 
 def test_records_are_read_in_name_order(tmp_path: Path) -> None:
-    recorded.store(tmp_path, recorded.random_weights(), recorded.record())
+    sample_records.store(tmp_path, sample_records.random_weights(), sample_records.record())
     (tmp_path / "a40" / ".superseded.json").write_text("not a record")
-    assert records_in(tmp_path) == [recorded.record(), recorded.random_weights()]
+    assert records_in(tmp_path) == [sample_records.record(), sample_records.random_weights()]
     assert records_in(tmp_path / "nowhere") == []
 
 
@@ -68,7 +68,9 @@ def test_records_behind_a_link_in_the_folder_are_refused(path: Path, tmp_path: P
 
 def test_nonfinite_number_is_not_written(path: Path) -> None:
     with pytest.raises(ValueError, match="JSON"):
-        record_files.write(recorded.record(points=(recorded.measured("offline", 1, float("inf")),)), path)
+        record_files.write(
+            sample_records.record(points=(sample_records.measured("offline", 1, float("inf")),)), path
+        )
     assert record_files.read(path) == complete()
     assert list(path.parent.iterdir()) == [path]
 
@@ -83,7 +85,7 @@ def test_interrupted_write_keeps_old_file(step: str, path: Path, monkeypatch: py
 
     monkeypatch.setattr(step, full)
     with pytest.raises(OSError, match="No space left"):
-        record_files.write(recorded.random_weights(), path)
+        record_files.write(sample_records.random_weights(), path)
     assert contents == [complete()]
     assert record_files.read(path) == complete()
     assert list(path.parent.iterdir()) == [path]

@@ -10,7 +10,7 @@ import pytest
 
 from fixtures import SETTINGS, summary
 from fixtures.summary import Outcomes
-from tests import recorded
+from tests import sample_records
 from tests.conftest import Reports
 from tests.helpers import PRINTING
 from tritonproof.record import record_files
@@ -28,11 +28,11 @@ TRACE = re.compile(r"123[ ,]?45[67]|1\.23[45]?e|98[ ,]?765|9\.88e")
 
 def planted(**changes: object) -> Record:
     """A case whose only speeds are PER_S and MS."""
-    latencies = {name: recorded.estimate(MS) for name in ("avg", "p50", "p90", "p95", "p99")}
+    latencies = {name: sample_records.estimate(MS) for name in ("avg", "p50", "p90", "p95", "p99")}
     ratio = Ratio(PER_S, PER_S, PER_S)
-    compared = recorded.comparison(ratio=ratio)
+    compared = sample_records.comparison(ratio=ratio)
     points = [
-        recorded.measured(
+        sample_records.measured(
             scenario,
             size,
             PER_S,
@@ -44,12 +44,12 @@ def planted(**changes: object) -> Record:
         )
         for scenario, size in (("offline", 1), ("offline", 8), ("online", 16), ("online", 32))
     ]
-    speed = recorded.estimate(PER_S)
-    cost = recorded.efficiency(served_per_s=speed, in_process_per_s=speed, ratio=ratio)
-    search = recorded.search(result=points[0], lead=ratio, accuracy=recorded.failed_accuracy())
+    speed = sample_records.estimate(PER_S)
+    cost = sample_records.efficiency(served_per_s=speed, in_process_per_s=speed, ratio=ratio)
+    search = sample_records.search(result=points[0], lead=ratio, accuracy=sample_records.failed_accuracy())
     soak = Soak(points[2].point, PER_S, 1000, 119, (), 0, (), ratio, PER_S)
     fields = {"points": tuple(points), "efficiency": (cost,), "search": search, "soak": soak}
-    return recorded.record(**({"price_per_hour": 3.6} | fields | changes))
+    return sample_records.record(**({"price_per_hour": 3.6} | fields | changes))
 
 
 def printed(*arguments: str) -> Output:

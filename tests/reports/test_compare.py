@@ -9,7 +9,7 @@ import pytest
 from msgspec import structs
 from scipy import stats
 
-from tests import recorded as sample
+from tests import sample_records as sample
 from tritonproof.record import record_files, sample_files, schema
 from tritonproof.record.schema import CaseKey, PointResult, Record, Serving
 from tritonproof.reports.__main__ import main

@@ -6,18 +6,18 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from tests import recorded
+from tests import sample_records
 from tritonproof.record.schema import Ratio, Record, ReferenceComparison
 from tritonproof.reports import derived
 from tritonproof.reports.publishable import publishable
 
-ONE = recorded.efficiency("online", 32)
+ONE = sample_records.efficiency("online", 32)
 
 
 def beside(format_: str, ratio: float, low: float, high: float, digest: str = "", **changes: Any) -> Record:
     """A case whose fastest point took turns with the reference format's, of the build with this digest."""
     compared = ReferenceComparison("a40-resnet50-onnx-fp32", Ratio(ratio, low, high), digest)
-    record = recorded.record(efficiency=(structs.replace(ONE, reference=compared),))
+    record = sample_records.record(efficiency=(structs.replace(ONE, reference=compared),))
     case = structs.replace(record.case, format=format_, accelerator=None, precision="fp32", **changes)
     return structs.replace(record, case=case)
 
@@ -30,15 +30,15 @@ OTHER_MODEL = beside("pt2", 1.5, 1.4, 1.6, model="nnunet")
 TWO_GPUS = beside("trt", 1.45, 1.38, 1.52, gpus=2)
 TOO_WIDE = beside("trt", 1.45, 0.5, 2.5)
 HIDDEN = beside("trt", 3.0, 1.7, 4.8)
-BEST = recorded.measured("online", 64, 9000.0)
+BEST = sample_records.measured("online", 64, 9000.0)
 STALE = structs.replace(FAST, points=(*FAST.points, BEST))
-WITHOUT_TURNS = recorded.record(efficiency=(ONE,))
-WRONG = structs.replace(ONNX, accuracy=recorded.failed_accuracy())
+WITHOUT_TURNS = sample_records.record(efficiency=(ONE,))
+WRONG = structs.replace(ONNX, accuracy=sample_records.failed_accuracy())
 ELSEWHERE = structs.replace(FAST, machine=structs.replace(FAST.machine, cores=4))
 REBUILT = structs.replace(ONNX, build=structs.replace(ONNX.build, digest="another"))
 OF_EARLIER_BUILD = beside("pt2", 1.5, 1.4, 1.6, digest=ONNX.build.digest)
 REDEPLOYED = structs.replace(ONNX, deployment=structs.replace(ONNX.deployment, instances=2))
-OTHER_SERVER = structs.replace(FAST, serving=structs.replace(recorded.SERVING, triton="2.61.0"))
+OTHER_SERVER = structs.replace(FAST, serving=structs.replace(sample_records.SERVING, triton="2.61.0"))
 
 
 RANKED: dict[str, tuple[Sequence[Record], Sequence[Record], Sequence[int | None]]] = {
@@ -63,30 +63,30 @@ RANKED: dict[str, tuple[Sequence[Record], Sequence[Record], Sequence[int | None]
 def test_formats_rank_by_disjoint_intervals(
     records: Sequence[Record], order: Sequence[Record], ranks: Sequence[int | None]
 ) -> None:
-    seen = recorded.seen(*records)
+    seen = sample_records.seen(*records)
 
     assert [record.name for record in derived.ranked(seen)] == [record.name for record in order]
     assert [derived.ranks(seen).get(record.name) for record in order] == list(ranks)
 
 
-POINT = recorded.measured("offline", 8, 1000.0)
+POINT = sample_records.measured("offline", 8, 1000.0)
 """At 3.6 per hour and 1000 inferences a second, a million cost 1."""
 
 
 def priced(price: float | None = 3.6, **changes: Any) -> Record:
-    return recorded.record(points=(POINT,), price_per_hour=price, **changes)
+    return sample_records.record(points=(POINT,), price_per_hour=price, **changes)
 
 
-SHARE = recorded.score(served=0.8, limits=())
-ERROR = recorded.score(better="lower", served=0.012, limits=())
+SHARE = sample_records.score(served=0.8, limits=())
+ERROR = sample_records.score(better="lower", served=0.012, limits=())
 
 
 @pytest.mark.parametrize(
     ("record", "wanted"),
     [
-        (priced(accuracy=recorded.accuracy(SHARE)), (1.25, "correct inferences")),
-        (priced(accuracy=recorded.accuracy(ERROR)), (1.0, "inferences")),
-        (recorded.random_weights(points=(POINT,), price_per_hour=3.6), (1.0, "inferences")),
+        (priced(accuracy=sample_records.accuracy(SHARE)), (1.25, "correct inferences")),
+        (priced(accuracy=sample_records.accuracy(ERROR)), (1.0, "inferences")),
+        (sample_records.random_weights(points=(POINT,), price_per_hour=3.6), (1.0, "inferences")),
         (priced(None), None),
     ],
     ids=["a share", "an error", "random weights", "no price"],
@@ -98,8 +98,8 @@ def test_cost_is_per_correct_inference(record: Record, wanted: tuple[float, str]
 
 
 def test_fastest_point_is_one_at_a_rate_only_if_no_other_was_measured() -> None:
-    closed = recorded.measured("online", 16, 1000.0)
-    at_rate = recorded.at_rate(1200.0, 1200.0)
+    closed = sample_records.measured("online", 16, 1000.0)
+    at_rate = sample_records.at_rate(1200.0, 1200.0)
 
-    assert derived.fastest_point(publishable(recorded.record(points=(at_rate, closed)))) == closed
-    assert derived.fastest_point(publishable(recorded.record(points=(at_rate,)))) == at_rate
+    assert derived.fastest_point(publishable(sample_records.record(points=(at_rate, closed)))) == closed
+    assert derived.fastest_point(publishable(sample_records.record(points=(at_rate,)))) == at_rate

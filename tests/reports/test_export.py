@@ -1,22 +1,22 @@
 """The figures of a result by name, for other services. tests/golden holds whole exports."""
 
-from tests import recorded
+from tests import sample_records
 from tritonproof.record.record_files import flat
 from tritonproof.record.schema import Estimate, LoadPoint, Ratio
 from tritonproof.reports.export import bencher
 
-ERROR = recorded.score(metric="mel MSE", better="lower", framework=0.012, converted=0.012, served=6e-13)
+ERROR = sample_records.score(metric="mel MSE", better="lower", framework=0.012, converted=0.012, served=6e-13)
 
 
 def test_load_point_has_one_name_in_tests_and_records() -> None:
     point = LoadPoint("online", 1, 0, 120.0, "poisson")
     assert str(point) == "b001-r00120-poisson"
-    assert "online b001-r00120-poisson" in "".join(bencher(recorded.seen(recorded.complete())))
+    assert "online b001-r00120-poisson" in "".join(bencher(sample_records.seen(sample_records.complete())))
 
 
 def test_figures_are_named_by_the_fields_that_lead_to_them() -> None:
-    ledger = recorded.accuracy(recorded.score(), ERROR)
-    search = recorded.search(result=recorded.complete().points[0], accuracy=ledger)
+    ledger = sample_records.accuracy(sample_records.score(), ERROR)
+    search = sample_records.search(result=sample_records.complete().points[0], accuracy=ledger)
     wanted = {
         "search_latency_budget_ms": 10.0,
         "search_deployment_preferred_batch_sizes": "64 128",
@@ -32,7 +32,7 @@ def test_figures_are_named_by_the_fields_that_lead_to_them() -> None:
     }
     figures = flat("search", search)
     assert {name: figures.get(name) for name in wanted} == wanted
-    of_soak = flat("soak", recorded.complete().soak)
+    of_soak = flat("soak", sample_records.complete().soak)
     assert of_soak["soak_growth_threads_loading_last"] == 9.0
     assert not {"search_lead", "search_goodput_per_s", "search_diff"} & set(figures), "what is not known"
 
@@ -40,7 +40,7 @@ def test_figures_are_named_by_the_fields_that_lead_to_them() -> None:
 def test_bounds_are_left_out_where_they_may_not_be_shown() -> None:
     bounds, open_above = (2.0, 1.0, 3.0), Estimate(2.0, 1.0, 3.0, open_above=True)
     latencies = {"avg": Estimate(*bounds), "p99": open_above}
-    result = recorded.measured("offline", 8, 9.0, repeated_speed=Ratio(*bounds), latency_ms=latencies)
+    result = sample_records.measured("offline", 8, 9.0, repeated_speed=Ratio(*bounds), latency_ms=latencies)
     figures = flat("", result)
     assert not [name for name in figures if name.startswith("repeated_speed")]
     assert [figures[f"latency_ms_avg{end}"] for end in ("", "_low", "_high")] == [2.0, 1.0, 3.0]

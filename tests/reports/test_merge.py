@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from tests import recorded
+from tests import sample_records
 from tests.helpers import closed
 from tritonproof.base import disk
 from tritonproof.record import record_files
@@ -15,7 +15,7 @@ from tritonproof.record.schema import CaseKey, Record
 from tritonproof.reports.merge import merge
 
 CASE = "a40-resnet50-onnx-trt-fp16"
-WHOLE = recorded.measured_at(recorded.origin(), recorded.complete())
+WHOLE = sample_records.measured_at(sample_records.origin(), sample_records.complete())
 
 
 def on(target: str) -> Record:
@@ -45,7 +45,7 @@ def refused(tmp_path: Path) -> Callable[..., str]:
 
 
 def test_records_of_three_machines_arrive_with_their_files(tmp_path: Path) -> None:
-    folders = [recorded.store(tmp_path / name, on(name)) for name in ("a100", "t4", "v100")]
+    folders = [sample_records.store(tmp_path / name, on(name)) for name in ("a100", "t4", "v100")]
     disk.write_atomically(
         folders[1] / "t4" / "t4-resnet50-onnx-trt-fp16.search" / "config.pbtxt", b"instances"
     )
@@ -60,11 +60,11 @@ def test_records_of_three_machines_arrive_with_their_files(tmp_path: Path) -> No
 @pytest.fixture
 def job(tmp_path: Path) -> Path:
     """A folder of one record."""
-    return recorded.store(tmp_path / "job", WHOLE)
+    return sample_records.store(tmp_path / "job", WHOLE)
 
 
 def test_files_of_no_record_are_left_out(job: Path, tmp_path: Path) -> None:
-    recorded.store(job / "a40", WHOLE)
+    sample_records.store(job / "a40", WHOLE)
     (job / "a40" / "a40").rename(job / "a40" / "superseded")
     (job / "a40" / "other.server.log").write_text("started")
     (job / "a40" / f".{CASE}.json.lock").touch()
@@ -74,7 +74,7 @@ def test_files_of_no_record_are_left_out(job: Path, tmp_path: Path) -> None:
 
 
 def test_case_in_two_files_is_refused(job: Path, tmp_path: Path, refused: Callable[..., str]) -> None:
-    again = recorded.store(tmp_path / "again", WHOLE)
+    again = sample_records.store(tmp_path / "again", WHOLE)
     for order in ((job, again), (again, job)):
         text = refused(*order)
         assert all(str(record_files.record_path(WHOLE.case, folder)) in text for folder in order)
@@ -89,7 +89,7 @@ def test_two_machines_of_a_target_are_refused(job: Path, tmp_path: Path, refused
     machine = structs.replace(WHOLE.machine, versions={"python": "3.11.7", "torch": "2.14\n::error::forged"})
     cases = [CaseKey("a40", model, "onnx", None, "fp16") for model in ("nnunet", "fastpitch")]
     records = [structs.replace(WHOLE, case=case, machine=machine) for case in cases]
-    text = refused(job, recorded.store(tmp_path / "b", *records))
+    text = refused(job, sample_records.store(tmp_path / "b", *records))
     assert "target a40" in text
     assert "versions.torch" in text
     assert len(text.splitlines()) == 1
@@ -98,11 +98,11 @@ def test_two_machines_of_a_target_are_refused(job: Path, tmp_path: Path, refused
 def test_gpus_of_one_machine_are_merged(job: Path, tmp_path: Path) -> None:
     machine = structs.replace(WHOLE.machine, gpu_uuids=("GPU-another",))
     other = structs.replace(WHOLE, case=CaseKey("a40", "nnunet", "onnx", None, "fp16"), machine=machine)
-    assert merge([job, recorded.store(tmp_path / "b", other)], tmp_path / "out") == 2
+    assert merge([job, sample_records.store(tmp_path / "b", other)], tmp_path / "out") == 2
 
 
 def test_output_must_be_new_or_empty(job: Path, tmp_path: Path, refused: Callable[..., str]) -> None:
-    recorded.store(tmp_path / "out", WHOLE)
+    sample_records.store(tmp_path / "out", WHOLE)
     assert "--output" in refused(job)
     (tmp_path / "empty").mkdir()
     merge([job], tmp_path / "empty")

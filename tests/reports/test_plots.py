@@ -7,21 +7,21 @@ from pathlib import Path
 
 import pytest
 
-from tests import recorded
+from tests import sample_records
 from tritonproof.record.schema import MARKS, CaseKey, LoadPoint, Mark, Record
 from tritonproof.reports import plots
 from tritonproof.reports.publishable import publishable
 
 CURVE = "throughput-latency"
 OTHER = CaseKey("cpu", "bert", "onnx", None, "fp32")
-AT_P99_9 = recorded.measured("online", 48, 2750.0, latency_ms={"p99.9": recorded.estimate(9.0)})
+AT_P99_9 = sample_records.measured("online", 48, 2750.0, latency_ms={"p99.9": sample_records.estimate(9.0)})
 
 
 def searched(**changes: object) -> Record:
     """A swept case with a search that found a point within its budget."""
-    fields = {"latency_budget_ms": 25.0, "percentile": "p95", "accuracy": recorded.accuracy()}
-    fields["result"] = recorded.measured("online", 48, 2750.0)
-    return recorded.swept(search=recorded.search(**(fields | changes)))
+    fields = {"latency_budget_ms": 25.0, "percentile": "p95", "accuracy": sample_records.accuracy()}
+    fields["result"] = sample_records.measured("online", 48, 2750.0)
+    return sample_records.swept(search=sample_records.search(**(fields | changes)))
 
 
 def chart_of(name: str, *records: Record) -> plots.Chart:
@@ -42,26 +42,26 @@ def rows_of(name: str, *records: Record) -> dict[str, plots.PanelRow]:
 
 
 def test_wrong_case_shows_accuracy_but_no_speed() -> None:
-    wrong = recorded.swept(accuracy=recorded.failed_accuracy())
+    wrong = sample_records.swept(accuracy=sample_records.failed_accuracy())
     row = rows_of("accuracy-ledger", wrong)["onnx-trt-fp16"]
     assert row.limit == pytest.approx(94.0)
     assert row.values["served"].value == pytest.approx(93.1)
     assert row.text.endswith(": fails")
     assert [*plots.available([publishable(wrong)])] == ["accuracy-ledger"]
-    assert not rows_of("best-throughput", wrong, recorded.random_weights())["onnx-trt-fp16"].values
+    assert not rows_of("best-throughput", wrong, sample_records.random_weights())["onnx-trt-fp16"].values
 
 
 def test_curve_joins_points_by_load() -> None:
-    (points,) = curve_of(recorded.swept()).lines.values()
-    online = [result for result in recorded.swept().points if result.point.scenario == "online"]
+    (points,) = curve_of(sample_records.swept()).lines.values()
+    online = [result for result in sample_records.swept().points if result.point.scenario == "online"]
     assert [*points] == sorted(online, key=lambda result: result.point.concurrency)
 
 
 def test_rates_and_client_batches_are_separate_lines() -> None:
-    rates = tuple(recorded.at_rate(rate, rate) for rate in (500.0, 900.0))
+    rates = tuple(sample_records.at_rate(rate, rate) for rate in (500.0, 900.0))
     fours = [LoadPoint("online", 4, concurrency) for concurrency in (8, 16)]
-    batches = tuple(recorded.measured("online", 0, 900.0, point=four) for four in fours)
-    lines = curve_of(recorded.swept(points=(*recorded.swept().points, *rates, *batches))).lines
+    batches = tuple(sample_records.measured("online", 0, 900.0, point=four) for four in fours)
+    lines = curve_of(sample_records.swept(points=(*sample_records.swept().points, *rates, *batches))).lines
     counts = {name: len(points) for name, points in lines.items()}
     assert counts == {"concurrency": 6, "poisson rate": 2, "concurrency, client batch 4": 2}
 
@@ -69,7 +69,7 @@ def test_rates_and_client_batches_are_separate_lines() -> None:
 @pytest.mark.parametrize(
     ("record", "expected"),
     [
-        (recorded.swept(), ("p99", None)),
+        (sample_records.swept(), ("p99", None)),
         (searched(), ("p95", 25.0)),
         (searched(percentile="p99.9", result=AT_P99_9), ("p99", None)),  # of which the curve knows nothing
     ],
@@ -83,10 +83,10 @@ def test_budget_is_that_of_search(record: Record, expected: tuple[str, float | N
     ("changes", "shown"),
     [
         ({}, "within the budget: online, concurrency 48"),
-        ({"result": recorded.measured("offline", 8, 900.0)}, "within the budget: offline, batch 8"),
+        ({"result": sample_records.measured("offline", 8, 900.0)}, "within the budget: offline, batch 8"),
         ({"verdict": "inconclusive"}, "not shown to be within or beyond the budget: online, concurrency 48"),
         ({"verdict": "failed"}, ""),
-        ({"accuracy": recorded.failed_accuracy()}, ""),
+        ({"accuracy": sample_records.failed_accuracy()}, ""),
         ({"accuracy": None}, ""),
     ],
 )
@@ -96,28 +96,28 @@ def test_search_winner_is_shown_only_if_proven(changes: dict[str, object], shown
 
 
 def test_throughput_with_random_weights_is_named_and_axis_needs_a_bar() -> None:
-    random, empty = recorded.random_weights(), recorded.random_weights(case=OTHER, points=())
-    chart = chart_of("best-throughput", recorded.swept(), random, empty)
+    random, empty = sample_records.random_weights(), sample_records.random_weights(case=OTHER, points=())
+    chart = chart_of("best-throughput", sample_records.swept(), random, empty)
     assert chart.notes[-1].endswith("alone, with random weights: cpu-nnunet-ts-trace-fp32.")
     assert [axes.xaxis.get_visible() for axes in plots._figure(chart).axes] == [True, True, False]
 
 
 def test_gist_has_scores_that_look_alike_once() -> None:
-    ledgers = [recorded.accuracy(recorded.score(served=served)) for served in (0.97, 0.9700001)]
-    alike = [recorded.record(case=OTHER, accuracy=ledger) for ledger in ledgers]
+    ledgers = [sample_records.accuracy(sample_records.score(served=served)) for served in (0.97, 0.9700001)]
+    alike = [sample_records.record(case=OTHER, accuracy=ledger) for ledger in ledgers]
     assert chart_of("accuracy-ledger", *alike).gist == "bert: 97.0"
 
 
 def test_marked_point_is_hollow_except_for_wide_interval() -> None:
-    first = recorded.measured("online", 1, 9.0, marks=(Mark("wide-interval", "wide"),))
-    second = recorded.measured("online", 2, 15.0, marks=(Mark("cpu-shared", "busy"),))
-    chart = chart_of(CURVE, recorded.record(points=(first, second)))
+    first = sample_records.measured("online", 1, 9.0, marks=(Mark("wide-interval", "wide"),))
+    second = sample_records.measured("online", 2, 15.0, marks=(Mark("cpu-shared", "busy"),))
+    chart = chart_of(CURVE, sample_records.record(points=(first, second)))
     assert [note for note in chart.notes if note.startswith("Hollow")] == [f"Hollow: {MARKS['cpu-shared']}."]
     assert plots.draw(chart, "light").count(b"fill: #ffffff; stroke") == 1
 
 
 def test_digest_of_a_picture_differs_between_themes() -> None:
-    chart = chart_of(CURVE, recorded.swept())
+    chart = chart_of(CURVE, sample_records.swept())
     digest = plots.digest_of(plots.draw(chart, "light").decode())
     assert digest == chart.digest("light") != chart.digest("dark")
 
@@ -126,8 +126,8 @@ def test_digest_of_a_picture_differs_between_themes() -> None:
 def results(tmp_path: Path) -> Path:
     """A folder with a proven case and a failed one."""
     case = CaseKey("a40", "resnet50", "onnx", None, "fp32")
-    wrong = recorded.record(case=case, accuracy=recorded.failed_accuracy())
-    return recorded.store(tmp_path / "results", recorded.swept(), wrong)
+    wrong = sample_records.record(case=case, accuracy=sample_records.failed_accuracy())
+    return sample_records.store(tmp_path / "results", sample_records.swept(), wrong)
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from msgspec import structs
 
 from fixtures import summary as run_summary
 from fixtures.summary import Outcomes
-from tests import recorded
+from tests import sample_records
 from tests.conftest import Reports
 from tests.helpers import as_markdown, present
 from tests.reports.every_output import ALL_SAYING_WHY, OUTPUTS, SAYING_WHY, TRACE, Reporter, planted
@@ -29,33 +29,33 @@ from tritonproof.reports.tables.summary import summary
 
 def random_weights(**changes: Any) -> Record:
     """A case without a checkpoint, with the same speeds."""
-    return recorded.random_weights(case=planted().case, points=planted().points, **changes)
+    return sample_records.random_weights(case=planted().case, points=planted().points, **changes)
 
 
 APART = Disagreement(("converted", "served"), 9, 9, 0, ("digit-0007",), 0.9, 0.99)
-OTHER_DECISIONS = recorded.accuracy(scores=(), disagreements=(APART,), passed=False)
-WRONG_UNDER_LOAD = tuple(map(recorded.wrong_under_load, planted().points))
+OTHER_DECISIONS = sample_records.accuracy(scores=(), disagreements=(APART,), passed=False)
+WRONG_UNDER_LOAD = tuple(map(sample_records.wrong_under_load, planted().points))
 NOT_PROVEN: dict[str, Record] = {
-    "below its floor": planted(accuracy=recorded.failed_accuracy()),
+    "below its floor": planted(accuracy=sample_records.failed_accuracy()),
     "no accuracy": planted(accuracy=None),
-    "a ledger without a score": planted(accuracy=recorded.accuracy(scores=())),
+    "a ledger without a score": planted(accuracy=sample_records.accuracy(scores=())),
     "accuracy of no use": planted(accuracy_missing="no data set was given"),
     "not compared with the framework": planted(conversion=None),
     "a wrong answer under load": planted(points=WRONG_UNDER_LOAD),
     "a wrong answer at one point": planted(points=(*planted().points[:-1], WRONG_UNDER_LOAD[-1])),
-    "answers that depend on their neighbours": planted(gates=(recorded.gate(fault="3 of 96 differ"),)),
-    "an accuracy that failed before it had a result": planted(failures=(recorded.step_failure(),)),
-    "unlike the framework": planted(conversion=recorded.failed_conversion()),
-    "random weights, unlike the framework": random_weights(conversion=recorded.failed_conversion()),
+    "answers that depend on their neighbours": planted(gates=(sample_records.gate(fault="3 of 96 differ"),)),
+    "an accuracy that failed before it had a result": planted(failures=(sample_records.step_failure(),)),
+    "unlike the framework": planted(conversion=sample_records.failed_conversion()),
+    "random weights, unlike the framework": random_weights(conversion=sample_records.failed_conversion()),
     "random weights, other decisions": random_weights(accuracy=OTHER_DECISIONS),
 }
 
 
 def stored(record: Record, folder: Path) -> Path:
     """A results folder with the record; a folder beside it has a proven record of the same case."""
-    faster = [recorded.measured("offline", size, 100.0 * size) for size in (1, 8)]
-    record_files.write(recorded.record(points=faster), folder / "other" / f"{record.name}.json")
-    return recorded.store(folder / "results", record)
+    faster = [sample_records.measured("offline", size, 100.0 * size) for size in (1, 8)]
+    record_files.write(sample_records.record(points=faster), folder / "other" / f"{record.name}.json")
+    return sample_records.store(folder / "results", record)
 
 
 @pytest.mark.parametrize("output", OUTPUTS)
@@ -80,10 +80,13 @@ def with_ratios(low: float, high: float) -> Record:
     """A proven case with one ratio everywhere: to in process, to another build, to the runner-up."""
     ratio = Ratio(2.1654, low, high)
     record = planted()
-    speeds = {"throughput_per_s": recorded.estimate(4321.0), "comparison": recorded.comparison(ratio=ratio)}
+    speeds = {
+        "throughput_per_s": sample_records.estimate(4321.0),
+        "comparison": sample_records.comparison(ratio=ratio),
+    }
     points = tuple(structs.replace(result, **speeds) for result in record.points)
     (cost,) = record.efficiency
-    search = recorded.search(lead=ratio, result=points[0], accuracy=recorded.accuracy())
+    search = sample_records.search(lead=ratio, result=points[0], accuracy=sample_records.accuracy())
     return planted(points=points, efficiency=(structs.replace(cost, ratio=ratio),), search=search)
 
 
@@ -115,14 +118,15 @@ def test_hidden_speed_states_reason_and_points(why: str) -> None:
 
 
 def test_reason_that_stopped_several_steps_is_said_once() -> None:
-    failures = [recorded.step_failure(step=step) for step in ("accuracy", "gates", "gates", "reload")]
+    failures = [sample_records.step_failure(step=step) for step in ("accuracy", "gates", "gates", "reload")]
     why = publishable(planted(failures=tuple(failures))).why_no_speed
     assert why.count(failures[0].message) == 1
     assert "accuracy, gates, reload failed: " in why
 
 
 @pytest.mark.parametrize(
-    "one", [recorded.record(), recorded.random_weights(accuracy=recorded.accuracy(scores=()))]
+    "one",
+    [sample_records.record(), sample_records.random_weights(accuracy=sample_records.accuracy(scores=()))],
 )
 def test_right_case_is_shown_unchanged(one: Record) -> None:
     seen = publishable(one)
@@ -134,36 +138,40 @@ def test_search_winner_is_judged_by_its_own_ledger() -> None:
     seen = publishable(planted())
     assert not seen.why_no_speed
     assert "10 ms is not proven. No throughput is shown: served" in seen.why_no_winner
-    right = structs.replace(present(planted().search), accuracy=recorded.accuracy())
+    right = structs.replace(present(planted().search), accuracy=sample_records.accuracy())
     assert publishable(planted(search=right, accuracy=None)).search == right
 
 
 @pytest.mark.parametrize(("step", "is_shown"), [("accuracy", True), ("gates", False), ("conversion", False)])
 def test_search_winner_is_hidden_by_failures_of_more_than_settings(step: str, is_shown: bool) -> None:
-    search = recorded.search(accuracy=recorded.accuracy())
-    seen = publishable(recorded.record(search=search, failures=(recorded.step_failure(step=step),)))
+    search = sample_records.search(accuracy=sample_records.accuracy())
+    seen = publishable(
+        sample_records.record(search=search, failures=(sample_records.step_failure(step=step),))
+    )
     assert (seen.search == search) == is_shown
 
 
 def test_unproven_rate_of_a_search_is_in_no_figure() -> None:
-    result = recorded.at_rate(118.0, 118.0)
-    unproven = publishable(recorded.record(search=recorded.search(result=result)))
+    result = sample_records.at_rate(118.0, 118.0)
+    unproven = publishable(sample_records.record(search=sample_records.search(result=result)))
     assert "118" not in search_paragraph(unproven)
     figures = flat("search", present(unproven.search))
     assert not [name for name in figures if name.endswith(("_per_s", "_ms_p99"))]
-    proven = publishable(recorded.record(search=recorded.search(result=result, accuracy=recorded.accuracy())))
+    proven = publishable(
+        sample_records.record(search=sample_records.search(result=result, accuracy=sample_records.accuracy()))
+    )
     assert flat("search", present(proven.search))["search_result_request_rate_per_s"] == 118.0
 
 
 def test_winner_with_random_weights_relies_on_conversion() -> None:
-    search = recorded.search()
-    assert not publishable(recorded.random_weights(search=search)).why_no_winner
-    wrong = recorded.random_weights(search=search, conversion=recorded.failed_conversion())
+    search = sample_records.search()
+    assert not publishable(sample_records.random_weights(search=search)).why_no_winner
+    wrong = sample_records.random_weights(search=search, conversion=sample_records.failed_conversion())
     assert publishable(wrong).why_no_winner
 
 
 def test_search_without_winner_shows_its_lowest_latency_alone() -> None:
-    search = recorded.search(verdict="failed", accuracy=recorded.accuracy())
+    search = sample_records.search(verdict="failed", accuracy=sample_records.accuracy())
     seen = publishable(planted(search=search))
     assert seen.why_no_winner == "", "there is none to prove"
     result = present(seen.search).result
@@ -177,12 +185,12 @@ def test_search_without_winner_shows_its_lowest_latency_alone() -> None:
 @pytest.mark.parametrize("verdict", ["passed", "failed"])
 @pytest.mark.parametrize("why", [*NOT_PROVEN][-5:-2])
 def test_wrong_case_is_not_called_searched_only(why: str, verdict: str) -> None:
-    searched = {"accuracy": None, "points": (), "search": recorded.search(verdict=verdict)}
+    searched = {"accuracy": None, "points": (), "search": sample_records.search(verdict=verdict)}
     wrong = publishable(structs.replace(NOT_PROVEN[why], soak=None, **searched))
     assert status_of(wrong) == ("bad", "not proven", wrong.why_no_speed)
     assert wrong.why_no_speed in as_markdown(summary([wrong]))
     assert "2.126" not in search_paragraph(wrong)
-    assert status_of(publishable(recorded.record(**searched))).word == "search only"
+    assert status_of(publishable(sample_records.record(**searched))).word == "search only"
 
 
 @pytest.mark.parametrize(
@@ -207,8 +215,8 @@ ALONE = VerifiedAnswers(300, 0, 300, 0.5, expected_from="alone")
 
 def of_repository(answers: VerifiedAnswers | None = ALONE, **changes: Any) -> Record:
     """A record of a model served as it is, with one load point."""
-    result = recorded.measured("online", 16, 900.0, answers=answers)
-    plain = recorded.record(points=(result,), conversion=None, accuracy=None)
+    result = sample_records.measured("online", 16, 900.0, answers=answers)
+    plain = sample_records.record(points=(result,), conversion=None, accuracy=None)
     build = structs.replace(plain.build, from_repository=True, requests_note="made up from the configuration")
     case = structs.replace(plain.case, format="asis", precision="", accelerator=None)
     return structs.replace(plain, build=build, case=case, **changes)
@@ -225,8 +233,8 @@ WRONG = structs.replace(ALONE, wrong=2, first_wrong=WrongAnswer("sample-3", "OUT
         (of_repository(None), "online, concurrency 16", "not proven"),
         (of_repository(points=(), soak=planted().soak), "online, concurrency 16", "not proven"),
         (of_repository(points=()), "", "not measured"),
-        (of_repository(points=(), gates=(recorded.gate(),)), "", "same answers"),
-        (of_repository(points=(), gates=(recorded.gate("declared", same=None),)), "", "not measured"),
+        (of_repository(points=(), gates=(sample_records.gate(),)), "", "same answers"),
+        (of_repository(points=(), gates=(sample_records.gate("declared", same=None),)), "", "not measured"),
     ],
 )
 def test_speed_needs_load_answers_equal_to_lone_answers(record: Record, why: str, word: str) -> None:

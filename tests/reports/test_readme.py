@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from tests import recorded
+from tests import sample_records
 from tests.conftest import Reports
 from tests.helpers import as_markdown
 from tritonproof.base.commands import UsageError
@@ -18,10 +18,10 @@ from tritonproof.reports.tables.case import case_section
 from tritonproof.reports.tables.points import points_table
 from tritonproof.reports.tables.summary import machine_blocks, summary
 
-SWEPT = recorded.swept()
-CASE, OTHER = SWEPT.name, str(recorded.random_weights().case)
-RECORDS = [SWEPT, recorded.random_weights()]
-SEEN = recorded.seen(*RECORDS)
+SWEPT = sample_records.swept()
+CASE, OTHER = SWEPT.name, str(sample_records.random_weights().case)
+RECORDS = [SWEPT, sample_records.random_weights()]
+SEEN = sample_records.seen(*RECORDS)
 
 PAGE = f"""\
 # A model   \t
@@ -60,7 +60,7 @@ def outside(text: str) -> str:
 @pytest.fixture
 def results(tmp_path: Path) -> Path:
     """A folder with the records."""
-    return recorded.store(tmp_path / "results", *RECORDS)
+    return sample_records.store(tmp_path / "results", *RECORDS)
 
 
 @pytest.fixture
@@ -170,7 +170,7 @@ def test_missing_records_are_an_error() -> None:
     ["<!-- /tritonproof:summary -->", "`is <!-- /tritonproof:summary -->`", "\\<!-- tritonproof:x -->"],
 )
 def test_marker_in_record_text_is_escaped(said: str) -> None:
-    sample = recorded.record(accuracy=recorded.accuracy(recorded.score(metric=said)))
+    sample = sample_records.record(accuracy=sample_records.accuracy(sample_records.score(metric=said)))
     machine = structs.replace(sample.machine, cpu=said, gpu=None)
     record = publishable(structs.replace(sample, machine=machine))
     for name in ("machine", "summary", f"case {record.name}"):
@@ -215,7 +215,7 @@ def test_folder_of_pictures_is_kept(sync_page: Reports, written: Path, results: 
 def test_check_finds_outdated_picture(sync_page: Reports, written: Path) -> None:
     picture = written.parent / "plots" / "best-throughput-light.svg"
     text = picture.read_text()
-    others = recorded.seen(recorded.swept(points=SWEPT.points[:3]), RECORDS[1])
+    others = sample_records.seen(sample_records.swept(points=SWEPT.points[:3]), RECORDS[1])
     of_others = plots.draw(plots.best_throughput(others), "light").decode()
     for content in (None, of_others, text[:2000], "<svg/>"):
         picture.unlink()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import recorded
+from tests import sample_records
 from tests.conftest import Reports
 from tests.helpers import ROOT, project_file
 from tests.record.test_hostile import words_of
@@ -17,16 +17,16 @@ from tritonproof.base import disk
 from tritonproof.base.commands import EXIT_INPUT
 from tritonproof.record import record_files
 
-WHOLE = recorded.measured_at(recorded.origin(), recorded.record())
-OTHER = recorded.random_weights()
+WHOLE = sample_records.measured_at(sample_records.origin(), sample_records.record())
+OTHER = sample_records.random_weights()
 
 
 @pytest.fixture
 def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of two records, and another with the first of them for comparison."""
     monkeypatch.chdir(tmp_path)
-    recorded.store(tmp_path / "other", WHOLE)
-    return recorded.store(tmp_path / "results", WHOLE, OTHER)
+    sample_records.store(tmp_path / "other", WHOLE)
+    return sample_records.store(tmp_path / "results", WHOLE, OTHER)
 
 
 @pytest.mark.parametrize("command", ["tables.md", "readme", "compare", "merge", "trend"])
@@ -83,7 +83,7 @@ def test_command_answers_or_refuses_an_unknown_option(command: str, status: int,
 
 @pytest.fixture
 def one_record(tmp_path: Path) -> Path:
-    return recorded.store(tmp_path / "results", recorded.record(points=()))
+    return sample_records.store(tmp_path / "results", sample_records.record(points=()))
 
 
 @pytest.mark.parametrize("make", [Path.touch, os.mkfifo])
@@ -104,8 +104,8 @@ def test_non_folder_output_is_refused_and_kept(
 
 
 def test_cases_with_nothing_to_show_are_named(tmp_path: Path, reports: Reports) -> None:
-    failed = recorded.record(points=(), accuracy=None)
-    options = ("--results", recorded.store(tmp_path, failed, recorded.random_weights(points=())))
+    failed = sample_records.record(points=(), accuracy=None)
+    options = ("--results", sample_records.store(tmp_path, failed, sample_records.random_weights(points=())))
 
     assert reports("csv", *options).out.startswith("case,target,")
     assert "\nall cases: nothing to show" in reports("plots", "--output", tmp_path / "plots", *options).out

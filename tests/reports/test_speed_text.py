@@ -6,18 +6,18 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from tests import recorded
+from tests import sample_records
 from tritonproof.record.quantities import TOO_WIDE
 from tritonproof.record.schema import LatencyBudget, Ratio, Record, Serving, SpeedComparison
 from tritonproof.reports import speed_text
 from tritonproof.reports.speed_text import comparison_text, speed_failures
 
-ONE = recorded.efficiency("online", 32)
+ONE = sample_records.efficiency("online", 32)
 
 
 def comparison(**changes: Any) -> SpeedComparison:
     """A build shown to be slower than the allowed 3 %, at the only point of its run."""
-    return recorded.comparison(**({"passes": 16, "p_value": 0.0001} | changes))
+    return sample_records.comparison(**({"passes": 16, "p_value": 0.0001} | changes))
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def test_point_fails_for_each_shown_regression() -> None:
 
     def failures(compared: SpeedComparison | None, verdict: Any) -> list[str]:
         limit = None if verdict is None else LatencyBudget("p99", 5, "thresholds.toml, entry 1", verdict)
-        point = recorded.measured("online", 16, 1000.0, comparison=compared, latency_budget=limit)
+        point = sample_records.measured("online", 16, 1000.0, comparison=compared, latency_budget=limit)
         return speed_failures(point)
 
     assert failures(None, None) == failures(fast, "passed") == failures(unknown, "inconclusive") == []
@@ -56,10 +56,10 @@ def served(
 ) -> Record:
     """A case measured in the server and in process."""
     serving = Serving("docker", "2.51.0", backend, "system", versions=there)
-    plain = recorded.record()
+    plain = sample_records.record()
     machine = structs.replace(plain.machine, versions=here)
     case = structs.replace(plain.case, accelerator=accelerator)
-    return recorded.record(efficiency=(ONE,), serving=serving, case=case, machine=machine)
+    return sample_records.record(efficiency=(ONE,), serving=serving, case=case, machine=machine)
 
 
 ORT = {"onnxruntime": "1.31.0"}
@@ -96,4 +96,4 @@ def test_in_process_ratio_names_different_versions(record: Record, parts: tuple[
     ],
 )
 def test_winner_of_a_search_leads_or_says_why_it_won(changes: dict[str, Any], said: str) -> None:
-    assert speed_text.search_text(recorded.search(**changes)).endswith(said)
+    assert speed_text.search_text(sample_records.search(**changes)).endswith(said)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests import recorded
+from tests import sample_records
 from tests.helpers import present, settings
 from tests.host.fake_nvml import Nvml, in_place_of_nvml
 from tritonproof.base.errors import NotAvailableError
@@ -87,7 +87,7 @@ def two_a100s(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]
     monkeypatch.setattr(case_run, "serve", serve)
     monkeypatch.setattr(converted_case, "timed_answer", lambda *_arguments: (0.001, {}))
     monkeypatch.setattr(measuring_efficiency, "artifact_worker", worker_beside)
-    points = [recorded.measured("online", 8, 100.0)]
+    points = [sample_records.measured("online", 8, 100.0)]
     monkeypatch.setattr(measuring_efficiency, "known_points", lambda _run: points)
     monkeypatch.setattr(measuring_efficiency, "fastest_by_scenario", lambda _case, results: results)
     monkeypatch.setattr(runtime_files, "open_in_process", lambda *_arguments: Opened())

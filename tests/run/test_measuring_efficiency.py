@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from tests import recorded, toy
+from tests import sample_records, toy
 from tests.conftest import DEPLOYMENT
 from tests.helpers import settings
-from tests.recorded import SERVING
+from tests.sample_records import SERVING
 from tritonproof.base.errors import NotAvailableError, ProofError
 from tritonproof.cases import cases_of, reference_of
 from tritonproof.efficiency.in_turns import batch_in_process
@@ -19,23 +19,25 @@ from tritonproof.reports.publishable import publishable
 from tritonproof.run import measuring_efficiency, record_updates
 from tritonproof.run.measuring_efficiency import fastest_by_scenario, known_points, points_of
 
-RECORD = recorded.record()
+RECORD = sample_records.record()
 
 
 def test_fastest_point_is_one_of_closed_loops() -> None:
     """A full model has a fastest point of each scenario, a micro model has one."""
-    results = [recorded.measured("offline", 8, per_s) for per_s in (5, 7, 6)] + [recorded.at_rate(9, 9)]
+    results = [sample_records.measured("offline", 8, per_s) for per_s in (5, 7, 6)] + [
+        sample_records.at_rate(9, 9)
+    ]
     assert fastest_closed_loop(results) is results[1]
     assert fastest_closed_loop(results[3:]) is None
     with pytest.raises(NotAvailableError):
         fastest_by_scenario(toy.case(), results[3:])
-    offline, online = recorded.measured("offline", 8, 5.0), recorded.measured("online", 16, 7.0)
+    offline, online = sample_records.measured("offline", 8, 5.0), sample_records.measured("online", 16, 7.0)
     assert fastest_by_scenario(toy.case(), [online, offline]) == [offline, online]
     assert fastest_by_scenario(toy.case(toy.model(micro=True)), [online, offline]) == [online]
 
 
 def test_this_runs_points_join_those_on_record(monkeypatch: pytest.MonkeyPatch) -> None:
-    light, heavy, anew = (recorded.measured("online", *one) for one in ((1, 5.0), (32, 9.0), (1, 6.0)))
+    light, heavy, anew = (sample_records.measured("online", *one) for one in ((1, 5.0), (32, 9.0), (1, 6.0)))
     record = structs.replace(RECORD, points=(light, heavy))
     monkeypatch.setattr(record_updates, "read_stored", lambda _path: record)
     monkeypatch.setattr(measuring_efficiency, "serving_entry", lambda *_: SERVING)
@@ -49,13 +51,13 @@ def test_this_runs_points_join_those_on_record(monkeypatch: pytest.MonkeyPatch) 
     ("changes", "points", "reference"),
     [
         ({}, True, True),
-        ({"conversion": recorded.failed_conversion()}, True, False),
+        ({"conversion": sample_records.failed_conversion()}, True, False),
         ({"conversion": None}, True, False),
-        ({"accuracy": recorded.failed_accuracy()}, True, False),
+        ({"accuracy": sample_records.failed_accuracy()}, True, False),
         ({"accuracy": None}, True, False),
         ({"gates": (GateResult("transports", 8, "HTTP", "other answers"),)}, True, False),
-        ({"points": (recorded.wrong_under_load(RECORD.points[0]),)}, True, False),
-        ({"failures": (recorded.step_failure(),)}, True, False),
+        ({"points": (sample_records.wrong_under_load(RECORD.points[0]),)}, True, False),
+        ({"failures": (sample_records.step_failure(),)}, True, False),
         ({"points": ()}, False, False),
         ({"serving": structs.replace(SERVING, triton="2.40.0")}, False, False),
         ({"serving": structs.replace(SERVING, shared_memory="none")}, False, False),
@@ -99,4 +101,4 @@ def test_in_process_batch_matches_server_batching(
     scenario: str, size: int, preferred: tuple[int, ...], gpus: int, expected: int
 ) -> None:
     deployment = structs.replace(DEPLOYMENT, max_batch_size=48, preferred_batch_sizes=preferred)
-    assert batch_in_process(recorded.measured(scenario, size, 1.0), deployment, gpus) == expected
+    assert batch_in_process(sample_records.measured(scenario, size, 1.0), deployment, gpus) == expected

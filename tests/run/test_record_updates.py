@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from tests import recorded
+from tests import sample_records
 from tests.helpers import ROOT, records_in
 from tests.reports.tables.test_baseline import beside
 from tritonproof.base.errors import ProofError
@@ -17,14 +17,14 @@ from tritonproof.record import record_files
 from tritonproof.record.schema import Deployment, LoadPoint, ModelWarmup, Record, Start
 from tritonproof.run import record_updates
 
-WHOLE = recorded.record()
+WHOLE = sample_records.record()
 FRESH = structs.replace(WHOLE, conversion=None, accuracy=None, points=(), updated="")
 """A run's record before its first measurement."""
-NEW = recorded.measured("online", 64, 3300.0)
+NEW = sample_records.measured("online", 64, 3300.0)
 START = Start("online", 0.4, 2.5, 12.5)
-AT_64 = recorded.load_point("online", 64)
+AT_64 = sample_records.load_point("online", 64)
 OWN_FAILURE, EARLIER_FAILURE = (
-    recorded.step_failure(f"test_{run}", origin=recorded.origin(run=run)) for run in (2, 1)
+    sample_records.step_failure(f"test_{run}", origin=sample_records.origin(run=run)) for run in (2, 1)
 )
 KEPT = {"conversion": WHOLE.conversion, "failures": (OWN_FAILURE,)}
 
@@ -41,7 +41,7 @@ def add(fresh: Record, results: Path, **parts: Any) -> Record:
     """Record results, by default one load point; returns the record on disk."""
     given = parts or {"starts": (START,), "points": (NEW,)}
     change = functools.partial(record_updates.with_results, **given)
-    written = record_updates.update(fresh, results, change, run_id=recorded.origin(run=2).run)
+    written = record_updates.update(fresh, results, change, run_id=sample_records.origin(run=2).run)
     on_disk = record_files.read(record_files.record_path(fresh.case, results))
     assert written == on_disk
     return on_disk
@@ -67,26 +67,30 @@ def test_result_joins_record_and_replaces_same_point(tmp_path: Path, path: Path)
     assert (joined.conversion, joined.accuracy) == (WHOLE.conversion, WHOLE.accuracy)
     assert points(joined) == sorted([*points(WHOLE), AT_64])
 
-    again = recorded.measured("offline", 8, 1700.0)
+    again = sample_records.measured("offline", 8, 1700.0)
     replaced = add(FRESH, tmp_path, points=(again,))
     assert points(replaced) == points(joined)
     assert [result for result in replaced.points if result.point.batch == 8] == [again]
 
 
 def test_gate_result_replaces_only_its_own(tmp_path: Path, path: Path) -> None:
-    for gate in (recorded.gate("declared"), recorded.gate("batches", "wrong"), recorded.gate("batches")):
+    for gate in (
+        sample_records.gate("declared"),
+        sample_records.gate("batches", "wrong"),
+        sample_records.gate("batches"),
+    ):
         add(FRESH, tmp_path, gates=(gate,))
 
-    assert record_files.read(path).gates == (recorded.gate("batches"), recorded.gate("declared"))
+    assert record_files.read(path).gates == (sample_records.gate("batches"), sample_records.gate("declared"))
     assert record_files.read(path).points == WHOLE.points
 
 
 @pytest.mark.parametrize(("run", "is_kept"), [(1, False), (2, True)])
 def test_failure_replaces_result_of_its_step_until_resolved(run: int, is_kept: bool) -> None:
     """A failure removes an earlier result, unless it is of the same run."""
-    accuracy = structs.replace(recorded.accuracy(), origin=recorded.origin(run=run))
-    failed = recorded.step_failure(origin=recorded.origin(run=2))
-    stored = record_updates.with_failure(recorded.record(accuracy=accuracy), failed)
+    accuracy = structs.replace(sample_records.accuracy(), origin=sample_records.origin(run=run))
+    failed = sample_records.step_failure(origin=sample_records.origin(run=2))
+    stored = record_updates.with_failure(sample_records.record(accuracy=accuracy), failed)
     assert stored.accuracy == (accuracy if is_kept else None)
     assert stored.conversion == WHOLE.conversion
     assert stored.failures == (failed,)
@@ -94,22 +98,22 @@ def test_failure_replaces_result_of_its_step_until_resolved(run: int, is_kept: b
 
 @pytest.mark.parametrize(("hides", "built", "is_kept"), [(1, 1, False), (0, 1, True), (1, 0, True)])
 def test_failure_leaves_measurements_and_other_builds_alone(hides: int, built: int, is_kept: bool) -> None:
-    warm = recorded.record(model_warmup=ModelWarmup(8, (2.0,), (3.0,), passed=True))
-    slow = recorded.step_failure("test_model_warmup", step="model-warmup", hides_speed=bool(hides))
+    warm = sample_records.record(model_warmup=ModelWarmup(8, (2.0,), (3.0,), passed=True))
+    slow = sample_records.step_failure("test_model_warmup", step="model-warmup", hides_speed=bool(hides))
     failed = record_updates.with_failure(warm, slow, of_this_build=bool(built))
     assert (failed.model_warmup is not None) == is_kept
 
 
 @pytest.mark.parametrize(("name", "kept"), [("", 0), ("/srv/other", 0), ("/srv/models", 1)])
 def test_baseline_of_an_earlier_run_stays_for_the_same_one_alone(name: str, kept: int) -> None:
-    compared = (recorded.step_failure(f"test_{step}", step=step) for step in ("baseline", "footprint"))
-    stored = structs.replace(beside("3 answers differ"), failures=(recorded.step_failure(), *compared))
+    compared = (sample_records.step_failure(f"test_{step}", step=step) for step in ("baseline", "footprint"))
+    stored = structs.replace(beside("3 answers differ"), failures=(sample_records.step_failure(), *compared))
     left = record_updates.without_other_baseline(stored, name)
     assert [left.baseline is not None, len(left.gates), len(left.failures)] == [kept, kept, 1 + 2 * kept]
 
 
 def test_conversion_joins_served_and_unserved_records(tmp_path: Path, path: Path) -> None:
-    unserved, failed = structs.replace(FRESH, serving=None), recorded.failed_conversion()
+    unserved, failed = structs.replace(FRESH, serving=None), sample_records.failed_conversion()
 
     stored = add(unserved, tmp_path, conversion=failed)
     assert (stored.conversion, stored.serving, stored.points) == (failed, WHOLE.serving, WHOLE.points)
@@ -137,7 +141,7 @@ def test_record_of_another_machine_is_kept_apart(tmp_path: Path, path: Path) -> 
     [
         ({"build": structs.replace(WHOLE.build, digest="77aa")}, {}),
         ({"deployment": Deployment(128, 2, (64, 128), 1, False, True)}, KEPT),
-        ({"serving": structs.replace(recorded.SERVING, shared_memory="none")}, KEPT),
+        ({"serving": structs.replace(sample_records.SERVING, shared_memory="none")}, KEPT),
     ],
     ids=["build", "deployment", "serving"],
 )
@@ -160,7 +164,7 @@ def test_unreadable_record_is_set_aside(tmp_path: Path, path: Path, content: str
 
 def test_nonfinite_result_leaves_record_unchanged(tmp_path: Path, path: Path) -> None:
     with pytest.raises(ValueError, match="JSON"):
-        add(FRESH, tmp_path, points=(recorded.measured("online", 64, float("nan")),))
+        add(FRESH, tmp_path, points=(sample_records.measured("online", 64, float("nan")),))
 
     assert record_files.read(path) == WHOLE
 
@@ -176,11 +180,11 @@ WRITER = """\
 import sys
 from pathlib import Path
 from tritonproof.run import record_updates
-from tests import recorded
+from tests import sample_records
 for size in range(1, 21):
-    points = (recorded.measured(sys.argv[2], size, 100.0),)
+    points = (sample_records.measured(sys.argv[2], size, 100.0),)
     record_updates.update(
-        recorded.record(points=()), Path(sys.argv[1]), lambda stored: record_updates.with_results(stored, points=points)
+        sample_records.record(points=()), Path(sys.argv[1]), lambda stored: record_updates.with_results(stored, points=points)
     )
 """
 

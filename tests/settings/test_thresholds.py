@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from tests import recorded, toy
+from tests import sample_records, toy
 from tests.helpers import ROOT, Collect, present
 from tritonproof.base.errors import InputError
 from tritonproof.record.schema import CertifiedPercentile, Estimate, LoadPoint, PointResult
@@ -29,7 +29,7 @@ def thresholds(folder: Path, text: str, *cases: Case) -> Thresholds:
 
 def result(p99_ms: Estimate | None = None, **changes: Any) -> PointResult:
     """A load point with this p99 latency."""
-    one = recorded.measured("online", 16, 1000.0, **changes)
+    one = sample_records.measured("online", 16, 1000.0, **changes)
     return one if p99_ms is None else structs.replace(one, latency_ms={**one.latency_ms, "p99": p99_ms})
 
 

@@ -9,8 +9,8 @@ from google.protobuf import text_format
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
 from tests.helpers import as_markdown, present, records_in
+from tests.measure.leaking_server import LEAKS
 from tests.measure.timed_server import write_echoing
-from tests.soak.leaking import LEAKS
 from tests.user_models.repositories import ENSEMBLE, code, config, contents, write_model
 from tests.whole_runs.suite import Run, suite
 from tritonproof.record import sample_files

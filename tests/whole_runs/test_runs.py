@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fixtures.failures import STATUS
-from tests import classifier, recorded
+from tests import classifier, sample_records
 from tests.classifier import write_network
 from tests.helpers import present
 from tests.whole_runs.suite import BIOPSY, FAST, GIVEN, Run, suite
@@ -27,7 +27,7 @@ def test_run_converts_serves_and_measures(first: Run) -> None:
     (score,) = accuracy.scores
     assert score.served == pytest.approx(score.framework, abs=0.004)
     assert record.serving == schema.Serving("embedded", "2.51.0", "python", "system")
-    points = [recorded.load_point(*one) for one in (("offline", 1), ("offline", 8), ("online", 4))]
+    points = [sample_records.load_point(*one) for one in (("offline", 1), ("offline", 8), ("online", 4))]
     assert [result.point for result in record.points] == points
 
 

@@ -8,10 +8,10 @@ from types import MappingProxyType
 import numpy as np
 from msgspec import structs
 
+from tritonproof.accuracy.answer_comparison import merge_entries
 from tritonproof.accuracy.limits import DEEP_ROUNDING
 from tritonproof.accuracy.outputs import equal_fraction, floating_outputs
 from tritonproof.accuracy.precisions import PRECISIONS, limit_in, tolerance_of
-from tritonproof.accuracy.sameness import merge_entries
 from tritonproof.accuracy.stages import StageAnswers, Stages
 from tritonproof.base.errors import ProofError
 from tritonproof.record import sample_files, schema

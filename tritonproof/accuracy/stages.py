@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from tritonproof.accuracy.answer_comparison import allowed_in_a_row, compare_rows
 from tritonproof.accuracy.expected import ExpectedOutputs
 from tritonproof.accuracy.limits import StageLimits
 from tritonproof.accuracy.outputs import check_finite, check_shapes
-from tritonproof.accuracy.sameness import allowed_in_a_row, compare_rows
 from tritonproof.base.errors import AccuracyError, InputError
 from tritonproof.client.requests import Answer
 from tritonproof.frameworks import pytorch

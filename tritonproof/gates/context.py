@@ -9,10 +9,10 @@ from typing import NamedTuple
 import numpy as np
 from msgspec import structs
 
-from tritonproof.accuracy import sameness
+from tritonproof.accuracy import answer_comparison
+from tritonproof.accuracy.answer_comparison import AnswerComparison, Mismatch
 from tritonproof.accuracy.expected import ExpectedBySignature, expect_by_signature
 from tritonproof.accuracy.limits import MIN_NOISE, NOISE_FACTOR, AnswerLimits, NumberLimits, inferred_limits
-from tritonproof.accuracy.sameness import AnswerComparison, Mismatch
 from tritonproof.client.in_flight import IN_FLIGHT, IN_FLIGHT_BYTES
 from tritonproof.client.input_data import InputData
 from tritonproof.client.requests import Answer, ServedModel, ask_samples
@@ -174,13 +174,13 @@ def make_single_answers(
     """The answers `rows`, with the noise that `repeats` show; at least `min_noise` of the spread is allowed.
     More noise than other kernels may cause is a fault, and allows nothing more."""
     groups = expect_by_signature(rows, lambda sample: str(ids[sample]))
-    pairs = ((expected, sameness.answers_to(keys, repeats)) for keys, expected in groups.values())
-    noises = (sameness.typical_difference(*pair) for pair in pairs)
+    pairs = ((expected, answer_comparison.answers_to(keys, repeats)) for keys, expected in groups.values())
+    noises = (answer_comparison.typical_difference(*pair) for pair in pairs)
     noise = max(noises, default=0.0)
     largest = max(min_noise, min(NOISE_FACTOR * noise, limits.default.max_element))
     # Where numbers are noisy, integers may tie, such as one voxel in two million of a mask without scores
     # among the outputs; without noise every integer must be equal.
-    same = sameness.compare_groups(groups, repeats, limits).same
+    same = answer_comparison.compare_groups(groups, repeats, limits).same
     is_noisy = noise > 0 or (same.passed and _STEADY_SHARE <= same.agreement < 1)
     agreement = (limits.min_agreement, limits.agreement_by_output) if is_noisy else (1.0, {})
     noise_limits = AnswerLimits(NumberLimits(largest, np.inf), *agreement)

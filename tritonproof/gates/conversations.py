@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 import numpy as np
 
+from tritonproof.accuracy.answer_comparison import compare_answers, typical_difference
 from tritonproof.accuracy.expected import expect_by_signature
 from tritonproof.accuracy.limits import MIN_NOISE, NOISE_FACTOR, AnswerLimits, NumberLimits
-from tritonproof.accuracy.sameness import compare_answers, typical_difference
 from tritonproof.base.errors import AccuracyError, ProofError
 from tritonproof.client.requests import Answer, single_answer
 from tritonproof.gates.declared import fault_in

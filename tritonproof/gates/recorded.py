@@ -11,8 +11,8 @@ from typing import Any, Literal
 import msgspec
 import numpy as np
 
+from tritonproof.accuracy.answer_comparison import compare_groups
 from tritonproof.accuracy.limits import AnswerLimits, inferred_limits
-from tritonproof.accuracy.sameness import compare_groups
 from tritonproof.base import disk
 from tritonproof.base.errors import InputError, NotAvailableError
 from tritonproof.client.requests import ServedModel

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tritonproof.accuracy.sameness import Mismatch
+from tritonproof.accuracy.answer_comparison import Mismatch
 from tritonproof.spec import Arrays, Model
 from tritonproof.user_models.model_repository import CONFIG
 

@@ -6,11 +6,16 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 from msgspec import structs
 
+from tritonproof.accuracy.answer_comparison import (
+    AnswerComparison,
+    compare_answers,
+    compare_groups,
+    merge_comparisons,
+)
 from tritonproof.accuracy.expected import ExpectedOutputs, expect, signature
 from tritonproof.accuracy.limits import NOISE_FACTOR, AnswerLimits, inferred_precision
 from tritonproof.accuracy.outputs import Spread
 from tritonproof.accuracy.precisions import PRECISIONS
-from tritonproof.accuracy.sameness import AnswerComparison, compare_answers, compare_groups, merge_comparisons
 from tritonproof.client.input_data import InputData
 from tritonproof.client.requests import Answer, ServedModel, single_answer
 from tritonproof.gates.context import (

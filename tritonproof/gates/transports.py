@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tritonproof.accuracy.sameness import AnswerComparison, compare_groups, merge_comparisons
+from tritonproof.accuracy.answer_comparison import AnswerComparison, compare_groups, merge_comparisons
 from tritonproof.base.errors import ProofError
 from tritonproof.client.requests import Answer, ServedModel, single_answer
 from tritonproof.client.shared_memory import shared_region, tensor_slices

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tritonproof.accuracy.sameness import AnswerCheck
+from tritonproof.accuracy.answer_comparison import AnswerCheck
 from tritonproof.client.requests import ServedModel, SharedMemory
 from tritonproof.host.activity import CpuTime, GpuTime
 from tritonproof.record.schema import LoadPoint, VerifiedAnswers

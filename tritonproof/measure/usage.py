@@ -102,8 +102,8 @@ def read_usage(watched: ServerWatch) -> Usage:
 
 
 def read_usage_after_unloading(watched: ServerWatch) -> Usage:
-    """What the server uses once the stubs of the loading before have ended, if they do so in time: Triton ends
-    one after the other, in about a second each, while the new loading answers."""
+    """What the server uses once the stubs of the loading before have ended, if they do so in time: Triton
+    ends one after the other, in about a second each, while the new loading answers."""
     deadline = time.monotonic() + _UNLOADING_S
     while len(_family(watched.pid)) > watched.process_count and time.monotonic() < deadline:
         time.sleep(0.05)

@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from tritonproof.accuracy.answer_comparison import AnswerCheck, Oracle, compare_groups
 from tritonproof.accuracy.expected import expect_by_signature
 from tritonproof.accuracy.limits import AnswerLimits, inferred_limits
-from tritonproof.accuracy.sameness import AnswerCheck, Oracle, compare_groups
 from tritonproof.client.input_data import InputData
 from tritonproof.client.requests import Answer, ask_samples
 from tritonproof.measure.passes import LoadJob, Pass, RunPass

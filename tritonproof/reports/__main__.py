@@ -23,13 +23,13 @@ from tritonproof.record import record_files
 from tritonproof.record.quantities import SIZE
 from tritonproof.record.record_files import RecordError
 from tritonproof.reports import export, history, plots, readme
+from tritonproof.reports.phrases import counted, grouped
 from tritonproof.reports.plots import Theme
 from tritonproof.reports.publishable import Publishable, publishable, publishable_together
 from tritonproof.reports.tables.case import case_section
 from tritonproof.reports.tables.rendering import RENDERINGS, csv_text, print_as
 from tritonproof.reports.tables.summary import machine_blocks, summary
 from tritonproof.reports.tables.table import Block, Heading
-from tritonproof.reports.text.phrases import counted, grouped
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -15,8 +15,8 @@ from tritonproof.record import record_files, sample_files, schema
 from tritonproof.record.record_files import RecordError
 from tritonproof.record.sample_files import SampleScores
 from tritonproof.record.schema import CONFIDENCE, LoadPoint, PointResult, Record, Score
+from tritonproof.reports.phrases import first_of, setting_text
 from tritonproof.reports.publishable import Publishable, publishable
-from tritonproof.reports.text.phrases import first_of, setting_text
 
 
 class StoredRecord(NamedTuple):

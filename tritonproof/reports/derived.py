@@ -5,8 +5,8 @@ from typing import Literal, NamedTuple
 
 from tritonproof.record import schema
 from tritonproof.record.quantities import is_narrow, is_shown
+from tritonproof.reports.phrases import format_text, grouped
 from tritonproof.reports.publishable import Publishable, place_of
-from tritonproof.reports.text.phrases import format_text, grouped
 
 
 def rank_group(record: Publishable) -> tuple[str, str, int]:

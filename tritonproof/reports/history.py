@@ -13,8 +13,8 @@ from tritonproof.base import disk
 from tritonproof.base.sanitize import one_line, path_text
 from tritonproof.record import record_files
 from tritonproof.record.schema import Estimate, FilePart
+from tritonproof.reports.phrases import first_of, grouped
 from tritonproof.reports.publishable import Publishable
-from tritonproof.reports.text.phrases import first_of, grouped
 
 SUFFIX = ".jsonl"
 

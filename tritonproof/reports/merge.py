@@ -13,7 +13,7 @@ from tritonproof.base.sanitize import one_line
 from tritonproof.record import record_files, sample_files
 from tritonproof.record.schema import Record
 from tritonproof.reports.compare import setting_changes
-from tritonproof.reports.text.phrases import grouped
+from tritonproof.reports.phrases import grouped
 
 
 def merge(arguments: Sequence[Path], output: Path, *, anonymous: bool = False) -> int:

@@ -19,10 +19,10 @@ import msgspec
 from tritonproof.base.sanitize import visible
 from tritonproof.record.quantities import LATENCY, LATENCY_BUDGET, METRICS, THROUGHPUT, Quantity
 from tritonproof.record.schema import MARKS, Estimate, PointResult, Score
+from tritonproof.reports import correctness_text, phrases
 from tritonproof.reports.derived import fastest_point
 from tritonproof.reports.publishable import Publishable
 from tritonproof.reports.speed_text import BUDGET_WORDS
-from tritonproof.reports.text import correctness, phrases
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -129,8 +129,8 @@ def accuracy_chart(records: Sequence[Publishable]) -> Chart:
         for name, score in scores:
             values = {stage: value for stage in _STAGES if (value := getattr(score, stage)) is not None}
             exact = {stage: Estimate(*[quantity.scale * value] * 3) for stage, value in values.items()}
-            limit, limit_text = score.tightest_limit, correctness.tightest_text(score)
-            text = ", ".join(filter(None, (correctness.metric_text(score, score.served), limit_text)))
+            limit, limit_text = score.tightest_limit, correctness_text.tightest_text(score)
+            text = ", ".join(filter(None, (correctness_text.metric_text(score, score.served), limit_text)))
             worst = None if limit is None else quantity.scale * limit.value
             rows.append(PanelRow(name, exact, text if score.passed else f"{text}: fails", limit=worst))
         panels.append(Panel(model, axis, rows, "stages"))

@@ -10,8 +10,8 @@ from msgspec import structs
 from tritonproof.record import record_files
 from tritonproof.record.quantities import LATENCY_BUDGET, NOT_SHOWN
 from tritonproof.record.schema import SPEED, Estimate, PointResult, Ratio, Record, Search, Struct
-from tritonproof.reports.text import correctness
-from tritonproof.reports.text.phrases import full_point_text
+from tritonproof.reports import correctness_text
+from tritonproof.reports.phrases import full_point_text
 
 _EMPTY: Mapping[type, Any] = {
     **{kind: kind(float("nan"), float("nan"), float("nan")) for kind in (Estimate, Ratio)},
@@ -111,19 +111,19 @@ def _why_no_speed(record: Record, wrong: list[str]) -> str:
 
 def _wrong(record: Record) -> list[str]:
     """What was found wrong, as parts of a sentence: steps that failed without a result, or else results."""
-    if failed := correctness.failed_steps(record, hiding=True):
+    if failed := correctness_text.failed_steps(record, hiding=True):
         return failed
     failures: list[str] = []
     if not record.build.from_repository and record.conversion is not None:
-        failures += filter(None, [correctness.conversion_failure(record.conversion)])
+        failures += filter(None, [correctness_text.conversion_failure(record.conversion)])
     if record.accuracy is not None:
-        failures += correctness.ledger_failures(record.accuracy)
+        failures += correctness_text.ledger_failures(record.accuracy)
     for result in record.measured_points:
-        if wrong := correctness.wrong_answers_text(result.answers):
+        if wrong := correctness_text.wrong_answers_text(result.answers):
             failures.append(f"{wrong} ({full_point_text(result.point)})")
     gates = record.gates_in_order
     failures += [f"{gate.fault} (gate {gate.gate})" for gate in gates if gate.fault]
-    return [*failures, *filter(None, [correctness.conversation_failure(record.conversation)])]
+    return [*failures, *filter(None, [correctness_text.conversation_failure(record.conversation)])]
 
 
 def _not_proven(record: Record) -> list[str]:
@@ -133,7 +133,7 @@ def _not_proven(record: Record) -> list[str]:
         return [f"answers under load were not compared ({full_point_text(point)})" for point in unverified]
     missing = [] if record.conversion else ["the converted model was not compared with the framework"]
     if not record.build.has_random_weights and record.main_score is None:
-        missing.append(f"accuracy was {correctness.missing_score_reason(record)}")
+        missing.append(f"accuracy was {correctness_text.missing_score_reason(record)}")
     return missing
 
 

@@ -8,8 +8,8 @@ from tritonproof.ratios import FALSE_ALARM_RATE
 from tritonproof.record import quantities, schema
 from tritonproof.record.quantities import COUNT, GIVEN_SHARE, LATENCY, LATENCY_BUDGET, RATIO
 from tritonproof.reports.derived import fraction_of_peak
+from tritonproof.reports.phrases import counted, full_point_text, sentence
 from tritonproof.reports.publishable import Publishable
-from tritonproof.reports.text.phrases import counted, full_point_text, sentence
 
 
 def comparison_text(comparison: schema.SpeedComparison) -> str:

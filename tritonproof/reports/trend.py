@@ -19,9 +19,9 @@ from tritonproof.base.sanitize import bold, italic, join_markdown, quoted, visib
 from tritonproof.record import quantities
 from tritonproof.record.schema import Estimate, Ratio
 from tritonproof.reports.history import HistoryRow, identity
+from tritonproof.reports.phrases import counted, days_text
 from tritonproof.reports.tables import table as tables
 from tritonproof.reports.tables.rendering import markdown
-from tritonproof.reports.text.phrases import counted, days_text
 
 MIN_RUNS, LASTING = 4, 8
 """The fewest runs of a level. Fewer than MIN_RUNS are outliers; fewer than LASTING, in between, a bad

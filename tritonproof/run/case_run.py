@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
-from tritonproof.accuracy.sameness import AnswerCheck
+from tritonproof.accuracy.answer_comparison import AnswerCheck
 from tritonproof.base.errors import AccuracyError, ProofError
 from tritonproof.build.builds import BuiltModel
 from tritonproof.gates.context import GateFinding

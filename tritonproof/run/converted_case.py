@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tritonproof.accuracy.sameness import Oracle
+from tritonproof.accuracy.answer_comparison import Oracle
 from tritonproof.build import baseline_builds, runtime_files
 from tritonproof.build.builds import BuiltModel, in_use
 from tritonproof.client.input_data import InputData

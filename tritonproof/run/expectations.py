@@ -4,12 +4,12 @@ import functools
 import math
 from typing import TYPE_CHECKING
 
+from tritonproof.accuracy.answer_comparison import AnswerCheck
 from tritonproof.accuracy.conversion import compare_conversion
 from tritonproof.accuracy.ledger import missing_options
 from tritonproof.accuracy.limits import MIN_NOISE, AnswerLimits, limits_per_answer
 from tritonproof.accuracy.precision_cost import PrecisionCost
 from tritonproof.accuracy.precisions import tolerance_of
-from tritonproof.accuracy.sameness import AnswerCheck
 from tritonproof.accuracy.stages import StageAnswers, evaluate_in_process
 from tritonproof.client.input_data import InputData
 from tritonproof.gates.context import AnswersFolder, GateContext, ask_one_by_one

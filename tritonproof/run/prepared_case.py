@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterable
 from typing import Protocol
 
-from tritonproof.accuracy.sameness import Oracle
+from tritonproof.accuracy.answer_comparison import Oracle
 from tritonproof.build.builds import BuiltModel
 from tritonproof.client.input_data import InputData
 from tritonproof.record.schema import Deployment, Scenario, Start

@@ -5,6 +5,7 @@ import functools
 import shutil
 from dataclasses import dataclass
 
+from tritonproof.accuracy.answer_comparison import Mismatch
 from tritonproof.accuracy.expected import expect
 from tritonproof.accuracy.ledger import (
     accuracy_ledger,
@@ -14,7 +15,6 @@ from tritonproof.accuracy.ledger import (
     with_same_answers,
 )
 from tritonproof.accuracy.limits import stage_limits
-from tritonproof.accuracy.sameness import Mismatch
 from tritonproof.accuracy.stages import StageAnswers, StageComparison
 from tritonproof.accuracy.through_server import evaluate_through_server
 from tritonproof.base.errors import NotAvailableError

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tritonproof.accuracy.sameness import Oracle
+from tritonproof.accuracy.answer_comparison import Oracle
 from tritonproof.base.errors import AccuracyError, NotAvailableError
 from tritonproof.build.builds import BuiltModel
 from tritonproof.build.configuration import config_text

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from tests import recorded
+from tests import sample_records
 from tritonproof.record import record_files
 from tritonproof.record.schema import Record
 from tritonproof.reports.page import page, section_of
@@ -18,7 +18,7 @@ def page_of(results: Path, *records: Record) -> str:
 
 def unmeasured(**changes: object) -> Record:
     """A case without load points, so that nothing is drawn."""
-    return recorded.record(points=(), **changes)
+    return sample_records.record(points=(), **changes)
 
 
 def words(html: str) -> str:

@@ -12,7 +12,7 @@ from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.select import Select
 
-from tests import recorded
+from tests import sample_records
 from tests.helpers import present, wait_until
 from tests.reports.page.pages import page_of
 from tritonproof.record.schema import CaseKey
@@ -33,9 +33,9 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The page of three cases as a file: a fast one, a slow one, and one that failed."""
     failed = CaseKey("cpu", "fastpitch", "onnx", None, "fp32")
     cases = [
-        recorded.swept(case=CaseKey("a40", "resnet50", "onnx", None, "fp16")),
-        recorded.record(case=failed, accuracy=recorded.failed_accuracy()),
-        recorded.random_weights(points=(recorded.measured("offline", 1, 9.5),)),
+        sample_records.swept(case=CaseKey("a40", "resnet50", "onnx", None, "fp16")),
+        sample_records.record(case=failed, accuracy=sample_records.failed_accuracy()),
+        sample_records.random_weights(points=(sample_records.measured("offline", 1, 9.5),)),
     ]
     folder = tmp_path_factory.mktemp("page")
     file = folder / "report.html"

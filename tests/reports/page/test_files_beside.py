@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from tests import recorded
+from tests import sample_records
 from tests.conftest import Reports
 from tests.helpers import present
 from tests.reports.page.pages import page_of, unmeasured, words
@@ -37,12 +37,12 @@ def test_worst_samples_are_shown_only_for_the_same_build(tmp_path: Path) -> None
 
 
 def test_configurations_are_shown_without_control_characters(tmp_path: Path) -> None:
-    path = record_files.record_path(recorded.record().case, tmp_path)
+    path = record_files.record_path(sample_records.record().case, tmp_path)
     record_updates.write_beside(path.with_suffix(record_files.CONFIG_SUFFIX), b'name: "\x1b[2Jown"')
     name = record_updates.write_config(path, 'name: "winner"')
 
-    as_it_is = structs.replace(recorded.record().build, from_repository=True)
-    html = page_of(tmp_path, unmeasured(search=recorded.search(config=name), build=as_it_is))
+    as_it_is = structs.replace(sample_records.record().build, from_repository=True)
+    html = page_of(tmp_path, unmeasured(search=sample_records.search(config=name), build=as_it_is))
 
     assert "offline it lacks" not in html
     assert "\x1b" not in html
@@ -56,7 +56,7 @@ CONFIG = "a40-resnet50-onnx-trt-fp16.search/config.pbtxt"
 
 def searched(config: str = CONFIG) -> Record:
     """A case whose search names this file for its winner's configuration."""
-    return unmeasured(search=recorded.search(config=config, accuracy=recorded.accuracy()))
+    return unmeasured(search=sample_records.search(config=config, accuracy=sample_records.accuracy()))
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_record_cannot_show_other_files(name: str, tmp_path: Path) -> None:
     secret.write_text(SECRET)
     results = tmp_path / "results"
     record = searched(name.format(secret))
-    (recorded.store(results, record) / "a40" / "secret").write_text(SECRET)
+    (sample_records.store(results, record) / "a40" / "secret").write_text(SECRET)
     (results / "a40" / "x.search").mkdir()
 
     assert SECRET not in page_of(results, record)
@@ -77,7 +77,7 @@ def test_record_cannot_show_other_files(name: str, tmp_path: Path) -> None:
 def test_link_in_place_of_a_file_is_refused(suffix: str, tmp_path: Path, reports: Reports) -> None:
     secret = tmp_path / "secret"
     secret.write_text(SECRET)
-    results = recorded.store(tmp_path / "results", searched())
+    results = sample_records.store(tmp_path / "results", searched())
     path = record_files.record_path(searched().case, results)
     if suffix == ".json":
         path.rename(secret)
@@ -93,7 +93,7 @@ def test_link_in_place_of_a_file_is_refused(suffix: str, tmp_path: Path, reports
 
 
 def test_linked_folder_beside_record_is_not_followed(tmp_path: Path) -> None:
-    results = recorded.store(tmp_path / "results", searched())
+    results = sample_records.store(tmp_path / "results", searched())
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     (elsewhere / "config.pbtxt").write_text(SECRET)

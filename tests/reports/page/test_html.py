@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from tests import recorded
+from tests import sample_records
 from tests.conftest import Reports
 from tests.helpers import present
 from tests.reports.page.pages import page_of, unmeasured, words
@@ -25,7 +25,7 @@ EVIL = "<script>alert('x')</script>"
 
 
 def test_page_may_load_nothing_and_run_only_its_own_script(tmp_path: Path) -> None:
-    whole = page_of(tmp_path, recorded.swept())
+    whole = page_of(tmp_path, sample_records.swept())
     policy = html.unescape(whole.partition("Content-Security-Policy")[2].partition(">")[0])
     script = re.search(r"<script>(.*?)</script>", whole, re.DOTALL)
     digest = base64.b64encode(hashlib.sha256(present(script)[1].encode()).digest()).decode()
@@ -36,11 +36,14 @@ def test_page_may_load_nothing_and_run_only_its_own_script(tmp_path: Path) -> No
 
 
 def test_text_from_files_is_escaped(tmp_path: Path) -> None:
-    result = recorded.measured("offline", 1, 100.0, marks=(Mark("cpu-shared", EVIL), Mark(EVIL, EVIL)))
-    plain, accuracy = (recorded.record(), recorded.accuracy(recorded.score(metric=EVIL), samples=2))
+    result = sample_records.measured("offline", 1, 100.0, marks=(Mark("cpu-shared", EVIL), Mark(EVIL, EVIL)))
+    plain, accuracy = (
+        sample_records.record(),
+        sample_records.accuracy(sample_records.score(metric=EVIL), samples=2),
+    )
     machine = structs.replace(plain.machine, cpu=EVIL, gpu=EVIL, system=EVIL, versions={EVIL: EVIL})
     build = structs.replace(plain.build, weights_source=EVIL, format=EVIL, library=EVIL)
-    record = recorded.record(machine=machine, build=build, accuracy=accuracy, points=(result,))
+    record = sample_records.record(machine=machine, build=build, accuracy=accuracy, points=(result,))
     sample = Sample(EVIL, EVIL, (SamplePart("text", EVIL, EVIL), SamplePart("image", EVIL, f'"{EVIL}')))
     sample_scores = SampleScores(record.case, record.build.digest, (EVIL, "b"), {}, (sample,))
     sample_files.write(sample_scores, sample_files.samples_path(record.case, tmp_path))
@@ -55,7 +58,7 @@ def test_text_from_files_is_escaped(tmp_path: Path) -> None:
 
 def test_command_writes_selected_cases(tmp_path: Path, reports: Reports) -> None:
     other = unmeasured(case=CaseKey("cpu", "bert-dist4l", "onnx", None, "fp32"))
-    results, output = recorded.store(tmp_path, unmeasured(), other) / "cpu", tmp_path / "report.html"
+    results, output = sample_records.store(tmp_path, unmeasured(), other) / "cpu", tmp_path / "report.html"
     (results / f"{other.name}.config.pbtxt").touch()
 
     result = reports("html", "--results", results, "-k", "bert", "--output", output)
@@ -66,7 +69,7 @@ def test_command_writes_selected_cases(tmp_path: Path, reports: Reports) -> None
     assert re.findall(r'<section[^>]* id="([^"]*)"', output.read_text()) == ["cpu-bert-dist4l-onnx-fp32"]
 
 
-FAILED = structs.replace(FAST, accuracy=recorded.failed_accuracy())
+FAILED = structs.replace(FAST, accuracy=sample_records.failed_accuracy())
 UNMEASURED = structs.replace(ONNX, points=(), efficiency=())
 ONNX_ALONE, FAST_ALONE = (structs.replace(record, efficiency=()) for record in (ONNX, FAST))
 
@@ -85,7 +88,7 @@ DEPLOYED: dict[str, tuple[Sequence[Record], Sequence[Record]]] = {
 def test_right_and_fast_configurations_may_be_deployed(
     records: Sequence[Record], chosen: Sequence[Record]
 ) -> None:
-    names = [record.name for record in fastest(recorded.seen(*records))]
+    names = [record.name for record in fastest(sample_records.seen(*records))]
     assert names == [record.name for record in chosen]
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from tests import recorded
+from tests import sample_records
 from tests.helpers import present
 from tests.reports.published.test_published_tables import point
 from tritonproof.record.schema import CaseKey, Deployment, Estimate, PointResult, Record, Serving
@@ -17,7 +17,7 @@ from tritonproof.reports.tables.table import Table
 
 NATIVE = Serving("docker", "2.51.0", "onnxruntime", "system")
 ALIKE = "a40 resnet50 onnx trt fp16"
-measured = recorded.measured
+measured = sample_records.measured
 
 
 def case_on(name: str, *points: PointResult, **changes: Any) -> Record:
@@ -26,11 +26,11 @@ def case_on(name: str, *points: PointResult, **changes: Any) -> Record:
     gpu = None if target == "cpu" else f"NVIDIA {target.upper()}"
     fields: dict[str, Any] = {
         "case": CaseKey(target, model, format_, None if accelerator == "-" else accelerator, precision),
-        "machine": structs.replace(recorded.record().machine, gpu=gpu),
+        "machine": structs.replace(sample_records.record().machine, gpu=gpu),
         "serving": NATIVE,
         "points": points or (measured("offline", 8, 1000),),
     }
-    return recorded.record(**(fields | changes))
+    return sample_records.record(**(fields | changes))
 
 
 def tables(record: Record) -> list[Table]:
@@ -39,7 +39,7 @@ def tables(record: Record) -> list[Table]:
 
 
 def latencies(**values: float) -> dict[str, Estimate]:
-    return {name: recorded.estimate(value) for name, value in values.items()}
+    return {name: sample_records.estimate(value) for name, value in values.items()}
 
 
 def test_every_published_row_matches_one_case() -> None:
@@ -113,7 +113,11 @@ def deployed(batch: int, instances: int, sizes: tuple[int, ...], delay: int, gra
     return {"deployment": Deployment(batch, instances, sizes, delay, cuda_graphs=graphs, warmup=True)}
 
 
-PYTHON = {"serving": recorded.record().serving, "build": recorded.random_weights().build, "accuracy": None}
+PYTHON = {
+    "serving": sample_records.record().serving,
+    "build": sample_records.random_weights().build,
+    "accuracy": None,
+}
 
 
 @pytest.mark.parametrize(

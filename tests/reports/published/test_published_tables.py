@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests import recorded
+from tests import sample_records
 from tests.helpers import as_markdown, cells, present
 from tritonproof.formats import all_formats
 from tritonproof.models import all_models
@@ -42,10 +42,10 @@ def measured(rows: list[PublishedRow]) -> Record:
     inputs = {tensor.name: tensor.shape for tensor in model.inputs}
     changes: dict[str, Any] = {}
     if row["score_percent"]:
-        score = recorded.score(metric=row["metric"], served=row["score_percent"] / 100, limits=())
-        changes = {"accuracy": recorded.accuracy(score)}
+        score = sample_records.score(metric=row["metric"], served=row["score_percent"] / 100, limits=())
+        changes = {"accuracy": sample_records.accuracy(score)}
     sizes = tuple(map(int, (row["preferred_batch_sizes"] or "").split()))
-    return recorded.record(
+    return sample_records.record(
         case=CaseKey(row["gpu"], row["model"], present(format_), accelerator, present(precision)),
         build=Build("0f3c", "checkpoint", 1.0, 1.0, model_format.label, model_format.library, inputs),
         deployment=Deployment(
@@ -58,12 +58,12 @@ def measured(rows: list[PublishedRow]) -> Record:
 
 def point(row: PublishedRow) -> PointResult:
     latencies = {name: row[f"latency_{name}_ms"] for name in ("p50", "p90", "p95", "p99", "avg")}
-    return recorded.measured(
+    return sample_records.measured(
         row["scenario"],
         0,
         row["throughput_per_s"],
         point=published_point(row),
-        latency_ms={name: recorded.estimate(value) for name, value in latencies.items() if value},
+        latency_ms={name: sample_records.estimate(value) for name, value in latencies.items() if value},
         components_ms={name: row[f"{name}_ms"] for name in COMPONENTS if row[f"{name}_ms"] is not None},
     )
 

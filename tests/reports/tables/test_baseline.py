@@ -5,17 +5,17 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from tests import recorded
+from tests import sample_records
 from tritonproof.record.schema import BaselineComparison, Build, Record, ServedSide, VerifiedAnswers
 from tritonproof.reports.tables.baseline import baseline_verdict, compared_models, upgrade_sentence
 
 SIDE = ServedSide("2.51.0", "", 0.0, (3.5, 4.0), {"memory of the server": 2.0**20})
-FIVE_PERCENT = {"verdict": "failed", "ratio": recorded.estimate(0.95, 0.01), "p_value": 1e-6}
-OWN = recorded.origin(run=2)
-SAME = recorded.estimate(1.0)
+FIVE_PERCENT = {"verdict": "failed", "ratio": sample_records.estimate(0.95, 0.01), "p_value": 1e-6}
+OWN = sample_records.origin(run=2)
+SAME = sample_records.estimate(1.0)
 FAST: dict[str, Any] = {"verdict": "passed", "ratio": SAME, "p_value": 1.0, "p99_ratio": SAME}
 OPEN: dict[str, Any] = FAST | {"verdict": "inconclusive"}
-LONGER_P99: dict[str, Any] = FAST | {"p99_ratio": recorded.estimate(1.4, 0.1), "p99_is_longer": True}
+LONGER_P99: dict[str, Any] = FAST | {"p99_ratio": sample_records.estimate(1.4, 0.1), "p99_is_longer": True}
 
 
 def beside(wrong: str = "", *compared: dict[str, Any], **answers: VerifiedAnswers | None) -> Record:
@@ -23,18 +23,20 @@ def beside(wrong: str = "", *compared: dict[str, Any], **answers: VerifiedAnswer
     build = Build("0", "as it is", 0.0, 1.0, "As it is", "python", inputs={}, from_repository=True)
     answers = answers or {"answers": VerifiedAnswers(9, 0, 9, 0.1, expected_from="alone")}
     points = [
-        recorded.measured("offline", batch, 100.0, comparison=recorded.comparison(**changes), **answers)
+        sample_records.measured(
+            "offline", batch, 100.0, comparison=sample_records.comparison(**changes), **answers
+        )
         for batch, changes in enumerate(compared, 1)
     ]
-    made = recorded.record(
+    made = sample_records.record(
         build=build,
         conversion=None,
         accuracy=None,
-        gates=(recorded.gate("baseline", wrong),),
+        gates=(sample_records.gate("baseline", wrong),),
         points=tuple(points),
         baseline=BaselineComparison("/srv/models", SIDE, SIDE),
     )
-    return recorded.measured_at(OWN, made)
+    return sample_records.measured_at(OWN, made)
 
 
 def costing(warnings: tuple[str, ...] = (), there: ServedSide = SIDE, **here: Any) -> Record:
@@ -52,12 +54,13 @@ def using(mib: float, there_mib: float) -> Record:
 def of_two_runs(earlier: str, *compared: dict[str, Any]) -> Record:
     """A model like the other, with the results of this field from an earlier run."""
     stored, later = (
-        recorded.measured_at(recorded.origin(run=run), beside("", *(compared or [FAST]))) for run in (1, 2)
+        sample_records.measured_at(sample_records.origin(run=run), beside("", *(compared or [FAST])))
+        for run in (1, 2)
     )
     return structs.replace(later, **{earlier: getattr(stored, earlier)})
 
 
-WRONG_IN_BATCHES = (recorded.gate("batches", "2 differ"),)
+WRONG_IN_BATCHES = (sample_records.gate("batches", "2 differ"),)
 VERDICTS = {
     "alike": (beside("", FAST, FAST), "passed"),
     "5 % slower": (beside("", FAST, FIVE_PERCENT), "failed"),
@@ -86,7 +89,7 @@ VERDICTS = {
 
 @pytest.mark.parametrize(("record", "verdict"), VERDICTS.values(), ids=VERDICTS.keys())
 def test_safe_model_has_same_answers_and_speed(record: Record, verdict: str) -> None:
-    (model,) = compared_models(recorded.seen(record))
+    (model,) = compared_models(sample_records.seen(record))
     assert baseline_verdict(model)[0] == verdict
 
 
@@ -103,4 +106,4 @@ def test_safe_model_has_same_answers_and_speed(record: Record, verdict: str) -> 
     ],
 )
 def test_run_has_one_verdict(records: list[Record], failed: list[str], was_ended: bool, begins: str) -> None:
-    assert upgrade_sentence(recorded.seen(*records), OWN.run, failed, 0, was_ended).startswith(begins)
+    assert upgrade_sentence(sample_records.seen(*records), OWN.run, failed, 0, was_ended).startswith(begins)

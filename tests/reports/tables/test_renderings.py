@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from tests import recorded
+from tests import sample_records
 from tests.helpers import ROOT
 from tritonproof.base.sanitize import bold
 from tritonproof.record.quantities import LATENCY, NOT_SHOWN, RATIO, SHARE, Quantity, fixed
@@ -51,13 +51,15 @@ COLUMN: Column[points.PointRow[object]] = Column(
 @pytest.mark.parametrize("rendering", RENDERINGS)
 def test_new_figure_appears_in_every_rendering(rendering: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(points, "RESOURCES", (*points.RESOURCES, COLUMN))
-    result = ResultWithCache(**structs.asdict(recorded.measured("offline", 8, 1573.6)), cache_mib=712.34)
+    result = ResultWithCache(
+        **structs.asdict(sample_records.measured("offline", 8, 1573.6)), cache_mib=712.34
+    )
 
-    text = RENDERINGS[rendering](case_section(publishable(recorded.record(points=(result,)))))
+    text = RENDERINGS[rendering](case_section(publishable(sample_records.record(points=(result,)))))
 
     assert "Cache (MiB)" in text
     assert ("712.34" if rendering == "csv" else "712.3") in text
-    wrong = recorded.record(points=(result,), accuracy=recorded.failed_accuracy())
+    wrong = sample_records.record(points=(result,), accuracy=sample_records.failed_accuracy())
     assert "712.3" not in RENDERINGS[rendering](case_section(publishable(wrong)))
 
 
@@ -66,7 +68,7 @@ def test_new_column_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     added: Column[summary.SummaryRow] = Column("FrameworkModel", lambda row: row.record.build.weights_source)
     monkeypatch.setattr(summary, "summary_columns", lambda rows: [*columns(rows), added])
 
-    text = markdown(summary.summary([publishable(recorded.record())]))
+    text = markdown(summary.summary([publishable(sample_records.record())]))
 
     assert "FrameworkModel" in text
     assert "checkpoint nvidia_resnet50.pth" in text.replace("\\_", "_")
@@ -171,7 +173,9 @@ def test_csv_has_numbers_apart_from_texts_that_say_more() -> None:
 
 
 def test_csv_tells_targets_apart() -> None:
-    rows = rows_of(summary.summary(recorded.seen(recorded.record(), recorded.random_weights())))
+    rows = rows_of(
+        summary.summary(sample_records.seen(sample_records.record(), sample_records.random_weights()))
+    )
     assert [row["Section"].split()[:2] for row in rows] == [["Target", "a40,"], ["Target", "cpu,"]]
 
 
@@ -188,13 +192,13 @@ def test_terminal_table_fits_width_and_keeps_every_row(width: int) -> None:
 
 @pytest.mark.parametrize(("tf32", "said"), [(True, "FP32 in TF32"), (False, "FP32 without TF32")])
 def test_case_says_whether_fp32_is_computed_in_tf32(tf32: bool, said: str) -> None:
-    record = recorded.record(deployment=structs.replace(recorded.record().deployment, tf32=tf32))
+    record = sample_records.record(deployment=structs.replace(sample_records.record().deployment, tf32=tf32))
 
     assert said in markdown(case_section(publishable(record)))
 
 
 def test_ascii_terminal_prints_tables(tmp_path: Path) -> None:
-    recorded.store(tmp_path, recorded.record())
+    sample_records.store(tmp_path, sample_records.record())
     words = [sys.executable, "-m", "tritonproof", "report", "tables", "--results", str(tmp_path)]
     ascii_alone = {**os.environ, "PYTHONIOENCODING": "ascii"}
     process = subprocess.run(

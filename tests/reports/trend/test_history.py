@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from fixtures.summary import add_to_history
-from tests import recorded
+from tests import sample_records
 from tests.helpers import ROOT
 from tests.reports.trend import past
 from tritonproof.base.paths import history_folder
@@ -17,12 +17,12 @@ from tritonproof.record.schema import Record
 from tritonproof.reports import history
 from tritonproof.reports.publishable import publishable
 
-ORIGIN = recorded.origin("node-7")
+ORIGIN = sample_records.origin("node-7")
 
 
 def measured(**changes: object) -> Record:
     """A record whose measurements have an origin."""
-    return recorded.measured_at(ORIGIN, recorded.record(**changes))
+    return sample_records.measured_at(ORIGIN, sample_records.record(**changes))
 
 
 def added(folder: Path, *records: Record) -> int:
@@ -42,12 +42,14 @@ def test_each_point_and_metric_is_a_row(tmp_path: Path) -> None:
     throughput = record.points[0].throughput_per_s
     assert first.figures["throughput_per_s"] == (throughput.value, throughput.low, throughput.high)
     assert set(first.figures) == {"throughput_per_s", "latency_p99_ms"}
-    elsewhere = publishable(recorded.measured_at(recorded.origin("node-8", 1, "GPU-2"), recorded.record()))
+    elsewhere = publishable(
+        sample_records.measured_at(sample_records.origin("node-8", 1, "GPU-2"), sample_records.record())
+    )
     assert {row.machine for row in history.entries(elsewhere)} == {first.machine}, "the same hardware"
 
 
 def test_wrong_case_has_score_but_no_speed_in_history(tmp_path: Path) -> None:
-    added(tmp_path, measured(accuracy=recorded.failed_accuracy()))
+    added(tmp_path, measured(accuracy=sample_records.failed_accuracy()))
     ((row,), _) = history.read(tmp_path)
     assert row.kind == "accuracy"
 

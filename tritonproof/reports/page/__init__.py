@@ -19,6 +19,8 @@ from tritonproof.record.quantities import DURATION, SIZE
 from tritonproof.record.sample_files import Sample, SampleScores
 from tritonproof.record.schema import Ledger
 from tritonproof.reports import derived, plots
+from tritonproof.reports.correctness_text import metric_text, missing_score_reason, unmeasured_text
+from tritonproof.reports.phrases import grouped, kind_of_device
 from tritonproof.reports.publishable import Publishable
 from tritonproof.reports.published import match_published
 from tritonproof.reports.tables.case import accuracy_blocks, scenario_section, sections_beside_points
@@ -26,8 +28,6 @@ from tritonproof.reports.tables.published import published_legend, published_sec
 from tritonproof.reports.tables.rendering import html, notes_below
 from tritonproof.reports.tables.summary import machine_blocks, serving_blocks, summary, summary_table
 from tritonproof.reports.tables.table import Block, Table
-from tritonproof.reports.text import correctness
-from tritonproof.reports.text.phrases import grouped, kind_of_device
 
 
 class Status(NamedTuple):
@@ -41,7 +41,7 @@ class Status(NamedTuple):
 
 def status_of(record: Publishable) -> Status:
     is_searched = record.search is not None and not (record.accuracy or record.points or record.hidden)
-    unmeasured = correctness.unmeasured_text(record)
+    unmeasured = unmeasured_text(record)
     if is_searched and not record.is_wrong:
         why = "Nothing but a search was measured; what it found stands below."
         return Status("care", "search only", f"{why} {unmeasured}".strip())
@@ -57,7 +57,7 @@ def status_of(record: Publishable) -> Status:
         if compared or record.conversation or verified:
             return Status("good", "same answers", "No labels say what the answers should be.")
         return Status("care", "not measured", "No answers were compared.")
-    why = f"{correctness.missing_score_reason(record)}. The conversion holds."
+    why = f"{missing_score_reason(record)}. The conversion holds."
     return Status("care", "accuracy not measured", why)
 
 
@@ -124,10 +124,9 @@ def _worst(samples: SampleScores | None, accuracy: Ledger | None) -> list[tuple[
         for score in accuracy.scores:
             stages = samples.scores.get(score.metric, {}).items()
             if stages and sample.id in row_of:
-                shown = (
-                    f"{stage} {correctness.metric_text(score, of[row_of[sample.id]])}" for stage, of in stages
-                )
-                parts.append(f"{score.metric}: {', '.join(shown)}")
+                row = row_of[sample.id]
+                texts = (f"{stage} {metric_text(score, scores[row])}" for stage, scores in stages)
+                parts.append(f"{score.metric}: {', '.join(texts)}")
         worst.append((sample, "; ".join(parts)))
     return worst
 

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 from msgspec import structs
 
 from tritonproof.record.schema import COMPONENTS, Estimate, LoadPoint, PointResult, Ratio
+from tritonproof.reports import phrases
 from tritonproof.reports.publishable import Publishable
-from tritonproof.reports.text import phrases
 
 FOLDER = Path(__file__).parent
 _INTEGERS = ("max_batch_size", "instances", "max_queue_delay_us", "sequence_length", "batch", "concurrency")

@@ -8,11 +8,11 @@ from tritonproof import ratios
 from tritonproof.base.sanitize import code
 from tritonproof.record.quantities import COUNT, DURATION, MEMORY, RATIO, RELATIVE_ERROR, Quantity
 from tritonproof.record.schema import BaselineComparison, GateResult, ServedSide, SpeedComparison, Verdict
+from tritonproof.reports.correctness_text import difference_text
+from tritonproof.reports.phrases import counted, first_of
 from tritonproof.reports.publishable import Publishable
 from tritonproof.reports.tables.points import p99_cell, speed_cell
 from tritonproof.reports.tables.table import Bullets, Cell, Column, Table, Taken, table
-from tritonproof.reports.text.correctness import difference_text
-from tritonproof.reports.text.phrases import counted, first_of
 
 
 class ComparedModel(NamedTuple):

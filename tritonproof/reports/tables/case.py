@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from tritonproof.base.sanitize import Formatted, markdown_text
 from tritonproof.record.quantities import AGREEMENT, COUNT, DURATION, LATENCY, RELATIVE_ERROR, SCORE
 from tritonproof.record.schema import GATE_DEMANDS, REMOTE, Disagreement, GateResult, OutputDifference, Score
+from tritonproof.reports import correctness_text, phrases
 from tritonproof.reports.publishable import Publishable
 from tritonproof.reports.published import names_of
 from tritonproof.reports.speed_text import model_warmup_text, search_paragraph
@@ -12,14 +13,13 @@ from tritonproof.reports.tables import points
 from tritonproof.reports.tables.baseline import baseline_table
 from tritonproof.reports.tables.soak import soak_section, soak_table
 from tritonproof.reports.tables.table import Block, Bullets, Column, Heading, Table, cell_of, table
-from tritonproof.reports.text import correctness, phrases
 
 
 def case_section(record: Publishable) -> list[Block]:
     blocks = [*scenario_section(record, "offline"), *scenario_section(record, "online")]
     if record.conversation is not None:
         heading = Heading(f"Conversation: {phrases.device_text(record)}, {_engine(record)}", 4)
-        blocks = [heading, f"{correctness.conversation_text(record.conversation)}."]
+        blocks = [heading, f"{correctness_text.conversation_text(record.conversation)}."]
     return [*blocks, *sections_beside_points(record)]
 
 
@@ -119,7 +119,7 @@ def configuration_list(record: Publishable, scenario: str) -> Bullets:
         ("Served by", served_by),
         ("Start", _start(record, scenario)),
         ("Warm-up", model_warmup_text(record.model_warmup) if record.model_warmup else ""),
-        ("Accuracy", correctness.accuracy_sentence(record)),
+        ("Accuracy", correctness_text.accuracy_sentence(record)),
         ("Requests", record.build.requests_note),
         ("Measured", "; ".join(filter(None, measured))),
     ]
@@ -156,7 +156,7 @@ def _settings(record: Publishable, scenario: str, names: Sequence[str]) -> list[
         "max seq length": phrases.sequence_length(record),
         "number of model instances": str(deployment.instances),
         "nvidia tensorrt capture cuda graph": graphs if case.format == "trt" else "",
-        "squad v1.1 f1 score": SCORE.cell(score.served) if score else correctness.missing_score(record),
+        "squad v1.1 f1 score": SCORE.cell(score.served) if score else correctness_text.missing_score(record),
         "triton max queue delay": f"{deployment.max_queue_delay_us} µs" if is_batched else "-",
         "triton preferred batch sizes": sizes if is_batched else "-",
     }
@@ -182,7 +182,7 @@ def _start(record: Publishable, scenario: str) -> str:
 def _stage(name: str) -> Column[Score]:
     def take(score: Score) -> str | None:
         value = getattr(score, name)
-        return None if value is None else correctness.metric_text(score, value)
+        return None if value is None else correctness_text.metric_text(score, value)
 
     return Column(name.capitalize(), take, right_aligned=True)
 
@@ -190,7 +190,7 @@ def _stage(name: str) -> Column[Score]:
 _LEDGER: Sequence[Column[Score]] = (
     Column("Metric", lambda score: score.metric),
     *map(_stage, ("framework", "converted", "served")),
-    Column("Limit", lambda score: correctness.tightest_text(score) or None, right_aligned=True),
+    Column("Limit", lambda score: correctness_text.tightest_text(score) or None, right_aligned=True),
     Column("Its source", lambda score: getattr(score.tightest_limit, "source", None)),
     Column("Verdict", lambda score: "kept" if score.passed else "not kept"),
 )
@@ -226,7 +226,7 @@ def _outputs_table(previous_stage: str, outputs: Sequence[OutputDifference]) -> 
 
 def _apart(gate: GateResult) -> str | None:
     same = gate.same
-    return correctness.difference_text(same) + correctness.answer_remarks(same) if same else None
+    return correctness_text.difference_text(same) + correctness_text.answer_remarks(same) if same else None
 
 
 _GATES: Sequence[Column[GateResult]] = (
@@ -250,14 +250,15 @@ def accuracy_blocks(record: Publishable) -> list[Block]:
     elif conversion is None:
         blocks.append("The converted model was not compared with the framework.")
     else:
-        verdict = f"{correctness.conversion_text(conversion)}; {'passed' if conversion.passed else 'failed'}"
         on = f"on {COUNT.text(conversion.samples)} samples"
-        blocks.append(f"Converted model in process against the framework, {on}: {verdict}.")
+        text = correctness_text.conversion_text(conversion)
+        verdict = "passed" if conversion.passed else "failed"
+        blocks.append(f"Converted model in process against the framework, {on}: {text}; {verdict}.")
         blocks.append(_outputs_table("the framework's", conversion.outputs))
     if record.conversation is not None:
-        blocks.append(f"{correctness.conversation_text(record.conversation)}.")
+        blocks.append(f"{correctness_text.conversation_text(record.conversation)}.")
     if accuracy is None or record.accuracy_missing:
-        blocks.append(f"Accuracy: {correctness.missing_score_reason(record)}.")
+        blocks.append(f"Accuracy: {correctness_text.missing_score_reason(record)}.")
     if accuracy is not None:
         samples, requests = COUNT.text(accuracy.samples), COUNT.text(accuracy.requests)
         same = accuracy.same_answers
@@ -266,6 +267,6 @@ def accuracy_blocks(record: Publishable) -> list[Block]:
             table(_LEDGER, accuracy.scores),
             table(_DISAGREEMENTS, accuracy.disagreements),
             _outputs_table("the same file in process", accuracy.outputs),
-            phrases.sentence(correctness.same_answers_text(same)) if same else "",
+            phrases.sentence(correctness_text.same_answers_text(same)) if same else "",
         ]
     return [*blocks, table(_GATES, record.gates_in_order)]

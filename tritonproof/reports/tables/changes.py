@@ -8,9 +8,9 @@ from tritonproof.record.quantities import GIVEN_SHARE, LATENCY, METRIC_CHANGES, 
 from tritonproof.record.schema import Mark
 from tritonproof.reports import compare
 from tritonproof.reports.compare import CaseChange, Changes, PairedScores, PointChange, ScoreChange
+from tritonproof.reports.correctness_text import metric_text, missing_score_reason
+from tritonproof.reports.phrases import counted, days_text, first_of, full_point_text
 from tritonproof.reports.tables.table import Block, Bullets, Cell, Column, Heading, cell_of, table
-from tritonproof.reports.text.correctness import metric_text, missing_score_reason
-from tritonproof.reports.text.phrases import counted, days_text, first_of, full_point_text
 
 _SPEED = {"worse": bold("slower"), "better": italic("faster"), "unclear": "no difference shown"}
 _ACCURACY = {"worse": bold("worse"), "better": italic("better"), "unclear": "no difference shown"}

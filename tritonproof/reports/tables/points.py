@@ -7,13 +7,12 @@ from typing import Any, Generic, TypeVar
 from tritonproof.ratios import FALSE_ALARM_RATE
 from tritonproof.record import quantities, schema
 from tritonproof.record.quantities import COUNT, GIVEN_SHARE, LATENCY, RATIO, THROUGHPUT, Quantity
-from tritonproof.reports import derived, speed_text
+from tritonproof.reports import derived, phrases, speed_text
+from tritonproof.reports.correctness_text import verified_answers_text
+from tritonproof.reports.phrases import full_point_text, point_text
 from tritonproof.reports.publishable import Publishable
 from tritonproof.reports.published import column_of, names_of
 from tritonproof.reports.tables.table import Block, Cell, Column, Heading, Table, cell_of, table
-from tritonproof.reports.text import phrases
-from tritonproof.reports.text.correctness import verified_answers_text
-from tritonproof.reports.text.phrases import full_point_text, point_text
 
 Detail = TypeVar("Detail", covariant=True)
 

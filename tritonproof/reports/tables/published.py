@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from tritonproof.base.sanitize import code
 from tritonproof.record.quantities import LATENCY, RATIO, SCORE, THROUGHPUT, WIDEST_RATIO
 from tritonproof.record.schema import Estimate, Record
+from tritonproof.reports import phrases
 from tritonproof.reports.publishable import Publishable
 from tritonproof.reports.published import (
     PublishedMatch,
@@ -14,7 +15,6 @@ from tritonproof.reports.published import (
     ratio_to_published,
 )
 from tritonproof.reports.tables.table import Block, Bullets, Cell, Column, Heading, table
-from tritonproof.reports.text import phrases
 
 
 def published_blocks(matches: Sequence[PublishedMatch]) -> list[Block]:

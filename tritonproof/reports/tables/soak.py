@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 from tritonproof.record.quantities import COUNT, DURATION, GIVEN_SHARE, GROWTH, MEMORY, RATIO
 from tritonproof.record.schema import Growth, Soak, Verdict
+from tritonproof.reports import phrases
 from tritonproof.reports.publishable import Publishable
 from tritonproof.reports.tables.table import Block, Cell, Column, Heading, Table, cell_of, table
-from tritonproof.reports.text import phrases
 
 _VERDICTS: Mapping[Verdict, str] = {"passed": "no leak", "failed": "leak", "inconclusive": "inconclusive"}
 

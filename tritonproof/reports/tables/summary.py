@@ -9,12 +9,11 @@ from tritonproof.base.sanitize import Formatted, markdown_text
 from tritonproof.record import schema
 from tritonproof.record.quantities import COST, COUNT, LATENCY, METRICS, RATIO, THROUGHPUT
 from tritonproof.record.schema import Mark, Record
-from tritonproof.reports import derived, speed_text
+from tritonproof.reports import correctness_text, derived, phrases, speed_text
 from tritonproof.reports.publishable import Publishable
 from tritonproof.reports.published import published_ratio
 from tritonproof.reports.tables.points import cost_cell, price_sentence
 from tritonproof.reports.tables.table import Block, Bullets, Cell, Column, Heading, Table, cell_of, table
-from tritonproof.reports.text import correctness, phrases
 
 
 class SummaryRow(NamedTuple):
@@ -120,13 +119,13 @@ def _p99(row: SummaryRow) -> Cell:
 
 
 def _score_cell(score: schema.Score, value: float, before: str) -> Cell:
-    text = correctness.metric_text(score, value)
+    text = correctness_text.metric_text(score, value)
     return Cell(f"{before}{text}", cell_of(METRICS[score.better], value).value)
 
 
 def _accuracy(row: SummaryRow) -> Cell:
     if row.score is None:
-        return Cell(correctness.missing_score(row.record))
+        return Cell(correctness_text.missing_score(row.record))
     return _score_cell(row.score, row.score.served, f"{row.score.metric} ")
 
 
@@ -150,8 +149,8 @@ def _marks(row: SummaryRow) -> list[Mark]:
     if record.why_no_speed and (record.hidden or record.is_wrong or not record.search):
         sentences.append(record.why_no_speed)
     if row.score is None and record.build.has_random_weights:
-        sentences.append(f"{correctness.missing_score_reason(record)}.")
-    sentences += filter(None, [correctness.unmeasured_text(record), speed_text.version_note(record)])
+        sentences.append(f"{correctness_text.missing_score_reason(record)}.")
+    sentences += filter(None, [correctness_text.unmeasured_text(record), speed_text.version_note(record)])
     measured = row.result, derived.efficiency_at_fastest(record)
     marks = itertools.chain(*(result.marks for result in measured if result is not None))
     return [*(Mark(remark, remark) for remark in sentences), *marks]

@@ -9,7 +9,7 @@ from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 from tritonproof.record.quantities import NOT_SHOWN, NOTHING, WIDEST_RATIO, Quantity, is_shown
 from tritonproof.record.schema import MARKS, Estimate, Mark
-from tritonproof.reports.text.phrases import grouped, letter
+from tritonproof.reports.phrases import grouped, letter
 
 Item = TypeVar("Item", contravariant=True)
 Style = Literal["value", "interval", "half width"]

@@ -6,16 +6,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests import recorded
+from tests import sample_records
 from tests.gates.made_up_model import CLASSES, FAULTS, WIDE, Fault
 from tests.helpers import present
+from tritonproof.accuracy.answer_comparison import AnswerComparison, compare_groups
 from tritonproof.accuracy.ledger import with_same_answers
 from tritonproof.accuracy.limits import MIN_NOISE, AnswerLimits, NumberLimits
-from tritonproof.accuracy.sameness import AnswerComparison, compare_groups
 from tritonproof.client.requests import Answer
 from tritonproof.gates.context import make_single_answers
 from tritonproof.record.schema import SameAnswers
-from tritonproof.reports.text.correctness import difference_text
+from tritonproof.reports.correctness_text import difference_text
 from tritonproof.spec import Arrays
 
 COUNT = 20
@@ -248,7 +248,7 @@ def test_worst_gate_counts_in_the_ledger() -> None:
     texts = SameAnswers(2, 2, None, 1.0, passed=True)
 
     def entry(*gates: SameAnswers) -> SameAnswers:
-        return present(with_same_answers(recorded.accuracy(), gates).same_answers)
+        return present(with_same_answers(sample_records.accuracy(), gates).same_answers)
 
     worst = entry(good, bad)
     assert worst == entry(bad, good)
@@ -260,5 +260,9 @@ def test_worst_gate_counts_in_the_ledger() -> None:
     assert (entry(tied, bad).agreement, entry(tied, bad).sample) == (0.4, "b")
     assert entry(texts, texts).relative_difference is None
     assert entry(texts, good).relative_difference == 3e-3
-    ledgers = ((recorded.accuracy(), good), (recorded.accuracy(), bad), (recorded.failed_accuracy(), good))
+    ledgers = (
+        (sample_records.accuracy(), good),
+        (sample_records.accuracy(), bad),
+        (sample_records.failed_accuracy(), good),
+    )
     assert [with_same_answers(ledger, [gate]).passed for ledger, gate in ledgers] == [True, False, False]

@@ -164,7 +164,7 @@ def test_only_server_memory_excludes_heap_loadings(what: str, heaps: int, verdic
 
 # --- real servers -------------------------------------------------------------------------------------------
 
-TRACES = json.loads(gzip.decompress(Path(__file__).with_name("traces.json.gz").read_bytes()))
+TRACES = json.loads(gzip.decompress(Path(__file__).with_name("soak_traces.json.gz").read_bytes()))
 """What real servers used under load and in repeated loadings; the file names its sources."""
 RUNS = 200
 

@@ -13,7 +13,7 @@ import pytest
 
 from tests import toy
 from tests.helpers import present
-from tests.soak.leaking import LEAKS, served
+from tests.measure.leaking_server import LEAKS, served
 from tritonproof.host.scratch import SHARED_MEMORY_FOLDER
 from tritonproof.measure import soak as soaking
 from tritonproof.measure.passes import LoadJob, Pass
