@@ -195,11 +195,11 @@ def server_of_models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple
         yield started, folder
 
 
-Serving = Callable[..., ServedModel]
+LoadRuntime = Callable[..., ServedModel]
 
 
 @pytest.fixture
-def serving(server_of_models: tuple[Server, Path]) -> Iterator[Serving]:
+def serving(server_of_models: tuple[Server, Path]) -> Iterator[LoadRuntime]:
     """`serving(runtime, 12, "online", instances=2)`: a model of this runtime with twelve samples, which that
     server has loaded until the test ends, in DEPLOYMENT but for these changes."""
     triton, folder = server_of_models
@@ -256,7 +256,7 @@ def analyzer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakePerfAnalyze
     return fake
 
 
-class ProgramResult(NamedTuple):
+class CommandResult(NamedTuple):
     """A command of the reports that has ended."""
 
     status: int
@@ -264,17 +264,17 @@ class ProgramResult(NamedTuple):
     err: str
 
 
-Reports = Callable[..., ProgramResult]
+Reports = Callable[..., CommandResult]
 
 
 @pytest.fixture
 def reports(capsys: pytest.CaptureFixture[str]) -> Reports:
     """Run a command of `python -m tritonproof report`; returns its exit status and what it printed."""
 
-    def run(*words: object) -> ProgramResult:
+    def run(*words: object) -> CommandResult:
         capsys.readouterr()
         status = main(list(map(str, words)))
-        return ProgramResult(status, *capsys.readouterr())
+        return CommandResult(status, *capsys.readouterr())
 
     return run
 

@@ -68,7 +68,7 @@ def program_name(process: psutil.Process) -> str:
         return ""
 
 
-def theirs(path: Path) -> None:
+def give_to_another_user(path: Path) -> None:
     """Give a file or folder to another user; skips the test unless root runs it."""
     if os.getuid() != 0:
         pytest.skip("only root can give a file to another user")

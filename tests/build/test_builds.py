@@ -22,7 +22,8 @@ from tests.helpers import ROOT, present, wait_until
 from tritonproof.base.errors import ProofError
 from tritonproof.build import builds
 from tritonproof.build.builds import IN_USE, in_use, remove_unfinished
-from tritonproof.settings.case_settings import build_case, deployment_of, samples_of
+from tritonproof.run.converted_case import build_case
+from tritonproof.settings.case_settings import deployment_of, samples_of
 from tritonproof.settings.settings import Settings
 from tritonproof.spec import ConversionJob, Samples, Tensor
 

@@ -18,7 +18,7 @@ import pytest
 
 from tests import toy
 from tests.client.memory_server import INPUTS, OUTPUTS, Fault, StandIn, answers, memory_server
-from tests.helpers import present, theirs
+from tests.helpers import give_to_another_user, present
 from tests.measure.fake_perf_analyzer import FakePerfAnalyzer, server_of
 from tritonproof.base.errors import ProofError
 from tritonproof.client import shared_memory
@@ -224,7 +224,7 @@ def test_memory_of_dead_analyzer_goes_once_server_lets_go(tmp_path: Path, analyz
 def test_segment_of_another_user_stops_the_pass(tmp_path: Path, analyzer: FakePerfAnalyzer) -> None:
     other = scratch.SHARED_MEMORY_FOLDER / toy.OUTPUT
     other.touch()
-    theirs(other)
+    give_to_another_user(other)
     model, point = toy.model(), LoadPoint("online", 1, 4)
 
     with input_data(model, toy.samples(), None) as data:

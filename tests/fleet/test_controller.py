@@ -42,7 +42,7 @@ def test_node_gets_records_and_configurations_of_its_cases(tmp_path: Path) -> No
         record_files.write(record(case=case.key), path)
         path.with_suffix(record_files.CONFIG_SUFFIX).write_text("name")
         path.with_suffix(".server.log").write_text("long")
-        record_updates.write_config(path, "name", "diff")
+        record_updates.write_search_config(path, "name", "diff")
 
     beside = {".json", record_files.CONFIG_SUFFIX, ".search/config.pbtxt", ".search/config.diff"}
     assert set(records_of([mine], tmp_path)) == {f"cpu/{mine}{ending}" for ending in beside}

@@ -21,7 +21,7 @@ ROWS = np.random.default_rng(0).standard_normal((8, 4)).astype(np.float32)
 
 LIMITS = AnswerLimits(NumberLimits(1e-4, 1e-4))
 IDS = [f"row-{n}" for n in range(len(ROWS))]
-Model = Callable[[np.ndarray, int], np.ndarray | Arrays]
+AnswerRule = Callable[[np.ndarray, int], np.ndarray | Arrays]
 """Takes a request's sample indices and the number of requests in flight, and returns the rows of its answer,
 of one output OUT or of several."""
 
@@ -49,10 +49,10 @@ def gate_context(served: Any = None, answers: Any = None, largest: int = 4, **ch
     return GateContext(served or served_model(), loaded, answers or singles(), **fields)
 
 
-class Server:
+class StandInServer:
     """Answers in place of `context.ask`, and records the requests."""
 
-    def __init__(self, model: Model = sound) -> None:
+    def __init__(self, model: AnswerRule = sound) -> None:
         self._model = model
         self.asked: list[tuple[list[int], int]] = []
         """The samples of each request, and how many were in flight."""

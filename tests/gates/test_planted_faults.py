@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from tests.conftest import DEPLOYMENT, Serving
+from tests.conftest import DEPLOYMENT, LoadRuntime
 from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
 from tritonproof.client.requests import ServedModel
 from tritonproof.gates import GATES
@@ -49,7 +49,7 @@ with every fault."""
 
 
 @pytest.fixture
-def served_with(serving: Serving) -> Loader:
+def served_with(serving: LoadRuntime) -> Loader:
     """Load a model with a fault."""
 
     def load(fault: str, scenario: Scenario = "offline") -> ServedModel:

@@ -52,7 +52,7 @@ def write(path: Path, limits: AnswerLimits = LIMITS) -> None:
 
 def answering(monkeypatch: pytest.MonkeyPatch, outputs: np.ndarray = ROWS, texts: np.ndarray = TEXTS) -> None:
     """Make the server give these answers."""
-    server = made_up_model.Server(
+    server = made_up_model.StandInServer(
         lambda samples, _in_flight: {"OUT": outputs[samples], "TEXT": texts[samples]}
     )
     monkeypatch.setattr(recorded, "ask", server.ask)

@@ -8,7 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.gates.made_up_model import LIMITS, ROWS, WIDE, Model, Server, gate_context, served_model, sound
+from tests.gates.made_up_model import (
+    LIMITS,
+    ROWS,
+    WIDE,
+    AnswerRule,
+    StandInServer,
+    gate_context,
+    served_model,
+    sound,
+)
 from tests.helpers import present
 from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
 from tritonproof.client.input_data import InputData
@@ -18,18 +27,18 @@ from tritonproof.gates.context import make_single_answers
 from tritonproof.record.schema import GateResult
 from tritonproof.spec import Tensor
 
-Gate = Callable[..., tuple[GateResult, Server]]
+RunGate = Callable[..., tuple[GateResult, StandInServer]]
 REPEATABLE = ("repeated", "reload", "in-flight", "batches")
 
 
 @pytest.fixture
-def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
+def gate(monkeypatch: pytest.MonkeyPatch) -> RunGate:
     """`gate(name, model, ...)`: a gate's result, and a server with the gate's own requests."""
 
     def run(
-        name: str, model: Model = sound, count: int = 8, limits: AnswerLimits = LIMITS, **changes: Any
-    ) -> tuple[GateResult, Server]:
-        server = Server(model)
+        name: str, model: AnswerRule = sound, count: int = 8, limits: AnswerLimits = LIMITS, **changes: Any
+    ) -> tuple[GateResult, StandInServer]:
+        server = StandInServer(model)
         for module in (same_answers, context):
             monkeypatch.setattr(module, "ask", server.ask)
         toy = served_model(count)
@@ -50,7 +59,7 @@ def labelling(samples: np.ndarray, _in_flight: int) -> dict[str, np.ndarray]:
 
 @pytest.mark.parametrize("name", REPEATABLE)
 @pytest.mark.parametrize("model", [sound, labelling])
-def test_sound_model_passes_every_gate(gate: Gate, name: str, model: Model) -> None:
+def test_sound_model_passes_every_gate(gate: RunGate, name: str, model: AnswerRule) -> None:
     result, server = gate(name, model, limits=dataclasses.replace(LIMITS, inferred_on="cpu"))
 
     assert result.fault == ""
@@ -67,12 +76,12 @@ def test_sound_model_passes_every_gate(gate: Gate, name: str, model: Model) -> N
         ("in-flight", [([n % 8], 64) for n in range(64)]),
     ],
 )
-def test_each_sample_is_sent_alone(gate: Gate, name: str, asked: list[tuple[list[int], int]]) -> None:
+def test_each_sample_is_sent_alone(gate: RunGate, name: str, asked: list[tuple[list[int], int]]) -> None:
     """`repeated` reverses the order, so that each request follows a different one."""
     assert gate(name)[1].asked == asked
 
 
-def test_tried_batches_fit_256_mib_by_real_lengths(gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tried_batches_fit_256_mib_by_real_lengths(gate: RunGate, monkeypatch: pytest.MonkeyPatch) -> None:
     size = 16 << 20
     texts = served_model(1, data=InputData(Path(), ["a"], {"IN": np.array([[b"x" * size]], object)}))
     answers = make_single_answers(["a"], {0: {"OUT": np.zeros(size, np.int8)}}, LIMITS)
@@ -114,7 +123,7 @@ def test_answer_unlike_the_lone_one_is_named(monkeypatch: pytest.MonkeyPatch, na
     def wrong_for_row_5(samples: np.ndarray, _in_flight: int) -> np.ndarray:
         return 2 * ROWS[samples] + (samples == 5)[:, None]
 
-    monkeypatch.setattr(same_answers, "ask", Server(wrong_for_row_5).ask)
+    monkeypatch.setattr(same_answers, "ask", StandInServer(wrong_for_row_5).ask)
 
     result, mismatch = GATES[name].check(gate_context())
     assert present(mismatch).batch[present(mismatch).row] == "row-5"
@@ -122,7 +131,7 @@ def test_answer_unlike_the_lone_one_is_named(monkeypatch: pytest.MonkeyPatch, na
     assert (present(result.same).passed, present(result.same).sample) == (False, "row-5")
 
 
-def test_first_answer_after_load_is_compared(gate: Gate) -> None:
+def test_first_answer_after_load_is_compared(gate: RunGate) -> None:
     right, wrong, zeros = ({"OUT": 2 * ROWS[:1] * np.float32(factor)} for factor in (1, 1.001, 0))
     for name in ("repeated", "reload"):
         assert gate(name, first_answer=right)[0].fault == ""
@@ -131,7 +140,7 @@ def test_first_answer_after_load_is_compared(gate: Gate) -> None:
         assert "row-0" in gate(name, first_answer=zeros, limits=WIDE, kernels_may_change=True)[0].fault
 
 
-BATCH_FAULTS: dict[str, Model] = {
+BATCH_FAULTS: dict[str, AnswerRule] = {
     "a thousandth of the neighbours": lambda samples, _: (
         2 * ROWS[samples] + 0.001 * ROWS[samples].mean(axis=0) * (len(samples) > 1)
     ),
@@ -149,12 +158,12 @@ BATCH_FAULTS: dict[str, Model] = {
 
 
 @pytest.mark.parametrize("fault", BATCH_FAULTS.values(), ids=BATCH_FAULTS)
-def test_batch_faults_are_found_by_batches_gate_alone(gate: Gate, fault: Model) -> None:
+def test_batch_faults_are_found_by_batches_gate_alone(gate: RunGate, fault: AnswerRule) -> None:
     assert "answers differ" in gate("batches", fault, limits=WIDE)[0].fault
     assert gate("repeated", fault, limits=WIDE)[0].fault == ""
 
 
-def test_batch_size_kernels_may_round_differently(gate: Gate) -> None:
+def test_batch_size_kernels_may_round_differently(gate: RunGate) -> None:
     def by_size(samples: np.ndarray, _in_flight: int) -> np.ndarray:
         return 2 * ROWS[samples] * np.float32(1 + 1e-7 * len(samples))
 
@@ -169,7 +178,7 @@ def test_batch_size_kernels_may_round_differently(gate: Gate) -> None:
 
 
 @pytest.mark.parametrize("name", REPEATABLE)
-def test_noisy_model_is_judged_by_its_noise(gate: Gate, name: str) -> None:
+def test_noisy_model_is_judged_by_its_noise(gate: RunGate, name: str) -> None:
     generator = np.random.default_rng(4)
 
     def noisy(samples: np.ndarray, _in_flight: int) -> np.ndarray:
@@ -179,7 +188,7 @@ def test_noisy_model_is_judged_by_its_noise(gate: Gate, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", REPEATABLE)
-def test_model_without_readable_answers_fails(gate: Gate, name: str) -> None:
+def test_model_without_readable_answers_fails(gate: RunGate, name: str) -> None:
     def with_a_row_more(samples: np.ndarray, _in_flight: int) -> np.ndarray:
         return np.resize(2 * ROWS[samples], (len(samples) + 1, 4))
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.helpers import ENDED_S, ROOT, Household, command_line, end, theirs, wait_until
+from tests.helpers import ENDED_S, ROOT, Household, command_line, end, give_to_another_user, wait_until
 from tritonproof.host import guard, scratch
 from tritonproof.host.process import guarded
 
@@ -163,7 +163,7 @@ def test_segment_of_another_process_or_older_than_the_command_stays(
 
 def test_segment_of_another_user_stays(segment: Path) -> None:
     segment.touch()
-    theirs(segment)
+    give_to_another_user(segment)
     assert guard.remove_segments([str(segment)]) == []
     assert segment.exists()
 

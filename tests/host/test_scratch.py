@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from tests import toy
-from tests.helpers import present, theirs
+from tests.helpers import give_to_another_user, present
 from tests.host.conftest import Beside
 from tritonproof.accuracy.stages import temporary_arrays
 from tritonproof.base.errors import ProofError, SetupError
@@ -74,7 +74,7 @@ def open_to_all(path: Path) -> None:
 
 def another_users(path: Path) -> None:
     path.mkdir(mode=0o700)
-    theirs(path)
+    give_to_another_user(path)
 
 
 @pytest.mark.parametrize("below", ["", "runs"])

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from tests import toy
-from tests.conftest import Serving
+from tests.conftest import LoadRuntime
 from tests.helpers import present
 from tritonproof.measure.passes import LoadJob
 from tritonproof.measure.verifying import ask_server, sum_verified, verify
@@ -57,7 +57,7 @@ NO_FAULT = "pass"
 
 
 @pytest.fixture
-def job_of(serving: Serving) -> Callable[[str, LoadPoint], LoadJob]:
+def job_of(serving: LoadRuntime) -> Callable[[str, LoadPoint], LoadJob]:
     """Load a model with a fault and known right answers; returns the job of a load point."""
 
     def load(fault: str, point: LoadPoint) -> LoadJob:

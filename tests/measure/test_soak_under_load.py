@@ -26,7 +26,7 @@ POINT = LoadPoint("online", 1, 4)
 
 
 @dataclass
-class Machine:
+class LeakingServer:
     """A server on a simulated clock that leaks so many bytes per request."""
 
     leak: float = 0.0
@@ -75,7 +75,7 @@ def verdicts(soak: Soak) -> set[tuple[str, str]]:
 
 @pytest.mark.parametrize("duration_s", [60.0, 600.0])
 def test_soak_lasts_as_asked_with_enough_passes(duration_s: float) -> None:
-    machine = Machine()
+    machine = LeakingServer()
 
     under_load = machine.keep_under_load(duration_s)
 
@@ -90,13 +90,13 @@ def test_soak_lasts_as_asked_with_enough_passes(duration_s: float) -> None:
 
 
 def test_request_and_loading_leaks_are_distinguished() -> None:
-    assert verdicts(Machine().soak(60.0)) == set()
-    assert verdicts(Machine(leak=1024.0).soak(60.0)) == {("memory of the server", "request")}
-    assert verdicts(Machine(left_behind=8e6).soak(60.0)) == {("memory of the server", "loading")}
+    assert verdicts(LeakingServer().soak(60.0)) == set()
+    assert verdicts(LeakingServer(leak=1024.0).soak(60.0)) == {("memory of the server", "request")}
+    assert verdicts(LeakingServer(left_behind=8e6).soak(60.0)) == {("memory of the server", "loading")}
 
 
 def test_slow_loading_reports_number_of_loadings() -> None:
-    machine = Machine(loading_s=30.0)
+    machine = LeakingServer(loading_s=30.0)
 
     soak = machine.soak(300.0)
 

@@ -1,9 +1,8 @@
 """The figures of a result by name, for other services. tests/golden holds whole exports."""
 
 from tests import sample_records
-from tritonproof.record.record_files import flat
 from tritonproof.record.schema import Estimate, LoadPoint, Ratio
-from tritonproof.reports.export import bencher
+from tritonproof.reports.export import bencher, figures_by_name
 
 ERROR = sample_records.score(metric="mel MSE", better="lower", framework=0.012, converted=0.012, served=6e-13)
 
@@ -30,9 +29,9 @@ def test_figures_are_named_by_the_fields_that_lead_to_them() -> None:
         "search_accuracy_scores_mel_MSE_served": 6e-13,
         "search_accuracy_disagreements_0_count": 1,
     }
-    figures = flat("search", search)
+    figures = figures_by_name("search", search)
     assert {name: figures.get(name) for name in wanted} == wanted
-    of_soak = flat("soak", sample_records.complete().soak)
+    of_soak = figures_by_name("soak", sample_records.complete().soak)
     assert of_soak["soak_growth_threads_loading_last"] == 9.0
     assert not {"search_lead", "search_goodput_per_s", "search_diff"} & set(figures), "what is not known"
 
@@ -41,7 +40,7 @@ def test_bounds_are_left_out_where_they_may_not_be_shown() -> None:
     bounds, open_above = (2.0, 1.0, 3.0), Estimate(2.0, 1.0, 3.0, open_above=True)
     latencies = {"avg": Estimate(*bounds), "p99": open_above}
     result = sample_records.measured("offline", 8, 9.0, repeated_speed=Ratio(*bounds), latency_ms=latencies)
-    figures = flat("", result)
+    figures = figures_by_name("", result)
     assert not [name for name in figures if name.startswith("repeated_speed")]
     assert [figures[f"latency_ms_avg{end}"] for end in ("", "_low", "_high")] == [2.0, 1.0, 3.0]
     assert "latency_ms_p99_low" in figures

@@ -18,8 +18,8 @@ from tests.conftest import Reports
 from tests.helpers import as_markdown, present
 from tests.reports.every_output import ALL_SAYING_WHY, OUTPUTS, SAYING_WHY, TRACE, Reporter, planted
 from tritonproof.record import record_files
-from tritonproof.record.record_files import flat
 from tritonproof.record.schema import Conversation, Disagreement, Ratio, Record, VerifiedAnswers, WrongAnswer
+from tritonproof.reports.export import figures_by_name
 from tritonproof.reports.page import status_of
 from tritonproof.reports.publishable import publishable
 from tritonproof.reports.speed_text import search_paragraph
@@ -155,12 +155,12 @@ def test_unproven_rate_of_a_search_is_in_no_figure() -> None:
     result = sample_records.at_rate(118.0, 118.0)
     unproven = publishable(sample_records.record(search=sample_records.search(result=result)))
     assert "118" not in search_paragraph(unproven)
-    figures = flat("search", present(unproven.search))
+    figures = figures_by_name("search", present(unproven.search))
     assert not [name for name in figures if name.endswith(("_per_s", "_ms_p99"))]
     proven = publishable(
         sample_records.record(search=sample_records.search(result=result, accuracy=sample_records.accuracy()))
     )
-    assert flat("search", present(proven.search))["search_result_request_rate_per_s"] == 118.0
+    assert figures_by_name("search", present(proven.search))["search_result_request_rate_per_s"] == 118.0
 
 
 def test_winner_with_random_weights_relies_on_conversion() -> None:

@@ -21,7 +21,7 @@ from tritonproof.host.process import last_lines, log_end
 from tritonproof.models.bert.network import read_config as read_bert_config
 from tritonproof.models.resnet50 import preprocess
 from tritonproof.safe_io import files
-from tritonproof.safe_io.files import absolute_path, existing
+from tritonproof.safe_io.files import absolute_path, existing_path
 from tritonproof.settings.thresholds import read as read_thresholds
 from tritonproof.spec import Tensor
 from tritonproof.user_models.labels import read_labels
@@ -63,7 +63,7 @@ def test_nonexistent_or_irregular_path_is_refused(name: str, tmp_path: Path) -> 
     (tmp_path / "link").symlink_to("nothing")
     (tmp_path / "self").symlink_to("self")
     os.mkfifo(tmp_path / "fifo")
-    error = refusal(lambda: existing("--dataset", f"{tmp_path}/{name}"))
+    error = refusal(lambda: existing_path("--dataset", f"{tmp_path}/{name}"))
     assert error.where.startswith(f"--dataset {tmp_path}")
     assert len(error.what) < 200
 
@@ -187,8 +187,8 @@ def test_folder_size_is_sum_of_its_files(tmp_path: Path) -> None:
     (tmp_path / "variables").mkdir()
     (tmp_path / "saved_model.pb").write_bytes(b"graph")
     (tmp_path / "variables" / "index").write_bytes(b"12345678")
-    assert files.size_bytes(tmp_path) == 13
-    assert files.size_bytes(tmp_path / "saved_model.pb") == 5
+    assert disk.size_bytes(tmp_path) == 13
+    assert disk.size_bytes(tmp_path / "saved_model.pb") == 5
 
 
 @pytest.mark.parametrize(

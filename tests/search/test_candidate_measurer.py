@@ -41,12 +41,12 @@ def test_answers_of_each_choice_are_verified_in_reruns(monkeypatch: pytest.Monke
     expected = {toy.OUTPUT: toy.rows([0])}
     check, measurer = toy.check(["toy-000"], expected), measurer_of(server, [])
 
-    def deploy(candidate: Candidate, point: LoadPoint) -> LoadJob:
-        return dataclasses.replace(measurer.deploy(candidate, point), check=check, request_s=60.0)
+    def load_candidate(candidate: Candidate, point: LoadPoint) -> LoadJob:
+        return dataclasses.replace(measurer.load_candidate(candidate, point), check=check, request_s=60.0)
 
     verify = functools.partial(verifying, ask=lambda _job, _seconds: [Answer(np.array([0]), expected)])
     monkeypatch.setattr(fastest, "verifying", verify)
-    slow = dataclasses.replace(measurer, deploy=deploy)
+    slow = dataclasses.replace(measurer, load_candidate=load_candidate)
     first, *_, last = candidates.basic_candidates(SPACE, SearchGoal(7, 99))
     assert slow.probe(first, first.ladder[3]).answers is None
     twins = [OperatingPoint(dataclasses.replace(one, ladder=first.ladder), 3) for one in (first, last)]

@@ -15,7 +15,7 @@ from tritonproof.base.errors import InputError
 from tritonproof.build.builds import build_inputs
 from tritonproof.models import all_models
 from tritonproof.spec import Model
-from tritonproof.user_models.model_files import loaded_models
+from tritonproof.user_models.model_files import imported_models
 
 SOURCES = {
     "mine.py": "",
@@ -54,14 +54,14 @@ Add = Callable[..., dict[str, Model]]
 def add() -> Iterator[Add]:
     """The models of files by name, usable until the test ends."""
     with contextlib.ExitStack() as stack:
-        yield lambda *paths: {model.name: model for model in stack.enter_context(loaded_models(paths, ()))}
+        yield lambda *paths: {model.name: model for model in stack.enter_context(imported_models(paths, ()))}
 
 
 def test_models_of_a_file_are_removed_with_all_traces(tmp_path: Path) -> None:
     (tmp_path / "beside_it.py").write_text("WORD = 'found'\n")
     file = write(tmp_path / "mine.py", "mine", "import beside_it")
     before = set(sys.modules), list(sys.path)
-    with loaded_models([file], all_models()) as models:
+    with imported_models([file], all_models()) as models:
         assert [*models[:-1]] == [*all_models()]
         assert (models[-1].name, models[-1].defined_in) == ("mine", file)
     assert (set(sys.modules), sys.path) == before
@@ -108,7 +108,7 @@ def test_neighbours_with_equal_names_are_imported_relatively(tmp_path: Path, add
 
 
 def refusal(*paths: Path) -> InputError:
-    with pytest.raises(InputError) as raised, loaded_models(paths, all_models()):
+    with pytest.raises(InputError) as raised, imported_models(paths, all_models()):
         pass
     assert "--models" in raised.value.where
     assert raised.value.fix

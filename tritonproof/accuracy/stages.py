@@ -19,7 +19,7 @@ from tritonproof.base.errors import AccuracyError, InputError
 from tritonproof.client.requests import Answer
 from tritonproof.frameworks import pytorch
 from tritonproof.host.scratch import report_full_disk
-from tritonproof.record.schema import OutputDifference
+from tritonproof.record.schema import Deployment, OutputDifference
 from tritonproof.spec import Arrays, Device, FrameworkModel, Model, OnProgress, Samples, why_undeclared
 
 
@@ -222,3 +222,8 @@ def answers_at(name: str, model: Model, parts: Sequence[Arrays], **more: Any) ->
         check_shapes(first, other, name, "for the first sample it")
     kept = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
     return StageAnswers(name, kept, model.decide(kept), **more)
+
+
+def evaluation_batch(deployment: Deployment) -> int:
+    """Rows of a batch in process: enough for every core, and small beside the weights."""
+    return min(32, deployment.max_batch_size)

@@ -176,3 +176,19 @@ def errors_naming(path: Path) -> Iterator[None]:
         if error.errno is None:
             raise
         raise OSError(error.errno, error.strerror, str(path)) from error
+
+
+def file_digest(path: Path) -> str:
+    """The SHA-256 of a file's content, in hexadecimal."""
+    with path.open("rb") as file:
+        return sha256(file).hex()
+
+
+def size_bytes(path: Path) -> int:
+    """The size in bytes of a file, or of all files below a folder."""
+    return sum(file.stat().st_size for file in files_in(path))
+
+
+def files_in(path: Path) -> list[Path]:
+    """The file at `path`, or all files below the folder at `path`, sorted by name."""
+    return sorted(file for file in strict_walk(path) if file.is_file()) if path.is_dir() else [path]

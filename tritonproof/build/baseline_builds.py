@@ -28,7 +28,7 @@ from tritonproof.host.scratch import locked_folder, scratch_folder
 from tritonproof.record.schema import Scenario
 from tritonproof.safe_io import files
 from tritonproof.spec import Case, OnProgress
-from tritonproof.user_models.model_repository import CONFIG, read_config
+from tritonproof.user_models.model_repository import CONFIG_FILE, read_config
 
 if TYPE_CHECKING:
     from tritonclient.grpc.model_config_pb2 import ModelConfig
@@ -81,7 +81,7 @@ def _commit_of(ref: str, root: Path) -> str:
 
 def _builds_in(folder: Path) -> Iterator[Path]:
     """The built cases in a model repository, in the folder of a target, or in the case's own folder."""
-    for pattern in (CONFIG, f"*/{CONFIG}", f"*/*/{CONFIG}"):
+    for pattern in (CONFIG_FILE, f"*/{CONFIG_FILE}", f"*/*/{CONFIG_FILE}"):
         for config in strict_glob(folder, pattern):
             if not any(part.startswith(".") for part in config.relative_to(folder).parts):
                 yield config.parent
@@ -113,7 +113,7 @@ def check_unchanged(baseline: BaselineSpec, build: Path, taken_from: Path | None
 
 def config_of(build: Path) -> "ModelConfig":
     """A build's config.pbtxt. Raises InputError if it is no configuration."""
-    config = read_config(build / CONFIG)
+    config = read_config(build / CONFIG_FILE)
     assert config is not None  # by this file the build was found
     return config
 
@@ -189,7 +189,7 @@ def build_in_checkout(
             status = process.wait()
         output_end = last_lines(log, 25)
     folder = repositories / case.target.name / str(case)
-    if status != 0 or not (folder / CONFIG).is_file():
+    if status != 0 or not (folder / CONFIG_FILE).is_file():
         what = f"{case} could not be built there (exit status {status}); the end of the output:"
         fix = f"in {checkout}: {' '.join(command[1:7])} -k {case}; or compare with a commit that has the case"
         what += indented_lines(output_end)

@@ -23,17 +23,17 @@ import msgspec
 
 from tritonproof import data, formats, frameworks, models, user_models
 from tritonproof.base import disk
-from tritonproof.base.disk import strict_walk
+from tritonproof.base.disk import file_digest, size_bytes, strict_walk
 from tritonproof.base.errors import InputError, ProofError
 from tritonproof.base.paths import PACKAGE
 from tritonproof.build import runtime_files
-from tritonproof.build.configuration import VERSION, config_text, model_config
+from tritonproof.build.configuration import VERSION_FOLDER, config_text, model_config
 from tritonproof.host import locks, machine, scratch
 from tritonproof.record.schema import Deployment
-from tritonproof.safe_io.files import data_digest, file_digest, size_bytes
+from tritonproof.safe_io.files import data_digest
 from tritonproof.spec import Case, ConversionJob, Device, FrameworkModel, OnProgress, Samples, Split
 from tritonproof.user_models.model_files import importable_files
-from tritonproof.user_models.model_repository import CONFIG
+from tritonproof.user_models.model_repository import CONFIG_FILE
 
 FACTS = "build.json"
 """The file with everything that decided a build, and the build's time and size."""
@@ -66,7 +66,7 @@ def _folder_digest(folder: Path, facts: Mapping[str, Any]) -> str:
             lines.append(f"folder {name!r}")
         elif not stat.S_ISREG(mode):
             raise ValueError(f"{path} is neither a file nor a folder")
-        elif name not in (FACTS, CONFIG):
+        elif name not in (FACTS, CONFIG_FILE):
             lines.append(f"{file_digest(path)} {name!r}")
     return hashlib.sha256("\n".join(lines).encode(errors="surrogateescape")).hexdigest()
 
@@ -97,7 +97,7 @@ class BuiltModel:
     @property
     def artifact(self) -> Path:
         """The converted model: a file, or for some formats a folder."""
-        return self.folder / VERSION / self.case.format.artifact
+        return self.folder / VERSION_FOLDER / self.case.format.artifact
 
 
 def build_inputs(
@@ -174,9 +174,9 @@ def build(
                 )
                 built = _convert(case, job, folder, inputs, weights.weights_source)
             text = config_text(model_config(case, deployment, native=native)).encode()
-            if not disk.has_content(folder / CONFIG, text):
-                remove(folder / CONFIG)
-                disk.write_atomically(folder / CONFIG, text)
+            if not disk.has_content(folder / CONFIG_FILE, text):
+                remove(folder / CONFIG_FILE)
+                disk.write_atomically(folder / CONFIG_FILE, text)
     return built
 
 
@@ -224,7 +224,7 @@ def _convert(
     scratch.remove_unlocked(folder.parent, UNFINISHED)
     with scratch.locked_folder(folder.parent, f"{UNFINISHED}{case}-") as own_folder:
         new_folder = own_folder / folder.name
-        version = new_folder / VERSION
+        version = new_folder / VERSION_FOLDER
         version.mkdir(parents=True)
         artifact = version / case.format.artifact
         started = time.monotonic()

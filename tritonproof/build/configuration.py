@@ -11,7 +11,7 @@ from tritonproof.spec import Case, Tensor
 if TYPE_CHECKING:
     from tritonclient.grpc.model_config_pb2 import ModelConfig
 
-VERSION = "1"
+VERSION_FOLDER = "1"
 """The name of the folder of a model's artifact and code, the only version that Triton serves."""
 
 
@@ -24,7 +24,7 @@ def model_config(
 
     largest = 0 if case.model.takes_single_rows else deployment.max_batch_size
     config = pb.ModelConfig(name=str(case), max_batch_size=largest)
-    config.version_policy.specific.versions.append(int(VERSION))
+    config.version_policy.specific.versions.append(int(VERSION_FOLDER))
     if native:
         config.backend = case.format.backend
         config.platform = case.format.platform

@@ -115,7 +115,7 @@ def _why_unserved(spec: ServerSpec, format_: Format, tensorrt_read: str | None) 
         local = backends.local_backends(spec.location) if spec.kind == "local" else None
         native = backends.serves_natively(spec.kind, local, format_)
         reads_engine = native and format_.backend == backends.TENSORRT_BACKEND
-        refusal = backends.why_refused(tensorrt_read) if reads_engine else None
+        refusal = backends.engine_refusal(tensorrt_read) if reads_engine else None
     except NotAvailableError as error:
         refusal = error
     return "; ".join(filter(None, (refusal.what, refusal.fix))) if refusal else None

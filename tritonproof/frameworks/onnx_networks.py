@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from tritonproof.base.disk import file_digest
 from tritonproof.base.errors import InputError, ProofError
 from tritonproof.base.sanitize import excerpt, is_printable
 from tritonproof.frameworks import error_line
 from tritonproof.host import machine
-from tritonproof.safe_io.files import MAX_DIMENSIONS, check_regular, file_digest, read_bytes, readable
+from tritonproof.safe_io.files import MAX_DIMENSIONS, check_regular, read_bytes, readable
 from tritonproof.spec import ANY, Arrays, Tensor
 
 GRAPH = "model.onnx"

@@ -18,11 +18,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tritonproof.base import commands
+from tritonproof.base.disk import file_digest
 from tritonproof.base.errors import InputError
 from tritonproof.base.sanitize import excerpt
 from tritonproof.frameworks.gpu_libraries import GPU_PACKAGES, cuda_of_torch
 from tritonproof.host.machine import cpu_flags, version_of
-from tritonproof.safe_io.files import check_regular, file_digest, readable
+from tritonproof.safe_io.files import check_regular, readable
 from tritonproof.spec import Arrays, ConversionJob, Device, FrameworkModel, Tolerance
 
 if TYPE_CHECKING:

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from tritonproof.base.disk import strict_glob
+from tritonproof.base.disk import file_digest, strict_glob
 from tritonproof.base.errors import ProofError
 from tritonproof.frameworks.pytorch import check_weights
 from tritonproof.host import machine
-from tritonproof.safe_io.files import check_regular, file_digest, readable
+from tritonproof.safe_io.files import check_regular, readable
 from tritonproof.spec import ConversionJob
 
 

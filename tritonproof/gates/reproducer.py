@@ -7,7 +7,7 @@ import numpy as np
 
 from tritonproof.accuracy.answer_comparison import Mismatch
 from tritonproof.spec import Arrays, Model
-from tritonproof.user_models.model_repository import CONFIG
+from tritonproof.user_models.model_repository import CONFIG_FILE
 
 _SCRIPT = '''\
 """Sends request.npz to a Triton that serves the model, and sets the answer beside expected.npz.
@@ -47,7 +47,7 @@ def write_reproducer(
     sent = {key: values if model.batched else values[0] for key, values in request.items() if key in types}
     for file, arrays in (("request", sent), ("expected", mismatch.expected), ("actual", mismatch.actual)):
         _write_npz(folder / f"{file}.npz", arrays)
-    (folder / CONFIG).write_bytes(config.read_bytes())
+    (folder / CONFIG_FILE).write_bytes(config.read_bytes())
     row = mismatch.row if model.batched else None
     (folder / "show.py").write_text(_SCRIPT.format(model=name, row=row, types=types))
 

@@ -53,26 +53,27 @@ def _models_of(name: str) -> tuple[Model, ...]:
     return listed_models(module, str(source))
 
 
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.]{0,99}(-[A-Za-z0-9_.]{1,99}){0,20}")
+MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.]{0,99}(-[A-Za-z0-9_.]{1,99}){0,20}")
 """The names that a model may have: a name is part of a test's id, and a folder's name."""
-NAMES_IN_WORDS = "letters, digits, _ and ., in words joined by single hyphens"
+NAME_RULE = "letters, digits, _ and ., in words joined by single hyphens"
 """What NAME allows, in words for an error."""
-LIST = "MODELS"
+MODELS_VARIABLE = "MODELS"
 """The name of the tuple in which a file lists its models."""
 
 
 def listed_models(module: ModuleType, where: str) -> tuple[Model, ...]:
     """The models of a module; `where` is the file, or the option that names it. Raises InputError."""
-    listed = getattr(module, LIST, ())
+    listed = getattr(module, MODELS_VARIABLE, ())
     models = tuple(listed) if isinstance(listed, tuple | list) else (listed,)
     if not models or not all(isinstance(model, Model) for model in models):
-        what = f"the file has no {LIST}, a tuple of values of tritonproof.spec.Model"
-        fix = f"end it with {LIST} = (Model(...),), as {commands.tool_command('new', 'NAME')} writes it"
+        what = f"the file has no {MODELS_VARIABLE}, a tuple of values of tritonproof.spec.Model"
+        new = commands.tool_command("new", "NAME")
+        fix = f"end it with {MODELS_VARIABLE} = (Model(...),), as {new} writes it"
         raise InputError(what, where=where, fix=fix)
     for model in models:
-        if not isinstance(model.name, str) or not NAME.fullmatch(model.name):
+        if not isinstance(model.name, str) or not MODEL_NAME.fullmatch(model.name):
             name = excerpt(str(model.name))
-            raise InputError(f"{name!r} cannot be a model's name", where=where, fix=f"use {NAMES_IN_WORDS}")
+            raise InputError(f"{name!r} cannot be a model's name", where=where, fix=f"use {NAME_RULE}")
         for precision, limit in (pair for metric in model.metrics for pair in metric.limits.items()):
             what = f"{excerpt(str(precision))!r} in the limits of the model {model.name} is no precision"
             if precision not in get_args(Precision):

@@ -3,7 +3,6 @@ of machines for readers elsewhere, and gives other programs their figures by nam
 
 import hashlib
 import json
-import math
 import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -16,7 +15,6 @@ from tritonproof.base import disk
 from tritonproof.base.commands import os_error_text
 from tritonproof.base.sanitize import cut, one_line, path_text, visible
 from tritonproof.record import schema
-from tritonproof.record.quantities import is_shown
 from tritonproof.record.schema import MAX_TEXT_CHARS, CaseKey, Machine, Origin, Record, Struct
 
 SAMPLES_SUFFIX = ".samples.json"
@@ -250,37 +248,3 @@ def _estimate_problems(estimate: schema.Estimate, key: str) -> _Problems:
 
 
 # --- all of a result by name, for CSV, JUnit's XML and pytest-benchmark ------------------------------------
-
-
-def flat(name: str, value: Any) -> dict[str, float | int | str]:
-    """The numbers and texts in a part of a record, by the names of the fields that lead to them:
-    `gpu_power_w`. An estimate also has its bounds, `throughput_per_s_low`; a ratio of too wide an interval is
-    left out; passes are counted."""
-    if isinstance(value, schema.Estimate):
-        if not is_shown(value):
-            return {}
-        high = None if value.open_above else value.high
-        return flat(name, value.value) | flat(f"{name}_low", value.low) | flat(f"{name}_high", high)
-    if isinstance(value, tuple):
-        parts: list[Any] = [part.code if isinstance(part, schema.Mark) else part for part in value]
-        if not all(isinstance(part, Struct) for part in parts):
-            return flat(name, " ".join(map(str, parts)))
-        if any(isinstance(part, schema.PassSummary) for part in parts):
-            return flat(name, len(parts))
-        value = {_name_of(part, number): part for number, part in enumerate(parts)}
-    elif isinstance(value, Struct):
-        value = structs.asdict(value)
-        if "point" in value:  # its settings are called as if they were the result's own
-            value = structs.asdict(value.pop("point")) | value
-    if isinstance(value, dict):
-        figures = (flat(f"{name}_{key}" if name else key, part) for key, part in value.items())
-        return {key.replace(" ", "_"): figure for part in figures for key, figure in part.items()}
-    is_known = value not in (None, "") and not (isinstance(value, float) and math.isnan(value))
-    return {name: value} if is_known else {}
-
-
-def _name_of(part: Struct, number: int) -> str:
-    """The name of a part of a list, which tells it from the others, or else its `number`."""
-    fields = ("scenario", "metric", "gate", "output", "model", "resource", "per")
-    part = getattr(part, "point", part)
-    return " ".join(getattr(part, field) for field in fields if hasattr(part, field)) or str(number)

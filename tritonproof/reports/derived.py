@@ -21,9 +21,9 @@ def format_comparison(record: Publishable) -> schema.ReferenceComparison | None:
 
 
 def efficiency_at_fastest(record: Publishable) -> schema.Efficiency | None:
-    """The cost of serving at the case's fastest point; None if a later run has found a faster one."""
+    """The efficiency of serving at the case's fastest point; None if a later run has found a faster one."""
     fastest = fastest_point(record)
-    return next((cost for cost in record.efficiency if fastest and cost.point == fastest.point), None)
+    return next((entry for entry in record.efficiency if fastest and entry.point == fastest.point), None)
 
 
 def ranked(records: Sequence[Publishable]) -> list[Publishable]:

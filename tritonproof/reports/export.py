@@ -1,14 +1,14 @@
 """Records for other tools: each load point as a row for a notebook, and JSON for benchmark trackers."""
 
 import functools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from tritonproof.record import schema
-from tritonproof.record.quantities import METRICS
-from tritonproof.record.record_files import flat
+from tritonproof.record.quantities import METRICS, is_shown
 from tritonproof.reports.derived import cost_per_million, fraction_of_peak
 from tritonproof.reports.publishable import Publishable
 from tritonproof.reports.tables.table import cell_of
@@ -35,17 +35,19 @@ _OF_HIDDEN = (*schema.LoadPoint.__struct_fields__, *_COUNTS)
 def _rows(record: Publishable) -> list[dict[str, Any]]:
     case, rows = _case(record), []
     for result in record.hidden:
-        figures = flat("", result)
+        figures = figures_by_name("", result)
         shown = {name: figures[name] for name in figures if name in _OF_HIDDEN or name.startswith("origin_")}
         rows.append(case | shown | {"why_no_speed": record.why_no_speed})
     for result in record.points:
-        row = case | flat("", result)
+        row = case | figures_by_name("", result)
         if (cost := cost_per_million(record, result)) is not None:
             row |= {"price_per_hour": record.price_per_hour, "cost_per_million": cost.amount}
             row["cost_of"] = cost.unit
         for in_process in record.efficiency:
             if in_process.point == result.point:
-                row |= flat("efficiency", in_process) | {"fraction_of_peak": fraction_of_peak(in_process)}
+                row |= figures_by_name("efficiency", in_process) | {
+                    "fraction_of_peak": fraction_of_peak(in_process)
+                }
         rows.append(row)
     return rows
 
@@ -131,3 +133,38 @@ def _metric(estimate: schema.Estimate, scale: float = 1.0) -> dict[str, float]:
     if not estimate.open_above:
         values["upper_value"] = estimate.high
     return {name: scale * value for name, value in values.items()}
+
+
+def figures_by_name(name: str, value: Any) -> dict[str, float | int | str]:
+    """The numbers and texts in a part of a record, by the names of the fields that lead to them:
+    `gpu_power_w`. An estimate also has its bounds, `throughput_per_s_low`; a ratio of too wide an interval is
+    left out; passes are counted."""
+    if isinstance(value, schema.Estimate):
+        if not is_shown(value):
+            return {}
+        high = None if value.open_above else value.high
+        bounds = {name: value.value, f"{name}_low": value.low, f"{name}_high": high}
+        return figures_by_name("", bounds)
+    if isinstance(value, tuple):
+        parts: list[Any] = [part.code if isinstance(part, schema.Mark) else part for part in value]
+        if not all(isinstance(part, Struct) for part in parts):
+            return figures_by_name(name, " ".join(map(str, parts)))
+        if any(isinstance(part, schema.PassSummary) for part in parts):
+            return figures_by_name(name, len(parts))
+        value = {_name_of(part, number): part for number, part in enumerate(parts)}
+    elif isinstance(value, Struct):
+        value = structs.asdict(value)
+        if "point" in value:  # its settings are called as if they were the result's own
+            value = structs.asdict(value.pop("point")) | value
+    if isinstance(value, dict):
+        figures = (figures_by_name(f"{name}_{key}" if name else key, part) for key, part in value.items())
+        return {key.replace(" ", "_"): figure for part in figures for key, figure in part.items()}
+    is_known = value not in (None, "") and not (isinstance(value, float) and math.isnan(value))
+    return {name: value} if is_known else {}
+
+
+def _name_of(part: Struct, number: int) -> str:
+    """The name of a part of a list, which tells it from the others, or else its `number`."""
+    fields = ("scenario", "metric", "gate", "output", "model", "resource", "per")
+    part = getattr(part, "point", part)
+    return " ".join(getattr(part, field) for field in fields if hasattr(part, field)) or str(number)

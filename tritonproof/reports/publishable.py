@@ -58,19 +58,20 @@ def publishable_together(records: Iterable[Record]) -> list[Publishable]:
     builds = {record.name: record.build.digest for record in shown}
     for index, record in enumerate(shown):
         place = place_of(record)
-        references = [cost.reference for cost in record.efficiency if cost.reference]
+        references = [entry.reference for entry in record.efficiency if entry.reference]
         if any(
             places.get(reference.case, place) != place
             or reference.digest not in ("", builds.get(reference.case, reference.digest))
             for reference in references
         ):
-            alone = [structs.replace(cost, reference=None) for cost in record.efficiency]
+            alone = [structs.replace(entry, reference=None) for entry in record.efficiency]
             shown[index] = structs.replace(record, efficiency=tuple(alone))
     return shown
 
 
 def place_of(record: Record) -> tuple[Any, ...]:
-    """Machine, regardless of which equal GPU, server and settings: figures of two places have no ranks."""
+    """Where a record was measured: machine (equal GPUs count as one), server and settings. Only records of
+    one place are ranked together."""
     serving = record.serving
     settings = structs.replace(record.deployment, tf32=None)  # as of the precision
     server = serving and (serving.kind, serving.triton, serving.image, serving.image_digest)

@@ -11,14 +11,14 @@ from tritonproof.base.errors import InputError
 from tritonproof.base.sanitize import excerpt
 from tritonproof.cases import cases_of
 from tritonproof.host.targets import EVERY_TARGET
-from tritonproof.models import NAME, NAMES_IN_WORDS, all_models, joined
+from tritonproof.models import MODEL_NAME, NAME_RULE, all_models, joined
 from tritonproof.serve.described_model import list_models
 from tritonproof.serve.launch import connect
 from tritonproof.settings.settings import Settings
 from tritonproof.spec import Case, Model, Samples
 from tritonproof.user_models import model_from_config
 from tritonproof.user_models.labels import LabelOptions, read_labels
-from tritonproof.user_models.model_files import loaded_models
+from tritonproof.user_models.model_files import imported_models
 from tritonproof.user_models.model_repository import RepositoryModel, models_in
 from tritonproof.user_models.onnx_model import model_of, user_tolerance
 from tritonproof.user_models.samples import read_samples
@@ -48,7 +48,7 @@ class AvailableModels:
 def models_of(settings: Settings) -> Iterator[AvailableModels]:
     """The models of the settings, whose files can be imported within the block. Raises InputError for models
     that cannot be used, and for options that name an unknown model or case."""
-    with loaded_models(settings.models, all_models()) as own_models:
+    with imported_models(settings.models, all_models()) as own_models:
         if settings.repository is None:
             models = _with_networks(settings, own_models)
         else:
@@ -65,8 +65,8 @@ def _with_networks(settings: Settings, models: tuple[Model, ...]) -> AvailableMo
     with_weights = {model.name for model in models}
     for name, network in settings.onnx_options.items():
         where = f"--onnx {excerpt(name)}={network.file}"
-        if not NAME.fullmatch(name):
-            fix = f"name it with {NAMES_IN_WORDS}"
+        if not MODEL_NAME.fullmatch(name):
+            fix = f"name it with {NAME_RULE}"
             raise InputError(f"{excerpt(name)} cannot be a model's name", where=where, fix=fix)
         models = joined(models, [model_of(name, network)], where)
     for option, named in (("--checkpoint", settings.checkpoint), ("--dataset", settings.dataset)):

@@ -26,7 +26,7 @@ from tritonproof.run.converted_case import ConvertedCase
 from tritonproof.run.prepared_case import timed_answer
 from tritonproof.serve.server import warnings_in
 from tritonproof.spec import ANY, fits
-from tritonproof.user_models.model_repository import CONFIG
+from tritonproof.user_models.model_repository import CONFIG_FILE
 
 
 def with_baselines(
@@ -41,7 +41,7 @@ def with_baselines(
         if needed > largest_there:
             what = f"the other build takes batches up to {largest_there}, not {needed}"
             fix = "give smaller --batches, or build it with the same --deployment max_batch_size"
-            raise InputError(what, where=baseline.build.folder / CONFIG, fix=fix)
+            raise InputError(what, where=baseline.build.folder / CONFIG_FILE, fix=fix)
     backend = baseline.loader.ensure_loaded(scenario).backend
     largest = baseline.deployment.max_batch_size
     settings, name = run.settings, run.settings.baseline_name

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tritonproof.accuracy.answer_comparison import Oracle
-from tritonproof.build import baseline_builds, runtime_files
+from tritonproof.build import baseline_builds, builds, runtime_files
 from tritonproof.build.builds import BuiltModel, in_use
 from tritonproof.client.input_data import InputData
 from tritonproof.host.scratch import scratch_folder
@@ -17,10 +17,11 @@ from tritonproof.record.quantities import DURATION, SIZE
 from tritonproof.record.schema import Deployment, Scenario, Start
 from tritonproof.run.once import once
 from tritonproof.run.prepared_case import timed_answer
-from tritonproof.serve.backends import pool_options, server_variables
+from tritonproof.serve.backends import local_backends, pool_options, server_variables, serves_natively
 from tritonproof.serve.server import Server
-from tritonproof.settings.case_settings import build_case, deployment_of
-from tritonproof.spec import Arrays, Case, Device, Samples
+from tritonproof.settings.case_settings import deployment_of, samples_of
+from tritonproof.settings.settings import Settings
+from tritonproof.spec import Arrays, Case, Device, FrameworkModel, OnProgress, Samples
 
 if TYPE_CHECKING:
     from tritonproof.run.case_run import CaseRun
@@ -128,3 +129,26 @@ def convert(run: "CaseRun") -> Iterator[BuiltModel]:
         else:
             run.progress.note(f"{case}: can be converted ({size}); {case.target.label} converts its own")
         yield build
+
+
+def build_case(
+    case: Case,
+    weights: FrameworkModel,
+    settings: Settings,
+    on_progress: OnProgress,
+    *,
+    device: Device | None = None,
+) -> BuiltModel:
+    """Convert the case for the server that --triton names, on its target's kind of device or `device`."""
+    backends = local_backends(settings.triton.location) if settings.triton.kind == "local" else None
+    return builds.build(
+        case,
+        weights,
+        deployment_of(case, settings),
+        settings.model_repos,
+        native=serves_natively(settings.triton.kind, backends, case.format),
+        samples=lambda split: samples_of(case.model, split, settings),
+        on_progress=on_progress,
+        device=device,
+        datasets=settings.dataset,
+    )

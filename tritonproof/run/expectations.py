@@ -10,13 +10,12 @@ from tritonproof.accuracy.ledger import missing_options
 from tritonproof.accuracy.limits import MIN_NOISE, AnswerLimits, limits_per_answer
 from tritonproof.accuracy.precision_cost import PrecisionCost
 from tritonproof.accuracy.precisions import tolerance_of
-from tritonproof.accuracy.stages import StageAnswers, evaluate_in_process
+from tritonproof.accuracy.stages import StageAnswers, evaluate_in_process, evaluation_batch
 from tritonproof.client.input_data import InputData
 from tritonproof.gates.context import AnswersFolder, GateContext, ask_one_by_one
 from tritonproof.measure.verifying import make_answer_check
 from tritonproof.record import schema
 from tritonproof.run.once import once, once_sharing_machine
-from tritonproof.settings.case_settings import evaluation_batch
 
 if TYPE_CHECKING:
     from tritonproof.run.case_run import CaseRun

@@ -8,7 +8,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tritonproof.accuracy.precision_cost import PrecisionCost, measure_cost
-from tritonproof.accuracy.stages import StageAnswers, evaluate_in_process, framework_model_on
+from tritonproof.accuracy.stages import (
+    StageAnswers,
+    evaluate_in_process,
+    evaluation_batch,
+    framework_model_on,
+)
 from tritonproof.base.errors import ProofError
 from tritonproof.efficiency import worker
 from tritonproof.frameworks import count_operations
@@ -17,7 +22,7 @@ from tritonproof.record.schema import Estimate, LoadPoint, PointResult
 from tritonproof.run.available_models import AvailableModels
 from tritonproof.run.once import once, once_sharing_machine
 from tritonproof.run.progress import Progress, lines_to
-from tritonproof.settings.case_settings import evaluation_batch, model_deployment, samples_of
+from tritonproof.settings.case_settings import model_deployment, samples_of
 from tritonproof.settings.settings import Settings
 from tritonproof.spec import FrameworkModel, Model, Samples, Target
 

@@ -29,7 +29,7 @@ from tritonproof.run.repository_case import RepositoryCase
 from tritonproof.serve.server import LoadedCase
 from tritonproof.spec import Samples
 from tritonproof.user_models.model_from_config import sequences_at_once
-from tritonproof.user_models.model_repository import CONFIG
+from tritonproof.user_models.model_repository import CONFIG_FILE
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ def reproduce(run: CaseRun, result: GateResult, mismatch: Mismatch | None) -> st
         index_of = {str(name): index for index, name in enumerate(samples.ids)}
         if index_of.keys() >= set(mismatch.batch):
             rows = dict(samples.read([index_of[name] for name in mismatch.batch]))
-            name, config = run.server.name_of(run.case), run.build.folder / CONFIG
+            name, config = run.server.name_of(run.case), run.build.folder / CONFIG_FILE
             write_reproducer(folder, name, config, run.case.model, rows, mismatch)
             return f"reproducer: {folder}"
     return ""  # the request had a sample that is not the case's, such as one without an optional input

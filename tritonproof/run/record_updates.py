@@ -59,7 +59,7 @@ def _alike(stored: Record, fresh: Record) -> tuple[Record, Record]:
     return (stored_alike, fresh_alike) if stored_alike.machine == fresh_alike.machine else (stored, fresh)
 
 
-def write_config(path: Path, text: str, diff: str = "") -> str:
+def write_search_config(path: Path, text: str, diff: str = "") -> str:
     """Write the winner's config.pbtxt, and its differences from the model's own, beside the record at `path`;
     returns the file's name. An empty text removes an earlier file, which is no longer the winner's."""
     name = record_files.config_of_search(path)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tritonproof.accuracy.answer_comparison import Oracle
+from tritonproof.base.disk import file_digest, files_in, size_bytes
 from tritonproof.base.errors import AccuracyError, NotAvailableError
 from tritonproof.build.builds import BuiltModel
 from tritonproof.build.configuration import config_text
@@ -18,13 +19,12 @@ from tritonproof.host.scratch import scratch_folder
 from tritonproof.record.schema import Deployment, Scenario, Start
 from tritonproof.run.accepted_samples import AcceptedSamples, send_first_request
 from tritonproof.run.available_models import labelled_samples, samples_in_folder
-from tritonproof.safe_io.files import file_digest, files_in, size_bytes
 from tritonproof.serve.described_model import DescribedModel, load_model
 from tritonproof.serve.server import Server
 from tritonproof.settings.case_settings import deployment_of
 from tritonproof.spec import Arrays, Case, Model, Samples, why_undeclared
 from tritonproof.user_models import model_from_config
-from tritonproof.user_models.model_repository import CONFIG, link_repository
+from tritonproof.user_models.model_repository import CONFIG_FILE, link_repository
 
 if TYPE_CHECKING:
     from tritonproof.run.case_run import CaseRun
@@ -185,7 +185,7 @@ def as_build(case: Case, described: DescribedModel, folder: Path) -> BuiltModel:
     """The files of a model and of those that it calls, as a build; its config.pbtxt, as completed by the
     server, is written into `folder`. For a remote model the build is what its server reports."""
     config = config_text(described.config)
-    (folder / CONFIG).write_text(config)
+    (folder / CONFIG_FILE).write_text(config)
     digest = hashlib.sha256(config.encode())
     digest.update(" ".join(described.versions).encode())
     size = 0

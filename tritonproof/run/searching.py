@@ -24,7 +24,7 @@ from tritonproof.search import candidates, fastest
 from tritonproof.search.candidates import Candidate, SearchGoal, SearchSpace
 from tritonproof.search.fastest import CandidateMeasurer, search_entry
 from tritonproof.user_models import model_from_config
-from tritonproof.user_models.model_repository import CONFIG
+from tritonproof.user_models.model_repository import CONFIG_FILE
 
 
 @contextlib.contextmanager
@@ -73,7 +73,7 @@ def search(run: CaseRun) -> Iterator[Search]:
         took_s = time.monotonic() - started
         text, diff = searched.proposal(winner.candidate) if keeps_latency_budget else ("", "")
         path = record_files.record_path(run.case.key, run.settings.results)
-        config = record_updates.write_config(path, text, diff)
+        config = record_updates.write_search_config(path, text, diff)
         yield search_entry(result, goal, plan, took_s, config, diff)
     finally:
         searched.restore()
@@ -128,7 +128,7 @@ class RepositorySearch:
         self.own = type(self.completed)() if self.model.config is None else self.model.config
         self.gate_context = run.expectations.gate_context
         _ = run.expectations.answer_check  # computed now, with the model's own configuration
-        self.loaded_settings: object = None  # None for the model's own
+        self.loaded_configuration: object = None  # None for the model's own
 
     def space(self, goal: SearchGoal) -> SearchSpace:
         groups, largest = self.completed.instance_group, self.completed.max_batch_size
@@ -151,11 +151,11 @@ class RepositorySearch:
     def load(self, candidate: Candidate) -> None:
         """Load a candidate's settings, unless they are loaded, and check that no answer changes. Raises
         ProofError if they do not load, AccuracyError if an answer changes."""
-        if candidate.configuration != self.loaded_settings:
-            self.loaded_settings = None
+        if candidate.configuration != self.loaded_configuration:
+            self.loaded_configuration = None
             with self.run.hold_machine(exclusive=False):
                 self._load(candidate)
-            self.loaded_settings = candidate.configuration
+            self.loaded_configuration = candidate.configuration
         self.run.loader.ensure_loaded("online")
 
     def _load(self, candidate: Candidate) -> None:
@@ -173,7 +173,7 @@ class RepositorySearch:
         """The config.pbtxt with the winner's settings, and its differences from the model's own."""
         text = ""
         if self.model.config is not None:
-            path, fix = self.folder / CONFIG, "leave it as it is while a run goes on"
+            path, fix = self.folder / CONFIG_FILE, "leave it as it is while a run goes on"
             text = read_text(path, "the configuration of a model", fix, MAX_SETTINGS_BYTES)
         varied = candidates.apply_candidate(self.own, self.completed, winner)
         proposed = candidates.proposed_text(text, self.own, varied)

@@ -14,7 +14,7 @@ import numpy as np
 
 from tritonproof.base.errors import InputError
 from tritonproof.host.machine import free_memory_gib
-from tritonproof.safe_io.files import MAX_REQUEST_BYTES, opened, size_text
+from tritonproof.safe_io.files import MAX_REQUEST_BYTES, opened_for_parsing, size_text
 from tritonproof.spec import Tensor
 
 if TYPE_CHECKING:
@@ -48,13 +48,13 @@ class ArrayHeader:
 
 def members(path: Path) -> list[str]:
     """The names of the arrays in an .npz archive. Raises InputError if the file is none."""
-    with opened(path, _WHAT, _FIX) as file, zipfile.ZipFile(file) as archive:
+    with opened_for_parsing(path, _WHAT, _FIX) as file, zipfile.ZipFile(file) as archive:
         return [name.removesuffix(".npy") for name in archive.namelist()]
 
 
 def array_header(path: Path, member: str = "") -> ArrayHeader:
     """The header of an .npy file or an archive's `member`. Raises InputError if cut off or with objects."""
-    with opened(path, _WHAT, _FIX) as file:
+    with opened_for_parsing(path, _WHAT, _FIX) as file:
         if not member:
             return _read_header(file, path.stat().st_size, path)
         with zipfile.ZipFile(file) as archive:
@@ -79,7 +79,7 @@ def array(path: Path, member: str = "") -> Any:
     of an .npz archive, unpacked. Raises InputError if it is damaged or does not fit into memory."""
     header = array_header(path, member)
     if not member:
-        with opened(path, _WHAT, _FIX):
+        with opened_for_parsing(path, _WHAT, _FIX):
             # An empty file cannot be mapped.
             return np.load(path, mmap_mode="r" if header.size_bytes else None, allow_pickle=False)
     free_bytes = int(free_memory_gib() * 2**30)
@@ -87,7 +87,7 @@ def array(path: Path, member: str = "") -> Any:
         sizes = f"{size_text(header.size_bytes)} of memory, and {size_text(free_bytes)} are free"
         fix = "save it as .npy, of which only the rows in use are read"
         raise InputError(f"the array {member}, unpacked, takes {sizes}", where=path, fix=fix)
-    with opened(path, _WHAT, _FIX) as file, np.load(file, allow_pickle=False) as archive:
+    with opened_for_parsing(path, _WHAT, _FIX) as file, np.load(file, allow_pickle=False) as archive:
         return archive[member]
 
 
@@ -117,7 +117,7 @@ def opened_picture(path: Path, what: str, fix: str, formats: tuple[str, ...]) ->
     runs a program for PostScript. Raises InputError, also for errors within the block."""
     from PIL import Image
 
-    with opened(path, what, fix) as file, Image.open(file, formats=formats) as picture:
+    with opened_for_parsing(path, what, fix) as file, Image.open(file, formats=formats) as picture:
         if picture.mode not in _MODES:
             raise ValueError(f"its pixels have more than eight bits (Pillow's mode {picture.mode})")
         yield picture

@@ -1,5 +1,5 @@
-"""Reads a user's paths and files; also digests them and adds up sizes. Whatever is wrong ends in an error of
-one sentence. Sizes are limited: a small file can ask for more memory than any machine has."""
+"""Reads a user's paths and files. Whatever is wrong ends in an error of one sentence. Sizes are limited: a
+small file can ask for more memory than any machine has."""
 
 import contextlib
 import hashlib
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tritonproof.base import disk
-from tritonproof.base.disk import strict_walk
+from tritonproof.base.disk import file_digest, files_in, strict_walk
 from tritonproof.base.errors import InputError, ProofError
 from tritonproof.base.sanitize import excerpt, is_printable
 
@@ -43,7 +43,7 @@ def absolute_path(where: str, text: str) -> Path:
     raise InputError(what, where=as_given(where, text), fix=fix)
 
 
-def existing(where: str, text: str) -> Path:
+def existing_path(where: str, text: str) -> Path:
     """The absolute path of an existing file or folder, which `text`, given to the option `where`, names.
     Raises InputError for anything else: reading a FIFO may never end."""
     path = absolute_path(where, text)
@@ -144,7 +144,7 @@ def check_regular(path: Path, what: str, fix: str) -> None:
 
 
 @contextlib.contextmanager
-def opened(path: Path, what: str, fix: str) -> Iterator[io.BufferedReader]:
+def opened_for_parsing(path: Path, what: str, fix: str) -> Iterator[io.BufferedReader]:
     """Open a regular file, or a link's target, for a block that parses it, covered by `readable`."""
     check_regular(path, what, fix)
     with readable(what, path, fix), disk.opened(Path(os.path.realpath(path))) as file:
@@ -153,7 +153,7 @@ def opened(path: Path, what: str, fix: str) -> Iterator[io.BufferedReader]:
 
 def read_bytes(path: Path, what: str, fix: str, largest_bytes: int = disk.MAX_BYTES) -> bytes:
     """The content of a regular file. Raises InputError for anything else, and above `largest_bytes`."""
-    with opened(path, what, fix) as file:
+    with opened_for_parsing(path, what, fix) as file:
         if os.fstat(file.fileno()).st_size > largest_bytes:
             raise ValueError(f"it is larger than {largest_bytes / 2**20:g} MiB")
         return file.read()
@@ -202,12 +202,6 @@ def _finite(digits: str) -> float:
     return value
 
 
-def file_digest(path: Path) -> str:
-    """The SHA-256 of a file's content, in hexadecimal."""
-    with path.open("rb") as file:
-        return disk.sha256(file).hex()
-
-
 def data_digest(path: Path) -> str:
     """The SHA-256, in hexadecimal, of a file or of all files below a folder, also behind links: of their
     names, sizes and contents. Above MAX_BYTES in all, the times of modification replace the contents; below,
@@ -229,11 +223,20 @@ def data_digest(path: Path) -> str:
     return hashlib.sha256("\n".join(stamps + targets[1:]).encode(errors="surrogateescape")).hexdigest()
 
 
-def size_bytes(path: Path) -> int:
-    """The size in bytes of a file, or of all files below a folder."""
-    return sum(file.stat().st_size for file in files_in(path))
+def refuse_unwritable_folder(option: str, folder: Path, named: Path | None = None) -> None:
+    """Raise InputError if a folder cannot be made or written. `named`: the option's path, if a file in it."""
+    if (fault := disk.obstacle(folder)) is not None:
+        raise _unwritable(option, named or folder, f"nothing can be written: {fault[0]} {fault[1]}")
 
 
-def files_in(path: Path) -> list[Path]:
-    """The file at `path`, or all files below the folder at `path`, sorted by name."""
-    return sorted(file for file in strict_walk(path) if file.is_file()) if path.is_dir() else [path]
+def refuse_unwritable_file(option: str, path: Path) -> None:
+    """Raise InputError if the file cannot be written. A pipe or a terminal is written to as it is."""
+    real = Path(os.path.realpath(path))
+    if real.is_dir() or (real.exists() and not os.access(real, os.W_OK)):
+        raise _unwritable(option, path, "it is not a file that can be written")
+    if not real.exists() or (real.is_file() and not disk.stands_for_another(path)):
+        refuse_unwritable_folder(option, real.parent, path)
+
+
+def _unwritable(option: str, path: Path, problem: str) -> InputError:
+    return InputError(problem, where=f"{option} {path}", fix="give a place that this user may write to")

@@ -1,4 +1,4 @@
-"""The configurations among which a search within a latency budget chooses, and the loads of each; and a
+"""The configurations among which a search within a latency budget chooses, and the load points of each; and a
 user's config.pbtxt with the settings of one, as a diff. Pure functions."""
 
 import contextlib
@@ -73,7 +73,7 @@ class SearchSpace:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A configuration with its possible loads, from light to heavy."""
+    """A configuration with its possible load points, from light to heavy."""
 
     scenario: Scenario
     deployment: Deployment
@@ -93,7 +93,7 @@ class Candidate:
         return f"{text}, preferred {preferred or 'none'}, delay {self.deployment.max_queue_delay_us} µs"
 
     @property
-    def loads(self) -> list[float]:
+    def levels(self) -> list[float]:
         """The samples in flight at each point of the ladder, or its requests per second, ascending."""
         return [point.batch * point.level for point in self.ladder]
 
@@ -123,7 +123,7 @@ def steady_state_s(candidate: Candidate, goal: SearchGoal) -> float:
     """
     if not candidate.ladder[-1].is_at_rate:
         return 0.0
-    request_s = _TOP / candidate.loads[-1]
+    request_s = _TOP / candidate.levels[-1]
     decay = math.log(100 / (100 - goal.percentile))
     idle = min(1.0, max(1 - _TOP, decay * request_s / (2 * goal.latency_budget_ms / 1e3)))
     return _RELAXATIONS * request_s / idle**2

@@ -1,10 +1,10 @@
 """Finds the highest throughput or request rate within a latency budget with few measurements, and measures
 the best again with fresh passes, which did not help to choose it.
 
-A candidate is a configuration with its possible loads. Its trial has a few probes, short passes at the loads
-where they help most. The most promising trials get more probes; the two best are the finalists, each at one
-of its loads, an operating point. The rerun measures these with fresh passes, and lowers a load that does not
-keep the budget. The functions that measure are arguments, so a simulated server works too.
+A candidate is a configuration with its possible load points. Its trial has a few probes, short passes at the
+load points where they help most. The most promising trials get more probes; the two best are the finalists,
+each at one of its load points, an operating point. The rerun measures these with fresh passes, and lowers a
+load that does not keep the budget. The functions that measure are arguments, so a simulated server works too.
 """
 
 import contextlib
@@ -121,7 +121,7 @@ def _first_round(space: SearchSpace, goal: SearchGoal, probe: Probe, on_progress
 
     def try_all(proposals: Iterable[Candidate]) -> None:
         for candidate in proposals:
-            if candidate.configuration not in seen:  # else it is tried with other loads
+            if candidate.configuration not in seen:  # else it is tried with other load points
                 seen.add(candidate.configuration)
                 on_progress(f"configuration {len(seen)}, {candidate.label}")
             trial = Trial(candidate) if goal.arrivals is None else with_rates(candidate, goal, probe)
@@ -138,16 +138,16 @@ def _first_round(space: SearchSpace, goal: SearchGoal, probe: Probe, on_progress
 def with_rates(candidate: Candidate, goal: SearchGoal, probe: Probe) -> Trial:
     """The candidate with a ladder of rates up to its capacity, which is measured in a closed loop. If even
     one request at a time exceeds the budget, that load alone is its ladder: no rate can do better."""
-    loads, rung = candidate.loads, 0
+    levels, rung = candidate.levels, 0
     probes: list[Pass] = []
     try:
         while True:
             probes.append(probe(candidate, candidate.ladder[rung]))
             latency_ms = estimates.percentile_latency(probes[-1:], 50)
-            if latency_ms >= goal.latency_budget_ms or rung == len(loads) - 1:
+            if latency_ms >= goal.latency_budget_ms or rung == len(levels) - 1:
                 break
-            aim = _AMPLE * loads[rung] * goal.latency_budget_ms / latency_ms
-            rung = max(rung + 1, trials.rung_at(loads, aim))
+            aim = _AMPLE * levels[rung] * goal.latency_budget_ms / latency_ms
+            rung = max(rung + 1, trials.rung_at(levels, aim))
     except ProofError as error:
         return Trial(candidate, capacity_probes=tuple(probes), error=error)
     ladder = candidate.ladder[:1]
@@ -160,9 +160,9 @@ def with_rates(candidate: Candidate, goal: SearchGoal, probe: Probe) -> Trial:
 def _rerun_best(
     best: Sequence[Trial], goal: SearchGoal, measure_again: MeasureAgain, on_progress: OnProgress
 ) -> list[list[Rerun]]:
-    """Measure the best loads of the trials with fresh passes, until the first is shown to keep the budget or
-    none is left; returns all attempts. If the first fails, the next attempt lowers its load, and that of the
-    second if that fails too, and takes all passes again."""
+    """Measure the best load points of the trials with fresh passes, until the first is shown to keep the
+    budget or none is left; returns all attempts. If the first fails, the next attempt lowers its load, and
+    that of the second if that fails too, and takes all passes again."""
     operating_points = [
         OperatingPoint(trial.candidate, trials.best_reading(trial, goal).rung) for trial in best
     ]
@@ -191,7 +191,7 @@ def _lighter(rerun: Rerun, goal: SearchGoal) -> OperatingPoint | None:
     share = max(_STEEPEST, goal.latency_budget_ms / rerun.latency_ms.high)
     if goal.arrivals is not None:
         share **= 1 / _RISE_AT_RATES
-    lower = trials.rung_at(operating_point.candidate.loads, share * operating_point.load)
+    lower = trials.rung_at(operating_point.candidate.levels, share * operating_point.level)
     return dataclasses.replace(operating_point, rung=min(operating_point.rung - 1, lower))
 
 
@@ -261,9 +261,9 @@ class CandidateMeasurer:
     """Measures the candidates of a search on a real server."""
 
     goal: SearchGoal
-    deploy: Callable[[Candidate, LoadPoint], LoadJob]
-    """Loads a candidate, unless it is loaded, and returns the job of one of its loads, with the seconds of
-    one request. Raises ProofError if it does not load."""
+    load_candidate: Callable[[Candidate, LoadPoint], LoadJob]
+    """Loads a candidate, unless it is loaded, and returns the job of one of its load points, with the seconds
+    of one request. Raises ProofError if it does not load."""
     hold_machine: Callable[[], contextlib.AbstractContextManager[None]]
     """Returns a block in which nothing else is measured or built on this machine."""
     plan: MeasuringPlan
@@ -273,7 +273,7 @@ class CandidateMeasurer:
 
     def probe(self, candidate: Candidate, point: LoadPoint) -> Pass:
         """One short pass of a candidate at a load. Answers are not verified, as it only gives a speed."""
-        job = self.deploy(candidate, point)
+        job = self.load_candidate(candidate, point)
         queued_s = job.request_s * max(1.0, point.concurrency / candidate.deployment.instances)
         # Latencies beyond the budget need not be precise.
         latency_s = max(job.request_s, min(queued_s, self.goal.latency_budget_ms / 1e3))
@@ -291,7 +291,7 @@ class CandidateMeasurer:
             turns = [(point, 0.5) for point in operating_points] + turns
         states: dict[OperatingPoint, PointState] = {}
         for operating_point, share in turns:
-            job = self.deploy(operating_point.candidate, operating_point.point)
+            job = self.load_candidate(operating_point.candidate, operating_point.point)
             steady_window_s = steady_state_s(operating_point.candidate, self.goal) / WINDOWS
             budget_s = share * _RERUN_BUDGETS * self.plan.budget_s
             plan = MeasuringPlan(budget_s=budget_s, min_window_s=steady_window_s)

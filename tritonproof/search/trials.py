@@ -43,8 +43,8 @@ class OperatingPoint:
         return self.candidate.ladder[self.rung]
 
     @property
-    def load(self) -> float:
-        return self.candidate.loads[self.rung]
+    def level(self) -> float:
+        return self.candidate.levels[self.rung]
 
 
 @dataclass(frozen=True)
@@ -75,24 +75,24 @@ def next_rung(trial: Trial, goal: SearchGoal) -> int:
     """The rung to measure next: between the heaviest load that keeps the budget and the lightest that does
     not, or once these are neighbours, where one more pass helps most.
 
-    Latency is assumed to be proportional to the samples in flight outside of the measured loads, and a power
+    Latency is assumed to be proportional to the samples in flight outside of the measured levels, and a power
     of them between. At a rate it is neither, so the search bisects the rates, in logarithmic steps, as MLPerf
     LoadGen finds the peak of its Server scenario (FindPeakPerformanceBinarySearch of its loadgen.cc).
     """
-    loads, readings = trial.candidate.loads, readings_of(trial, goal)
+    levels, readings = trial.candidate.levels, readings_of(trial, goal)
     if not readings:
-        return rung_at(loads, loads[-1] / 2 if goal.arrivals is not None else math.sqrt(loads[-1]))
+        return rung_at(levels, levels[-1] / 2 if goal.arrivals is not None else math.sqrt(levels[-1]))
     low, high = _bracket(readings, goal)
-    below, above = low.rung if low else -1, high.rung if high else len(loads)
+    below, above = low.rung if low else -1, high.rung if high else len(levels)
     if above - below == 1:
         return _rung_to_repeat(readings, goal)
     if goal.arrivals is not None:
         return (below + above) // 2
     nearest, power = low or readings[0], 1.0
     if low and high:
-        power = math.log(loads[above] / loads[below]) / math.log(high.latency_ms / low.latency_ms)
-    aim = loads[nearest.rung] * (goal.latency_budget_ms / nearest.latency_ms) ** power
-    return min(max(rung_at(loads, aim), below + 1), above - 1)
+        power = math.log(levels[above] / levels[below]) / math.log(high.latency_ms / low.latency_ms)
+    aim = levels[nearest.rung] * (goal.latency_budget_ms / nearest.latency_ms) ** power
+    return min(max(rung_at(levels, aim), below + 1), above - 1)
 
 
 def _rung_to_repeat(readings: Sequence[RungReading], goal: SearchGoal) -> int:
@@ -117,9 +117,9 @@ def _bracket(
     return readings[last] if last >= 0 else None, next(iter(readings[last + 1 :]), None)
 
 
-def rung_at(loads: Sequence[float], wanted: float) -> int:
-    """The rung of the largest load up to `wanted`."""
-    return max(0, int(np.searchsorted(loads, wanted, side="right")) - 1)
+def rung_at(levels: Sequence[float], wanted: float) -> int:
+    """The rung of the highest level up to `wanted`."""
+    return max(0, int(np.searchsorted(levels, wanted, side="right")) - 1)
 
 
 def readings_of(trial: Trial, goal: SearchGoal) -> list[RungReading]:

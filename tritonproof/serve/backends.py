@@ -88,7 +88,7 @@ def pool_options(case: Case, deployment: Deployment, gpus: int = 1) -> list[str]
     return [f"--pinned-memory-pool-byte-size={pinned}", *cuda_options]
 
 
-def why_refused(reads: str | None) -> NotAvailableError | None:
+def engine_refusal(reads: str | None) -> NotAvailableError | None:
     """The error for an engine that a server with TensorRT `reads` would refuse; None if it takes it."""
     built_by = gpu_libraries.installed_tensorrt()
     if reads is None or built_by is None or gpu_libraries.is_same_version(reads, built_by.version):

@@ -163,7 +163,7 @@ MAX_REFUSAL_CHARS = 200
 """Characters shown of a server's reason for a refusal."""
 REQUEST_S = 600.0
 """Seconds for an inference request: a volume takes a minute on few cores."""
-T = TypeVar("T")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -184,16 +184,16 @@ class HangsError(ProofError):
 
 
 def wait_while_busy(
-    call: Callable[[], T],
+    call: Callable[[], Result],
     pid: int | None,
     idle_s: float,
     clock: Callable[[int | None], Callable[[], activity.CpuTime]] = activity.start_cpu_clock,
-) -> T:
+) -> Result:
     """What `call`, a question to a server, returns or raises. Raises HangsError, without ending the call, if
     the server's processes, below `pid`, compute nothing for `idle_s` seconds; without `pid` it waits on."""
     if pid is None:
         return call()
-    answer: Future[T] = Future()
+    answer: Future[Result] = Future()
 
     def fulfil() -> None:
         try:

@@ -78,7 +78,7 @@ def serve(
         options = (_NO_AUTO_COMPLETE, *options)
     for _attempt in range(_START_ATTEMPTS):
         with contextlib.ExitStack() as stack:
-            output, ports = stack.enter_context(_opened(log)), command.free_ports()
+            output, ports = stack.enter_context(_emptied_log(log)), command.free_ports()
             with report_full_disk(Path(tempfile.gettempdir())):
                 # Its path needs no quoting in the shell that Triton's Python backend starts its stubs with.
                 folder = stack.enter_context(scratch_folder("server" if image is None else CONTAINER))
@@ -130,7 +130,7 @@ def serve(
     raise ProofError(f"Triton found its ports in use, {_START_ATTEMPTS} times{tail_of(log)}")
 
 
-def _opened(log: Path) -> IO[bytes]:
+def _emptied_log(log: Path) -> IO[bytes]:
     """The log of a server, emptied. Raises SetupError if it cannot be written."""
     try:
         log.parent.mkdir(parents=True, exist_ok=True)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tritonproof.base import disk
+from tritonproof.base.disk import files_in
 from tritonproof.base.errors import NotAvailableError, ProofError, SetupError
 from tritonproof.base.sanitize import visible
 from tritonproof.build.builds import BuiltModel
@@ -19,9 +20,8 @@ from tritonproof.build.runtime_files import engine_folder
 from tritonproof.host import activity, scratch
 from tritonproof.host.process import how_ended, indented_lines, log_end, stop
 from tritonproof.record.schema import Deployment, Scenario, Serving
-from tritonproof.safe_io.files import files_in
 from tritonproof.serve import connection, server_spec
-from tritonproof.serve.backends import TENSORRT_BACKEND, serves_natively, tensorrt_of, why_refused
+from tritonproof.serve.backends import TENSORRT_BACKEND, engine_refusal, serves_natively, tensorrt_of
 from tritonproof.serve.connection import client_error, error_text, is_unimplemented
 from tritonproof.serve.container import container_process
 from tritonproof.serve.messages import inputs_of, read_output
@@ -198,7 +198,7 @@ class Server:
         alone = not model.batched
         return {name: value[None] if alone and value is not None else value for name, value in values.items()}
 
-    def wait_for(self, call: Callable[[], connection.T]) -> connection.T:
+    def wait_for(self, call: Callable[[], connection.Result]) -> connection.Result:
         """The result of `call`, which waits for this server. If a server on this machine computes nothing for
         `timeouts.idle_s` seconds, this ends it for everybody and raises HangsError."""
         try:
@@ -336,7 +336,7 @@ def check_supported(server: Server, case: Case) -> None:
     if case.accelerator == "trt" and case.gpus > 1 and release is not None and release.name < fixed:
         limitation = f"ONNX Runtime's TensorRT accelerator uses the first GPU alone in Triton {release.name}"
         raise NotAvailableError(f"{limitation}; from {fixed} on it uses each")
-    if case.format.backend == TENSORRT_BACKEND and (refusal := why_refused(server.tensorrt)):
+    if case.format.backend == TENSORRT_BACKEND and (refusal := engine_refusal(server.tensorrt)):
         raise refusal
 
 

@@ -7,13 +7,11 @@ from msgspec import structs
 
 from tritonproof import spec
 from tritonproof.base.errors import InputError
-from tritonproof.build import builds
 from tritonproof.cases import profile_of
 from tritonproof.host.machine import uses_tf32
 from tritonproof.record.schema import Deployment, LoadPoint, Scenario
-from tritonproof.serve.backends import local_backends, serves_natively
 from tritonproof.settings.settings import Settings
-from tritonproof.spec import Arrays, Case, FrameworkModel, Model, OnProgress, Samples, Split, Target
+from tritonproof.spec import Arrays, Case, Model, Samples, Split, Target
 
 
 def samples_of(model: Model, split: Split, settings: Settings) -> Samples:
@@ -79,31 +77,3 @@ def load_points(case: Case, scenario: Scenario, settings: Settings) -> list[Load
         for rate in settings.request_rates or ()
     ]
     return [LoadPoint("online", 1, concurrency) for concurrency in concurrencies] + rates
-
-
-def build_case(
-    case: Case,
-    weights: FrameworkModel,
-    settings: Settings,
-    on_progress: OnProgress,
-    *,
-    device: spec.Device | None = None,
-) -> builds.BuiltModel:
-    """Convert the case for the server that --triton names, on its target's kind of device or `device`."""
-    backends = local_backends(settings.triton.location) if settings.triton.kind == "local" else None
-    return builds.build(
-        case,
-        weights,
-        deployment_of(case, settings),
-        settings.model_repos,
-        native=serves_natively(settings.triton.kind, backends, case.format),
-        samples=lambda split: samples_of(case.model, split, settings),
-        on_progress=on_progress,
-        device=device,
-        datasets=settings.dataset,
-    )
-
-
-def evaluation_batch(deployment: Deployment) -> int:
-    """Rows of a batch in process: enough for every core, and small beside the weights."""
-    return min(32, deployment.max_batch_size)

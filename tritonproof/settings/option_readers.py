@@ -20,7 +20,7 @@ from tritonproof.base.errors import InputError
 from tritonproof.base.sanitize import excerpt
 from tritonproof.host.machine import TF32_OFF, TF32_OVERRIDE
 from tritonproof.host.targets import EVERY_TARGET
-from tritonproof.safe_io.files import absolute_path, as_given, existing
+from tritonproof.safe_io.files import absolute_path, as_given, existing_path
 from tritonproof.spec import Target
 from tritonproof.user_models.model_repository import check_name
 
@@ -245,7 +245,7 @@ def targets(flag: str, texts: Sequence[str]) -> tuple[Target, ...]:
 
 
 def paths(flag: str, texts: Sequence[str]) -> tuple[Path, ...]:
-    return tuple(existing(flag, text) for text in texts)
+    return tuple(existing_path(flag, text) for text in texts)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -295,7 +295,7 @@ def per_model_option(metavar: str, read: Read = lambda _flag, text: text) -> Any
 
 def path_by_name_option(group: str, metavar: str) -> Any:
     """A field that is a repeatable option `NAME=PATH`, for models that are converted."""
-    read = functools.partial(_by_name, read=existing, may_be_for_all=False)
+    read = functools.partial(_by_name, read=existing_path, may_be_for_all=False)
     return option(group, metavar, read, repeat=True, passed_to="nodes builds", conflicts_with="repository")
 
 

@@ -18,7 +18,7 @@ from tritonproof.host.machine import TF32_OFF, TF32_OVERRIDE
 from tritonproof.measure.estimates import CERTIFIABLE
 from tritonproof.measure.plan import MeasuringPlan
 from tritonproof.record.schema import Arrivals
-from tritonproof.safe_io.files import absolute_path, existing
+from tritonproof.safe_io.files import absolute_path, existing_path
 from tritonproof.search.candidates import SearchGoal
 from tritonproof.serve.server_spec import ServerSpec, parse_server, with_access
 from tritonproof.settings import option_readers as readers
@@ -71,10 +71,10 @@ class Settings:
     onnx: Mapping[str, Path] = readers.path_by_name_option("own models", "NAME=FILE")
     """Run an ONNX file as a model of this name, or a folder that holds one, such as Hugging Face's exports.
     Repeatable. Only these models run, unless -k or a test's id names another. See docs/onnx-file.md."""
-    samples: PerModel[Path] = readers.per_model_option("[NAME=]DIR", existing)
+    samples: PerModel[Path] = readers.per_model_option("[NAME=]DIR", existing_path)
     """The samples for all models of --onnx or --repository, or for the one that is named. Default: inputs
     that are made up from the shapes and types. See docs/samples.md."""
-    labels: PerModel[Path] = readers.per_model_option("[NAME=]FILE", existing)
+    labels: PerModel[Path] = readers.per_model_option("[NAME=]FILE", existing_path)
     """The samples' labels, by their names: CSV, JSON or NumPy. Needs --metric. See docs/samples.md."""
     metric: PerModel[str] = readers.per_model_option("[NAME=]METRIC")
     """The metric that is computed from the labels: top-1, top-5, f1, dice, iou, mse, mae, ssim, cosine, or a
@@ -96,10 +96,10 @@ class Settings:
     """The server: embedded, local[:PATH], docker[:IMAGE], HOST:PORT (the gRPC port) or grpcs://HOST:PORT (the
     same with TLS). Default: what the variable TRITONPROOF_TRITON names; else local, if tritonserver is on
     PATH; else embedded. See docs/servers.md."""
-    triton_ca: Path | None = option("server", "FILE", existing)
+    triton_ca: Path | None = option("server", "FILE", existing_path)
     """A PEM file with the certificate authorities to trust for --triton grpcs://HOST:PORT. Default: the
     public authorities."""
-    triton_headers: Path | None = option("server", "FILE", existing)
+    triton_headers: Path | None = option("server", "FILE", existing_path)
     """A file with the headers of requests to --triton HOST:PORT, one a line: Authorization: Bearer TOKEN."""
     repository: Path | RemoteModels | None = option("own models", "DIR", readers.repository)
     """Prove the models of a Triton model repository as they are, in place of the suite's own. Nothing is

@@ -23,7 +23,7 @@ from msgspec import Meta, Struct, structs
 from tritonproof.base.errors import InputError
 from tritonproof.base.sanitize import excerpt
 from tritonproof.record.schema import LatencyBudget, Limit, LoadPoint, PointResult, Verdict
-from tritonproof.safe_io.files import existing, read_toml
+from tritonproof.safe_io.files import existing_path, read_toml
 from tritonproof.spec import Case
 
 _Text = Annotated[str, Meta(min_length=1, max_length=500)]
@@ -145,7 +145,7 @@ class Thresholds:
 def read(option: str, text: str) -> Thresholds:
     """The thresholds of the file that an option names. Raises InputError that names the file, the entry and
     the key for another key or type, a number out of bounds, or an entry that asks nothing."""
-    path = existing(option, text)
+    path = existing_path(option, text)
     where = f"{option} {text}"
     content = read_toml(path, where, "give a TOML file; mend the line that it names")
     try:

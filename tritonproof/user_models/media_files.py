@@ -17,7 +17,7 @@ from tritonproof.safe_io.files import check_count, read_toml, readable, stem_bel
 from tritonproof.spec import ANY, Tensor
 from tritonproof.user_models.value_files import UserSample, in_memory, shape_text
 
-FILE = "samples.toml"
+SAMPLES_TOML = "samples.toml"
 _MAX_LENGTH = 1 << 20
 """The most pixels of a side, and the most tokens of a text."""
 _Length = Annotated[int, msgspec.Meta(ge=1, le=_MAX_LENGTH)]
@@ -62,7 +62,7 @@ class SampleSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def read_settings(*folders: Path) -> SampleSettings:
     """The settings in the samples.toml of the first folder with one, or the defaults. Raises InputError."""
     what, fix = "the settings of samples", "see the tables [image] and [text] in docs/samples.md"
-    for path in (folder / FILE for folder in folders):
+    for path in (folder / SAMPLES_TOML for folder in folders):
         with readable(what, path, fix):
             if path.exists() or path.is_symlink():
                 return msgspec.convert(read_toml(path, what, fix), SampleSettings)
@@ -91,12 +91,13 @@ def read_pictures(
     channels = 3 if channels == ANY else channels
     if channels not in _MODES:
         what = f"the input {tensor.name} has {channels} channels as {layout}; pictures have 1, 3 or 4"
-        fix = f"change layout below [image] in {FILE}, or give NumPy's files"
+        fix = f"change layout below [image] in {SAMPLES_TOML}, or give NumPy's files"
         raise InputError(what, where=folder, fix=fix)
     for name, values in (("mean", settings.mean), ("std", settings.std)):
         if len(values) not in (1, channels):
             what = f"{name} has {len(values)} numbers for {channels} channels"
-            raise InputError(what, where=folder / FILE, fix="give one number, or one for each channel")
+            fix = "give one number, or one for each channel"
+            raise InputError(what, where=folder / SAMPLES_TOML, fix=fix)
     samples = []
     for path in files:
         with _opened(path) as picture:
@@ -125,8 +126,9 @@ def _layout(tensor: Tensor, settings: ImageSettings, folder: Path) -> str:
             if count in (shape[0], shape[2]):
                 return "CHW" if shape[0] == count else "HWC"
     what = f"which axes of {tensor.name}, {shape_text(shape)}, are height, width and channels is unclear"
-    advice = f'write layout = "CHW" (or "HWC") below [image] in {FILE}, or ' if len(shape) == 3 else ""
-    fix = f"{advice}give NumPy's files"
+    fix = "give NumPy's files"
+    if len(shape) == 3:
+        fix = f'write layout = "CHW" (or "HWC") below [image] in {SAMPLES_TOML}, or {fix}'
     raise InputError(what, where=folder, fix=fix)
 
 
@@ -237,6 +239,6 @@ def _encode(
         encoded = list(encoder.encode_batch(pairs))
     if padding is None and len({len(encoding.ids) for encoding in encoded} | ({cap} if fills else set())) > 1:
         what = "the texts have different numbers of tokens, and the tokenizer names no token to pad them with"
-        fix = f'name "pad_token" in {config}, or make all texts as long by max_length in {FILE}'
+        fix = f'name "pad_token" in {config}, or make all texts as long by max_length in {SAMPLES_TOML}'
         raise InputError(what, where=path, fix=fix)
     return encoded

@@ -13,12 +13,12 @@ from pathlib import Path
 from tritonproof.base import commands
 from tritonproof.base.errors import InputError
 from tritonproof.base.sanitize import excerpt
-from tritonproof.models import LIST, import_error, joined, listed_models
+from tritonproof.models import MODELS_VARIABLE, import_error, joined, listed_models
 from tritonproof.safe_io.files import read_bytes, readable
 from tritonproof.spec import Model
 
 OPTION = "--models"
-_ASSIGNED = re.compile(rf"^{LIST}\s*[:=]".encode(), re.MULTILINE)
+_ASSIGNED = re.compile(rf"^{MODELS_VARIABLE}\s*[:=]".encode(), re.MULTILINE)
 
 
 def importable_files(source: Path) -> list[Path]:
@@ -35,7 +35,7 @@ def importable_files(source: Path) -> list[Path]:
 
 
 @contextlib.contextmanager
-def loaded_models(paths: Sequence[Path], known: Sequence[Model]) -> Iterator[tuple[Model, ...]]:
+def imported_models(paths: Sequence[Path], known: Sequence[Model]) -> Iterator[tuple[Model, ...]]:
     """The models `known` and those of files and folders, each once, in their order. Modules beside the files
     can be imported within the block. Raises InputError that names the file if it cannot run, has other things
     than models in MODELS, or a name is taken."""
@@ -62,7 +62,7 @@ def _files_in(named: Path) -> list[Path]:
             files = [candidate for candidate in candidates if _lists_models(candidate)]
         if not files:
             fix = f"name the file, or make one there: {new_file}"
-            raise InputError(f"no file in the folder assigns {LIST}", where=where, fix=fix)
+            raise InputError(f"no file in the folder assigns {MODELS_VARIABLE}", where=where, fix=fix)
         return files
     if not path.is_file() or path.suffix != ".py":
         fix = f"give a file of models, as {new_file} writes one, or the folder that holds it"

@@ -16,7 +16,7 @@ from tritonproof.spec import ANY
 if TYPE_CHECKING:
     from tritonclient.grpc.model_config_pb2 import ModelConfig
 
-CONFIG = "config.pbtxt"
+CONFIG_FILE = "config.pbtxt"
 _FIX = "give the folder of a model repository"
 _MAX_NAME_CHARS = 200
 """A file's name has at most 255 bytes (NAME_MAX in linux/limits.h), and a record's extends the model's."""
@@ -78,14 +78,14 @@ def models_in(root: Path, where: str) -> list[RepositoryModel]:
     with readable("the repository", where, _FIX):
         if not root.is_dir():
             raise InputError("there is no such folder", where=where, fix=_FIX)
-        if (root / CONFIG).is_file():
+        if (root / CONFIG_FILE).is_file():
             fix = f"give the folder above, {root.parent}, and choose the model with -k {root.name}"
             raise InputError("this is the folder of one model", where=where, fix=fix)
         folders = []
         for path in strict_glob(root, "*"):
             if path.is_dir() and not path.name.startswith("."):
                 has_version = any(inner.is_dir() and inner.name.isdecimal() for inner in path.iterdir())
-                folders += [path] if has_version or (path / CONFIG).is_file() else []
+                folders += [path] if has_version or (path / CONFIG_FILE).is_file() else []
     if not folders:
         fix = "give a folder with one for each model, which has config.pbtxt or version folders 1, 2, ..."
         raise InputError("no model lies in this folder", where=where, fix=fix)
@@ -93,7 +93,7 @@ def models_in(root: Path, where: str) -> list[RepositoryModel]:
     for folder in folders:
         check_name(folder.name, str(folder))
         try:
-            models.append(RepositoryModel(folder.name, folder, read_config(folder / CONFIG)))
+            models.append(RepositoryModel(folder.name, folder, read_config(folder / CONFIG_FILE)))
         except ProofError as error:
             models.append(RepositoryModel(folder.name, folder, None, str(error)))
     return models

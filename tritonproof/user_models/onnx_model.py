@@ -12,13 +12,13 @@ from pathlib import Path
 import numpy as np
 from msgspec import structs
 
-from tritonproof.base.disk import strict_glob
+from tritonproof.base.disk import file_digest, strict_glob
 from tritonproof.base.errors import InputError
 from tritonproof.frameworks import onnx_networks
 from tritonproof.frameworks.onnx_networks import Interface
 from tritonproof.frameworks.pytorch import TOLERANCES
 from tritonproof.record.schema import Limit
-from tritonproof.safe_io.files import data_digest, file_digest, readable
+from tritonproof.safe_io.files import data_digest, readable
 from tritonproof.spec import (
     ANY,
     DEFAULT_PROFILES,

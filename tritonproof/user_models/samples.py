@@ -13,7 +13,13 @@ from tritonproof.base.sanitize import excerpt, is_printable
 from tritonproof.safe_io.arrays import check_row
 from tritonproof.safe_io.files import readable, stem_below
 from tritonproof.spec import Arrays, Samples, Tensor, fits
-from tritonproof.user_models.media_files import FILE, SUFFIXES, read_pictures, read_settings, read_texts
+from tritonproof.user_models.media_files import (
+    SAMPLES_TOML,
+    SUFFIXES,
+    read_pictures,
+    read_settings,
+    read_texts,
+)
 from tritonproof.user_models.value_files import UserSample, read_numpy_files, read_request_files, shape_text
 
 _KINDS = {
@@ -72,7 +78,7 @@ def read_samples(
             for shapes, group in list(by_shape.items())[:2]
         ]
         what = f"the samples are of several shapes, of which a batch takes one: {', '.join(descriptions)}"
-        fix = f"pad or cut them to one; for pictures and texts {FILE} does; or give those of one shape alone"
+        fix = f"pad or cut them to one, as {SAMPLES_TOML} does for pictures and texts; or give one shape"
         raise InputError(what, where=folder, fix=fix)
 
     def of_one_shape(group: Sequence[UserSample]) -> Samples:
@@ -98,7 +104,7 @@ def _files(folder: Path, inputs: Collection[str]) -> list[Path]:
     files = []
     # Sorted at the end: a wrong folder, such as a home, fails at its first file.
     for path in strict_walk(folder, lambda inside: not _is_beside(inside, folder, inputs)):
-        if _is_beside(path, folder, inputs) or path == folder / FILE or path.is_dir():
+        if _is_beside(path, folder, inputs) or path == folder / SAMPLES_TOML or path.is_dir():
             continue
         if path.suffix.lower() not in _KINDS:
             what = "the file is not of a kind that samples can have"

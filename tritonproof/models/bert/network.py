@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 import numpy as np
 
+from tritonproof.base.disk import file_digest
 from tritonproof.data import synthetic_questions
 from tritonproof.data.squad_v1 import WindowSizes, word_pieces
 from tritonproof.data.synthetic_questions import Paragraph, Question, paragraphs
 from tritonproof.frameworks import pytorch
 from tritonproof.models import _shared
-from tritonproof.safe_io.files import MAX_SETTINGS_BYTES, check_regular, file_digest, read_json, readable
+from tritonproof.safe_io.files import MAX_SETTINGS_BYTES, check_regular, read_json, readable
 from tritonproof.spec import FrameworkModel
 
 if TYPE_CHECKING:

@@ -170,7 +170,7 @@ class Deployment(Struct, frozen=True):
 
 
 class Build(Struct, frozen=True):
-    """The converted artifact: its sources, identified by `digest`, and what the conversion cost."""
+    """The converted artifact: its sources, identified by `digest`, and what the conversion took."""
 
     digest: Text
     weights_source: Text

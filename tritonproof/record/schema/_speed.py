@@ -1,4 +1,4 @@
-"""What a record says of speed: each load point, what serving costs, and a search within a budget."""
+"""What a record says of speed: each load point, the efficiency of serving, and a search within a budget."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -241,8 +241,8 @@ class ReferenceComparison(Struct, frozen=True):
 
 
 class Efficiency(Struct, frozen=True):
-    """The cost of serving: the fastest load point compared with the same artifact in process and with the
-    model's reference format, measured in turns. On several GPUs, one GPU's figures are multiplied."""
+    """The efficiency of serving: the fastest load point compared with the same artifact in process and with
+    the model's reference format, measured in turns. On several GPUs, one GPU's figures are multiplied."""
 
     point: LoadPoint
     served_per_s: Estimate

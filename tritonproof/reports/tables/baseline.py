@@ -64,13 +64,13 @@ def footprint_changes(comparison: BaselineComparison) -> Iterator[tuple[str, boo
 
 
 def footprint_failures(comparison: BaselineComparison) -> list[str]:
-    """The texts on costs that are far above the baseline's."""
+    """The texts on footprints that are far above the baseline's."""
     return [text for text, is_far_more in footprint_changes(comparison) if is_far_more]
 
 
 def baseline_verdict(model: ComparedModel) -> tuple[Verdict, str]:
     """Whether the model may replace the other, and why. It may if all answers are right and the same, no load
-    point is slower or has a longer p99, its costs are about equal, and its log has no new warning."""
+    point is slower or has a longer p99, its footprint is about equal, and its log has no new warning."""
     record, comparison, gate, speeds = model
     if record.is_wrong:
         return "failed", "answers differ" if gate and gate.fault else "answers are wrong"
@@ -91,7 +91,7 @@ def baseline_verdict(model: ComparedModel) -> tuple[Verdict, str]:
         hidden = record.why_no_speed.removesuffix(".")
         not_shown.append(f"{hidden[:1].lower()}{hidden[1:]}" or "its speed was not compared")
     if not [*footprint_changes(comparison)]:
-        not_shown.append("its costs were not compared")
+        not_shown.append("its footprint was not compared")
     if comparison.warnings:
         not_shown.append(f"its log has {counted(len(comparison.warnings), 'new warning')}")
     answers = "the same answers" if gate else "answers were not compared"
