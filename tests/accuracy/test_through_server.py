@@ -23,8 +23,8 @@ from tritonproof.accuracy.limits import stage_limits
 from tritonproof.accuracy.stages import StageComparison, evaluate_in_process
 from tritonproof.accuracy.through_server import evaluate_through_server, mixed_batches
 from tritonproof.base.errors import AccuracyError, ProofError
-from tritonproof.client import in_flight
-from tritonproof.client.in_flight import IN_FLIGHT
+from tritonproof.client import requests
+from tritonproof.client.requests import IN_FLIGHT
 from tritonproof.record.schema import Ledger, within_limits
 from tritonproof.reports.correctness_text import ledger_failures
 from tritonproof.serve.messages import raw_content
@@ -196,7 +196,7 @@ MALFORMED: dict[str, Change] = {
 @pytest.mark.parametrize("name", MALFORMED)
 def test_malformed_answer_is_an_error(name: str, connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
     if name == "none in time":
-        monkeypatch.setattr(in_flight, "REQUEST_S", 0.3)
+        monkeypatch.setattr(requests, "REQUEST_S", 0.3)
     _, server = connect(MALFORMED[name])
 
     with pytest.raises(ProofError) as raised:

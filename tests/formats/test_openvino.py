@@ -12,7 +12,7 @@ from tests.user_models import networks
 from tritonproof.build.configuration import model_config
 from tritonproof.build.runtime_files import open_in_process
 from tritonproof.cases import profile_of
-from tritonproof.formats.onnx import OPENVINO
+from tritonproof.formats.openvino import OPENVINO
 from tritonproof.host import machine
 from tritonproof.host.targets import CPU
 from tritonproof.spec import Case, Model

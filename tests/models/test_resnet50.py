@@ -11,6 +11,7 @@ from tests.helpers import present
 from tests.models import nvidia_checkpoints
 from tests.models.nvidia_checkpoints import saved
 from tritonproof.base.errors import InputError, NotAvailableError
+from tritonproof.data import images
 from tritonproof.models import resnet50
 
 
@@ -35,19 +36,19 @@ def imagenet(tmp_path: Path) -> Path:
 
 
 def test_every_image_is_labelled_by_its_synset(imagenet: Path) -> None:
-    samples = resnet50.imagenet("evaluation", imagenet)
+    samples = images.imagenet("evaluation", imagenet)
     assert len(samples) == 5
     assert present(samples.labels).tolist() == [3, 3, 3, 998, 998]
     assert samples.ids[3] == "n00000998/image_3.png"
-    assert samples.read([4, 0])[resnet50.INPUT].shape == (2, 3, 224, 224)
+    assert samples.read([4, 0])[images.INPUT].shape == (2, 3, 224, 224)
 
 
 def test_train_and_val_are_distinguished(imagenet: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     root = tmp_path_factory.mktemp("both")
     (root / "val").symlink_to(imagenet)
-    assert len(resnet50.imagenet("evaluation", root)) == 5
+    assert len(images.imagenet("evaluation", root)) == 5
     with pytest.raises(NotAvailableError):
-        resnet50.imagenet("training", root)
+        images.imagenet("training", root)
 
 
 # Width and height of an image, to which torchvision resizes it, and where it begins to crop: int(256 * long /
@@ -69,7 +70,7 @@ def test_crop_matches_torchvision_and_is_normalized(
 ) -> None:
     image = Image.fromarray(np.random.default_rng(0).integers(0, 256, (size[1], size[0], 3), np.uint8))
     image.save(tmp_path / "noise.png")
-    pixels = resnet50.preprocess(tmp_path / "noise.png")
+    pixels = images.preprocess(tmp_path / "noise.png")
     left, top = first
     expected = image.resize(resized, Image.Resampling.BILINEAR).crop((left, top, left + 224, top + 224))
     normalized = (np.asarray(expected) / 255 - [0.485, 0.456, 0.406]) / [0.229, 0.224, 0.225]
@@ -85,7 +86,7 @@ def test_non_imagenet_folder_is_refused(layout: str, tmp_path: Path) -> None:
     for number in range(1000 if layout == "numbers" else 0):  # in the order of their names 10 comes before 2
         (tmp_path / str(number)).mkdir()
     with pytest.raises(InputError, check=lambda error: error.where == str(tmp_path)):
-        resnet50.imagenet("evaluation", tmp_path)
+        images.imagenet("evaluation", tmp_path)
 
 
 def test_picture_beyond_eight_bits_is_refused(tmp_path: Path) -> None:
@@ -93,4 +94,4 @@ def test_picture_beyond_eight_bits_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "grey.png"
     Image.fromarray(np.full((300, 300), 1000, np.uint16)).save(path)
     with pytest.raises(InputError, check=lambda error: error.where == str(path)):
-        resnet50.preprocess(path)
+        images.preprocess(path)

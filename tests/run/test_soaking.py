@@ -12,7 +12,7 @@ from tests.helpers import settings
 from tritonproof.base.errors import NotAvailableError
 from tritonproof.measure.soak import SoakedPoint
 from tritonproof.record.schema import LoadPoint
-from tritonproof.run import soaking
+from tritonproof.run import measuring
 from tritonproof.spec import DEFAULT_PROFILES
 
 STAND_INS: dict[str, Any] = {
@@ -35,15 +35,15 @@ STAND_INS: dict[str, Any] = {
 )
 def test_soak_is_at_the_heaviest_load(given: Any, point: LoadPoint, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, stand_in in STAND_INS.items():
-        monkeypatch.setattr(soaking, name, stand_in)
+        monkeypatch.setattr(measuring, name, stand_in)
     monkeypatch.setattr("os.cpu_count", lambda: 16)
     case = toy.case(toy.model(profiles=DEFAULT_PROFILES))
     run: Any = SimpleNamespace(case=case, deployment=DEPLOYMENT, prepared=None)
     run.settings, run.progress = settings(soak="10m", **given), SimpleNamespace(note=print)
-    found = soaking.soak(run)
+    found = measuring.soak(run)
     assert found.point == point
     assert (found.duration_s, found.not_watched[0]) == (600.0, "open files")
     run.settings = settings(soak="10m", batches="64")
     with pytest.raises(NotAvailableError, match="not 64"):
-        soaking.soak(run)
-    assert found.loadings == 2 * 16 * soaking.ARENAS_OF_A_CPU, "each of malloc's heaps twice"
+        measuring.soak(run)
+    assert found.loadings == 2 * 16 * measuring.ARENAS_OF_A_CPU, "each of malloc's heaps twice"

@@ -14,12 +14,12 @@ import pytest
 from tritonproof.base import disk
 from tritonproof.base.errors import InputError
 from tritonproof.data import brats, ljspeech, squad_v1
+from tritonproof.data.images import preprocess
 from tritonproof.frameworks.onnx_networks import read_interface
 from tritonproof.frameworks.pytorch import read_checkpoint
 from tritonproof.gates import recorded
 from tritonproof.host.process import last_lines, log_end
 from tritonproof.models.bert.network import read_config as read_bert_config
-from tritonproof.models.resnet50 import preprocess
 from tritonproof.safe_io import files
 from tritonproof.safe_io.files import absolute_path, existing_path
 from tritonproof.settings.thresholds import read as read_thresholds

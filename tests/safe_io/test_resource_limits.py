@@ -18,7 +18,7 @@ from PIL import Image
 from tests.safe_io.test_files import refusal, within
 from tests.serve.programs import script
 from tritonproof.data import brats
-from tritonproof.models.resnet50 import preprocess
+from tritonproof.data.images import preprocess
 from tritonproof.spec import Tensor
 from tritonproof.user_models.labels import read_labels
 from tritonproof.user_models.model_repository import models_in

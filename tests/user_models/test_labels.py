@@ -16,7 +16,8 @@ from tritonproof.host.targets import CPU
 from tritonproof.record.schema import Limit
 from tritonproof.reports.correctness_text import ledger_failures, score_text
 from tritonproof.spec import Case, Samples, Tensor
-from tritonproof.user_models.labels import LabelOptions, metric_of, read_labels
+from tritonproof.user_models.labels import LabelOptions, read_labels
+from tritonproof.user_models.metrics import metric_of
 from tritonproof.user_models.model_from_config import AS_IS, as_model, with_config, with_labels
 from tritonproof.user_models.model_repository import models_in
 

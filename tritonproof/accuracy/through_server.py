@@ -6,7 +6,7 @@ import numpy as np
 
 from tritonproof.accuracy.stages import StageAnswers, StageComparison, answers_at, keep_outputs
 from tritonproof.base.errors import AccuracyError, ProofError
-from tritonproof.client.in_flight import IN_FLIGHT, IN_FLIGHT_BYTES, requests_in_flight
+from tritonproof.client.requests import IN_FLIGHT, IN_FLIGHT_BYTES, requests_in_flight
 from tritonproof.serve.messages import content_size_bytes, infer_message, response_outputs
 from tritonproof.serve.server import Server
 from tritonproof.spec import Arrays, Case, OnProgress, Samples, why_undeclared

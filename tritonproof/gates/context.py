@@ -13,9 +13,8 @@ from tritonproof.accuracy import answer_comparison
 from tritonproof.accuracy.answer_comparison import AnswerComparison, Mismatch
 from tritonproof.accuracy.expected import ExpectedBySignature, expect_by_signature
 from tritonproof.accuracy.limits import MIN_NOISE, NOISE_FACTOR, AnswerLimits, NumberLimits, inferred_limits
-from tritonproof.client.in_flight import IN_FLIGHT, IN_FLIGHT_BYTES
 from tritonproof.client.input_data import InputData
-from tritonproof.client.requests import Answer, ServedModel, ask_samples
+from tritonproof.client.requests import IN_FLIGHT, IN_FLIGHT_BYTES, Answer, ServedModel, ask_samples
 from tritonproof.host.locks import OnWait
 from tritonproof.record.schema import GateResult, SameAnswers
 from tritonproof.serve.messages import content_size_bytes

@@ -5,7 +5,7 @@ import base64
 import dataclasses
 import io
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,8 @@ import numpy as np
 
 from tritonproof.base.errors import InputError
 from tritonproof.record.sample_files import SamplePart
-from tritonproof.record.schema import Deployment
-from tritonproof.spec import Arrays, FrameworkModel, Model, Samples, ServingProfile, Split
+from tritonproof.record.schema import Deployment, Limit
+from tritonproof.spec import Arrays, FrameworkModel, Metric, Model, Samples, ServingProfile, Split
 
 
 def micro_size(
@@ -106,3 +106,44 @@ def picture(title: str, pixels: np.ndarray) -> SamplePart:
 
 def picked(kept: Arrays, rows: np.ndarray) -> Arrays:
     return {name: values[rows] for name, values in kept.items()}
+
+
+def batches_of(permuted: Callable[[int], Any], count: int, batch: int) -> Iterator[Any]:
+    """Endless batches of `batch` row numbers below `count`, in each epoch in another order by `permuted`."""
+    while True:
+        yield from permuted(count)[: count // batch * batch].reshape(-1, batch)
+
+
+def classes(kept: Arrays) -> np.ndarray:
+    return kept["classes"]
+
+
+def shown_classes(
+    samples: Samples, item: int, pixels: np.ndarray, framework: Arrays, served: Arrays
+) -> list[SamplePart]:
+    """An image, [height, width, 3] from 0 to 255, with its class, if known, and the predicted classes."""
+    answers = {"Framework": classes(framework)[item], "Served": classes(served)[item]}
+    if samples.labels is not None:
+        answers = {"Label": samples.labels[item], **answers}
+    texts = [SamplePart("text", title, f"class {int(answer)}") for title, answer in answers.items()]
+    return [picture("Image", pixels), *texts]
+
+
+def top_1(floor: Limit, precisions: tuple[str, ...]) -> Metric:
+    """The fraction of images whose predicted class is their label."""
+    return Metric(
+        "top-1",
+        lambda kept, labels, _framework: (classes(kept) == labels).astype(np.float64),
+        dict.fromkeys(precisions, floor),
+    )
+
+
+def resnet50_profiles(deployment: Deployment, published: str) -> Mapping[str, ServingProfile]:
+    """ResNet50's profiles at full size: NVIDIA's deployment and published format on GPUs, other ones on
+    CPUs."""
+    batches, concurrencies = (1, 2, 4, 8, 16, 32, 64, 128), tuple(range(16, 257, 16))
+    return full_size_profiles(
+        ServingProfile(deployment, batches, concurrencies, (published,)),
+        # Few cores saturate at batch 8; a longer delay lets the batcher fill it.
+        cpu=ServingProfile.batching(8, (1, 4, 8), (4, 16), preferred=(8,), max_queue_delay_us=20_000),
+    )

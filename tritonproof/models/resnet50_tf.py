@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tritonproof.data import images
 from tritonproof.frameworks.tensorflow import function_of, import_tensorflow, load_strictly, read_checkpoint
-from tritonproof.models import _shared, resnet50
+from tritonproof.models import _shared
 from tritonproof.record.sample_files import SamplePart
 from tritonproof.record.schema import Limit
 from tritonproof.spec import Arrays, FrameworkModel, Model, Samples, ServingProfile, Split, Tensor
@@ -116,7 +117,7 @@ def train_micro(steps: int = 640) -> Mapping[str, np.ndarray]:
     tf = import_tensorflow()
     import keras
 
-    strokes, digits, _ = resnet50.micro_digits("training")
+    strokes, digits, _ = images.micro_digits("training")
     model = network(**MICRO)
     initialise(model)
     batch = 32
@@ -138,14 +139,14 @@ def train_micro(steps: int = 640) -> Mapping[str, np.ndarray]:
         optimiser.apply(tape.gradient(loss, [weight.value for weight in weights]), weights)
 
     generator = np.random.default_rng(SEED)
-    batches = resnet50.batches_of(generator.permutation, len(strokes), batch)
+    batches = _shared.batches_of(generator.permutation, len(strokes), batch)
     for number, chosen in enumerate(itertools.islice(batches, steps)):
         optimiser.learning_rate.assign(schedule(number))
         # Moved by up to two pixels in each direction, as augmentation.
         moved = np.roll(strokes[chosen], generator.integers(-2, 3, 2), axis=(1, 2))
-        inks = generator.integers(0, len(resnet50.INKS), batch)  # new ones in each epoch
-        labels = resnet50.class_of(digits[chosen], inks).astype(np.int32)
-        step(tf.constant(digit_pixels(resnet50.inked(moved, inks))), tf.constant(labels))
+        inks = generator.integers(0, len(images.INKS), batch)  # new ones in each epoch
+        labels = images.class_of(digits[chosen], inks).astype(np.int32)
+        step(tf.constant(digit_pixels(images.inked(moved, inks))), tf.constant(labels))
     return {key: np.asarray(variable) for key, variable in variables(model).items()}
 
 
@@ -165,7 +166,7 @@ def _in_pixels(samples: Samples, pixels: Callable[[np.ndarray], np.ndarray]) -> 
     """The PyTorch model's samples with images that `pixels` turns into this network's: NHWC, 0 to 255."""
 
     def load(indices: Any) -> Arrays:
-        return {INPUT: pixels(samples.read(indices)[resnet50.INPUT])}
+        return {INPUT: pixels(samples.read(indices)[images.INPUT])}
 
     return dataclasses.replace(samples, read=load)
 
@@ -179,14 +180,14 @@ def imagenet(split: Split, dataset: Path | None, checkpoint: Path | None = None)
     """
     # The images had 8 bits before they were normalised, so rounding restores them exactly.
     return _in_pixels(
-        resnet50.imagenet(split, dataset, checkpoint),
+        images.imagenet(split, dataset, checkpoint),
         lambda x: np.clip(np.rint(_channels_last(x) * STD + MEAN), 0, 255),
     )
 
 
 def digits(split: Split) -> Samples:
     """The digits of resnet50-micro, [N, 32, 32, 3] from 0 (background) to 255; none has the last class."""
-    return _in_pixels(resnet50.digits(split), digit_pixels)
+    return _in_pixels(images.digits(split), digit_pixels)
 
 
 def digit_pixels(images: np.ndarray) -> np.ndarray:
@@ -202,7 +203,7 @@ def _channels_last(images: np.ndarray) -> np.ndarray:
 
 
 def _show(samples: Samples, item: int, framework: Arrays, served: Arrays) -> list[SamplePart]:
-    return resnet50.shown_classes(samples, item, samples.read([item])[INPUT][0], framework, served)
+    return _shared.shown_classes(samples, item, samples.read([item])[INPUT][0], framework, served)
 
 
 # NVIDIA's own code reaches 76.9 to 77.0 % after 90 epochs and 78.3 % after 250.
@@ -225,9 +226,9 @@ _FULL_SIZE = Model(
     infer=_run,
     samples=imagenet,
     keep=lambda outputs: {"classes": outputs[CLASSES][:, 0]},
-    decide=resnet50.classes,
-    metrics=(resnet50.top_1(_IMAGENET_FLOOR, _PRECISIONS),),
-    profiles=resnet50.profiles(_PUBLISHED, "tf-trt-fp16"),
+    decide=_shared.classes,
+    metrics=(_shared.top_1(_IMAGENET_FLOOR, _PRECISIONS),),
+    profiles=_shared.resnet50_profiles(_PUBLISHED, "tf-trt-fp16"),
     show=_show,
     defined_in=Path(__file__),
     framework="tensorflow",
@@ -242,7 +243,7 @@ MODELS = (
         samples=digits,
         inputs=(Tensor(INPUT, "FP32", (32, 32, 3)),),
         outputs=_outputs(MICRO["classes"]),
-        metrics=(resnet50.top_1(_MICRO_FLOOR, _PRECISIONS),),
+        metrics=(_shared.top_1(_MICRO_FLOOR, _PRECISIONS),),
         excluded={"onnx-int8": "resnet50-micro shows INT8 in ONNX; the full model has it"},
         profiles={
             "gpu": ServingProfile(_PUBLISHED, (1, 8, 32, 128), (16, 64, 128, 256)),

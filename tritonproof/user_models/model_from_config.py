@@ -12,7 +12,8 @@ from tritonproof import spec
 from tritonproof.record.schema import Deployment, Limit
 from tritonproof.safe_io.files import MAX_REQUEST_BYTES
 from tritonproof.spec import Arrays, Format, Metric, Model, ServingProfile, Tensor, Tolerance
-from tritonproof.user_models.labels import LabelOptions, metric_of
+from tritonproof.user_models.labels import LabelOptions
+from tritonproof.user_models.metrics import metric_of
 from tritonproof.user_models.model_repository import RepositoryModel
 
 if TYPE_CHECKING:

@@ -32,8 +32,9 @@ from tritonproof.spec import (
     Tolerance,
 )
 from tritonproof.user_models import network_samples
-from tritonproof.user_models.labels import LabelOptions, class_axis, metric_of, read_labels, threshold_of
+from tritonproof.user_models.labels import LabelOptions, read_labels
 from tritonproof.user_models.media_files import TOKENIZER, TOKENIZER_FILES
+from tritonproof.user_models.metrics import class_axis, metric_of, threshold_of
 from tritonproof.user_models.network_samples import Batch, BatchError, row_tensor
 from tritonproof.user_models.samples import CALIBRATION, sized_inputs
 from tritonproof.user_models.value_files import shape_text

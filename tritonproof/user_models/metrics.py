@@ -1,0 +1,214 @@
+"""The metrics that a user names: top-1 and its like, F1, and the classes of torchmetrics."""
+
+import contextlib
+import functools
+import re
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tritonproof.base.errors import InputError
+from tritonproof.base.sanitize import excerpt
+from tritonproof.record.schema import Limit
+from tritonproof.safe_io.files import parse_json, readable, reason
+from tritonproof.spec import Arrays, Metric, Tensor
+
+_ScoreSamples = Callable[[np.ndarray, np.ndarray, float], np.ndarray]
+"""Takes an output, [samples, ...], the labels, and what `threshold_of` returns; returns scores, [samples]."""
+
+
+def _top_k(count: int, values: np.ndarray, labels: np.ndarray, threshold: float) -> np.ndarray:
+    """The share of each sample's decisions for which the right class is among the `count` likeliest."""
+    labels, decided, scores = _classes(values, labels, threshold)
+    if count > 1 and (scores is None or scores.shape[-1] <= count):
+        raise ValueError(f"top-{count} takes the scores of more than {count} classes")
+    if scores is None:
+        return (decided == labels).reshape(len(labels), -1).mean(axis=1)
+    right = np.take_along_axis(scores, labels[..., None], axis=-1)
+    # Of equal scores the first counts as the likelier, as in argmax.
+    is_likelier = (scores > right) | ((scores == right) & (np.arange(scores.shape[-1]) < labels[..., None]))
+    return (is_likelier.sum(axis=-1) < count).reshape(len(labels), -1).mean(axis=1)
+
+
+def _f1(values: np.ndarray, labels: np.ndarray, threshold: float) -> np.ndarray:
+    """Each sample's part in the data set's F1, the mean over all classes that occur. It is that F1 plus what
+    the sample changes of it, to the first order (the infinitesimal jackknife); the mean change is 0."""
+    pairs = np.stack([part.reshape(len(labels), -1) for part in _classes(values, labels, threshold)[:2]])
+    # Number the classes that occur, since a label may be any whole number.
+    classes, inverse = np.unique(pairs, return_inverse=True)
+    right, decided = inverse.reshape(pairs.shape)
+    is_hit = decided == right
+    sizes = np.bincount(inverse.reshape(-1), minlength=len(classes))  # decisions and labels of each class
+    of_class = 2 * np.bincount(decided[is_hit], minlength=len(classes)) / sizes
+    losses = (of_class / sizes)[decided] + (of_class / sizes)[right]
+    return of_class.mean() + len(labels) / len(classes) * (2 * is_hit / sizes[right] - losses).sum(axis=1)
+
+
+def class_axis(shape: Sequence[int]) -> int | None:
+    """The axis of classes in an output of this shape: the second of vectors and pictures, [rows, classes,
+    ...], the last of sequences, [rows, steps, classes]; None for single values."""
+    if len(shape) < 2:
+        return None
+    axis = 2 if len(shape) == 3 else 1
+    return axis if shape[axis] > 1 else None
+
+
+def threshold_of(reference: np.ndarray) -> float:
+    """The number that a single value has to exceed to mean class 1: 0.5 if all values of the reference are
+    from 0 to 1, apart from rounding, which is a hundredth in FP16 sums of a thousand; else 0."""
+    least, largest = float(reference.min(initial=0)), float(reference.max(initial=0))
+    return 0.5 if largest <= 1.01 and least >= -0.01 * largest else 0.0
+
+
+def _classes(
+    values: np.ndarray, labels: np.ndarray, threshold: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """The labels and the decisions as classes, [samples, ...] each, and the classes' scores along a last
+    axis, or None if the output has none. The decision is the likeliest class; for single values, 1 above the
+    threshold. Raises ValueError for labels that are no classes."""
+    axis = _axis_of_classes(values, labels)
+    if axis is None and labels.ndim == 2 and labels.shape[1] == 1:
+        labels = labels[:, 0]
+        axis = _axis_of_classes(values, labels)
+    # Above 2**53 JSON and FP64 cannot represent every integer.
+    if (labels != np.floor(labels)).any() or labels.min() < 0 or labels.max() > 2**53:
+        raise ValueError("the labels are not classes, which are whole numbers from 0")
+    labels = labels.astype(np.int64)
+    if axis is not None:
+        scores = np.moveaxis(values, axis, -1)
+        if labels.max() >= scores.shape[-1]:
+            raise ValueError(f"a label is class {labels.max()}, and the output has {scores.shape[-1]}")
+        return labels, scores.argmax(axis=-1), scores
+    decided = _like(values, labels)
+    if not np.issubdtype(decided.dtype, np.integer):
+        decided = decided > threshold
+    return labels, decided.astype(np.int64), None
+
+
+def _like(values: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """The output in the labels' shape. Raises ValueError if other than axes of length 1 differ."""
+    if [side for side in values.shape if side != 1] != [side for side in labels.shape if side != 1]:
+        raise ValueError("their axes are of other lengths, or in another order")
+    return values.reshape(labels.shape)
+
+
+def _axis_of_classes(values: np.ndarray, labels: np.ndarray) -> int | None:
+    """The output's axis that the labels lack; None if there is none, or it has length 1."""
+    if values.ndim != labels.ndim + 1:
+        return None
+    axes = dict.fromkeys((class_axis(values.shape), 1, values.ndim - 1))
+    possible = [axis for axis in axes if axis is not None and values.shape[axis] > 1]
+    return next((axis for axis in possible if tuple(np.delete(values.shape, axis)) == labels.shape), None)
+
+
+_SHORT: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    "mse": ("MeanSquaredError", {}),
+    "mae": ("MeanAbsoluteError", {}),
+    "cosine": ("CosineSimilarity", {}),
+    "ssim": ("StructuralSimilarityIndexMeasure", {}),
+    # As in medical segmentation: each class counts as much, and the background, class 0, does not.
+    "dice": ("DiceScore", {"average": "macro", "include_background": False}),
+    "iou": ("MeanIoU", {"include_background": False}),
+}
+"""Short names of torchmetrics' classes, with their settings."""
+
+
+def metric_of(text: str, floor: float | None, outputs: Sequence[Tensor]) -> tuple[Metric, str]:
+    """The metric that `text`, NAME[@OUTPUT][:KEY=VALUE,...], names, and the name of its output, by default
+    the first. `floor` limits the mean, from below or above; with None only the reference's score does. Raises
+    InputError for an unknown name, output or setting."""
+    where = f"--metric {excerpt(text)}"
+    name, _, rest = text.partition(":")
+    name, _, output_name = name.partition("@")
+    by_name = {output.name: output for output in outputs}
+    if output_name and output_name not in by_name:
+        what = f"the network has no output {output_name!r}"
+        raise InputError(what, where=where, fix=f"use one of {', '.join(by_name)}")
+    output = by_name.get(output_name, outputs[0])
+    settings = {}
+    for part in rest.split(",") if rest else ():
+        key, equals, value = part.strip().partition("=")
+        if not (key.isidentifier() and equals):
+            fix = "write --metric NAME:key=value,key=value"
+            raise InputError("a setting is not written as KEY=VALUE", where=where, fix=fix)
+        settings[key] = value
+        with contextlib.suppress(ValueError, RecursionError):
+            settings[key] = parse_json(value)
+    better: Any = "higher"
+    score: _ScoreSamples | None = {"f1": _f1}.get(name.lower())
+    if top := re.fullmatch(r"top-([1-9]\d{0,3})", name.lower()):
+        score = functools.partial(_top_k, int(top[1]))
+    if score is None:
+        score, better = _of_torchmetrics(name, settings, where)
+    elif settings:
+        raise InputError(f"{name} has no settings", where=where, fix=f"write --metric {name}")
+    limits = {}
+    if floor is not None:
+        limits = dict.fromkeys(("fp32", "fp16", "int8"), Limit(floor, "given by --floor"))
+    checked = functools.partial(_score, score, output.name, where)
+    return Metric(name, checked, limits, better, keeps_framework_score=floor is None), output.name
+
+
+def _score(
+    score: _ScoreSamples, output: str, where: str, kept: Arrays, labels: np.ndarray, reference: Arrays
+) -> np.ndarray:
+    try:
+        return np.asarray(score(kept[output], labels, threshold_of(reference[output])), float)
+    except Exception as error:  # torchmetrics and PyTorch raise many types
+        shapes = f"{output}, {kept[output].shape}, with labels {labels.shape}"
+        what = f"the metric does not take the output {shapes}: {reason(error)}"
+        fix = "give classes from 0, or numbers of the output's shape; NAME@OUTPUT takes another output"
+        raise InputError(what, where=where, fix=fix) from error
+
+
+def _of_torchmetrics(name: str, settings: Mapping[str, Any], where: str) -> tuple[_ScoreSamples, str]:
+    """A torchmetrics class as a function that scores each sample alone, and which scores are better."""
+    import importlib
+
+    class_name, preset = _SHORT.get(name.lower(), (name, {}))
+    with readable("torchmetrics", where, "pip install torchmetrics; top-1 and f1 do not need it"):
+        parts = ("", ".segmentation", ".image", ".regression")
+        modules = [importlib.import_module(f"torchmetrics{part}") for part in parts]
+    classes = (getattr(module, class_name) for module in modules if hasattr(module, class_name))
+    metric_class: Any = next(classes, None)
+    higher = getattr(metric_class, "higher_is_better", None)
+    is_fraction = higher is False or getattr(metric_class, "plot_upper_bound", None) == 1.0
+    # Those of classification score a whole data set, and not each sample by itself.
+    if higher is None or not is_fraction or ".classification." in metric_class.__module__:
+        what = f"torchmetrics has no {excerpt(name)!r} that gives each sample an error or a fraction of 1"
+        fix = f"use top-1, top-5, f1, {', '.join(_SHORT)}, or a class of torchmetrics that scores each sample"
+        raise InputError(what, where=where, fix=fix)
+    by_class = ".segmentation." in metric_class.__module__
+    form = {"input_format": "index"} if by_class else {}
+    make = functools.partial(metric_class, **{**form, **preset, **settings})
+    what = f"the settings of torchmetrics' {class_name}"
+    with readable(what, where, "look them up in torchmetrics' documentation"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about what its next version will do
+        make(**{"num_classes": 2, **make.keywords} if by_class else {})
+    return functools.partial(_each, make, by_class), "higher" if higher else "lower"
+
+
+def _each(make: Any, by_class: bool, values: np.ndarray, labels: np.ndarray, threshold: float) -> np.ndarray:
+    """The score of each sample alone, [samples]; in FP64, as UINT8 and FP16 wrap and overflow."""
+    import torch
+
+    settings, kind = make.keywords, np.int64 if by_class else np.float64
+    if by_class:
+        labels, values, of_classes = _classes(values, labels, threshold)
+        count = max(2, values.max() + 1, labels.max() + 1) if of_classes is None else of_classes.shape[-1]
+        settings = {"num_classes": int(count), **settings}
+    else:
+        values = _like(values, labels)
+    scores = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        metric = make(**settings)
+        for value, label in zip(values, labels, strict=True):
+            metric.reset()
+            pair = (torch.from_numpy(part[None].astype(kind)) for part in (value, label))
+            score = float(metric(*pair))
+            # Neither label nor decision has a class to score, for which torchmetrics has no number.
+            scores.append(1.0 if by_class and np.isnan(score) else score)
+    return np.array(scores)
