@@ -1,6 +1,7 @@
 """What holds while load points are measured, and when a first request counts as slow."""
 
 import contextlib
+from contextlib import ExitStack
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import MagicMock, Mock
@@ -88,7 +89,7 @@ def test_case_that_a_reload_left_unloaded_is_loaded_again(monkeypatch: pytest.Mo
     monkeypatch.setattr(loader_module, "check_supported", lambda *_: None)
     prepared = MagicMock(**{"load_anew.side_effect": [ProofError("no memory"), "python"]})
     prepared.load_and_ask.return_value = ("python", None, None)
-    loader = Loader(MagicMock(prepared=prepared), LoadedCase("offline", DEPLOYMENT, "onnx", {}))
+    loader = Loader(prepared, MagicMock(), ExitStack(), LoadedCase("offline", DEPLOYMENT, "onnx", {}))
     with pytest.raises(ProofError, match="no memory"):
         loader.reload()
     for _ in range(2):
@@ -98,9 +99,9 @@ def test_case_that_a_reload_left_unloaded_is_loaded_again(monkeypatch: pytest.Mo
 
 def test_reloaded_case_is_cold() -> None:
     server = SimpleNamespace(unload=str, name_of=str)
-    prepared = SimpleNamespace(case="net", load_anew=lambda *_: "python", server=server)
-    run: Any = SimpleNamespace(prepared=prepared)
-    loader = Loader(run, LoadedCase("offline", DEPLOYMENT, "onnx", {}), was_under_load=True)
+    prepared: Any = SimpleNamespace(case="net", load_anew=lambda *_: "python", server=server)
+    loaded = LoadedCase("offline", DEPLOYMENT, "onnx", {})
+    loader = Loader(prepared, MagicMock(), ExitStack(), loaded, was_under_load=True)
     loader.reload()
     assert (loader.loaded, loader.was_under_load) == (LoadedCase("offline", DEPLOYMENT, "python"), False)
 

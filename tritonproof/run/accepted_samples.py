@@ -28,16 +28,15 @@ class AcceptedSamples:
 
 
 def send_first_request(
-    server: Server, model: Model, samples: Samples | None, *, are_shared: bool = False
+    server: Server, model: Model, samples: Samples | None, origin: str = ""
 ) -> AcceptedSamples:
-    """Send the first of the user's `samples`, which for a baseline `are_shared` with its case. Without any,
-    make some up, with the first length of variable dimensions that the server takes and a request can hold.
+    """Send the first of `samples`, whose `origin` the record states. Without any, make some up, with the
+    first length of variable dimensions that the server takes and a request can hold.
 
     Raises InputError if no request can hold a row, ProofError if the model answers none of them, or
     NotAvailableError if its configuration does not say which values it takes.
     """
     if samples is not None:
-        origin = "those of the case that is compared" if are_shared else "the samples that were given"
         count = sum(map(len, samples.other_shapes))
         extra = f", {count} of other shapes than most, one to a request" if count else ""
         return AcceptedSamples(samples, f"{origin}{extra}", *_ask(server, model, samples))

@@ -2,10 +2,8 @@
 the length of a block. Other modules have the steps, functions that take a run, such as `measure_point`."""
 
 import contextlib
-import dataclasses
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NoReturn
 
 from tritonproof.accuracy.answer_comparison import AnswerCheck
@@ -22,28 +20,27 @@ from tritonproof.run.expectations import Expectations
 from tritonproof.run.loader import Loader
 from tritonproof.run.model_run import ModelRun, SuiteRun
 from tritonproof.run.once import forget, is_made, once
-from tritonproof.run.prepared_case import PreparedCase
+from tritonproof.run.prepared_case import CaseScope, PreparedCase
 from tritonproof.run.repository_case import serve_repository_case
-from tritonproof.serve.launch import serve
 from tritonproof.serve.server import Server
 from tritonproof.settings.case_settings import load_points
 from tritonproof.spec import Case, Samples
 
 
-def prepare_own(run: "CaseRun") -> PreparedCase:
+def prepare_own(scope: CaseScope) -> PreparedCase:
     """Prepare the case itself, for its own run."""
-    if run.requested.model.from_repository:
-        return run.stack.enter_context(serve_repository_case(run))
-    return ConvertedCase(run, convert(run))
+    if scope.requested.model.from_repository:
+        return scope.stack.enter_context(serve_repository_case(scope))
+    return ConvertedCase(scope, convert(scope))
 
 
-def _ended(run: "CaseRun") -> NoReturn:
-    raise RuntimeError(f"{run.label}: the block of this run has ended")
+def _ended(scope: CaseScope) -> NoReturn:
+    raise RuntimeError(f"{scope.label}: the block of this run has ended")
 
 
-class CaseRun(contextlib.AbstractContextManager["CaseRun"]):
-    """A case for the duration of a block, `with CaseRun(case, model_run) as run`. Steps ask the run for what
-    they need; its parts ask the run too, never another part. The end of the block frees their models."""
+class CaseRun(CaseScope, contextlib.AbstractContextManager["CaseRun"]):
+    """A case for the duration of a block, `with CaseRun(case, model_run) as run`, whose steps ask it for what
+    they need: the prepared case, its loader, its expectations. The end of the block frees their models."""
 
     def __init__(
         self,
@@ -51,14 +48,10 @@ class CaseRun(contextlib.AbstractContextManager["CaseRun"]):
         model_run: ModelRun,
         suite_run: SuiteRun | None = None,
         role: Literal["", "baseline", "reference"] = "",
-        prepare: Callable[["CaseRun"], PreparedCase] = prepare_own,
+        prepare: Callable[[CaseScope], PreparedCase] = prepare_own,
     ) -> None:
-        """`requested` is the case before its server completes it; `role` is empty for the case's own run."""
-        self.requested, self.role, self._prepare = requested, role, prepare
-        self.model_run, self.suite_run = model_run, suite_run or SuiteRun()
-        self.settings, self.progress = model_run.settings, model_run.progress
-        self.hold_machine = model_run.hold_machine  # exclusively to measure speed, else shared
-        self.stack = contextlib.ExitStack()  # what ends with the run
+        super().__init__(requested, model_run, role)
+        self.suite_run, self._prepare = suite_run or SuiteRun(), prepare
         # What steps have found, for later steps and when they are asked again.
         self.gate_findings: dict[str, GateFinding] = {}
         self.sweeps: dict[Scenario, Mapping[LoadPoint, PointResult | ProofError]] = {}
@@ -77,11 +70,11 @@ class CaseRun(contextlib.AbstractContextManager["CaseRun"]):
 
     @once
     def loader(self) -> Loader:
-        return Loader(self)
+        return Loader(self.prepared, self.model_run, self.stack)
 
     @once
     def expectations(self) -> Expectations:
-        return Expectations(self)
+        return Expectations(self, self.prepared, self.loader, self.suite_run.run_id)
 
     @property
     def case(self) -> Case:
@@ -106,32 +99,6 @@ class CaseRun(contextlib.AbstractContextManager["CaseRun"]):
     @property
     def machine(self) -> schema.Machine:
         return machine.stamp(self.requested.target.device, is_client=self.settings.triton.is_remote)
-
-    @property
-    def label(self) -> str:
-        """The run's name in progress and errors."""
-        if self.role == "baseline":
-            return f"{self.requested} against {self.settings.baseline_name}"
-        return f"the reference {self.requested}" if self.role == "reference" else str(self.requested)
-
-    def say(self, step: str, detail: str = "") -> None:
-        self.progress.say(f"{self.label}: {step}", detail)
-
-    @contextlib.contextmanager
-    def open_server(self, repository: Path, **more: Any) -> Iterator[Server]:
-        """A Triton for this run with the models below `repository`; `more` goes to `serve`."""
-        case, settings = self.requested, self.settings
-        log = f"{case}.{self.role}.server.log" if self.role else f"{case}.server.log"
-        with serve(
-            settings.triton,
-            repository,
-            settings.results / case.target.name / log,
-            device=case.target.device,
-            shared_memory=settings.shared_memory,
-            on_progress=self.say,
-            **more,
-        ) as server:
-            yield dataclasses.replace(server, label=f"the Triton of {self.label}") if self.role else server
 
     def check_running(self) -> None:
         """Raise ProofError if the case's server, once it was started, has ended by itself."""

@@ -138,27 +138,29 @@ def _compare_answers(run: CaseRun, baseline: CaseRun, baseline_name: str) -> Gat
 
 def _lost_by_clients(run: CaseRun, baseline: CaseRun) -> list[str]:
     """What clients of the baseline's model would miss in this one, in sentences."""
-    model, other = run.case.model, baseline.case.model
+    model, baseline_model = run.case.model, baseline.case.model
     losses = []
     for field in ("inputs", "outputs"):
-        tensors, other_tensors = (
-            {f"{tensor.name} ({tensor.dtype})" for tensor in getattr(side, field)} for side in (model, other)
+        tensors, baseline_tensors = (
+            {f"{tensor.name} ({tensor.dtype})" for tensor in getattr(side, field)}
+            for side in (model, baseline_model)
         )
-        if lacking := sorted(other_tensors - tensors):
+        if lacking := sorted(baseline_tensors - tensors):
             losses.append(f"it lacks {field} that the other has: {', '.join(lacking)}")
-    batch, batch_there = ([ANY] * side.batched for side in (model, other))  # the first axis of a request
-    other_inputs = {tensor.name: tensor for tensor in other.inputs}
+    baseline_inputs = {tensor.name: tensor for tensor in baseline_model.inputs}
     for tensor in model.inputs:
-        there, shape = other_inputs.get(tensor.name), [*batch, *tensor.shape]
-        if not tensor.optional and (there is None or there.optional):
+        baseline_input, shape = baseline_inputs.get(tensor.name), [ANY] * model.batched + [*tensor.shape]
+        if not tensor.optional and (baseline_input is None or baseline_input.optional):
             losses.append(f"it requires the input {tensor.name}, which the other does not")
-        if there and not fits(shape_there := [*batch_there, *there.shape], shape):
-            losses.append(f"its input {tensor.name} takes {shape}, and {shape_there} there")
-    largest, other_largest = run.deployment.max_batch_size, baseline.deployment.max_batch_size
-    if other_largest > largest:
-        losses.append(f"batches up to {largest} are taken, and up to {other_largest} there")
-    if model.exchange != other.exchange:
-        losses.append(f"its requests are {model.exchange}, and {other.exchange} there")
+        if baseline_input is not None:
+            baseline_shape = [ANY] * baseline_model.batched + [*baseline_input.shape]
+            if not fits(baseline_shape, shape):
+                losses.append(f"its input {tensor.name} takes {shape}, and {baseline_shape} there")
+    largest, baseline_largest = run.deployment.max_batch_size, baseline.deployment.max_batch_size
+    if baseline_largest > largest:
+        losses.append(f"batches up to {largest} are taken, and up to {baseline_largest} there")
+    if model.exchange != baseline_model.exchange:
+        losses.append(f"its requests are {model.exchange}, and {baseline_model.exchange} there")
     return losses
 
 

@@ -5,7 +5,6 @@ import dataclasses
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from tritonproof.accuracy.answer_comparison import Oracle
 from tritonproof.build import baseline_builds, builds, runtime_files
@@ -16,22 +15,19 @@ from tritonproof.host.targets import runs_here
 from tritonproof.record.quantities import DURATION, SIZE
 from tritonproof.record.schema import Deployment, Scenario, Start
 from tritonproof.run.once import once
-from tritonproof.run.prepared_case import timed_answer
+from tritonproof.run.prepared_case import CaseScope, timed_answer
 from tritonproof.serve.backends import local_backends, pool_options, server_variables, serves_natively
 from tritonproof.serve.server import Server
 from tritonproof.settings.case_settings import deployment_of, samples_of
 from tritonproof.settings.settings import Settings
 from tritonproof.spec import Arrays, Case, Device, FrameworkModel, OnProgress, Samples
 
-if TYPE_CHECKING:
-    from tritonproof.run.case_run import CaseRun
-
 
 @dataclass(eq=False)
 class ConvertedCase:
     """A `PreparedCase` that the suite converts and loads into a Triton that it has started."""
 
-    run: "CaseRun"
+    scope: CaseScope
     building: contextlib.AbstractContextManager[BuiltModel]
     """Yields the build, which exists for the length of the block."""
     keeps_config: bool = False
@@ -43,11 +39,11 @@ class ConvertedCase:
 
     @property
     def case(self) -> Case:
-        return self.run.requested
+        return self.scope.requested
 
     @property
     def samples(self) -> Samples:
-        return self.run.model_run.samples
+        return self.scope.model_run.samples
 
     @property
     def evaluation_samples(self) -> Samples:
@@ -55,35 +51,35 @@ class ConvertedCase:
 
     @property
     def deployment(self) -> Deployment:
-        return deployment_of(self.case, self.run.settings)
+        return deployment_of(self.case, self.scope.settings)
 
     @once
     def build(self) -> BuiltModel:
-        return self.run.stack.enter_context(self.building)
+        return self.scope.stack.enter_context(self.building)
 
     @once
     def server(self) -> Server:
         """The Triton of the case. The model is built first, as a server without its model repository ends."""
-        run, deployment = self.run, self.deployment
-        triton = run.open_server(
+        scope, deployment = self.scope, self.deployment
+        triton = scope.open_server(
             self.build.folder.parent,
-            variables=server_variables(run.settings.triton, self.case, deployment),
+            variables=server_variables(scope.settings.triton, self.case, deployment),
             options=pool_options(self.case, deployment, self.case.gpus),
         )
-        with run.hold_machine(exclusive=False):
-            return run.stack.enter_context(triton)
+        with scope.hold_machine(exclusive=False):
+            return scope.stack.enter_context(triton)
 
     @once
     def oracle(self) -> Oracle:
         """The build's artifact, in process."""
         engines = runtime_files.engine_folder(self.build.case, self.build.digest)
-        with self.run.hold_machine(exclusive=False):
+        with self.scope.hold_machine(exclusive=False):
             open_in_process = runtime_files.open_in_process
             return Oracle(open_in_process(self.case, self.build.artifact, self.deployment, engines))
 
     def load_and_ask(self, scenario: Scenario, deployment: Deployment) -> tuple[str, Start, Arrays]:
-        self.run.say(f"load into Triton ({scenario})")
-        with self.run.hold_machine(exclusive=False):
+        self.scope.say(f"load into Triton ({scenario})")
+        with self.scope.hold_machine(exclusive=False):
             started = time.monotonic()
             backend = self.load_anew(scenario, deployment)
             loading_s = time.monotonic() - started
@@ -108,26 +104,26 @@ class ConvertedCase:
 
 
 @contextlib.contextmanager
-def convert(run: "CaseRun") -> Iterator[BuiltModel]:
+def convert(scope: CaseScope) -> Iterator[BuiltModel]:
     """The converted case, in its folder of --model-repos. A case of a GPU that is not here (--convert-only)
     is converted on this machine's CPU and removed after the block: a run on that GPU would not reuse the
     build, since it converts with the packages for GPUs."""
-    case, settings = run.requested, run.settings
+    case, settings = scope.requested, scope.settings
     is_here = runs_here(case.target)
     with contextlib.ExitStack() as stack:
         if not is_here:
             folder = stack.enter_context(scratch_folder("conversion"))
             settings = dataclasses.replace(settings, model_repos=folder)
-        with run.hold_machine(exclusive=False):
-            run.say("convert")
+        with scope.hold_machine(exclusive=False):
+            scope.say("convert")
             device: Device | None = None if is_here else "cpu"
-            build = build_case(case, run.model_run.cpu_model, settings, run.say, device=device)
+            build = build_case(case, scope.model_run.cpu_model, settings, scope.say, device=device)
         size, took = SIZE.text(build.size_mib), DURATION.text(build.build_time_s)
         if is_here:
-            run.progress.note(f"{case}: built in {took}{', reused' if build.reused else ''} ({size})")
-            build = stack.enter_context(in_use(build, on_progress=run.say))
+            scope.progress.note(f"{case}: built in {took}{', reused' if build.reused else ''} ({size})")
+            build = stack.enter_context(in_use(build, on_progress=scope.say))
         else:
-            run.progress.note(f"{case}: can be converted ({size}); {case.target.label} converts its own")
+            scope.progress.note(f"{case}: can be converted ({size}); {case.target.label} converts its own")
         yield build
 
 

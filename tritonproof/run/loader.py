@@ -1,9 +1,9 @@
-"""Loads the case of a run on its server, for one scenario at a time."""
+"""Loads a prepared case on its server, for one scenario at a time."""
 
+import contextlib
 import dataclasses
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from tritonproof.base.errors import NotAvailableError
 from tritonproof.client.input_data import input_data
@@ -11,18 +11,20 @@ from tritonproof.client.requests import ServedModel
 from tritonproof.frameworks import pytorch
 from tritonproof.record import schema
 from tritonproof.record.schema import Deployment, Scenario
+from tritonproof.run.model_run import ModelRun
 from tritonproof.run.once import forget, once
+from tritonproof.run.prepared_case import PreparedCase
 from tritonproof.serve.server import LoadedCase, check_supported, serving_entry
-
-if TYPE_CHECKING:
-    from tritonproof.run.case_run import CaseRun
 
 
 @dataclass(eq=False)
 class Loader:
-    """Loads the case of a run, and knows how it is loaded at the moment."""
+    """Loads a prepared case, and knows how it is loaded at the moment."""
 
-    run: "CaseRun"
+    prepared: PreparedCase
+    model_run: ModelRun
+    stack: contextlib.ExitStack
+    """What ends with the run of the case."""
     loaded: LoadedCase | None = None
     was_under_load: bool = False
     """Whether the case has been under load since it was loaded."""
@@ -34,27 +36,28 @@ class Loader:
     @property
     def serving_entry(self) -> schema.Serving | None:
         """The record's entry of the server and the case's backend; None while nothing tells the backend."""
-        backend = self.run.prepared.backend if self.loaded is None else self.loaded.backend
-        return serving_entry(self.run.server, backend, self.run.settings.shared_memory) if backend else None
+        backend = self.prepared.backend if self.loaded is None else self.loaded.backend
+        shared_memory = self.model_run.settings.shared_memory
+        return serving_entry(self.prepared.server, backend, shared_memory) if backend else None
 
     @once
     def served(self) -> ServedModel:
         """The case's model on its server, with the samples of its requests."""
-        case, server = self.run.case, self.run.server
-        data = self.run.stack.enter_context(input_data(case.model, self.run.samples, server.scratch))
+        case, server = self.prepared.case, self.prepared.server
+        data = self.stack.enter_context(input_data(case.model, self.prepared.samples, server.scratch))
         return ServedModel(server, server.name_of(case), case.model, data)
 
     def leave_gpu(self) -> None:
         """Free the GPU memory of this process's models, as servers need it; the models reopen on use."""
-        if self.run.requested.target.device == "cuda":
-            forget(self.run.prepared, "oracle")
-            forget(self.run.model_run, "framework_model")
+        if self.prepared.case.target.device == "cuda":
+            forget(self.prepared, "oracle")
+            forget(self.model_run, "framework_model")
             pytorch.release_gpu_memory()
 
     def ensure_loaded(self, scenario: Scenario, deployment: Deployment | None = None) -> LoadedCase:
         """Load the case for a scenario, with `deployment` or its own settings, unless it is loaded so. Both
         scenarios of a model of --repository are loaded in the same way."""
-        prepared, new_deployment = self.run.prepared, deployment or self.run.deployment
+        prepared, new_deployment = self.prepared, deployment or self.prepared.deployment
         self.leave_gpu()
         prepared.server.check_running()
         loaded = self.loaded
@@ -73,13 +76,13 @@ class Loader:
 
     def check_may_reload(self) -> None:
         """Raise NotAvailableError if others may use the server, which must then keep its models loaded."""
-        if self.run.settings.triton.is_remote:
+        if self.model_run.settings.triton.is_remote:
             what = "models are not reloaded on a server that others may use"
-            raise NotAvailableError(what, where=self.run.case)
+            raise NotAvailableError(what, where=self.prepared.case)
 
     def reload(self) -> float:
         """Unload the case and load it again in the same way; returns the seconds of loading."""
-        prepared, loaded = self.run.prepared, self.loaded
+        prepared, loaded = self.prepared, self.loaded
         self.loaded = None
         self.was_under_load = False
         self.is_unloaded = True

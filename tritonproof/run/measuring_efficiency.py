@@ -141,20 +141,20 @@ def _measure(
     )
 
 
-def reference_for(run: CaseRun, best: PointResult, until: contextlib.ExitStack | None) -> _Reference | None:
+def reference_for(run: CaseRun, best: PointResult, stack: contextlib.ExitStack | None) -> _Reference | None:
     """The run of the model's reference format, loaded on first use for its fastest point, and that point;
-    `run` and `best` if this case is the reference. It stays for the model's other cases, or `until` a block
-    ends. None if it has no right record of this machine, build and settings."""
+    `run` and `best` if this case is the reference. It stays for the model's other cases, or in `stack` if
+    given. None if it has no right record of this machine, build and settings."""
     case = reference_of(run.case)
-    references = run.model_run.reference_runs if until is None else {}
+    references: dict[str, _Reference | None] = run.model_run.reference_runs if stack is None else {}
     if str(case) == str(run.case):
         return run, best
     if str(case) not in references:
-        references[str(case)] = _served_reference(run, case, until or run.model_run)
+        references[str(case)] = _served_reference(run, case, stack or run.model_run.stack)
     return references[str(case)]
 
 
-def _served_reference(run: CaseRun, case: Case, keeper: contextlib.ExitStack) -> _Reference | None:
+def _served_reference(run: CaseRun, case: Case, stack: contextlib.ExitStack) -> _Reference | None:
     deployment, settings = deployment_of(case, run.settings), run.settings
     build = builds.find(case, run.model_run.cpu_model, deployment, settings.model_repos, settings.dataset)
     record = record_updates.read_stored(record_files.record_path(case.key, run.settings.results))
@@ -170,7 +170,7 @@ def _served_reference(run: CaseRun, case: Case, keeper: contextlib.ExitStack) ->
 
     used = builds.in_use(build, on_progress=lambda step: run.progress.say(f"{case}: {step}"))
     prepare_reference = functools.partial(ConvertedCase, building=used)
-    reference_run = keeper.enter_context(
+    reference_run = stack.enter_context(
         CaseRun(case, run.model_run, run.suite_run, "reference", prepare_reference)
     )
     reference_run.loader.ensure_loaded(best.point.scenario)

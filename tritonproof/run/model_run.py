@@ -5,7 +5,7 @@ import functools
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tritonproof.accuracy.precision_cost import PrecisionCost, measure_cost
 from tritonproof.accuracy.stages import (
@@ -18,7 +18,7 @@ from tritonproof.base.errors import ProofError
 from tritonproof.efficiency import worker
 from tritonproof.frameworks import count_operations
 from tritonproof.host import locks, run_origin
-from tritonproof.record.schema import Estimate, LoadPoint, PointResult
+from tritonproof.record.schema import Estimate, LoadPoint
 from tritonproof.run.available_models import AvailableModels
 from tritonproof.run.once import once, once_sharing_machine
 from tritonproof.run.progress import Progress, lines_to
@@ -26,12 +26,9 @@ from tritonproof.settings.case_settings import model_deployment, samples_of
 from tritonproof.settings.settings import Settings
 from tritonproof.spec import FrameworkModel, Model, Samples, Target
 
-if TYPE_CHECKING:
-    from tritonproof.run.case_run import CaseRun
-
 
 @dataclass(eq=False)
-class ModelRun(contextlib.ExitStack):
+class ModelRun(contextlib.AbstractContextManager["ModelRun"]):
     """What the cases of a model on a target share, for the length of a `with` block."""
 
     model: Model
@@ -40,12 +37,14 @@ class ModelRun(contextlib.ExitStack):
     models: AvailableModels = field(default_factory=lambda: AvailableModels(()))
     """The models that the user selected; those of --repository may call each other."""
     progress: Progress = field(default_factory=lambda: Progress(lines_to(os.dup(2))))
-    reference_runs: dict[str, "tuple[CaseRun, PointResult] | None"] = field(default_factory=dict, init=False)
-    """The run of the reference format and its fastest point, by the id of its case."""
+    reference_runs: dict[str, Any] = field(default_factory=dict, init=False)
+    """By the id of its case, the `CaseRun` of the reference format with its fastest point, or None."""
     precision_costs: dict[str, PrecisionCost | None] = field(default_factory=dict, init=False)
+    stack: contextlib.ExitStack = field(default_factory=contextlib.ExitStack, init=False)
+    """What ends with the block."""
 
-    def __post_init__(self) -> None:
-        super().__init__()
+    def __exit__(self, *error: Any) -> None:
+        self.stack.__exit__(*error)
 
     def hold_machine(self, *, exclusive: bool) -> contextlib.AbstractContextManager[None]:
         on_wait = self.progress.waits(f"{self.model.name}: wait for the machine")

@@ -1,15 +1,61 @@
-"""What a run asks of its case, whether the suite converts it or a repository has it."""
+"""What preparing a case takes, and what a run asks of the prepared case, whether the suite converts it or a
+repository has it."""
 
+import contextlib
+import dataclasses
 import time
-from collections.abc import Iterable
-from typing import Protocol
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Literal, Protocol
 
 from tritonproof.accuracy.answer_comparison import Oracle
 from tritonproof.build.builds import BuiltModel
 from tritonproof.client.input_data import InputData
 from tritonproof.record.schema import Deployment, Scenario, Start
+from tritonproof.run.model_run import ModelRun
+from tritonproof.serve.launch import serve
 from tritonproof.serve.server import Server
 from tritonproof.spec import Arrays, Case, Samples
+
+
+class CaseScope:
+    """The case that a run is asked for, with its model's run, its name in progress and errors, and the stack
+    of all that ends with it. A `CaseRun` is one; what prepares its case knows no more of it."""
+
+    def __init__(
+        self, requested: Case, model_run: ModelRun, role: Literal["", "baseline", "reference"] = ""
+    ) -> None:
+        """`requested` is the case before its server completes it; `role` is empty for the case's own run."""
+        self.requested, self.role, self.model_run = requested, role, model_run
+        self.settings, self.progress = model_run.settings, model_run.progress
+        self.hold_machine = model_run.hold_machine  # exclusively to measure speed, else shared
+        self.stack = contextlib.ExitStack()
+
+    @property
+    def label(self) -> str:
+        """The run's name in progress and errors."""
+        if self.role == "baseline":
+            return f"{self.requested} against {self.settings.baseline_name}"
+        return f"the reference {self.requested}" if self.role == "reference" else str(self.requested)
+
+    def say(self, step: str, detail: str = "") -> None:
+        self.progress.say(f"{self.label}: {step}", detail)
+
+    @contextlib.contextmanager
+    def open_server(self, repository: Path, **more: Any) -> Iterator[Server]:
+        """A Triton for this run with the models below `repository`; `more` goes to `serve`."""
+        case, settings = self.requested, self.settings
+        log = f"{case}.{self.role}.server.log" if self.role else f"{case}.server.log"
+        with serve(
+            settings.triton,
+            repository,
+            settings.results / case.target.name / log,
+            device=case.target.device,
+            shared_memory=settings.shared_memory,
+            on_progress=self.say,
+            **more,
+        ) as server:
+            yield dataclasses.replace(server, label=f"the Triton of {self.label}") if self.role else server
 
 
 class PreparedCase(Protocol):

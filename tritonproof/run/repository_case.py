@@ -7,7 +7,6 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tritonproof.accuracy.answer_comparison import Oracle
 from tritonproof.base.disk import file_digest, files_in, size_bytes
@@ -19,15 +18,13 @@ from tritonproof.host.scratch import scratch_folder
 from tritonproof.record.schema import Deployment, Scenario, Start
 from tritonproof.run.accepted_samples import AcceptedSamples, send_first_request
 from tritonproof.run.available_models import labelled_samples, samples_in_folder
+from tritonproof.run.prepared_case import CaseScope
 from tritonproof.serve.described_model import DescribedModel, load_model
 from tritonproof.serve.server import Server
 from tritonproof.settings.case_settings import deployment_of
 from tritonproof.spec import Arrays, Case, Model, Samples, why_undeclared
 from tritonproof.user_models import model_from_config
 from tritonproof.user_models.model_repository import CONFIG_FILE, link_repository
-
-if TYPE_CHECKING:
-    from tritonproof.run.case_run import CaseRun
 
 
 @dataclass(frozen=True)
@@ -108,9 +105,11 @@ class RepositoryCase:
 
 
 @contextlib.contextmanager
-def serve_repository_case(run: "CaseRun", shared_samples: Samples | None = None) -> Iterator[RepositoryCase]:
+def serve_repository_case(
+    scope: CaseScope, shared_samples: Samples | None = None
+) -> Iterator[RepositoryCase]:
     """The case of --repository after its first answer; a baseline gets its case's `shared_samples`."""
-    case, settings, available = run.requested, run.settings, run.model_run.models
+    case, settings, available = scope.requested, scope.settings, scope.model_run.models
     name, models = case.model.name, available.repository_models
     if name not in models:
         what = f"{name} is not in this repository, so that its clients would get no answers"
@@ -126,11 +125,11 @@ def serve_repository_case(run: "CaseRun", shared_samples: Samples | None = None)
             repository = scratch / "models"
             repository.mkdir()
             link_repository(models.values(), repository)
-        server = stack.enter_context(run.open_server(repository, auto_complete=True))
-        run.say("load into Triton as it is")
-        with run.hold_machine(exclusive=False):
-            model, described, accepted_samples = _load_and_ask(run, server, shared_samples)
-        run.progress.note(f"{run.label}: {described}; requests: {accepted_samples.note}")
+        server = stack.enter_context(scope.open_server(repository, auto_complete=True))
+        scope.say("load into Triton as it is")
+        with scope.hold_machine(exclusive=False):
+            model, described, accepted_samples = _load_and_ask(scope, server, shared_samples)
+        scope.progress.note(f"{scope.label}: {described}; requests: {accepted_samples.note}")
         served_format = dataclasses.replace(case.format, library=described.backend)
         case = dataclasses.replace(case, model=model, format=served_format)
         (as_served := scratch / "as-served").mkdir()
@@ -143,10 +142,10 @@ def serve_repository_case(run: "CaseRun", shared_samples: Samples | None = None)
 
 
 def _load_and_ask(
-    run: "CaseRun", server: Server, shared_samples: Samples | None
+    scope: CaseScope, server: Server, shared_samples: Samples | None
 ) -> tuple[Model, DescribedModel, AcceptedSamples]:
     """Load a model of --repository and send its first request; returns it as completed by its server, too."""
-    requested, name, available = run.requested.model, run.requested.model.name, run.model_run.models
+    requested, name, available = scope.requested.model, scope.requested.model.name, scope.model_run.models
     labels, models = available.labels.get(name), available.repository_models
 
     def user_samples(model: Model) -> Samples | None:
@@ -154,17 +153,19 @@ def _load_and_ask(
         return samples_in_folder(model, available.samples.get(name), several=several)
 
     samples = shared_samples or user_samples(requested)
-    described = load_model(server, models[name], models, run.requested.gpus)
+    described = load_model(server, models[name], models, scope.requested.gpus)
     model = model_from_config.with_config(requested, described.config, described.called)
     if labels is not None:
         model = model_from_config.with_labels(model, labels)
     if shared_samples is not None:
         if others := other_inputs(model, shared_samples):
-            raise AccuracyError(f"{run.label} takes other inputs: {', '.join(others)}", where=run.requested)
+            what = f"{scope.label} takes other inputs: {', '.join(others)}"
+            raise AccuracyError(what, where=scope.requested)
         taken = [group for group in shared_samples.other_shapes if not other_inputs(model, group)]
         samples = dataclasses.replace(shared_samples, other_shapes=taken)
-    samples, are_shared = samples or user_samples(model), shared_samples is not None
-    accepted_samples = send_first_request(server, model, samples, are_shared=are_shared)
+    origin = "the samples that were given" if shared_samples is None else "those of the case that is compared"
+    samples = samples or user_samples(model)
+    accepted_samples = send_first_request(server, model, samples, origin)
     if described.unreported:
         remark = f"the server does not give {' and '.join(described.unreported)}"
         accepted_samples = dataclasses.replace(accepted_samples, note=f"{accepted_samples.note}; {remark}")
