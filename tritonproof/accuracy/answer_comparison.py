@@ -293,6 +293,7 @@ def _summary(
 
 
 def merge_comparisons(comparisons: Sequence[AnswerComparison]) -> AnswerComparison:
+    """One comparison of all answers of these; passed, with nothing compared, if there are none."""
     if not comparisons:
         return AnswerComparison(SameAnswers(0, 0, None, 1.0, passed=True))
     return AnswerComparison(

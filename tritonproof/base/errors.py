@@ -23,7 +23,8 @@ class AccuracyError(ProofError):
 
 
 class SpeedError(ProofError):
-    """The model is slower than the other build or the latency budget allows: the case fails."""
+    """The model is right, but slower than it may be, or takes far more memory or loading time than its
+    baseline: the case fails."""
 
 
 class InputError(ProofError):

@@ -7,6 +7,8 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class Finding:
+    """What a check of the doctor found."""
+
     state: Literal["ok", "warning", "problem"]
     """warning: some cases would skip or some figures suffer; problem: the benchmarks would stop."""
     text: str

@@ -79,6 +79,8 @@ _TENSORRT_PACKAGES = _gpu_packages("-trt")
 
 @dataclass(frozen=True)
 class TensorRT:
+    """An installed TensorRT."""
+
     distribution: str
     """The name of the installed distribution."""
     version: str

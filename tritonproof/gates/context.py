@@ -140,6 +140,8 @@ class GateContext:
 
 
 class GateFinding(NamedTuple):
+    """What a gate found: the entry of the record, and the first wrong answer for the reproducer."""
+
     result: GateResult
     mismatch: Mismatch | None = None
     """The first wrong answer as a whole; None if none is wrong, or not a single one is at fault."""

@@ -45,6 +45,7 @@ class ConversationMessage:
 
 
 def sequence_of(steps: Sequence[Arrays], number: int) -> list[ConversationMessage]:
+    """The messages of a sequence of this number, the first and the last marked as such."""
     last = len(steps) - 1
     return [ConversationMessage(rows, number, index == 0, index == last) for index, rows in enumerate(steps)]
 

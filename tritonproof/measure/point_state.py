@@ -109,6 +109,7 @@ def speeds(state: PointState) -> list[float]:
 
 
 def speed(one_pass: Pass, point: LoadPoint) -> float:
+    """The speed in a pass: inferences per second, or at a rate the inverse of the mean latency."""
     throughput_per_s = estimates.throughput([one_pass]) * point.batch
     return speed_of_pass(throughput_per_s, estimates.mean_latency_ms([one_pass]), at_rate=point.is_at_rate)
 

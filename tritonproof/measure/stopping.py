@@ -67,6 +67,7 @@ def requests_missing(state: PointState, plan: MeasuringPlan) -> int:
 
 
 def meets_interval_target(state: PointState, plan: MeasuringPlan) -> bool:
+    """Whether the interval of the point's throughput, or at a rate its latency, is narrow enough."""
     return estimates.relative_half_width(point_state.main_estimate(state)) <= plan.interval_target
 
 

@@ -38,7 +38,8 @@ def sweep_points(
     reload: Callable[[], None] | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> list[PointState]:
-    """Measure all points of one deployment in turns, each until `is_done`, by default until it is known.
+    """Measure all points of one deployment in turns, each until `is_done`: by default until its interval is
+    narrow, its comparison settled or its budget spent.
 
     First all warm up, in turns too, until their latencies are stationary. Rounds follow of one short pass of
     each unfinished point, in random order, so that disturbances of the machine affect all points alike and

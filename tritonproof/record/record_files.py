@@ -45,7 +45,7 @@ def config_of_search(path: Path) -> str:
 
 
 def write(record: Record, path: Path) -> None:
-    """Write `record` with `disk.replace`. Raises ValueError, and writes nothing, as `encode` does."""
+    """Write `record` whole or not at all. Raises ValueError, and writes nothing, as `encode` does."""
     disk.write_atomically(path, encode(record))
 
 

@@ -33,6 +33,8 @@ class Sample(Struct, frozen=True):
 
 
 class SampleScores(Struct, frozen=True):
+    """The file beside a record: the score of every sample after each stage, and the worst samples."""
+
     case: CaseKey
     digest: Text
     """The digest of the build; the scores of another build say nothing about the record."""

@@ -216,8 +216,8 @@ def _published(options: argparse.Namespace) -> int:
     """Compare the records with the figures that NVIDIA published. These are of the same model, format,
     accelerator, precision and load points, on a case's own GPU if there are any, else on every GPU. Settings
     that differ are named."""
-    from tritonproof.reports.published import match_published
-    from tritonproof.reports.tables.published import published_blocks
+    from tritonproof.reports.nvidia_readmes import match_published
+    from tritonproof.reports.tables.nvidia_readmes import published_blocks
 
     records = [*_chosen(options).values()]
     print_as(options.format, published_blocks([match_published(record) for record in records]))

@@ -1,4 +1,5 @@
-"""The names of load points, devices, formats, times and origins, the same in every output."""
+"""Words that every output shares: the names of load points, devices, formats, times and origins; counts,
+lists and sentences."""
 
 import itertools
 from collections.abc import Callable, Hashable, Iterable, Sequence

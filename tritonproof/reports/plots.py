@@ -198,6 +198,8 @@ def throughput_latency(records: Sequence[Publishable]) -> Chart:
 
 
 class View(NamedTuple):
+    """A picture of records, for `report plot` or a README."""
+
     shows: str
     of: Literal["one", "any", "several"]
     """The number of cases it shows; `several` works for one, too, but is not offered then."""

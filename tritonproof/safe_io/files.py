@@ -68,6 +68,7 @@ MAX_DIMENSIONS = 30
 
 
 def check_count(count: int, where: object) -> None:
+    """Raise InputError above MAX_SAMPLES."""
     if count > MAX_SAMPLES:
         what = f"there are {count:,} samples, and {MAX_SAMPLES:,} are the most"
         raise InputError(what, where=where, fix="give a few thousand, which tell a score to a percent")

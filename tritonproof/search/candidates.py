@@ -53,6 +53,8 @@ class SearchGoal:
 
 @dataclass(frozen=True)
 class SearchSpace:
+    """What limits the configurations of a search: the model's own settings, the machine and the user."""
+
     own_deployment: Deployment
     """The model's own settings, which are always tried."""
     device: Device

@@ -218,6 +218,7 @@ def _lead(reruns: Sequence[Rerun]) -> Ratio | None:
 
 
 def rerun_of(operating_point: OperatingPoint, state: PointState, goal: SearchGoal) -> Rerun:
+    """A rerun by its passes: the latency at the goal's percentile, and whether it keeps the budget."""
     latency_ms = estimates.percentile_estimate(state.passes, goal.percentile)
     return Rerun(operating_point, state, latency_ms, latency_verdict(latency_ms, state.passes, goal))
 

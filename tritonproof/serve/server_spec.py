@@ -73,6 +73,8 @@ _FIRST_WITH_BLACKWELL, _BLACKWELL = "25.01", (10, 0)
 
 @dataclass(frozen=True)
 class ContainerImage:
+    """An image of Triton's container, and what is known of its content."""
+
     name: str
     """Its name on the command line, such as nvcr.io/nvidia/tritonserver:24.10-py3."""
     digest: str | None = None

@@ -27,7 +27,7 @@ class LabelOptions:
     file: Path
     metric: str
     floor: float | None
-    """The limit of the metric; None if only a reference's score limits it."""
+    """The limit of the metric; None if only the framework's score limits it."""
 
 
 def read_labels(path: Path, ids: Sequence[str], every_id: Sequence[str]) -> np.ndarray:

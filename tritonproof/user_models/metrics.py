@@ -55,10 +55,10 @@ def class_axis(shape: Sequence[int]) -> int | None:
     return axis if shape[axis] > 1 else None
 
 
-def threshold_of(reference: np.ndarray) -> float:
-    """The number that a single value has to exceed to mean class 1: 0.5 if all values of the reference are
+def threshold_of(framework: np.ndarray) -> float:
+    """The number that a single value has to exceed to mean class 1: 0.5 if all values of the framework are
     from 0 to 1, apart from rounding, which is a hundredth in FP16 sums of a thousand; else 0."""
-    least, largest = float(reference.min(initial=0)), float(reference.max(initial=0))
+    least, largest = float(framework.min(initial=0)), float(framework.max(initial=0))
     return 0.5 if largest <= 1.01 and least >= -0.01 * largest else 0.0
 
 
@@ -117,7 +117,7 @@ _SHORT: Mapping[str, tuple[str, Mapping[str, Any]]] = {
 
 def metric_of(text: str, floor: float | None, outputs: Sequence[Tensor]) -> tuple[Metric, str]:
     """The metric that `text`, NAME[@OUTPUT][:KEY=VALUE,...], names, and the name of its output, by default
-    the first. `floor` limits the mean, from below or above; with None only the reference's score does. Raises
+    the first. `floor` limits the mean, from below or above; with None only the framework's score does. Raises
     InputError for an unknown name, output or setting."""
     where = f"--metric {excerpt(text)}"
     name, _, rest = text.partition(":")
@@ -152,10 +152,10 @@ def metric_of(text: str, floor: float | None, outputs: Sequence[Tensor]) -> tupl
 
 
 def _score(
-    score: _ScoreSamples, output: str, where: str, kept: Arrays, labels: np.ndarray, reference: Arrays
+    score: _ScoreSamples, output: str, where: str, kept: Arrays, labels: np.ndarray, framework: Arrays
 ) -> np.ndarray:
     try:
-        return np.asarray(score(kept[output], labels, threshold_of(reference[output])), float)
+        return np.asarray(score(kept[output], labels, threshold_of(framework[output])), float)
     except Exception as error:  # torchmetrics and PyTorch raise many types
         shapes = f"{output}, {kept[output].shape}, with labels {labels.shape}"
         what = f"the metric does not take the output {shapes}: {reason(error)}"

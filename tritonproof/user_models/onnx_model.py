@@ -1,6 +1,6 @@
 """An ONNX file as a model of the suite: its interface from the file, its data from samples or generated. The
-reference is ONNX Runtime on the CPU, which runs the graph as it is in the file. Without labels the model is
-right if it decides as the reference; shapes and values of outputs tell what is a decision."""
+framework is ONNX Runtime on the CPU, which runs the graph as it is in the file. Without labels the model is
+right if it decides as the framework; shapes and values of outputs tell what is a decision."""
 
 import dataclasses
 import functools
@@ -158,6 +158,7 @@ def _model_of(name: str, options: OnnxOptions, path: Path, interface: Interface,
 
 
 def user_tolerance(share: float, agreement: float) -> Tolerance:
+    """The tolerance of `--tolerance`: the largest relative error, and the least share of equal decisions."""
     return Tolerance(share, agreement, "given by --tolerance", is_given=True)
 
 
@@ -268,7 +269,7 @@ def _keep(rules: Mapping[str, _Decide], kept: Sequence[str], outputs: Arrays) ->
 
 
 def _unlabelled_metric(rules: Mapping[str, _Decide], tolerances: Mapping[str, Tolerance]) -> Metric:
-    """The metric without labels: agreement with the reference's decisions, or else the mean error."""
+    """The metric without labels: agreement with the framework's decisions, or else the mean error."""
     limits = {}
     for name in ("fp32", "fp16", "int8"):
         tolerance = tolerances[name]
@@ -279,16 +280,16 @@ def _unlabelled_metric(rules: Mapping[str, _Decide], tolerances: Mapping[str, To
     return Metric("mean error", _error, limits, better="lower", labelled=False)
 
 
-def _equal(kept: Arrays, _labels: object, reference: Arrays) -> np.ndarray:
-    return np.asarray((kept[_DECISIONS] == reference[_DECISIONS]).mean(axis=1), float)
+def _equal(kept: Arrays, _labels: object, framework: Arrays) -> np.ndarray:
+    return np.asarray((kept[_DECISIONS] == framework[_DECISIONS]).mean(axis=1), float)
 
 
-def _error(kept: Arrays, _labels: object, reference: Arrays) -> np.ndarray:
+def _error(kept: Arrays, _labels: object, framework: Arrays) -> np.ndarray:
     """The mean difference of each row, [rows], in the worst output: divided by that output's largest
     magnitude, or by 1 if its values are from 0 to 1."""
     errors = []
-    for name in (name for name in reference if name.startswith(_SOME)):
-        expected = reference[name].astype(np.float64)
+    for name in (name for name in framework if name.startswith(_SOME)):
+        expected = framework[name].astype(np.float64)
         magnitude = 1.0 if threshold_of(expected) else float(np.abs(expected).max())  # 1 for shares of 1
         errors.append(np.abs(kept[name] - expected).mean(axis=1) / magnitude)
     return np.asarray(np.max(errors, axis=0))

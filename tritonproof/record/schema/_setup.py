@@ -154,7 +154,7 @@ class Serving(Struct, frozen=True):
 
 
 class Deployment(Struct, frozen=True):
-    """The settings of the model on the server."""
+    """How a server loads the model: batch sizes, instances, batching, and what a GPU may do."""
 
     max_batch_size: Count
     instances: Count

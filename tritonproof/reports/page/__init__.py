@@ -20,11 +20,11 @@ from tritonproof.record.sample_files import Sample, SampleScores
 from tritonproof.record.schema import Ledger
 from tritonproof.reports import derived, plots
 from tritonproof.reports.correctness_text import metric_text, missing_score_reason, unmeasured_text
+from tritonproof.reports.nvidia_readmes import match_published
 from tritonproof.reports.phrases import grouped, kind_of_device
 from tritonproof.reports.publishable import Publishable
-from tritonproof.reports.published import match_published
 from tritonproof.reports.tables.case import accuracy_blocks, scenario_section, sections_beside_points
-from tritonproof.reports.tables.published import published_legend, published_section
+from tritonproof.reports.tables.nvidia_readmes import published_legend, published_section
 from tritonproof.reports.tables.rendering import html, notes_below
 from tritonproof.reports.tables.summary import machine_blocks, serving_blocks, summary, summary_table
 from tritonproof.reports.tables.table import Block, Table
@@ -40,6 +40,7 @@ class Status(NamedTuple):
 
 
 def status_of(record: Publishable) -> Status:
+    """What a record shows of its case, in a word with a colour and a sentence."""
     is_searched = record.search is not None and not (record.accuracy or record.points or record.hidden)
     unmeasured = unmeasured_text(record)
     if is_searched and not record.is_wrong:

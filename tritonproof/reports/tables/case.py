@@ -6,8 +6,8 @@ from tritonproof.base.sanitize import Formatted, markdown_text
 from tritonproof.record.quantities import AGREEMENT, COUNT, DURATION, LATENCY, RELATIVE_ERROR, SCORE
 from tritonproof.record.schema import GATE_DEMANDS, REMOTE, Disagreement, GateResult, OutputDifference, Score
 from tritonproof.reports import correctness_text, phrases
+from tritonproof.reports.nvidia_readmes import names_of
 from tritonproof.reports.publishable import Publishable
-from tritonproof.reports.published import names_of
 from tritonproof.reports.speed_text import model_warmup_text, search_paragraph
 from tritonproof.reports.tables import points
 from tritonproof.reports.tables.baseline import baseline_table
@@ -16,6 +16,7 @@ from tritonproof.reports.tables.table import Block, Bullets, Column, Heading, Ta
 
 
 def case_section(record: Publishable) -> list[Block]:
+    """Everything of a case's record, by scenario, then what was measured beside the load points."""
     blocks = [*scenario_section(record, "offline"), *scenario_section(record, "online")]
     if record.conversation is not None:
         heading = Heading(f"Conversation: {phrases.device_text(record)}, {_engine(record)}", 4)
@@ -127,7 +128,7 @@ def configuration_list(record: Publishable, scenario: str) -> Bullets:
 
 
 def _settings(record: Publishable, scenario: str, names: Sequence[str]) -> list[tuple[str, str]]:
-    """The names and values of those settings in `names`, which are as in `reports/published/names`, that
+    """The names and values of those settings in `names`, which are as in `reports/nvidia_readmes/names`, that
     apply to the case. A value leaves out what another of them says. Add a line here for a new name."""
     case, build, deployment = record.case, record.build, record.deployment
     listed = {name.lower() for name in names}

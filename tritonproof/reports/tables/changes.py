@@ -21,6 +21,7 @@ _SCORES = (bold("worse"), italic("better"), "not paired", "no difference shown",
 
 
 def comparison_blocks(changes: Changes) -> list[Block]:
+    """The comparison of two folders of records: an overview, then a section for each case."""
     cases = changes.cases
     first = cases[0].setup if len(cases) > 1 else []
     common = [setting for setting in first if all(setting in case.setup for case in cases)]

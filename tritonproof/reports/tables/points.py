@@ -9,9 +9,9 @@ from tritonproof.record import quantities, schema
 from tritonproof.record.quantities import COUNT, GIVEN_SHARE, LATENCY, RATIO, THROUGHPUT, Quantity
 from tritonproof.reports import derived, phrases, speed_text
 from tritonproof.reports.correctness_text import verified_answers_text
+from tritonproof.reports.nvidia_readmes import column_of, names_of
 from tritonproof.reports.phrases import full_point_text, point_text
 from tritonproof.reports.publishable import Publishable
-from tritonproof.reports.published import column_of, names_of
 from tritonproof.reports.tables.table import Block, Cell, Column, Heading, Table, cell_of, table
 
 Detail = TypeVar("Detail", covariant=True)
@@ -60,7 +60,7 @@ _POINT_COLUMNS: Mapping[str, Column[PointRow[object]]] = {
     **{f"{name}_ms": _component(name) for name in schema.COMPONENTS},
     **{f"latency_{name}_ms": _latency(name) for name in ("p50", "p90", "p95", "p99", "avg")},
 }
-"""The columns by their names in tritonproof.reports.published; the model's source has their titles."""
+"""The columns by their names in tritonproof.reports.nvidia_readmes; the model's source has their titles."""
 
 
 def points_table(record: Publishable, scenario: str) -> Block:

@@ -10,8 +10,8 @@ from tritonproof.record import schema
 from tritonproof.record.quantities import COST, COUNT, LATENCY, METRICS, RATIO, THROUGHPUT
 from tritonproof.record.schema import Mark, Record
 from tritonproof.reports import correctness_text, derived, phrases, speed_text
+from tritonproof.reports.nvidia_readmes import published_ratio
 from tritonproof.reports.publishable import Publishable
-from tritonproof.reports.published import published_ratio
 from tritonproof.reports.tables.points import cost_cell, price_sentence
 from tritonproof.reports.tables.table import Block, Bullets, Cell, Column, Heading, Table, cell_of, table
 

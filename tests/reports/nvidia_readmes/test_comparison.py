@@ -7,12 +7,12 @@ from msgspec import structs
 
 from tests import sample_records
 from tests.helpers import present
-from tests.reports.published.test_published_tables import point
+from tests.reports.nvidia_readmes.test_published_tables import point
 from tritonproof.record.schema import CaseKey, Deployment, Estimate, PointResult, Record, Serving
-from tritonproof.reports import published
+from tritonproof.reports import nvidia_readmes
+from tritonproof.reports.nvidia_readmes import match_published, published_ratio
 from tritonproof.reports.publishable import publishable
-from tritonproof.reports.published import match_published, published_ratio
-from tritonproof.reports.tables.published import differences, published_section
+from tritonproof.reports.tables.nvidia_readmes import differences, published_section
 from tritonproof.reports.tables.table import Table
 
 NATIVE = Serving("docker", "2.51.0", "onnxruntime", "system")
@@ -45,8 +45,8 @@ def latencies(**values: float) -> dict[str, Estimate]:
 def test_every_published_row_matches_one_case() -> None:
     """Each of the 488 rows has one case by its format and accelerator, and each case matches its own rows."""
     names = ("gpu", "model", "format", "accelerator", "precision")
-    cases: dict[str, list[published.PublishedRow]] = {}
-    for row in published.rows():
+    cases: dict[str, list[nvidia_readmes.PublishedRow]] = {}
+    for row in nvidia_readmes.rows():
         implied = row["format"] in ("ts-trace", "ts-script", "tf-trt")
         fields = {**row, "accelerator": "-" if implied or not row["accelerator"] else row["accelerator"]}
         cases.setdefault(" ".join(fields[name] for name in names), []).append(row)
@@ -54,7 +54,7 @@ def test_every_published_row_matches_one_case() -> None:
     for name, rows in cases.items():
         points = [point(row) for row in rows]
         record = publishable(case_on(name, *points))
-        assert [row for _, row in published.pairs(record, match_published(record).rows)] == rows
+        assert [row for _, row in nvidia_readmes.pairs(record, match_published(record).rows)] == rows
         ratios = [published_ratio(record, item) for item in points]
         assert [item and item.value for item in ratios] == pytest.approx([1.0] * len(rows))
         count += len(rows)

@@ -13,9 +13,9 @@ from tests.helpers import as_markdown, cells, present
 from tritonproof.formats import all_formats
 from tritonproof.models import all_models
 from tritonproof.record.schema import COMPONENTS, Build, CaseKey, Deployment, PointResult, Record
-from tritonproof.reports import published
+from tritonproof.reports import nvidia_readmes
+from tritonproof.reports.nvidia_readmes import PublishedRow, column_of, names_of, published_point, served_as
 from tritonproof.reports.publishable import publishable
-from tritonproof.reports.published import PublishedRow, column_of, names_of, published_point, served_as
 from tritonproof.reports.tables.case import configuration_list, parameters_table
 from tritonproof.reports.tables.points import points_table
 
@@ -27,7 +27,7 @@ SHOWN_ACCELERATORS = {"trt": "TensorRT", "cuda": "CUDA", None: "-"}
 def published_tables(model: str) -> list[list[PublishedRow]]:
     """The rows of each table of a source."""
     tables: dict[int, list[PublishedRow]] = {}
-    for row in published.rows():
+    for row in nvidia_readmes.rows():
         if row["model"] == model:
             tables.setdefault(row["table"], []).append(row)
     return list(tables.values())
@@ -76,7 +76,9 @@ def test_published_tables_are_reproduced_from_records(model: str) -> None:
         shown = points_table(publishable(measured(rows)), rows[0]["scenario"])
         header, *lines = cells(as_markdown(shown))
         columns = [column_of(name) for name in header]
-        quantities = {name for name, kind in published.TYPES.items() if kind is float} - {"score_percent"}
+        quantities = {name for name, kind in nvidia_readmes.TYPES.items() if kind is float} - {
+            "score_percent"
+        }
         assert {name for name in quantities if rows[0][name] is not None} == quantities & {*columns}
         assert len(lines) == len(rows)
         for row, line in zip(rows, lines, strict=True):
@@ -125,7 +127,7 @@ def test_bert_settings_are_one_table() -> None:
 def test_frozen_files_are_unchanged() -> None:
     """As when every row was compared with the READMEs, digit by digit, by the tests below."""
     digest = hashlib.sha256()
-    for path in sorted(published.FOLDER.rglob("*.csv")):
+    for path in sorted(nvidia_readmes.FOLDER.rglob("*.csv")):
         digest.update(path.read_bytes())
     assert digest.hexdigest() == "e638b90be918ba16e5ee54a236f5006528343267218bde2cf8a26d5cd9b4251d"
 
@@ -163,7 +165,7 @@ def test_headers_and_rows_match_seed_readmes(model: str, sources: dict[str, str]
     headers = {scenario: names_of(model, scenario).columns for scenario in scenarios}
     for scenario, header in headers.items():
         assert sources[model].count(f" {' '.join(header)} ") == scenarios.count(scenario), scenario
-    with (published.FOLDER / f"{model}.csv").open(newline="") as file:
+    with (nvidia_readmes.FOLDER / f"{model}.csv").open(newline="") as file:
         for row in csv.DictReader(file):
             shown = SHOWN_ACCELERATORS[row["accelerator"] or None]
             printed = row | {"precision": row["precision"].upper(), "accelerator": shown}

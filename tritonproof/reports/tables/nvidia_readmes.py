@@ -6,14 +6,14 @@ from tritonproof.base.sanitize import code
 from tritonproof.record.quantities import LATENCY, RATIO, SCORE, THROUGHPUT, WIDEST_RATIO
 from tritonproof.record.schema import Estimate, Record
 from tritonproof.reports import phrases
-from tritonproof.reports.publishable import Publishable
-from tritonproof.reports.published import (
+from tritonproof.reports.nvidia_readmes import (
     PublishedMatch,
     PublishedPair,
     PublishedRow,
     pairs,
     ratio_to_published,
 )
+from tritonproof.reports.publishable import Publishable
 from tritonproof.reports.tables.table import Block, Bullets, Cell, Column, Heading, table
 
 
@@ -40,7 +40,7 @@ def published_legend(matches: Sequence[PublishedMatch]) -> str:
         "Ratios are measured over published: above 1 is more throughput, or a longer latency. In brackets is "
         f"the measured {interval} over the published value, which was published without one; a ratio whose "
         f"interval is wider than a factor of {WIDEST_RATIO:g} is not shown. Latencies are in milliseconds. "
-        "What the published figures leave out: tritonproof/reports/published/README.md."
+        "What the published figures leave out: tritonproof/reports/nvidia_readmes/README.md."
     )
 
 
