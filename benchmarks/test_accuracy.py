@@ -45,7 +45,7 @@ def test_accuracy(run: CaseRun, recorder: Recorder) -> None:
     evaluation = prove_accuracy(run)
     ledger = evaluation.ledger
     assert ledger.same_answers is not None
-    recorder.record(accuracy=ledger, accuracy_missing=evaluation.why_no_score)
+    recorder.record(accuracy=ledger, why_no_score=evaluation.why_no_score)
     recorder.record_sample_scores(evaluation.sample_scores)
     scores = map(correctness_text.score_text, ledger.scores)
     recorder.show("; ".join([*scores, correctness_text.same_answers_text(ledger.same_answers)]))

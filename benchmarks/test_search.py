@@ -22,7 +22,7 @@ def test_search(run: CaseRun, recorder: Recorder) -> None:
     with search(run) as result:
         if run.prepared.evaluation_samples is not None and result.verdict != "failed":
             result = structs.replace(result, accuracy=evaluate(run).ledger)
-        shown = recorder.record(search=result, accuracy_missing=why_no_score, **proven)
+        shown = recorder.record(search=result, why_no_score=why_no_score, **proven)
     if result.verdict != "failed":
         recorder.show(shown.why_no_winner or search_text(result))
     failures = [] if result.accuracy is None else ledger_failures(result.accuracy)

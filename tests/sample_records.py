@@ -257,7 +257,7 @@ def random_weights(**changes: Any) -> Record:
             "77aa", "random, seed 3", 4.0, 120.0, "TorchScript Trace", "PyTorch", inputs=INPUTS
         ),
         "accuracy": None,
-        "accuracy_missing": "no checkpoint was given (--checkpoint DIR).",
+        "why_no_score": "no checkpoint was given (--checkpoint DIR).",
         "points": (measured("offline", 1, 0.71234),),
     }
     return record(**(fields | changes))

@@ -12,7 +12,7 @@ import pytest
 from tests import sample_records as records
 from tests import toy
 from tritonproof.accuracy import ledger as ledger_module
-from tritonproof.accuracy.ledger import accuracy_ledger, items_to_inspect, missing_options, score_each_item
+from tritonproof.accuracy.ledger import accuracy_ledger, items_to_inspect, score_each_item, why_no_score
 from tritonproof.accuracy.stages import StageAnswers, Stages
 from tritonproof.base.errors import ProofError
 from tritonproof.record import record_files, sample_files
@@ -269,12 +269,12 @@ def test_served_model_without_reference_keeps_its_own_limits() -> None:
 )
 def test_missing_checkpoint_or_dataset_option_is_named(trained: bool, labelled: bool, options: Any) -> None:
     samples = toy.samples() if labelled else Samples(toy.samples().ids, toy.samples().read)
-    message = missing_options(toy.model(), toy.weights(trained=trained), samples)
+    message = why_no_score(toy.model(), toy.weights(trained=trained), samples)
     assert (message and set(message.partition(" needs ")[2].split(" and "))) == options
-    message = missing_options(toy.model(), toy.weights(trained=trained), samples, has_dataset=True)
+    message = why_no_score(toy.model(), toy.weights(trained=trained), samples, has_dataset=True)
     assert labelled or "--dataset" not in (message or "")
     unlabelled = toy.model(metrics=(toy.metric(name="error", labelled=False),))
-    assert missing_options(unlabelled, toy.weights(trained=trained), samples) is None
+    assert why_no_score(unlabelled, toy.weights(trained=trained), samples) is None
 
 
 COUNT = 6

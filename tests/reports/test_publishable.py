@@ -39,7 +39,7 @@ NOT_PROVEN: dict[str, Record] = {
     "below its floor": planted(accuracy=sample_records.failed_accuracy()),
     "no accuracy": planted(accuracy=None),
     "a ledger without a score": planted(accuracy=sample_records.accuracy(scores=())),
-    "accuracy of no use": planted(accuracy_missing="no data set was given"),
+    "accuracy of no use": planted(why_no_score="no data set was given"),
     "not compared with the framework": planted(conversion=None),
     "a wrong answer under load": planted(points=WRONG_UNDER_LOAD),
     "a wrong answer at one point": planted(points=(*planted().points[:-1], WRONG_UNDER_LOAD[-1])),

@@ -12,7 +12,7 @@ from tests.formats.conftest import job_of
 from tests.helpers import present
 from tests.user_models import networks
 from tests.user_models.test_samples import names, write_tokenizer
-from tritonproof.accuracy.ledger import missing_options
+from tritonproof.accuracy.ledger import why_no_score
 from tritonproof.accuracy.limits import limits_per_answer, stage_limits
 from tritonproof.base.errors import InputError
 from tritonproof.build.configuration import model_config
@@ -166,7 +166,7 @@ def test_given_tolerance_limits_conversion_and_answers(tmp_path: Path) -> None:
 def test_unlabelled_accuracy_is_agreement(tmp_path: Path) -> None:
     model = linear(tmp_path)
     network = model.load_weights(None).network
-    assert missing_options(model, model.load_weights(None), model.samples("evaluation", None, None)) is None
+    assert why_no_score(model, model.load_weights(None), model.samples("evaluation", None, None)) is None
     assert score(model, lambda inputs: {"scores": -model.infer(network, inputs)["scores"]}) < 0.5
 
 

@@ -96,7 +96,7 @@ def served_ledger(
     return Ledger(tuple(scores), len(item_ids(samples)), (), requests=served.requests, passed=passed)
 
 
-def missing_options(
+def why_no_score(
     model: Model, weights: FrameworkModel, samples: Samples, *, has_dataset: bool = False
 ) -> str | None:
     """The options without which the task's metric means nothing, as a sentence; None if none is missing, or

@@ -82,24 +82,24 @@ class Requests:
 def ask_samples(
     served: ServedModel,
     batches: Sequence[np.ndarray],
-    in_flight: int,
+    concurrency: int,
     where: str,
     seconds: float | None = None,
     shared_memory: SharedMemory = "none",
 ) -> list[Answer]:
     """The answers to requests for `batches`, lists of samples' indices of one size, each sent once, or all
-    repeatedly for `seconds`, with `in_flight` at a time. This takes little CPU: requests are made before and
+    repeatedly for `seconds`, `concurrency` at a time. This takes little CPU: requests are made before and
     answers read afterwards. Raises ProofError, with `where`, if a request fails or tensors have no room."""
-    with prepared_requests(served, batches, in_flight, shared_memory) as requests:
-        answers = closed_loop(served.server, requests, in_flight, where, seconds)
+    with prepared_requests(served, batches, concurrency, shared_memory) as requests:
+        answers = closed_loop(served.server, requests, concurrency, where, seconds)
         return [Answer(batches[number], requests.read(raw)) for number, raw in answers]
 
 
 def closed_loop(
-    server: Server, requests: Requests, clients: int, where: str, seconds: float | None = None
+    server: Server, requests: Requests, concurrency: int, where: str, seconds: float | None = None
 ) -> list[tuple[int, RawAnswer]]:
     """Each answer with its request's number, as they arrive. Each request is sent once, or all repeatedly for
-    `seconds`, one at a time by each of the `clients`. Raises ProofError, with `where`, if one fails."""
+    `seconds`, `concurrency` in flight. Raises ProofError, with `where`, if one fails."""
     one_round = range(requests.count)
     numbers = iter(one_round) if seconds is None else itertools.cycle(one_round)
     deadline = math.inf if seconds is None else time.monotonic() + seconds
@@ -107,7 +107,7 @@ def closed_loop(
     answers: list[tuple[int, RawAnswer]] = []
     size = 0
     with requests_in_flight(server, where=where, fix=_IF_ONE_FAILS) as in_flight:
-        for slot in range(clients):
+        for slot in range(concurrency):
             if (number := next(numbers, None)) is not None:
                 in_flight.send((number, slot), requests.message(number, slot))
         while in_flight.count:
@@ -122,9 +122,9 @@ def closed_loop(
 
 @contextlib.contextmanager
 def prepared_requests(
-    served: ServedModel, batches: Sequence[np.ndarray], in_flight: int, shared_memory: SharedMemory
+    served: ServedModel, batches: Sequence[np.ndarray], concurrency: int, shared_memory: SharedMemory
 ) -> Iterator[Requests]:
-    """Requests for `batches`, lists of samples' indices of one size, at most `in_flight` at a time, with
+    """Requests for `batches`, lists of samples' indices of one size, at most `concurrency` at a time, with
     tensors in this kind of shared memory, for the length of the block.
 
     If a tensor has no fixed size in bytes, messages carry the tensors instead. Raises ProofError if the
@@ -140,7 +140,7 @@ def prepared_requests(
         and all(tensor.has_fixed_size and tensor.dtype != "BF16" for tensor in tensors)
     )
     if shared_memory != "none" and has_fixed_sizes:
-        with _in_shared_memory(served, batches, in_flight, shared_memory) as requests:
+        with _in_shared_memory(served, batches, concurrency, shared_memory) as requests:
             yield requests
     elif shared_memory == "cuda":
         raise NotAvailableError(

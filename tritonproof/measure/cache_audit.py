@@ -53,8 +53,8 @@ def _repeated_speed(job: LoadJob, result: PointResult) -> Ratio | None:
     first = message_of(repeated)
     in_stretch = math.ceil(_STRETCH_S * result.throughput_per_s.value / point.batch)
     count = min(in_stretch, max(1, _STRETCH_BYTES // len(first)))
-    clients, where = point.concurrency, f"{job}, under load"
-    closed_loop(served.server, in_messages([first]), clients, where)  # from here on a cache has its answer
+    concurrency, where = point.concurrency, f"{job}, under load"
+    closed_loop(served.server, in_messages([first]), concurrency, where)  # from now on a cache has its answer
     generator = np.random.default_rng()
     speeds: dict[int, list[float]] = {0: [], 1: []}
     for _pair in range(MIN_PAIRS):
@@ -67,7 +67,7 @@ def _repeated_speed(job: LoadJob, result: PointResult) -> Ratio | None:
             return None
         for kind in map(int, generator.permutation(2)):
             started = time.monotonic()
-            closed_loop(served.server, in_messages(kinds[kind]), clients, where)
+            closed_loop(served.server, in_messages(kinds[kind]), concurrency, where)
             speeds[kind].append(len(kinds[kind]) / (time.monotonic() - started))
     return paired_ratio(speeds[0], speeds[1])
 

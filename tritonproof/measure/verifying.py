@@ -65,8 +65,8 @@ def verify(check: AnswerCheck, answers: Sequence[Answer], duration_s: float) -> 
 def ask_server(job: LoadJob, seconds: float) -> list[Answer]:
     """A server's answers to the job's requests, repeated for `seconds`, in flight and sent as under load."""
     requests = job.served.data.requests(job.point.batch)
-    clients = job.point.concurrency or _IN_FLIGHT_AT_A_RATE
-    return ask_samples(job.served, requests, clients, f"{job}, under load", seconds, job.shared_memory)
+    concurrency = job.point.concurrency or _IN_FLIGHT_AT_A_RATE
+    return ask_samples(job.served, requests, concurrency, f"{job}, under load", seconds, job.shared_memory)
 
 
 def verifying(run_pass: RunPass, ask: Callable[[LoadJob, float], Sequence[Answer]] = ask_server) -> RunPass:

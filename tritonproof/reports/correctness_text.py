@@ -44,7 +44,7 @@ def accuracy_sentence(record: schema.Record) -> str:
     """The ledger: the scores after each stage, the number of samples, and the decisions that differ."""
     accuracy = record.accuracy
     if accuracy is None or record.main_score is None:
-        return missing_score_reason(record)
+        return no_score_text(record)
     scores = "; ".join(score_text(score) for score in accuracy.scores)
     pairs = [
         f"{pair.count} between {' and '.join(pair.between)}"
@@ -73,9 +73,9 @@ def missing_score(record: schema.Record) -> str:
     return "random weights" if record.build.has_random_weights else "not measured"
 
 
-def missing_score_reason(record: schema.Record) -> str:
+def no_score_text(record: schema.Record) -> str:
     """The words in place of a missing score in a sentence, with the reason if the record has it."""
-    reason = f": {record.accuracy_missing.strip().rstrip('.')}" if record.accuracy_missing else ""
+    reason = f": {record.why_no_score.strip().rstrip('.')}" if record.why_no_score else ""
     return missing_score(record) + reason
 
 

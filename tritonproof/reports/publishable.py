@@ -134,7 +134,7 @@ def _not_proven(record: Record) -> list[str]:
         return [f"answers under load were not compared ({full_point_text(point)})" for point in unverified]
     missing = [] if record.conversion else ["the converted model was not compared with the framework"]
     if not record.build.has_random_weights and record.main_score is None:
-        missing.append(f"accuracy was {correctness_text.missing_score_reason(record)}")
+        missing.append(f"accuracy was {correctness_text.no_score_text(record)}")
     return missing
 
 

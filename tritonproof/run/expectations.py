@@ -5,9 +5,9 @@ import functools
 import math
 from dataclasses import dataclass
 
+from tritonproof.accuracy import ledger
 from tritonproof.accuracy.answer_comparison import AnswerCheck
 from tritonproof.accuracy.conversion import compare_conversion
-from tritonproof.accuracy.ledger import missing_options
 from tritonproof.accuracy.limits import MIN_NOISE, AnswerLimits, limits_per_answer
 from tritonproof.accuracy.precision_cost import PrecisionCost
 from tritonproof.accuracy.precisions import tolerance_of
@@ -74,7 +74,7 @@ class Expectations:
         it cannot and an option sets a limit for it."""
         case, samples, settings = self.prepared.case, self.prepared.samples, self.scope.settings
         has_dataset, cpu_model = case.model.name in settings.dataset, self.scope.model_run.cpu_model
-        reason = missing_options(case.model, cpu_model, samples, has_dataset=has_dataset)
+        reason = ledger.why_no_score(case.model, cpu_model, samples, has_dataset=has_dataset)
         settings.thresholds.check_measured(case, reason)
         return reason
 

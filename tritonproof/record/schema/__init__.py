@@ -125,7 +125,7 @@ class Record(Struct, frozen=True):
     build: Build
     conversion: Conversion | None = None
     accuracy: Ledger | None = None
-    accuracy_missing: Text | None = None
+    why_no_score: Text | None = None
     """Why the task's metric was not measured. The ledger then has only comparisons with the framework."""
     gates: tuple[GateResult, ...] = ()
     starts: tuple[Start, ...] = ()
@@ -154,7 +154,7 @@ class Record(Struct, frozen=True):
     @property
     def main_score(self) -> Score | None:
         """The score that tables show; None without a measured metric of the task."""
-        if self.accuracy is None or self.accuracy_missing or not self.accuracy.scores:
+        if self.accuracy is None or self.why_no_score or not self.accuracy.scores:
             return None
         return self.accuracy.scores[0]
 

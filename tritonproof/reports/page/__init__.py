@@ -19,7 +19,7 @@ from tritonproof.record.quantities import DURATION, SIZE
 from tritonproof.record.sample_files import Sample, SampleScores
 from tritonproof.record.schema import Ledger
 from tritonproof.reports import derived, plots
-from tritonproof.reports.correctness_text import metric_text, missing_score_reason, unmeasured_text
+from tritonproof.reports.correctness_text import metric_text, no_score_text, unmeasured_text
 from tritonproof.reports.nvidia_readmes import match_published
 from tritonproof.reports.phrases import grouped, kind_of_device
 from tritonproof.reports.publishable import Publishable
@@ -58,7 +58,7 @@ def status_of(record: Publishable) -> Status:
         if compared or record.conversation or verified:
             return Status("good", "same answers", "No labels say what the answers should be.")
         return Status("care", "not measured", "No answers were compared.")
-    why = f"{missing_score_reason(record)}. The conversion holds."
+    why = f"{no_score_text(record)}. The conversion holds."
     return Status("care", "accuracy not measured", why)
 
 

@@ -258,8 +258,8 @@ def accuracy_blocks(record: Publishable) -> list[Block]:
         blocks.append(_outputs_table("the framework's", conversion.outputs))
     if record.conversation is not None:
         blocks.append(f"{correctness_text.conversation_text(record.conversation)}.")
-    if accuracy is None or record.accuracy_missing:
-        blocks.append(f"Accuracy: {correctness_text.missing_score_reason(record)}.")
+    if accuracy is None or record.why_no_score:
+        blocks.append(f"Accuracy: {correctness_text.no_score_text(record)}.")
     if accuracy is not None:
         samples, requests = COUNT.text(accuracy.samples), COUNT.text(accuracy.requests)
         same = accuracy.same_answers

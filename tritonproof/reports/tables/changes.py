@@ -8,7 +8,7 @@ from tritonproof.record.quantities import GIVEN_SHARE, LATENCY, METRIC_CHANGES, 
 from tritonproof.record.schema import Mark
 from tritonproof.reports import compare
 from tritonproof.reports.compare import CaseChange, Changes, PairedScores, PointChange, ScoreChange
-from tritonproof.reports.correctness_text import metric_text, missing_score_reason
+from tritonproof.reports.correctness_text import metric_text, no_score_text
 from tritonproof.reports.phrases import counted, days_text, first_of, full_point_text
 from tritonproof.reports.tables.table import Block, Bullets, Cell, Column, Heading, cell_of, table
 
@@ -123,7 +123,7 @@ def _legend(changes: Changes) -> list[str]:
 
 def _case_section(case: CaseChange, common: Sequence[compare.SettingChange]) -> list[Block]:
     specific = [setting for setting in case.setup if setting not in common]
-    missing = [missing_score_reason(stored.record) for stored in (case.before, case.after)]
+    missing = [no_score_text(stored.record) for stored in (case.before, case.after)]
     scores = [_score_text(score, case) for score in case.scores]
     scores = scores or [f"Accuracy: A {missing[0]}, B {missing[1]}"]
     before, after = (map(full_point_text, points) for points in (case.only_before, case.only_after))
@@ -150,8 +150,7 @@ def _score_text(change: ScoreChange, case: CaseChange) -> str:
     """`top-1: 98.2 % → 97.8 %, ...`, and the ids of samples that changed."""
     sides = ((change.before, case.before), (change.after, case.after))
     values = [
-        metric_text(score, score.served) if score else missing_score_reason(stored.record)
-        for score, stored in sides
+        metric_text(score, score.served) if score else no_score_text(stored.record) for score, stored in sides
     ]
     line, pairs = f"{change.metric}: {' → '.join(values)}", change.pairs
     if isinstance(pairs, str):

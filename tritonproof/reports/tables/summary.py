@@ -149,7 +149,7 @@ def _marks(row: SummaryRow) -> list[Mark]:
     if record.why_no_speed and (record.hidden or record.is_wrong or not record.search):
         sentences.append(record.why_no_speed)
     if row.score is None and record.build.has_random_weights:
-        sentences.append(f"{correctness_text.missing_score_reason(record)}.")
+        sentences.append(f"{correctness_text.no_score_text(record)}.")
     sentences += filter(None, [correctness_text.unmeasured_text(record), speed_text.version_note(record)])
     measured = row.result, derived.efficiency_at_fastest(record)
     marks = itertools.chain(*(result.marks for result in measured if result is not None))
