@@ -18,7 +18,7 @@ from tritonproof.build import baseline_builds, runtime_files
 from tritonproof.cases import cases_of
 from tritonproof.host import locks
 from tritonproof.host.targets import CPU
-from tritonproof.run import case_run
+from tritonproof.run import prepared_case
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.model_run import ModelRun
 from tritonproof.run.once import forget, is_made, once
@@ -113,7 +113,7 @@ def test_only_loading_shares_the_machine(tmp_path: Path, monkeypatch: pytest.Mon
 
     monkeypatch.setattr("tritonproof.run.model_run.framework_model_on", noting("reference"))
     monkeypatch.setattr(runtime_files, "open_in_process", noting("oracle"))
-    monkeypatch.setattr(case_run, "serve", serve)
+    monkeypatch.setattr(prepared_case, "serve", serve)
     case = next(cases_of(CPU))
     loading: dict[str, Any] = {"load_weights": noting("load"), "samples": noting("samples", toy.samples())}
     case = dataclasses.replace(case, model=dataclasses.replace(case.model, **loading))
