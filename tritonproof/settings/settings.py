@@ -81,7 +81,7 @@ class Settings:
     class of torchmetrics, written as METRIC[@OUTPUT][:KEY=VALUE,...]."""
     floor: PerModel[float] = readers.per_model_option("[NAME=]LIMIT", readers.limit)
     """The lowest value that the metric may have, such as 0.75, or the highest value where lower is better.
-    With --repository it has to be given. Default: nearly the score of the reference."""
+    With --repository it has to be given. Default: nearly the framework's score."""
     tolerance: PerModel[float] = readers.per_model_option("[NAME=]SHARE", readers.share)
     """How far outputs may differ from the expected ones, as a share of their spread over the samples, such as
     0.005. For all models of --onnx or --repository, or for the one that is named. See docs/onnx-file.md."""
@@ -119,10 +119,10 @@ class Settings:
         passed_to="nodes builds",
         conflicts_with="repository",
     )
-    """Settings of the model on the server, joined by commas: max_batch_size=64, instances=2,
+    """How the server loads the model, joined by commas: max_batch_size=64, instances=2,
     preferred_batch_sizes=32+64, max_queue_delay_us=100 (microseconds), warmup=false; for ONNX Runtime on a
-    GPU cuda_graphs=true and prefer_nhwc=true (convolutions with the channels last). Default: the settings of
-    the model for the target."""
+    GPU cuda_graphs=true and prefer_nhwc=true (convolutions with the channels last). Default: the model's own
+    deployment for the target."""
     tf32: bool = option(
         "deployment",
         "ON_OR_OFF",
