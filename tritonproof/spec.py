@@ -6,6 +6,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import msgspec
+
+from tritonproof.base.errors import InputError
+from tritonproof.base.sanitize import excerpt
 from tritonproof.record import schema
 from tritonproof.record.sample_files import SamplePart
 from tritonproof.record.schema import Better, Deployment, Limit
@@ -327,6 +331,19 @@ class Format:
     """Whether the conversion compiles code, which takes half a minute: a model's cases with it come last."""
     only_named_on_cpu: bool = False
     """Whether on a CPU its cases run only if it or the model is named: another format runs the same code."""
+
+
+def check_fields(value: Model | Format, hints: Mapping[str, Any], where: str) -> None:
+    """Raise InputError that names the first field whose value does not have the type that `hints` gives."""
+    kind = type(value).__name__
+    for name, hint in hints.items():
+        try:
+            msgspec.convert(getattr(value, name), hint)
+        except msgspec.ValidationError as error:
+            owner = f"the {kind.lower()} {excerpt(str(value.name))}"
+            what = f"{name} of {owner} is not what a {kind} has there: {excerpt(str(error))}"
+            fix = f"see {name} in tritonproof/spec.py, and mind the comma of a tuple of one: (VALUE,)"
+            raise InputError(what, where=where, fix=fix) from error
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 import dataclasses
 import errno
 import shutil
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,8 @@ import pytest
 from torch import nn
 
 from tests.formats.conftest import SETTINGS, Small, converted_by, job_of, samples_of
-from tritonproof.base.errors import ProofError
+from tritonproof import formats
+from tritonproof.base.errors import InputError, ProofError
 from tritonproof.build import runtime_files
 from tritonproof.formats import all_formats, onnx
 from tritonproof.frameworks import gpu_libraries, pytorch
@@ -159,3 +161,28 @@ def test_onnx_runtime_without_cuda_is_an_error(job: ConversionJob, tmp_path: Pat
     settings = SETTINGS | {"device": "cuda", "accelerator": "", "precision": "fp32", "tensors": "torch"}
     with pytest.raises(RuntimeError, match=r"cannot use CUDAExecutionProvider .* CPUExecutionProvider"):
         runtime_files.load_runtime("onnx.py").load(artifact, settings)
+
+
+@pytest.mark.parametrize(
+    ("source", "named"),
+    [
+        ("1 / 0", "mine.py:3"),
+        ("X = Format(name='mine')", "mine.py:3"),
+        ("X = replace(ONNX, name='a b')", "name of the format a b"),
+        ("X = replace(ONNX, precisions={'cpu': ('fp32')})", "precisions of the format onnx"),
+        ("X = replace(ONNX, convert=None)", "convert of the format onnx"),
+        ("X = replace(ONNX, tolerances={})", "tolerances of the format onnx lack fp16, fp32, int8"),
+        ("X = replace(ONNX, runtime='gone.py')", "no runtime 'gone.py'"),
+        ("X = ONNX\nY = replace(ONNX)", "there is a format onnx already"),
+    ],
+)
+def test_broken_format_is_refused_with_its_file_and_field(
+    source: str, named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    imports = "from dataclasses import replace; from tritonproof.spec import Format\n"
+    (tmp_path / "mine.py").write_text(f"{imports}from tritonproof.formats.onnx import ONNX\n{source}\n")
+    monkeypatch.setattr(formats, "__path__", [str(tmp_path)])
+    monkeypatch.delitem(sys.modules, "tritonproof.formats.mine", raising=False)
+    with pytest.raises(InputError, match=r"(?s)mine\.py.*fix") as raised:
+        formats.all_formats.__wrapped__()
+    assert named in str(raised.value)

@@ -1,6 +1,10 @@
 """Errors a reader can act on: what was wrong, where, and what to do about it."""
 
-from tritonproof.base.sanitize import cut, visible
+import traceback
+from collections.abc import Iterable
+from pathlib import Path
+
+from tritonproof.base.sanitize import cut, excerpt, visible
 
 _MAX_CHARS = 10_000
 """The most characters of each part of an error: the last forty lines of a log have some 4,000."""
@@ -37,6 +41,22 @@ class SetupError(InputError):
 
 class NotAvailableError(ProofError):
     """This machine or server lacks what a case needs. The case is skipped, with the reason."""
+
+
+def import_error(error: BaseException, source: Path, own: Iterable[Path], option: str = "") -> InputError:
+    """The error if importing the file `source` raises `error`. It names the line that failed, the innermost
+    in the files `own` of the same model, and before it the `option`, such as "--models FILE, "."""
+    if isinstance(error, SyntaxError) and error.filename:
+        location = f"{error.filename}:{error.lineno}"
+    else:
+        names = {str(file) for file in own}
+        inside = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename in names]
+        location = f"{inside[-1].filename}:{inside[-1].lineno}" if inside else str(source)
+    # TracebackException gives a text even if str() of the file's own error fails.
+    message = str(traceback.TracebackException.from_exception(error))
+    what = f"the file cannot be imported: {type(error).__name__}: {excerpt(' '.join(message.split()), 500)}"
+    fix = "correct that line; import a package that is not installed here inside a function, or install it"
+    return InputError(what, where=f"{option}{location}", fix=fix)
 
 
 def _shown(text: str) -> str:

@@ -4,20 +4,50 @@ file is all that a new format needs."""
 import functools
 import importlib
 import pkgutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, get_type_hints
 
-from tritonproof.spec import Device, Format
+import msgspec
+
+from tritonproof.base.errors import InputError, import_error
+from tritonproof.base.paths import RUNTIMES
+from tritonproof.base.sanitize import excerpt
+from tritonproof.spec import Device, Format, Precision, check_fields
 
 
 @functools.cache
 def all_formats() -> tuple[Format, ...]:
-    """Every format of this folder, in the order of their names."""
-    modules = [importlib.import_module(f"{__name__}.{info.name}") for info in pkgutil.iter_modules(__path__)]
-    values = (value for module in modules for value in vars(module).values() if isinstance(value, Format))
+    """Every format of this folder, in the order of their names. Raises InputError for one that is broken."""
     formats: dict[str, Format] = {}
-    for value in values:  # one value may come twice, as modules import from each other
-        assert formats.setdefault(value.name, value) is value, f"two formats have the name {value.name}"
+    for info in pkgutil.iter_modules(__path__):
+        source = Path(__path__[0]) / f"{info.name}.py"
+        try:
+            module = importlib.import_module(f"{__name__}.{info.name}")
+        except (Exception, SystemExit) as error:
+            raise import_error(error, source, [source]) from error
+        for value in vars(module).values():
+            if isinstance(value, Format):
+                _check(value, str(source))
+                # One value may come twice, as modules import from each other.
+                if formats.setdefault(value.name, value) is not value:
+                    what = f"there is a format {value.name} already"
+                    raise InputError(what, where=source, fix="give it a name of its own")
     return tuple(formats[name] for name in sorted(formats))
+
+
+def _check(format_: Format, where: str) -> None:
+    """Raise InputError for a field of a wrong type, and for tolerances or a runtime that are missing."""
+    precisions = Mapping[Device, tuple[Precision, ...]]
+    name = Annotated[str, msgspec.Meta(pattern=r"\A[a-z0-9]+(-[a-z0-9]+)*\Z")]
+    check_fields(format_, {**get_type_hints(Format), "name": name, "precisions": precisions}, where)
+    used = {precision for values in format_.precisions.values() for precision in values}
+    if lacking := sorted(used - format_.tolerances.keys()):
+        what = f"the tolerances of the format {format_.name} lack {', '.join(lacking)}"
+        raise InputError(what, where=where, fix="give each of its precisions a Tolerance")
+    if not (RUNTIMES / format_.runtime).is_file():
+        what = f"there is no runtime {excerpt(format_.runtime)!r} of the format {format_.name}"
+        raise InputError(what, where=where, fix=f"name a file of {RUNTIMES}")
 
 
 def variants_on(device: Device) -> Iterator[tuple[Format, str | None, str]]:

@@ -8,7 +8,6 @@ import functools
 import importlib
 import pkgutil
 import re
-import traceback
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -17,10 +16,10 @@ from typing import Annotated, Any, get_args, get_type_hints
 import msgspec
 
 from tritonproof.base import commands
-from tritonproof.base.errors import InputError
+from tritonproof.base.errors import InputError, import_error
 from tritonproof.base.sanitize import excerpt
 from tritonproof.record.schema import Limit
-from tritonproof.spec import Format, Framework, Model, Precision
+from tritonproof.spec import Format, Framework, Model, Precision, check_fields
 
 
 @functools.cache
@@ -81,14 +80,7 @@ def listed_models(module: ModuleType, where: str) -> tuple[Model, ...]:
             if not isinstance(limit, Limit):
                 what = f"the limit {excerpt(str(limit))} of the model {model.name} has no source"
                 raise InputError(what, where=where, fix='give one: Limit(0.93, "where the figure is from")')
-        for field, hint in _hints().items():
-            try:
-                msgspec.convert(getattr(model, field), hint)
-            except msgspec.ValidationError as error:
-                reason = excerpt(str(error))
-                what = f"{field} of the model {model.name} is not what a Model has there: {reason}"
-                fix = f"see {field} in tritonproof/spec.py, and mind the comma of a tuple of one: (VALUE,)"
-                raise InputError(what, where=where, fix=fix) from error
+        check_fields(model, _hints(), where)
     return models
 
 
@@ -100,19 +92,3 @@ def _hints() -> Mapping[str, Any]:
     hints |= {"metrics": tuple[Any, ...], "defined_in": Any, "framework": Framework}
     not_empty = msgspec.Meta(min_length=1)
     return hints | {name: Annotated[hints[name], not_empty] for name in ("inputs", "outputs", "metrics")}
-
-
-def import_error(error: BaseException, source: Path, own: Iterable[Path], option: str = "") -> InputError:
-    """The error if importing the file `source` raises `error`. It names the line that failed, the innermost
-    in the files `own` of the same model, and before it the `option`, such as "--models FILE, "."""
-    if isinstance(error, SyntaxError) and error.filename:
-        location = f"{error.filename}:{error.lineno}"
-    else:
-        names = {str(file) for file in own}
-        inside = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename in names]
-        location = f"{inside[-1].filename}:{inside[-1].lineno}" if inside else str(source)
-    # TracebackException gives a text even if str() of the file's own error fails.
-    message = str(traceback.TracebackException.from_exception(error))
-    what = f"the file cannot be imported: {type(error).__name__}: {excerpt(' '.join(message.split()), 500)}"
-    fix = "correct that line; import a package that is not installed here inside a function, or install it"
-    return InputError(what, where=f"{option}{location}", fix=fix)
