@@ -333,7 +333,7 @@ class Format:
     """Whether on a CPU its cases run only if it or the model is named: another format runs the same code."""
 
 
-def check_fields(value: Model | Format, hints: Mapping[str, Any], where: str) -> None:
+def check_fields(value: Model | Metric | Format, hints: Mapping[str, Any], where: str) -> None:
     """Raise InputError that names the first field whose value does not have the type that `hints` gives."""
     kind = type(value).__name__
     for name, hint in hints.items():

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
-from typing import Annotated, Any, get_args, get_type_hints
+from typing import Annotated, Any, get_type_hints
 
 import msgspec
 
@@ -73,13 +73,8 @@ def listed_models(module: ModuleType, where: str) -> tuple[Model, ...]:
         if not isinstance(model.name, str) or not MODEL_NAME.fullmatch(model.name):
             name = excerpt(str(model.name))
             raise InputError(f"{name!r} cannot be a model's name", where=where, fix=f"use {NAME_RULE}")
-        for precision, limit in (pair for metric in model.metrics for pair in metric.limits.items()):
-            what = f"{excerpt(str(precision))!r} in the limits of the model {model.name} is no precision"
-            if precision not in get_args(Precision):
-                raise InputError(what, where=where, fix=f"use {', '.join(get_args(Precision))}")
-            if not isinstance(limit, Limit):
-                what = f"the limit {excerpt(str(limit))} of the model {model.name} has no source"
-                raise InputError(what, where=where, fix='give one: Limit(0.93, "where the figure is from")')
+        for metric in model.metrics:
+            check_fields(metric, {"limits": Mapping[Precision, Limit]}, where)
         check_fields(model, _hints(), where)
     return models
 
