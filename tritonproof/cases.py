@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from tritonproof.formats import variant_name, variants_on
 from tritonproof.models import all_models
-from tritonproof.spec import Case, Device, Format, Model, ServingProfile, Target
+from tritonproof.spec import DEFAULT_PROFILES, Case, Device, Format, Model, ServingProfile, Target
 from tritonproof.user_models.model_from_config import AS_IS
 
 
@@ -55,6 +55,6 @@ def _variant(case: Case) -> str:
 
 
 def profile_of(model: Model, target: Target) -> ServingProfile:
-    """The model's profile for the target, else its profile for all CPUs or all GPUs."""
+    """The model's profile for the target, else that for all CPUs or all GPUs, its own or the default."""
     kind = "cpu" if target.device == "cpu" else "gpu"
-    return model.profiles.get(target.name) or model.profiles[kind]
+    return model.profiles.get(target.name) or model.profiles.get(kind) or DEFAULT_PROFILES[kind]

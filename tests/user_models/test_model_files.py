@@ -159,7 +159,9 @@ def test_taken_or_invalid_name_is_refused(names: tuple[str, ...], tmp_path: Path
     ("field", "value"),
     [
         ("profiles", "{'cpu': 1}"),
+        ("profiles", "{'h1000': MODELS[0].profiles['cpu']}"),
         ("tolerances", "[1]"),
+        ("tolerances", "{'fp8': Tolerance(0.1, 0.9, 'measured')}"),
         ("framework", "'\\x1b[2J'"),
         ("framework", "None"),
         ("keep", "3"),
@@ -171,7 +173,8 @@ def test_taken_or_invalid_name_is_refused(names: tuple[str, ...], tmp_path: Path
 def test_field_of_wrong_type_is_named(tmp_path: Path, field: str, value: str) -> None:
     file = write(tmp_path / "mine.py", "mine")
     with file.open("a") as source:
-        source.write(f"import dataclasses\nMODELS = (dataclasses.replace(MODELS[0], {field}={value}),)\n")
+        source.write("import dataclasses\nfrom tritonproof.spec import Tolerance\n")
+        source.write(f"MODELS = (dataclasses.replace(MODELS[0], {field}={value}),)\n")
     text = str(refusal(file))
     assert (field if field != "metrics" else "limit") in text
     assert "\x1b" not in text

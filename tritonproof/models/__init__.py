@@ -18,8 +18,9 @@ import msgspec
 from tritonproof.base import commands
 from tritonproof.base.errors import InputError, import_error
 from tritonproof.base.sanitize import excerpt
+from tritonproof.host.targets import EVERY_TARGET
 from tritonproof.record.schema import Limit
-from tritonproof.spec import Format, Framework, Model, Precision, check_fields
+from tritonproof.spec import Format, Framework, Model, Precision, ServingProfile, Tolerance, check_fields
 
 
 @functools.cache
@@ -85,5 +86,7 @@ def _hints() -> Mapping[str, Any]:
         Model, localns={"np": SimpleNamespace(ndarray=Any), "SamplePart": Any, "Format": Format}
     )
     hints |= {"metrics": tuple[Any, ...], "defined_in": Any, "framework": Framework}
+    target = Annotated[str, msgspec.Meta(pattern=rf"\A({'|'.join(known.name for known in EVERY_TARGET)})\Z")]
+    hints |= {"profiles": Mapping[target, ServingProfile], "tolerances": Mapping[Precision, Tolerance]}
     not_empty = msgspec.Meta(min_length=1)
     return hints | {name: Annotated[hints[name], not_empty] for name in ("inputs", "outputs", "metrics")}
