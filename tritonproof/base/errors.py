@@ -1,8 +1,11 @@
 """Errors a reader can act on: what was wrong, where, and what to do about it."""
 
+import importlib
+import pkgutil
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from types import ModuleType
 
 from tritonproof.base.sanitize import cut, excerpt, visible
 
@@ -41,6 +44,19 @@ class SetupError(InputError):
 
 class NotAvailableError(ProofError):
     """This machine or server lacks what a case needs. The case is skipped, with the reason."""
+
+
+def modules_in(package: str, path: Sequence[str]) -> Iterator[tuple[ModuleType, str]]:
+    """The modules and packages in a package, but for those with an underscore before their names, each with
+    its file. `path` is the package's own. Raises InputError that names the file and line of an error."""
+    for info in pkgutil.iter_modules(path):
+        if not info.name.startswith("_"):
+            folder = Path(path[0], info.name)
+            source = folder / "__init__.py" if info.ispkg else folder.with_suffix(".py")
+            try:
+                yield importlib.import_module(f"{package}.{info.name}"), str(source)
+            except (Exception, SystemExit) as error:
+                raise import_error(error, source, [source, *folder.rglob("*.py")]) from error
 
 
 def import_error(error: BaseException, source: Path, own: Iterable[Path], option: str = "") -> InputError:

@@ -2,15 +2,12 @@
 file is all that a new format needs."""
 
 import functools
-import importlib
-import pkgutil
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Annotated, get_type_hints
 
 import msgspec
 
-from tritonproof.base.errors import InputError, import_error
+from tritonproof.base.errors import InputError, modules_in
 from tritonproof.base.paths import RUNTIMES
 from tritonproof.base.sanitize import excerpt
 from tritonproof.spec import Device, Format, Precision, check_fields
@@ -20,15 +17,10 @@ from tritonproof.spec import Device, Format, Precision, check_fields
 def all_formats() -> tuple[Format, ...]:
     """Every format of this folder, in the order of their names. Raises InputError for one that is broken."""
     formats: dict[str, Format] = {}
-    for info in pkgutil.iter_modules(__path__):
-        source = Path(__path__[0]) / f"{info.name}.py"
-        try:
-            module = importlib.import_module(f"{__name__}.{info.name}")
-        except (Exception, SystemExit) as error:
-            raise import_error(error, source, [source]) from error
+    for module, source in modules_in(__name__, __path__):
         for value in vars(module).values():
             if isinstance(value, Format):
-                _check(value, str(source))
+                _check(value, source)
                 # One value may come twice, as modules import from each other.
                 if formats.setdefault(value.name, value) is not value:
                     what = f"there is a format {value.name} already"

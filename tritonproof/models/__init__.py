@@ -5,18 +5,15 @@ This module finds the models, and checks MODELS of these and of a user's file.
 """
 
 import functools
-import importlib
-import pkgutil
 import re
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Annotated, Any, get_type_hints
 
 import msgspec
 
 from tritonproof.base import commands
-from tritonproof.base.errors import InputError, import_error
+from tritonproof.base.errors import InputError, modules_in
 from tritonproof.base.sanitize import excerpt
 from tritonproof.host.targets import EVERY_TARGET
 from tritonproof.record.schema import Limit
@@ -26,8 +23,8 @@ from tritonproof.spec import Format, Framework, Model, Precision, ServingProfile
 @functools.cache
 def all_models() -> tuple[Model, ...]:
     """Every model of every file and package in this folder, in the order of their names."""
-    names = (info.name for info in pkgutil.iter_modules(__path__) if not info.name.startswith("_"))
-    return tuple(model for name in names for model in _models_of(name))
+    modules = modules_in(__name__, __path__)
+    return tuple(model for module, source in modules for model in listed_models(module, source))
 
 
 def joined(known: Iterable[Model], more: Iterable[Model], where: str) -> tuple[Model, ...]:
@@ -41,22 +38,10 @@ def joined(known: Iterable[Model], more: Iterable[Model], where: str) -> tuple[M
     return tuple(by_name.values())
 
 
-def _models_of(name: str) -> tuple[Model, ...]:
-    """The models of one file or package in this folder. Raises InputError that names the file and line."""
-    folder = Path(__file__).parent / name
-    package = folder / "__init__.py"
-    source = package if package.is_file() else folder.with_suffix(".py")
-    try:
-        module = importlib.import_module(f"{__name__}.{name}")
-    except (Exception, SystemExit) as error:
-        raise import_error(error, source, [source, *folder.rglob("*.py")]) from error
-    return listed_models(module, str(source))
-
-
 MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.]{0,99}(-[A-Za-z0-9_.]{1,99}){0,20}")
 """The names that a model may have: a name is part of a test's id, and a folder's name."""
 NAME_RULE = "letters, digits, _ and ., in words joined by single hyphens"
-"""What NAME allows, in words for an error."""
+"""What MODEL_NAME allows, in words for an error."""
 MODELS_VARIABLE = "MODELS"
 """The name of the tuple in which a file lists its models."""
 
