@@ -215,18 +215,21 @@ BAD: dict[str, tuple[str, dict[str, list[str]]]] = {
     "no name": ("--onnx", {"onnx": ["{net}"]}),
     "no file": ("--onnx a", {"onnx": ["a={net}.none"]}),
     "two of a name": ("--onnx a", {"onnx": ["a={net}", "a={net}"]}),
-    "samples of nothing": ("--samples", {"samples": ["{rows}"]}),
+    "samples of nothing": ("--samples /", {"samples": ["{rows}"]}),
     "two folders for one": ("--samples", {"onnx": ["a={net}"], "samples": ["{rows}", "{rows}"]}),
     "labels without metric": ("--labels", {"onnx": ["a={net}"], "samples": ["{rows}"], "labels": ["{net}"]}),
     "labels without samples": ("--labels", {"onnx": ["a={net}"], "labels": ["{net}"], "metric": ["top-1"]}),
     "a floor without a metric": ("--floor", {"onnx": ["a={net}"], "floor": ["0.5"]}),
     "a floor that is none": ("--floor high", {"onnx": ["a={net}"], "floor": ["high"]}),
-    "samples of a network that there is not": ("--samples b", {"onnx": ["a={net}"], "samples": ["b={rows}"]}),
-    "labels of a network that there is not": ("--labels b", {"onnx": ["a={net}"], "labels": ["b={net}"]}),
+    "samples of a network that there is not": (
+        "--samples b=/",
+        {"onnx": ["a={net}"], "samples": ["b={rows}"]},
+    ),
+    "labels of a network that there is not": ("--labels b=/", {"onnx": ["a={net}"], "labels": ["b={net}"]}),
     "a tolerance that is no number": ("--tolerance a=wide", {"onnx": ["a={net}"], "tolerance": ["a=wide"]}),
     "a tolerance of nothing": ("--tolerance 0", {"onnx": ["a={net}"], "tolerance": ["0"]}),
     "a tolerance of everything": ("--tolerance 100%", {"onnx": ["a={net}"], "tolerance": ["100%"]}),
-    "a tolerance for no model": ("--tolerance b", {"onnx": ["a={net}"], "tolerance": ["b=0.1"]}),
+    "a tolerance for no model": ("--tolerance b=0.1", {"onnx": ["a={net}"], "tolerance": ["b=0.1"]}),
 }
 
 

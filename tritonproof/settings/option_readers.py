@@ -258,11 +258,11 @@ class PerModel(Generic[Value]):
 
     def of(self, models: Collection[str]) -> dict[str, Value]:
         """The value of each model: its own, else that for all. Raises InputError for an unknown model."""
-        for name in self.values:
+        for name, value in self.values.items():
             if not models or name not in ("", *models):
                 allowed = ", ".join(models) or "none: give --onnx NAME=FILE or --repository DIR"
                 what = f"there is no model {excerpt(name)}" if name else "there is no model for this option"
-                where = f"{self.flag} {excerpt(name)}"
+                where = f"{self.flag} {excerpt(f'{name}={value}' if name else str(value))}"
                 raise InputError(what, where=where, fix=f"name one of these: {allowed}")
         for_all = dict.fromkeys(models, self.values[""]) if "" in self.values else {}
         return for_all | {name: value for name, value in self.values.items() if name}
