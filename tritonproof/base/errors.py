@@ -30,8 +30,7 @@ class AccuracyError(ProofError):
 
 
 class SpeedError(ProofError):
-    """The model is right, but slower than it may be, or takes far more memory or loading time than its
-    baseline: the case fails."""
+    """The model is right, but slower, or far larger or slower to load, than it may be: the case fails."""
 
 
 class InputError(ProofError):

@@ -139,8 +139,7 @@ def top_1(floor: Limit, precisions: tuple[str, ...]) -> Metric:
 
 
 def resnet50_profiles(deployment: Deployment, published: str) -> Mapping[str, ServingProfile]:
-    """ResNet50's profiles at full size: NVIDIA's deployment and published format on GPUs, other ones on
-    CPUs."""
+    """ResNet50's profiles at full size: NVIDIA's deployment and format on GPUs, other ones on CPUs."""
     batches, concurrencies = (1, 2, 4, 8, 16, 32, 64, 128), tuple(range(16, 257, 16))
     return full_size_profiles(
         ServingProfile(deployment, batches, concurrencies, (published,)),

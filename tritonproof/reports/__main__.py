@@ -143,8 +143,8 @@ def _name_left_out(records: Sequence[Publishable]) -> None:
 
 
 def _compare(options: argparse.Namespace) -> int:
-    """Print what changed from A to B. That is the setup, the accuracy sample by sample, and the speed as a
-    ratio with its interval."""
+    """Print what changed from A to B: setup, accuracy sample by sample, and speed as a ratio with its
+    interval."""
     from tritonproof.reports.compare import compare_records, exit_status, read_record_sets
     from tritonproof.reports.tables.changes import comparison_blocks
 

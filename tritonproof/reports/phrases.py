@@ -1,5 +1,4 @@
-"""Words that every output shares: the names of load points, devices, formats, times and origins; counts,
-lists and sentences."""
+"""Words that all outputs share: names of load points, devices, formats, times, origins; counts, sentences."""
 
 import itertools
 from collections.abc import Callable, Hashable, Iterable, Sequence

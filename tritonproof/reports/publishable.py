@@ -50,9 +50,8 @@ def publishable(record: Record) -> Publishable:
 
 
 def publishable_together(records: Iterable[Record]) -> list[Publishable]:
-    """The records as they may be shown together: without ratios to a reference that has been measured on
-    another machine or server, with other settings or in another build, or whose speed is hidden, as the ratio
-    would reveal it."""
+    """The records as they may be shown together: without ratios to a reference of another place or build, or
+    whose speed is hidden, as the ratio would reveal it."""
     shown = [*map(publishable, records)]
     places = {record.name: not record.why_no_speed and place_of(record) for record in shown}
     builds = {record.name: record.build.digest for record in shown}

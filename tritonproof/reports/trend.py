@@ -24,8 +24,7 @@ from tritonproof.reports.tables import table as tables
 from tritonproof.reports.tables.rendering import markdown
 
 MIN_RUNS, LASTING = 4, 8
-"""The fewest runs of a level. Fewer than MIN_RUNS are outliers; fewer than LASTING, in between, a bad
-week."""
+"""The fewest runs of a level. Fewer than MIN_RUNS are outliers; fewer than LASTING a bad week."""
 THRESHOLD = 5.0
 """The smallest shift in standard errors: less than one is false in 200 simulated series of 1,000 runs."""
 _NEIGHBOURS = 60

@@ -11,8 +11,7 @@ from tritonproof.spec import Arrays, Model, Samples
 from tritonproof.user_models.network_samples import VARIABLE_LENGTHS, synthetic_samples
 
 _INTEGER_BOUNDS = (10, 1)
-"""Exclusive upper bounds of made-up integers and of digits in texts, tried in turn: 10 gives distinct values,
-1 only zeros."""
+"""Exclusive upper bounds of made-up integers and digits, tried in turn: 10 gives distinct values, 1 zeros."""
 
 
 @dataclass(frozen=True)

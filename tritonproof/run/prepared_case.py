@@ -1,5 +1,4 @@
-"""What preparing a case takes, and what a run asks of the prepared case, whether the suite converts it or a
-repository has it."""
+"""What preparing a case takes, and what a run asks of the prepared case, converted or of a repository."""
 
 import contextlib
 import dataclasses

@@ -97,8 +97,8 @@ class Settings:
     same with TLS). Default: what the variable TRITONPROOF_TRITON names; else local, if tritonserver is on
     PATH; else embedded. See docs/servers.md."""
     triton_ca: Path | None = option("server", "FILE", existing_path)
-    """A PEM file with the certificate authorities to trust for --triton grpcs://HOST:PORT. Default: the
-    public authorities."""
+    """A PEM file of the authorities to trust for --triton grpcs://HOST:PORT. Default: the public
+    authorities."""
     triton_headers: Path | None = option("server", "FILE", existing_path)
     """A file with the headers of requests to --triton HOST:PORT, one a line: Authorization: Bearer TOKEN."""
     repository: Path | RemoteModels | None = option("own models", "DIR", readers.repository)

@@ -1,5 +1,4 @@
-"""What a user requires of single cases, in a TOML file that is checked before anything runs: `--thresholds
-FILE`.
+"""What a user requires of single cases, in a TOML file, checked before anything runs: `--thresholds FILE`.
 
 [[cases]]
 match = "cpu-biopsy-*"                    # ids of cases, as a shell matches names of files

@@ -234,8 +234,7 @@ def _row(paragraph: Paragraph, question: Question, query: Sequence[int], part: n
 
 
 def prepare(network: Any) -> None:
-    """Set initial weights with which some heads compare positions, and one compares words: both are slow to
-    learn.
+    """Set initial weights by which some heads compare positions, and one words: both are slow to learn.
 
     The first components of the embeddings hold only sines and cosines of the position, and no layer writes to
     them. The heads in _HEADS compare these, and so attend to a token at a fixed distance. A head of the first

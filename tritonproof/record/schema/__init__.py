@@ -131,8 +131,7 @@ class Record(Struct, frozen=True):
     starts: tuple[Start, ...] = ()
     points: Annotated[tuple[PointResult, ...], MAX_ENTRIES, SPEED] = ()
     efficiency: Annotated[tuple[Efficiency, ...], SPEED] = ()
-    """The efficiency of serving at the fastest point of each scenario; for a micro model at the fastest of
-    all."""
+    """The efficiency at the fastest point of each scenario; for a micro model at the fastest of all."""
     search: Search | None = None
     conversation: Conversation | None = None
     model_warmup: Annotated[ModelWarmup | None, SPEED] = None
