@@ -7,13 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tritonproof.accuracy import stages
 from tritonproof.accuracy.precision_cost import PrecisionCost, measure_cost
-from tritonproof.accuracy.stages import (
-    StageAnswers,
-    evaluate_in_process,
-    evaluation_batch,
-    framework_model_on,
-)
 from tritonproof.base.errors import ProofError
 from tritonproof.efficiency import worker
 from tritonproof.frameworks import count_operations
@@ -62,7 +57,7 @@ class ModelRun(contextlib.AbstractContextManager["ModelRun"]):
     @once_sharing_machine
     def framework_model(self) -> FrameworkModel:
         """The framework's model that converted models are compared with."""
-        return framework_model_on(self.target.device, self.model, self.cpu_model)
+        return stages.framework_model_on(self.target.device, self.model, self.cpu_model)
 
     @once_sharing_machine
     def samples(self) -> Samples:
@@ -72,14 +67,14 @@ class ModelRun(contextlib.AbstractContextManager["ModelRun"]):
     @property
     def batch(self) -> int:
         """The rows of a batch that the framework computes."""
-        return evaluation_batch(model_deployment(self.model, self.target, self.settings))
+        return stages.evaluation_batch(model_deployment(self.model, self.target, self.settings))
 
     @once_sharing_machine
-    def framework_answers(self) -> StageAnswers:
+    def framework_answers(self) -> stages.StageAnswers:
         """The framework's answers to the whole evaluation set."""
         infer: Callable[[Any], Any] = functools.partial(self.model.infer, self.framework_model.network)
         on_progress = functools.partial(self.say, "evaluate by the framework")
-        return evaluate_in_process(
+        return stages.evaluate_in_process(
             "framework", self.model, infer, self.samples, self.batch, on_progress, with_outputs=True
         )
 
