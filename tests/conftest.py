@@ -2,10 +2,8 @@
 
 import collections.abc
 import contextlib
-import dataclasses
 import functools
 import os
-import shutil
 import signal
 import uuid
 from collections.abc import Callable, Iterator
@@ -21,49 +19,18 @@ from tests import helpers, private_shared_memory, toy
 from tests.helpers import Collect, Household
 from tests.host.fake_nvml import Clock, Nvml, S, Stretch, in_place_of_nvml, watched
 from tests.measure.fake_perf_analyzer import FakePerfAnalyzer
-from tritonproof.build import configuration, runtime_files
-from tritonproof.build.builds import BuiltModel
 from tritonproof.client.input_data import input_data
 from tritonproof.client.requests import ServedModel
 from tritonproof.host import scratch
 from tritonproof.host.activity import GpuTime
 from tritonproof.host.process import EXTRA_VARIABLES
-from tritonproof.host.targets import CPU
-from tritonproof.models import all_models
-from tritonproof.record.schema import Deployment, Scenario
+from tritonproof.record.schema import Scenario
 from tritonproof.reports.__main__ import main
 from tritonproof.serve import wheels
 from tritonproof.serve.launch import serve
 from tritonproof.serve.server import Server
-from tritonproof.serve.server_spec import TRITON_VARIABLE, ServerSpec
+from tritonproof.serve.server_spec import ServerSpec
 from tritonproof.serve.wheels import perf_analyzer, perf_analyzer_libraries
-from tritonproof.spec import Case, Tensor
-
-DOUBLING = "def load(artifact, settings):\n    return lambda arrays: [2 * arrays[0]]\n"
-SLEEPING = """\
-import time
-
-def load(artifact, settings):
-    def predict(arrays):
-        time.sleep({seconds})
-        return [2 * arrays[0]]
-    return predict
-"""
-"""DOUBLING that takes `seconds` for each answer."""
-
-DEPLOYMENT = Deployment(
-    max_batch_size=4,
-    instances=1,
-    preferred_batch_sizes=(),
-    max_queue_delay_us=0,
-    cuda_graphs=False,
-    warmup=False,
-)
-
-
-NATIVE_PROGRAM = os.environ.pop(TRITON_VARIABLE, None)
-"""A tritonserver with native backends, for the tests that need one. Runs of the suite that other tests start
-do not inherit it: those tests choose their own server."""
 
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     # A shell starts background jobs this way; processes that a test starts would then ignore Ctrl-C.
@@ -163,29 +130,6 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     return max(1, min(cores + 2, round(memory / 2**30 / _WORKER_GIB)))
 
 
-def make_build(root: Path, name: str, runtime: str) -> BuiltModel:
-    """Put a model into a repository without converting anything: `make_build(root, "doubling", DOUBLING)`.
-    Its runtime is the given source; input `<name>_IN` and output `<name>_OUT` are four numbers."""
-    model = dataclasses.replace(
-        all_models()[0],
-        name=name,
-        inputs=(Tensor(f"{name}_IN", "FP32", (4,)),),
-        outputs=(Tensor(f"{name}_OUT", "FP32", (4,)),),
-    )
-    raw = dataclasses.replace(toy.case().format, name="raw", artifact="model.bin", backend="onnxruntime")
-    case = Case(CPU, model, raw, None, "fp32")
-    folder = root / str(case)
-    version = folder / "1"
-    version.mkdir(parents=True)
-    shutil.copyfile(runtime_files.RUNTIMES / "model.py", version / "model.py")
-    (version / "runtime.py").write_text(runtime)
-    (version / "model.bin").write_bytes(b"weights")
-    (version / "__pycache__").touch()
-    config = configuration.model_config(case, DEPLOYMENT, native=False)
-    (folder / "config.pbtxt").write_text(configuration.config_text(config))
-    return BuiltModel(case, folder, "digest", "none", 0.0, 0.0, reused=False)
-
-
 @pytest.fixture(scope="module")
 def server_of_models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, Path]]:
     """A real server and its model folder, which tests fill: that of CPU builds below its parent."""
@@ -201,17 +145,17 @@ LoadRuntime = Callable[..., ServedModel]
 @pytest.fixture
 def serving(server_of_models: tuple[Server, Path]) -> Iterator[LoadRuntime]:
     """`serving(runtime, 12, "online", instances=2)`: a model of this runtime with twelve samples, which that
-    server has loaded until the test ends, in DEPLOYMENT but for these changes."""
+    server has loaded until the test ends, in toy.DEPLOYMENT but for these changes."""
     triton, folder = server_of_models
     with contextlib.ExitStack() as stack:
 
         def load(runtime: str, count: int, scenario: Scenario, **changes: Any) -> ServedModel:
-            built = make_build(folder, f"F{os.getpid()}x{len(list(folder.iterdir()))}", runtime)
+            built = toy.make_build(folder, f"F{os.getpid()}x{len(list(folder.iterdir()))}", runtime)
             model, name = built.case.model, str(built.case)
             rows = np.random.default_rng(0).standard_normal((count, 4)).astype(np.float32)
             samples = toy.samples_of({model.inputs[0].name: rows})
             data = stack.enter_context(input_data(model, samples, triton.scratch))
-            triton.load(built, structs.replace(DEPLOYMENT, **changes), scenario)
+            triton.load(built, structs.replace(toy.DEPLOYMENT, **changes), scenario)
             stack.callback(triton.unload, name)
             return ServedModel(triton, name, model, data)
 

@@ -26,11 +26,15 @@ from tritonproof.record import record_files
 from tritonproof.record.schema import Record
 from tritonproof.reports.tables.rendering import markdown
 from tritonproof.safe_io.files import read_toml
+from tritonproof.serve.server_spec import TRITON_VARIABLE
 from tritonproof.settings.option_readers import add_options
 from tritonproof.settings.settings import Settings
 
 ROOT = Path(__file__).parents[1]
 Value = TypeVar("Value")
+NATIVE_PROGRAM = os.environ.pop(TRITON_VARIABLE, None)
+"""A tritonserver with native backends, for the tests that need one. Runs of the suite that other tests start
+do not inherit it: those tests choose their own server."""
 
 
 def project_file() -> dict[str, Any]:

@@ -1,7 +1,8 @@
-"""A toy model whose class is the index of the largest of four numbers, and a simulated server
-of known speed."""
+"""A toy model whose class is the index of the largest of four numbers, builds without a conversion, and a
+simulated server of known speed."""
 
 import dataclasses
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,17 +17,41 @@ from tritonproof.accuracy.expected import expect
 from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
 from tritonproof.accuracy.precision_cost import measure_cost
 from tritonproof.accuracy.stages import evaluate_in_process
+from tritonproof.build import configuration, runtime_files
+from tritonproof.build.builds import BuiltModel
 from tritonproof.client.input_data import InputData
 from tritonproof.client.requests import ServedModel
 from tritonproof.host.activity import CpuTime
+from tritonproof.host.targets import CPU
 from tritonproof.measure.passes import LoadJob, Pass, closed_loop_pass, open_loop_pass
 from tritonproof.measure.plan import WINDOWS
-from tritonproof.record.schema import COMPONENTS, Conversion, Limit, LoadPoint
+from tritonproof.models import all_models
+from tritonproof.record.schema import COMPONENTS, Conversion, Deployment, Limit, LoadPoint
 from tritonproof.spec import Arrays, Case, Format, FrameworkModel, Metric, Model, Samples, Target, Tensor
 
 INPUT, OUTPUT = "INPUT__0", "OUTPUT__0"
 CLASSES = 4
 LATENCY_MS = 10.0
+DOUBLING = "def load(artifact, settings):\n    return lambda arrays: [2 * arrays[0]]\n"
+SLEEPING = """\
+import time
+
+def load(artifact, settings):
+    def predict(arrays):
+        time.sleep({seconds})
+        return [2 * arrays[0]]
+    return predict
+"""
+"""DOUBLING that takes `seconds` for each answer."""
+
+DEPLOYMENT = Deployment(
+    max_batch_size=4,
+    instances=1,
+    preferred_batch_sizes=(),
+    max_queue_delay_us=0,
+    cuda_graphs=False,
+    warmup=False,
+)
 _LIMITS = AnswerLimits(NumberLimits(1e-4, 5e-4))
 _OPENED = 10**18
 
@@ -118,6 +143,29 @@ def case(toy: Model | None = None, precision: str = "fp32", tolerance: spec.Tole
         packages=(),
     )
     return Case(Target("cpu", "CPU", "cpu"), toy or model(), format_, None, precision)
+
+
+def make_build(root: Path, name: str, runtime: str) -> BuiltModel:
+    """Put a model into a repository without converting anything: `make_build(root, "doubling", DOUBLING)`.
+    Its runtime is the given source; input `<name>_IN` and output `<name>_OUT` are four numbers."""
+    four_numbers = dataclasses.replace(
+        all_models()[0],
+        name=name,
+        inputs=(Tensor(f"{name}_IN", "FP32", (4,)),),
+        outputs=(Tensor(f"{name}_OUT", "FP32", (4,)),),
+    )
+    raw = dataclasses.replace(case().format, name="raw", artifact="model.bin", backend="onnxruntime")
+    in_raw = Case(CPU, four_numbers, raw, None, "fp32")
+    folder = root / str(in_raw)
+    version = folder / "1"
+    version.mkdir(parents=True)
+    shutil.copyfile(runtime_files.RUNTIMES / "model.py", version / "model.py")
+    (version / "runtime.py").write_text(runtime)
+    (version / "model.bin").write_bytes(b"weights")
+    (version / "__pycache__").touch()
+    config = configuration.model_config(in_raw, DEPLOYMENT, native=False)
+    (folder / "config.pbtxt").write_text(configuration.config_text(config))
+    return BuiltModel(in_raw, folder, "digest", "none", 0.0, 0.0, reused=False)
 
 
 def compare_conversion(

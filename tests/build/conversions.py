@@ -12,7 +12,7 @@ from tritonproof.models import all_models
 from tritonproof.record.schema import Deployment
 from tritonproof.spec import Case, ConversionJob, FrameworkModel, Samples
 
-DEPLOYMENT = Deployment(32, 1, (16, 32), 1_000, False, True)
+UP_TO_32 = Deployment(32, 1, (16, 32), 1_000, False, True)
 WEIGHTS = FrameworkModel(network=None, weights_source="test", digest="w1", trained=True)
 MICRO = next(model for model in all_models() if model.name == "resnet50-micro")
 
@@ -38,6 +38,6 @@ def no_samples(split: str) -> Samples:
 
 
 def build(
-    case: Case, root: Path, weights: FrameworkModel = WEIGHTS, deployment: Deployment = DEPLOYMENT
+    case: Case, root: Path, weights: FrameworkModel = WEIGHTS, deployment: Deployment = UP_TO_32
 ) -> BuiltModel:
     return builds.build(case, weights, deployment, root, native=False, samples=no_samples)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import SLEEPING, make_build
+from tests import toy
 from tests.helpers import git, settings
 from tritonproof.base.errors import InputError, ProofError
 from tritonproof.build import baseline_builds
@@ -31,7 +31,7 @@ def test_invalid_other_build_is_an_error_naming_its_option(option: str, value: s
 @pytest.fixture
 def built(tmp_path: Path) -> BuiltModel:
     """A build of the case `cpu-toy-raw-fp32` in models/cpu/."""
-    return make_build(tmp_path / "models" / "cpu", "toy", SLEEPING.format(seconds=0.005))
+    return toy.make_build(tmp_path / "models" / "cpu", "toy", toy.SLEEPING.format(seconds=0.005))
 
 
 def test_other_build_may_be_repository_target_or_case_folder(built: BuiltModel, tmp_path: Path) -> None:

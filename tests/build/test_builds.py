@@ -17,7 +17,7 @@ from google.protobuf import text_format
 from msgspec import structs
 from tritonclient.grpc import model_config_pb2 as pb
 
-from tests.build.conversions import DEPLOYMENT, MICRO, WEIGHTS, build, case_with, writing
+from tests.build.conversions import MICRO, UP_TO_32, WEIGHTS, build, case_with, writing
 from tests.helpers import ROOT, present, wait_until
 from tritonproof.base.errors import ProofError
 from tritonproof.build import builds
@@ -116,7 +116,7 @@ def test_build_is_a_complete_model_folder(tmp_path: Path) -> None:
     assert {"tritonproof/models/resnet50.py", "tritonproof/formats/onnx.py"} < content["sources"].keys()
 
 
-LARGER = structs.replace(DEPLOYMENT, max_batch_size=64, preferred_batch_sizes=(8,))
+LARGER = structs.replace(UP_TO_32, max_batch_size=64, preferred_batch_sizes=(8,))
 
 
 def test_equal_build_is_reused(tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def test_equal_build_is_reused(tmp_path: Path) -> None:
     case = case_with(writing("converted", conversions))
     first, second = build(case, tmp_path), build(case, tmp_path)
     assert (first.reused, second.reused, second.digest) == (False, True, first.digest)
-    third = build(case, tmp_path, deployment=structs.replace(DEPLOYMENT, instances=2))
+    third = build(case, tmp_path, deployment=structs.replace(UP_TO_32, instances=2))
     config = text_format.Parse((third.folder / "config.pbtxt").read_text(), pb.ModelConfig())
     assert config.instance_group[0].count == 2
     assert conversions == ["converted"]
@@ -135,14 +135,14 @@ def test_equal_build_is_reused(tmp_path: Path) -> None:
 
 def test_outdated_build_is_detected_without_loading_weights(tmp_path: Path) -> None:
     case = case_with(writing("converted"))
-    assert not builds.find(case, None, DEPLOYMENT, tmp_path, {})
+    assert not builds.find(case, None, UP_TO_32, tmp_path, {})
     built = build(case, tmp_path)
-    assert builds.find(case, None, DEPLOYMENT, tmp_path, {})
+    assert builds.find(case, None, UP_TO_32, tmp_path, {})
     assert not builds.find(case, None, LARGER, tmp_path, {})
     facts = built.folder / "build.json"
     for damage in (lambda: built.artifact.write_text("x"), lambda: rewrite(facts, content=None)):
         damage()
-        assert not builds.find(case, None, DEPLOYMENT, tmp_path, {})
+        assert not builds.find(case, None, UP_TO_32, tmp_path, {})
 
 
 def test_fp32_without_tf32_is_rebuilt(tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_fp32_without_tf32_is_rebuilt(tmp_path: Path) -> None:
         path.write_text("converted")
 
     case = case_with(convert)
-    deployments = [structs.replace(DEPLOYMENT, tf32=tf32) for tf32 in (True, False, False, None)]
+    deployments = [structs.replace(UP_TO_32, tf32=tf32) for tf32 in (True, False, False, None)]
     builds = [build(case, tmp_path, deployment=deployment) for deployment in deployments]
     assert flags == [True, False, None]
     assert [built.reused for built in builds] == [False, False, True, False]
@@ -186,7 +186,7 @@ def test_users_file_named_like_one_of_the_suite_rebuilds_int8(tmp_path: Path) ->
 
     def sources(text: str) -> object:
         source.write_text(text)
-        return builds.build_inputs(case, "weights", DEPLOYMENT, {}, "cpu")["sources"]
+        return builds.build_inputs(case, "weights", UP_TO_32, {}, "cpu")["sources"]
 
     assert sources("a = 1") != sources("a = 2")
 

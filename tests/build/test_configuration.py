@@ -4,7 +4,7 @@ import pytest
 from msgspec import structs
 from tritonclient.grpc import model_config_pb2 as pb
 
-from tests.build.conversions import DEPLOYMENT, MICRO, ONNX, case_with, writing
+from tests.build.conversions import MICRO, ONNX, UP_TO_32, case_with, writing
 from tritonproof.base.errors import InputError
 from tritonproof.build import runtime_files
 from tritonproof.build.configuration import model_config
@@ -16,7 +16,7 @@ from tritonproof.spec import Case, Format, Target
 
 
 def test_configuration_has_every_setting() -> None:
-    config = model_config(case_with(writing("")), DEPLOYMENT, native=False)
+    config = model_config(case_with(writing("")), UP_TO_32, native=False)
     assert config.max_batch_size == 32
     assert config.instance_group[0].count == 1
     assert config.instance_group[0].kind == pb.ModelInstanceGroup.KIND_CPU
@@ -31,8 +31,8 @@ def test_configuration_has_every_setting() -> None:
 
 def test_offline_configuration_only_lacks_dynamic_batching() -> None:
     case = case_with(writing(""))
-    online = model_config(case, DEPLOYMENT, native=False)
-    offline = model_config(case, DEPLOYMENT, native=False, scenario="offline")
+    online = model_config(case, UP_TO_32, native=False)
+    offline = model_config(case, UP_TO_32, native=False, scenario="offline")
     assert not offline.HasField("dynamic_batching")
     online.ClearField("dynamic_batching")
     assert online == offline
@@ -40,7 +40,7 @@ def test_offline_configuration_only_lacks_dynamic_batching() -> None:
 
 def test_native_and_python_differ_in_backend_fields_only() -> None:
     case = case_with(writing(""))
-    native, python = (model_config(case, DEPLOYMENT, native=native) for native in (True, False))
+    native, python = (model_config(case, UP_TO_32, native=native) for native in (True, False))
     assert (native.backend, python.backend) == ("onnxruntime", "python")
     assert native.default_model_filename == "model.onnx"
     for config in (native, python):
@@ -73,7 +73,7 @@ def test_gpu_setting_takes_effect_or_is_refused(
 ) -> None:
     """A record must not claim a setting that the server ignored."""
     case = Case(target, MICRO, format_, accelerator, "fp32")
-    deployment = structs.replace(DEPLOYMENT, **{setting: True})
+    deployment = structs.replace(UP_TO_32, **{setting: True})
     if setting in heard.split():
         config = model_config(case, deployment, native=native)
         enabled = config.parameters[setting].string_value == "1"
@@ -87,14 +87,14 @@ def test_gpu_setting_takes_effect_or_is_refused(
 @pytest.mark.parametrize("scenario", ["online", "offline"])
 @pytest.mark.parametrize(
     "field",
-    [item.name for item in structs.fields(DEPLOYMENT) if item.name not in ("cuda_graphs", "prefer_nhwc")],
+    [item.name for item in structs.fields(UP_TO_32) if item.name not in ("cuda_graphs", "prefer_nhwc")],
 )
 def test_every_deployment_setting_changes_configuration(field: str, scenario: Scenario, native: bool) -> None:
     other = Deployment(16, 2, (4, 8), 7, cuda_graphs=False, warmup=False, tf32=False)
-    changed = structs.replace(DEPLOYMENT, **{field: getattr(other, field)})
+    changed = structs.replace(UP_TO_32, **{field: getattr(other, field)})
     case = Case(A100, MICRO, ONNX, None, "fp32")
     before, after = (
-        model_config(case, item, native=native, scenario=scenario) for item in (DEPLOYMENT, changed)
+        model_config(case, item, native=native, scenario=scenario) for item in (UP_TO_32, changed)
     )
     of_the_batcher = scenario == "offline" and field in ("preferred_batch_sizes", "max_queue_delay_us")
     assert (before == after) is of_the_batcher
@@ -103,7 +103,7 @@ def test_every_deployment_setting_changes_configuration(field: str, scenario: Sc
 @pytest.mark.parametrize("count", [1, 2])
 def test_gpu_case_uses_its_accelerator_and_only_its_own_gpus(count: int) -> None:
     case = Case(A100, MICRO, ONNX, "trt", "fp16", count)
-    config = model_config(case, structs.replace(DEPLOYMENT, instances=3), native=True)
+    config = model_config(case, structs.replace(UP_TO_32, instances=3), native=True)
     (group,) = config.instance_group
     assert group.kind == pb.ModelInstanceGroup.KIND_GPU
     assert list(group.gpus) == list(range(count))
@@ -123,6 +123,6 @@ def test_cgroup_cores_are_shared_among_instances(
     """A pod's limit of CPUs is a quota, and its affinity is the whole node."""
     monkeypatch.setattr("os.sched_getaffinity", lambda _pid: set(range(8)))
     monkeypatch.setattr(machine, "cgroup_cores", lambda: quota)
-    deployment = structs.replace(DEPLOYMENT, instances=instances)
+    deployment = structs.replace(UP_TO_32, instances=instances)
     settings = runtime_files.runtime_settings(case_with(writing("converted")), deployment)
     assert settings["threads"] == str(threads)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from msgspec import structs
 
-from tests.build.conversions import DEPLOYMENT, MICRO, ONNX, build, case_with, writing
+from tests.build.conversions import MICRO, ONNX, UP_TO_32, build, case_with, writing
 from tritonproof.base.errors import SetupError
 from tritonproof.build import runtime_files
 from tritonproof.build.runtime_files import engine_folder
@@ -68,7 +68,7 @@ def test_serving_leaves_build_unchanged(tmp_path: Path, monkeypatch: pytest.Monk
     shutil.copyfile(runtime_files.RUNTIMES / "model.py", own_runtimes / "model.py")
     (own_runtimes / ONNX.runtime).write_text(RUNTIME)
     monkeypatch.setattr(runtime_files, "RUNTIMES", own_runtimes)
-    case, deployment = case_with(writing("converted")), structs.replace(DEPLOYMENT, warmup=False)
+    case, deployment = case_with(writing("converted")), structs.replace(UP_TO_32, warmup=False)
     built = build(case, tmp_path / "repos", deployment=deployment)
     beside = built.folder / "2"
     shutil.copytree(built.folder / "1", beside)

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from tests import toy
-from tests.conftest import DEPLOYMENT, make_build
 from tritonproof import client
 from tritonproof.client.input_data import MAX_BYTES, InputData, input_data, remaining_data
 from tritonproof.client.requests import ServedModel, SharedMemory
@@ -39,10 +38,10 @@ def load(artifact, settings):
 def watched(server_of_models: tuple[Server, Path]) -> Iterator[tuple[LoadJob, Path]]:
     """A job of the model, and the file in which it notes the samples of each request."""
     server, folder = server_of_models
-    built = make_build(folder, NAME, _NOTING)
+    built = toy.make_build(folder, NAME, _NOTING)
     model = built.case.model
     with input_data(model, toy.samples_of({model.inputs[0].name: ROWS}), server.scratch) as data:
-        server.load(built, DEPLOYMENT, "offline")
+        server.load(built, toy.DEPLOYMENT, "offline")
         served = ServedModel(server, str(built.case), model, data)
         yield LoadJob(served, LoadPoint("offline", 1, 1), "none"), built.artifact.with_name("seen")
 

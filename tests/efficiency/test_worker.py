@@ -14,7 +14,7 @@ import pytest
 import torch
 from msgspec import structs
 
-from tests.conftest import DEPLOYMENT, SLEEPING, make_build
+from tests import toy
 from tritonproof.base.errors import ProofError
 from tritonproof.build.builds import BuiltModel
 from tritonproof.efficiency import worker as process_module
@@ -50,7 +50,7 @@ def sample_of(build: BuiltModel) -> dict[str, np.ndarray]:
 
 
 def run_once(build: BuiltModel, batch: int = 1) -> None:
-    with artifact_worker(build, DEPLOYMENT, sample_of(build)) as worker:
+    with artifact_worker(build, toy.DEPLOYMENT, sample_of(build)) as worker:
         worker.wait_ready()
         worker.batches_per_s(batch, 0, 1)
 
@@ -63,9 +63,9 @@ def test_worker_runs_runtime_with_backend_settings(
 ) -> None:
     """The worker runs a batch of samples with all threads of the server's instances, which spin if those of
     the backend do. A file beside the runtime does not hide a package that it imports."""
-    build = make_build(tmp_path, "noting", f"import colorsys{NOTING}")
+    build = toy.make_build(tmp_path, "noting", f"import colorsys{NOTING}")
     build.artifact.with_name("colorsys.py").write_text("raise RuntimeError('this is no package')")
-    deployment, sample = structs.replace(DEPLOYMENT, instances=2), sample_of(build)
+    deployment, sample = structs.replace(toy.DEPLOYMENT, instances=2), sample_of(build)
     with artifact_worker(build, deployment, sample, backend=backend, resident=resident) as worker:
         worker.wait_ready()
         worker.batches_per_s(3, 0, 1)
@@ -144,15 +144,15 @@ def test_overlapped_copy_skips_batch_of_another_run(cuda: list[str]) -> None:
 def test_accelerator_first_builds_for_all_sizes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As a server does, so that both compute with engines of the same range of sizes."""
     monkeypatch.setattr(scratch, "user_folder", lambda: tmp_path / "tritonproof")
-    build = make_build(tmp_path, "sizes", SIZES)
+    build = toy.make_build(tmp_path, "sizes", SIZES)
     run_once(build, 3)
     run_once(dataclasses.replace(build, case=dataclasses.replace(build.case, accelerator="trt")), 3)
     assert (build.artifact.parent / "sizes").read_text() == "3 1 4 3 "
 
 
 def test_worker_runs_as_long_as_asked_and_then_ends(tmp_path: Path) -> None:
-    build = make_build(tmp_path, "sleeping", SLEEPING.format(seconds=0.005))
-    with artifact_worker(build, DEPLOYMENT, sample_of(build)) as worker:
+    build = toy.make_build(tmp_path, "sleeping", toy.SLEEPING.format(seconds=0.005))
+    with artifact_worker(build, toy.DEPLOYMENT, sample_of(build)) as worker:
         worker.wait_ready()
         for batch, seconds, least in ((1, 0.2, 1), (4, 0, 40)):
             started = time.monotonic()
@@ -173,6 +173,6 @@ def test_failing_worker_is_an_error_with_its_output(
 ) -> None:
     if runtime == HANGING:
         monkeypatch.setattr(process_module, "_ANSWER_LIMIT_S", 1.0)
-    build = make_build(tmp_path, "failing", runtime)
+    build = toy.make_build(tmp_path, "failing", runtime)
     with pytest.raises(ProofError, match=rf"(?s){said}.*\n  where: {build.case}\n"):
         run_once(build)

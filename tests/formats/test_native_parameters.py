@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.build.conversions import DEPLOYMENT
+from tests.build.conversions import UP_TO_32
 from tritonproof.build.configuration import model_config
 from tritonproof.formats import all_formats
 from tritonproof.host.targets import CPU, recognise
@@ -30,7 +30,7 @@ NATIVE = [format_ for format_ in all_formats() if format_.backend and format_.ba
 def parameters(format_: Format, model: Model, target: str | None = None) -> Mapping[str, str]:
     """The parameters in config.pbtxt for the format's own backend, on a CPU unless a GPU is named."""
     case = Case(recognise(target) if target else CPU, model, format_, None, "fp32")
-    settings = model_config(case, DEPLOYMENT, native=True).parameters
+    settings = model_config(case, UP_TO_32, native=True).parameters
     return {name: value.string_value for name, value in settings.items()}
 
 

@@ -9,7 +9,6 @@ import numpy as np
 from msgspec import structs
 
 from tests import toy
-from tests.conftest import DEPLOYMENT
 from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
 from tritonproof.client.input_data import InputData
 from tritonproof.client.requests import Answer, ServedModel
@@ -43,7 +42,7 @@ def served_model(count: int = 8, *, batched: bool = True, **changes: Any) -> Ser
 def gate_context(served: Any = None, answers: Any = None, largest: int = 4, **changes: Any) -> GateContext:
     """What gates get of the model, loaded with this largest batch, by default with the sound answers."""
     preferred, first_answer = changes.pop("preferred", ()), changes.pop("first_answer", None)
-    deployment = structs.replace(DEPLOYMENT, max_batch_size=largest, preferred_batch_sizes=preferred)
+    deployment = structs.replace(toy.DEPLOYMENT, max_batch_size=largest, preferred_batch_sizes=preferred)
     loaded = LoadedCase("online", deployment, "python", first_answer)
     fields: dict[str, Any] = {"limits": LIMITS, **changes}
     return GateContext(served or served_model(), loaded, answers or singles(), **fields)

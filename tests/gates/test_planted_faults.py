@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from tests.conftest import DEPLOYMENT, LoadRuntime
+from tests import toy
+from tests.conftest import LoadRuntime
 from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
 from tritonproof.client.requests import ServedModel
 from tritonproof.gates import GATES
@@ -60,7 +61,7 @@ def served_with(serving: LoadRuntime) -> Loader:
 
 def results_of(served: ServedModel, names: Iterable[str]) -> dict[str, GateResult]:
     """The results of these gates, by name."""
-    loaded, alone = LoadedCase("online", DEPLOYMENT, "python"), ask_one_by_one(served, LIMITS)
+    loaded, alone = LoadedCase("online", toy.DEPLOYMENT, "python"), ask_one_by_one(served, LIMITS)
     context = GateContext(served, loaded, alone, LIMITS, can_share_memory=True)
     return {name: GATES[name].check(context).result for name in names}
 

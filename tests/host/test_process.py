@@ -10,7 +10,7 @@ import numpy as np
 import psutil
 import pytest
 
-from tests.conftest import DEPLOYMENT, DOUBLING, make_build
+from tests import toy
 from tests.helpers import ENDED_S, ROOT, Household, present
 from tests.serve.programs import IMAGE, script
 from tritonproof.base.errors import ProofError
@@ -68,14 +68,14 @@ def test_models_served_and_in_process_get_speed_variables_but_no_secrets(
 ) -> None:
     """The server works, too: the stub finds this Python and its packages with any PATH of the caller."""
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
-    built = make_build(tmp_path / "models", "doubling", "import scipy\n" + DOUBLING)
+    built = toy.make_build(tmp_path / "models", "doubling", "import scipy\n" + toy.DOUBLING)
     with serve(ServerSpec("embedded"), tmp_path / "models", tmp_path / "log", device="cpu") as server:
-        assert server.load(built, DEPLOYMENT, "online") == "python"
+        assert server.load(built, toy.DEPLOYMENT, "online") == "python"
         served = environments(present(server.pid))
     assert len(served) == 3, "the guard, the server and the model's process"
     assert_handed_on(served)
     sample = {built.case.model.inputs[0].name: np.ones((1, 4), np.float32)}
-    with artifact_worker(built, DEPLOYMENT, sample) as worker:
+    with artifact_worker(built, toy.DEPLOYMENT, sample) as worker:
         worker.wait_ready()
         beside = environments(worker.process.pid)
     assert len(beside) == 2, "the guard and the model's process"

@@ -10,7 +10,7 @@ import pytest
 from msgspec import structs
 
 from tests import sample_records as records
-from tests.conftest import DEPLOYMENT, make_build
+from tests import toy
 from tests.helpers import present
 from tests.toy import samples_of
 from tritonproof.build.configuration import model_config
@@ -54,10 +54,10 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, P
 def test_response_caching_is_marked(server: tuple[Server, Path], who: str) -> None:
     triton, folder = server
     name, remembers = f"C{os.getpid()}{who.split()[-1]}", who != "nobody"
-    built = make_build(folder, name, _COMPUTING.format(remembers=who == "the model"))
+    built = toy.make_build(folder, name, _COMPUTING.format(remembers=who == "the model"))
     model = built.case.model
     inputs = {model.inputs[0].name: np.random.default_rng(0).standard_normal((30, 4)).astype(np.float32)}
-    config = model_config(built.case, DEPLOYMENT, native=False)
+    config = model_config(built.case, toy.DEPLOYMENT, native=False)
     config.response_cache.enable = who == "Triton"
     triton.load_from_repository(built.folder, config)
     triton.infer(str(built.case), model, {name: rows[:4] for name, rows in inputs.items()})

@@ -10,7 +10,6 @@ import pytest
 from msgspec import structs
 
 from tests import toy
-from tests.conftest import DEPLOYMENT
 from tritonproof.base.errors import InputError, ProofError
 from tritonproof.measure import perf_analyzer
 from tritonproof.measure.passes import LoadJob
@@ -41,7 +40,7 @@ def test_what_counts_after_the_sweep_is_saved(
     fails: str, ended: str, marked: list[bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     points, cached = [LoadPoint("online", batch, 2) for batch in (1, 2)], Mark("cached-answers", "cached")
-    run: Any = SimpleNamespace(baseline=None, case=toy.case(), deployment=DEPLOYMENT, sweeps={})
+    run: Any = SimpleNamespace(baseline=None, case=toy.case(), deployment=toy.DEPLOYMENT, sweeps={})
     thresholds = Thresholds([ThresholdEntry("*", p99_ms=50.0)])
     run.settings = SimpleNamespace(plan=MeasuringPlan(budget_s=0.1), thresholds=thresholds)
     run.latencies_s = {}
@@ -89,21 +88,21 @@ def test_case_that_a_reload_left_unloaded_is_loaded_again(monkeypatch: pytest.Mo
     monkeypatch.setattr(loader_module, "check_supported", lambda *_: None)
     prepared = MagicMock(**{"load_anew.side_effect": [ProofError("no memory"), "python"]})
     prepared.load_and_ask.return_value = ("python", None, None)
-    loader = Loader(prepared, MagicMock(), ExitStack(), LoadedCase("offline", DEPLOYMENT, "onnx", {}))
+    loader = Loader(MagicMock(prepared=prepared), LoadedCase("offline", toy.DEPLOYMENT, "onnx", {}))
     with pytest.raises(ProofError, match="no memory"):
         loader.reload()
     for _ in range(2):
-        loader.ensure_loaded("offline", DEPLOYMENT)
+        loader.ensure_loaded("offline", toy.DEPLOYMENT)
     assert prepared.load_anew.call_count == 2
 
 
 def test_reloaded_case_is_cold() -> None:
     server = SimpleNamespace(unload=str, name_of=str)
-    prepared: Any = SimpleNamespace(case="net", load_anew=lambda *_: "python", server=server)
-    loaded = LoadedCase("offline", DEPLOYMENT, "onnx", {})
-    loader = Loader(prepared, MagicMock(), ExitStack(), loaded, was_under_load=True)
+    prepared = SimpleNamespace(case="net", load_anew=lambda *_: "python", server=server)
+    run: Any = SimpleNamespace(prepared=prepared)
+    loader = Loader(run, LoadedCase("offline", toy.DEPLOYMENT, "onnx", {}), was_under_load=True)
     loader.reload()
-    assert (loader.loaded, loader.was_under_load) == (LoadedCase("offline", DEPLOYMENT, "python"), False)
+    assert (loader.loaded, loader.was_under_load) == (LoadedCase("offline", toy.DEPLOYMENT, "python"), False)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ import pytest
 from msgspec import structs
 
 from tests import sample_records, toy
-from tests.conftest import DEPLOYMENT
 from tests.helpers import settings
 from tests.sample_records import SERVING
 from tritonproof.base.errors import NotAvailableError, ProofError
@@ -100,5 +99,5 @@ def test_reference_is_published_format_or_onnx_fp32() -> None:
 def test_in_process_batch_matches_server_batching(
     scenario: str, size: int, preferred: tuple[int, ...], gpus: int, expected: int
 ) -> None:
-    deployment = structs.replace(DEPLOYMENT, max_batch_size=48, preferred_batch_sizes=preferred)
+    deployment = structs.replace(toy.DEPLOYMENT, max_batch_size=48, preferred_batch_sizes=preferred)
     assert batch_in_process(sample_records.measured(scenario, size, 1.0), deployment, gpus) == expected

@@ -10,7 +10,7 @@ import pytest
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
 from tests import toy
-from tests.build.conversions import DEPLOYMENT
+from tests.build.conversions import UP_TO_32
 from tests.gates.made_up_model import gate_context
 from tests.helpers import settings
 from tritonproof.base.errors import AccuracyError, ProofError
@@ -47,7 +47,7 @@ def test_settings_that_change_answers_are_left_out(monkeypatch: pytest.MonkeyPat
     findings = (GateFinding(GateResult("reload", 1, "", fault)) for fault in ("", "row 3 differs", "", ""))
     for gate in ("reload_gate", "in_flight_gate"):
         monkeypatch.setattr(searching, gate, lambda _context: next(findings))
-    search, candidate = search_of(instance_group=[{}]), Candidate("online", DEPLOYMENT, ())
+    search, candidate = search_of(instance_group=[{}]), Candidate("online", UP_TO_32, ())
     with pytest.raises(AccuracyError, match="row 3 differs"):
         search.load(candidate)
     for _once_and_again in range(2):
@@ -56,9 +56,9 @@ def test_settings_that_change_answers_are_left_out(monkeypatch: pytest.MonkeyPat
 
 
 def test_what_a_search_leaves_out_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
-    candidate, run = Candidate("online", DEPLOYMENT, (LoadPoint("online", 1, 4),)), search_of().run
+    candidate, run = Candidate("online", UP_TO_32, (LoadPoint("online", 1, 4),)), search_of().run
     given = settings(latency_budget_ms="7", batches="1,8,64")
-    vars(run).update(prepared=None, deployment=DEPLOYMENT, settings=given)
+    vars(run).update(prepared=None, deployment=UP_TO_32, settings=given)
     run.loader.ensure_loaded = Mock(side_effect=ProofError("too large"))
     probing = lambda _space, _goal, probe, *_more: probe(candidate, candidate.ladder[0])  # noqa: E731
     monkeypatch.setattr(fastest, "find_fastest", probing)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests import toy
-from tests.build.conversions import DEPLOYMENT
+from tests.build.conversions import UP_TO_32
 from tests.helpers import settings
 from tritonproof.base.errors import NotAvailableError
 from tritonproof.measure.soak import SoakedPoint
@@ -38,7 +38,7 @@ def test_soak_is_at_the_heaviest_load(given: Any, point: LoadPoint, monkeypatch:
         monkeypatch.setattr(measuring, name, stand_in)
     monkeypatch.setattr("os.cpu_count", lambda: 16)
     case = toy.case(toy.model(profiles=DEFAULT_PROFILES))
-    run: Any = SimpleNamespace(case=case, deployment=DEPLOYMENT, prepared=None)
+    run: Any = SimpleNamespace(case=case, deployment=UP_TO_32, prepared=None)
     run.settings, run.progress = settings(soak="10m", **given), SimpleNamespace(note=print)
     found = measuring.soak(run)
     assert found.point == point

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import DOUBLING, make_build
+from tests import toy
 from tritonproof.build.builds import BuiltModel
 from tritonproof.serve.launch import serve
 from tritonproof.serve.server import Server
@@ -21,7 +21,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def doubling(models: Path) -> BuiltModel:
     """A model of that repository that doubles its input."""
-    return make_build(models, "doubling", DOUBLING)
+    return toy.make_build(models, "doubling", toy.DOUBLING)
 
 
 @pytest.fixture(scope="session")

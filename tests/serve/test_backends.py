@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.build.conversions import DEPLOYMENT, MICRO
-from tests.conftest import NATIVE_PROGRAM
-from tests.helpers import present
+from tests.build.conversions import MICRO, UP_TO_32
+from tests.helpers import NATIVE_PROGRAM, present
 from tests.serve.programs import script
 from tests.whole_runs.suite import suite
 from tritonproof.base.errors import NotAvailableError
@@ -86,10 +85,10 @@ def test_freed_memory_is_kept_for_native_pytorch(
     """The suite's own runtime keeps it too, in any server."""
     case = Case(target, MODELS[model], FORMATS[format_], None, "fp32")
     native, own = installed(tmp_path, "onnxruntime", "pytorch"), installed(tmp_path / "other", "python")
-    variables = backends_module.server_variables(native, case, DEPLOYMENT)
+    variables = backends_module.server_variables(native, case, UP_TO_32)
     assert ("MALLOC_TRIM_THRESHOLD_" in variables) is kept
     for spec in (own, ServerSpec("embedded"), ServerSpec("remote", "host:8001")):
-        assert backends_module.server_variables(spec, case, DEPLOYMENT) == {}
+        assert backends_module.server_variables(spec, case, UP_TO_32) == {}
 
 
 def test_local_python_backend_finds_python_and_its_library(
@@ -114,7 +113,7 @@ def test_memory_pools_hold_largest_batches() -> None:
         pairs = (option.split("=") for option in options)
         return {name: int(value.rpartition(":")[2]) for name, value in pairs}
 
-    assert pool_options(next(iter(cases_of(CPU))), DEPLOYMENT) == []
+    assert pool_options(next(iter(cases_of(CPU))), UP_TO_32) == []
     assert pools("resnet50-micro") == {
         "--pinned-memory-pool-byte-size": 256 * MIB,
         "--cuda-memory-pool-byte-size": 64 * MIB,
@@ -135,7 +134,7 @@ def test_engine_cache_folder_depends_on_server_kind(
     client = SimpleNamespace(load_model=lambda _name, **given: config.update(json.loads(given["config"])))
     case = Case(A100, MICRO, ONNX, accelerator, "fp16")
     built = BuiltModel(case, tmp_path / str(case), "0f3c", "test", 1.0, 1.0, reused=False)
-    Server(ServerSpec(kind), "127.0.0.1:1", "2.51.0", None, client).load(built, DEPLOYMENT, "online")
+    Server(ServerSpec(kind), "127.0.0.1:1", "2.51.0", None, client).load(built, UP_TO_32, "online")
     # The container mounts no other folder, and ONNX Runtime makes only the last one of the path.
     here, there = str(tmp_path / "tritonproof" / "engines"), "/tmp/tritonproof-engines-0f3c"
     expected = [here if kind == "embedded" else there] if accelerator else []

@@ -18,10 +18,9 @@ from tritonclient.grpc import model_config_pb2 as mc
 from tritonclient.grpc import service_pb2 as pb
 from tritonclient.utils import InferenceServerException
 
-from tests.conftest import DEPLOYMENT
+from tests import toy
 from tests.helpers import grpc_server, settings
 from tests.serve.programs import HANG_S, VALUES, doubled_by
-from tests.toy import samples_of
 from tritonproof.base.errors import InputError, NotAvailableError, ProofError, SetupError
 from tritonproof.build.builds import BuiltModel
 from tritonproof.client.input_data import input_data
@@ -320,14 +319,14 @@ def encrypted(models: Path, certificate: tuple[Path, Path], headers: Path) -> It
 @contextlib.contextmanager
 def job_of(server: Server, built: BuiltModel) -> Iterator[LoadJob]:
     model, point = built.case.model, LoadPoint("online", 1, 2)
-    with input_data(model, samples_of({model.inputs[0].name: VALUES}), None) as data:
+    with input_data(model, toy.samples_of({model.inputs[0].name: VALUES}), None) as data:
         yield LoadJob(ServedModel(server, server.name_of(built.case), model, data), point, "none")
 
 
 def test_all_requests_use_tls_and_headers(encrypted: Server, doubling: BuiltModel, tmp_path: Path) -> None:
     spec = ServerSpec("remote", encrypted.address, encrypted.spec.access)
     with serve(spec, tmp_path, tmp_path / "log", device="cpu") as server:
-        server.load(doubling, DEPLOYMENT, "online")
+        server.load(doubling, toy.DEPLOYMENT, "online")
         assert doubled_by(server, doubling)
         assert server.name_of(doubling.case) in {entry.name for entry in server.statistics()}
         model = dataclasses.replace(doubling.case.model, name=server.name_of(doubling.case))
@@ -344,7 +343,7 @@ def test_load_runs_over_tls(
     models: Path, certificate: tuple[Path, Path], doubling: BuiltModel, tmp_path: Path
 ) -> None:
     with encrypting(models, certificate, tmp_path / "log") as server:
-        server.load(doubling, DEPLOYMENT, "online")
+        server.load(doubling, toy.DEPLOYMENT, "online")
         server.check_measurable()
         with job_of(server, doubling) as job:
             run = perf_analyzer.run_pass(job, 0.1)

@@ -9,7 +9,7 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.conftest import DEPLOYMENT, DOUBLING, make_build
+from tests import toy
 from tests.helpers import command_line, present
 from tests.serve.programs import doubled_by, port_of, process_of, script
 from tests.whole_runs.suite import TRACE, suite
@@ -29,10 +29,10 @@ HELP = '[ "$*" = --help ] && exit'
 
 
 def test_only_the_log_of_a_server_remains(tmp_path: Path, temporary: Path) -> None:
-    built = make_build(tmp_path / "models", "doubling", DOUBLING)
+    built = toy.make_build(tmp_path / "models", "doubling", toy.DOUBLING)
     log = tmp_path / "logs" / "server.log"
     with serve(EMBEDDED, tmp_path / "models", log, device="cpu") as server:
-        server.load(built, DEPLOYMENT, "online")
+        server.load(built, toy.DEPLOYMENT, "online")
         process = process_of(server)
         ports = [port_of(server, service) for service in SERVICES]
         segments = f"{present(server.scratch).name}*"
@@ -54,12 +54,12 @@ def test_model_in_any_path_starts_once_if_its_configuration_is_complete(
     root = tmp_path / "Modelle für it's $HOME;"
     (root / "tmp").mkdir(parents=True)
     monkeypatch.setattr(tempfile, "tempdir", str(root / "tmp"))
-    built = make_build(root / "models", "doubling", DOUBLING)
+    built = toy.make_build(root / "models", "doubling", toy.DOUBLING)
     program, started = built.folder / "1" / "model.py", tmp_path / "started"
     count = f"with open({str(started)!r}, 'a') as file:\n    file.write('once more\\n')\n"
     program.write_text(program.read_text() + count)
     with serve(EMBEDDED, root / "models", root / "log", device="cpu", auto_complete=auto_complete) as server:
-        server.load(built, DEPLOYMENT, "online")
+        server.load(built, toy.DEPLOYMENT, "online")
         assert doubled_by(server, built)
     assert not present(server.scratch).exists()
     assert len(started.read_text().splitlines()) == (2 if auto_complete else 1)
@@ -81,7 +81,7 @@ def test_local_server_uses_its_own_backends(models: Path, doubling: BuiltModel, 
     with serve(spec, models, tmp_path / "log", device="cpu") as server:
         assert server.spec.kind == "local"
         assert server.backends == tmp_path / "backends"
-        assert server.load(doubling, DEPLOYMENT, "online") == "python"
+        assert server.load(doubling, toy.DEPLOYMENT, "online") == "python"
         assert doubled_by(server, doubling)
 
 

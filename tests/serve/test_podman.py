@@ -14,7 +14,7 @@ import numpy as np
 import psutil
 import pytest
 
-from tests.conftest import DOUBLING, make_build
+from tests import toy
 from tests.helpers import ROOT, present, wait_until
 from tests.serve.programs import doubled_by, script
 from tritonproof.serve import command, wheels
@@ -108,7 +108,7 @@ def test_container_serves_a_model_and_is_removed(
     shared_memory: str, tmp_path: Path, load_generator: tuple[str, dict[str, str]]
 ) -> None:
     """Podman's first process is the server if it shares the host's processes, else the server's parent."""
-    build = make_build(tmp_path / "models", "doubling", DOUBLING)
+    build = toy.make_build(tmp_path / "models", "doubling", toy.DOUBLING)
     assert check_docker().is_podman
     log, name = tmp_path / "log", str(build.case)
     with serve(SPEC, tmp_path / "models", log, device="cpu", shared_memory=shared_memory) as server:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from tritonclient.utils import InferenceServerException
 
-from tests.conftest import DEPLOYMENT, DOUBLING, make_build
+from tests import toy
 from tests.helpers import ROOT, wait_until
 from tests.serve.programs import HANG_S, doubled_by, port_of
 from tritonproof.base.errors import ProofError, SetupError
@@ -48,12 +48,12 @@ def remote(server: Server) -> Iterator[Server]:
 @pytest.fixture(scope="module")
 def sent(tmp_path_factory: pytest.TempPathFactory) -> BuiltModel:
     """A model that doubles its input, in no server's repository."""
-    return make_build(tmp_path_factory.mktemp("here"), "sent", DOUBLING)
+    return toy.make_build(tmp_path_factory.mktemp("here"), "sent", toy.DOUBLING)
 
 
 def test_remote_server_receives_model_with_files(remote: Server, sent: BuiltModel) -> None:
     assert (remote.spec.kind, remote.log, remote.log_tail()) == ("remote", None, "")
-    assert remote.load(sent, DEPLOYMENT, "online") == "python", "it has no native backend"
+    assert remote.load(sent, toy.DEPLOYMENT, "online") == "python", "it has no native backend"
     assert doubled_by(remote, sent)
     remote.unload(remote.name_of(sent.case))
     assert not remote.client.is_model_ready(remote.name_of(sent.case))
@@ -67,16 +67,16 @@ def ready_on(server: Server) -> set[str]:
 def test_remote_server_keeps_exactly_its_own_models(
     server: Server, sent: BuiltModel, doubling: BuiltModel, tmp_path: Path
 ) -> None:
-    tripling = make_build(tmp_path, "doubling", DOUBLING.replace("2 *", "3 *"))
+    tripling = toy.make_build(tmp_path, "doubling", toy.DOUBLING.replace("2 *", "3 *"))
     assert str(tripling.case) == str(doubling.case), "a name that somebody else's model has"
-    server.load(doubling, DEPLOYMENT, "online")
+    server.load(doubling, toy.DEPLOYMENT, "online")
     before = ready_on(server)
     with reached(server) as ours:
-        ours.load(tripling, DEPLOYMENT, "online")
-        ours.load(sent, DEPLOYMENT, "online")
+        ours.load(tripling, toy.DEPLOYMENT, "online")
+        ours.load(sent, toy.DEPLOYMENT, "online")
         assert len(ready_on(server)) == len(before) + 2
         with reached(server) as another:
-            another.load(sent, DEPLOYMENT, "online")
+            another.load(sent, toy.DEPLOYMENT, "online")
             assert doubled_by(another, sent)
         assert doubled_by(ours, sent)
         assert not doubled_by(ours, tripling)
@@ -124,18 +124,18 @@ def test_next_run_removes_leftover_models_on_remote_server(server: Server, sent:
 def test_abandoned_load_leaves_no_model_on_remote_server(server: Server, tmp_path: Path) -> None:
     before, loaded = ready_on(server), tmp_path / "loaded"
     slow = f"import time\ntime.sleep(4)\nopen({str(loaded)!r}, 'w').close()\n"
-    built = make_build(tmp_path, "slow", slow + DOUBLING)
+    built = toy.make_build(tmp_path, "slow", slow + toy.DOUBLING)
     with reached(server) as ours:
         hasty = dataclasses.replace(ours, timeouts=Timeouts(loading_s=1.0, answer_s=HANG_S))
         with pytest.raises(ProofError):
-            hasty.load(built, DEPLOYMENT, "online")
+            hasty.load(built, toy.DEPLOYMENT, "online")
     wait_until(loaded.exists)
     time.sleep(1)
     assert ready_on(server) == before
 
 
 def test_replaced_model_leaves_no_copies_on_remote_server(remote: Server, tmp_path: Path) -> None:
-    built = make_build(tmp_path, "replaced", DOUBLING)
+    built = toy.make_build(tmp_path, "replaced", toy.DOUBLING)
     content = uuid.uuid4().bytes
     built.artifact.write_bytes(content)
 
@@ -146,9 +146,9 @@ def test_replaced_model_leaves_no_copies_on_remote_server(remote: Server, tmp_pa
                 paths += [path] if path.read_bytes() == content else []
         return paths
 
-    remote.load(built, DEPLOYMENT, "online")
+    remote.load(built, toy.DEPLOYMENT, "online")
     assert len(copies()) == 1
-    remote.load(built, DEPLOYMENT, "offline")
+    remote.load(built, toy.DEPLOYMENT, "offline")
     remote.unload(remote.name_of(built.case))
     wait_until(lambda: not copies(), said=copies)
 
@@ -159,11 +159,11 @@ def test_missing_backend_differs_from_backend_error(remote: Server, tmp_path: Pa
         with pytest.raises(InferenceServerException) as caught:
             remote.client.load_model("native", config=config, files={"file:1/model.bin": b"weights"})
         assert lacks_backend(caught.value)
-    build = make_build(tmp_path, "native", DOUBLING)
+    build = toy.make_build(tmp_path, "native", toy.DOUBLING)
     case = dataclasses.replace(build.case, format=dataclasses.replace(build.case.format, backend="python"))
     native = dataclasses.replace(build, case=case)
     with pytest.raises(ProofError, match=r"cpu-native-raw-fp32.*model\.(py|bin)"):
-        remote.load(native, DEPLOYMENT, "online")
+        remote.load(native, toy.DEPLOYMENT, "online")
 
 
 def test_proxy_is_ignored_for_server_on_this_host(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:

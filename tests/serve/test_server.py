@@ -10,7 +10,7 @@ import psutil
 import pytest
 from tritonclient.utils import InferenceServerException
 
-from tests.conftest import DEPLOYMENT, make_build
+from tests import toy
 from tests.serve.programs import HANG_S, doubled_by, process_of
 from tritonproof.base.errors import ProofError
 from tritonproof.build.builds import BuiltModel
@@ -23,7 +23,7 @@ from tritonproof.serve.server_spec import EMBEDDED_TRITON, ServerSpec
 def test_model_loads_for_both_scenarios_answers_and_unloads(server: Server, doubling: BuiltModel) -> None:
     name = str(doubling.case)
     for scenario, batched in (("offline", False), ("online", True)):
-        assert server.load(doubling, DEPLOYMENT, scenario) == "python"  # type: ignore[arg-type]
+        assert server.load(doubling, toy.DEPLOYMENT, scenario) == "python"  # type: ignore[arg-type]
         assert doubled_by(server, doubling)
         assert server.client.get_model_config(name).config.HasField("dynamic_batching") is batched
     server.unload(name)
@@ -54,14 +54,14 @@ def test_server_control_needs_the_key(server: Server, doubling: BuiltModel) -> N
         connection.request("POST", f"/v2/{path}", body=b"{}")
         assert connection.getresponse().status == http.client.FORBIDDEN, path
         connection.close()
-    server.load(doubling, DEPLOYMENT, "online")
+    server.load(doubling, toy.DEPLOYMENT, "online")
     assert doubled_by(dataclasses.replace(server, client=stranger), doubling), "requests need none"
     stranger.close()
 
 
 def test_tensors_of_requests_are_private(server: Server, doubling: BuiltModel) -> None:
     assert server.scratch is not None
-    server.load(doubling, DEPLOYMENT, "offline")
+    server.load(doubling, toy.DEPLOYMENT, "offline")
     segments = list(Path("/dev/shm").glob(f"{server.scratch.name}*"))
     modes = [stat.S_IMODE(path.stat().st_mode) for path in (server.scratch, *segments)]
     assert segments
@@ -72,13 +72,13 @@ def test_tensors_of_requests_are_private(server: Server, doubling: BuiltModel) -
 def test_failed_load_is_an_error_with_end_of_log(server: Server, models: Path, doubling: BuiltModel) -> None:
     """cuDNN's refusal of a graph has 380 KB, of which gRPC's clients read 16 by default."""
     raises = "raise ValueError('upside down ' + 'x' * 380_000)"
-    bad = make_build(models, "bad", f"def load(artifact, settings):\n    {raises}\n")
+    bad = toy.make_build(models, "bad", f"def load(artifact, settings):\n    {raises}\n")
     with pytest.raises(ProofError, check=lambda error: error.where == str(bad.folder)) as caught:
-        server.load(bad, DEPLOYMENT, "online")
+        server.load(bad, toy.DEPLOYMENT, "online")
     assert "ValueError: upside down" in caught.value.what
     assert "failed to load 'cpu-bad-raw-fp32'" in caught.value.what
     assert len(caught.value.what) < 20_000
-    assert server.load(doubling, DEPLOYMENT, "online") == "python"
+    assert server.load(doubling, toy.DEPLOYMENT, "online") == "python"
 
 
 @pytest.fixture
@@ -89,23 +89,23 @@ def fresh(models: Path, tmp_path: Path) -> Iterator[Server]:
 
 
 def test_runtime_or_server_that_dies_while_loading_is_reported(fresh: Server, models: Path) -> None:
-    exiting = make_build(models, "exiting", "import os\ndef load(artifact, settings):\n    os._exit(3)\n")
+    exiting = toy.make_build(models, "exiting", "import os\ndef load(artifact, settings):\n    os._exit(3)\n")
     source = "import os\ndef load(artifact, settings):\n    os.kill(os.getppid(), 9)\n"
-    deadly = make_build(models, "deadly", source)
+    deadly = toy.make_build(models, "deadly", source)
     with pytest.raises(ProofError) as caught:
-        fresh.load(exiting, DEPLOYMENT, "online")
+        fresh.load(exiting, toy.DEPLOYMENT, "online")
     if fresh.how_it_ended():
         pytest.skip("Triton's Python backend aborted with it, as on a busy machine: boost's lock_exception")
     assert "cpu-exiting-raw-fp32" in caught.value.what
     for _once_and_again in range(2):
         with pytest.raises(ProofError):
-            fresh.load(deadly, DEPLOYMENT, "online")
+            fresh.load(deadly, toy.DEPLOYMENT, "online")
         assert fresh.how_it_ended()
     assert "loading: cpu-deadly-raw-fp32" in fresh.log_tail()
 
 
 def test_end_of_server_is_reported_repeatedly(fresh: Server, doubling: BuiltModel) -> None:
-    fresh.load(doubling, DEPLOYMENT, "online")
+    fresh.load(doubling, toy.DEPLOYMENT, "online")
     fresh.check_running()
     assert fresh.how_it_ended() == ""
     process_of(fresh).kill()
@@ -119,10 +119,10 @@ def test_end_of_server_is_reported_repeatedly(fresh: Server, doubling: BuiltMode
 @pytest.mark.parametrize("when", ["loading", "asked"])
 def test_idle_load_or_request_is_given_up_once(fresh: Server, models: Path, when: str) -> None:
     code = {"loading": "time.sleep(600)", "asked": "return lambda arrays: time.sleep(600)"}[when]
-    waiting = make_build(models, when, f"import time\ndef load(artifact, settings):\n    {code}\n")
+    waiting = toy.make_build(models, when, f"import time\ndef load(artifact, settings):\n    {code}\n")
 
     def use(server: Server) -> None:
-        server.load(waiting, DEPLOYMENT, "online")
+        server.load(waiting, toy.DEPLOYMENT, "online")
         doubled_by(server, waiting)
 
     with pytest.raises(ProofError):

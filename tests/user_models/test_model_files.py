@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from tests import toy
-from tests.conftest import DEPLOYMENT
 from tests.user_models.written_files import write
 from tritonproof.base.errors import InputError
 from tritonproof.build.builds import build_inputs
@@ -42,9 +41,11 @@ def folder(tmp_path: Path) -> Path:
 def test_code_that_can_be_imported_changes_the_build(folder: Path, name: str) -> None:
     plain = toy.case(toy.model(defined_in=folder / "mine.py"))
     case = dataclasses.replace(plain, format=dataclasses.replace(plain.format, runtime="onnx.py"))
-    before = build_inputs(case, toy.weights().digest, DEPLOYMENT, {}, "cpu")
+    before = build_inputs(case, toy.weights().digest, toy.DEPLOYMENT, {}, "cpu")
     (folder / name).write_text("# other\n")
-    assert (build_inputs(case, toy.weights().digest, DEPLOYMENT, {}, "cpu") != before) is (name in IMPORTABLE)
+    assert (build_inputs(case, toy.weights().digest, toy.DEPLOYMENT, {}, "cpu") != before) is (
+        name in IMPORTABLE
+    )
 
 
 Add = Callable[..., dict[str, Model]]

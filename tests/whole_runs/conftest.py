@@ -6,11 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.classifier import write_network
-from tests.helpers import ROOT
-from tests.whole_runs.suite import FAST, Run, suite
+from tests.whole_runs.suite import FAST, PAGE, Run, suite
 from tritonproof import new
-
-PAGE = ROOT / "docs" / "model-in-python.md"
 
 
 @pytest.fixture(scope="session")

@@ -7,6 +7,7 @@ from tests.helpers import ROOT, pytest_command, run_pytest
 from tritonproof.record import record_files
 from tritonproof.record.schema import Record
 
+PAGE = ROOT / "docs" / "model-in-python.md"
 TRACE = "cpu-resnet50-micro-ts-trace-fp32"
 """A case that converts in a tenth of ONNX's time. No test measures its load, as PyTorch's threads wait for
 each other on busy cores."""

@@ -9,8 +9,7 @@ import pytest
 import safetensors.torch
 import torch
 
-from tests.whole_runs.conftest import PAGE
-from tests.whole_runs.suite import FAST, suite
+from tests.whole_runs.suite import FAST, PAGE, suite
 from tritonproof.reports.publishable import publishable
 
 NETWORK = """
