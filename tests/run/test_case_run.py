@@ -7,14 +7,16 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from tests import toy
 from tests.helpers import ROOT, present, settings
+from tests.run.conftest import RunOf
+from tests.run.stand_in_case import StandInServer, prepare
 from tritonproof.build import baseline_builds, runtime_files
+from tritonproof.build.builds import BuiltModel
 from tritonproof.cases import cases_of
 from tritonproof.host import locks
 from tritonproof.host.targets import CPU
@@ -86,10 +88,9 @@ def test_value_and_error_are_computed_once() -> None:
 
 
 @pytest.mark.parametrize("are_synthetic", [False, True])
-def test_error_mentions_synthetic_inputs(are_synthetic: bool) -> None:
-    model = SimpleNamespace(model=SimpleNamespace(name="net"))
-    run: Any = SimpleNamespace(samples=SimpleNamespace(are_synthetic=are_synthetic), case=model)
-    assert ("--samples net=DIR" in str(CaseRun.accuracy_error(run, "wrong"))) == are_synthetic
+def test_error_mentions_synthetic_inputs(are_synthetic: bool, run_of: RunOf) -> None:
+    run = run_of(prepare(samples=dataclasses.replace(toy.samples(1), are_synthetic=are_synthetic)))
+    assert ("--samples toy=DIR" in str(run.accuracy_error("wrong"))) == are_synthetic
 
 
 def test_only_loading_shares_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,7 +104,7 @@ def test_only_loading_shares_the_machine(tmp_path: Path, monkeypatch: pytest.Mon
     def noting(name: str, value: Any = None) -> Callable[..., Any]:
         def call(*_arguments: Any, **_options: Any) -> Any:
             held[name] = is_held()
-            return value or SimpleNamespace(kind="embedded")
+            return value or StandInServer()
 
         return call
 
@@ -119,8 +120,7 @@ def test_only_loading_shares_the_machine(tmp_path: Path, monkeypatch: pytest.Mon
     case = dataclasses.replace(case, model=dataclasses.replace(case.model, **loading))
     given = settings(results=str(tmp_path))
     with ModelRun(case.model, CPU, given) as model_run, CaseRun(case, model_run) as run:
-        build = {"case": case, "digest": "0", "folder": tmp_path / "model", "artifact": None}
-        vars(run.prepared)["build"] = SimpleNamespace(**build)
+        vars(run.prepared)["build"] = BuiltModel(case, tmp_path / "model", reused=True)
         shared = model_run.cpu_model, model_run.samples, model_run.framework_model
         assert all((*shared, run.prepared.oracle.answer, run.server))
 

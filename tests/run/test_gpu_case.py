@@ -1,11 +1,9 @@
 """Server options and deployment of a GPU case, on stand-ins for NVML and the server."""
 
 import contextlib
-import dataclasses
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,8 +11,10 @@ import pytest
 from tests import sample_records
 from tests.helpers import present, settings
 from tests.host.fake_nvml import Nvml, in_place_of_nvml
+from tests.run.stand_in_case import StandInServer
 from tritonproof.base.errors import NotAvailableError
 from tritonproof.build import builds, runtime_files
+from tritonproof.build.builds import BuiltModel
 from tritonproof.cases import cases_of
 from tritonproof.efficiency.worker import peak_kind
 from tritonproof.frameworks import gpu_libraries
@@ -24,7 +24,6 @@ from tritonproof.host.targets import recognise
 from tritonproof.run import converted_case, measuring_efficiency, prepared_case
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.model_run import ModelRun
-from tritonproof.serve.backends import tensorrt_of
 from tritonproof.serve.server_spec import ContainerImage, ServerSpec
 from tritonproof.spec import Case
 
@@ -33,12 +32,14 @@ SEEN: dict[str, Any] = {}
 FP32, FP16 = "a100-resnet50-micro-onnx-fp32", "a100-resnet50-micro-onnx-fp16"
 
 
-def server_of(**fields: Any) -> Any:
-    return dataclasses.make_dataclass("Server", fields)(**fields)
-
-
 class Opened:
     """A model that is open on a GPU."""
+
+
+class Worker:
+    """A model in a process beside the server, which is ready."""
+
+    def wait_ready(self) -> None: ...
 
 
 @pytest.fixture(autouse=True)
@@ -54,30 +55,21 @@ def two_a100s(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]
     def serve(*_arguments: Any, **keywords: Any) -> Iterator[Any]:
         SEEN.update(keywords)
         SEEN["servers"] = SEEN.get("servers", 0) + 1
-        yield server_of(
-            spec=ServerSpec(SEEN["kind"]),
-            label="",
-            version="2.55.0",
-            backends=None,
-            image=(own_image := image if SEEN["kind"] == "docker" else None),
-            tensorrt=tensorrt_of(SEEN["kind"], own_image),
-            ready_s=1.0,
-            load=load,
-            check_running=lambda: None,
-        )
+        spec, own_image = ServerSpec(SEEN["kind"]), image if SEEN["kind"] == "docker" else None
+        more: dict[str, Any] = {"backend": SEEN["backend"], "on_loading": note_models_left}
+        yield StandInServer(spec, version="2.55.0", image=own_image, ready_s=1.0, **more)
         SEEN["servers"] -= 1
 
-    def load(*_arguments: Any) -> Any:
+    def note_models_left() -> None:
         SEEN["left"] = [reference for reference in SEEN.get("opened", ()) if reference() is not None]
-        return SEEN["backend"]
 
     @contextlib.contextmanager
-    def worker_beside(*_arguments: Any, **options: Any) -> Iterator[Any]:
+    def worker_beside(*_arguments: Any, **options: Any) -> Iterator[Worker]:
         SEEN["in process"] = options
-        yield SimpleNamespace(wait_ready=lambda: None)
+        yield Worker()
 
-    def find(case: Case, *_arguments: Any) -> Any:
-        return SimpleNamespace(case=case, digest="0f3c", folder=tmp_path / str(case))
+    def find(case: Case, *_arguments: Any) -> BuiltModel:
+        return BuiltModel(case, tmp_path / str(case), "0f3c", reused=True)
 
     def beside(*_arguments: Any) -> None:
         SEEN["servers beside"] = SEEN["servers"]
@@ -108,8 +100,7 @@ def run_of(name: str, folder: Path, **options: str) -> Iterator[CaseRun]:
     given = settings(**{"triton": "docker", "results": str(folder / "results"), **options})
     case = next(case for case in cases_of(recognise("NVIDIA A100"), given.gpus) if str(case) == name)
     with ModelRun(case.model, case.target, given) as model_run, CaseRun(case, model_run) as run:
-        build = SimpleNamespace(case=case, digest="0f3c", reused=True, folder=folder / name, artifact=None)
-        vars(run.prepared).update(build=build)
+        vars(run.prepared).update(build=BuiltModel(case, folder / name, "0f3c", reused=True))
         vars(model_run).update(flops_per_inference=None)
         yield run
 

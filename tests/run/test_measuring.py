@@ -1,25 +1,21 @@
 """What holds while load points are measured, and when a first request counts as slow."""
 
 import contextlib
-from contextlib import ExitStack
-from types import SimpleNamespace
 from typing import Any
-from unittest.mock import MagicMock, Mock
 
 import pytest
 from msgspec import structs
 
 from tests import toy
+from tests.run.conftest import RunOf
+from tests.run.stand_in_case import MODEL, StandInServer, holds_machine_alone, prepare
 from tritonproof.base.errors import InputError, ProofError
 from tritonproof.measure import perf_analyzer
 from tritonproof.measure.passes import LoadJob
-from tritonproof.measure.plan import MeasuringPlan
 from tritonproof.record.schema import LoadPoint, Mark, PointResult
-from tritonproof.run import loader as loader_module
 from tritonproof.run import measuring
-from tritonproof.run.loader import Loader
 from tritonproof.run.measuring import time_first_and_later
-from tritonproof.serve.server import LoadedCase
+from tritonproof.run.model_run import SuiteRun
 from tritonproof.settings.thresholds import ThresholdEntry, Thresholds
 
 LATER = [0.001] * 19 + [0.002]
@@ -37,72 +33,46 @@ LATER = [0.001] * 19 + [0.002]
     ],
 )
 def test_what_counts_after_the_sweep_is_saved(
-    fails: str, ended: str, marked: list[bool], monkeypatch: pytest.MonkeyPatch
+    fails: str,
+    ended: str,
+    marked: list[bool],
+    run_of: RunOf,
+    lines: list[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     points, cached = [LoadPoint("online", batch, 2) for batch in (1, 2)], Mark("cached-answers", "cached")
-    run: Any = SimpleNamespace(baseline=None, case=toy.case(), deployment=toy.DEPLOYMENT, sweeps={})
+    refused = (points[1].batch,) if fails == "first request" else ()
+    server = StandInServer(refused=refused, stop_reasons=[ended])
     thresholds = Thresholds([ThresholdEntry("*", p99_ms=50.0)])
-    run.settings = SimpleNamespace(plan=MeasuringPlan(budget_s=0.1), thresholds=thresholds)
-    run.latencies_s = {}
-    run.prepared = SimpleNamespace(called_names=(), unreported=())
-    run.loader = SimpleNamespace(ensure_loaded=str)
-    run.points, run.say = (lambda _scenario: points), (lambda *_texts: None)
-    run.expectations, run.job = SimpleNamespace(answer_check=None), lambda point, _check: toy.job(point)
-    notes, run.hold_machine = list[str](), Mock(side_effect=lambda **_how: contextlib.nullcontext())
-    run.server = SimpleNamespace(how_it_ended=lambda: ended, check_measurable=lambda _unreported: None)
-    run.progress = SimpleNamespace(note=notes.append)
-
-    def refuse_in(what: str) -> None:
-        if what == fails:
-            raise ProofError("refused")
-
-    def timed_answer(_prepared: Any, batch: int) -> tuple[float, dict[str, Any]]:
-        refuse_in("first request" if batch == points[1].batch else "another request")
-        return 0.01, {}
+    selected = SuiteRun({str(toy.case(MODEL)): points})
+    run = run_of(prepare(server=server), MODEL, selected, thresholds, point_budget_s="0.1")
+    alone = set[bool]()
 
     def latency_ms(job: LoadJob, number: int) -> float:
-        refuse_in("pass" if (job.point, number) == (points[1], 4) else "another pass")
+        alone.add(holds_machine_alone())
+        if (fails, job.point, number) == ("pass", points[1], 4):
+            raise ProofError("refused")
         return toy.LATENCY_MS
 
     def audit(_job: LoadJob, best: PointResult) -> PointResult:
-        refuse_in("audit")
+        alone.add(holds_machine_alone())
+        if fails == "audit":
+            raise ProofError("refused")
         return structs.replace(best, marks=(cached,))
 
     monkeypatch.setattr(perf_analyzer, "run_pass", toy.SimulatedServer(latency_ms).run_pass)
+    monkeypatch.setattr(measuring, "verifying", lambda run_pass: run_pass)
     monkeypatch.setattr(measuring, "audit_cache", audit)
-    monkeypatch.setattr(measuring, "timed_answer", timed_answer)
     saved: list[Any] = []
     with contextlib.suppress(ProofError):
         measuring.measure_point(run, points[0], saved.append)
     with pytest.raises(InputError):
         measuring.measure_point(run, LoadPoint("online", 1, 99))
     assert any(map(len, saved)), "it is saved meanwhile"
-    run.hold_machine.assert_called_once_with(exclusive=True)
+    assert alone == {True}
     assert [cached in result.marks for result in saved[-1]] == marked
-    assert bool(notes) == (fails == "audit" and not ended)
+    assert any("not checked" in line for line in lines) == (fails == "audit" and not ended)
     assert all(result.latency_budget for results in saved for result in results)
-
-
-def test_case_that_a_reload_left_unloaded_is_loaded_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One of a repository is otherwise loaded before its run asks for it."""
-    monkeypatch.setattr(loader_module, "check_supported", lambda *_: None)
-    prepared = MagicMock(**{"load_anew.side_effect": [ProofError("no memory"), "python"]})
-    prepared.load_and_ask.return_value = ("python", None, None)
-    loader = Loader(MagicMock(prepared=prepared), LoadedCase("offline", toy.DEPLOYMENT, "onnx", {}))
-    with pytest.raises(ProofError, match="no memory"):
-        loader.reload()
-    for _ in range(2):
-        loader.ensure_loaded("offline", toy.DEPLOYMENT)
-    assert prepared.load_anew.call_count == 2
-
-
-def test_reloaded_case_is_cold() -> None:
-    server = SimpleNamespace(unload=str, name_of=str)
-    prepared = SimpleNamespace(case="net", load_anew=lambda *_: "python", server=server)
-    run: Any = SimpleNamespace(prepared=prepared)
-    loader = Loader(run, LoadedCase("offline", toy.DEPLOYMENT, "onnx", {}), was_under_load=True)
-    loader.reload()
-    assert (loader.loaded, loader.was_under_load) == (LoadedCase("offline", toy.DEPLOYMENT, "python"), False)
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,12 @@
 """The fastest load points among measured ones and on record."""
 
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from msgspec import structs
 
 from tests import sample_records, toy
-from tests.helpers import settings
+from tests.run.conftest import RunOf
 from tests.sample_records import SERVING
 from tritonproof.base.errors import NotAvailableError, ProofError
 from tritonproof.cases import cases_of, reference_of
@@ -15,7 +14,6 @@ from tritonproof.efficiency.in_turns import batch_in_process
 from tritonproof.host.targets import EVERY_TARGET
 from tritonproof.record.schema import GateResult, LoadPoint, fastest_closed_loop
 from tritonproof.reports.publishable import publishable
-from tritonproof.run import measuring_efficiency, record_updates
 from tritonproof.run.measuring_efficiency import fastest_by_scenario, known_points, points_of
 
 RECORD = sample_records.record()
@@ -35,13 +33,12 @@ def test_fastest_point_is_one_of_closed_loops() -> None:
     assert fastest_by_scenario(toy.case(toy.model(micro=True)), [online, offline]) == [online]
 
 
-def test_this_runs_points_join_those_on_record(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_this_runs_points_join_those_on_record(run_of: RunOf) -> None:
+    run = run_of()
     light, heavy, anew = (sample_records.measured("online", *one) for one in ((1, 5.0), (32, 9.0), (1, 6.0)))
-    record = structs.replace(RECORD, points=(light, heavy))
-    monkeypatch.setattr(record_updates, "read_stored", lambda _path: record)
-    monkeypatch.setattr(measuring_efficiency, "serving_entry", lambda *_: SERVING)
-    run: Any = SimpleNamespace(case=toy.case(), server=None, settings=settings())
-    run.machine, run.deployment, run.build = RECORD.machine, RECORD.deployment, RECORD.build
+    build = structs.replace(RECORD.build, digest=run.build.digest)
+    of_this = {"case": run.case.key, "machine": run.machine, "deployment": run.deployment, "build": build}
+    sample_records.store(run.settings.results, structs.replace(RECORD, points=(light, heavy), **of_this))
     run.sweeps = {"online": {anew.point: anew, LoadPoint("online", 1, 4): ProofError("refused")}}
     assert known_points(run) == [anew, heavy]
 
@@ -68,13 +65,11 @@ def test_this_runs_points_join_those_on_record(monkeypatch: pytest.MonkeyPatch) 
     ids=lambda value: next(iter(value), "as it is") if isinstance(value, dict) else "",
 )
 def test_recorded_points_need_same_machine_build_deployment_and_server(
-    changes: dict[str, Any], points: bool, reference: bool, monkeypatch: pytest.MonkeyPatch
+    changes: dict[str, Any], points: bool, reference: bool, run_of: RunOf
 ) -> None:
     """A reference must also be right."""
-    monkeypatch.setattr(measuring_efficiency, "serving_entry", lambda *_: SERVING)
-    run: Any = SimpleNamespace(machine=RECORD.machine, server=None, settings=settings())
-    this = run, RECORD.build.digest, RECORD.deployment
-    record = structs.replace(RECORD, **changes)
+    this = run_of(), RECORD.build.digest, RECORD.deployment
+    record = structs.replace(RECORD, **{"machine": this[0].machine, **changes})
     assert bool(points_of(record, *this)) is points
     assert bool(points_of(publishable(record), *this)) is reference
     assert points_of(None, *this) == ()

@@ -1,27 +1,18 @@
 """A soak is at the heaviest load that the options ask for, for the time of --soak, and then of reloads."""
 
-import contextlib
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from tests import toy
 from tests.build.conversions import UP_TO_32
-from tests.helpers import settings
+from tests.run.conftest import RunOf
+from tests.run.stand_in_case import holds_machine_alone, prepare
 from tritonproof.base.errors import NotAvailableError
+from tritonproof.measure.passes import LoadJob
 from tritonproof.measure.soak import SoakedPoint
+from tritonproof.measure.usage import ServerWatch
 from tritonproof.record.schema import LoadPoint
 from tritonproof.run import measuring
-from tritonproof.spec import DEFAULT_PROFILES
-
-STAND_INS: dict[str, Any] = {
-    "hold_jobs": lambda _run, points: contextlib.nullcontext([toy.job(*points)]),
-    "timed_answer": lambda _prepared, _batch: (0.01, {}),
-    "watch": lambda _server: SimpleNamespace(not_watched=("open files",)),
-    "keep_under_load": lambda _job, seconds, _read, **_more: SoakedPoint([{}], [9.0], [], [], 0, seconds),
-    "reload_repeatedly": lambda _reload, _seconds, _read, most, **_more: [{}] * most,
-}
 
 
 @pytest.mark.parametrize(
@@ -33,17 +24,26 @@ STAND_INS: dict[str, Any] = {
         ({"batches": "1,8,64"}, LoadPoint("offline", 8, 1)),  # the model takes batches up to 32
     ],
 )
-def test_soak_is_at_the_heaviest_load(given: Any, point: LoadPoint, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, stand_in in STAND_INS.items():
-        monkeypatch.setattr(measuring, name, stand_in)
+def test_soak_is_at_the_heaviest_load(
+    given: Any, point: LoadPoint, run_of: RunOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def keep_under_load(job: LoadJob, seconds: float, *_read: Any, **_more: Any) -> SoakedPoint:
+        assert holds_machine_alone()
+        assert (job.point, job.request_s > 0) == (point, True)
+        return SoakedPoint([{}], [9.0], [], [], 0, seconds)
+
+    def reload_repeatedly(reload: Any, _seconds: float, _read: Any, most: int, **_more: Any) -> Any:
+        reload()
+        return [{}] * most
+
+    monkeypatch.setattr(measuring, "watch", lambda _server: ServerWatch(1, 1, not_watched=("open files",)))
+    monkeypatch.setattr(measuring, "keep_under_load", keep_under_load)
+    monkeypatch.setattr(measuring, "reload_repeatedly", reload_repeatedly)
     monkeypatch.setattr("os.cpu_count", lambda: 16)
-    case = toy.case(toy.model(profiles=DEFAULT_PROFILES))
-    run: Any = SimpleNamespace(case=case, deployment=UP_TO_32, prepared=None)
-    run.settings, run.progress = settings(soak="10m", **given), SimpleNamespace(note=print)
-    found = measuring.soak(run)
+    as_up_to_32 = prepare(deployment=UP_TO_32)
+    found = measuring.soak(run_of(as_up_to_32, soak="10m", **given))
     assert found.point == point
     assert (found.duration_s, found.not_watched[0]) == (600.0, "open files")
-    run.settings = settings(soak="10m", batches="64")
-    with pytest.raises(NotAvailableError, match="not 64"):
-        measuring.soak(run)
     assert found.loadings == 2 * 16 * measuring.ARENAS_OF_A_CPU, "each of malloc's heaps twice"
+    with pytest.raises(NotAvailableError, match="not 64"):
+        measuring.soak(run_of(as_up_to_32, soak="10m", batches="64"))

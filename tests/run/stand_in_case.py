@@ -1,0 +1,131 @@
+"""What a real `CaseRun` gets from a test: a case that nothing converts, on a server without a process."""
+
+import dataclasses
+import fcntl
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tritonclient.grpc.model_config_pb2 import ModelConfig
+
+from tests import toy
+from tritonproof.accuracy.answer_comparison import Oracle
+from tritonproof.base.errors import ProofError
+from tritonproof.build.builds import BuiltModel
+from tritonproof.client.input_data import InputData, remaining_data
+from tritonproof.host import locks
+from tritonproof.record.schema import Deployment, Scenario, Start
+from tritonproof.run.accepted_samples import AcceptedSamples
+from tritonproof.run.case_run import CaseRun
+from tritonproof.run.prepared_case import PreparedCase
+from tritonproof.run.repository_case import RepositoryCase
+from tritonproof.serve.described_model import DescribedModel
+from tritonproof.serve.server import Server
+from tritonproof.serve.server_spec import ServerSpec
+from tritonproof.spec import DEFAULT_PROFILES, Arrays, Case, Model, Samples
+from tritonproof.user_models.model_repository import RepositoryModel
+
+MODEL = toy.model(framework=None, profiles=DEFAULT_PROFILES)
+"""The toy model as of a repository, whose answers have limits without a framework's network."""
+Prepare = Callable[[CaseRun], PreparedCase]
+
+
+@dataclass(frozen=True)
+class StandInServer(Server):
+    """A Triton without a process, which answers zeros."""
+
+    spec: ServerSpec = field(default_factory=lambda: ServerSpec("embedded"))
+    address: str = ""
+    version: str = "2.51.0"
+    log: Path | None = None
+    client: Any = None
+    backend: str = "python"
+    on_loading: Callable[[], object] = lambda: None
+    """Called by each loading, which fails if it raises an error."""
+    refused: tuple[int, ...] = ()
+    """The batch sizes whose requests fail."""
+
+    def load(self, _built: BuiltModel, _deployment: Deployment, _scenario: Scenario) -> str:
+        self.on_loading()
+        return self.backend
+
+    def load_from_repository(self, _folder: Path, _config: ModelConfig | None = None) -> None:
+        self.on_loading()
+
+    def unload(self, _name: str) -> None:
+        """Do nothing: it holds no model."""
+
+    def infer(self, _name: str, model: Model, arrays: Arrays) -> dict[str, Any]:
+        if (batch := len(next(iter(arrays.values())))) in self.refused:
+            raise ProofError("refused")
+        return {tensor.name: np.zeros((batch, *tensor.shape), np.float32) for tensor in model.outputs}
+
+
+@dataclass
+class StandInCase:
+    """A `PreparedCase`, whose expected answers are those of its server."""
+
+    case: Case
+    server: Server = field(default_factory=StandInServer)
+    deployment: Deployment = toy.DEPLOYMENT
+    samples: Samples = field(default_factory=lambda: toy.samples(1))
+    evaluation_samples: Samples | None = None
+    requests_note: str = ""
+    backend: str = "python"
+    called_names: tuple[str, ...] = ()
+    unreported: tuple[str, ...] = ()
+
+    @property
+    def build(self) -> BuiltModel:
+        return BuiltModel(self.case, Path(str(self.case)), "0f3c", reused=True)
+
+    @property
+    def oracle(self) -> Oracle:
+        return Oracle(lambda inputs: self.server.infer("", self.case.model, inputs), "alone")
+
+    def load_anew(self, scenario: Scenario, deployment: Deployment) -> str:
+        return self.server.load(self.build, deployment, scenario)
+
+    def load_and_ask(self, scenario: Scenario, deployment: Deployment) -> tuple[str, Start, Arrays | None]:
+        return self.load_anew(scenario, deployment), Start(scenario, None, 0.0, 0.0), None
+
+    def batches_dynamically(self, _scenario: Scenario) -> bool:
+        return True
+
+    def remaining_data(self) -> Iterable[InputData]:
+        return remaining_data(self.case.model, self.samples)
+
+
+def prepare(**changes: Any) -> Prepare:
+    """Prepare the case that a run is asked for, with these changes of its stand-in."""
+    return lambda run: dataclasses.replace(StandInCase(run.requested), **changes)
+
+
+def prepare_repository_case(server: Server = StandInServer(), **configuration: Any) -> Prepare:
+    """Prepare a model of a repository with this configuration, which the server has loaded and asked."""
+    config = ModelConfig(**configuration)
+    described = DescribedModel(RepositoryModel("m", Path("m"), config), (), config, ("1",), 0.0)
+
+    def prepare_it(run: CaseRun) -> RepositoryCase:
+        accepted, build = (
+            AcceptedSamples(toy.samples(1), "", 0.0, None),
+            BuiltModel(run.requested, Path("m"), reused=True),
+        )
+        return RepositoryCase(run.requested, toy.DEPLOYMENT, server, described, build, accepted)
+
+    return prepare_it
+
+
+def holds_machine_alone() -> bool:
+    """Whether nobody else gets the machine, even to share it."""
+    lock = os.open(locks.MACHINE_LOCK, os.O_RDONLY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(lock)
+    return False
