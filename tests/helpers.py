@@ -42,6 +42,13 @@ def project_file() -> dict[str, Any]:
     return read_toml(ROOT / "pyproject.toml", "pyproject.toml", "")
 
 
+def environments() -> set[str]:
+    """The names of tox's environments, with all their factors."""
+    text = (ROOT / "tox.ini").read_text()
+    sections = re.findall(r"^\[testenv:([a-z]+)(?:\{(.*)\})?\]$", text, re.MULTILINE)
+    return {f"{name}{factors}" for name, ends in sections for factors in ends.split(",")}
+
+
 # --- processes and servers that tests start
 
 
@@ -364,18 +371,6 @@ def junit(path: Path) -> dict[str, JunitTest]:
         assert len(pairs) == len(dict(pairs)), "each property has one value"
         tests[str(case.get("name"))] = JunitTest(outcome, message, str(case.get("file")), dict(pairs))
     return tests
-
-
-PRINTING: Mapping[str, tuple[str, ...]] = {
-    "tables.md": ("tables",),
-    "published.md": ("published",),
-    "published.csv": ("published", "--format", "csv"),
-    "points.csv": ("csv",),
-    "bencher.json": ("export", "--format", "bencher"),
-    "bigger.json": ("export", "--format", "customBiggerIsBetter"),
-    "smaller.json": ("export", "--format", "customSmallerIsBetter"),
-}
-"""The commands that print what they show of the records of a folder, by a name of a file for it."""
 
 
 def records_in(results: Path) -> list[Record]:

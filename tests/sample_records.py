@@ -249,6 +249,34 @@ def complete(**changes: Any) -> Record:
     return record(**(fields | changes))
 
 
+def complete_but_wrong() -> Record:
+    """The sample record with every optional field set, and with wrong answers."""
+    first, *others = complete().points
+    return complete(points=(wrong_under_load(first), *others))
+
+
+SIDE = schema.ServedSide("2.51.0", "", 0.0, (3.5, 4.0), {"memory of the server": 2.0**20})
+
+
+def beside(wrong: str = "", *compared: dict[str, Any], **answers: schema.VerifiedAnswers | None) -> Record:
+    """A model measured against another, with a load point for each comparison."""
+    build = schema.Build("0", "as it is", 0.0, 1.0, "As it is", "python", inputs={}, from_repository=True)
+    answers = answers or {"answers": schema.VerifiedAnswers(9, 0, 9, 0.1, expected_from="alone")}
+    points = [
+        measured("offline", batch, 100.0, comparison=comparison(**changes), **answers)
+        for batch, changes in enumerate(compared, 1)
+    ]
+    made = record(
+        build=build,
+        conversion=None,
+        accuracy=None,
+        gates=(gate("baseline", wrong),),
+        points=tuple(points),
+        baseline=schema.BaselineComparison("/srv/models", SIDE, SIDE),
+    )
+    return measured_at(origin(run=2), made)
+
+
 def random_weights(**changes: Any) -> Record:
     """A case without a checkpoint: its speed counts, its accuracy is not measured."""
     fields: dict[str, Any] = {

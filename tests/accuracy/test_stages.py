@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from tests import toy
-from tests.formats.conftest import job_of
+from tests.formats.converting import job_of
 from tests.helpers import present
 from tests.toy import compare_conversion
 from tritonproof.accuracy.stages import answers_at, evaluate_in_process, framework_model_on

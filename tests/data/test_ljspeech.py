@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.data.mels import mel_of
 from tritonproof.base.errors import InputError
 from tritonproof.data import ljspeech, spectrogram
 from tritonproof.data import symbols as alphabet
@@ -63,10 +64,6 @@ def test_spectrogram_is_log_of_banded_magnitudes() -> None:
     for frame in (0, 7, 19):
         magnitudes = np.abs(np.fft.rfft(padded[256 * frame : 256 * frame + 1024] * window))
         np.testing.assert_allclose(mel[:, frame], np.log(spectrogram.filterbank() @ magnitudes), atol=1e-4)
-
-
-def mel_of(*values: float) -> np.ndarray:
-    return np.repeat(np.array([values], np.float32), 80, axis=0)
 
 
 def test_missing_frame_is_an_error_even_if_silent() -> None:

@@ -18,8 +18,7 @@ import yaml
 from ci import prove
 from fixtures.failures import STATUS
 from tests import sample_records
-from tests.docs.test_docs import environments
-from tests.helpers import ROOT, Collect, git, help_text, project_file, records_in
+from tests.helpers import ROOT, Collect, environments, git, help_text, project_file, records_in
 from tests.serve.programs import script
 from tests.user_models.written_files import write
 from tritonproof import new

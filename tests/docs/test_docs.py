@@ -6,7 +6,7 @@ from typing import get_args
 
 import pytest
 
-from tests.helpers import ROOT, help_text
+from tests.helpers import ROOT, environments, help_text
 from tritonproof.formats import variant_name, variants_on
 from tritonproof.record.schema import MARKS
 from tritonproof.spec import Device
@@ -64,13 +64,6 @@ def test_every_mark_is_documented() -> None:
     text = (ROOT / "docs" / "reading.md").read_text()
 
     assert dict(re.findall(r"^\| `([a-z-]+)` \| (.+) \|$", text, re.MULTILINE)) == MARKS
-
-
-def environments() -> set[str]:
-    """The names of tox's environments, with all their factors."""
-    text = (ROOT / "tox.ini").read_text()
-    sections = re.findall(r"^\[testenv:([a-z]+)(?:\{(.*)\})?\]$", text, re.MULTILINE)
-    return {f"{name}{factors}" for name, ends in sections for factors in ends.split(",")}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)

@@ -8,9 +8,8 @@ from fnmatch import fnmatchcase
 
 import pytest
 
-from tests.docs.test_docs import environments
 from tests.frameworks.gpu_packages import SETS, admitted, requirements, runs_on
-from tests.helpers import ROOT, present, project_file
+from tests.helpers import ROOT, environments, present, project_file
 from tritonproof.frameworks import gpu_libraries
 from tritonproof.host import machine
 from tritonproof.host.targets import TARGETS

@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 from torch import nn
 
-from tests.formats.conftest import SETTINGS, Small, converted_by, job_of, samples_of
-from tritonproof import formats
-from tritonproof.base.errors import InputError, ProofError
+from tests.formats.converting import SETTINGS, Small, converted_by, job_of, samples_of
+from tritonproof.base.errors import ProofError
 from tritonproof.build import runtime_files
 from tritonproof.formats import all_formats, onnx
 from tritonproof.frameworks import gpu_libraries, pytorch

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from msgspec import structs
 
-from tests.formats.conftest import job_of
+from tests.formats.converting import job_of
 from tests.user_models import networks
 from tritonproof.build.configuration import model_config
 from tritonproof.build.runtime_files import open_in_process

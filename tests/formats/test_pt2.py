@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import nn
 
-from tests.formats.conftest import SETTINGS, Small, job_of, samples_of
+from tests.formats.converting import SETTINGS, Small, job_of, samples_of
 from tritonproof.base.errors import NotAvailableError, ProofError
 from tritonproof.build import runtime_files
 from tritonproof.formats import pt2

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.formats import conftest
-from tests.formats.conftest import converted_by, job_of
+from tests.formats import converting
+from tests.formats.converting import converted_by, job_of
 from tritonproof.base.errors import ProofError
 from tritonproof.build import runtime_files
 from tritonproof.formats import onnx, tf
@@ -25,8 +25,8 @@ from tritonproof.host import machine
 from tritonproof.models import resnet50_tf
 from tritonproof.spec import Arrays, ConversionJob, Format, Model, Tensor
 
-SETTINGS = conftest.SETTINGS | {"threads": str(machine.cores()), "inputs": "x", "outputs": "y,largest"}
-samples_of = functools.partial(conftest.samples_of, shape=(8, 8, 3))
+SETTINGS = converting.SETTINGS | {"threads": str(machine.cores()), "inputs": "x", "outputs": "y,largest"}
+samples_of = functools.partial(converting.samples_of, shape=(8, 8, 3))
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.formats.conftest import Small, job_of
+from tests.formats.converting import Small, job_of
 from tritonproof.formats import all_formats
 from tritonproof.frameworks import pytorch
 from tritonproof.models import all_models

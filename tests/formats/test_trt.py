@@ -13,7 +13,7 @@ import onnx
 import pytest
 
 from tests.formats import tensorrt_bindings
-from tests.formats.conftest import job_of
+from tests.formats.converting import job_of
 from tests.formats.tensorrt_bindings import LISTED, MODULE, VERSIONS, Player
 from tritonproof.base.errors import ProofError
 from tritonproof.formats import onnx as format_onnx

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.docs.test_docs import environments
 from tests.frameworks.gpu_packages import SETS, TABLE, admitted, requirements, runs_on, wheel_from_pypi
+from tests.helpers import environments
 from tritonproof.frameworks import gpu_libraries
 from tritonproof.frameworks.gpu_libraries import gpu_environment
 from tritonproof.host import machine

@@ -27,7 +27,6 @@ from safetensors.torch import save_file
 
 from tests import sample_records
 from tests.helpers import as_markdown
-from tests.record.test_record import complete
 from tests.user_models.repositories import config
 from tritonproof.base.errors import ProofError
 from tritonproof.frameworks import pytorch
@@ -150,7 +149,7 @@ PARSERS = {
     "record": Parser(
         "case.json",
         lambda path: record_files.write(
-            structs.replace(complete(), accuracy=sample_records.accuracy()), path
+            structs.replace(sample_records.complete_but_wrong(), accuracy=sample_records.accuracy()), path
         ),
         read_record,
         text_of,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.data.test_ljspeech import mel_of
+from tests.data.mels import mel_of
 from tests.models import nvidia_checkpoints
 from tritonproof.base.errors import ProofError
 from tritonproof.data import symbols, synthetic_speech

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,33 +12,14 @@ from msgspec import structs
 
 from tests import sample_records
 from tests.conftest import Reports
-from tests.helpers import PRINTING
-from tests.record.test_record import complete
+from tests.reports.report_commands import PRINTING, READING, words_of
 from tritonproof.base import disk
 from tritonproof.record import record_files
 from tritonproof.record.schema import GateResult, OutputDifference, Record, SameAnswers
 
-READING: Mapping[str, tuple[str, ...]] = {
-    **{name: (*words, "--results", "{results}") for name, words in PRINTING.items()},
-    "html": ("html", "--results", "{results}", "--output", "{out}/page.html"),
-    "plots": ("plots", "--results", "{results}", "--output", "{out}/plots"),
-    "readme": ("readme", "{out}/page.md", "--results", "{results}"),
-    "compare": ("compare", "{results}", "{results}"),
-    "merge": ("merge", "{results}", "--output", "{out}/merged"),
-    "trend": ("trend", "--add", "{results}", "--history", "{out}/history"),
-}
-"""Every command that reads records."""
-
-
-def words_of(command: str, results: Path, out: Path) -> list[str]:
-    """The words of one of READING, which writes into the folder `out`."""
-    (out / "page.md").write_text("<!-- tritonproof:summary -->\n<!-- /tritonproof:summary -->\n")
-    return [word.format(results=results, out=out) for word in READING[command]]
-
-
 Keys = tuple[str | int, ...]
 
-LOAD = msgspec.to_builtins(complete().points[0])
+LOAD = msgspec.to_builtins(sample_records.complete_but_wrong().points[0])
 SWEEP = [LOAD | {"point": LOAD["point"] | {"batch": number}} for number in range(1, 502)]
 LATENCIES = {"avg": 1.0} | {f"p{number}": 1.0 for number in range(200)}
 FAR_OFF = msgspec.json.encode(OutputDifference("y", "error", 0.5, 0.1, 0.5, 0.1, "a", 0, 1, "x")).decode()
@@ -95,8 +76,8 @@ HOSTILE: dict[str, tuple[Keys, str]] = {
 
 def stored(results: Path, keys: Keys, content: str, record: Record | None = None) -> Path:
     """Store a record, by default a complete one, with this JSON at these keys."""
-    path = record_files.record_path(complete().case, results)
-    record_files.write(record or complete(), path)
+    path = record_files.record_path(sample_records.complete_but_wrong().case, results)
+    record_files.write(record or sample_records.complete_but_wrong(), path)
     contents = json.loads(path.read_bytes())
     data: Any = contents
     for key in keys[:-1]:
@@ -172,6 +153,8 @@ def test_forged_file_name_is_refused_on_one_line(
 
 def test_server_text_in_records_is_escaped_and_readable(tmp_path: Path) -> None:
     text = "\x1b[31m" + "no \0 memory " * 10_000
-    record = structs.replace(complete(), gates=(GateResult("repeated", 3, "twice", text),))
+    record = structs.replace(
+        sample_records.complete_but_wrong(), gates=(GateResult("repeated", 3, "twice", text),)
+    )
     record_files.write(record, tmp_path / "case.json")
     assert record_files.read(tmp_path / "case.json").gates[0].fault.startswith("\\x1b[31mno \\x00 memory ")

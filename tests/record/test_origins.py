@@ -9,7 +9,6 @@ from msgspec import structs
 
 from tests import sample_records
 from tests.helpers import records_in
-from tests.reports.tables.test_baseline import SIDE
 from tritonproof.record import record_files
 from tritonproof.record.schema import BaselineComparison, Conversation, Origin, Record
 from tritonproof.reports.merge import merge
@@ -34,7 +33,7 @@ def measured(where: Origin = HERE, other: str = "secret-box.example:8001", why: 
         gates=(
             sample_records.gate("baseline", f"OUT is 1, and 2 by {other}", tried=f"9 samples beside {other}"),
         ),
-        baseline=BaselineComparison(other, SIDE, SIDE),
+        baseline=BaselineComparison(other, sample_records.SIDE, sample_records.SIDE),
         failures=(sample_records.step_failure("test_reload", step="reload", message=why),),
     )
     return sample_records.measured_at(where, whole)

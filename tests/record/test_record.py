@@ -10,26 +10,20 @@ from tritonproof.record import record_files
 from tritonproof.record.schema import LoadPoint, Record
 
 
-def complete() -> Record:
-    """The sample record with every optional field set, and with wrong answers."""
-    first, *others = sample_records.complete().points
-    return sample_records.complete(points=(sample_records.wrong_under_load(first), *others))
-
-
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     """A file that holds the sample record."""
-    path = record_files.record_path(complete().case, tmp_path)
-    record_files.write(complete(), path)
+    path = record_files.record_path(sample_records.complete_but_wrong().case, tmp_path)
+    record_files.write(sample_records.complete_but_wrong(), path)
     return path
 
 
 @pytest.mark.parametrize(
     "record",
     [
-        complete(),
+        sample_records.complete_but_wrong(),
         sample_records.record(conversion=None, accuracy=None, points=()),
-        sample_records.measured_at(sample_records.origin(), complete()),
+        sample_records.measured_at(sample_records.origin(), sample_records.complete_but_wrong()),
     ],
 )
 def test_record_round_trips(record: Record, tmp_path: Path) -> None:
@@ -71,7 +65,7 @@ def test_nonfinite_number_is_not_written(path: Path) -> None:
         record_files.write(
             sample_records.record(points=(sample_records.measured("offline", 1, float("inf")),)), path
         )
-    assert record_files.read(path) == complete()
+    assert record_files.read(path) == sample_records.complete_but_wrong()
     assert list(path.parent.iterdir()) == [path]
 
 
@@ -86,8 +80,8 @@ def test_interrupted_write_keeps_old_file(step: str, path: Path, monkeypatch: py
     monkeypatch.setattr(step, full)
     with pytest.raises(OSError, match="No space left"):
         record_files.write(sample_records.random_weights(), path)
-    assert contents == [complete()]
-    assert record_files.read(path) == complete()
+    assert contents == [sample_records.complete_but_wrong()]
+    assert record_files.read(path) == sample_records.complete_but_wrong()
     assert list(path.parent.iterdir()) == [path]
 
 

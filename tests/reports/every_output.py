@@ -12,7 +12,7 @@ from fixtures import SETTINGS, summary
 from fixtures.summary import Outcomes
 from tests import sample_records
 from tests.conftest import Reports
-from tests.helpers import PRINTING
+from tests.reports.report_commands import PRINTING
 from tritonproof.record import record_files
 from tritonproof.record.schema import CertifiedPercentile, LatencyBudget, Ratio, Record, Soak
 from tritonproof.reports import readme

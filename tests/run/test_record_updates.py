@@ -11,7 +11,6 @@ from msgspec import structs
 
 from tests import sample_records
 from tests.helpers import ROOT, records_in
-from tests.reports.tables.test_baseline import beside
 from tritonproof.base.errors import ProofError
 from tritonproof.record import record_files
 from tritonproof.record.schema import Deployment, LoadPoint, ModelWarmup, Record, Start
@@ -107,7 +106,9 @@ def test_failure_leaves_measurements_and_other_builds_alone(hides: int, built: i
 @pytest.mark.parametrize(("name", "kept"), [("", 0), ("/srv/other", 0), ("/srv/models", 1)])
 def test_baseline_of_an_earlier_run_stays_for_the_same_one_alone(name: str, kept: int) -> None:
     compared = (sample_records.step_failure(f"test_{step}", step=step) for step in ("baseline", "footprint"))
-    stored = structs.replace(beside("3 answers differ"), failures=(sample_records.step_failure(), *compared))
+    stored = structs.replace(
+        sample_records.beside("3 answers differ"), failures=(sample_records.step_failure(), *compared)
+    )
     left = record_updates.without_other_baseline(stored, name)
     assert [left.baseline is not None, len(left.gates), len(left.failures)] == [kept, kept, 1 + 2 * kept]
 

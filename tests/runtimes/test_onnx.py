@@ -18,7 +18,7 @@ import pytest
 import torch
 from msgspec import structs
 
-from tests.formats import conftest
+from tests.formats import converting
 from tests.helpers import present
 from tests.user_models import networks
 from tritonproof.build import runtime_files
@@ -29,7 +29,7 @@ from tritonproof.models import all_models
 from tritonproof.record.schema import Deployment, Scenario
 from tritonproof.spec import Case
 
-SETTINGS = conftest.SETTINGS | {"accelerator": "", "engines": "", "precision": "fp32", "tensors": "torch"}
+SETTINGS = converting.SETTINGS | {"accelerator": "", "engines": "", "precision": "fp32", "tensors": "torch"}
 DEPLOYMENT = Deployment(24, 1, (12, 24), 100, False, warmup=True, tf32=True)
 RUNTIME = runtime_files.load_runtime("onnx.py")
 FORMATS = {format_.name: format_ for format_ in all_formats()}

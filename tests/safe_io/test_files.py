@@ -3,14 +3,14 @@
 import functools
 import itertools
 import os
-import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import pytest
 
+from tests.safe_io.refusals import refusal, within
 from tritonproof.base import disk
 from tritonproof.base.errors import InputError
 from tritonproof.data import brats, ljspeech, squad_v1
@@ -27,28 +27,6 @@ from tritonproof.spec import Tensor
 from tritonproof.user_models.labels import read_labels
 from tritonproof.user_models.model_repository import read_config
 from tritonproof.user_models.samples import read_samples
-
-T = TypeVar("T")
-
-
-def within(mib: int, call: Callable[[], T]) -> T:
-    """What a call returns, which takes less than so much memory."""
-    tracemalloc.start()
-    try:
-        result = call()
-        assert tracemalloc.get_traced_memory()[1] < mib << 20
-    finally:
-        tracemalloc.stop()
-    return result
-
-
-def refusal(read: Callable[[], Any]) -> InputError:
-    """The error of a file that is refused: short, and with a fix."""
-    with pytest.raises(InputError) as raised:
-        read()
-    assert raised.value.fix
-    assert len(raised.value.what) < 500
-    return raised.value
 
 
 @pytest.mark.parametrize("text", ["", "  ", "~no-such-user-here/x", "a\nb", "\x1b[31mred", "bytes-\udcff"])

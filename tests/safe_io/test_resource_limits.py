@@ -15,7 +15,7 @@ import onnx.parser
 import pytest
 from PIL import Image
 
-from tests.safe_io.test_files import refusal, within
+from tests.safe_io.refusals import refusal, within
 from tests.serve.programs import script
 from tritonproof.data import brats
 from tritonproof.data.images import preprocess

@@ -8,7 +8,7 @@ import pytest
 
 from tests.helpers import present
 from tests.user_models.repositories import code, config, write_model
-from tests.user_models.test_samples import names
+from tests.user_models.written_files import names
 from tritonproof.accuracy.ledger import score_each_item, served_ledger
 from tritonproof.accuracy.stages import evaluate_in_process
 from tritonproof.base.errors import InputError

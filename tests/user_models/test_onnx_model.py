@@ -8,41 +8,19 @@ import numpy as np
 import pytest
 
 from tests import toy
-from tests.formats.conftest import job_of
 from tests.helpers import present
 from tests.user_models import networks
-from tests.user_models.test_samples import names, write_tokenizer
-from tritonproof.accuracy.ledger import why_no_score
+from tests.user_models.converted_networks import case, converted, score
+from tests.user_models.written_files import names, write_tokenizer
+from tritonproof.accuracy.ledger import missing_options
 from tritonproof.accuracy.limits import limits_per_answer, stage_limits
 from tritonproof.base.errors import InputError
 from tritonproof.build.configuration import model_config
-from tritonproof.build.runtime_files import open_in_process
 from tritonproof.cases import profile_of
-from tritonproof.formats import onnx
 from tritonproof.host.targets import CPU
-from tritonproof.spec import Case, Model, Tensor
+from tritonproof.spec import Model, Tensor
 from tritonproof.user_models.labels import LabelOptions
 from tritonproof.user_models.onnx_model import OnnxOptions, description, model_of
-
-
-def case(model: Model, precision: str = "fp32") -> Case:
-    return Case(CPU, model, onnx.ONNX, None, precision)
-
-
-def converted(model: Model, path: Path, precision: str = "fp32") -> Any:
-    """The artifact of a precision in process: a function from inputs to outputs."""
-    onnx.convert(job_of(model, precision=precision), path)
-    return open_in_process(case(model, precision), path, profile_of(model, CPU).deployment)
-
-
-def score(model: Model, run: Any) -> float:
-    """The model's one metric for all evaluation samples: the share of decisions equal to the reference's, or
-    the mean error if it decides nothing."""
-    samples = model.samples("evaluation", None, None)
-    inputs = samples.read(range(len(samples)))
-    expected = model.keep(model.infer(model.load_weights(None).network, inputs))
-    (metric,) = model.metrics
-    return float(metric.score(model.keep(run(inputs)), None, expected).mean())
 
 
 def linear(folder: Path, samples: int | None = None, **given: Any) -> Model:

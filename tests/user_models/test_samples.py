@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from tests.helpers import present
+from tests.user_models.written_files import names, write_tokenizer
 from tritonproof.base.errors import InputError
 from tritonproof.spec import Tensor
 from tritonproof.user_models.network_samples import split_samples
@@ -18,11 +19,6 @@ from tritonproof.user_models.samples import read_samples, sized_inputs
 
 LEFT, RIGHT = Tensor("LEFT", "FP32", (2, 3)), Tensor("RIGHT", "INT64", (-1,))
 TWO = np.arange(12, dtype=np.float32).reshape(2, 2, 3)
-
-
-def names(error: InputError, *parts: object) -> bool:
-    """Whether an error has all of this in its text, and a fix."""
-    return bool(error.fix) and all(str(part) in str(error) for part in parts)
 
 
 def save(path: Path, values: Any) -> None:
@@ -171,20 +167,6 @@ def test_tokenizer_pads_texts_to_one_length(pads: bool, tmp_path: Path) -> None:
     write_tokenizer(tmp_path / "model", most_tokens=2)
     cut = read_samples(tmp_path / "texts", TOKENS, tokenizer=tmp_path / "model")
     assert cut.read([0, 1])["input_ids"].shape == (2, 2)
-
-
-def write_tokenizer(folder: Path, *, pads: bool = True, most_tokens: int | None = None) -> None:
-    """Write a tokenizer of two words, as Hugging Face's library does."""
-    from tokenizers import Tokenizer, models, pre_tokenizers
-
-    folder.mkdir(parents=True, exist_ok=True)
-    words = Tokenizer(models.WordLevel({"[PAD]": 0, "a": 1, "b": 2, "[UNK]": 3}, unk_token="[UNK]"))
-    words.pre_tokenizer = pre_tokenizers.Whitespace()
-    if pads:
-        words.enable_padding(pad_id=0, pad_token="[PAD]")
-    if most_tokens is not None:
-        words.enable_truncation(most_tokens)
-    words.save(str(folder / "tokenizer.json"))
 
 
 def cut_off(path: Path) -> None:

@@ -1,6 +1,9 @@
-"""Model files that need no framework, as users have them outside of this checkout."""
+"""Files as users have them outside of this checkout: models that need no framework, and tokenizers; and whether
+an error names them."""
 
 from pathlib import Path
+
+from tritonproof.base.errors import InputError
 
 BRIEF = """
 from pathlib import Path
@@ -31,3 +34,22 @@ def write(file: Path, name: str, before: str = "", *, micro: bool = True) -> Pat
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(BRIEF.format(name=name, before=before, micro=micro))
     return file
+
+
+def names(error: InputError, *parts: object) -> bool:
+    """Whether an error has all of this in its text, and a fix."""
+    return bool(error.fix) and all(str(part) in str(error) for part in parts)
+
+
+def write_tokenizer(folder: Path, *, pads: bool = True, most_tokens: int | None = None) -> None:
+    """Write a tokenizer of two words, as Hugging Face's library does."""
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    folder.mkdir(parents=True, exist_ok=True)
+    words = Tokenizer(models.WordLevel({"[PAD]": 0, "a": 1, "b": 2, "[UNK]": 3}, unk_token="[UNK]"))
+    words.pre_tokenizer = pre_tokenizers.Whitespace()
+    if pads:
+        words.enable_padding(pad_id=0, pad_token="[PAD]")
+    if most_tokens is not None:
+        words.enable_truncation(most_tokens)
+    words.save(str(folder / "tokenizer.json"))

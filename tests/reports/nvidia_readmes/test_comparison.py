@@ -7,7 +7,7 @@ from msgspec import structs
 
 from tests import sample_records
 from tests.helpers import present
-from tests.reports.nvidia_readmes.test_published_tables import point
+from tests.reports.published.published_points import point
 from tritonproof.record.schema import CaseKey, Deployment, Estimate, PointResult, Record, Serving
 from tritonproof.reports import nvidia_readmes
 from tritonproof.reports.nvidia_readmes import match_published, published_ratio

@@ -10,12 +10,13 @@ import pytest
 
 from tests import sample_records
 from tests.helpers import as_markdown, cells, present
+from tests.reports.published.published_points import point
 from tritonproof.formats import all_formats
 from tritonproof.models import all_models
-from tritonproof.record.schema import COMPONENTS, Build, CaseKey, Deployment, PointResult, Record
-from tritonproof.reports import nvidia_readmes
-from tritonproof.reports.nvidia_readmes import PublishedRow, column_of, names_of, published_point, served_as
+from tritonproof.record.schema import Build, CaseKey, Deployment, Record
+from tritonproof.reports import published
 from tritonproof.reports.publishable import publishable
+from tritonproof.reports.published import PublishedRow, column_of, names_of, served_as
 from tritonproof.reports.tables.case import configuration_list, parameters_table
 from tritonproof.reports.tables.points import points_table
 
@@ -53,18 +54,6 @@ def measured(rows: list[PublishedRow]) -> Record:
         ),
         points=tuple(point(entry) for entry in reversed(rows)),
         **changes,
-    )
-
-
-def point(row: PublishedRow) -> PointResult:
-    latencies = {name: row[f"latency_{name}_ms"] for name in ("p50", "p90", "p95", "p99", "avg")}
-    return sample_records.measured(
-        row["scenario"],
-        0,
-        row["throughput_per_s"],
-        point=published_point(row),
-        latency_ms={name: sample_records.estimate(value) for name, value in latencies.items() if value},
-        components_ms={name: row[f"{name}_ms"] for name in COMPONENTS if row[f"{name}_ms"] is not None},
     )
 
 

@@ -6,37 +6,16 @@ import pytest
 from msgspec import structs
 
 from tests import sample_records
-from tritonproof.record.schema import BaselineComparison, Build, Record, ServedSide, VerifiedAnswers
+from tests.sample_records import SIDE, beside
+from tritonproof.record.schema import BaselineComparison, Record, ServedSide
 from tritonproof.reports.tables.baseline import baseline_verdict, compared_models, upgrade_sentence
 
-SIDE = ServedSide("2.51.0", "", 0.0, (3.5, 4.0), {"memory of the server": 2.0**20})
-FIVE_PERCENT = {"verdict": "failed", "ratio": sample_records.estimate(0.95, 0.01), "p_value": 1e-6}
 OWN = sample_records.origin(run=2)
+FIVE_PERCENT = {"verdict": "failed", "ratio": sample_records.estimate(0.95, 0.01), "p_value": 1e-6}
 SAME = sample_records.estimate(1.0)
 FAST: dict[str, Any] = {"verdict": "passed", "ratio": SAME, "p_value": 1.0, "p99_ratio": SAME}
 OPEN: dict[str, Any] = FAST | {"verdict": "inconclusive"}
 LONGER_P99: dict[str, Any] = FAST | {"p99_ratio": sample_records.estimate(1.4, 0.1), "p99_is_longer": True}
-
-
-def beside(wrong: str = "", *compared: dict[str, Any], **answers: VerifiedAnswers | None) -> Record:
-    """A model measured against another, with a load point for each comparison."""
-    build = Build("0", "as it is", 0.0, 1.0, "As it is", "python", inputs={}, from_repository=True)
-    answers = answers or {"answers": VerifiedAnswers(9, 0, 9, 0.1, expected_from="alone")}
-    points = [
-        sample_records.measured(
-            "offline", batch, 100.0, comparison=sample_records.comparison(**changes), **answers
-        )
-        for batch, changes in enumerate(compared, 1)
-    ]
-    made = sample_records.record(
-        build=build,
-        conversion=None,
-        accuracy=None,
-        gates=(sample_records.gate("baseline", wrong),),
-        points=tuple(points),
-        baseline=BaselineComparison("/srv/models", SIDE, SIDE),
-    )
-    return sample_records.measured_at(OWN, made)
 
 
 def costing(warnings: tuple[str, ...] = (), there: ServedSide = SIDE, **here: Any) -> Record:

@@ -6,11 +6,21 @@ from typing import Any
 
 import numpy as np
 
+from tests import sample_records
+from tritonproof.record.schema import Record
 from tritonproof.reports.history import HistoryRow
 
 COMMITS = [f"{number:08x}{0:032x}" for number in range(0x1000, 0x1000 + 2000)]
 """The commits of the runs, in order."""
 CASE = "cpu-resnet50-micro-onnx-fp32"
+
+
+ORIGIN = sample_records.origin("node-7")
+
+
+def measured(**changes: object) -> Record:
+    """A record whose measurements have an origin."""
+    return sample_records.measured_at(ORIGIN, sample_records.record(**changes))
 
 
 def row(number: int, throughput_per_s: float = 100.0, **changes: Any) -> HistoryRow:

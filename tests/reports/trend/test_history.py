@@ -17,26 +17,19 @@ from tritonproof.record.schema import Record
 from tritonproof.reports import history
 from tritonproof.reports.publishable import publishable
 
-ORIGIN = sample_records.origin("node-7")
-
-
-def measured(**changes: object) -> Record:
-    """A record whose measurements have an origin."""
-    return sample_records.measured_at(ORIGIN, sample_records.record(**changes))
-
 
 def added(folder: Path, *records: Record) -> int:
     return history.append(folder, [row for record in records for row in history.entries(publishable(record))])
 
 
 def test_each_point_and_metric_is_a_row(tmp_path: Path) -> None:
-    record = measured()
+    record = past.measured()
     assert added(tmp_path, record) == 6
     rows, _ = history.read(tmp_path)
     offline = ("offline b008-c001", "offline b001-c001", "offline b002-c001")
     assert {row.at for row in rows} == {*offline, "online b001-c032", "online b001-c016", "top-1"}
     assert {(row.run, row.host, row.commit, row.case) for row in rows} == {
-        (ORIGIN.run, "node-7", ORIGIN.commit, "a40-resnet50-onnx-trt-fp16")
+        (past.ORIGIN.run, "node-7", past.ORIGIN.commit, "a40-resnet50-onnx-trt-fp16")
     }
     (first,) = [row for row in rows if row.at == "offline b001-c001"]
     throughput = record.points[0].throughput_per_s
@@ -49,7 +42,7 @@ def test_each_point_and_metric_is_a_row(tmp_path: Path) -> None:
 
 
 def test_wrong_case_has_score_but_no_speed_in_history(tmp_path: Path) -> None:
-    added(tmp_path, measured(accuracy=sample_records.failed_accuracy()))
+    added(tmp_path, past.measured(accuracy=sample_records.failed_accuracy()))
     ((row,), _) = history.read(tmp_path)
     assert row.kind == "accuracy"
 
@@ -90,7 +83,7 @@ def test_concurrent_processes_add_whole_unique_lines(tmp_path: Path) -> None:
 
 
 def test_run_adds_its_records_to_history_or_says_how(tmp_path: Path) -> None:
-    records = [publishable(measured())]
+    records = [publishable(past.measured())]
     assert add_to_history(records, tmp_path, None) == ""
     assert len(history.read(tmp_path / "history")[0]) == 6
     (tmp_path / "file").write_text("a file is here")

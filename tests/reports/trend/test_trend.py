@@ -14,7 +14,6 @@ from tests import sample_records
 from tests.conftest import Reports
 from tests.helpers import cells
 from tests.reports.trend import past
-from tests.reports.trend.test_history import measured
 from tritonproof.reports.history import HistoryRow, append, read
 from tritonproof.reports.trend import all_series, find_shifts
 
@@ -115,7 +114,7 @@ def test_picture_shows_shift_in_both_themes_and_escapes_names(tmp_path: Path, tr
 
 
 def test_other_records_and_histories_are_added_once(tmp_path: Path, trend: Reports) -> None:
-    shard = sample_records.store(tmp_path / "shard", measured())
+    shard = sample_records.store(tmp_path / "shard", past.measured())
     append(shard / "history", past.rows([100.0, 101.0]))
     for expected in (8, 0):
         status, text, errors = trend("--add", shard)
