@@ -16,9 +16,9 @@ import pytest
 from msgspec import structs
 
 from tests import helpers, private_shared_memory, toy
+from tests.fake_nvml import Clock, Nvml, S, Stretch, in_place_of_nvml, watched
+from tests.fake_perf_analyzer import FakePerfAnalyzer
 from tests.helpers import Collect, Household
-from tests.host.fake_nvml import Clock, Nvml, S, Stretch, in_place_of_nvml, watched
-from tests.measure.fake_perf_analyzer import FakePerfAnalyzer
 from tritonproof.client.input_data import input_data
 from tritonproof.client.requests import ServedModel
 from tritonproof.host import scratch

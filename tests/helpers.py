@@ -291,11 +291,11 @@ def settings(**given: Any) -> Settings:
     return Settings.of(**{"triton": "embedded", **given})
 
 
-def parser(of: type[Settings] = Settings) -> argparse.ArgumentParser:
+def parser(kind: type[Settings] = Settings) -> argparse.ArgumentParser:
     """A parser of only these options."""
     own_parser = argparse.ArgumentParser(exit_on_error=False)
     group = SimpleNamespace(addoption=own_parser.add_argument)
-    add_options(SimpleNamespace(getgroup=lambda *_names, **_kwargs: group), of)
+    add_options(SimpleNamespace(getgroup=lambda *_names, **_kwargs: group), kind)
     return own_parser
 
 
@@ -304,9 +304,9 @@ def options(**given: Any) -> argparse.Namespace:
     return argparse.Namespace(**{**vars(parser().parse_args([])), **given})
 
 
-def parsed(words: Sequence[str], of: Any = Settings) -> Any:
+def parsed(words: Sequence[str], kind: Any = Settings) -> Any:
     """The settings of a command line."""
-    return of.of(**vars(parser(of).parse_args(list(words))))
+    return kind.of(**vars(parser(kind).parse_args(list(words))))
 
 
 # --- files

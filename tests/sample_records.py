@@ -29,7 +29,7 @@ def origin(host: str = "node1", run: int = 1, *gpu_uuids: str) -> Origin:
     )
 
 
-def measured_at(where: Origin, one: Record) -> Record:
+def measured_at(where: Origin, record: Record) -> Record:
     """The record with this origin for all of its measurements."""
 
     def stamped(value: Any) -> Any:
@@ -37,10 +37,10 @@ def measured_at(where: Origin, one: Record) -> Record:
             return tuple(map(stamped, value))
         return structs.replace(value, origin=where) if hasattr(value, "origin") else value
 
-    changes = {name: stamped(getattr(one, name)) for name in Record.__struct_fields__}
+    changes = {name: stamped(getattr(record, name)) for name in Record.__struct_fields__}
     changes["points"] = tuple(sorted(changes["points"], key=lambda result: result.point))
-    changes["machine"] = structs.replace(one.machine, gpu_uuids=where.gpu_uuids)
-    return structs.replace(one, **changes)
+    changes["machine"] = structs.replace(record.machine, gpu_uuids=where.gpu_uuids)
+    return structs.replace(record, **changes)
 
 
 def estimate(value: float, relative: float = 0.02) -> Estimate:
@@ -117,10 +117,10 @@ def search(**changes: Any) -> schema.Search:
     return schema.Search(**(fields | changes))
 
 
-def wrong_under_load(one: PointResult) -> PointResult:
+def wrong_under_load(point: PointResult) -> PointResult:
     """The load point with two wrong answers."""
     first_wrong = schema.WrongAnswer("digit-0012", "OUTPUT__0[3]", "1.25", "nan")
-    return structs.replace(one, samples=63, answers=schema.VerifiedAnswers(4100, 2, 4100, 0.5, first_wrong))
+    return structs.replace(point, samples=63, answers=schema.VerifiedAnswers(4100, 2, 4100, 0.5, first_wrong))
 
 
 def one_pass(throughput_per_s: float) -> schema.PassSummary:

@@ -169,30 +169,32 @@ def make_build(root: Path, name: str, runtime: str) -> BuiltModel:
 
 
 def compare_conversion(
-    one: Case,
-    of: FrameworkModel,
+    case: Case,
+    weights: FrameworkModel,
     converted: Callable[[Arrays], Arrays],
-    given: Samples,
+    samples: Samples,
     batch: int,
     *,
     precision: str = "",
     emulated: Callable[[Arrays], Arrays] | None = None,
 ) -> Conversion:
     """The result of the conversion test: both stages evaluated, and the cost of the precision if known."""
-    toy, ids, precision = one.model, given.ids, precision or one.precision
+    model, ids, precision = case.model, samples.ids, precision or case.precision
 
     def run(inputs: Arrays) -> Arrays:
-        return toy.infer(of.network, inputs)
+        return model.infer(weights.network, inputs)
 
     def training() -> Samples:
-        return toy.samples("training", None, None)
+        return model.samples("training", None, None)
 
     framework, after = (
-        evaluate_in_process(name, toy, how, given, batch, with_outputs=True)
+        evaluate_in_process(name, model, how, samples, batch, with_outputs=True)
         for name, how in (("framework", run), ("converted", converted))
     )
-    cost = measure_cost(toy, precision, of, given, training, batch, emulated=emulated)
-    return conversion.compare_conversion(one, precision, framework, after, ids, cost, trained=of.trained)
+    cost = measure_cost(model, precision, weights, samples, training, batch, emulated=emulated)
+    return conversion.compare_conversion(
+        case, precision, framework, after, ids, cost, trained=weights.trained
+    )
 
 
 def rows(indices: Sequence[int]) -> np.ndarray:

@@ -27,13 +27,13 @@ EXACT = AnswerLimits(NumberLimits(1e-4, 1e-4))
 
 
 def compared(
-    expected: Arrays, given: Arrays, which: Sequence[int], limits: AnswerLimits = EXACT
+    expected: Arrays, answers: Arrays, which: Sequence[int], limits: AnswerLimits = EXACT
 ) -> AnswerComparison:
     """Compare one answer to these samples with `expected`, which holds each sample's row when sent alone."""
     count = len(next(iter(expected.values())))
     rows = {n: {name: values[n] for name, values in expected.items()} for n in range(count)}
     singles = make_single_answers(IDS, rows, limits)
-    return compare_groups(singles.groups, [Answer(np.asarray(which), given)], limits)
+    return compare_groups(singles.groups, [Answer(np.asarray(which), answers)], limits)
 
 
 # --- answers that differ ------------------------------------------------------------------------------------
@@ -131,9 +131,9 @@ ROUNDED: dict[str, tuple[np.ndarray, np.ndarray, AnswerLimits]] = {
 }
 
 
-@pytest.mark.parametrize(("expected", "given", "limits"), ROUNDED.values(), ids=ROUNDED)
-def test_rounding_is_accepted(expected: np.ndarray, given: np.ndarray, limits: AnswerLimits) -> None:
-    comparison = compared({"OUT": expected}, {"OUT": given}, range(20), limits)
+@pytest.mark.parametrize(("expected", "answer", "limits"), ROUNDED.values(), ids=ROUNDED)
+def test_rounding_is_accepted(expected: np.ndarray, answer: np.ndarray, limits: AnswerLimits) -> None:
+    comparison = compared({"OUT": expected}, {"OUT": answer}, range(20), limits)
     assert (comparison.wrong_count, comparison.same.answers) == (0, 20)
 
 

@@ -46,9 +46,9 @@ def stages(framework: int, converted: int, last: int) -> Stages:
     return stage("framework", framework), stage("converted", converted), stage("served", last)
 
 
-def deciding(one: np.ndarray, other: np.ndarray, last: np.ndarray | None = None) -> Stages:
+def deciding(first: np.ndarray, second: np.ndarray, last: np.ndarray | None = None) -> Stages:
     """The stages with these decisions; the served model has the converted one's, unless it has others."""
-    names, decided = ("framework", "converted", "served"), (one, other, other if last is None else last)
+    names, decided = ("framework", "converted", "served"), (first, second, second if last is None else last)
     return [StageAnswers(name, {"classes": each}, each) for name, each in zip(names, decided, strict=True)]
 
 
@@ -289,8 +289,8 @@ def with_wrong(*items: int) -> np.ndarray:
     return classes
 
 
-def worst(case: Case, of: Samples, three: Stages, *, labelled: bool = True) -> list[tuple[int, str]]:
-    return items_to_inspect(case, of, three, score_each_item(case, of, three, labelled=labelled))
+def worst(case: Case, samples: Samples, three: Stages, *, labelled: bool = True) -> list[tuple[int, str]]:
+    return items_to_inspect(case, samples, three, score_each_item(case, samples, three, labelled=labelled))
 
 
 def error(_kept: object, _labels: np.ndarray, _framework: object) -> np.ndarray:
@@ -322,7 +322,7 @@ def test_worst_sample_is_shown_by_the_framework_and_as_served() -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "served", "labelled", "items"),
+    ("case", "served", "labelled", "items"),
     [
         pytest.param(toy.case(), LABELS, True, [], id="all are right"),
         pytest.param(BY_ERROR, LABELS, True, [3, 1], id="where lower is better the highest"),
@@ -330,10 +330,10 @@ def test_worst_sample_is_shown_by_the_framework_and_as_served() -> None:
         pytest.param(toy.case(), with_wrong(*range(COUNT)), True, [0, 1, 2, 3, 4], id="five at most"),
     ],
 )
-def test_worst_samples_are_listed(one: Case, served: np.ndarray, labelled: bool, items: list[int]) -> None:
+def test_worst_samples_are_listed(case: Case, served: np.ndarray, labelled: bool, items: list[int]) -> None:
     samples = toy.samples(COUNT) if labelled else dataclasses.replace(toy.samples(COUNT), labels=None)
 
-    listed = worst(one, samples, deciding(LABELS, LABELS, served), labelled=labelled)
+    listed = worst(case, samples, deciding(LABELS, LABELS, served), labelled=labelled)
     assert [item for item, _reason in listed] == items
 
 

@@ -104,10 +104,10 @@ def outputs(inputs: Arrays) -> Arrays:
     return {toy.OUTPUT: values, LARGE: 100 * values, LENGTH: 100 + values.argmax(axis=1)}
 
 
-def model(of: Callable[[Arrays], Arrays] = outputs, **changes: Any) -> Model:
+def model(infer: Callable[[Arrays], Arrays] = outputs, **changes: Any) -> Model:
     declared = toy.model().outputs[0]
     every = declared, dataclasses.replace(declared, name=LARGE), Tensor(LENGTH, "INT64", ())
-    return toy.model(outputs=every, infer=lambda _network, inputs: of(inputs), **changes)
+    return toy.model(outputs=every, infer=lambda _network, inputs: infer(inputs), **changes)
 
 
 def found(
@@ -116,7 +116,7 @@ def found(
     emulated: Change | None = None,
     precision: str = "fp32",
     tolerance: Tolerance | None = None,
-    of: Callable[[Arrays], Arrays] = outputs,
+    infer: Callable[[Arrays], Arrays] = outputs,
     **changes: Any,
 ) -> Conversion:
     """The parity of a conversion with changed outputs, in batches of 8, beside the emulated precision."""
@@ -125,14 +125,14 @@ def found(
         batch_numbers = iter(range(1000))
 
         def run(inputs: Arrays) -> Arrays:
-            changed = {name: values.copy() for name, values in of(inputs).items()}
+            changed = {name: values.copy() for name, values in infer(inputs).items()}
             edit(changed, next(batch_numbers))
             return changed
 
         return run
 
     return compare_conversion(
-        toy.case(model(of, **changes), precision, tolerance or Tolerance(0.01, 0.95, "chosen")),
+        toy.case(model(infer, **changes), precision, tolerance or Tolerance(0.01, 0.95, "chosen")),
         toy.weights(),
         changing(change),
         toy.samples(COUNT),
@@ -223,8 +223,8 @@ def test_error_above_cost_limit_fails_in_any_unit(of_limit: float, passed: bool,
     def times(costs: float) -> Change:
         return shares_off(costs * 0.008 * unit, costs * 0.008 * unit)
 
-    limit = present(found(times(1), emulated=times(1), precision="fp16", of=in_unit).error_in_costs_limit)
-    parity = found(times(of_limit * limit), emulated=times(1), precision="fp16", of=in_unit)
+    limit = present(found(times(1), emulated=times(1), precision="fp16", infer=in_unit).error_in_costs_limit)
+    parity = found(times(of_limit * limit), emulated=times(1), precision="fp16", infer=in_unit)
     assert parity.precision_cost == pytest.approx(0.008, rel=0.01)
     assert parity.error_in_costs == pytest.approx(of_limit * limit, rel=0.01)
     assert parity.passed is passed
@@ -236,8 +236,8 @@ def test_error_above_cost_limit_fails_in_any_unit(of_limit: float, passed: bool,
 
 @pytest.mark.parametrize(("agreement", "passed"), [(0.87, True), (0.88, False)])
 def test_agreement_has_a_limit(agreement: float, passed: bool) -> None:
-    def decided_otherwise(one: Arrays, _number: int) -> None:
-        one[toy.OUTPUT][:1] = np.roll(one[toy.OUTPUT][:1], 1, axis=1)
+    def decided_otherwise(outputs: Arrays, _number: int) -> None:
+        outputs[toy.OUTPUT][:1] = np.roll(outputs[toy.OUTPUT][:1], 1, axis=1)
 
     parity = found(decided_otherwise, tolerance=Tolerance(10, agreement, "chosen"))
     assert parity.agreement == pytest.approx(0.875)
@@ -296,7 +296,7 @@ def test_class_may_differ_only_if_scores_tie(gap: float, passed: bool) -> None:
         batch[LENGTH][3] = 2
 
     tolerance = Tolerance(0.01, 0.8, "chosen")
-    parity = found(second, of=classified, tolerance=tolerance)
+    parity = found(second, infer=classified, tolerance=tolerance)
     assert parity.passed is passed
     assert parity.outputs[0].compared == 1.0
 
@@ -304,4 +304,4 @@ def test_class_may_differ_only_if_scores_tie(gap: float, passed: bool) -> None:
         second(batch, number)
         off(0.1)(batch, number)
 
-    assert not found(and_moved, of=classified, tolerance=tolerance).passed
+    assert not found(and_moved, infer=classified, tolerance=tolerance).passed

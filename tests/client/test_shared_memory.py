@@ -18,8 +18,8 @@ import pytest
 
 from tests import toy
 from tests.client.memory_server import INPUTS, OUTPUTS, Fault, StandIn, answers, memory_server
+from tests.fake_perf_analyzer import FakePerfAnalyzer, server_of
 from tests.helpers import give_to_another_user, present
-from tests.measure.fake_perf_analyzer import FakePerfAnalyzer, server_of
 from tritonproof.base.errors import ProofError
 from tritonproof.client import shared_memory
 from tritonproof.client.input_data import InputData, input_data

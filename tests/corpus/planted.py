@@ -166,19 +166,19 @@ UNDER_LOAD = [
 """Models under load: faults that only thousands of requests show, and models whose speed is shown."""
 
 
-def write(root: Path, one: Planted) -> Path:
+def write(root: Path, planted: Planted) -> Path:
     """Put a model into a repository; returns its folder."""
-    folder = root / one.name
+    folder = root / planted.name
     (folder / "1").mkdir(parents=True)
     shutil.copyfile(_MODEL, folder / "1" / "model.py")
-    parameters = {"answers": one.answers, "fault": one.fault, "size": repr(float(one.size))}
+    parameters = {"answers": planted.answers, "fault": planted.fault, "size": repr(float(planted.size))}
     lines = [
         'backend: "python"',
-        f"max_batch_size: {1 if one.scheduling in (_SEQUENCE, _DECOUPLED) else 64}",
-        f"instance_group [ {{ count: {one.instances}, kind: KIND_CPU }} ]",
-        one.scheduling,
+        f"max_batch_size: {1 if planted.scheduling in (_SEQUENCE, _DECOUPLED) else 64}",
+        f"instance_group [ {{ count: {planted.instances}, kind: KIND_CPU }} ]",
+        planted.scheduling,
     ]
-    tensors = {"IN": ("FP32", "16"), "OUT": ("FP32", "8"), **_TENSORS.get(one.answers, {})}
+    tensors = {"IN": ("FP32", "16"), "OUT": ("FP32", "8"), **_TENSORS.get(planted.answers, {})}
     for name, (dtype, dims) in tensors.items():
         kind = "input" if name in ("IN", "BIAS") else "output"
         optional = ", optional: true" if name == "BIAS" else ""

@@ -149,8 +149,8 @@ def _pictures(values: np.ndarray) -> np.ndarray:
     return np.asarray(edges[:, :64, None] * edges[:, None, 64:])
 
 
-def _texts(texts: Any, of: np.ndarray) -> np.ndarray:
-    return np.array(list(texts), object).reshape(of.shape)
+def _texts(texts: Any, values: np.ndarray) -> np.ndarray:
+    return np.array(list(texts), object).reshape(values.shape)
 
 
 def _sums(model: Model, inputs: Arrays) -> Arrays:

@@ -134,11 +134,11 @@ EXAMPLES = [
 ]
 
 
-def write(root: Path, one: Example) -> None:
+def write(root: Path, example: Example) -> None:
     """Put an example into a repository."""
-    version = root / one.name / "1"
+    version = root / example.name / "1"
     version.mkdir(parents=True)
-    if one.code is not None:
-        (version / "model.py").write_text(_HEAD + one.code)
-    if one.config is not None:
-        (root / one.name / "config.pbtxt").write_text(one.config)
+    if example.code is not None:
+        (version / "model.py").write_text(_HEAD + example.code)
+    if example.config is not None:
+        (root / example.name / "config.pbtxt").write_text(example.config)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.host.fake_nvml import Nvml
+from tests.fake_nvml import Nvml
 from tests.serve.programs import FakeDocker
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.doctor.conftest import Docker
-from tests.host.fake_nvml import Nvml
+from tests.fake_nvml import Nvml
 from tritonproof.doctor import gpu
 from tritonproof.formats import all_formats
 from tritonproof.frameworks import gpu_libraries

@@ -29,7 +29,7 @@ from tritonproof.spec import Tensor
 ROWS = np.arange(12, dtype=np.float32).reshape(3, 4)
 IDS = ["a", "b", "c"]
 SINGLES: SingleAnswers = make_single_answers(IDS, {n: {"OUT": 2 * ROWS[n]} for n in range(3)}, LIMITS)
-Handler = Callable[[Any, grpc.ServicerContext], Any]
+RpcHandler = Callable[[Any, grpc.ServicerContext], Any]
 
 
 def right(request: Any, _context: grpc.ServicerContext) -> Any:
@@ -52,7 +52,7 @@ def careful(request: Any, context: grpc.ServicerContext) -> Any:
 
 @contextmanager
 def served_by(
-    answer: Handler, http_address: str | None = None, more: Mapping[str, Handler] | None = None
+    answer: RpcHandler, http_address: str | None = None, more: Mapping[str, RpcHandler] | None = None
 ) -> Iterator[ServedModel]:
     """A model on a gRPC server with this answer to inferences, and `more` to other calls."""
     live = service_pb2.ServerLiveResponse(live=True)
@@ -97,7 +97,7 @@ class Memory:
         self.factor = 2
 
     @property
-    def answers(self) -> Mapping[str, Handler]:
+    def answers(self) -> Mapping[str, RpcHandler]:
         def register(request: Any, _context: grpc.ServicerContext) -> Any:
             with Path(f"/dev/shm{request.key}").open("r+b") as file:
                 self.regions[request.name] = mmap.mmap(file.fileno(), request.byte_size)

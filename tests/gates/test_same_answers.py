@@ -41,10 +41,10 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> RunGate:
         server = StandInServer(model)
         for module in (same_answers, context):
             monkeypatch.setattr(module, "ask", server.ask)
-        toy = served_model(count)
-        singles = context.ask_one_by_one(toy, limits)
+        served = served_model(count)
+        singles = context.ask_one_by_one(served, limits)
         server.asked.clear()
-        return GATES[name].check(gate_context(toy, singles, **changes)).result, server
+        return GATES[name].check(gate_context(served, singles, **changes)).result, server
 
     return run
 
@@ -206,7 +206,7 @@ def optional_gate(monkeypatch: pytest.MonkeyPatch, more: Remembering) -> GateRes
     inputs = (Tensor("IN", "FP32", (4,)), Tensor("MORE", "FP32", (4,), optional=True))
     source = served_model()
     data = InputData(source.data.folder, source.data.ids, {"IN": ROWS, "MORE": ROWS[::-1]})
-    toy = served_model(data=data, model=dataclasses.replace(source.model, inputs=inputs))
+    served = served_model(data=data, model=dataclasses.replace(source.model, inputs=inputs))
 
     def ask(model: Any, sample_indices: Any, _in_flight: int = 1) -> list[Answer]:
         answers = []
@@ -218,7 +218,7 @@ def optional_gate(monkeypatch: pytest.MonkeyPatch, more: Remembering) -> GateRes
 
     for module in (same_answers, context):
         monkeypatch.setattr(module, "ask", ask)
-    return same_answers.repeated_gate(gate_context(toy, context.ask_one_by_one(toy, LIMITS))).result
+    return same_answers.repeated_gate(gate_context(served, context.ask_one_by_one(served, LIMITS))).result
 
 
 def test_request_without_optional_input_ignores_earlier_requests(monkeypatch: pytest.MonkeyPatch) -> None:

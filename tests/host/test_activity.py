@@ -12,8 +12,8 @@ import psutil
 import pynvml as NVML  # noqa: N812 - not the stand-in
 import pytest
 
+from tests.fake_nvml import Clock, Nvml, S, Stretch, watched
 from tests.helpers import present, wait_until
-from tests.host.fake_nvml import Clock, Nvml, S, Stretch, watched
 from tritonproof.host import activity, machine
 from tritonproof.host.nvml import GpuHandle, gpu_handles, visible_gpus
 from tritonproof.measure.marks import marks_of_gpu

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from fixtures import runs
+from tests.fake_nvml import Nvml
 from tests.helpers import git
-from tests.host.fake_nvml import Nvml
 from tritonproof.host import run_origin
 from tritonproof.host.machine import tf32_environment, uses_tf32
 from tritonproof.host.process import minimal_environment

@@ -10,8 +10,8 @@ import pynvml as NVML  # noqa: N812 - not the fake
 import pytest
 from msgspec import structs
 
+from tests.fake_nvml import Nvml, Stretch
 from tests.helpers import present
-from tests.host.fake_nvml import Nvml, Stretch
 from tests.measure import timed_server
 from tritonproof.host import activity
 from tritonproof.host.activity import GpuTime

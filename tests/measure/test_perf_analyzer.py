@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tests import toy
-from tests.measure.fake_perf_analyzer import LATENCY_MS, FakePerfAnalyzer, option, server_of
+from tests.fake_perf_analyzer import LATENCY_MS, FakePerfAnalyzer, option, server_of
 from tritonproof.accuracy.expected import expect_by_signature
 from tritonproof.base.errors import ProofError
 from tritonproof.client.input_data import InputData, input_data

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from tests.fake_nvml import Nvml
 from tests.helpers import present
-from tests.host.fake_nvml import Nvml
 from tests.serve.programs import script
 from tritonproof.base.errors import NotAvailableError
 from tritonproof.host.scratch import SHARED_MEMORY_FOLDER

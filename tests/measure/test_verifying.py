@@ -45,8 +45,8 @@ def changed(row: int, column: int, value: float) -> np.ndarray:
     return values
 
 
-def wrong(one: AnswerCheck, *answers: Answer) -> int:
-    return verify(one, answers, 0).wrong
+def wrong(check: AnswerCheck, *answers: Answer) -> int:
+    return verify(check, answers, 0).wrong
 
 
 GIVEN: dict[str, tuple[Answer, int]] = {

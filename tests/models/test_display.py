@@ -32,9 +32,9 @@ def micro(family: Any) -> tuple[Model, Samples]:
     return model, model.samples("evaluation", None, None)
 
 
-def shown(model: Model, of: Samples, framework: Arrays, served: Arrays) -> Sequence[SamplePart]:
+def shown(model: Model, samples: Samples, framework: Arrays, served: Arrays) -> Sequence[SamplePart]:
     """What the model shows of its first sample."""
-    return present(model.show)(of, 0, framework, served)
+    return present(model.show)(samples, 0, framework, served)
 
 
 @pytest.mark.parametrize("family", [resnet50, resnet50_tf])

@@ -28,16 +28,18 @@ def point(size: int = 8, speed: float = 1000, **changes: Any) -> PointResult:
     return sample.measured("offline", size, speed, **fields)
 
 
-def with_machine(one: Record, **changes: Any) -> Record:
-    return structs.replace(one, machine=structs.replace(one.machine, **changes))
+def with_machine(record: Record, **changes: Any) -> Record:
+    return structs.replace(record, machine=structs.replace(record.machine, **changes))
 
 
 def store_samples(
-    folder: Path, one: Record, served: Sequence[float], ids: Sequence[str] = IDS, **changes: Any
+    folder: Path, record: Record, served: Sequence[float], ids: Sequence[str] = IDS, **changes: Any
 ) -> None:
     scores = {"top-1": dict.fromkeys(sample_files.STAGES, tuple(served))}
-    sample_scores = sample_files.SampleScores(one.case, one.build.digest, tuple(ids), scores, ())
-    sample_files.write(structs.replace(sample_scores, **changes), sample_files.samples_path(one.case, folder))
+    sample_scores = sample_files.SampleScores(record.case, record.build.digest, tuple(ids), scores, ())
+    sample_files.write(
+        structs.replace(sample_scores, **changes), sample_files.samples_path(record.case, folder)
+    )
 
 
 @pytest.fixture

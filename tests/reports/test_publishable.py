@@ -125,13 +125,13 @@ def test_reason_that_stopped_several_steps_is_said_once() -> None:
 
 
 @pytest.mark.parametrize(
-    "one",
+    "record",
     [sample_records.record(), sample_records.random_weights(accuracy=sample_records.accuracy(scores=()))],
 )
-def test_right_case_is_shown_unchanged(one: Record) -> None:
-    seen = publishable(one)
+def test_right_case_is_shown_unchanged(record: Record) -> None:
+    seen = publishable(record)
     assert (seen.why_no_speed, seen.why_no_winner, seen.hidden) == ("", "", ())
-    assert (seen.points, seen.efficiency, seen.search) == (one.points, one.efficiency, one.search)
+    assert (seen.points, seen.efficiency, seen.search) == (record.points, record.efficiency, record.search)
 
 
 def test_search_winner_is_judged_by_its_own_ledger() -> None:

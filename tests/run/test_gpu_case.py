@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tests import sample_records
+from tests.fake_nvml import Nvml, in_place_of_nvml
 from tests.helpers import present, settings
-from tests.host.fake_nvml import Nvml, in_place_of_nvml
 from tests.run.stand_in_case import StandInServer
 from tritonproof.base.errors import NotAvailableError
 from tritonproof.build import builds, runtime_files

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.host.fake_nvml import Nvml
+from tests.fake_nvml import Nvml
 from tests.serve.programs import IMAGE, FakeDocker, script
 from tritonproof.base.errors import SetupError
 from tritonproof.frameworks import NO_TELEMETRY
