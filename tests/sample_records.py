@@ -277,6 +277,20 @@ def beside(wrong: str = "", *compared: dict[str, Any], **answers: schema.Verifie
     return measured_at(origin(run=2), made)
 
 
+def in_turns(format_: str, ratio: float, low: float, high: float, digest: str = "", **changes: Any) -> Record:
+    """A case whose fastest point took turns with the reference format's, of the build with this digest."""
+    compared = schema.ReferenceComparison("a40-resnet50-onnx-fp32", schema.Ratio(ratio, low, high), digest)
+    case = structs.replace(record().case, format=format_, accelerator=None, precision="fp32", **changes)
+    return record(case=case, efficiency=(efficiency("online", 32, reference=compared),))
+
+
+ONNX = in_turns("onnx", 1.0, 1.0, 1.0)
+FAST = in_turns("pt2", 1.5, 1.4, 1.6)
+AS_FAST = in_turns("trt", 1.45, 1.38, 1.52)
+SLOW = in_turns("ts-trace", 0.6, 0.5, 0.7)
+HIDDEN = in_turns("trt", 3.0, 1.7, 4.8)
+
+
 def random_weights(**changes: Any) -> Record:
     """A case without a checkpoint: its speed counts, its accuracy is not measured."""
     fields: dict[str, Any] = {

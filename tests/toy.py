@@ -44,14 +44,7 @@ def load(artifact, settings):
 """
 """DOUBLING that takes `seconds` for each answer."""
 
-DEPLOYMENT = Deployment(
-    max_batch_size=4,
-    instances=1,
-    preferred_batch_sizes=(),
-    max_queue_delay_us=0,
-    cuda_graphs=False,
-    warmup=False,
-)
+DEPLOYMENT = Deployment(4, 1, (), 0, cuda_graphs=False, warmup=False)
 _LIMITS = AnswerLimits(NumberLimits(1e-4, 5e-4))
 _OPENED = 10**18
 

@@ -1,4 +1,4 @@
-"""A small network, its samples, and conversions of networks in process."""
+"""A small network and its samples, and networks in process after their conversion."""
 
 import dataclasses
 from collections.abc import Callable
@@ -10,6 +10,8 @@ import torch
 from torch import nn
 
 from tritonproof.build import runtime_files
+from tritonproof.cases import profile_of
+from tritonproof.formats import onnx
 from tritonproof.host.targets import CPU
 from tritonproof.record.schema import Deployment
 from tritonproof.spec import Arrays, Case, ConversionJob, Format, Model, Samples, Split
@@ -66,3 +68,23 @@ def converted_by(format_: Format, job: ConversionJob, folder: Path) -> Callable[
     assert [path.name for path in folder.iterdir()] == [format_.artifact]
     case = Case(CPU, job.model, format_, None, job.precision)
     return runtime_files.open_in_process(case, folder / format_.artifact, DEPLOYMENT)
+
+
+def case(model: Model, precision: str = "fp32") -> Case:
+    return Case(CPU, model, onnx.ONNX, None, precision)
+
+
+def converted(model: Model, path: Path, precision: str = "fp32") -> Any:
+    """The artifact of a precision in process: a function from inputs to outputs."""
+    onnx.convert(job_of(model, precision=precision), path)
+    return runtime_files.open_in_process(case(model, precision), path, profile_of(model, CPU).deployment)
+
+
+def score(model: Model, run: Any) -> float:
+    """The model's one metric for all evaluation samples: the share of decisions equal to the reference's, or
+    the mean error if it decides nothing."""
+    samples = model.samples("evaluation", None, None)
+    inputs = samples.read(range(len(samples)))
+    expected = model.keep(model.infer(model.load_weights(None).network, inputs))
+    (metric,) = model.metrics
+    return float(metric.score(model.keep(run(inputs)), None, expected).mean())

@@ -7,21 +7,21 @@ import pytest
 from msgspec import structs
 
 from tests import sample_records
-from tests.reports.ranked import AS_FAST, FAST, HIDDEN, ONE, ONNX, SLOW, beside
+from tests.sample_records import AS_FAST, FAST, HIDDEN, ONNX, SLOW, in_turns
 from tritonproof.record.schema import Record
 from tritonproof.reports import derived
 from tritonproof.reports.publishable import publishable
 
-OTHER_MODEL = beside("pt2", 1.5, 1.4, 1.6, model="nnunet")
-TWO_GPUS = beside("trt", 1.45, 1.38, 1.52, gpus=2)
-TOO_WIDE = beside("trt", 1.45, 0.5, 2.5)
+OTHER_MODEL = in_turns("pt2", 1.5, 1.4, 1.6, model="nnunet")
+TWO_GPUS = in_turns("trt", 1.45, 1.38, 1.52, gpus=2)
+TOO_WIDE = in_turns("trt", 1.45, 0.5, 2.5)
 BEST = sample_records.measured("online", 64, 9000.0)
 STALE = structs.replace(FAST, points=(*FAST.points, BEST))
-WITHOUT_TURNS = sample_records.record(efficiency=(ONE,))
+WITHOUT_TURNS = sample_records.record(efficiency=(sample_records.efficiency("online", 32),))
 WRONG = structs.replace(ONNX, accuracy=sample_records.failed_accuracy())
 ELSEWHERE = structs.replace(FAST, machine=structs.replace(FAST.machine, cores=4))
 REBUILT = structs.replace(ONNX, build=structs.replace(ONNX.build, digest="another"))
-OF_EARLIER_BUILD = beside("pt2", 1.5, 1.4, 1.6, digest=ONNX.build.digest)
+OF_EARLIER_BUILD = in_turns("pt2", 1.5, 1.4, 1.6, digest=ONNX.build.digest)
 REDEPLOYED = structs.replace(ONNX, deployment=structs.replace(ONNX.deployment, instances=2))
 OTHER_SERVER = structs.replace(FAST, serving=structs.replace(sample_records.SERVING, triton="2.61.0"))
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from tests import toy
+from tests.formats.converting import case, converted, score
 from tests.helpers import present
 from tests.user_models import networks
-from tests.user_models.converted_networks import case, converted, score
 from tests.user_models.written_files import names, write_tokenizer
 from tritonproof.accuracy.ledger import missing_options
 from tritonproof.accuracy.limits import limits_per_answer, stage_limits

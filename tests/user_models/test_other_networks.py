@@ -5,9 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from tests.formats.converting import job_of
+from tests.formats.converting import case, converted, job_of, score
 from tests.user_models import networks
-from tests.user_models.converted_networks import case, converted, score
 from tritonproof.build import builds
 from tritonproof.build.builds import BuiltModel
 from tritonproof.cases import profile_of

@@ -14,7 +14,7 @@ from tests import sample_records
 from tests.conftest import Reports
 from tests.helpers import present
 from tests.reports.page.pages import page_of, unmeasured, words
-from tests.reports.ranked import AS_FAST, FAST, HIDDEN, ONNX, SLOW
+from tests.sample_records import AS_FAST, FAST, HIDDEN, ONNX, SLOW
 from tritonproof.record import record_files, sample_files
 from tritonproof.record.sample_files import Sample, SamplePart, SampleScores
 from tritonproof.record.schema import CaseKey, Mark, Record
