@@ -4,13 +4,13 @@ import dataclasses
 import runpy
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
 
 from tests import sample_records, toy
-from tests.helpers import present
+from tests.helpers import present, settings
+from tests.run.stand_in_case import prepare, running
 from tritonproof.accuracy.answer_comparison import Mismatch, compare_answers
 from tritonproof.accuracy.expected import expect
 from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
@@ -83,12 +83,12 @@ def test_first_wrong_answer_is_kept_with_its_request() -> None:
 def test_answer_to_no_sample_of_the_case_has_no_reproducer(config: Path) -> None:
     """Such as a sample without an optional input; one of another shape than most has one."""
     samples = dataclasses.replace(toy.samples(), other_shapes=[Samples(["a", "b"], lambda _indices: ROWS)])
-    served = {"server": SimpleNamespace(name_of=str), "build": SimpleNamespace(folder=config.parent)}
-    settings, gate = SimpleNamespace(results=config.parent), sample_records.gate("repeated", "1 of 2 differs")
-    run: Any = SimpleNamespace(case=toy.case(), samples=samples, settings=settings, **served)
-    earlier = config.parent / run.case.target.name / f"{run.case}.reproducer" / "repeated" / "of-before"
-    earlier.parent.mkdir(parents=True)
-    earlier.touch()
-    assert reproduce(run, gate, dataclasses.replace(FOUND, batch=["toy-000 without MORE"])) == ""
-    assert not earlier.exists()
-    assert reproduce(run, gate, FOUND).endswith("repeated")
+    gate = sample_records.gate("repeated", "1 of 2 differs")
+    how = prepare(samples=samples, folder=config.parent)
+    with running(settings(results=str(config.parent)), how) as run:
+        earlier = config.parent / run.case.target.name / f"{run.case}.reproducer" / "repeated" / "of-before"
+        earlier.parent.mkdir(parents=True)
+        earlier.touch()
+        assert reproduce(run, gate, dataclasses.replace(FOUND, batch=["toy-000 without MORE"])) == ""
+        assert not earlier.exists()
+        assert reproduce(run, gate, FOUND).endswith("repeated")

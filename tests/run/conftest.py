@@ -8,15 +8,12 @@ from typing import Any
 
 import pytest
 
-from tests import toy
 from tests.helpers import settings
-from tests.run.stand_in_case import MODEL, Prepare, prepare
+from tests.run.stand_in_case import Prepare, prepare, running
 from tritonproof.host import locks
 from tritonproof.run.case_run import CaseRun
-from tritonproof.run.model_run import ModelRun, SuiteRun
-from tritonproof.run.progress import Progress
+from tritonproof.run.model_run import SuiteRun
 from tritonproof.settings.thresholds import Thresholds
-from tritonproof.spec import Model
 
 RunOf = Callable[..., CaseRun]
 AS_IT_IS = prepare()
@@ -38,15 +35,12 @@ def run_of(lines: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
         def start(
             how: Prepare = AS_IT_IS,
-            model: Model = MODEL,
             suite_run: SuiteRun | None = None,
             thresholds: Thresholds | None = None,
             **options: Any,
         ) -> CaseRun:
-            case, given = toy.case(model), settings(**{"results": str(tmp_path / "results"), **options})
-            given = given if thresholds is None else dataclasses.replace(given, thresholds=thresholds)
-            progress = Progress(lines.append)
-            model_run = stack.enter_context(ModelRun(model, case.target, given, progress=progress))
-            return stack.enter_context(CaseRun(case, model_run, suite_run, prepare=how))
+            given = settings(**{"results": str(tmp_path / "results"), **options})
+            given = dataclasses.replace(given, thresholds=thresholds or given.thresholds)
+            return stack.enter_context(running(given, how, suite_run, lines.append))
 
         yield start

@@ -1,9 +1,10 @@
 """What a real `CaseRun` gets from a test: a case that nothing converts, on a server without a process."""
 
+import contextlib
 import dataclasses
 import fcntl
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,11 +21,14 @@ from tritonproof.host import locks
 from tritonproof.record.schema import Deployment, Scenario, Start
 from tritonproof.run.accepted_samples import AcceptedSamples
 from tritonproof.run.case_run import CaseRun
+from tritonproof.run.model_run import ModelRun, SuiteRun
 from tritonproof.run.prepared_case import PreparedCase
+from tritonproof.run.progress import Progress, Write
 from tritonproof.run.repository_case import RepositoryCase
 from tritonproof.serve.described_model import DescribedModel
 from tritonproof.serve.server import Server
 from tritonproof.serve.server_spec import ServerSpec
+from tritonproof.settings.settings import Settings
 from tritonproof.spec import DEFAULT_PROFILES, Arrays, Case, Model, Samples
 from tritonproof.user_models.model_repository import RepositoryModel
 
@@ -72,6 +76,8 @@ class StandInCase:
     server: Server = field(default_factory=StandInServer)
     deployment: Deployment = toy.DEPLOYMENT
     samples: Samples = field(default_factory=lambda: toy.samples(1))
+    folder: Path = Path("toy")
+    """The folder of its build, which holds nothing unless the test puts something there."""
     evaluation_samples: Samples | None = None
     requests_note: str = ""
     backend: str = "python"
@@ -80,7 +86,7 @@ class StandInCase:
 
     @property
     def build(self) -> BuiltModel:
-        return BuiltModel(self.case, Path(str(self.case)), "0f3c", reused=True)
+        return BuiltModel(self.case, self.folder, "0f3c", reused=True)
 
     @property
     def oracle(self) -> Oracle:
@@ -110,13 +116,22 @@ def prepare_repository_case(server: Server = StandInServer(), **configuration: A
     described = DescribedModel(RepositoryModel("m", Path("m"), config), (), config, ("1",), 0.0)
 
     def prepare_it(run: CaseRun) -> RepositoryCase:
-        accepted, build = (
-            AcceptedSamples(toy.samples(1), "", 0.0, None),
-            BuiltModel(run.requested, Path("m"), reused=True),
-        )
+        build = BuiltModel(run.requested, Path("m"), reused=True)
+        accepted = AcceptedSamples(toy.samples(1), "", 0.0, None)
         return RepositoryCase(run.requested, toy.DEPLOYMENT, server, described, build, accepted)
 
     return prepare_it
+
+
+@contextlib.contextmanager
+def running(
+    given: Settings, how: Prepare, suite_run: SuiteRun | None = None, write_line: Write = print
+) -> Iterator[CaseRun]:
+    """A run of the toy model's case with these settings, prepared in this way, which writes lines of progress."""
+    case = toy.case(MODEL)
+    model_run = ModelRun(MODEL, case.target, given, progress=Progress(write_line))
+    with model_run, CaseRun(case, model_run, suite_run, prepare=how) as run:
+        yield run
 
 
 def holds_machine_alone() -> bool:

@@ -45,7 +45,7 @@ def test_what_counts_after_the_sweep_is_saved(
     server = StandInServer(refused=refused, stop_reasons=[ended])
     thresholds = Thresholds([ThresholdEntry("*", p99_ms=50.0)])
     selected = SuiteRun({str(toy.case(MODEL)): points})
-    run = run_of(prepare(server=server), MODEL, selected, thresholds, point_budget_s="0.1")
+    run = run_of(prepare(server=server), selected, thresholds, point_budget_s="0.1")
     alone = set[bool]()
 
     def latency_ms(job: LoadJob, number: int) -> float:
