@@ -8,6 +8,7 @@ from msgspec import structs
 from tritonproof.record import record_files, schema
 from tritonproof.record.schema import CaseKey, Estimate, Ledger, LoadPoint, Origin, PointResult, Record
 from tritonproof.reports.publishable import Publishable, publishable_together
+from tritonproof.reports.published import PublishedRow, published_point
 
 
 def seen(*records: Record) -> list[Publishable]:
@@ -71,6 +72,21 @@ def measured(scenario: str, size: int, throughput_per_s: float, **changes: Any) 
         "certified": {},
     }
     return PointResult(**(fields | changes))
+
+
+def published(row: PublishedRow) -> PointResult:
+    """A load point with the figures of a row of a published table."""
+    latencies = {name: row[f"latency_{name}_ms"] for name in ("p50", "p90", "p95", "p99", "avg")}
+    return measured(
+        row["scenario"],
+        0,
+        row["throughput_per_s"],
+        point=published_point(row),
+        latency_ms={name: estimate(value) for name, value in latencies.items() if value},
+        components_ms={
+            name: row[f"{name}_ms"] for name in schema.COMPONENTS if row[f"{name}_ms"] is not None
+        },
+    )
 
 
 def at_rate(rate_per_s: float, throughput_per_s: float, **changes: Any) -> PointResult:

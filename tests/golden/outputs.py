@@ -16,8 +16,7 @@ from msgspec import structs
 from fixtures import summary
 from tests import sample_records
 from tests.helpers import present
-from tests.reports.every_output import Reporter
-from tests.reports.report_commands import PRINTING
+from tests.reports.every_output import PRINTING, Reporter
 from tritonproof.record import record_files, schema
 from tritonproof.record.schema import CaseKey, Record
 from tritonproof.reports.__main__ import main

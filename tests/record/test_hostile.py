@@ -12,7 +12,7 @@ from msgspec import structs
 
 from tests import sample_records
 from tests.conftest import Reports
-from tests.reports.report_commands import PRINTING, READING, words_of
+from tests.reports.every_output import PRINTING, READING, words_of
 from tritonproof.base import disk
 from tritonproof.record import record_files
 from tritonproof.record.schema import GateResult, OutputDifference, Record, SameAnswers

@@ -1,8 +1,8 @@
-"""Every output that shows records, and a record with unmistakable speeds."""
+"""Every command that reads records, every output that shows them, and a record with unmistakable speeds."""
 
 import base64
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,7 +12,6 @@ from fixtures import SETTINGS, summary
 from fixtures.summary import Outcomes
 from tests import sample_records
 from tests.conftest import Reports
-from tests.reports.report_commands import PRINTING
 from tritonproof.record import record_files
 from tritonproof.record.schema import CertifiedPercentile, LatencyBudget, Ratio, Record, Soak
 from tritonproof.reports import readme
@@ -24,6 +23,34 @@ PER_S, MS = 123456.7, 98765.4
 """A throughput and a latency that occur nowhere else."""
 TRACE = re.compile(r"123[ ,]?45[67]|1\.23[45]?e|98[ ,]?765|9\.88e")
 """Both, in every way to write them."""
+
+
+PRINTING: Mapping[str, tuple[str, ...]] = {
+    "tables.md": ("tables",),
+    "published.md": ("published",),
+    "published.csv": ("published", "--format", "csv"),
+    "points.csv": ("csv",),
+    "bencher.json": ("export", "--format", "bencher"),
+    "bigger.json": ("export", "--format", "customBiggerIsBetter"),
+    "smaller.json": ("export", "--format", "customSmallerIsBetter"),
+}
+"""The commands that print what they show of the records of a folder, by a name of a file for it."""
+READING: Mapping[str, tuple[str, ...]] = {
+    **{name: (*words, "--results", "{results}") for name, words in PRINTING.items()},
+    "html": ("html", "--results", "{results}", "--output", "{out}/page.html"),
+    "plots": ("plots", "--results", "{results}", "--output", "{out}/plots"),
+    "readme": ("readme", "{out}/page.md", "--results", "{results}"),
+    "compare": ("compare", "{results}", "{results}"),
+    "merge": ("merge", "{results}", "--output", "{out}/merged"),
+    "trend": ("trend", "--add", "{results}", "--history", "{out}/history"),
+}
+"""Every command that reads records."""
+
+
+def words_of(command: str, results: Path, out: Path) -> list[str]:
+    """The words of one of READING, which writes into the folder `out`."""
+    (out / "page.md").write_text("<!-- tritonproof:summary -->\n<!-- /tritonproof:summary -->\n")
+    return [word.format(results=results, out=out) for word in READING[command]]
 
 
 def planted(**changes: object) -> Record:

@@ -12,7 +12,7 @@ import pytest
 from tests import sample_records
 from tests.conftest import Reports
 from tests.helpers import ROOT, project_file
-from tests.reports.report_commands import words_of
+from tests.reports.every_output import words_of
 from tritonproof.base import disk
 from tritonproof.base.commands import EXIT_INPUT
 from tritonproof.record import record_files

@@ -7,7 +7,6 @@ from msgspec import structs
 
 from tests import sample_records
 from tests.helpers import present
-from tests.reports.published.published_points import point
 from tritonproof.record.schema import CaseKey, Deployment, Estimate, PointResult, Record, Serving
 from tritonproof.reports import nvidia_readmes
 from tritonproof.reports.nvidia_readmes import match_published, published_ratio
@@ -52,7 +51,7 @@ def test_every_published_row_matches_one_case() -> None:
         cases.setdefault(" ".join(fields[name] for name in names), []).append(row)
     count = 0
     for name, rows in cases.items():
-        points = [point(row) for row in rows]
+        points = [sample_records.published(row) for row in rows]
         record = publishable(case_on(name, *points))
         assert [row for _, row in nvidia_readmes.pairs(record, match_published(record).rows)] == rows
         ratios = [published_ratio(record, item) for item in points]

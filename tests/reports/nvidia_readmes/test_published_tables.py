@@ -10,7 +10,6 @@ import pytest
 
 from tests import sample_records
 from tests.helpers import as_markdown, cells, present
-from tests.reports.published.published_points import point
 from tritonproof.formats import all_formats
 from tritonproof.models import all_models
 from tritonproof.record.schema import Build, CaseKey, Deployment, Record
@@ -52,7 +51,7 @@ def measured(rows: list[PublishedRow]) -> Record:
         deployment=Deployment(
             row["max_batch_size"], row["instances"], sizes, row["max_queue_delay_us"] or 0, False, True
         ),
-        points=tuple(point(entry) for entry in reversed(rows)),
+        points=tuple(sample_records.published(entry) for entry in reversed(rows)),
         **changes,
     )
 
