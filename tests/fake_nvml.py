@@ -145,6 +145,8 @@ class Clock:
     def __call__(self) -> float:
         return self.now_s
 
+    monotonic = __call__
+
 
 def watched(
     clock: Clock,

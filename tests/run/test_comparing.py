@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import pytest
 from msgspec import structs
 
 from tests import toy
+from tests.fake_nvml import Clock
 from tests.gates.made_up_model import singles
 from tests.helpers import present
 from tests.run.conftest import RunOf
@@ -30,22 +31,12 @@ Side = Callable[..., Prepare]
 Compared = Callable[[Prepare, Prepare], CaseRun]
 
 
-@dataclass
-class LoadingTime:
-    """The time as a loader sees it, which passes only while a server loads a model."""
-
-    now_s: float = 0.0
-
-    def monotonic(self) -> float:
-        return self.now_s
-
-
 @pytest.fixture
-def side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Side:
+def side(tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Side:
     """How to prepare a model that takes no single requests, on a server with these warnings in its log, which
     takes these seconds for its loadings."""
-    time, logs = LoadingTime(), (tmp_path / f"log{number}" for number in itertools.count())
-    monkeypatch.setattr(loader, "time", time)
+    logs = (tmp_path / f"log{number}" for number in itertools.count())
+    monkeypatch.setattr(loader, "time", clock)  # which passes only while a server loads a model
 
     def of(
         *warnings: str, loadings_s: Any = (1.0,), batch: int = 4, samples: Samples | None = None, **model: Any
@@ -54,7 +45,7 @@ def side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Side:
         log.write_text("".join(f'W1124 03:18:53.9 12 model.cc:1] "{warning}"\n' for warning in warnings))
 
         def load() -> None:
-            time.now_s += next(seconds)
+            clock.now_s += next(seconds)
 
         return prepare(
             case=toy.case(replace(MODEL, **{"exchange": "decoupled", **model})),
