@@ -4,11 +4,11 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import structs
+from tritonproof.reports.published import PublishedRow, published_point
 
 from tritonproof.record import record_files, schema
 from tritonproof.record.schema import CaseKey, Estimate, Ledger, LoadPoint, Origin, PointResult, Record
 from tritonproof.reports.publishable import Publishable, publishable_together
-from tritonproof.reports.published import PublishedRow, published_point
 
 
 def seen(*records: Record) -> list[Publishable]:

@@ -21,7 +21,7 @@ from tritonproof.frameworks import gpu_libraries
 from tritonproof.frameworks.gpu_libraries import TensorRT
 from tritonproof.host import locks
 from tritonproof.host.targets import recognise
-from tritonproof.run import converted_case, measuring_efficiency, prepared_case
+from tritonproof.run import measuring_efficiency, prepared_case
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.model_run import ModelRun
 from tritonproof.serve.server_spec import ContainerImage, ServerSpec
@@ -77,7 +77,6 @@ def two_a100s(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]
     (other_machine := tmp_path / "machine").mkdir()  # no test waits for measurements on this one
     monkeypatch.setattr(locks, "MACHINE_LOCK", other_machine)
     monkeypatch.setattr(prepared_case, "serve", serve)
-    monkeypatch.setattr(converted_case, "timed_answer", lambda *_arguments: (0.001, {}))
     monkeypatch.setattr(measuring_efficiency, "artifact_worker", worker_beside)
     points = [sample_records.measured("online", 8, 100.0)]
     monkeypatch.setattr(measuring_efficiency, "known_points", lambda _run: points)
@@ -95,7 +94,7 @@ def two_a100s(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]
 
 
 @contextlib.contextmanager
-def run_of(name: str, folder: Path, **options: str) -> Iterator[CaseRun]:
+def run_on_a100(name: str, folder: Path, **options: str) -> Iterator[CaseRun]:
     """A run of a case of the A100, which is built already."""
     given = settings(**{"triton": "docker", "results": str(folder / "results"), **options})
     case = next(case for case in cases_of(recognise("NVIDIA A100"), given.gpus) if str(case) == name)
@@ -116,7 +115,7 @@ def run_of(name: str, folder: Path, **options: str) -> Iterator[CaseRun]:
 def test_deployment_server_and_peak_agree_on_tf32(
     name: str, options: dict[str, str], tf32: bool | None, variables: dict[str, str], tmp_path: Path
 ) -> None:
-    with run_of(name, tmp_path, **options) as run:
+    with run_on_a100(name, tmp_path, **options) as run:
         run.loader.ensure_loaded("online")
 
         assert run.deployment.tf32 is tf32
@@ -126,14 +125,14 @@ def test_deployment_server_and_peak_agree_on_tf32(
 
 @pytest.mark.parametrize(("way", "resident"), [("cuda", True), ("system", False)])
 def test_in_process_data_location_matches_shared_memory(way: str, resident: bool, tmp_path: Path) -> None:
-    with run_of(FP32, tmp_path, shared_memory=way) as run:
+    with run_on_a100(FP32, tmp_path, shared_memory=way) as run:
         measuring_efficiency.measure_efficiency(run)
     assert SEEN["in process"] == {"backend": "onnxruntime", "resident": resident}
 
 
 def test_process_leaves_gpu_before_case_is_loaded_and_with_the_block(tmp_path: Path) -> None:
     """Its ONNX Runtime sessions take as much GPU memory as the server's."""
-    with run_of(FP16, tmp_path) as run:
+    with run_on_a100(FP16, tmp_path) as run:
         SEEN["opened"] = [*map(weakref.ref, (run.prepared.oracle.answer, run.model_run.framework_model))]
         run.loader.ensure_loaded("online")
         reopened = weakref.ref(run.prepared.oracle.answer)
@@ -142,14 +141,14 @@ def test_process_leaves_gpu_before_case_is_loaded_and_with_the_block(tmp_path: P
 
 
 def test_reference_server_runs_only_while_comparing(tmp_path: Path) -> None:
-    with run_of(FP16, tmp_path) as run:
+    with run_on_a100(FP16, tmp_path) as run:
         measuring_efficiency.measure_efficiency(run)
         assert SEEN["servers beside"] == 2
         assert SEEN["servers"] == 1
 
 
 def test_server_has_memory_pools_on_each_gpu(tmp_path: Path) -> None:
-    with run_of("a100-nnunet-micro-onnx-fp32-2gpus", tmp_path, gpus="2") as run:
+    with run_on_a100("a100-nnunet-micro-onnx-fp32-2gpus", tmp_path, gpus="2") as run:
         run.loader.ensure_loaded("online")
     pools = [option for option in SEEN["options"] if option.startswith("--cuda-memory-pool-byte-size=")]
     assert [pool.partition("=")[2].partition(":")[0] for pool in pools] == ["0", "1"]
@@ -168,7 +167,7 @@ def test_record_names_image_and_native_libraries(
     kind: str, backend: str, image: str | None, tensorrt: str | None, tmp_path: Path
 ) -> None:
     SEEN.update(kind=kind, backend=backend)
-    with run_of(FP32, tmp_path) as run:
+    with run_on_a100(FP32, tmp_path) as run:
         run.loader.ensure_loaded("online")
         serving = present(run.loader.serving_entry)
     assert (serving.image, serving.versions.get("tensorrt")) == (image, tensorrt)
@@ -176,5 +175,5 @@ def test_record_names_image_and_native_libraries(
 
 def test_incompatible_engine_is_not_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu_libraries, "installed_tensorrt", lambda: TensorRT("tensorrt-cu13", "10.16.1.11"))
-    with run_of("a100-resnet50-micro-trt-fp16", tmp_path) as run, pytest.raises(NotAvailableError):
+    with run_on_a100("a100-resnet50-micro-trt-fp16", tmp_path) as run, pytest.raises(NotAvailableError):
         run.loader.ensure_loaded("online")

@@ -1,8 +1,9 @@
 """Load points with the figures of published rows."""
 
+from tritonproof.reports.published import PublishedRow, published_point
+
 from tests import sample_records
 from tritonproof.record.schema import COMPONENTS, PointResult
-from tritonproof.reports.published import PublishedRow, published_point
 
 
 def point(row: PublishedRow) -> PointResult:
