@@ -151,27 +151,25 @@ def no_segments_left() -> Iterator[None]:
 
 @pytest.mark.campaign
 @pytest.mark.parametrize(
-    ("leak", "what"),
-    [("1 KiB", "memory of its stubs"), ("a file", "open files"), ("a segment", "shared memory")],
+    ("how", "resource", "per"),
+    [
+        ({"request": LEAKS["1 KiB"]}, "memory of its stubs", "request"),
+        ({"request": LEAKS["a file"]}, "open files", "request"),
+        ({"request": LEAKS["a segment"]}, "shared memory", "request"),
+        ({"loading": LOADING_LEAK, "loads_again": True}, "shared memory", "loading"),
+    ],
+    ids=[*LEAKS, "a segment per loading"],
 )
 @pytest.mark.usefixtures("no_segments_left")
-def test_leak_per_request_is_found_with_its_size(leak: str, what: str, tmp_path: Path) -> None:
-    result = soak(tmp_path, request=LEAKS[leak])
+def test_leak_is_found_with_its_size(how: Any, resource: str, per: str, tmp_path: Path) -> None:
+    result = soak(tmp_path, **how)
 
-    assert leaking(result) == {(what, "request")}, result.growth
-    if leak == "1 KiB":
-        slope = next(growth.slope for growth in result.growth if growth.resource == what)
+    assert leaking(result) == {(resource, per)}, result.growth
+    if resource == "memory of its stubs":
+        slope = next(growth.slope for growth in result.growth if growth.resource == resource)
         # Python and malloc add less than a tenth to 1,024 bytes.
         assert slope.low < 1.1 * 1024
         assert slope.high > 1024
-
-
-@pytest.mark.campaign
-@pytest.mark.usefixtures("no_segments_left")
-def test_leak_per_loading_is_found(tmp_path: Path) -> None:
-    result = soak(tmp_path, loads_again=True, loading=LOADING_LEAK)
-
-    assert leaking(result) == {("shared memory", "loading")}, result.growth
 
 
 @pytest.mark.campaign
