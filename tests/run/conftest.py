@@ -39,8 +39,8 @@ def run_of(lines: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
             thresholds: Thresholds | None = None,
             **options: Any,
         ) -> CaseRun:
-            given = settings(**{"results": str(tmp_path / "results"), **options})
-            given = dataclasses.replace(given, thresholds=thresholds or given.thresholds)
-            return stack.enter_context(running(given, how, suite_run, lines.append))
+            chosen = settings(**{"results": str(tmp_path / "results"), **options})
+            chosen = dataclasses.replace(chosen, thresholds=thresholds or chosen.thresholds)
+            return stack.enter_context(running(chosen, how, suite_run, lines.append))
 
         yield start

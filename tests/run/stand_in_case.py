@@ -125,11 +125,11 @@ def prepare_repository_case(server: Server = StandInServer(), **configuration: A
 
 @contextlib.contextmanager
 def running(
-    given: Settings, how: Prepare, suite_run: SuiteRun | None = None, write_line: Write = print
+    settings: Settings, how: Prepare, suite_run: SuiteRun | None = None, write_line: Write = print
 ) -> Iterator[CaseRun]:
     """A run of the toy model's case with these settings, prepared in this way, which writes lines of progress."""
     case = toy.case(MODEL)
-    model_run = ModelRun(MODEL, case.target, given, progress=Progress(write_line))
+    model_run = ModelRun(MODEL, case.target, settings, progress=Progress(write_line))
     with model_run, CaseRun(case, model_run, suite_run, prepare=how) as run:
         yield run
 

@@ -16,7 +16,7 @@ from tritonproof.run import measuring
 
 
 @pytest.mark.parametrize(
-    ("given", "point"),
+    ("options", "point"),
     [
         ({}, LoadPoint("online", 1, 16)),
         ({"concurrencies": "4,64", "batches": "1,8"}, LoadPoint("online", 1, 64)),
@@ -25,7 +25,7 @@ from tritonproof.run import measuring
     ],
 )
 def test_soak_is_at_the_heaviest_load(
-    given: Any, point: LoadPoint, run_of: RunOf, monkeypatch: pytest.MonkeyPatch
+    options: Any, point: LoadPoint, run_of: RunOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def keep_under_load(job: LoadJob, seconds: float, *_read: Any, **_more: Any) -> SoakedPoint:
         assert holds_machine_alone()
@@ -41,7 +41,7 @@ def test_soak_is_at_the_heaviest_load(
     monkeypatch.setattr(measuring, "reload_repeatedly", reload_repeatedly)
     monkeypatch.setattr("os.cpu_count", lambda: 16)
     as_up_to_32 = prepare(deployment=UP_TO_32)
-    found = measuring.soak(run_of(as_up_to_32, soak="10m", **given))
+    found = measuring.soak(run_of(as_up_to_32, soak="10m", **options))
     assert found.point == point
     assert (found.duration_s, found.not_watched[0]) == (600.0, "open files")
     assert found.loadings == 2 * 16 * measuring.ARENAS_OF_A_CPU, "each of malloc's heaps twice"
