@@ -322,7 +322,7 @@ def test_worst_sample_is_shown_by_the_framework_and_as_served() -> None:
 
 
 @pytest.mark.parametrize(
-    ("case", "served", "labelled", "items"),
+    ("scored", "served", "labelled", "items"),
     [
         pytest.param(toy.case(), LABELS, True, [], id="all are right"),
         pytest.param(BY_ERROR, LABELS, True, [3, 1], id="where lower is better the highest"),
@@ -330,10 +330,10 @@ def test_worst_sample_is_shown_by_the_framework_and_as_served() -> None:
         pytest.param(toy.case(), with_wrong(*range(COUNT)), True, [0, 1, 2, 3, 4], id="five at most"),
     ],
 )
-def test_worst_samples_are_listed(case: Case, served: np.ndarray, labelled: bool, items: list[int]) -> None:
+def test_worst_samples_are_listed(scored: Case, served: np.ndarray, labelled: bool, items: list[int]) -> None:
     samples = toy.samples(COUNT) if labelled else dataclasses.replace(toy.samples(COUNT), labels=None)
 
-    listed = worst(case, samples, deciding(LABELS, LABELS, served), labelled=labelled)
+    listed = worst(scored, samples, deciding(LABELS, LABELS, served), labelled=labelled)
     assert [item for item, _reason in listed] == items
 
 
