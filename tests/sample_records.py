@@ -4,10 +4,10 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import structs
-from tritonproof.reports.published import PublishedRow, published_point
 
 from tritonproof.record import record_files, schema
 from tritonproof.record.schema import CaseKey, Estimate, Ledger, LoadPoint, Origin, PointResult, Record
+from tritonproof.reports.nvidia_readmes import PublishedRow, published_point
 from tritonproof.reports.publishable import Publishable, publishable_together
 
 

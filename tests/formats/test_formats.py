@@ -13,7 +13,8 @@ import pytest
 from torch import nn
 
 from tests.formats.converting import SETTINGS, Small, converted_by, job_of, samples_of
-from tritonproof.base.errors import ProofError
+from tritonproof import formats
+from tritonproof.base.errors import InputError, ProofError
 from tritonproof.build import runtime_files
 from tritonproof.formats import all_formats, onnx
 from tritonproof.frameworks import gpu_libraries, pytorch

@@ -22,7 +22,7 @@ from tritonproof.record.schema import Deployment, Scenario, Start
 from tritonproof.run.accepted_samples import AcceptedSamples
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.model_run import ModelRun, SuiteRun
-from tritonproof.run.prepared_case import PreparedCase
+from tritonproof.run.prepared_case import CaseScope, PreparedCase
 from tritonproof.run.progress import Progress, Write
 from tritonproof.run.repository_case import RepositoryCase
 from tritonproof.serve.described_model import DescribedModel
@@ -34,7 +34,7 @@ from tritonproof.user_models.model_repository import RepositoryModel
 
 MODEL = toy.model(framework=None, profiles=DEFAULT_PROFILES)
 """The toy model as of a repository, whose answers have limits without a framework's network."""
-Prepare = Callable[[CaseRun], PreparedCase]
+Prepare = Callable[[CaseScope], PreparedCase]
 
 
 @dataclass(frozen=True)
@@ -115,10 +115,10 @@ def prepare_repository_case(server: Server = StandInServer(), **configuration: A
     config = ModelConfig(**configuration)
     described = DescribedModel(RepositoryModel("m", Path("m"), config), (), config, ("1",), 0.0)
 
-    def prepare_it(run: CaseRun) -> RepositoryCase:
-        build = BuiltModel(run.requested, Path("m"), reused=True)
+    def prepare_it(scope: CaseScope) -> RepositoryCase:
+        build = BuiltModel(scope.requested, Path("m"), reused=True)
         accepted = AcceptedSamples(toy.samples(1), "", 0.0, None)
-        return RepositoryCase(run.requested, toy.DEPLOYMENT, server, described, build, accepted)
+        return RepositoryCase(scope.requested, toy.DEPLOYMENT, server, described, build, accepted)
 
     return prepare_it
 

@@ -12,6 +12,7 @@ from tests.formats.converting import case, converted, score
 from tests.helpers import present
 from tests.user_models import networks
 from tests.user_models.written_files import names, write_tokenizer
+from tritonproof.accuracy.ledger import why_no_score
 from tritonproof.accuracy.limits import limits_per_answer, stage_limits
 from tritonproof.base.errors import InputError
 from tritonproof.build.configuration import model_config

@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tritonproof.reports.published import PublishedRow, column_of, names_of, served_as
 
 from tests import sample_records
 from tests.helpers import as_markdown, cells, present
 from tritonproof.formats import all_formats
 from tritonproof.models import all_models
 from tritonproof.record.schema import Build, CaseKey, Deployment, Record
+from tritonproof.reports import nvidia_readmes
+from tritonproof.reports.nvidia_readmes import PublishedRow, column_of, names_of, served_as
 from tritonproof.reports.publishable import publishable
 from tritonproof.reports.tables.case import configuration_list, parameters_table
 from tritonproof.reports.tables.points import points_table
