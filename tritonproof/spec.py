@@ -220,8 +220,7 @@ class Model:
     """Replaces the formats' tolerances, by precision; FP32 in TF32 has that of `fp16`. If the suite measures
     what the precision costs, that alone limits numbers, and the stricter of both limits decisions."""
     framework: Framework | None = "pytorch"
-    """Decides which formats the model has; "onnx" if it is an ONNX file. None for a model of --repository,
-    which has no use for the fields below."""
+    """Decides the formats; "onnx" for an ONNX file, None for a model of --repository: nothing below."""
 
     load_weights: Callable[[Path | None], FrameworkModel]
     """Loads a checkpoint, or the model's own weights for None. Raises InputError if it does not fit."""

@@ -25,9 +25,8 @@ _FILES = ("pyproject.toml", "tox.ini")
 
 
 def pack(root: Path, *, code_alone: bool = False) -> bytes:
-    """An archive of the files of a checkout that git does not ignore, as they are now; the same files give
-    the same bytes. With `code_alone`, only the modules of tritonproof/, which a task imports. Raises
-    SetupError if git cannot list the files."""
+    """An archive of a checkout's files that git does not ignore; the same files give the same bytes. With
+    `code_alone`, only of tritonproof/, which a task imports. Raises SetupError if git cannot list them."""
     try:
         command = ["git", "-C", str(root), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
         listing = output_of(command, limit_s=60)

@@ -1,8 +1,7 @@
 """What a node does: a task of Ray runs this suite for a group of tests, and a pytest plugin of that run
 writes the reports of each test into a file as the test ends.
 
-Each line of the file is a JSON object: `finished` has a test's id, beside `reports`; `stopped` has the reason
-why no run on this node can go on.
+Each line of the file is JSON: a test `finished`, with its `reports`, or why this node's runs `stopped`.
 """
 
 import argparse
@@ -139,8 +138,8 @@ def run_tests(order: NodeOrder, packed: bytes, mailbox: Any) -> str:
 
 
 def _follow(process: "subprocess.Popen[bytes]", folder: Path, earlier: Mapping[str, Any], post: Any) -> str:
-    """Post what the run writes until it has ended or is no longer wanted; returns why it ended. `earlier` are
-    the versions of the results before it began."""
+    """Post what the run writes beyond the `earlier` results until it ends or is unwanted; returns its
+    reason."""
     results = folder / "results"
     with (folder / "events").open("rb") as events, (folder / "log").open("rb") as log:
         while True:

@@ -125,10 +125,9 @@ def _csv(options: argparse.Namespace) -> int:
 
 
 def _export(options: argparse.Namespace) -> int:
-    """Print the records as JSON for a service that tracks benchmarks. It is read by Bencher's adapter `json`,
-    or by github-action-benchmark's tools `customBiggerIsBetter` (throughput, scores) and
-    `customSmallerIsBetter` (p99 latency, errors). A case that has not passed is exported without its speed
-    and named on standard error."""
+    """Print the records as JSON for a service that tracks benchmarks: for Bencher's adapter `json`, or for
+    github-action-benchmark's tools `customBiggerIsBetter` (throughput, scores) and `customSmallerIsBetter`
+    (p99 latency, errors). A case that has not passed has no speed, and is named on standard error."""
     records = [*_chosen(options).values()]
     print(json.dumps(export.FORMATS[options.format](records), indent=2))
     _name_left_out(records)
@@ -143,8 +142,7 @@ def _name_left_out(records: Sequence[Publishable]) -> None:
 
 
 def _compare(options: argparse.Namespace) -> int:
-    """Print what changed from A to B: setup, accuracy sample by sample, and speed as a ratio with its
-    interval."""
+    """Print what changed from A to B: setup, accuracy sample by sample, speed as a ratio with interval."""
     from tritonproof.reports.compare import compare_records, exit_status, read_record_sets
     from tritonproof.reports.tables.changes import comparison_blocks
 
@@ -213,9 +211,8 @@ def _merge(options: argparse.Namespace) -> int:
 
 
 def _published(options: argparse.Namespace) -> int:
-    """Compare the records with the figures that NVIDIA published. These are of the same model, format,
-    accelerator, precision and load points, on a case's own GPU if there are any, else on every GPU. Settings
-    that differ are named."""
+    """Compare the records with the figures that NVIDIA published of the same model, format, accelerator,
+    precision and load points, on a case's own GPU if there are any, else on all; names what differs."""
     from tritonproof.reports.nvidia_readmes import match_published
     from tritonproof.reports.tables.nvidia_readmes import published_blocks
 
@@ -227,8 +224,8 @@ def _published(options: argparse.Namespace) -> int:
 
 
 def _readme(options: argparse.Namespace) -> int:
-    """Write tables and plots between the markers of a markdown file, without the names of hosts and the UUIDs
-    of GPUs. Nothing else in the file changes."""
+    """Write tables and plots between the markers of a markdown file, without names of hosts and GPUs'
+    UUIDs."""
     file: Path = options.file
     try:
         text = disk.content(Path(os.path.realpath(file))).decode()

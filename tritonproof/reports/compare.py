@@ -130,9 +130,8 @@ class Changes:
 
 
 def compare_records(before: RecordSet, after: RecordSet, allowed_slowdown: float = 0) -> Changes:
-    """Compare the cases that both sets have, or two records of one model. A point is slower if it is shown to
-    be slower by more than the fraction `allowed_slowdown`. Raises RecordError if there is nothing to compare
-    or samples are damaged."""
+    """Compare the cases that both sets have, or two records of one model. A point is slower if it is shown so
+    by more than `allowed_slowdown`. Raises RecordError if nothing is comparable or samples are damaged."""
     names = [name for name in before.records if name in after.records]
     pairs = [(before.records[name], after.records[name]) for name in names]
     hint = " To compare different cases of one model, give two record files."

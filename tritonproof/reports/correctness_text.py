@@ -7,8 +7,7 @@ from tritonproof.record.quantities import AGREEMENT, COUNT, METRICS, RATIO, RELA
 
 
 def score_text(score: schema.Score) -> str:
-    """The score after each stage with its limit, if any: `top-1 97.8 % served (floor 95.9 %), 97.9 %
-    converted, 97.9 % framework`."""
+    """Scores by stage: `top-1 97.8 % served (floor 95.9 %), 97.9 % converted, 97.9 % framework`."""
     limit = f" ({tightest_text(score)})" if score.limits else ""
     stages = {f"served{limit}": score.served, "converted": score.converted, "framework": score.framework}
     texts = [f"{metric_text(score, value)} {name}" for name, value in stages.items() if value is not None]

@@ -136,9 +136,8 @@ def _metric(estimate: schema.Estimate, scale: float = 1.0) -> dict[str, float]:
 
 
 def figures_by_name(name: str, value: Any) -> dict[str, float | int | str]:
-    """The numbers and texts in a part of a record, by the names of the fields that lead to them:
-    `gpu_power_w`. An estimate also has its bounds, `throughput_per_s_low`; a ratio of too wide an interval is
-    left out; passes are counted."""
+    """The numbers and texts in a part of a record by the fields that lead to them: `gpu_power_w`. An estimate
+    has its bounds too, `throughput_per_s_low`; too wide a ratio is left out; passes are counted."""
     if isinstance(value, schema.Estimate):
         if not is_shown(value):
             return {}

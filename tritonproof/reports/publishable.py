@@ -69,8 +69,7 @@ def publishable_together(records: Iterable[Record]) -> list[Publishable]:
 
 
 def place_of(record: Record) -> tuple[Any, ...]:
-    """Where a record was measured: machine (equal GPUs count as one), server and settings. Only records of
-    one place are ranked together."""
+    """The machine (equal GPUs count as one), server and settings: only records of one place are ranked."""
     serving = record.serving
     settings = structs.replace(record.deployment, tf32=None)  # as of the precision
     server = serving and (serving.kind, serving.triton, serving.image, serving.image_digest)

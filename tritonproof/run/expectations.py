@@ -70,8 +70,7 @@ class Expectations:
 
     @once
     def why_no_score(self) -> str | None:
-        """Why the model's task metric cannot be computed, in a sentence; None if it can. Raises InputError if
-        it cannot and an option sets a limit for it."""
+        """Why the task metric cannot be computed, or None; an InputError if an option limits that metric."""
         case, samples, settings = self.prepared.case, self.prepared.samples, self.scope.settings
         has_dataset, cpu_model = case.model.name in settings.dataset, self.scope.model_run.cpu_model
         reason = ledger.why_no_score(case.model, cpu_model, samples, has_dataset=has_dataset)

@@ -91,8 +91,7 @@ def sentences(settings_type: type) -> Mapping[str, str]:
 
 
 def add_options(parser: Any, of: type) -> None:
-    """Add the options, whose texts `Settings.of` takes, to pytest's parser. Their groups follow -k and -m in
-    --help, in the order of the fields."""
+    """Add the options, whose texts `Settings.of` takes, to pytest's parser, after -k and -m in --help."""
     help_by_field = sentences(of)
     last_group = "general"
     for field, option_ in options(of).items():
@@ -124,8 +123,7 @@ def _reader(convert: Callable[[str], Any], expected: str, example: str) -> Read:
 
 
 def _number(kind: Any, expected: str, example: str, *, several: bool = False) -> Read:
-    """A reader of a number within the bounds of the type `kind`; or if `several`, of numbers joined by
-    commas, which it sorts without duplicates."""
+    """A reader of a number within the bounds of `kind`, or of `several`, by commas, sorted and distinct."""
 
     def convert(text: str) -> Any:
         parts = text.split(",") if several else [text]

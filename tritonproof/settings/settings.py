@@ -56,8 +56,7 @@ class Settings:
     """Run the models of a Python file, or of all files in a folder that assign MODELS. Repeatable. Only these
     models run, unless -k or a test's id names another. See docs/model-in-python.md."""
     gpus: int = option("selection", "N", readers.gpus, 1, passed_to="nodes builds")
-    """Serve each case on N GPUs of one kind, with the instances of --deployment on each. CUDA_VISIBLE_DEVICES
-    says which may be used. Default: 1."""
+    """Serve each case on N GPUs of one kind, of CUDA_VISIBLE_DEVICES, each with all instances. Default: 1."""
     shard: Shard | None = option("selection", "I/N", readers.shard)
     """Run only the I-th of N parts of the selected tests, which have about equally many. A case stays whole,
     and every machine computes the same parts by itself. See docs/ci-many-machines.md."""
@@ -97,8 +96,7 @@ class Settings:
     same with TLS). Default: what the variable TRITONPROOF_TRITON names; else local, if tritonserver is on
     PATH; else embedded. See docs/servers.md."""
     triton_ca: Path | None = option("server", "FILE", existing_path)
-    """A PEM file of the authorities to trust for --triton grpcs://HOST:PORT. Default: the public
-    authorities."""
+    """A PEM file of the authorities to trust for --triton grpcs://HOST:PORT. Default: the public ones."""
     triton_headers: Path | None = option("server", "FILE", existing_path)
     """A file with the headers of requests to --triton HOST:PORT, one a line: Authorization: Bearer TOKEN."""
     repository: Path | RemoteModels | None = option("own models", "DIR", readers.repository)
@@ -108,8 +106,7 @@ class Settings:
     checkpoint: Mapping[str, Path] = readers.path_by_name_option("own models", "MODEL=PATH")
     """A model's weights, a file or folder in NVIDIA's own layout. Repeatable. See docs/real-weights.md."""
     dataset: Mapping[str, Path] = readers.path_by_name_option("own models", "MODEL=PATH")
-    """The evaluation data of a model, such as ImageNet's validation folder or SQuAD's dev-v1.1.json.
-    Repeatable. See docs/real-weights.md."""
+    """A model's evaluation data, such as SQuAD's dev-v1.1.json. Repeatable. See docs/real-weights.md."""
     deployment: Mapping[str, Any] = option(
         "deployment",
         "KEY=VALUE,...",
@@ -121,8 +118,8 @@ class Settings:
     )
     """How the server loads the model, joined by commas: max_batch_size=64, instances=2,
     preferred_batch_sizes=32+64, max_queue_delay_us=100 (microseconds), warmup=false; for ONNX Runtime on a
-    GPU cuda_graphs=true and prefer_nhwc=true (convolutions with the channels last). Default: the model's own
-    deployment for the target."""
+    GPU cuda_graphs=true and prefer_nhwc=true (convolutions with the channels last). Default: the model's
+    own."""
     tf32: bool = option(
         "deployment",
         "ON_OR_OFF",
@@ -197,8 +194,7 @@ class Settings:
         text=lambda requirements: str(requirements.file),
         passed_to="nodes",
     )
-    """A TOML file with requirements for single cases: limits of metrics, allowed slow-downs, and latencies of
-    load points. See docs/ci.md."""
+    """A TOML file of limits for single cases: of metrics, slow-downs and latencies. See docs/ci.md."""
 
     latency_budget_ms: float | None = option("search", "MS", readers.milliseconds, passed_to="nodes")
     """Add test_search, which searches for the configuration with the highest throughput whose latency stays
@@ -216,8 +212,7 @@ class Settings:
     record_answers: bool = option("output", default=False, passed_to="nodes", needs="answers")
     """Record each model's answers in the folder of --answers, with which later runs compare theirs."""
     price_per_hour: float | None = option("output", "AMOUNT", readers.price, passed_to="nodes")
-    """What an hour of this machine costs, in any currency. The tables then give the cost of a million correct
-    inferences. Default: no costs."""
+    """The price of an hour of this machine: tables then give the cost of a million correct inferences."""
     summary: Path | None = option("output", "FILE", absolute_path)
     """Write what failed and the tables of this run to a markdown file. Default: in GitHub Actions they are
     appended to the file that GITHUB_STEP_SUMMARY names."""

@@ -20,16 +20,14 @@ GATE_DEMANDS = {
 
 class OutputDifference(Struct, frozen=True):
     """The differences of an output from the previous stage's, on all samples: the converted model's from the
-    framework's, or the served model's from the same file's in process. Rows whose integers differ, other than
-    classes of scores beside them, leave out floating-point outputs: a longer duration moves all later
-    ones."""
+    framework's, or the served model's from the same file's in process. Rows whose integers differ, but for
+    classes of scores beside them, have no floating-point outputs: a longer duration moves all later ones."""
 
     output: Text
     kind: Literal["error", "differing"]
-    """The meaning of `largest` and `mean`. error: the largest absolute difference of a floating-point number
-    beyond rounding, as a share of the spread of its column over all samples, and the mean difference as a
-    share of the mean magnitude; differing: the share of unequal integers in the worst row and in all rows. A
-    wrong row counts as the worst."""
+    """What `largest` and `mean` are. error: the largest difference of a floating-point number beyond
+    rounding, as a share of its column's spread over all samples, and the mean difference as a share of the
+    mean magnitude; differing: the share of unequal integers in the worst (or a wrong) row and in all."""
     largest: Number
     largest_limit: Number
     mean: Number

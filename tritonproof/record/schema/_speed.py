@@ -29,8 +29,7 @@ from tritonproof.record.schema._setup import (
 
 
 class LoadPoint(Struct, frozen=True, order=True):
-    """One setting of the load generator: requests in flight (closed loop), or a rate (open loop). Load points
-    sort in the order of tables."""
+    """One load: requests in flight (closed loop), or a rate (open loop). They sort in the order of tables."""
 
     scenario: Scenario
     batch: PositiveCount
@@ -248,8 +247,7 @@ class Efficiency(Struct, frozen=True):
     served_per_s: Estimate
     in_process_per_s: Estimate
     """Inferences per second of `in_process_batch` rows at a time in this suite's process, on the same data:
-    on a GPU from pinned host memory, copying the next batch meanwhile, or with CUDA shared memory from GPU
-    memory."""
+    on a GPU from pinned memory, copying the next batch meanwhile, or from CUDA shared memory."""
     in_process_batch: PositiveCount
     threads: Count
     """The CPU threads of either side; on the server those of all instances together."""
