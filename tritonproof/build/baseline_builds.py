@@ -102,8 +102,7 @@ def find_build(baseline: BaselineSpec, case: Case) -> Path:
 
 
 def check_unchanged(baseline: BaselineSpec, build: Path, taken_from: Path | None = None) -> None:
-    """Raise InputError if a build's files, but for config.pbtxt, changed since it was written. `taken_from`
-    is the folder to name if `build` is a copy."""
+    """Raise InputError, naming `taken_from` for a copy, if a build's files but config.pbtxt have changed."""
     # A hand-made build has no build.json.
     if (build / builds.FACTS).exists() and builds.unchanged_facts(build) is None:
         what = "the build's files were changed or damaged after it was built"

@@ -1,5 +1,4 @@
-"""The serving formats. Each file in this folder defines those of one converter, as values of Format; adding a
-file is all that a new format needs."""
+"""The serving formats. A file in this folder defines those of one converter; a new format needs no more."""
 
 import functools
 from collections.abc import Iterator, Mapping

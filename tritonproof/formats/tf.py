@@ -78,10 +78,9 @@ def build_info() -> Mapping[str, Any]:
 
 @functools.cache
 def missing_on_gpu() -> str | None:
-    """Why TensorFlow would find no GPU here, or None. TensorFlow 2.19 of PyPI is for CUDA 12. The packages of
-    its extra `and-cuda` overwrite the cuDNN of PyTorch for CUDA 13, and differ in version from those of
-    PyTorch for CUDA 12, so one environment cannot have both. TensorFlow therefore needs the system's CUDA, as
-    in NVIDIA's containers."""
+    """Why TensorFlow would find no GPU here, or None. TensorFlow 2.19 of PyPI is for CUDA 12. Its extra
+    `and-cuda` overwrites the cuDNN of PyTorch for CUDA 13, and has other versions than PyTorch for CUDA 12,
+    so one environment cannot have both: TensorFlow needs the system's CUDA, as in NVIDIA's containers."""
     if build_info().get("is_cuda_build") and ctypes.util.find_library("cudnn"):
         return None
     return (

@@ -137,8 +137,7 @@ def students_t(degrees_of_freedom: int) -> float:
 
 
 def geometric_mean(values: Sequence[float] | np.ndarray) -> Estimate:
-    """The geometric mean of positive figures, with Student's interval of their logarithms: a ratio is as
-    likely a tenth too high as a tenth too low."""
+    """The geometric mean of positive figures, with Student's interval of their logarithms, as of ratios."""
     logs = np.log(values)
     error = float(logs.std(ddof=1)) / math.sqrt(len(logs))
     half = students_t(len(logs) - 1) * error

@@ -20,11 +20,10 @@ _MAX_OUTSIDE = 0.5
 _MIN_QUEUED = 0.05
 """If a smaller share of the latency passes in the queue, it is almost empty: half of those points' least."""
 _FULL = 0.9
-"""From this share of the cores in use on, the machine counts as full. In the README's records 2 cores were in
-use to 92 % at most, with 83 % for the server."""
+"""From this share of cores in use on, the machine is full. README's records: 92 % at most, 83 % the
+server's."""
 _MAX_CLIENT = 0.25
-"""The largest share of the cores for the load generator on a full machine, where the server could use them.
-In the README's records it took 16 % at most."""
+"""The largest share of a full machine's cores for the load generator. README's records: 16 % at most."""
 _MAX_OTHERS = 0.1
 """The most of the cores for other programs, as a share: half as much again as the 7 % in README's records."""
 _MAX_STOLEN = 0.05

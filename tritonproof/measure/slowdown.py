@@ -17,9 +17,8 @@ SUSPECT_CONFIDENCE = 0.8
 """The confidence of the interval by which a p99 looks longer, so that more pairs are measured. In simulation
 this finds 97 of 100 tails that are half as long again; 0.95 finds 90, and 0.5 no more than 98."""
 LAST_SHARE = 0.5
-"""The last look's share of a point's false alarm rate. The looks after 8, 16, 32, 64 and 128 pairs
-have the rest, each in proportion to its pairs: early alarms need strong evidence, and cost the last look
-little (O'Brien and Fleming, 1979)."""
+"""The last look's share of a point's false alarm rate. Looks after 8, 16, 32, 64 and 128 pairs share the rest
+in proportion: early alarms need strong evidence, and cost it little (O'Brien and Fleming, 1979)."""
 MAX_PAIRS = 128
 """Pairs in a budget, and at the last look but one. The shorter pairs are, the more alike are both sides."""
 MAX_SECONDS_TO_SETTLE = 3600.0

@@ -156,9 +156,8 @@ def soak_entry(
 
 
 def end_over_begin(speeds: Sequence[float]) -> Ratio | None:
-    """The speed in the last quarter of the passes over that in the second quarter, as the first is the
-    warm-up; None if passes are too few. The interval shows how much stretches of a quarter differ; the ratio
-    includes any change of the machine in between."""
+    """The speed in the last quarter of the passes over that in the second, as the first is the warm-up; None
+    if they are too few. The interval shows how much stretches differ; a change of the machine is included."""
     quarter = len(speeds) // 4
     if quarter < _STRETCHES:
         return None

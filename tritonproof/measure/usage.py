@@ -1,7 +1,6 @@
 """Reads what a server uses now: memory, shared memory, open files, threads, and its processes' GPU memory.
 
-Memory is the private memory of the processes (RssAnon, and its swapped part): mapped files are the page
-cache's, and shared memory is counted once.
+Memory is private (RssAnon, and its swapped part): mapped files are the page cache's, shared memory its own.
 """
 
 import contextlib
@@ -118,8 +117,8 @@ def _family(pid: int) -> list[int]:
 
 
 def _shared_bytes(watched: ServerWatch, pids: Collection[int]) -> int:
-    """Bytes of the server's segments in /dev/shm: those that its processes map, and new ones that no other
-    program maps, such as one that a model forgot."""
+    """Bytes of the segments in /dev/shm that its processes map, and of new ones that no other program
+    maps."""
     sizes, ours = _segments(watched.shared_memory_folder), _mapped(pids)
     if new := sizes.keys() - ours - set(watched.before):
         ours |= new - _mapped(set(psutil.pids()) - set(pids))

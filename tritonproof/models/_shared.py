@@ -1,5 +1,4 @@
-"""What several models share: weights and data of micro sizes, NVIDIA's published deployments, and pictures
-that show a sample to a reader."""
+"""What several models share: micro sizes, NVIDIA's published deployments, and pictures of samples."""
 
 import base64
 import dataclasses

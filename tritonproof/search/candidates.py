@@ -115,8 +115,7 @@ def ladder_of_rates(capacity_per_s: float, goal: SearchGoal) -> tuple[LoadPoint,
 
 
 def steady_state_s(candidate: Candidate, goal: SearchGoal) -> float:
-    """The seconds in which a queue is in its steady state at the rate that just keeps the budget; 0 without
-    rates.
+    """The seconds until a queue is steady at the rate that just keeps the budget; 0 without rates.
 
     In heavy traffic, the queue of a server that is idle for the share s of the time and takes S seconds for a
     request is a Brownian motion reflected at zero. Waiting times fall off as exp(-2 s t / S), which gives the

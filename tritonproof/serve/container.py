@@ -45,9 +45,8 @@ def docker_command(
     """The command of NVIDIA's container, named like its `folder`, its models read-only, ports on loopback.
 
     It gets the GPUs with the UUIDs `gpus`; `--gpus=all` would include those that CUDA_VISIBLE_DEVICES hides.
-    With `shared_memory` "system" the container shares the host's, where perf_analyzer puts its tensors; with
-    "cuda" the host's processes too, as CUDA's memory handles are the host's; else it gets its own. With a
-    `key` nobody else may load models.
+    With `shared_memory` "system" it shares the host's, where perf_analyzer puts its tensors; with "cuda" the
+    host's processes too, as CUDA's handles are the host's. With a `key` nobody else may load models.
     """
     container_ports = Ports(8000, 8001, 8002)
     published = zip(vars(ports).values(), vars(container_ports).values(), strict=True)
