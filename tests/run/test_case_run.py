@@ -112,7 +112,7 @@ def test_only_loading_shares_the_machine(tmp_path: Path, monkeypatch: pytest.Mon
     def serve(*_arguments: Any, **_options: Any) -> Iterator[Any]:
         yield noting("server")()
 
-    monkeypatch.setattr("tritonproof.run.model_run.framework_model_on", noting("reference"))
+    monkeypatch.setattr("tritonproof.accuracy.stages.framework_model_on", noting("reference"))
     monkeypatch.setattr(runtime_files, "open_in_process", noting("oracle"))
     monkeypatch.setattr(prepared_case, "serve", serve)
     case = next(cases_of(CPU))

@@ -82,7 +82,7 @@ def two_a100s(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]
     monkeypatch.setattr(measuring_efficiency, "known_points", lambda _run: points)
     monkeypatch.setattr(measuring_efficiency, "fastest_by_scenario", lambda _case, results: results)
     monkeypatch.setattr(runtime_files, "open_in_process", lambda *_arguments: Opened())
-    monkeypatch.setattr("tritonproof.run.model_run.framework_model_on", lambda *_arguments: Opened())
+    monkeypatch.setattr("tritonproof.accuracy.stages.framework_model_on", lambda *_arguments: Opened())
     monkeypatch.setattr(builds, "find", find)
     monkeypatch.setattr(measuring_efficiency, "points_of", lambda *_arguments: points)
     monkeypatch.setattr(builds, "in_use", lambda build, **_report: contextlib.nullcontext(build))

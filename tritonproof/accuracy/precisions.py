@@ -27,8 +27,7 @@ class PrecisionRule:
     backend, as a multiple of the cost. In mixed batches on Triton, BERT and ResNet50 differed from in process
     by 3e-9, and with Triton's own ONNX Runtime by 2e-7."""
     unknown_mean: float
-    """The limit of the mean error by other kernels without a cost, as a share of the mean magnitude (on a
-    CPU)."""
+    """The limit of the mean error by other kernels without a cost, as a share of the mean magnitude."""
     unknown_largest: float
     """The limit of an element's error in that case, as a share of the spread: ten times the mean."""
     kept_score: float
@@ -94,8 +93,7 @@ def tolerance_of(case: Case, precision: str) -> Tolerance:
 
 
 def rounding_of(model: Model, precision: str) -> float:
-    """How far rounding may move an element, as a share of its output's magnitude; without precision by
-    type."""
+    """How far rounding may move an element, as a share of its output's magnitude."""
     if precision:
         return PRECISIONS[precision].rounding
     types = {tensor.dtype.lower() for tensor in model.outputs} & {"fp16", "bf16"}

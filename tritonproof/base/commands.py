@@ -33,8 +33,7 @@ def install_command(extra: str) -> str:
 
 
 def packages_command(environment: str = "benchmarks", *, anew: bool = False) -> str:
-    """The command that installs a tox environment's packages; `anew` ends conflicts between installed
-    ones."""
+    """The command that installs a tox environment's packages; `anew` ends conflicts of installed ones."""
     if not IS_INSTALLED:
         return f".venv/bin/tox run {'-r ' * anew}-e {environment}"
     factors = environment.split("-")

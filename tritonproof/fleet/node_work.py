@@ -138,8 +138,7 @@ def run_tests(order: NodeOrder, packed: bytes, mailbox: Any) -> str:
 
 
 def _follow(process: "subprocess.Popen[bytes]", folder: Path, earlier: Mapping[str, Any], post: Any) -> str:
-    """Post what the run writes beyond the `earlier` results until it ends or is unwanted; returns its
-    reason."""
+    """Post what the run writes beyond the `earlier` results until it ends or is unwanted; returns why."""
     results = folder / "results"
     with (folder / "events").open("rb") as events, (folder / "log").open("rb") as log:
         while True:

@@ -53,8 +53,7 @@ def write_reproducer(
 
 
 def _write_npz(path: Path, arrays: Arrays) -> None:
-    """Write arrays, with texts as bytes, so that reading runs no code; each ends in a byte, as NumPy drops
-    zeros."""
+    """Write arrays, texts as bytes, whose reading runs no code; each gets an end, as NumPy drops zeros."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
         for name, values in arrays.items():
             array = np.asarray(values, getattr(values, "dtype", object))  # one text has none

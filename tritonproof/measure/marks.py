@@ -20,8 +20,7 @@ _MAX_OUTSIDE = 0.5
 _MIN_QUEUED = 0.05
 """If a smaller share of the latency passes in the queue, it is almost empty: half of those points' least."""
 _FULL = 0.9
-"""From this share of cores in use on, the machine is full. README's records: 92 % at most, 83 % the
-server's."""
+"""From this share of cores in use on, the machine is full; 92 % at most in README's records."""
 _MAX_CLIENT = 0.25
 """The largest share of a full machine's cores for the load generator. README's records: 16 % at most."""
 _MAX_OTHERS = 0.1

@@ -117,8 +117,7 @@ def _family(pid: int) -> list[int]:
 
 
 def _shared_bytes(watched: ServerWatch, pids: Collection[int]) -> int:
-    """Bytes of the segments in /dev/shm that its processes map, and of new ones that no other program
-    maps."""
+    """Bytes of the segments that its processes map, and of new ones that no other program maps."""
     sizes, ours = _segments(watched.shared_memory_folder), _mapped(pids)
     if new := sizes.keys() - ours - set(watched.before):
         ours |= new - _mapped(set(psutil.pids()) - set(pids))

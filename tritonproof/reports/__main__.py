@@ -224,8 +224,7 @@ def _published(options: argparse.Namespace) -> int:
 
 
 def _readme(options: argparse.Namespace) -> int:
-    """Write tables and plots between the markers of a markdown file, without names of hosts and GPUs'
-    UUIDs."""
+    """Write tables and plots between the markers of a markdown file, without hosts' names and GPUs' ids."""
     file: Path = options.file
     try:
         text = disk.content(Path(os.path.realpath(file))).decode()

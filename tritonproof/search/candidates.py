@@ -119,8 +119,8 @@ def steady_state_s(candidate: Candidate, goal: SearchGoal) -> float:
 
     In heavy traffic, the queue of a server that is idle for the share s of the time and takes S seconds for a
     request is a Brownian motion reflected at zero. Waiting times fall off as exp(-2 s t / S), which gives the
-    s at which the percentile equals the budget, and the relaxation time is about S / s² (Kingman, 1961; Abate
-    and Whitt, 1987).
+    s at which the percentile is the budget; the relaxation time is about S / s² (Kingman 1961; Abate and
+    Whitt 1987).
     """
     if not candidate.ladder[-1].is_at_rate:
         return 0.0

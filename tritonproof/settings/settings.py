@@ -118,8 +118,7 @@ class Settings:
     )
     """How the server loads the model, joined by commas: max_batch_size=64, instances=2,
     preferred_batch_sizes=32+64, max_queue_delay_us=100 (microseconds), warmup=false; for ONNX Runtime on a
-    GPU cuda_graphs=true and prefer_nhwc=true (convolutions with the channels last). Default: the model's
-    own."""
+    GPU cuda_graphs=true, prefer_nhwc=true (convolutions with channels last). Default: the model's."""
     tf32: bool = option(
         "deployment",
         "ON_OR_OFF",

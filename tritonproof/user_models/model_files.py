@@ -37,8 +37,7 @@ def importable_files(source: Path) -> list[Path]:
 @contextlib.contextmanager
 def imported_models(paths: Sequence[Path], known: Sequence[Model]) -> Iterator[tuple[Model, ...]]:
     """The models `known` and those of files and folders, each once and in order. Modules beside them can be
-    imported in the block. Raises InputError if a file cannot run or lists no models, or if a name is
-    taken."""
+    imported in the block. Raises InputError if a file cannot run or lists none, or if a name is taken."""
     files: dict[Path, str] = {}
     for named in paths:
         for path in _files_in(named):
