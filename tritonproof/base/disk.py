@@ -13,7 +13,6 @@ import uuid
 from collections.abc import Callable, Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import BinaryIO
 
 # `Path.glob`, `Path.rglob` and `os.walk` skip folders that this user may not list: their results would look
 # complete.
@@ -89,14 +88,6 @@ def has_content(path: Path, wanted: bytes) -> bool:
         return content(path, largest_bytes=len(wanted)) == wanted
     except OSError:
         return False
-
-
-def sha256(file: BinaryIO) -> bytes:
-    """The SHA-256 of a file from its current position on. hashlib.file_digest is new in Python 3.11."""
-    hasher = hashlib.sha256()
-    while piece := file.read(2**18):
-        hasher.update(piece)
-    return hasher.digest()
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -179,9 +170,12 @@ def errors_naming(path: Path) -> Iterator[None]:
 
 
 def file_digest(path: Path) -> str:
-    """The SHA-256 of a file's content, in hexadecimal."""
+    """The SHA-256 of a file's content, in hexadecimal. hashlib.file_digest is new in Python 3.11."""
+    hasher = hashlib.sha256()
     with path.open("rb") as file:
-        return sha256(file).hex()
+        while piece := file.read(2**18):
+            hasher.update(piece)
+    return hasher.hexdigest()
 
 
 def size_bytes(path: Path) -> int:
