@@ -1,5 +1,5 @@
-"""Records as JSON files: writes them whole or not at all, checks them when it reads them, removes the names
-of machines for readers elsewhere, and gives other programs their figures by name."""
+"""Records as JSON files: writes them whole or not at all, checks them when it reads them, and removes the
+names of machines for readers elsewhere."""
 
 import hashlib
 import json
@@ -245,6 +245,3 @@ def _estimate_problems(estimate: schema.Estimate, key: str) -> _Problems:
         yield key, "the value is not in its interval"
     if estimate.value <= 0 and not isinstance(estimate, schema.Slope):
         yield key, "no speed, latency or ratio is zero or below"
-
-
-# --- all of a result by name, for CSV, JUnit's XML and pytest-benchmark ------------------------------------
