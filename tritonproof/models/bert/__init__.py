@@ -151,7 +151,7 @@ MODELS = (
     _FULL_SIZE,
     _shared.micro_size(
         _FULL_SIZE,
-        read=network.read_micro,
+        read=lambda path: pytorch.from_checkpoint(network.network(network.MICRO), path),
         train=network.train_micro,
         weights=network.MICRO_WEIGHTS,
         samples=micro_questions,

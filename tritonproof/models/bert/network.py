@@ -151,11 +151,6 @@ def _own(key: str) -> str | None:
     return key.replace(".dense_act.", ".dense.")
 
 
-def read_micro(path: Path) -> FrameworkModel:
-    """The micro network with the weights in a file."""
-    return pytorch.from_checkpoint(network(MICRO), path)
-
-
 # --- how the micro size is trained -------------------------------------------------------------------------
 
 # Trained only on answer positions, the network learns which attribute a question asks for, but not of which

@@ -190,7 +190,7 @@ def network(sizes: Sizes) -> "nn.Module":
 # --- its weights --------------------------------------------------------------------------------------------
 
 
-def _from_checkpoint(model: "nn.Module", path: Path) -> FrameworkModel:
+def from_checkpoint(model: "nn.Module", path: Path) -> FrameworkModel:
     """`model` with exactly a checkpoint's weights.
 
     Of NVIDIA's two sets it takes `state_dict`: the published deployment takes the averaged `ema_state_dict`
@@ -203,7 +203,7 @@ def _from_checkpoint(model: "nn.Module", path: Path) -> FrameworkModel:
 def load_full(checkpoint: Path | None) -> FrameworkModel:
     """The full network from a checkpoint of NVIDIA's layout, or with seeded random weights."""
     if checkpoint is not None:
-        return _from_checkpoint(network(FULL), checkpoint)
+        return from_checkpoint(network(FULL), checkpoint)
     return pytorch.random_weights(_initialised, SEED)
 
 
@@ -217,11 +217,6 @@ def _initialised() -> "nn.Module":
         torch.nn.init.normal_(layer.weight, std=deviation / layer.in_features**0.5)
         torch.nn.init.constant_(layer.bias, mean)
     return full
-
-
-def read_micro(path: Path) -> FrameworkModel:
-    """The micro network with the weights in a file."""
-    return _from_checkpoint(network(MICRO), path)
 
 
 # --- how the micro size is trained --------------------------------------------------------------------------
