@@ -2,7 +2,7 @@
 
 import functools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -118,9 +118,8 @@ def digits(split: Split) -> Samples:
     strokes, digit, positions = micro_digits(split)
     ids = [f"digit-{position:04d}" for position in positions]
     inks = np.random.default_rng(SEED).integers(0, len(INKS), len(strokes))
-
-    def load(indices: Sequence[int]) -> Mapping[str, np.ndarray]:
-        chosen = list(indices)
-        return {INPUT: inked(strokes[chosen], inks[chosen])}
-
-    return Samples(ids, load, class_of(digit, inks))
+    return Samples(
+        ids=ids,
+        read=lambda indices: {INPUT: inked(strokes[list(indices)], inks[list(indices)])},
+        labels=class_of(digit, inks),
+    )

@@ -164,11 +164,7 @@ def _run(model: Any, inputs: Arrays) -> Arrays:
 
 def _in_pixels(samples: Samples, pixels: Callable[[np.ndarray], np.ndarray]) -> Samples:
     """The PyTorch model's samples with images that `pixels` turns into this network's: NHWC, 0 to 255."""
-
-    def load(indices: Any) -> Arrays:
-        return {INPUT: pixels(samples.read(indices)[images.INPUT])}
-
-    return dataclasses.replace(samples, read=load)
+    return dataclasses.replace(samples, read=lambda rows: {INPUT: pixels(samples.read(rows)[images.INPUT])})
 
 
 def imagenet(split: Split, dataset: Path | None, checkpoint: Path | None = None) -> Samples:
