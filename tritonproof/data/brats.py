@@ -147,7 +147,6 @@ def _central(volume: np.ndarray, size: int) -> np.ndarray:
 
 # An ellipsoid brain of two tissues has one or two lesions, each a shell of oedema around an enhancing shell
 # around a core. Four modalities show the five tissues in different contrasts, blurred, biased and noisy.
-_REFERENCE = 32  # voxels on a side, to which the blur below refers
 _NOISE = 0.15
 _OEDEMA, _CORE, _ENHANCING = 1, 2, 3  # the data set's labels
 _WHITE, _GREY = 4, 5  # of the healthy brain; 0 is air
@@ -170,7 +169,7 @@ def phantom(size: int, seed: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
     random = np.random.default_rng(list(seed))
     tissue = _tissue(size, random)
     contrast = _CONTRAST * random.normal(1, 0.1, _CONTRAST.shape)
-    scale = size / _REFERENCE
+    scale = size / 32  # the blur below is that of 32 voxels on a side
     image = np.empty((MODALITIES, size, size, size), np.float32)
     inside = tissue > 0
     for modality, values in enumerate(contrast):

@@ -11,7 +11,6 @@ from tritonproof.host import machine, scratch
 
 _OTHERS, _STOLEN = 10, 5
 """The percentages of all cores' time above which tritonproof/measure/marks.py marks a load point."""
-_GIB = 2**30
 _FULL_GIB = 11.3
 """The measured peak of calibrating nnU-Net for INT8; the other full models need less than the micro ones."""
 _MICRO_GIB = 3.0
@@ -80,7 +79,7 @@ def disks() -> Finding:
         folder = next(path for path in (needed, *needed.parents) if path.exists())
         if not os.access(folder, os.W_OK):
             return problem(f"{folder} cannot be written", f"make it writable, or {elsewhere}")
-        free_gib[folder] = shutil.disk_usage(folder).free / _GIB
+        free_gib[folder] = shutil.disk_usage(folder).free / 2**30
     text = ", ".join(f"{free:.1f} GiB free in {folder}" for folder, free in free_gib.items())
     lowest = min(free_gib.values())
     if lowest < _MIN_DISK_GIB:

@@ -14,7 +14,6 @@ as the largest. Which one is fastest depends on the library and the caches."""
 _CHANNELS, _KERNEL, _SIDE = 256, 4, 16
 """A convolution's channels in and out, and the sides of its kernel and its output, in pixels; its batch gives
 it as many operations as the product. On two cores it does 221 GFLOP/s in FP32, the best product 199."""
-_TRIALS = 3
 _TYPES = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}
 Product = Callable[[], Any]
 
@@ -45,8 +44,8 @@ def load(_artifact: Path, settings: Mapping[str, str]) -> Callable[[Any], None]:
         ways += _by_onnxruntime(precision, threads, shapes)
     if device == "cpu" and precision != "int8":
         ways.append(_convolution(precision, operations(size)))
-    # By the shortest of a few runs, after an uncounted one.
-    fastest = min(ways, key=lambda way: min(timeit.repeat(way, repeat=1 + _TRIALS, number=1)[1:]))
+    # By the shortest of three runs, after an uncounted one.
+    fastest = min(ways, key=lambda way: min(timeit.repeat(way, repeat=4, number=1)[1:]))
     return lambda _arrays: fastest()
 
 

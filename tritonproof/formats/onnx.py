@@ -24,7 +24,6 @@ OPSET = 18
 _MIN_OPSET = 13
 """The first version of ONNX's operators that can quantise each channel of weights: QuantizeLinear-13."""
 _CALIBRATION_SAMPLES = 128
-_CALIBRATION_BATCH = 16
 _CALIBRATION_BYTES = 1 << 29
 """The most bytes of all calibration samples' inputs. Larger samples are fewer, each a batch of its own."""
 
@@ -140,7 +139,7 @@ def _calibration_batches(job: ConversionJob, samples: Samples) -> Iterator[Any]:
     """ONNX Runtime's inputs for the calibration, batch by batch."""
     fitting = max(1, _CALIBRATION_BYTES // sum(tensor.row_bytes for tensor in job.model.inputs))
     count = min(_CALIBRATION_SAMPLES, len(samples), fitting)
-    batch = 1 if fitting < _CALIBRATION_SAMPLES else min(_CALIBRATION_BATCH, job.max_batch_size)
+    batch = 1 if fitting < _CALIBRATION_SAMPLES else min(16, job.max_batch_size)
     scalars = {tensor.name for tensor in job.model.inputs if tensor.is_scalar}
     chosen = np.random.default_rng(0).permutation(len(samples))[:count]
     for start in range(0, count, batch):

@@ -23,7 +23,6 @@ from tritonproof.spec import Arrays, Case
 
 _SHARE = 0.1
 """Seconds of verifying for each second of a point's passes; they do not count for the point's budget."""
-_IN_FLIGHT_AT_A_RATE = 8
 _MIN_S = 0.1
 """The least seconds of one verification."""
 _MAX_BYTES = 256 << 20
@@ -65,7 +64,7 @@ def verify(check: AnswerCheck, answers: Sequence[Answer], duration_s: float) -> 
 def ask_server(job: LoadJob, seconds: float) -> list[Answer]:
     """A server's answers to the job's requests, repeated for `seconds`, in flight and sent as under load."""
     requests = job.served.data.requests(job.point.batch)
-    concurrency = job.point.concurrency or _IN_FLIGHT_AT_A_RATE
+    concurrency = job.point.concurrency or 8  # at a rate
     return ask_samples(job.served, requests, concurrency, f"{job}, under load", seconds, job.shared_memory)
 
 

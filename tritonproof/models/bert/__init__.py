@@ -29,8 +29,6 @@ OUTPUTS = ("output__0", "output__1")
 
 # --- questions ---------------------------------------------------------------------------------------------
 
-_CALIBRATION_QUESTIONS = 256
-
 
 def squad(split: Split, dataset: Path | None, checkpoint: Path | None) -> Samples:
     """SQuAD v1.1, dev-v1.1.json or its folder; without a data set, synthetic questions without labels."""
@@ -51,7 +49,8 @@ def squad(split: Split, dataset: Path | None, checkpoint: Path | None) -> Sample
 
 def micro_questions(split: Split) -> Samples:
     """The synthetic questions of a split in SQuAD's form; names in one split never appear in the other."""
-    count = _CALIBRATION_QUESTIONS // synthetic_questions.QUESTIONS if split == "training" else None
+    # Of the training split, 256 questions are enough to calibrate on.
+    count = 256 // synthetic_questions.QUESTIONS if split == "training" else None
     articles = synthetic_questions.as_squad(synthetic_questions.paragraphs(split, count))["data"]
     return _samples(prepare(articles, synthetic_questions.vocabulary(), MICRO_SIZES), labelled=True)
 
