@@ -93,11 +93,9 @@ def marks_of_cpu(use: CpuUse, components_ms: Mapping[str, float], concurrency: i
     waits = concurrency > 1 and queued < _MIN_QUEUED and 1 - inside > _MAX_OUTSIDE
     busy = use.load_generator + (use.server or 0.0) + use.others + use.stolen
     crowds = busy > _FULL * use.cores and use.load_generator > _MAX_CLIENT * use.cores
-    reason = (
-        f"{1 - inside:.0%} of the time passed outside of the server, whose queue was empty"
-        if waits
-        else f"all {use.cores} cores were busy, {use.load_generator:.2g} of them with the load generator"
-    )
+    reason = f"all {use.cores} cores were busy, {use.load_generator:.2g} of them with the load generator"
+    if waits:
+        reason = f"{1 - inside:.0%} of the time passed outside of the server, whose queue was empty"
     is_shared = use.server is not None and use.others > _MAX_OTHERS * use.cores
     return marks_where(
         ("client-bound", waits or crowds, reason),

@@ -124,11 +124,9 @@ def _model_of(name: str, options: OnnxOptions, path: Path, interface: Interface,
         labelled.score(first, labels[:1], first)
         metrics.insert(0 if labelled.limits else 1, labelled)
         kept_outputs.append(its_output)
-    profile = (
-        DEFAULT_PROFILES["cpu"]
-        if batch == "open"
-        else ServingProfile.batching(1, (1,), (16,), preferred=(), max_queue_delay_us=0)
-    )
+    profile = DEFAULT_PROFILES["cpu"]
+    if batch != "open":
+        profile = ServingProfile.batching(1, (1,), (16,), preferred=(), max_queue_delay_us=0)
     warmup = network_samples.computes_zeros(network, evaluation)
     profile = dataclasses.replace(profile, deployment=structs.replace(profile.deployment, warmup=warmup))
     excluded = {
