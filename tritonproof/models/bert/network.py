@@ -114,10 +114,9 @@ def checkpoint_files(checkpoint: Path) -> tuple[Path, Path, Path]:
 
 def read_config(path: Path) -> BertDimensions:
     """The sizes in a config.json. Raises InputError that names the entry at fault."""
+    content = read_json(path, "config.json", _FIX, MAX_SETTINGS_BYTES)
     with readable("config.json, which is to describe BERT,", path, _FIX):
-        dimensions = msgspec.convert(
-            read_json(path, "config.json", _FIX, MAX_SETTINGS_BYTES), BertDimensions, strict=True
-        )
+        dimensions = msgspec.convert(content, BertDimensions)
         if dimensions.max_position_embeddings < WindowSizes().sequence:
             raise ValueError(f"max_position_embeddings is below {WindowSizes().sequence}")
         if dimensions.hidden_size % dimensions.num_attention_heads:
