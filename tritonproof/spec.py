@@ -65,9 +65,8 @@ class Tensor:
 
 def fits(shape: Sequence[int], declared: Sequence[int]) -> bool:
     """Whether a row of this shape fits an input's declared shape, in which -1 is any length."""
-    return len(shape) == len(declared) and all(
-        side in (ANY, length) for length, side in zip(shape, declared, strict=True)
-    )
+    pairs = zip(shape, declared, strict=False)
+    return len(shape) == len(declared) and all(side in (ANY, length) for length, side in pairs)
 
 
 def why_undeclared(tensor: Tensor, values: "np.ndarray | None") -> str | None:

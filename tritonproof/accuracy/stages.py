@@ -63,9 +63,8 @@ class StageComparison:
         chosen = np.asarray(rows)
         expected_outputs = {name: values[chosen] for name, values in self.expected.outputs.items()}
         check_shapes(expected_outputs, outputs, self.stage, self.expected_from)
-        compared = compare_rows(
-            self.expected, Answer(chosen, outputs), self.limits.per_answer, checks_identity=False
-        )
+        answer = Answer(chosen, outputs)
+        compared = compare_rows(self.expected, answer, self.limits.per_answer, checks_identity=False)
         is_kept = ~compared.left_out
         self.rows += len(chosen)
         self.left_out += int(compared.left_out.sum())

@@ -49,9 +49,8 @@ def convert(job: ConversionJob, path: Path) -> None:
         # Generated code and objects go below the package's folder, and are removed.
         cache = tempfile.TemporaryDirectory(prefix=".inductor-", dir=path.parent)
         with quietly(), cache as folder, fresh_cache(dir=folder), torch.no_grad(), tf32:
-            torch._inductor.aoti_compile_and_package(
-                exported, package_path=package, inductor_configs=dict(_OPTIONS)
-            )
+            compile_and_package = torch._inductor.aoti_compile_and_package
+            compile_and_package(exported, package_path=package, inductor_configs=dict(_OPTIONS))
     except Exception as error:  # export, inductor and the compiler raise many types
         raise _explain(error, job) from error
     path.write_bytes(package.getvalue())
@@ -65,9 +64,8 @@ def exported_program(job: ConversionJob) -> Any:
     batch = torch.export.Dim("batch", min=1, max=max(len(inputs[0]), job.max_batch_size))
     job.on_progress("export")
     with quietly(), torch.no_grad():
-        return torch.export.export(
-            network, inputs, dynamic_shapes=tuple({0: batch} for _ in inputs), strict=False
-        )
+        shapes = tuple({0: batch} for _ in inputs)
+        return torch.export.export(network, inputs, dynamic_shapes=shapes, strict=False)
 
 
 def _explain(error: Exception, job: ConversionJob) -> Exception:

@@ -67,9 +67,8 @@ def listed_models(module: ModuleType, where: str) -> tuple[Model, ...]:
 
 def _hints() -> Mapping[str, Any]:
     """The type of each field of Model, with Any for what msgspec cannot convert: NumPy's arrays, Metric."""
-    hints = get_type_hints(
-        Model, localns={"np": SimpleNamespace(ndarray=Any), "SamplePart": Any, "Format": Format}
-    )
+    names = {"np": SimpleNamespace(ndarray=Any), "SamplePart": Any, "Format": Format}
+    hints = get_type_hints(Model, localns=names)
     hints |= {"metrics": tuple[Any, ...], "defined_in": Any, "framework": Framework}
     target = Annotated[str, msgspec.Meta(pattern=rf"\A({'|'.join(known.name for known in EVERY_TARGET)})\Z")]
     hints |= {"profiles": Mapping[target, ServingProfile], "tolerances": Mapping[Precision, Tolerance]}

@@ -45,9 +45,8 @@ def _rows(record: Publishable) -> list[dict[str, Any]]:
             row["cost_of"] = cost.unit
         for in_process in record.efficiency:
             if in_process.point == result.point:
-                row |= figures_by_name("efficiency", in_process) | {
-                    "fraction_of_peak": fraction_of_peak(in_process)
-                }
+                row |= figures_by_name("efficiency", in_process)
+                row["fraction_of_peak"] = fraction_of_peak(in_process)
         rows.append(row)
     return rows
 

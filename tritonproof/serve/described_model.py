@@ -161,9 +161,8 @@ def _versions(server: Server, model: RepositoryModel) -> tuple[str, ...]:
     entries = [entry for entry in _index(server) or () if entry.name == model.name and entry.version]
     if not entries and server.spec.is_remote:
         metadata = server.query(f"which versions {model.name} has", "get_model_metadata", model.name)
-        return (
-            tuple(one_line(version, MAX_VERSION_CHARS) for version in metadata.versions) if metadata else ()
-        )
+        versions = metadata.versions if metadata else ()
+        return tuple(one_line(version, MAX_VERSION_CHARS) for version in versions)
     for entry in entries:
         if entry.state == "UNAVAILABLE" and entry.reason not in ("", "unloaded"):
             what = f"version {entry.version} of {model.name} does not load: {entry.reason}{server.log_tail()}"
