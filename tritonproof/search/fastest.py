@@ -163,10 +163,8 @@ def _rerun_best(
     """Measure the best load points of the trials with fresh passes, until the first is shown to keep the
     budget or none is left; returns all attempts. If the first fails, the next attempt lowers its load, and
     that of the second if that fails too, and takes all passes again."""
-    rungs = [trials.best_reading(trial, goal).rung for trial in best]
-    operating_points = [
-        OperatingPoint(trial.candidate, rung) for trial, rung in zip(best, rungs, strict=True)
-    ]
+    readings = ((trial.candidate, trials.best_reading(trial, goal)) for trial in best)
+    operating_points = [OperatingPoint(candidate, reading.rung) for candidate, reading in readings]
     attempts: list[list[Rerun]] = []
     while operating_points and len(attempts) < _MAX_RERUNS:
         points = " and ".join(f"{chosen.candidate.scenario} {chosen.point}" for chosen in operating_points)
