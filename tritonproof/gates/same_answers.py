@@ -6,12 +6,8 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 from msgspec import structs
 
-from tritonproof.accuracy.answer_comparison import (
-    AnswerComparison,
-    compare_answers,
-    compare_groups,
-    merge_comparisons,
-)
+from tritonproof.accuracy import answer_comparison
+from tritonproof.accuracy.answer_comparison import AnswerComparison, compare_answers, compare_groups
 from tritonproof.accuracy.expected import ExpectedOutputs, expect, signature
 from tritonproof.accuracy.limits import NOISE_FACTOR, AnswerLimits, inferred_precision
 from tritonproof.accuracy.outputs import Spread
@@ -47,7 +43,7 @@ def repeated_gate(context: GateContext) -> GateFinding:
     if (lacking := _without_optional(served, singles)) is not None:
         comparisons.append(lacking)
         text += ", and requests without the optional inputs"
-    whole = merge_comparisons(comparisons)
+    whole = answer_comparison.merge_comparisons(comparisons)
     return gate_finding("repeated", context, whole, whole.same.answers, text)
 
 
@@ -115,7 +111,7 @@ def batches_gate(context: GateContext) -> GateFinding:
         f"{len(sizes)} of {context.largest_batch} batch sizes, {sizes[0]} to "
         f"{largest}, {varied} of them beside other neighbours, {len(requests)} of {largest} in flight"
     )
-    return gate_finding("batches", context, merge_comparisons(comparisons), sent, text)
+    return gate_finding("batches", context, answer_comparison.merge_comparisons(comparisons), sent, text)
 
 
 def _first_answer(context: GateContext) -> list[Answer]:
@@ -142,7 +138,7 @@ def _compare_positions(
     """Compare two batches of one size where both have the same sample at a position, within the noise."""
     spreads = _spreads_like(singles, before.outputs)
     if spreads is None:  # the comparison with the answers alone finds those of another signature
-        return merge_comparisons([])
+        return answer_comparison.merge_comparisons([])
     rows = np.flatnonzero(before.sample_indices == after.sample_indices)
     ids = [str(served.data.ids[sample]) for sample in before.sample_indices[rows]]
     expected, actual = ({name: out[rows] for name, out in batch.outputs.items()} for batch in (before, after))
@@ -194,7 +190,7 @@ def compare_servers(
         both_answers = [*(single_answer(sample, row) for sample, row in ours.rows.items()), *ours.repeats]
         comparisons.append(compare_groups(expected.groups, both_answers, _limits_between(ours, expected)))
         samples += len(expected.rows)
-    whole = merge_comparisons(comparisons)
+    whole = answer_comparison.merge_comparisons(comparisons)
     tried = f"{samples} samples, each twice alone, beside {baseline_name}"
     finding = gate_finding("baseline", baseline, whole, 4 * samples, tried, f"by {baseline_name}")
     precisions = [inferred_precision(answers.rows.values()) or "fp32" for answers in singles]

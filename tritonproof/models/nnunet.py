@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tritonproof import spec
 from tritonproof.base.errors import AccuracyError
 from tritonproof.data import brats
 from tritonproof.data.brats import CLASSES, MODALITIES
@@ -21,17 +22,7 @@ from tritonproof.frameworks import pytorch
 from tritonproof.models import _shared
 from tritonproof.record.sample_files import SamplePart
 from tritonproof.record.schema import Limit
-from tritonproof.spec import (
-    Arrays,
-    FrameworkModel,
-    Metric,
-    Model,
-    Samples,
-    ServingProfile,
-    Split,
-    Tensor,
-    Tolerance,
-)
+from tritonproof.spec import Arrays, Metric, Model, Samples, ServingProfile, Split, Tensor, Tolerance
 
 if TYPE_CHECKING:
     import torch
@@ -114,7 +105,7 @@ def _own(key: str) -> str | None:
     return None if _TRAINING_ONLY.fullmatch(key) else key.removeprefix("model.")
 
 
-def load_full(checkpoint: Path | None) -> FrameworkModel:
+def load_full(checkpoint: Path | None) -> spec.FrameworkModel:
     """The full network from a checkpoint of NVIDIA's layout, or with seeded random weights."""
     if checkpoint is not None:
         return pytorch.from_checkpoint(network(), checkpoint, _own)

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 from msgspec import structs
 
+from tritonproof import spec
 from tritonproof.base.disk import file_digest, strict_glob
 from tritonproof.base.errors import InputError
 from tritonproof.frameworks import onnx_networks
@@ -19,18 +20,7 @@ from tritonproof.frameworks.onnx_networks import Interface
 from tritonproof.frameworks.pytorch import TOLERANCES
 from tritonproof.record.schema import Limit
 from tritonproof.safe_io.files import data_digest, readable
-from tritonproof.spec import (
-    ANY,
-    DEFAULT_PROFILES,
-    Arrays,
-    FrameworkModel,
-    Metric,
-    Model,
-    Samples,
-    ServingProfile,
-    Split,
-    Tolerance,
-)
+from tritonproof.spec import ANY, Arrays, FrameworkModel, Metric, Model, Samples, Split, Tolerance
 from tritonproof.user_models import network_samples
 from tritonproof.user_models.labels import LabelOptions, read_labels
 from tritonproof.user_models.media_files import TOKENIZER, TOKENIZER_FILES
@@ -124,9 +114,9 @@ def _model_of(name: str, options: OnnxOptions, path: Path, interface: Interface,
         labelled.score(first, labels[:1], first)
         metrics.insert(0 if labelled.limits else 1, labelled)
         kept_outputs.append(its_output)
-    profile = DEFAULT_PROFILES["cpu"]
+    profile = spec.DEFAULT_PROFILES["cpu"]
     if batch != "open":
-        profile = ServingProfile.batching(1, (1,), (16,), preferred=(), max_queue_delay_us=0)
+        profile = spec.ServingProfile.batching(1, (1,), (16,), preferred=(), max_queue_delay_us=0)
     warmup = network_samples.computes_zeros(network, evaluation)
     profile = dataclasses.replace(profile, deployment=structs.replace(profile.deployment, warmup=warmup))
     excluded = {

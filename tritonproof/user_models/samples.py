@@ -13,13 +13,8 @@ from tritonproof.base.sanitize import excerpt, is_printable
 from tritonproof.safe_io.arrays import check_row
 from tritonproof.safe_io.files import readable, stem_below
 from tritonproof.spec import Arrays, Samples, Tensor, fits
-from tritonproof.user_models.media_files import (
-    SAMPLES_TOML,
-    SUFFIXES,
-    read_pictures,
-    read_settings,
-    read_texts,
-)
+from tritonproof.user_models import media_files
+from tritonproof.user_models.media_files import SAMPLES_TOML, SUFFIXES
 from tritonproof.user_models.value_files import UserSample, read_numpy_files, read_request_files, shape_text
 
 _KINDS = {
@@ -54,14 +49,14 @@ def read_samples(
         what = f"the folder holds samples of several kinds: {' and '.join(kinds)}"
         fix = "keep one kind in a folder; files named labels or answers may lie beside them"
         raise InputError(what, where=folder, fix=fix)
-    settings = read_settings(folder, *([folder.parent] if folder.name == CALIBRATION else []))
+    settings = media_files.read_settings(folder, *([folder.parent] if folder.name == CALIBRATION else []))
     match next(iter(kinds)):
         case "pictures":
-            samples = read_pictures(folder, files, inputs, settings.image)
+            samples = media_files.read_pictures(folder, files, inputs, settings.image)
         case "requests":
             samples = read_request_files(folder, files, inputs)
         case "texts":
-            samples = read_texts(folder, files, inputs, settings.text, tokenizer)
+            samples = media_files.read_texts(folder, files, inputs, settings.text, tokenizer)
         case _:
             samples = read_numpy_files(folder, files, inputs)
     if not samples:

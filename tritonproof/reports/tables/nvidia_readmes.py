@@ -5,14 +5,8 @@ from collections.abc import Sequence
 from tritonproof.base.sanitize import code
 from tritonproof.record.quantities import LATENCY, RATIO, SCORE, THROUGHPUT, WIDEST_RATIO
 from tritonproof.record.schema import Estimate, Record
-from tritonproof.reports import phrases
-from tritonproof.reports.nvidia_readmes import (
-    PublishedMatch,
-    PublishedPair,
-    PublishedRow,
-    pairs,
-    ratio_to_published,
-)
+from tritonproof.reports import nvidia_readmes, phrases
+from tritonproof.reports.nvidia_readmes import PublishedMatch, PublishedPair, PublishedRow, ratio_to_published
 from tritonproof.reports.publishable import Publishable
 from tritonproof.reports.tables.table import Block, Bullets, Cell, Column, Heading, table
 
@@ -91,7 +85,7 @@ _COLUMNS: Sequence[Column[PublishedPair]] = (
 
 def _gpu_section(record: Publishable, rows: Sequence[PublishedRow]) -> list[Block]:
     """Heading, differences and table for one published GPU; empty without pairs."""
-    row, points = rows[0], pairs(record, rows)
+    row, points = rows[0], nvidia_readmes.pairs(record, rows)
     if not points:
         return []
     differ = dict.fromkeys(difference for pair in points for difference in differences(record, pair.row))
