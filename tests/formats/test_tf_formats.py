@@ -168,7 +168,7 @@ def play_build(monkeypatch: pytest.MonkeyPatch, folder: Path, **about: bool) -> 
     info = folder / "tensorflow" / "python" / "platform" / "build_info.py"
     info.parent.mkdir(parents=True)
     info.write_text(f"build_info = {about!r}\n")
-    spec = SimpleNamespace(origin=str(folder / "tensorflow" / "__init__.py"))
+    spec = SimpleNamespace(submodule_search_locations=[str(folder / "tensorflow")])
     monkeypatch.setattr(importlib.util, "find_spec", lambda _name: spec)
 
 

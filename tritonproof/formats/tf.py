@@ -4,7 +4,6 @@ TF-TRT, a SavedModel in which engines, for this GPU alone, replace the parts tha
 import ctypes.util
 import dataclasses
 import functools
-import importlib.util
 import runpy
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -69,10 +68,10 @@ _DISTRIBUTIONS = ("tensorflow", "tensorflow-cpu")
 @functools.cache
 def build_info() -> Mapping[str, Any]:
     """The content of tf.sysconfig.get_build_info(); empty without TensorFlow."""
-    spec = importlib.util.find_spec("tensorflow")
-    if spec is None or spec.origin is None:
+    folder = machine.package_folder("tensorflow")
+    if folder is None:
         return {}
-    info = Path(spec.origin).parent / "python" / "platform" / "build_info.py"
+    info = folder / "python" / "platform" / "build_info.py"
     return dict(runpy.run_path(str(info))["build_info"]) if info.is_file() else {}
 
 

@@ -1,7 +1,6 @@
 """Which CUDA and TensorRT the installed PyTorch and ONNX Runtime were built for, according to their files, as
 importing them may fail; and which TensorRT is installed, under any of its names."""
 
-import importlib.util
 import itertools
 import mmap
 import re
@@ -33,7 +32,7 @@ def gpu_environment(
 
 def cuda_of_torch() -> str:
     """The version of CUDA that the installed PyTorch was built for, such as 13.0; empty if for none."""
-    folder = _folder("torch")
+    folder = machine.package_folder("torch")
     if folder is None:
         return ""
     match = re.search(r"^cuda[^=]*= '([\d.]+)'", (folder / "version.py").read_text(), re.MULTILINE)
@@ -53,7 +52,7 @@ def tensorrt_of_onnx_runtime(folder: Path | None = None) -> int | None:
 def _linked_version(provider: str, name: str, folder: Path | None) -> int | None:
     """The major version of the library `name` that ONNX Runtime's execution provider links to: 12 for
     `libcudart.so.12`; None without the provider or the link."""
-    folder = folder or _folder("onnxruntime")
+    folder = folder or machine.package_folder("onnxruntime")
     library = folder and folder / "capi" / f"libonnxruntime_providers_{provider}.so"
     if library is None or not library.is_file():
         return None
@@ -61,11 +60,6 @@ def _linked_version(provider: str, name: str, folder: Path | None) -> int | None
         # The names of the libraries that the dynamic linker has to find are whole strings in the file.
         match = re.search(rb"\0" + re.escape(name.encode()) + rb"\.so\.(\d+)[.\d]*\0", data)
         return int(match[1]) if match else None
-
-
-def _folder(package: str) -> Path | None:
-    spec = importlib.util.find_spec(package)
-    return None if spec is None or spec.origin is None else Path(spec.origin).parent
 
 
 TENSORRT_DISTRIBUTIONS = ("tensorrt-cu13", "tensorrt-cu12", "tensorrt")

@@ -4,6 +4,7 @@ import contextlib
 import functools
 import hashlib
 import importlib.metadata
+import importlib.util
 import math
 import os
 import platform
@@ -32,6 +33,13 @@ def version_of(distribution: str) -> str | None:
         return importlib.metadata.version(distribution)
     except importlib.metadata.PackageNotFoundError:
         return None
+
+
+def package_folder(name: str) -> Path | None:
+    """The folder of an installed package, which this does not import; None if it is not installed."""
+    spec = importlib.util.find_spec(name)
+    folders = spec.submodule_search_locations if spec else None
+    return Path(next(iter(folders))) if folders else None
 
 
 VISIBLE_GPUS = "CUDA_VISIBLE_DEVICES"

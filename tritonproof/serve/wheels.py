@@ -1,7 +1,6 @@
 """The programs in PyPI's wheels, tritonserver and perf_analyzer, and the libraries that they need."""
 
 import importlib.metadata
-import importlib.util
 import os
 import shutil
 import sys
@@ -12,6 +11,7 @@ from pathlib import Path
 from tritonproof.base import commands
 from tritonproof.base.errors import SetupError
 from tritonproof.host import scratch
+from tritonproof.host.machine import package_folder
 
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 """The running Python's version, as in the names of its library and of Triton's stubs."""
@@ -22,15 +22,9 @@ PYTHONS = ("3.10", "3.11", "3.12")
 WITH_PYTHON = f"with Python {PYTHONS[0]} to {PYTHONS[-1]}"
 
 
-def _package_folder(name: str) -> Path | None:
-    spec = importlib.util.find_spec(name)
-    folders = spec.submodule_search_locations if spec else None
-    return Path(next(iter(folders))) if folders else None
-
-
 def embedded_triton() -> Path:
     """nvidia-pytriton's folder of `bin/tritonserver`, Python backend and stubs. Raises SetupError without."""
-    package = _package_folder("pytriton")
+    package = package_folder("pytriton")
     if package is None:
         fix = f"{commands.install_command('server')}, {WITH_PYTHON}; or name a server by --triton"
         raise SetupError("--triton embedded needs the wheel nvidia-pytriton", fix=fix)
@@ -91,9 +85,9 @@ def perf_analyzer_libraries() -> str:
     """The LD_LIBRARY_PATH by which perf_analyzer finds the CUDA runtime, and libb64 under the name it
     expects. Each call looks anew, as another user may have taken the place of libb64's link."""
     folders = [os.environ.get("LD_LIBRARY_PATH", "")]
-    if importlib.util.find_spec("nvidia") and (cuda := _package_folder("nvidia.cuda_runtime")):
+    if package_folder("nvidia") and (cuda := package_folder("nvidia.cuda_runtime")):
         folders.append(str(cuda / "lib"))
-    if importlib.util.find_spec("pytriton"):
+    if package_folder("pytriton"):
         folders += [str(_link_folder(library)) for library in triton_libraries().glob("libb64-*.so.0d")]
     return ":".join(filter(None, folders))
 
