@@ -58,17 +58,11 @@ def converse(server: Server, model: Model, messages: Sequence[ConversationMessag
         client.start_stream(lambda result, error: received.put((result, error)))
         answers = []
         for message in messages:
-            sequence = {
-                "sequence_id": message.sequence,
-                "sequence_start": message.is_first,
-                "sequence_end": message.is_last,
-            }
-            client.async_stream_infer(
-                model.name,
-                inputs_of(model, message.rows),
-                enable_empty_final_response=True,
-                **(sequence if model.exchange == "sequence" else {}),
-            )
+            options: dict[str, Any] = {"enable_empty_final_response": True}
+            if model.exchange == "sequence":
+                options |= {"sequence_id": message.sequence}
+                options |= {"sequence_start": message.is_first, "sequence_end": message.is_last}
+            client.async_stream_infer(model.name, inputs_of(model, message.rows), **options)
             answers.append(list(_answers(server, model.name, received)))
         return answers
     finally:
