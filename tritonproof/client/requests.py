@@ -143,10 +143,8 @@ def prepared_requests(
         with _in_shared_memory(served, batches, concurrency, shared_memory) as requests:
             yield requests
     elif shared_memory == "cuda":
-        raise NotAvailableError(
-            "answers cannot be verified in CUDA shared memory: the model's tensors have no fixed size",
-            fix="leave --shared-memory cuda out",
-        )
+        what = "answers cannot be verified in CUDA shared memory: the model's tensors have no fixed size"
+        raise NotAvailableError(what, fix="leave --shared-memory cuda out")
     else:
         messages = [infer_message(name, model, data.inputs(samples)) for samples in batches]
         yield in_messages(messages, batched=model.batched)
@@ -186,11 +184,9 @@ def _in_shared_memory(
             size = first_slot + slot_bytes * slots
             region, memory = stack.enter_context(region_of(served.server, size, where=name))
         except client_error() as error:
-            raise ProofError(
-                f"the server does not take shared memory: {error}{served.server.log_tail()}",
-                where=name,
-                fix="another --shared-memory, if the server is on another host or was started without it",
-            ) from error
+            what = f"the server does not take shared memory: {error}{served.server.log_tail()}"
+            fix = "another --shared-memory, if the server is on another host or was started without it"
+            raise ProofError(what, where=name, fix=fix) from error
         input_messages, output_messages = [], []
         for number, samples in enumerate(batches):
             request = service_pb2.ModelInferRequest(model_name=name)

@@ -59,10 +59,9 @@ def watch(server: Server) -> ServerWatch:
     pid = server.visible_pid()
     if pid is None or server.scratch is None:
         where = "in this container" if server.spec.kind == "docker" else f"at {server.address}"
-        raise NotAvailableError(
-            f"the processes of the server {where} are not seen from here, so nothing says what they use",
-            fix="use --triton embedded or local, where the model and its backend are the same",
-        )
+        what = f"the processes of the server {where} are not seen from here, so nothing says what they use"
+        fix = "use --triton embedded or local, where the model and its backend are the same"
+        raise NotAvailableError(what, fix=fix)
     missing = []
     gpus = nvml.visible_gpus(os.environ.get(VISIBLE_GPUS)) if server.device == "cuda" else ()
     if any(nvml.memory_of(nvml.processes_on(gpu) or {}, _family(pid)) is None for gpu in gpus):

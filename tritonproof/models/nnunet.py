@@ -202,10 +202,9 @@ def micro_phantoms(split: Split) -> tuple[np.ndarray, np.ndarray]:
 def _keep(outputs: Arrays) -> Arrays:
     classes = outputs[OUTPUT]
     if (unknown := classes[(classes < 0) | (classes >= CLASSES)]).size:
-        raise AccuracyError(
-            f"{unknown.size:,} of {classes.size:,} voxels have no class below {CLASSES}, first {unknown[0]}",
-            where=f"output {OUTPUT}",
-        )
+        voxels = f"{unknown.size:,} of {classes.size:,} voxels"
+        what = f"{voxels} have no class below {CLASSES}, first {unknown[0]}"
+        raise AccuracyError(what, where=f"output {OUTPUT}")
     return {"classes": classes.astype(np.uint8)}
 
 
