@@ -15,10 +15,8 @@ _TEMPLATE = Path(__file__).parent / "user_models" / "new_model_template.py"
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write the file that the command line asks for and return 0, or exit with 4 if that is impossible."""
-    parser = Parser(
-        prog=commands.tool_command("new"),
-        description="Write a small model that runs as it is, to change into yours: docs/model-in-python.md.",
-    )
+    about = "Write a small model that runs as it is, to change into yours: docs/model-in-python.md."
+    parser = Parser(prog=commands.tool_command("new"), description=about)
     parser.add_argument("name", metavar="NAME", help="the name in test ids: letters, digits, _ and hyphens")
     parser.add_argument("--to", type=Path, metavar="FILE", help="the file to write (default: NAME.py here)")
     options = parser.parse_args(arguments)

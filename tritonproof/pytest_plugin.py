@@ -18,19 +18,13 @@ from tritonproof.base.paths import SUITE
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("tritonproof", "Proving what NVIDIA Triton serves")
-    group.addoption(
-        "--triton-prove",
-        metavar="DIR",
-        action="append",
-        default=[],
-        help="Add the tests of every model of this Triton model repository, or with the word remote of every "
-        "model that the server of --triton-server has loaded. Repeatable.",
+    note = (
+        "Add the tests of every model of this Triton model repository, or with the word remote of every "
+        "model that the server of --triton-server has loaded. Repeatable."
     )
-    group.addoption(
-        "--triton-server",
-        metavar="SERVER",
-        help="The server for --triton-prove: embedded, local, docker, HOST:PORT or grpcs://HOST:PORT.",
-    )
+    group.addoption("--triton-prove", metavar="DIR", action="append", default=[], help=note)
+    note = "The server for --triton-prove: embedded, local, docker, HOST:PORT or grpcs://HOST:PORT."
+    group.addoption("--triton-server", metavar="SERVER", help=note)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -66,18 +66,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         description="Say what could go wrong on this machine, and how to fix it. The exit status is 1 if a "
         "problem would stop the benchmarks.",
     )
-    parser.add_argument(
-        "--triton",
-        metavar="SERVER",
-        help="the server to check, given as for the benchmarks (default: the one that the benchmarks start)",
-    )
+    note = "the server to check, given as for the benchmarks (default: the one that the benchmarks start)"
+    parser.add_argument("--triton", metavar="SERVER", help=note)
     for flag in ("--triton-ca", "--triton-headers"):
         parser.add_argument(flag, type=Path, metavar="FILE", help="as for the benchmarks")
-    parser.add_argument(
-        "--machine",
-        action="store_true",
-        help="check the machine alone, not this Python's packages and what needs them",
-    )
+    note = "check the machine alone, not this Python's packages and what needs them"
+    parser.add_argument("--machine", action="store_true", help=note)
     options = parser.parse_args(arguments)
     try:
         spec = with_access(parse_server(options.triton), options.triton_ca, options.triton_headers)
