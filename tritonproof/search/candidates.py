@@ -232,10 +232,8 @@ def proposed_text(text: str, config: "ModelConfig", wanted: "ModelConfig") -> st
 
 def diff(name: str, before: str, after: str) -> str:
     """The change of a model's config.pbtxt, for `patch -p1` in the repository's folder; empty without one."""
-    lines = difflib.unified_diff(
-        *(before.splitlines(keepends=True), after.splitlines(keepends=True)),
-        f"a/{name}/config.pbtxt" if before else "/dev/null",
-        f"b/{name}/config.pbtxt",
-    )
+    old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
+    old_file = f"a/{name}/config.pbtxt" if before else "/dev/null"
+    lines = difflib.unified_diff(old, new, old_file, f"b/{name}/config.pbtxt")
     cut = "\n\\ No newline at end of file\n"
     return "".join(line if line.endswith("\n") else line + cut for line in lines)
