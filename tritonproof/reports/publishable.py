@@ -120,8 +120,7 @@ def _wrong(record: Record) -> list[str]:
     for result in record.measured_points:
         if wrong := correctness_text.wrong_answers_text(result.answers):
             failures.append(f"{wrong} ({full_point_text(result.point)})")
-    gates = record.gates_in_order
-    failures += [f"{gate.fault} (gate {gate.gate})" for gate in gates if gate.fault]
+    failures += [f"{gate.fault} (gate {gate.gate})" for gate in record.gates_in_order if gate.fault]
     return [*failures, *filter(None, [correctness_text.conversation_failure(record.conversation)])]
 
 
