@@ -27,7 +27,7 @@ from tritonproof.record.schema import Record
 from tritonproof.reports.tables.rendering import markdown
 from tritonproof.safe_io.files import read_toml
 from tritonproof.serve.server_spec import TRITON_VARIABLE
-from tritonproof.settings.option_readers import add_options
+from tritonproof.settings.options import add_options
 from tritonproof.settings.settings import Settings
 
 ROOT = Path(__file__).parents[1]

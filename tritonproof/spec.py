@@ -25,7 +25,7 @@ Exchange = Literal["single", "decoupled", "sequence"]
 Arrays = Mapping[str, "np.ndarray"]
 """Tensors by name, [rows, ...] each: the first axis is the batch."""
 OnProgress = Callable[[str], None]
-"""Called with the name of a step that begins, or with its progress: `96 of 500`."""
+"""Called with what begins now, or with its progress: `96 of 500`."""
 
 ANY = -1
 """The declared length of a dimension whose length each request chooses."""

@@ -32,7 +32,7 @@ def ledger(
     """The ledger of each item's scores; `requested` holds limits that replace the model's."""
     per_item = score_each_item(case, samples, stages, labelled=labelled)
     name = precision or case.precision
-    return accuracy_ledger(case, name, samples, stages, per_item, requested=requested)
+    return accuracy_ledger(case, name, samples, stages, per_item, user_limits=requested)
 
 
 def stage(name: str, right: int, **changes: Any) -> StageAnswers:

@@ -90,7 +90,7 @@ def test_every_sample_takes_every_batch_position(batch: int) -> None:
 def test_input_data_stays_within_its_size_limit(row_bytes: int, batch: int, most: int) -> None:
     texts = InputData(Path(), data_of(1).ids, {"TEXT": np.full((64, 1), b"x" * row_bytes, object)})
     for data in (data_of(row_bytes), texts):
-        assert 3 <= data.count(batch) <= most
+        assert 3 <= data.sample_count(batch) <= most
 
 
 @pytest.mark.parametrize(

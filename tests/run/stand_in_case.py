@@ -19,12 +19,11 @@ from tritonproof.build.builds import BuiltModel
 from tritonproof.client.input_data import InputData, remaining_data
 from tritonproof.host import locks
 from tritonproof.record.schema import Deployment, Scenario, Start
-from tritonproof.run.accepted_samples import AcceptedSamples
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.model_run import ModelRun, SuiteRun
 from tritonproof.run.prepared_case import CaseScope, PreparedCase
 from tritonproof.run.progress import Progress, Write
-from tritonproof.run.repository_case import RepositoryCase
+from tritonproof.run.repository_case import AcceptedSamples, RepositoryCase
 from tritonproof.serve.described_model import DescribedModel
 from tritonproof.serve.server import Server
 from tritonproof.serve.server_spec import ServerSpec
@@ -95,7 +94,7 @@ class StandInCase:
     def load_anew(self, scenario: Scenario, deployment: Deployment) -> str:
         return self.server.load(self.build, deployment, scenario)
 
-    def load_and_ask(self, scenario: Scenario, deployment: Deployment) -> tuple[str, Start, Arrays | None]:
+    def bring_up(self, scenario: Scenario, deployment: Deployment) -> tuple[str, Start, Arrays | None]:
         return self.load_anew(scenario, deployment), Start(scenario, None, 0.0, 0.0), None
 
     def batches_dynamically(self, _scenario: Scenario) -> bool:

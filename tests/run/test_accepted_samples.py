@@ -10,7 +10,7 @@ from tritonclient.grpc.model_config_pb2 import ModelConfig
 
 from tests import toy
 from tritonproof.base.errors import InputError, NotAvailableError, ProofError
-from tritonproof.run.accepted_samples import AcceptedSamples, send_first_request
+from tritonproof.run.repository_case import AcceptedSamples, send_first_request
 from tritonproof.spec import Arrays, Model, Samples, Tensor
 from tritonproof.user_models.model_from_config import as_model, warmup_batch
 from tritonproof.user_models.model_repository import RepositoryModel

@@ -115,7 +115,7 @@ def test_slow_loading_is_repeated_in_turns(
 def test_batch_that_the_baseline_does_not_take_is_measured_alone(side: Side, compared: Compared) -> None:
     run = compared(side(), side(batch=2))
     begun = [PointState(toy.job(LoadPoint("offline", batch, 1))) for batch in (1, 2, 4)]
-    states, plan = comparing.with_baselines(run, present(run.baseline), begun)
+    states, plan = comparing.add_baselines(run, present(run.baseline), begun)
     assert [state.baseline is not None for state in states] == [True, True, False]
     assert (plan.compared_points, plan.budget_s) == (3, 120.0)
 
@@ -155,7 +155,7 @@ def test_samples_that_only_one_side_takes_are_not_compared(
     run = compared(taking(-1, -1, others=[lost, taken]), taking(-1, 4, others=[taken]))
     run.loader.ensure_loaded("online")
     begun = PointState(run.job(LoadPoint("online", 1, 4), run.expectations.answer_check))
-    (state,), _ = comparing.with_baselines(run, present(run.baseline), [begun])
+    (state,), _ = comparing.add_baselines(run, present(run.baseline), [begun])
     tried = comparing.compare_with_baseline(run)[0].result.tried
     for sent in (state.job, present(state.baseline).job):
         assert sent.served.data.ids == ["(1, 4)", "(3, 4)"]

@@ -12,7 +12,7 @@ from tritonproof.measure.passes import LoadJob
 from tritonproof.measure.soak import SoakedPoint
 from tritonproof.measure.usage import ServerWatch
 from tritonproof.record.schema import LoadPoint
-from tritonproof.run import measuring
+from tritonproof.run import soaking
 
 
 @pytest.mark.parametrize(
@@ -36,14 +36,14 @@ def test_soak_is_at_the_heaviest_load(
         reload()
         return [{}] * most
 
-    monkeypatch.setattr(measuring, "watch", lambda _server: ServerWatch(1, 1, not_watched=("open files",)))
-    monkeypatch.setattr(measuring, "keep_under_load", keep_under_load)
-    monkeypatch.setattr(measuring, "reload_repeatedly", reload_repeatedly)
+    monkeypatch.setattr(soaking, "watch", lambda _server: ServerWatch(1, 1, not_watched=("open files",)))
+    monkeypatch.setattr(soaking, "keep_under_load", keep_under_load)
+    monkeypatch.setattr(soaking, "reload_repeatedly", reload_repeatedly)
     monkeypatch.setattr("os.cpu_count", lambda: 16)
     as_up_to_32 = prepare(deployment=UP_TO_32)
-    found = measuring.soak(run_of(as_up_to_32, soak="10m", **options))
+    found = soaking.soak(run_of(as_up_to_32, soak="10m", **options))
     assert found.point == point
     assert (found.duration_s, found.not_watched[0]) == (600.0, "open files")
-    assert found.loadings == 2 * 16 * measuring.ARENAS_OF_A_CPU, "each of malloc's heaps twice"
+    assert found.loadings == 2 * 16 * soaking.ARENAS_OF_A_CPU, "each of malloc's heaps twice"
     with pytest.raises(NotAvailableError, match="not 64"):
-        measuring.soak(run_of(as_up_to_32, soak="10m", batches="64"))
+        soaking.soak(run_of(as_up_to_32, soak="10m", batches="64"))

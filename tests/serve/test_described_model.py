@@ -16,8 +16,7 @@ from tritonproof.measure import perf_analyzer
 from tritonproof.measure.passes import LoadJob
 from tritonproof.measure.verifying import verify
 from tritonproof.record.schema import LoadPoint
-from tritonproof.run.accepted_samples import send_first_request
-from tritonproof.run.repository_case import as_build
+from tritonproof.run.repository_case import as_build, send_first_request
 from tritonproof.serve.connection import grpc_client
 from tritonproof.serve.described_model import DescribedModel, load_model
 from tritonproof.serve.launch import serve

@@ -12,7 +12,7 @@ from tests.user_models import networks
 from tritonproof.base.errors import InputError
 from tritonproof.measure.plan import MeasuringPlan
 from tritonproof.search.candidates import SearchGoal
-from tritonproof.settings.option_readers import options, sentences
+from tritonproof.settings.options import options, sentences
 from tritonproof.settings.settings import Settings, option
 
 DIGITS = "9" * 5000

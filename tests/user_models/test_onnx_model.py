@@ -20,7 +20,7 @@ from tritonproof.cases import profile_of
 from tritonproof.host.targets import CPU
 from tritonproof.spec import Model, Tensor
 from tritonproof.user_models.labels import LabelOptions
-from tritonproof.user_models.onnx_model import OnnxOptions, description, model_of
+from tritonproof.user_models.onnx_model import OnnxOptions, model_of, onnx_description
 
 
 def linear(folder: Path, samples: int | None = None, **given: Any) -> Model:
@@ -59,9 +59,9 @@ def test_synthetic_inputs_are_valid_and_announced(tmp_path: Path) -> None:
     assert len(np.unique(inputs["input_ids"])) > networks.WORDS / 2
     assert np.isfinite(model.infer(model.load_weights(None).network, inputs)["states"]).all()
     assert samples.are_synthetic
-    assert "made up" in description(model, given_network)
+    assert "made up" in onnx_description(model, given_network)
     assert "made up" in model.load_weights(None).weights_source
-    assert model.excluded["onnx-int8"] in description(model, given_network)
+    assert model.excluded["onnx-int8"] in onnx_description(model, given_network)
 
 
 @pytest.mark.parametrize("has_folder", [False, True])

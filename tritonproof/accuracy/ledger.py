@@ -53,15 +53,15 @@ def accuracy_ledger(
     stages: Stages,
     per_item: ItemScores,
     *,
-    requested: Mapping[str, Limit] = MappingProxyType({}),
+    user_limits: Mapping[str, Limit] = MappingProxyType({}),
 ) -> Ledger:
-    """The ledger of three stages. A metric's limits are the `requested` one, else the model's own, and a
+    """The ledger of three stages. A metric's limits are the `user_limits` one, else the model's own, and a
     share of the framework's score. As the same file on the same data, the converted and the served model must
     agree in decisions as far as the format demands, and in outputs as far as other kernels allow."""
     metrics = [metric for metric in case.model.metrics if metric.name in per_item]
     rounded = [_rounded_error(metric, precision, samples, stages[0].kept) for metric in metrics]
     scores = tuple(
-        _score(metric, precision, per_item[metric.name], requested.get(metric.name), error)
+        _score(metric, precision, per_item[metric.name], user_limits.get(metric.name), error)
         for metric, error in zip(metrics, rounded, strict=True)
     )
     agreement = tolerance_of(case, precision).min_agreement if stages[1].decisions.size else None
@@ -83,12 +83,12 @@ def accuracy_ledger(
 
 
 def served_ledger(
-    case: Case, samples: Samples, served: StageAnswers, per_item: ItemScores, requested: Mapping[str, Limit]
+    case: Case, samples: Samples, served: StageAnswers, per_item: ItemScores, user_limits: Mapping[str, Limit]
 ) -> Ledger:
-    """The ledger of a model that is served as it is, by labels; `requested` limits replace the model's."""
+    """The ledger of a model that is served as it is, by labels; `user_limits` limits replace the model's."""
     scores = []
     for metric in case.model.metrics:
-        limits = [requested[metric.name]] if metric.name in requested else list(metric.limits.values())
+        limits = [user_limits[metric.name]] if metric.name in user_limits else list(metric.limits.values())
         mean = float(per_item[metric.name][-1].mean())
         passed = all(schema.meets(metric.better, mean, limit.value) for limit in limits)
         scores.append(Score(metric.name, metric.better, None, None, mean, tuple(limits), passed))
@@ -112,10 +112,10 @@ def why_no_score(
 
 
 def _score(
-    metric: Metric, precision: str, per_item: Sequence[np.ndarray], requested: Limit | None, rounded: float
+    metric: Metric, precision: str, per_item: Sequence[np.ndarray], user_limit: Limit | None, rounded: float
 ) -> Score:
     framework, converted, served = (float(scores.mean()) for scores in per_item)
-    own_limit = requested or limit_in(precision, metric.limits)
+    own_limit = user_limit or limit_in(precision, metric.limits)
     limits = [] if own_limit is None else [own_limit]
     if metric.labelled and metric.keeps_framework_score:
         fraction, sign = PRECISIONS[precision].kept_score, 1

@@ -138,8 +138,8 @@ def stage_limits(
     case: Case, precision: str, cost: PrecisionCost | None, sizes: Sizes, rows: int, *, same_file: bool
 ) -> StageLimits:
     """The limits of a stage's outputs, `rows` rows, compared with those of the stage before."""
-    numbers = [tensor.name for tensor in case.model.outputs if tensor.dtype.startswith(("FP", "BF"))]
-    floating = [name for name in numbers if name in sizes]
+    floating_names = [tensor.name for tensor in case.model.outputs if tensor.dtype.startswith(("FP", "BF"))]
+    floating = [name for name in floating_names if name in sizes]
     largest, mean, source = _floating_limits(case, precision, cost, floating, same_file=same_file)
     tolerated = tolerance_of(case, precision).min_agreement
     texts = {tensor.name: 0.0 for tensor in case.model.outputs if tensor.dtype == "BYTES"}
@@ -149,14 +149,14 @@ def stage_limits(
         if name not in floating
     } | texts
     rounding = rounding_of(case.model, precision)
-    measured = DEEP_ROUNDING if cost is None else LARGEST_FACTOR * min(rounding, cost.rounding)
+    deep_rounding = DEEP_ROUNDING if cost is None else LARGEST_FACTOR * min(rounding, cost.rounding)
     by_output = {name: NumberLimits(largest[name], _ROW_MEAN_FACTOR * mean[name]) for name in floating}
     per_answer = AnswerLimits(
         default=functools.reduce(
             NumberLimits.or_wider, by_output.values() or [NumberLimits(_MIN_LARGEST, 0.0)]
         ),
         min_agreement=1 - max(unequal.values(), default=0.0),
-        rounding=max(rounding, measured),
+        rounding=max(rounding, deep_rounding),
         min_compared_share=min_agreement_for(tolerated if cost is None else cost.comparable, rows),
         by_output={} if cost is None else by_output,
         agreement_by_output={name: 1 - share for name, share in unequal.items()},

@@ -1,13 +1,6 @@
 """Errors a reader can act on: what was wrong, where, and what to do about it."""
 
-import importlib
-import pkgutil
-import traceback
-from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
-from types import ModuleType
-
-from tritonproof.base.sanitize import cut, excerpt, visible
+from tritonproof.base.sanitize import cut, visible
 
 _MAX_CHARS = 10_000
 """The most characters of each part of an error: the last forty lines of a log have some 4,000."""
@@ -43,35 +36,6 @@ class SetupError(InputError):
 
 class NotAvailableError(ProofError):
     """This machine or server lacks what a case needs. The case is skipped, with the reason."""
-
-
-def modules_in(package: str, path: Sequence[str]) -> Iterator[tuple[ModuleType, str]]:
-    """The modules and packages in a package, but for those with an underscore before their names, each with
-    its file. `path` is the package's own. Raises InputError that names the file and line of an error."""
-    for info in pkgutil.iter_modules(path):
-        if not info.name.startswith("_"):
-            folder = Path(path[0], info.name)
-            source = folder / "__init__.py" if info.ispkg else folder.with_suffix(".py")
-            try:
-                yield importlib.import_module(f"{package}.{info.name}"), str(source)
-            except (Exception, SystemExit) as error:
-                raise import_error(error, source, [source, *folder.rglob("*.py")]) from error
-
-
-def import_error(error: BaseException, source: Path, own: Iterable[Path], option: str = "") -> InputError:
-    """The error if importing the file `source` raises `error`. It names the line that failed, the innermost
-    in the files `own` of the same model, and before it the `option`, such as "--models FILE, "."""
-    if isinstance(error, SyntaxError) and error.filename:
-        location = f"{error.filename}:{error.lineno}"
-    else:
-        names = {str(file) for file in own}
-        inside = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename in names]
-        location = f"{inside[-1].filename}:{inside[-1].lineno}" if inside else str(source)
-    # TracebackException gives a text even if str() of the file's own error fails.
-    message = str(traceback.TracebackException.from_exception(error))
-    what = f"the file cannot be imported: {type(error).__name__}: {excerpt(' '.join(message.split()), 500)}"
-    fix = "correct that line; import a package that is not installed here inside a function, or install it"
-    return InputError(what, where=f"{option}{location}", fix=fix)
 
 
 def _shown(text: str) -> str:

@@ -90,11 +90,11 @@ def _builds_in(folder: Path) -> Iterator[Path]:
 def find_build(baseline: BaselineSpec, case: Case) -> Path:
     """The case's folder among the builds. Raises InputError with a list of the builds."""
     assert baseline.folder is not None
-    builds = list(_builds_in(baseline.folder))
-    for build in builds:
-        if build.name == str(case):
-            return build
-    names = sanitize.excerpt(", ".join(build.name for build in builds), 500) or "no build at all"
+    folders = list(_builds_in(baseline.folder))
+    for folder in folders:
+        if folder.name == str(case):
+            return folder
+    names = sanitize.excerpt(", ".join(folder.name for folder in folders), 500) or "no build at all"
     fix = "select what is there by -k, or build it: "
     fix += commands.benchmarks_command(f"-k {case} --model-repos {baseline.folder}")
     what = f"there is no build of {case}; there is {names}"

@@ -47,28 +47,28 @@ class InputData:
     """The inputs of each sample of another shape, [1, ...] each: perf_analyzer mixes no shapes in a batch."""
 
     @property
-    def batchable(self) -> int:
+    def batchable_count(self) -> int:
         """How many samples, the first ones, have the shape that batches are made of."""
         return len(self.ids) - len(self.others)
 
     @functools.cached_property
-    def sizes(self) -> Sequence[int]:
+    def sample_bytes(self) -> Sequence[int]:
         """The bytes of each sample."""
         return [content_size_bytes(self.inputs([sample])) for sample in range(len(self.ids))]
 
-    def count(self, batch: int) -> int:
+    def sample_count(self, batch: int) -> int:
         """How many different samples the requests of a batch size use: all if sent alone, else if possible a
         number coprime to the batch size, so that every sample occurs at every position of a batch."""
         if batch == 1:
             return len(self.ids)
-        row_bytes = max(1, *self.sizes[: self.batchable])
-        limit = min(self.batchable, max(_MIN_SAMPLES, MAX_BYTES // (row_bytes * batch)))
+        row_bytes = max(1, *self.sample_bytes[: self.batchable_count])
+        limit = min(self.batchable_count, max(_MIN_SAMPLES, MAX_BYTES // (row_bytes * batch)))
         return next((count for count in range(limit, 1, -1) if math.gcd(count, batch) == 1), limit)
 
     def _order(self, batch: int) -> np.ndarray:
         """The samples' indices in perf_analyzer's order; several shapes are shuffled to mix in the server."""
-        order = np.arange(self.count(batch))
-        return np.random.default_rng(0).permutation(order) if len(order) > self.batchable else order
+        order = np.arange(self.sample_count(batch))
+        return np.random.default_rng(0).permutation(order) if len(order) > self.batchable_count else order
 
     def requests(self, batch: int) -> list[np.ndarray]:
         """The indices of the samples in each different request of a batch size, in sending order."""
@@ -77,14 +77,14 @@ class InputData:
 
     def inputs(self, samples: Sequence[int] | np.ndarray) -> Arrays:
         """The model's inputs of a request with these samples, given by index, [batch, ...] each."""
-        if samples[0] < self.batchable:
+        if samples[0] < self.batchable_count:
             return {name: values[np.asarray(samples)] for name, values in self.arrays.items()}
         (sample,) = samples
-        return self.others[sample - self.batchable]
+        return self.others[sample - self.batchable_count]
 
     def written_file(self, batch: int) -> Path:
         """The file for perf_analyzer's --input-data for a batch size, written if it is missing."""
-        path = self.folder / f"{self.count(batch)}.json"
+        path = self.folder / f"{self.sample_count(batch)}.json"
         if not path.exists():
             steps = [
                 {name: self._content(name, row) for name, (row,) in self.inputs([sample]).items()}

@@ -112,7 +112,7 @@ class Statement:
 
 
 @dataclass(frozen=True)
-class Question:
+class SyntheticQuestion:
     """A question, and the index of its paragraph's statement that answers it."""
 
     id: str
@@ -126,7 +126,7 @@ class Paragraph:
 
     title: str
     statements: tuple[Statement, ...]
-    questions: tuple[Question, ...]
+    questions: tuple[SyntheticQuestion, ...]
 
     @property
     def context(self) -> str:
@@ -174,7 +174,7 @@ def _paragraph(generator: np.random.Generator, split: Split, title: str, entity_
     for number, index in enumerate(generator.permutation(len(statements))[:QUESTIONS]):
         template = _pick(generator, ATTRIBUTES[statements[index].attribute].questions)
         text = template.replace("{e}", statements[index].entity)
-        questions.append(Question(f"{title}-{number}", text, int(index)))
+        questions.append(SyntheticQuestion(f"{title}-{number}", text, int(index)))
     return Paragraph(title, statements, tuple(questions))
 
 

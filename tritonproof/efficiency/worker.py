@@ -171,7 +171,7 @@ def peak_per_s(kind: PeakKind) -> Estimate:
     settings |= {"size": str(size), "device": kind.device}
     label = f"the {kind.precision.upper()} computation that gives the machine's peak"
     task = {"runtime": peak_runtime.__file__, "artifact": "", "resident": False, "first": ()}
-    with worker_process(label, task, settings, []) as product:
-        product.wait_ready()
-        _first, *rates = [product.most_per_s(_PEAK_S) for _reading in range(1 + _PEAK_READINGS)]
+    with worker_process(label, task, settings, []) as peak_worker:
+        peak_worker.wait_ready()
+        _first, *rates = [peak_worker.most_per_s(_PEAK_S) for _reading in range(1 + _PEAK_READINGS)]
     return geometric_mean([rate * peak_runtime.operations(size) for rate in rates])

@@ -6,9 +6,10 @@ from typing import Annotated, get_type_hints
 
 import msgspec
 
-from tritonproof.base.errors import InputError, modules_in
+from tritonproof.base.errors import InputError
 from tritonproof.base.paths import RUNTIMES
 from tritonproof.base.sanitize import excerpt
+from tritonproof.safe_io.files import modules_in
 from tritonproof.spec import Device, Format, Precision, check_fields
 
 

@@ -1,5 +1,5 @@
 """ONNX for ONNX Runtime, written by PyTorch's dynamo exporter with a dynamic batch, or the user's file; INT8
-by static quantisation to QDQ. And OpenVINO for CPUs, which compiles an ONNX file as it loads it."""
+by static quantisation to QDQ."""
 
 import dataclasses
 import tempfile

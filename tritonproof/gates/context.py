@@ -126,7 +126,7 @@ class GateContext:
     @functools.cached_property
     def most_rows(self) -> int:
         """The most rows of a batch, at least one, by the bytes of the largest sample and answer."""
-        return self._most_rows(self.served.data.batchable)
+        return self._most_rows(self.served.data.batchable_count)
 
     def most_in_flight(self, rows: int) -> int:
         """The most requests in flight, of `rows` rows each; at least two."""
@@ -135,7 +135,7 @@ class GateContext:
 
     def _most_rows(self, count: int) -> int:
         rows = (row for sample, row in self.single_answers.rows.items() if sample < count)
-        row_bytes = max(self.served.data.sizes[:count]) + max(map(content_size_bytes, rows), default=0)
+        row_bytes = max(self.served.data.sample_bytes[:count]) + max(map(content_size_bytes, rows), default=0)
         return max(1, min(1 << 20, IN_FLIGHT_BYTES // max(1, row_bytes)))  # a million take a gigabyte
 
 

@@ -20,7 +20,7 @@ from tritonproof.serve.messages import inputs_of, read_output
 from tritonproof.serve.server import Server
 from tritonproof.spec import Arrays, Model, Samples, why_undeclared
 
-_STEPS = {"decoupled": 64, "sequence": 16}
+_MESSAGE_COUNTS = {"decoupled": 64, "sequence": 16}
 """Requests that are sent one after the other, or as one sequence, by the kind of exchange."""
 _MAX_NOISE = 2e-3
 """The most noise of answers to the same messages, as a share of the spread: twice the rounding of FP16."""
@@ -135,7 +135,7 @@ def compare_server_conversations(
 
 def _messages(model: Model, samples: Samples) -> list[ConversationMessage]:
     """The messages of each round: one sequence, or requests one after the other."""
-    steps = [samples.read([number % len(samples)]) for number in range(_STEPS[model.exchange])]
+    steps = [samples.read([number % len(samples)]) for number in range(_MESSAGE_COUNTS[model.exchange])]
     return sequence_of(steps, 7)  # always the same number, as a model may answer with it
 
 

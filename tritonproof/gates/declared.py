@@ -45,15 +45,15 @@ def declared_gate(context: GateContext) -> GateFinding:
     served, single_rows = context.served, context.single_answers.rows
     batches = [[sample] for sample in range(len(served.data.ids))][:4]
     if context.takes_batches:
-        batches.append([0, served.data.batchable - 1])
+        batches.append([0, served.data.batchable_count - 1])
     problems = [_violation(served, *pair) for pair in zip(batches, send(served, batches), strict=True)]
     problems += _all_as_declared(served, single_rows)
     remaining_count = 0
     for data in context.remaining_data():
-        model = replace(served, data=data)
-        in_flight = replace(context, served=model).most_in_flight(1)
-        answers = ask(model, [[sample] for sample in range(len(data.ids))], in_flight)
-        problems += _all_as_declared(model, rows_of(answers))
+        served_part = replace(served, data=data)
+        in_flight = replace(context, served=served_part).most_in_flight(1)
+        answers = ask(served_part, [[sample] for sample in range(len(data.ids))], in_flight)
+        problems += _all_as_declared(served_part, rows_of(answers))
         remaining_count += len(answers)
     names = ", ".join(f"{tensor.name} ({tensor.dtype})" for tensor in served.model.outputs)
     tried = f"outputs as declared: {names}; finite for {len(single_rows) + remaining_count} samples"
@@ -106,7 +106,7 @@ def largest_batch_gate(context: GateContext) -> GateFinding:
     served = context.served
     if not served.model.batched:
         return GateFinding(GateResult("largest-batch", 0, "no batch axis, so no batch sizes"))
-    sizes, largest, count = context.kernel_sizes, context.largest_batch, served.data.batchable
+    sizes, largest, count = context.kernel_sizes, context.largest_batch, served.data.batchable_count
     one_more = [largest + 1] if largest < context.most_rows else []
     replies = send(served, (np.arange(size) % count for size in (*sizes, *one_more)))
     problems = [

@@ -84,7 +84,7 @@ def batches_gate(context: GateContext) -> GateFinding:
         sent += len(answers)
         answers.clear()
 
-    count = served.data.batchable
+    count = served.data.batchable_count
     sizes, chosen = context.batch_sizes, context.kernel_sizes
     for size in sizes:
         base = (size + np.arange(size)) % count

@@ -33,12 +33,14 @@ class RunIdentity(NamedTuple):
     started: str
 
 
-def origin(device: str, run: RunIdentity | None = None) -> Origin:
-    """Where a measurement on a device ("cpu" or "cuda") comes from; `run` is by default this process's."""
-    run = run or own_run()
+def origin(device: str, identity: RunIdentity | None = None) -> Origin:
+    """Where a measurement on "cpu" or "cuda" comes from; `identity` is by default this process's run."""
+    identity = identity or own_run()
     commit, clean = commit_of(SUITE)
     uuids = () if device == "cpu" else tuple(gpu.uuid for gpu in gpus())
-    return Origin(run.id, os.environ.get(HOST_VARIABLE) or platform.node(), uuids, commit, clean, run.started)
+    return Origin(
+        identity.id, os.environ.get(HOST_VARIABLE) or platform.node(), uuids, commit, clean, identity.started
+    )
 
 
 @functools.cache

@@ -84,7 +84,7 @@ def choose_gpus(
     return tuple(alike[:count])
 
 
-def why_missing(target: Target, gpus: Sequence[InstalledGpu]) -> str:
+def why_target_is_absent(target: Target, gpus: Sequence[InstalledGpu]) -> str:
     """Why a case of other hardware is skipped; `gpus` are those from which the run chose."""
     if any(recognise(gpu.name) == target for gpu in gpus):
         used = ", ".join(dict.fromkeys(gpu_names()))

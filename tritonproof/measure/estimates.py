@@ -28,6 +28,7 @@ _MAX_INDEPENDENT = 2.0
 bound, the intervals of 98 in 100 simulated measurements held the truth, without it 95."""
 _MSER_BATCHES = 40
 _MSER_LEAST = 6
+"""The batches into which latencies are cut, and the least latencies that are: chosen, not measured."""
 _MSER_REST = 0.25
 """The share at the end that is never cut: the variance of fewer batches is small by chance."""
 

@@ -93,20 +93,20 @@ def closed_loop_pass(
     (opened_ns, closed_ns), latencies_ns = windows_ns, ends_ns - starts_ns
     order = np.argsort(starts_ns, kind="stable")
     first_answers = ends_ns[order[:concurrency]]
-    begin = max(opened_ns, int(first_answers.max()))
-    longest = int(latencies_ns[ends_ns > begin].max(initial=0))
-    end = closed_ns - longest
-    after = np.ones(len(latencies_ns), bool)
-    after[order[:concurrency]] = False
-    after &= starts_ns <= end
-    if not after.any() or end - begin < longest:
-        begin, end = int(starts_ns.min()), int(ends_ns.max())
-        after = np.ones(len(latencies_ns), bool)
-    inside = np.clip(np.minimum(ends_ns, end) - np.maximum(starts_ns, begin), 0, None)
+    begin_ns = max(opened_ns, int(first_answers.max()))
+    longest_ns = int(latencies_ns[ends_ns > begin_ns].max(initial=0))
+    end_ns = closed_ns - longest_ns
+    counted = np.ones(len(latencies_ns), bool)
+    counted[order[:concurrency]] = False
+    counted &= starts_ns <= end_ns
+    if not counted.any() or end_ns - begin_ns < longest_ns:
+        begin_ns, end_ns = int(starts_ns.min()), int(ends_ns.max())
+        counted = np.ones(len(latencies_ns), bool)
+    inside_ns = np.clip(np.minimum(ends_ns, end_ns) - np.maximum(starts_ns, begin_ns), 0, None)
     return Pass(
-        completed=float(inside.sum() / latencies_ns[after].mean()),
-        duration_s=(end - begin) / 1e9,
-        latencies_ms=latencies_ns[after] / 1e6,
+        completed=float(inside_ns.sum() / latencies_ns[counted].mean()),
+        duration_s=(end_ns - begin_ns) / 1e9,
+        latencies_ms=latencies_ns[counted] / 1e6,
         all_latencies_ms=_in_order_of_answers_ms(starts_ns, ends_ns),
         under_load_s=float(ends_ns.max() - starts_ns.min()) / 1e9,
     )
@@ -128,22 +128,22 @@ def open_loop_pass(
     """
     opened_ns, closed_ns = windows_ns
     order = np.argsort(starts_ns, kind="stable")
-    starts, ends = starts_ns[order], ends_ns[order]
-    zero = int((starts - offsets_ns[: len(starts)]).min())
-    due = offsets_ns[: len(starts)] + zero
-    slips = starts - due
-    latencies = ends - due
-    begin = max(opened_ns + (closed_ns - opened_ns) // 4, int(ends.min()))
-    counted = (due >= begin) & (due <= closed_ns - int(latencies.max()))
+    sent_ns, answered_ns = starts_ns[order], ends_ns[order]
+    zero_ns = int((sent_ns - offsets_ns[: len(sent_ns)]).min())
+    due_ns = offsets_ns[: len(sent_ns)] + zero_ns
+    slips_ns = sent_ns - due_ns
+    latencies_ns = answered_ns - due_ns
+    begin_ns = max(opened_ns + (closed_ns - opened_ns) // 4, int(answered_ns.min()))
+    counted = (due_ns >= begin_ns) & (due_ns <= closed_ns - int(latencies_ns.max()))
     if not counted.any():
-        counted = np.ones(len(due), bool)
-    answered = int((ends > begin).sum())
+        counted = np.ones(len(due_ns), bool)
+    answered = int((answered_ns > begin_ns).sum())
     return Pass(
         completed=float(max(answered, 1)),
-        duration_s=max(closed_ns - begin, 1) / 1e9,
-        latencies_ms=latencies[counted] / 1e6,
-        slips_ms=slips[counted] / 1e6,
-        due=int(((offsets_ns > begin - zero) & (offsets_ns <= closed_ns - zero)).sum()),
+        duration_s=max(closed_ns - begin_ns, 1) / 1e9,
+        latencies_ms=latencies_ns[counted] / 1e6,
+        slips_ms=slips_ns[counted] / 1e6,
+        due=int(((offsets_ns > begin_ns - zero_ns) & (offsets_ns <= closed_ns - zero_ns)).sum()),
         all_latencies_ms=_in_order_of_answers_ms(starts_ns, ends_ns),
         under_load_s=float(ends_ns.max() - starts_ns.min()) / 1e9,
     )

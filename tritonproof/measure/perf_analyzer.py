@@ -54,7 +54,7 @@ _ANSWER_S = 60.0
 """Seconds for a server under load to end its requests, and to answer that it is live. One took 15."""
 _STOP_S = 2.0
 """Seconds for perf_analyzer to end by itself."""
-_SHOWN_LINES, _SHOWN = 8, 200
+_SHOWN_LINES, _SHOWN_CHARS = 8, 200
 """Lines shown of perf_analyzer's output, and characters of a parser's message."""
 # Any variation counts as stable here, so "unstable" means that a window holds fewer than two requests.
 _SHORT_WINDOW = re.compile("No valid requests recorded|Failed to obtain stable measurement")
@@ -166,7 +166,7 @@ def command(job: LoadJob, samples: Path) -> list[str]:
         command += ["--ssl-grpc-use-ssl", "--ssl-grpc-root-certifications-file", str(access.roots)]
     if job.shared_memory != "none":
         sizes = [tensor.row_bytes for tensor in outputs]
-        most = job.served.data.count(job.point.batch)
+        most = job.served.data.sample_count(job.point.batch)
         for numbers, expected in () if job.check is None else job.check.groups.values():
             sent = [index for index, number in enumerate(numbers) if number < most]
             for tensor in outputs:
@@ -201,7 +201,7 @@ def _attempt_pass(job: LoadJob, window_s: float) -> tuple[Pass, float]:
         read_cpu = activity.start_cpu_clock(server.pid)
         started = time.monotonic()
         with server.watch_gpu() as watched:
-            status = _wait(job, [*command(job, samples), *options], log, window_s)
+            status = _run_generator(job, [*command(job, samples), *options], log, window_s)
         if status != 0:
             shown = f"it {how_ended(status)}: " + " | ".join(last_lines(log, _SHOWN_LINES))
             raise ShortWindowError(shown) if _SHORT_WINDOW.search(shown) else BadPassError(shown)
@@ -222,7 +222,7 @@ def _attempt_pass(job: LoadJob, window_s: float) -> tuple[Pass, float]:
         return one_pass, (windows_ns[1] - windows_ns[0]) / 1e9 - WINDOWS * window_s
 
 
-def _wait(job: LoadJob, command: Sequence[str], log: Path, window_s: float) -> int:
+def _run_generator(job: LoadJob, command: Sequence[str], log: Path, window_s: float) -> int:
     """Run perf_analyzer, with its output in the file `log`, and return its exit status. The guard ends it if
     it takes far too long or too much memory, or if this process is killed, and removes its shared memory.
     Raises ProofError if another process uses the names of that memory."""
@@ -264,7 +264,7 @@ def schedule_us(point: LoadPoint, pass_s: float) -> np.ndarray:
 
 def read_profile(path: Path) -> tuple[np.ndarray, np.ndarray, tuple[int, int]]:
     """When each request started and ended, [requests] each, and the windows opened and closed, in ns."""
-    with _whole("profile"):
+    with _damage_is_a_bad_pass("profile"):
         (experiment,) = msgspec.json.decode(path.read_bytes(), type=_Profile).experiments
         requests = [request for request in experiment.requests if request.response_timestamps]
         starts = np.array([request.timestamp for request in requests], np.int64)
@@ -279,7 +279,7 @@ def read_profile(path: Path) -> tuple[np.ndarray, np.ndarray, tuple[int, int]]:
 
 def read_table(path: Path) -> dict[str, float]:
     """The latency's components in microseconds, by name."""
-    with _whole("table"), path.open(newline="") as file:
+    with _damage_is_a_bad_pass("table"), path.open(newline="") as file:
         (row,) = csv.DictReader(file)
         components_us = {name: float(row[column]) for name, column in _CSV_COLUMNS.items()}
     if not 0 < sum(components_us.values()) < math.inf or min(components_us.values()) < 0:
@@ -288,13 +288,13 @@ def read_table(path: Path) -> dict[str, float]:
 
 
 @contextlib.contextmanager
-def _whole(name: str) -> Iterator[None]:
+def _damage_is_a_bad_pass(name: str) -> Iterator[None]:
     """Raise BadPassError if reading the named file in the block shows that it is damaged."""
     try:
         yield
     except (ArithmeticError, LookupError, OSError, RecursionError, TypeError, ValueError, *_PARSING) as error:
         # A parser's message may repeat the whole file, control characters too.
-        text = f"its {name} is damaged ({type(error).__name__}: {one_line(str(error), _SHOWN)})"
+        text = f"its {name} is damaged ({type(error).__name__}: {one_line(str(error), _SHOWN_CHARS)})"
         raise BadPassError(text) from error
 
 

@@ -60,7 +60,7 @@ def point_result(state: PointState, plan: MeasuringPlan, *, finished: bool = Tru
         gpu=gpu_use([one_pass.gpu for one_pass in passes if one_pass.gpu], throughput_per_s.value),
         comparison=point_state.compare_speeds(state, plan),
         certified={f"p{per:g}": estimates.certified(latencies_ms, per) for per in estimates.CERTIFIABLE},
-        samples=data.count(point.batch),
+        samples=data.sample_count(point.batch),
         answers=sum_verified(state.answers),
         called_models=called_models(state.job.served.name, passes),
     )

@@ -36,7 +36,7 @@ def make_answer_check(
     answer_bytes = sum(tensor.row_bytes for tensor in case.model.outputs)  # at least: a dimension may be open
     samples, rows = range(len(data.ids)), dict[int, Arrays]()
     while left := samples[len(rows) :]:
-        fitting = _MAX_BYTES // (max(data.sizes) + answer_bytes)
+        fitting = _MAX_BYTES // (max(data.sample_bytes) + answer_bytes)
         part = left[: max(1, min(batch, fitting)) if rows and oracle.expected_from != "alone" else 1]
         answer = oracle.answer(data.inputs(part))
         outputs = {tensor.name: np.asarray(answer[tensor.name]) for tensor in case.model.outputs}

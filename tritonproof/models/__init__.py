@@ -13,10 +13,11 @@ from typing import Annotated, Any, get_type_hints
 import msgspec
 
 from tritonproof.base import commands
-from tritonproof.base.errors import InputError, modules_in
+from tritonproof.base.errors import InputError
 from tritonproof.base.sanitize import excerpt
 from tritonproof.host.targets import EVERY_TARGET
 from tritonproof.record.schema import Limit
+from tritonproof.safe_io.files import modules_in
 from tritonproof.spec import Format, Framework, Model, Precision, ServingProfile, Tolerance, check_fields
 
 

@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 from tritonproof.record import schema
 from tritonproof.record.quantities import is_narrow, is_shown
 from tritonproof.reports.phrases import format_text, grouped
-from tritonproof.reports.publishable import Publishable, place_of
+from tritonproof.reports.publishable import Publishable, comparable_setup
 
 
 def rank_group(record: Publishable) -> tuple[str, str, int]:
@@ -45,7 +45,7 @@ def ranks(records: Sequence[Publishable]) -> Mapping[str, int]:
     for group in grouped(records, rank_group).values():
         compared = {record.name: format_comparison(record) for record in group}
         ratios = {name: comparison.ratio for name, comparison in compared.items() if comparison}
-        places = {place_of(record) for record in group if record.name in ratios}
+        places = {comparable_setup(record) for record in group if record.name in ratios}
         for name, ratio in ratios.items():
             if is_shown(ratio) and len(places) == 1:
                 rank_of[name] = 1 + sum(each.low > ratio.high for each in ratios.values())

@@ -53,10 +53,10 @@ def publishable_together(records: Iterable[Record]) -> list[Publishable]:
     """The records as they may be shown together: without ratios to a reference of another place or build, or
     whose speed is hidden, as the ratio would reveal it."""
     shown = [*map(publishable, records)]
-    places = {record.name: not record.why_no_speed and place_of(record) for record in shown}
+    places = {record.name: not record.why_no_speed and comparable_setup(record) for record in shown}
     builds = {record.name: record.build.digest for record in shown}
     for index, record in enumerate(shown):
-        place = place_of(record)
+        place = comparable_setup(record)
         references = [entry.reference for entry in record.efficiency if entry.reference]
         if any(
             places.get(reference.case, place) != place
@@ -68,7 +68,7 @@ def publishable_together(records: Iterable[Record]) -> list[Publishable]:
     return shown
 
 
-def place_of(record: Record) -> tuple[Any, ...]:
+def comparable_setup(record: Record) -> tuple[Any, ...]:
     """The machine (equal GPUs count as one), server and settings: only records of one place are ranked."""
     serving = record.serving
     settings = structs.replace(record.deployment, tf32=None)  # as of the precision

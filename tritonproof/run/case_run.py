@@ -1,5 +1,5 @@
 """A run of a case: each value that proving and measuring it needs, found when first asked for and kept for
-the length of a block. Other modules have the steps, functions that take a run, such as `measure_point`."""
+the length of a block. Other modules have functions that take a run, such as `measure_point`."""
 
 import contextlib
 import functools

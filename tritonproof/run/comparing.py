@@ -23,13 +23,13 @@ from tritonproof.measure.usage import Usage, read_usage, watch
 from tritonproof.record.schema import BaselineComparison, GateResult, ServedSide
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.converted_case import ConvertedCase
-from tritonproof.run.prepared_case import timed_answer
+from tritonproof.run.prepared_case import time_request
 from tritonproof.serve.server import warnings_in
 from tritonproof.spec import ANY, fits
 from tritonproof.user_models.model_repository import CONFIG_FILE
 
 
-def with_baselines(
+def add_baselines(
     run: CaseRun, baseline: CaseRun, states: Sequence[PointState]
 ) -> tuple[list[PointState], MeasuringPlan]:
     """The unmeasured load points of one scenario, each with its baseline unless that takes no such batch, and
@@ -88,7 +88,7 @@ def reloader(run: CaseRun, baseline: CaseRun) -> Callable[[], None] | None:
         run.say("load both builds anew")
         for side in random.sample(sides, len(sides)):
             side.loader.reload()
-            timed_answer(side.prepared, 1)
+            time_request(side.prepared, 1)
 
     return load
 
@@ -186,6 +186,6 @@ def _loadings_in_turns(run: CaseRun, baseline: CaseRun) -> tuple[list[float], li
     while len(current_s) < most and (not current_s or ratios.loading_is_slower(current_s, baseline_s)):
         for side, loadings_s in ((run, current_s), (baseline, baseline_s)):
             loading_s = side.loader.reload()
-            answer_s = timed_answer(side.prepared, 1)[0] if side.case.model.exchange == "single" else 0.0
+            answer_s = time_request(side.prepared, 1)[0] if side.case.model.exchange == "single" else 0.0
             loadings_s.append(round(loading_s + answer_s, 3))
     return current_s, baseline_s

@@ -15,7 +15,7 @@ from tritonproof.host.targets import runs_here
 from tritonproof.record.quantities import DURATION, SIZE
 from tritonproof.record.schema import Deployment, Scenario, Start
 from tritonproof.run.once import once
-from tritonproof.run.prepared_case import CaseScope, timed_answer
+from tritonproof.run.prepared_case import CaseScope, time_request
 from tritonproof.serve.backends import local_backends, pool_options, server_variables, serves_natively
 from tritonproof.serve.server import Server
 from tritonproof.settings.case_settings import deployment_of, samples_of
@@ -77,13 +77,13 @@ class ConvertedCase:
             open_in_process = runtime_files.open_in_process
             return Oracle(open_in_process(self.case, self.build.artifact, self.deployment, engines))
 
-    def load_and_ask(self, scenario: Scenario, deployment: Deployment) -> tuple[str, Start, Arrays]:
+    def bring_up(self, scenario: Scenario, deployment: Deployment) -> tuple[str, Start, Arrays]:
         self.scope.say(f"load into Triton ({scenario})")
         with self.scope.hold_machine(exclusive=False):
             started = time.monotonic()
             backend = self.load_anew(scenario, deployment)
             loading_s = time.monotonic() - started
-            first_s, first_answer = timed_answer(self, 1)
+            first_s, first_answer = time_request(self, 1)
         start = Start(scenario, self.server.ready_s, round(loading_s, 3), round(1e3 * first_s, 3))
         return backend, start, first_answer
 

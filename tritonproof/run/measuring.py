@@ -2,8 +2,6 @@
 
 import contextlib
 import dataclasses
-import functools
-import os
 from collections.abc import Callable, Iterator, Sequence
 
 from msgspec import structs
@@ -15,16 +13,12 @@ from tritonproof.measure.called_models import counting_calls
 from tritonproof.measure.passes import LoadJob
 from tritonproof.measure.point_result import point_results
 from tritonproof.measure.point_state import PointState
-from tritonproof.measure.soak import ARENAS_OF_A_CPU, LOADINGS, keep_under_load, reload_repeatedly, soak_entry
-from tritonproof.measure.usage import Usage, read_usage, read_usage_after_unloading, watch
 from tritonproof.measure.verifying import verifying
-from tritonproof.record.quantities import DURATION
-from tritonproof.record.schema import LoadPoint, ModelWarmup, PointResult, Soak, fastest_closed_loop
+from tritonproof.record.schema import LoadPoint, ModelWarmup, PointResult, fastest_closed_loop
 from tritonproof.run import comparing
 from tritonproof.run.case_run import CaseRun
-from tritonproof.run.prepared_case import timed_answer
+from tritonproof.run.prepared_case import time_request
 from tritonproof.run.repository_case import RepositoryCase
-from tritonproof.settings.case_settings import load_points
 from tritonproof.user_models.model_from_config import warmup_batch
 
 SweepResults = dict[LoadPoint, PointResult | ProofError]
@@ -36,7 +30,7 @@ be the slowest of 21 three times in one of 9,000 runs, whatever else the machine
 
 
 @contextlib.contextmanager
-def hold_jobs(run: CaseRun, points: Sequence[LoadPoint]) -> Iterator[list[LoadJob]]:
+def prepare_to_measure(run: CaseRun, points: Sequence[LoadPoint]) -> Iterator[list[LoadJob]]:
     """A job for each of one scenario's `points`, with the case loaded and the machine held exclusively."""
     run.server.check_measurable(run.prepared.unreported)
     check = run.expectations.answer_check
@@ -45,11 +39,11 @@ def hold_jobs(run: CaseRun, points: Sequence[LoadPoint]) -> Iterator[list[LoadJo
         yield [run.job(point, check) for point in points]
 
 
-def first_state(run: CaseRun, job: LoadJob) -> PointState:
+def time_first_request(run: CaseRun, job: LoadJob) -> PointState:
     """A load point before its first pass: its job with the seconds of one request, or an error."""
     run.say(f"measure {job.point.scenario}", "first request of each batch size")
     try:
-        request_s, _ = timed_answer(run.prepared, job.point.batch)
+        request_s, _ = time_request(run.prepared, job.point.batch)
     except ProofError as error:
         return PointState(job, error=error)
     return PointState(dataclasses.replace(job, request_s=request_s))
@@ -80,8 +74,8 @@ def _sweep(run: CaseRun, points: Sequence[LoadPoint], save: Save) -> SweepResult
     """Measure the points of a scenario; `save` gets results so far. Raises ProofError if the server ended."""
     if (baseline := run.baseline) is not None:
         baseline.server.check_running()  # starts it, before the machine is held exclusively
-    with hold_jobs(run, points) as held:
-        states = [first_state(run, job) for job in held]
+    with prepare_to_measure(run, points) as held:
+        states = [time_first_request(run, job) for job in held]
         try:
             return _measure_states(run, states, save)
         except Exception:
@@ -98,7 +92,7 @@ def _measure_states(run: CaseRun, states: Sequence[PointState], save: Save) -> S
         return structs.replace(result, latency_budget=budget)
 
     if baseline is not None:
-        states, plan = comparing.with_baselines(run, baseline, states)
+        states, plan = comparing.add_baselines(run, baseline, states)
     states = sweep.sweep_points(
         states,
         plan,
@@ -145,7 +139,7 @@ def measure_model_warmup(run: CaseRun) -> ModelWarmup:
     run.loader.ensure_loaded("online")
     run.say("load the model again", "time its first request")
     with run.hold_machine(exclusive=True):
-        return time_first_and_later(run.loader.reload, lambda: timed_answer(run.prepared, batch)[0], batch)
+        return time_first_and_later(run.loader.reload, lambda: time_request(run.prepared, batch)[0], batch)
 
 
 def time_first_and_later(load: Callable[[], object], ask: Callable[[], float], batch: int) -> ModelWarmup:
@@ -160,40 +154,3 @@ def time_first_and_later(load: Callable[[], object], ask: Callable[[], float], b
         later_ms.append(round(1e3 * max(ask() for _ in range(20)), 3))
         is_slow = first_ms[-1] > 2 * later_ms[-1]  # a request that loads kernels takes far longer
     return ModelWarmup(batch, tuple(first_ms), tuple(later_ms), passed=not is_slow)
-
-
-def soak(run: CaseRun) -> Soak:
-    """Keep the case under load for the time of --soak, then reload it; returns what its server used."""
-    duration_s = run.settings.soak
-    assert duration_s is not None
-    heaps = ARENAS_OF_A_CPU * (os.cpu_count() or 1)
-    point = _point(run)
-
-    def on_progress(spent_s: float, requests: float, *_used: Usage) -> None:
-        time = f"{DURATION.text(spent_s)} of {DURATION.text(duration_s)}"
-        run.say("soak", f"{time}, {requests:,.0f} requests")
-
-    with hold_jobs(run, [point]) as (held,):
-        job = dataclasses.replace(held, request_s=timed_answer(run.prepared, point.batch)[0])
-        watched = watch(job.served.server)
-        read = functools.partial(read_usage, watched)
-        under_load = keep_under_load(job, duration_s, read, on_progress=on_progress)
-        loadings = reload_repeatedly(
-            lambda: (run.loader.reload(), timed_answer(run.prepared, 1)),
-            duration_s,
-            functools.partial(read_usage_after_unloading, watched),
-            most=max(LOADINGS, 2 * heaps),
-            on_progress=lambda count: run.say("soak", f"load the model again, {count}"),
-        )
-    return soak_entry(point, under_load, loadings, watched.not_watched, heaps)
-
-
-def _point(run: CaseRun) -> LoadPoint:
-    """The load point: online with the most in flight or the highest rate, else the largest batch."""
-    settings = run.settings
-    asks_for_online = settings.concurrencies or settings.request_rates or not settings.batches
-    points = load_points(run.case, "online" if asks_for_online else "offline", settings)
-    point = ([point for point in points if point.batch <= run.deployment.max_batch_size] or points)[-1]
-    check_batch(run, point)
-    run.progress.note(f"{run.case}: soak at {point.scenario} {point}")
-    return point

@@ -16,7 +16,7 @@ from tritonproof.reports.publishable import publishable
 from tritonproof.run import record_updates
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.converted_case import ConvertedCase
-from tritonproof.run.measuring import hold_jobs
+from tritonproof.run.measuring import prepare_to_measure
 from tritonproof.serve.server import serving_entry
 from tritonproof.settings.case_settings import deployment_of
 from tritonproof.spec import Case
@@ -110,7 +110,7 @@ def _measure(
         raise peak_per_s
     batch = in_turns.batch_in_process(best, run.deployment, run.case.gpus)
     point = best.point
-    with hold_jobs(run, [point]) as (held,):
+    with prepare_to_measure(run, [point]) as (held,):
         job = replace(held, request_s=_request_s(best))
         cold = [] if run.loader.was_under_load else [job]
         reference_job = None

@@ -106,7 +106,7 @@ class PreparedCase(Protocol):
     def load_anew(self, scenario: Scenario, deployment: Deployment) -> str:
         """Load the model, even if it is loaded; returns the backend that serves it."""
 
-    def load_and_ask(self, scenario: Scenario, deployment: Deployment) -> tuple[str, Start, Arrays | None]:
+    def bring_up(self, scenario: Scenario, deployment: Deployment) -> tuple[str, Start, Arrays | None]:
         """Have the model loaded for a scenario, and a first request answered. Returns the backend, how long
         it took, and the answer, [1, ...] each; None if that request was not the first since the loading."""
 
@@ -117,7 +117,7 @@ class PreparedCase(Protocol):
         """The samples that the accuracy step does not send, for which the gates then ask."""
 
 
-def timed_answer(prepared: PreparedCase, batch: int) -> tuple[float, Arrays]:
+def time_request(prepared: PreparedCase, batch: int) -> tuple[float, Arrays]:
     """Send a request with `batch` copies of the first sample; returns its seconds and its outputs."""
     rows = {name: values[[0] * batch] for name, values in prepared.samples.read([0]).items()}
     started = time.monotonic()

@@ -56,13 +56,13 @@ def prove_accuracy(run: CaseRun) -> Evaluation:
 def evaluate(run: CaseRun) -> Evaluation:
     """Score the case in the framework, in process and through the server as it is loaded now; a model of
     --repository, which has no source to compare with, through the server on all its labelled samples."""
-    case, requested = run.case, run.settings.thresholds.limits(run.case)
+    case, user_limits = run.case, run.settings.thresholds.limits(run.case)
     if case.model.from_repository:
         labelled = run.prepared.evaluation_samples
         assert labelled is not None
         served = _served(run, labelled)
         scores = score_each_item(case, labelled, [served])
-        ledger = served_ledger(case, labelled, served, scores, requested)
+        ledger = served_ledger(case, labelled, served, scores, user_limits)
         return Evaluation(ledger, None, sample_scores(case, run.build.digest, labelled, [served], scores))
     expectations = run.expectations
     precision, why_no_score = expectations.arithmetic_precision, expectations.why_no_score
@@ -75,7 +75,7 @@ def evaluate(run: CaseRun) -> Evaluation:
     comparison = StageComparison(expected, limits, "served", "in process it")
     stages = framework, converted, _served(run, run.samples, comparison)
     scores = score_each_item(case, run.samples, stages, labelled=why_no_score is None)
-    ledger = accuracy_ledger(case, precision, run.samples, stages, scores, requested=requested)
+    ledger = accuracy_ledger(case, precision, run.samples, stages, scores, user_limits=user_limits)
     every_score = sample_scores(case, run.build.digest, run.samples, stages, scores)
     return Evaluation(ledger, why_no_score, every_score)
 
@@ -125,7 +125,8 @@ def _reload(run: CaseRun) -> LoadedCase:
 
 
 def reproduce(run: CaseRun, result: GateResult, mismatch: Mismatch | None) -> str:
-    """Write a gate's reproducer over an earlier one; returns its path, empty if no single answer is wrong."""
+    """Write a gate's reproducer over an earlier one; returns `reproducer: FOLDER`, or an empty text if no
+    single answer is wrong."""
     folder = run.settings.results / run.case.target.name / f"{run.case}.reproducer" / result.gate
     shutil.rmtree(folder, ignore_errors=True)
     if not result.fault or mismatch is None:

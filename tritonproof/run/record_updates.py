@@ -129,12 +129,12 @@ def with_results(stored: Record, **results: Any) -> Record:
 def with_failure(stored: Record, failure: StepFailure, *, of_this_build: bool = True) -> Record:
     """The record with a failed test. If its step proves the case, and the build is the record's, the single
     result of that step goes if it is another run's."""
-    run = failure.origin and failure.origin.run
+    run_id = failure.origin and failure.origin.run
     # A step with a single result has the name of its field.
     field = failure.step.replace("-", "_")
     earlier: Any = getattr(stored, field, None)
     is_single = earlier is not None and not isinstance(earlier, tuple)
-    is_other = is_single and not (earlier.origin and earlier.origin.run == run)
+    is_other = is_single and not (earlier.origin and earlier.origin.run == run_id)
     cleared: dict[str, Any] = {field: None} if is_other and failure.hides_speed and of_this_build else {}
     return with_results(stored, failures=(failure,), **cleared)
 

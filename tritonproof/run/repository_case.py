@@ -4,19 +4,21 @@ a first request. From then on it is a case like any other."""
 import contextlib
 import dataclasses
 import hashlib
+import itertools
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from tritonproof.accuracy.answer_comparison import Oracle
 from tritonproof.base.disk import file_digest, files_in, size_bytes
-from tritonproof.base.errors import AccuracyError, NotAvailableError
+from tritonproof.base.errors import AccuracyError, InputError, NotAvailableError, ProofError
 from tritonproof.build.builds import BuiltModel
 from tritonproof.build.configuration import config_text
 from tritonproof.client.input_data import InputData, remaining_data
+from tritonproof.gates.conversations import ConversationMessage, converse, sequence_of
 from tritonproof.host.scratch import scratch_folder
 from tritonproof.record.schema import Deployment, Scenario, Start
-from tritonproof.run.accepted_samples import AcceptedSamples, send_first_request
 from tritonproof.run.available_models import labelled_samples, samples_in_folder
 from tritonproof.run.prepared_case import CaseScope
 from tritonproof.serve.described_model import DescribedModel, load_model
@@ -25,6 +27,22 @@ from tritonproof.settings.case_settings import deployment_of
 from tritonproof.spec import Arrays, Case, Model, Samples, why_undeclared
 from tritonproof.user_models import model_from_config
 from tritonproof.user_models.model_repository import CONFIG_FILE, link_repository
+from tritonproof.user_models.network_samples import VARIABLE_LENGTHS, synthetic_samples
+
+_INTEGER_BOUNDS = (10, 1)
+"""Exclusive upper bounds of made-up integers and digits, tried in turn: 10 gives distinct values, 1 zeros."""
+
+
+@dataclass(frozen=True)
+class AcceptedSamples:
+    """The samples that a model accepts, from which all requests are made, and its answer to the first."""
+
+    samples: Samples
+    note: str
+    """Where the samples come from, for the record and for readers."""
+    elapsed_s: float
+    answer: Arrays | None
+    """The answer to the first request, [1, ...] each; None for a model without single requests."""
 
 
 @dataclass(frozen=True)
@@ -66,8 +84,9 @@ class RepositoryCase:
     def oracle(self) -> Oracle:
         return Oracle(self.ask_alone, "alone")
 
-    def load_and_ask(self, scenario: Scenario, _deployment: Deployment) -> tuple[str, Start, Arrays | None]:
-        """How the model was loaded: once, in one way for both scenarios. A remote model was asked before."""
+    def bring_up(self, scenario: Scenario, _deployment: Deployment) -> tuple[str, Start, Arrays | None]:
+        """What the first loading took, which serves both scenarios; nothing is loaded or sent again. The
+        answer is None for a remote model, which others may have asked before."""
         self.check_single_requests()
         first_ms = round(1e3 * self.accepted_samples.elapsed_s, 3)
         start = Start(scenario, self.server.ready_s, self.described.loading_s, first_ms)
@@ -128,7 +147,7 @@ def serve_repository_case(
         server = stack.enter_context(scope.open_server(repository, auto_complete=True))
         scope.say("load into Triton as it is")
         with scope.hold_machine(exclusive=False):
-            model, described, accepted_samples = _load_and_ask(scope, server, shared_samples)
+            model, described, accepted_samples = _describe_and_ask(scope, server, shared_samples)
         scope.progress.note(f"{scope.label}: {described}; requests: {accepted_samples.note}")
         served_format = dataclasses.replace(case.format, library=described.backend)
         case = dataclasses.replace(case, model=model, format=served_format)
@@ -141,10 +160,11 @@ def serve_repository_case(
         yield RepositoryCase(case, deployment, server, described, build, accepted_samples, labelled)
 
 
-def _load_and_ask(
+def _describe_and_ask(
     scope: CaseScope, server: Server, shared_samples: Samples | None
 ) -> tuple[Model, DescribedModel, AcceptedSamples]:
-    """Load a model of --repository and send its first request; returns it as completed by its server, too."""
+    """Load a model of --repository and send its first request. Returns the model as its server completed it,
+    the server's description of it, and the samples that it accepts."""
     requested, name, available = scope.requested.model, scope.requested.model.name, scope.model_run.models
     labels, models = available.labels.get(name), available.repository_models
 
@@ -201,3 +221,58 @@ def as_build(case: Case, described: DescribedModel, folder: Path) -> BuiltModel:
     origin = f"as it is{'' if described.model.folder is not None else ' on the server'}, {described.version}"
     size_mib = round(size / 2**20, 3)
     return BuiltModel(case, folder, digest.hexdigest(), origin, size_mib=size_mib, reused=True)
+
+
+def send_first_request(
+    server: Server, model: Model, samples: Samples | None, origin: str = ""
+) -> AcceptedSamples:
+    """Send the first of `samples`, whose `origin` the record states. Without any, make some up, with the
+    first length of variable dimensions that the server takes and a request can hold.
+
+    Raises InputError if no request can hold a row, ProofError if the model answers none of them, or
+    NotAvailableError if its configuration does not say which values it takes.
+    """
+    if samples is not None:
+        count = sum(map(len, samples.other_shapes))
+        extra = f", {count} of other shapes than most, one to a request" if count else ""
+        return AcceptedSamples(samples, f"{origin}{extra}", *_ask(server, model, samples))
+    is_variable = any(-1 in tensor.shape for tensor in model.inputs)
+    first_error: ProofError | None = None
+    discrete = [input_.name for input_ in model.inputs if not input_.dtype.startswith(("FP", "BF", "BOOL"))]
+    lengths = VARIABLE_LENGTHS if is_variable else VARIABLE_LENGTHS[:1]
+    for length, bound in itertools.product(lengths, _INTEGER_BOUNDS if discrete else _INTEGER_BOUNDS[:1]):
+        try:
+            # Raises InputError for a length whose rows are too large.
+            samples = synthetic_samples(model.inputs, dict.fromkeys(discrete, bound), length)
+            answered = _ask(server, model, samples)
+        except ProofError as error:
+            if not server.is_live():
+                raise
+            if first_error is None or isinstance(first_error, InputError):
+                first_error = error
+            continue
+        note = "made up from the configuration" + (f", integers below {bound}" if discrete else "")
+        if any(input_.dtype == "BYTES" for input_ in model.inputs):
+            note += ", texts of one character: what is done with longer ones is not tried"
+        if is_variable:
+            note += f", variable dimensions {length} long"
+        return AcceptedSamples(samples, note, *answered)
+    assert first_error is not None
+    if (is_variable or discrete) and not isinstance(first_error, InputError):
+        refusal = f"{model.name} refuses made-up samples; it needs real ones (--samples {model.name}=DIR)"
+        raise NotAvailableError(f"{refusal}: {first_error.what.splitlines()[0]}")
+    raise first_error
+
+
+def _ask(server: Server, model: Model, samples: Samples) -> tuple[float, Arrays | None]:
+    """The seconds of a request for the first sample, and its answer. Raises ProofError for a refusal."""
+    row, answer = dict(samples.read([0])), None
+    started = time.monotonic()
+    if model.exchange == "single":
+        outputs = server.infer(model.name, model, row)
+        answer = {name: values for name, values in outputs.items() if values is not None}
+    else:
+        # Two requests, since code that tells the first from the last often expects none to be both.
+        is_sequence = model.exchange == "sequence"
+        converse(server, model, sequence_of([row, row], 1) if is_sequence else [ConversationMessage(row)])
+    return time.monotonic() - started, answer

@@ -17,7 +17,7 @@ from tritonproof.record import record_files
 from tritonproof.record.schema import LoadPoint, Search
 from tritonproof.run import record_updates
 from tritonproof.run.case_run import CaseRun
-from tritonproof.run.prepared_case import timed_answer
+from tritonproof.run.prepared_case import time_request
 from tritonproof.run.repository_case import RepositoryCase
 from tritonproof.safe_io.files import MAX_SETTINGS_BYTES, read_text
 from tritonproof.search import candidates, fastest
@@ -44,7 +44,7 @@ def search(run: CaseRun) -> Iterator[Search]:
         searched.load(candidate)
         key = candidate, point.batch
         if key not in request_s:
-            request_s[key] = timed_answer(run.prepared, point.batch)[0]
+            request_s[key] = time_request(run.prepared, point.batch)[0]
         return run.job(point, run.expectations.answer_check, request_s[key])
 
     def say(step: str, detail: str = "") -> None:

@@ -21,9 +21,9 @@ from tritonproof.record.schema import Arrivals
 from tritonproof.safe_io.files import absolute_path, existing_path
 from tritonproof.search.candidates import SearchGoal
 from tritonproof.serve.server_spec import ServerSpec, parse_server, with_access
-from tritonproof.settings import option_readers as readers
+from tritonproof.settings import options as readers
 from tritonproof.settings import thresholds
-from tritonproof.settings.option_readers import Option, PerModel, RemoteModels, Shard, flag, option, options
+from tritonproof.settings.options import Option, PerModel, RemoteModels, Shard, flag, option, options
 from tritonproof.settings.thresholds import Thresholds
 from tritonproof.spec import Target
 from tritonproof.user_models.labels import LabelOptions

@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tritonproof.base import commands
-from tritonproof.base.errors import InputError, import_error
+from tritonproof.base.errors import InputError
 from tritonproof.base.sanitize import excerpt
 from tritonproof.models import MODELS_VARIABLE, joined, listed_models
-from tritonproof.safe_io.files import read_bytes, readable
+from tritonproof.safe_io.files import import_error, read_bytes, readable
 from tritonproof.spec import Model
 
 OPTION = "--models"

@@ -150,7 +150,7 @@ def user_tolerance(share: float, agreement: float) -> Tolerance:
     return Tolerance(share, agreement, "given by --tolerance", is_given=True)
 
 
-def description(model: Model, options: OnnxOptions) -> str:
+def onnx_description(model: Model, options: OnnxOptions) -> str:
     """The network for a run's header: its file, inputs, samples, and what the run leaves out."""
     inputs = ", ".join(f"{tensor.name} {tensor.dtype} {shape_text(tensor.shape)}" for tensor in model.inputs)
     origin = f"of {options.samples}" if options.samples else "made up (no --samples)"

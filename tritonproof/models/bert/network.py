@@ -12,7 +12,7 @@ import numpy as np
 from tritonproof.base.disk import file_digest
 from tritonproof.data import synthetic_questions
 from tritonproof.data.squad_v1 import WindowSizes, word_pieces
-from tritonproof.data.synthetic_questions import Paragraph, Question, paragraphs
+from tritonproof.data.synthetic_questions import Paragraph, SyntheticQuestion, paragraphs
 from tritonproof.frameworks import pytorch
 from tritonproof.models import _shared
 from tritonproof.safe_io.files import MAX_SETTINGS_BYTES, check_regular, read_json, readable
@@ -203,7 +203,7 @@ def training_rows(paragraphs: Sequence[Paragraph]) -> Rows:
     return {name: np.stack([row[name] for row in rows]) for name in rows[0]}
 
 
-def _row(paragraph: Paragraph, question: Question, query: Sequence[int], part: np.ndarray) -> Rows:
+def _row(paragraph: Paragraph, question: SyntheticQuestion, query: Sequence[int], part: np.ndarray) -> Rows:
     fact = paragraph.statements[question.statement]
     first, last = len(query) + 2, len(query) + 2 + len(part)
     ids, segments, mask = np.zeros((3, MICRO_SIZES.sequence), np.int32)

@@ -31,9 +31,9 @@ def compared_models(records: Sequence[Publishable]) -> list[ComparedModel]:
     models = []
     for record in records:
         if record.baseline is not None:
-            run = _run_id(record.baseline)
-            gates = [gate for gate in record.gates if gate.gate == "baseline" and _run_id(gate) == run]
-            of_run = [result for result in record.points if _run_id(result) == run]
+            run_id = _run_id(record.baseline)
+            gates = [gate for gate in record.gates if gate.gate == "baseline" and _run_id(gate) == run_id]
+            of_run = [result for result in record.points if _run_id(result) == run_id]
             speeds = [result.comparison for result in of_run if result.comparison]
             models.append(ComparedModel(record, record.baseline, next(iter(gates), None), speeds))
     return models
