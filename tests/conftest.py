@@ -60,8 +60,7 @@ _OF_TENSORFLOW = (
     "tests/models/test_resnet50_tf.py",
     "tests/train/",
 )
-"""Tests that load TensorFlow. They share one xdist worker, because loading takes 4 s of a core and 540 MiB
-in each process."""
+"""Tests that load TensorFlow share one xdist worker: loading takes 4 s of a core and 540 MiB a process."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -71,8 +70,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out a marked test unless `-m` mentions its mark or the command line has its id, and start with the
-    slowest; all workers use the same order."""
+    """Leave out a marked test unless `-m` has its mark or the command its id; put the slowest first."""
     marks = [mark for mark in _ASKED_FOR if mark not in config.option.markexpr]
     named = tuple(str(argument).split("::", 1)[1] for argument in config.args if "::" in str(argument))
     left_out = [

@@ -286,8 +286,7 @@ def present(value: Value | None) -> Value:
 
 
 def settings(**given: Any) -> Settings:
-    """Settings from these options (texts or lists of texts) and the defaults of all others; the server is the
-    embedded one unless given."""
+    """Settings from the texts of options, and defaults for all others; the server is embedded by default."""
     return Settings.of(**{"triton": "embedded", **given})
 
 

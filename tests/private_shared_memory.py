@@ -37,8 +37,7 @@ that waits to measure locks the folder above /dev/shm."""
 
 @functools.cache
 def enter() -> bool:
-    """Give this thread and its children their own /dev/shm; False without root, or if the container forbids
-    it."""
+    """Give this thread and its children their own /dev/shm; False without root or where it is forbidden."""
     if os.getuid() != 0 or ctypes.CDLL(None).unshare(_NEW_MOUNTS) != 0:
         return False
     folder = tempfile.mkdtemp()

@@ -322,8 +322,7 @@ def random_weights(**changes: Any) -> Record:
 
 
 def swept(**changes: Any) -> Record:
-    """A case with points of batches 1 to 128 and concurrencies 8 to 256: throughput saturates, latency
-    climbs, and two points are marked."""
+    """A case with batches 1 to 128 and concurrencies 8 to 256, whose throughput saturates; two are marked."""
     offline = [_swept_point("offline", 2**n, 4200 * 2**n / (2**n + 9)) for n in range(8)]
     online = [_swept_point("online", 2**n, 3900 * 2**n / (2**n + 20)) for n in range(3, 9)]
     shared = schema.Mark("cpu-shared", "other programs took 0.4 of 16 cores")

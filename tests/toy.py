@@ -1,5 +1,4 @@
-"""A toy model whose class is the index of the largest of four numbers, builds without a conversion, and a
-simulated server of known speed."""
+"""A toy model (the largest of four numbers), builds without a conversion, and a server of known speed."""
 
 import dataclasses
 import shutil

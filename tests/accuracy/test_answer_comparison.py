@@ -46,7 +46,6 @@ def compared(
 )
 def test_equal_answers_match_in_any_order_and_type(expected: np.ndarray) -> None:
     comparison = compared({"OUT": expected}, {"OUT": expected[[5, 3, 3, 19]]}, [5, 3, 3, 19])
-
     same = comparison.same
     assert (comparison.wrong_count, same.answers, same.left_out, same.agreement) == (0, 4, 0, 1.0)
     assert same.sample == "", "none differs most"

@@ -206,7 +206,6 @@ def test_every_metric_must_pass() -> None:
 @pytest.mark.parametrize(("metrics", "scores"), [((toy.metric(), TO_FRAMEWORK), 1), ((toy.metric(),), 0)])
 def test_unlabelled_data_is_judged_against_framework_alone(metrics: tuple[Any, ...], scores: int) -> None:
     unlabelled = Samples(toy.samples(100).ids, toy.samples(100).read)
-
     result = ledger(toy.case(toy.model(metrics=metrics)), unlabelled, stages(100, 100, 90), labelled=False)
     assert [score.metric for score in result.scores] == ["distance"][:scores]
     assert (result.disagreements[1].count, result.passed) == (10, False)
@@ -316,7 +315,6 @@ def test_worst_sample_is_shown_by_the_framework_and_as_served() -> None:
     one = toy.case(model)
     three = deciding(LABELS, LABELS, with_wrong(4))
     scores = score_each_item(one, toy.samples(COUNT), three)
-
     (sample,) = ledger_module.sample_scores(one, "digest", toy.samples(COUNT), three, scores).worst
     assert sample.parts == (str(LABELS[4]), str(WRONG[4]))
 
@@ -332,7 +330,6 @@ def test_worst_sample_is_shown_by_the_framework_and_as_served() -> None:
 )
 def test_worst_samples_are_listed(scored: Case, served: np.ndarray, labelled: bool, items: list[int]) -> None:
     samples = toy.samples(COUNT) if labelled else dataclasses.replace(toy.samples(COUNT), labels=None)
-
     listed = worst(scored, samples, deciding(LABELS, LABELS, served), labelled=labelled)
     assert [item for item, _reason in listed] == items
 

@@ -22,7 +22,6 @@ from tritonproof.spec import Tensor, Tolerance
 def test_half_precision_outputs_are_recognized_by_last_bits(dtype: torch.dtype, shown: str) -> None:
     values = torch.randn(64, 8, generator=torch.Generator().manual_seed(0)).to(dtype).float().numpy()
     requested = limits.AnswerLimits(limits.NumberLimits(2e-3, 1e-4), inferred_on="cpu")
-
     inferred = limits.inferred_limits(requested, [{"y": values}])
     assert limits.inferred_precision([{"y": values}]) == shown
     assert (inferred == dataclasses.replace(requested, inferred_on="")) is (shown == "")

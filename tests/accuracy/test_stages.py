@@ -28,7 +28,6 @@ ELSEWHERE: Any = "meta"
 @pytest.mark.parametrize("batch", [1, 7, 40, 64])
 def test_every_sample_counts_at_any_batch_size(batch: int) -> None:
     samples = toy.samples(COUNT)
-
     stage = evaluate_in_process("framework", toy.model(), toy.network, samples, batch)
     assert stage.decisions.tolist() == samples.labels.tolist()
     assert len(stage.kept["classes"]) == COUNT
@@ -47,7 +46,6 @@ def test_dropped_sample_is_an_error() -> None:
 def test_nonfinite_value_names_stage_output_and_sample(stage: str, value: float) -> None:
     with pytest.raises(AccuracyError) as caught:
         evaluate_in_process(stage, toy.model(), toy.spoilt(value), toy.samples(8), 8)
-
     assert stage in caught.value.what
     assert (toy.OUTPUT in caught.value.where, "toy-007" in caught.value.where) == (True, True)
 

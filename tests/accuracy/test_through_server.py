@@ -114,7 +114,6 @@ def connect() -> Iterator[Connect]:
 @pytest.mark.parametrize("count", [1, 7, 500])
 def test_mixed_batches_cover_samples_once_and_repeat(count: int, largest: int) -> None:
     batches = list(mixed_batches(count, largest))
-
     assert [index for batch in batches for index in batch] == list(range(count))
     sizes = {len(batch) for batch in batches}
     assert sizes <= set(range(1, largest + 1))
@@ -275,7 +274,6 @@ def served_ledger(
 
 def test_equal_served_outputs_pass_and_are_recorded(connect: Connect) -> None:
     result = served_ledger(connect, three_outputs)
-
     assert result.passed
     kinds = {difference.output: (difference.kind, difference.largest) for difference in result.outputs}
     assert kinds == {toy.OUTPUT: ("error", 0.0), SECOND: ("error", 0.0), COUNTS: ("differing", 0.0)}
@@ -295,7 +293,6 @@ def test_fault_in_unused_output_is_found(
     name: str, change: Callable[[np.ndarray], np.ndarray], precision: str, connect: Connect
 ) -> None:
     result = served_ledger(connect, unused(name, change), precision)
-
     assert all(score.passed for score in result.scores)
     assert all(entry.agreement == 1 for entry in result.disagreements)
     assert not result.passed
@@ -315,9 +312,7 @@ def test_server_may_differ_by_rounding(precision: str, right: float, wrong: floa
 
 def test_wrong_value_of_unused_output_names_expected_and_given(connect: Connect) -> None:
     tripled = unused(SECOND, lambda values: np.where(values > 0.5, 3 * values, values))
-
     result = served_ledger(connect, tripled)
-
     spoilt = next(difference for difference in result.outputs if difference.output == SECOND)
     assert not result.passed
     assert (spoilt.expected, spoilt.actual) == pytest.approx((0.6, 1.8))

@@ -1,5 +1,4 @@
-"""ONNX Runtime caches engines in a folder of each build, private to the user; and the server gets a build as
-written, and does not change it."""
+"""Engines are cached in a private folder of each build; the server gets a build as written, unchanged."""
 
 import shutil
 import stat

@@ -78,7 +78,6 @@ def data_of(row_bytes: int, count: int = 64) -> InputData:
 @pytest.mark.parametrize("batch", [1, 2, 7, 128])
 def test_every_sample_takes_every_batch_position(batch: int) -> None:
     requests = np.array(data_of(100).requests(batch))
-
     assert len(requests) > 50
     assert all(set(requests[:, position]) == set(range(len(requests))) for position in range(batch))
 

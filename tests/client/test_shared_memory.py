@@ -1,5 +1,4 @@
-"""Shared memory under load: its own faults are found, nothing stays behind, and segments that another load
-generator uses stay."""
+"""Shared memory under load: its own faults are found, and nothing but others' segments stays behind."""
 
 import ctypes
 import dataclasses
@@ -84,7 +83,6 @@ def test_shared_memory_fault_is_found(fault: Fault, through: SharedMemory) -> No
     with memory_server(fault) as (server, _seen):
         checked = look(job_of(server, through=through))
         in_messages = look(job_of(server, through="none"))
-
     assert checked.wrong > 0
     assert checked.first_wrong is not None
     assert in_messages.wrong == (in_messages.verified if fault == "longer" else 0), "it is that way's alone"
@@ -96,7 +94,6 @@ def test_stale_answer_in_shared_memory_is_detected() -> None:
         job = job_of(server, LoadPoint("online", 1, 1), samples=1)
         given = ask_samples(job.served, [np.array([0])] * 20, 1, "", shared_memory="system")
         checked = verify(present(job.check), given, 0.0)
-
     assert (checked.verified, checked.wrong) == (20, 19)
     assert present(checked.first_wrong).actual in ("nan", "-1")
 

@@ -1,5 +1,4 @@
-"""The planted faults and the honest models beside them: what each computes, its fault, and the tests that
-find it."""
+"""The planted faults and honest models: what each computes, its fault, and the tests that find it."""
 
 import shutil
 from collections.abc import Iterable, Sequence
@@ -61,8 +60,7 @@ class Planted:
 def _planted(
     fault: str, sizes: Sequence[float], by: Iterable[str], *answers: str, kind: str = ACCURACY, **more: Any
 ) -> list[Planted]:
-    """A fault in each of several sizes, of models with these answers; at least one of the tests `by` has to
-    find each."""
+    """A fault in several sizes, of models with these answers; one of the tests `by` has to find each."""
     suffix = "decoupled" if more.get("scheduling") == _DECOUPLED else ""
     return [
         Planted(

@@ -123,8 +123,7 @@ def _labelled(model: Model, values: np.ndarray) -> Arrays:
 
 
 def _by_kernel(values: np.ndarray, dtype: Any = np.float32) -> np.ndarray:
-    """Another kernel for each power of two of the batch size, with another order and so rounding of its
-    sums."""
+    """Another kernel for each power of two of the batch size, with other rounding of its sums."""
     values, weights = values.astype(dtype), _WEIGHTS[:, :8].astype(dtype)
     total = np.zeros((len(values), 8), dtype)
     for feature in np.random.default_rng(len(values).bit_length()).permutation(values.shape[1]):

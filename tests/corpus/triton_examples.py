@@ -61,8 +61,7 @@ def _each(body: str) -> str:
 
 
 def _config(inputs: str, outputs: str, batch: int = 0, more: str = "") -> str:
-    """A configuration. Inputs and outputs are `NAME TYPE DIMS`, with `;` between them; an entry's other
-    settings may follow."""
+    """A configuration: inputs and outputs as `NAME TYPE DIMS; ...`, where other settings may follow DIMS."""
     lines = ["" if "platform" in more else 'backend: "python"', f"max_batch_size: {batch}", more]
     for kind, tensors in (("input", inputs), ("output", outputs)):
         for tensor in tensors.split("; "):

@@ -1,5 +1,4 @@
-"""The suite's findings of each model in one of its runs, and whether they are the verdict that the model
-deserves."""
+"""The suite's findings of each model in a run, and whether they are the verdict that it deserves."""
 
 import contextlib
 from collections.abc import Sequence
@@ -78,8 +77,7 @@ def selected(request: pytest.FixtureRequest) -> set[str]:
 
 
 def run(folder: Path, options: Sequence[str], format_: str = "asis") -> Run:
-    """Run the suite as a user does, with its records in a folder, and read its findings of the cases of a
-    format."""
+    """Run the suite as a user does, and read its findings of the cases of a format from its records."""
     xml = folder / "junit.xml"
     words = ("-v", "--junit-xml", str(xml), *options)
     done = suite(*words, repos=folder / "built", results=folder / "results")

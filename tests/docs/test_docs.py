@@ -62,7 +62,6 @@ def test_readme_lists_all_pages() -> None:
 
 def test_every_mark_is_documented() -> None:
     text = (ROOT / "docs" / "reading.md").read_text()
-
     assert dict(re.findall(r"^\| `([a-z-]+)` \| (.+) \|$", text, re.MULTILINE)) == MARKS
 
 

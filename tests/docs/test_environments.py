@@ -1,5 +1,4 @@
-"""tox's environments have the extras that their names say, and docs/gpus.md agrees with them and with the
-libraries of the packages."""
+"""tox's environments have the extras of their names; docs/gpus.md agrees with them and their libraries."""
 
 import configparser
 import re
@@ -105,7 +104,6 @@ def lines_of(setting: str, environment: str) -> list[str]:
 @pytest.mark.parametrize("environment", EXTRAS)
 def test_environment_has_extras_of_its_name_and_their_index(environment: str) -> None:
     settings = "\n".join(lines_of(TOX["testenv"]["set_env"], environment))
-
     assert set(lines_of(TOX["testenv"]["extras"], environment)) == EXTRAS[environment] | {"server", "models"}
     assert ("download.pytorch.org/whl/cu126" in settings) == ("cuda12" in environment)
 
@@ -137,6 +135,5 @@ def test_pytest_leaves_out_no_folder_of_tests(pytestconfig: pytest.Config) -> No
 def test_proof_environment_needs_no_framework() -> None:
     project = project_file()["project"]
     requirements = [*project["dependencies"], *project["optional-dependencies"]["server"]]
-
     assert lines_of(TOX["testenv:prove"]["extras"], "prove") == ["server"]
     assert not [name for name in requirements if re.match("torch|tensorflow|onnx|transformers", name)]

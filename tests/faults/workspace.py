@@ -58,8 +58,7 @@ class Workspace:
         self.runs.append(self.household.start(words or self.command(*options), log, cwd=ROOT, **variables))
 
     def wait_for(self, there: Callable[[], object], what: str) -> None:
-        """Wait until `there` holds. Raises AssertionError with the log if it does not in time, or if the run
-        ends before."""
+        """Wait until `there` holds. Raises AssertionError, with the log, if it does not in time."""
 
         def come() -> object:
             ended = self.runs[-1].poll()

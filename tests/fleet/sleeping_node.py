@@ -1,5 +1,4 @@
-"""A pytest plugin for the nodes of a stand-in cluster: every test sleeps and leaves a record, whatever
-hardware it needs.
+"""pytest's plugin for nodes of a stand-in cluster: a test sleeps and leaves a record, whatever it needs.
 
 Nodes load it by PYTEST_ADDOPTS. The suite itself does all else: it collects, reports and records.
 """

@@ -60,7 +60,6 @@ def test_cases_run_on_nodes_with_their_hardware(
 
 def test_test_without_matching_node_names_available_hardware() -> None:
     nodes = [A100, MANY, NO_GPU]
-
     assert kinds_text(nodes) == "2 x A100, 1 x CPU"
     assert kinds_text(nodes) in why_no_node(TARGET["t4"], nodes)
     assert targets_of(nodes) == (TARGET["a100"], CPU)
@@ -73,14 +72,12 @@ def test_bad_or_unreachable_address_is_refused(address: str) -> None:
     if address == "nobody listens":
         with socket.create_server(("127.0.0.1", 0)) as server:
             address = f"127.0.0.1:{server.getsockname()[1]}"
-
     with pytest.raises(InputError, check=lambda error: error.where.startswith("--fleet ")):
         cluster.check_reachable(address)
 
 
 def test_missing_ray_names_its_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-
     with pytest.raises(SetupError, check=lambda error: "tox run -e fleet" in error.fix):
         cluster.ray_module()
 
@@ -94,6 +91,5 @@ def test_single_machine_option_is_refused(given: str, collect: Collect) -> None:
     if given == "-n 2":
         pytest.importorskip("xdist", reason="pytest-xdist, which the environment of a fleet lacks")
     collected = collect("--fleet", "local", "--target", "cpu", *given.split())
-
     assert collected.status == pytest.ExitCode.USAGE_ERROR
     assert f"where: --fleet {given.split()[0]}" in collected.text

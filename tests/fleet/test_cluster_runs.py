@@ -1,5 +1,4 @@
-"""Runs on real local Ray clusters whose nodes sleep instead of measuring, and announce hardware that does not
-exist."""
+"""Runs on real local Ray clusters whose nodes sleep, and announce hardware that does not exist."""
 
 import contextlib
 import dataclasses
@@ -91,8 +90,7 @@ def ended(run: "subprocess.Popen[str]") -> tuple[int, str]:
 
 @pytest.fixture
 def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIn]:
-    """A cluster whose head directs and runs nothing. Tests take half a second on nodes, which get the variables
-    of the time when they are added."""
+    """A cluster whose head runs nothing. Tests take half a second on nodes, with variables of their start."""
     (tmp_path / "trace").mkdir()
     env = {"STAND_IN_TRACE": str(tmp_path / "trace"), "PYTEST_ADDOPTS": "-p tests.fleet.sleeping_node"}
     env |= {"TRITONPROOF_FLEET_PYTHON": sys.executable, "TRITONPROOF_FLEET_CACHE": str(tmp_path / "cache")}
@@ -192,9 +190,7 @@ def test_tests_after_one_that_kills_its_run_fail(cluster: StandIn, monkeypatch: 
 def test_exitfirst_ends_all_nodes(cluster: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(FAILS_IN, "a100")
     cluster.add("A100", "cpu")
-
     status, text = ended(cluster.start(*MICRO, "--target", "a100,cpu", "-x"))
-
     assert status == 12, text
     assert len(cluster.passed(otherwise=True)) == 1
     assert not cluster.running()

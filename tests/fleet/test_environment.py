@@ -1,5 +1,4 @@
-"""Nodes run the current files of the controller's checkout, in an environment that tox makes once for each set
-of packages, or in an existing one."""
+"""Nodes run the controller's current files, in an existing environment or one for each set of packages."""
 
 import os
 import subprocess

@@ -68,31 +68,25 @@ def test_finished_test_sends_changed_results(run: Run) -> None:
 
 def test_results_of_unfinished_test_are_not_sent(run: Run) -> None:
     _, messages = run("echo half > $RESULTS/cpu/half; echo half")
-
     assert ["half"] in [message.log for message in messages]
     assert [message.files for message in messages if message.files] == []
 
 
 def test_unwanted_run_does_not_begin(run: Run, tmp_path: Path) -> None:
     run(f"touch {tmp_path}/began", wanted=False)
-
     assert not (tmp_path / "began").exists()
 
 
 def test_run_no_longer_wanted_is_ended(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Mailbox, "post", lambda _, message: bool(message.events))
-
     run(f"echo $$ > {tmp_path}/pid; sleep 600")
-
     pid = (tmp_path / "pid").read_text().strip()
     assert not Path(f"/proc/{pid}").exists()
 
 
 def test_missing_python_is_reported_as_cause(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(environment, "python_for", lambda *_: Path("/no/such/python"))
-
     why, messages = run("")
-
     assert "127" in why
     assert any("/no/such/python" in line for message in messages for line in message.log)
     monkeypatch.setattr(environment, "python_for", Mock(side_effect=SetupError("tox fails")))

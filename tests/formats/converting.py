@@ -81,8 +81,7 @@ def converted(model: Model, path: Path, precision: str = "fp32") -> Any:
 
 
 def score(model: Model, run: Any) -> float:
-    """The model's one metric for all evaluation samples: the share of decisions equal to the reference's, or
-    the mean error if it decides nothing."""
+    """The model's metric of all evaluation samples: the share of equal decisions, or the mean error."""
     samples = model.samples("evaluation", None, None)
     inputs = samples.read(range(len(samples)))
     expected = model.keep(model.infer(model.load_weights(None).network, inputs))

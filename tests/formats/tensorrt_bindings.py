@@ -1,7 +1,6 @@
 """The names in TensorRT's Python bindings, of the classes that the suite uses, and a stand-in that has them.
 
-The bindings are packages on PyPI without TensorRT's libraries, a megabyte each; empty libraries of the same
-names are enough to import them.
+The bindings are small packages without TensorRT's libraries; empty ones suffice to import them.
 """
 
 import json
@@ -41,8 +40,7 @@ _ENUMERATIONS = ("Logger", "NetworkDefinitionCreationFlag", "BuilderFlag", "Memo
 
 
 class Player:
-    """A stand-in for TensorRT's module or one of its objects: records its calls, and returns what the bindings
-    would, or the `answers` by name."""
+    """Stands in for TensorRT's module or objects: records calls; returns as they would, or `answers`."""
 
     used: ClassVar[set[tuple[str, str]]] = set()
     """The members used, each with its class."""

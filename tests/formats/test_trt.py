@@ -41,7 +41,6 @@ def test_nvidia_parser_builds_engine_of_every_micro_model(
 ) -> None:
     monkeypatch.setitem(sys.modules, MODULE, rtx)
     trt.convert(job_of(micro, precision=precision, max_batch_size=4, tf32=False), tmp_path / "model.plan")
-
     assert (tmp_path / "model.plan").stat().st_size > 1 << 20
 
 
@@ -66,8 +65,7 @@ def test_nvidia_parses_whole_export(model: Model, precision: str, rtx: ModuleTyp
 def play(
     monkeypatch: pytest.MonkeyPatch, *, parses: bool = True, builds: bool = True, exports: bool = False
 ) -> dict[str, Any]:
-    """A stand-in for TensorRT; returns the arguments of its calls, by their names. The graph that it parses is
-    empty, unless it `exports`."""
+    """A stand-in for TensorRT; returns its calls' arguments by name. It parses no graph, or `exports`."""
     calls: dict[str, Any] = {}
     if not exports:
         monkeypatch.setattr(trt.onnx, "export", lambda _job, path: path.touch())

@@ -43,8 +43,7 @@ def admitted(extra: str, distribution: str) -> dict[str, Mapping[str, Any]]:
 
 
 def runs_on(facts: Mapping[str, Any], capability: tuple[int, int]) -> bool:
-    """Whether a version has code for a GPU: machine code runs on later GPUs of the same major compute
-    capability, PTX on all later ones."""
+    """Whether a version has code for a GPU: machine code of its major compute capability, or earlier PTX."""
     major, minor = capability
     architecture = 10 * major + minor
     return any(built_for <= architecture for built_for in facts["sources"]) or any(

@@ -103,7 +103,6 @@ FAULTS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 def test_impossible_weights_are_refused(model: Model, fault: str, tmp_path: Path) -> None:
     key = KERNEL[model.name]
     path = spoilt(model, tmp_path, **{key: FAULTS[fault](load_file(present(model.weights))[key])})
-
     with pytest.raises(InputError, check=lambda error: error.where == str(path) and key in error.what):
         model.load_weights(path)
 
@@ -113,5 +112,4 @@ def test_fresh_norms_and_zero_biases_are_accepted(tmp_path: Path) -> None:
     state = load_file(present(model.weights))
     fresh = {key: np.zeros_like(values) for key, values in state.items() if key.endswith("bias")}
     fresh |= {key: np.ones_like(values) for key, values in state.items() if "bn" in key and "weight" in key}
-
     assert model.load_weights(spoilt(model, tmp_path, **fresh)).trained

@@ -1,5 +1,4 @@
-"""TF32 on a GPU: its rounding, which is emulated, is allowed only where it is used, and the framework computes
-without it."""
+"""TF32 on a GPU: its emulated rounding is allowed only where it is used; the framework goes without."""
 
 import dataclasses
 

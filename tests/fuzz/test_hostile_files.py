@@ -239,8 +239,7 @@ MAX_CPU_S = 20
 MAX_MESSAGE_CHARS = 5000
 """Characters, with the path of a test's file: two screens of a terminal."""
 _ACTING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-"""What a terminal obeys and a reader does not see: control characters, halves of pairs, marks of
-direction."""
+"""What a terminal obeys and nobody sees: control characters, halves of pairs, marks of direction."""
 
 
 @contextlib.contextmanager

@@ -1,5 +1,4 @@
-"""A model whose answers the test makes up, without a server; and answers of another sample, or off by less than
-2 % of their output's largest magnitude."""
+"""A model whose answers a test makes up: right, another sample's, or off by less than 2 % of the largest."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -21,8 +20,7 @@ ROWS = np.random.default_rng(0).standard_normal((8, 4)).astype(np.float32)
 LIMITS = AnswerLimits(NumberLimits(1e-4, 1e-4))
 IDS = [f"row-{n}" for n in range(len(ROWS))]
 AnswerRule = Callable[[np.ndarray, int], np.ndarray | Arrays]
-"""Takes a request's sample indices and the number of requests in flight, and returns the rows of its answer,
-of one output OUT or of several."""
+"""From a request's sample indices and the number in flight, the answer's rows of OUT or several outputs."""
 
 
 def sound(samples: np.ndarray, _in_flight: int) -> np.ndarray:

@@ -262,7 +262,6 @@ def test_refusal_of_a_live_server_counts_with_any_status(
 def test_replies_keep_request_order() -> None:
     with served_by(careful) as model:
         replies = declared.send(model, [[2], [0, 1], [0]])
-
     assert replies.pop(1) == "not as declared"
     contents = [reply.raw_output_contents[0] for reply in replies]
     assert contents == [(2 * SENT[sample]).tobytes() for sample in (2, 0)]

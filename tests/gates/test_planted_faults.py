@@ -45,8 +45,7 @@ FAULTS = {
     "NaN": ({"declared"}, "out[:, 2] = np.nan"),
     "a batch size that fails": ({"largest-batch"}, "assert len(x) != 3, 'three'"),
 }
-"""Faults by name: those of the tried gates that have to find each, and its code. `declared` is tried
-with every fault."""
+"""Faults by name: the gates that have to find each, and its code; `declared` is tried with all."""
 
 
 @pytest.fixture

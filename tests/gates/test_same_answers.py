@@ -61,7 +61,6 @@ def labelling(samples: np.ndarray, _in_flight: int) -> dict[str, np.ndarray]:
 @pytest.mark.parametrize("model", [sound, labelling])
 def test_sound_model_passes_every_gate(gate: RunGate, name: str, model: AnswerRule) -> None:
     result, server = gate(name, model, limits=dataclasses.replace(LIMITS, inferred_on="cpu"))
-
     assert result.fault == ""
     assert result.requests == len(server.asked) + (8 if name == "repeated" else 0)
     assert present(result.same).passed

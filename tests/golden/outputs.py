@@ -1,5 +1,4 @@
-"""The output of the commands for some committed records, and for examples that have all that those lack: `python
--m tests.golden.outputs` writes it anew."""
+"""The commands' outputs for committed records and examples: `python -m tests.golden.outputs` writes them."""
 
 import contextlib
 import html.parser

@@ -1,5 +1,4 @@
-"""Estimates of passes, checked against textbooks and SciPy, and certified percentiles against MLPerf LoadGen's
-early stopping, request for request."""
+"""Estimates of passes against textbooks and SciPy; certified percentiles against MLPerf LoadGen's."""
 
 from collections.abc import Callable, Sequence
 
@@ -102,7 +101,6 @@ def test_interval_scales_with_value_and_stays_nonnegative() -> None:
     single, eightfold = (estimates.estimate(passes, estimates.throughput, scale=scale) for scale in (1, 8))
     ends = single.value, single.low, single.high
     assert (eightfold.value, eightfold.low, eightfold.high) == tuple(8 * end for end in ends)
-
     far_apart = passes_of([np.array([1.0]), np.array([100.0])])
     assert estimates.estimate(far_apart, estimates.mean_latency_ms).low == 0.0
 
@@ -183,7 +181,6 @@ def test_required_requests_match_loadgen(percent: float, slower: int, needed: in
 def test_p99_needs_662_requests_to_certify(requests: int, bound_ms: float | None, missing: int) -> None:
     latencies_ms = np.random.default_rng(1).permutation(np.arange(1.0, requests + 1))
     certified = estimates.certified(latencies_ms, 99)
-
     assert (certified.bound_ms, certified.requests_missing) == (bound_ms, missing)
     assert (certified.requests, certified.value_ms) == (requests, np.percentile(latencies_ms, 99))
 

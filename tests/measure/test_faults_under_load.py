@@ -84,7 +84,6 @@ def look(job: LoadJob, is_enough: Callable[[VerifiedAnswers], bool]) -> Verified
 )
 def test_fault_under_load_is_found_and_named(job_of: Callable[[str, LoadPoint], LoadJob], fault: str) -> None:
     answers = look(job_of(FAULTS[fault], ONLINE), lambda so_far: so_far.wrong > 0)
-
     assert answers.wrong > 0, f"none wrong of {answers.verified}"
     first = present(answers.first_wrong)
     assert first.sample.startswith("row-")
@@ -104,6 +103,5 @@ def test_server_without_fault_passes_under_load(
     job_of: Callable[[str, LoadPoint], LoadJob], point: LoadPoint
 ) -> None:
     answers = look(job_of(NO_FAULT, point), lambda so_far: so_far.verified >= MIN_VERIFIED)
-
     assert answers.wrong == 0
     assert answers.verified == answers.requests * point.batch >= MIN_VERIFIED

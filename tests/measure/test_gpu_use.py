@@ -32,7 +32,6 @@ def test_gpu_use_covers_all_passes_and_gpus(nvml: Nvml, stretch: Stretch, gpus: 
     nvml.uuids = ("GPU-aaaa", "GPU-bbbb", "GPU-cccc")[:gpus]
     nvml.pids = lambda _handle: [os.getpid(), os.getppid()]
     use = use_of(stretch(0.1, 0.5), stretch(1.0, 1.9))
-
     assert use.power_w == pytest.approx(100 * gpus, rel=0.01)
     assert use.energy_j_per_1000 == pytest.approx(250 * gpus, rel=0.01)
     assert (use.utilisation, use.memory_mib, use.sm_clock_mhz) == (pytest.approx(0.8), 5120 * gpus, 1410)

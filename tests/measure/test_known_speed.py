@@ -43,7 +43,6 @@ def test_known_service_time_is_measured(timed: Timed, shape: str) -> None:
     """On a busy machine the server's own rate leaves out gaps longer than any request."""
     mean_ms = float(np.mean(service_times_ms(shape)))
     result = known(timed, shape, 2, 0.2, 0.4)
-
     rate, latency_ms = result.throughput_per_s, result.latency_ms["avg"].value
     assert sum(result.components_ms.values()) == pytest.approx(latency_ms)
     assert rate.low <= 1e3 / mean_ms * 1.05, "no faster than the server can be"
@@ -53,7 +52,6 @@ def test_known_service_time_is_measured(timed: Timed, shape: str) -> None:
 def test_excessive_rate_raises_latency_and_mark(timed: Timed) -> None:
     too_fast = LoadPoint("online", 1, 0, 300.0, "poisson")
     result = timed.run("fixed", too_fast, MeasuringPlan(budget_s=0.5))
-
     assert "overloaded" in [mark.code for mark in result.marks]
     assert result.throughput_per_s.value < 205
     # A generator that waits would show one service time.

@@ -87,7 +87,6 @@ def test_throughput_matches_simulated_server(
     truth_per_s: float, service: Service, length_s: float, server: dict[str, float]
 ) -> None:
     passes = simulated(300, service, length_s, **server)
-
     # The standard error of 300 passes is at most a quarter of a percent in each case.
     assert estimates.throughput(passes) == pytest.approx(truth_per_s, rel=0.01)
 
@@ -131,7 +130,6 @@ def test_steady_part_excludes_start_up_and_tail(
     """Requests, milliseconds, and the latencies that count."""
     completed, duration_ms, latencies_ms = steady
     cut = requests(*times, closed_ms=closed_ms, clients=clients)
-
     assert (cut.completed, 1e3 * cut.duration_s) == pytest.approx((completed, duration_ms))
     assert set(cut.latencies_ms) == latencies_ms
 
@@ -163,9 +161,7 @@ def test_requests_due_before_close_do_not_count() -> None:
     """Of these, only the fast ones, of 5 ms, have ended; the slow ones, of 25 ms, are missing."""
     due = list(range(0, 110, 10))
     ended = [t + (25 if t % 20 == 0 else 5) for t in due[:-1]]
-
     steady = scheduled(due, due[:-1], ended, closed_ms=110)
-
     assert steady.latencies_ms.tolist() == [5, 25, 5, 25, 5, 25], "due from 30 to 80 ms, not the one of 90"
 
 
@@ -173,8 +169,6 @@ def test_overload_shows_in_completed_requests() -> None:
     """One request every 10 ms to a server that takes 20 ms: it answers half of them by the close."""
     due = list(range(0, 500, 10))
     ended = [20 * (n + 1) for n in range(50)]
-
     steady = scheduled(due, due[:25], ended[:25], closed_ms=505)
-
     assert steady.completed / steady.duration_s == pytest.approx(50, rel=0.02)
     assert steady.due == pytest.approx(2 * steady.completed, rel=0.06)

@@ -45,7 +45,6 @@ def take_pass(tmp_path: Path, analyzer: FakePerfAnalyzer, monkeypatch: pytest.Mo
 
 def test_pass_yields_timestamps_and_components(take_pass: TakePass) -> None:
     one_pass = take_pass()
-
     assert estimates.throughput([one_pass]) == pytest.approx(4 * 1000 / LATENCY_MS, rel=1e-6)
     assert one_pass.components_us == dict(zip(COMPONENTS, (100, 200, 300, 400, 8000, 600, 400), strict=True))
     assert one_pass.elapsed_s >= one_pass.cpu.children_s > 0
@@ -161,7 +160,6 @@ def test_rate_far_above_capacity_is_an_error(
 def test_window_grows(take_pass: TakePass, analyzer: FakePerfAnalyzer, reasons: tuple[str, ...]) -> None:
     analyzer.plan(*reasons, "good")
     one_pass = take_pass()
-
     assert analyzer.windows_ms() == [120, 480, 1920]
     assert (one_pass.window_s, len(one_pass.damaged)) == (pytest.approx(1.92), 2)
 
@@ -176,7 +174,6 @@ def test_failing_load_generator_is_an_error_with_its_output(
     analyzer.plan(behaviour)
     with pytest.raises(ProofError) as caught:
         take_pass()
-
     assert caught.value.where == f"toy, {ONLINE}", "its command needs files that are gone"
     assert said in str(caught.value)
     assert "the last words" in str(caught.value), "the end of the server's log"

@@ -176,7 +176,6 @@ def test_longer_tail_fails_despite_equal_speed() -> None:
     """Two in a hundred requests take half as long again, which makes the build one percent slower."""
     generator = np.random.default_rng(5)
     comparisons = [with_tail(generator, slow=0.02, factor=1.5) for _ in range(20)]
-
     assert {comparison.verdict for comparison in comparisons} == {"passed"}
     assert sum(comparison.p99_is_longer for comparison in comparisons) >= 18
     (failure,) = speed_failures(sample_records.measured("online", 4, 100.0, comparison=comparisons[0]))
@@ -188,6 +187,5 @@ def test_allowed_tail_rarely_raises_an_alarm(slow: float, most: int) -> None:
     """400 points are a hundred runs of four, of which one may raise an alarm."""
     generator = np.random.default_rng(6)
     comparisons = [with_tail(generator, slow, factor=1 / 0.97) for _ in range(400)]
-
     assert sum(comparison.p99_is_longer for comparison in comparisons) <= most
     assert all(one.p99_ratio and one.p99_ratio.low < one.p99_ratio.value for one in comparisons)

@@ -62,7 +62,6 @@ def test_only_lasting_growth_is_a_leak(used: np.ndarray, verdicts: set[str]) -> 
 
 def test_random_walk_is_rarely_a_leak() -> None:
     walks = np.random.default_rng(2).normal(0, 1 * MIB, (1000, SAMPLES)).cumsum(axis=1)
-
     assert sum(found(walk, REQUESTS, "request").verdict == "failed" for walk in walks) <= 10
 
 
@@ -84,9 +83,7 @@ def test_interval_matches_sign_test_of_twenty_steps() -> None:
     """The steps are 1 to 20 bytes each, in some order."""
     order = np.random.default_rng(3).permutation(np.arange(1, 21))
     outside = max(count for count in range(10) if stats.binom.cdf(count, 20, 0.5) <= 0.005)
-
     growth = stretched(np.concatenate([[0.0], 3 * np.cumsum(order)]).tolist())
-
     assert growth.slope.value == pytest.approx(10.5)
     assert (growth.slope.low, growth.slope.high) == pytest.approx((1 + outside, 20 - outside))
     assert growth.slope.confidence == 0.99
@@ -107,7 +104,6 @@ def test_interval_matches_sign_test_of_twenty_steps() -> None:
 )
 def test_growth_above_smallest_leak_is_a_leak(what: str, per: Per, every: int, least: float) -> None:
     times = np.arange(COUNTED[per][0]) * float(every)
-
     assert found(1e6 + 1.001 * least * times, times, per, what).verdict == "failed"
     assert found(1e6 + 0.999 * least * times, times, per, what).verdict == "passed"
 
@@ -138,9 +134,7 @@ def test_eight_large_pieces_are_a_leak(pieces: int, is_leak: bool) -> None:
     samples, counted = COUNTED["request"]
     index = np.maximum(0, np.arange(samples) - (samples - counted))
     used = 64 * MIB * np.floor((index + 0.5) * (pieces + 1) / counted)
-
     growth = found(used, np.arange(samples, dtype=float), "request")
-
     assert (growth.verdict == "failed") == is_leak
     assert (growth.slope.low > 0) == is_leak, "the interval is of the steps that show it"
 
@@ -156,9 +150,7 @@ def test_eight_large_pieces_are_a_leak(pieces: int, is_leak: bool) -> None:
 )
 def test_only_server_memory_excludes_heap_loadings(what: str, heaps: int, verdict: str, counted: int) -> None:
     times = np.arange(60, dtype=float)
-
     growth = found(8 * MIB * times, times, "loading", what, heaps)
-
     assert (growth.verdict, growth.counted) == (verdict, counted)
 
 
@@ -203,9 +195,7 @@ def test_clean_servers_pass_and_1_kib_leaks_are_found(real: dict[str, Any]) -> N
 def test_successive_malloc_heaps_are_no_leak() -> None:
     traced = TRACES["loadings"]["used"]
     used = [{name: float(values[index]) for name, values in traced.items()} for index in range(24)]
-
     watched = growths(used, [*range(1, 25)], "loading", ARENAS_OF_A_CPU * 2)
-
     by_name = {growth.resource: growth.verdict for growth in watched}
     assert by_name["memory of the server"] == "inconclusive"
     assert by_name["open files"] == "passed"
@@ -213,7 +203,6 @@ def test_successive_malloc_heaps_are_no_leak() -> None:
 
 def test_partly_watched_resource_is_left_out_and_named() -> None:
     used: list[dict[str, float]] = [{"threads": 4.0}] * 30 + [{"threads": 4.0, "open files": 9.0}] * 30
-
     under_load = SoakedPoint(used, range(60), [], [], 0, 1.0)
     soak = soak_entry(LoadPoint("online", 1, 4), under_load, used)
     assert [growth.resource for growth in soak.growth] == ["threads"] * 2
@@ -226,5 +215,4 @@ def test_growth_released_by_more_than_half_is_no_leak(released: float, at: int, 
     samples, counted = COUNTED["request"]
     index = np.arange(samples, dtype=float)
     used = MIB * (index / 3 - released * (index >= samples - counted + at))
-
     assert (found(used, index, "request").verdict == "failed") == is_leak

@@ -1,5 +1,4 @@
-"""Long load and repeated loading on a simulated clock; and on real servers, where a leak of 1 KiB per request
-is found and a clean server passes."""
+"""Long load and repeated loading, on a simulated clock and on real servers with and without leaks."""
 
 import dataclasses
 import functools
@@ -97,9 +96,7 @@ def test_request_and_loading_leaks_are_distinguished() -> None:
 
 def test_slow_loading_reports_number_of_loadings() -> None:
     machine = LeakingServer(loading_s=30.0)
-
     soak = machine.soak(300.0)
-
     assert soak.loadings == machine.loadings == 3
     assert not any(growth.per == "loading" for growth in soak.growth)
     assert "3 of" in soak.not_watched[0]
@@ -107,10 +104,8 @@ def test_slow_loading_reports_number_of_loadings() -> None:
 
 def test_slowdown_is_found_and_slow_start_ignored() -> None:
     steady = [100.0, 101.0, 99.0, 100.5] * 20
-
     slower = end_over_begin([*steady, *(0.8 * rate for rate in steady)])
     warmed = end_over_begin([*(0.5 * rate for rate in steady[:20]), *steady[20:]])
-
     assert present(slower).high < 0.9
     assert present(warmed).low <= 1.0 <= present(warmed).high
     assert end_over_begin(steady[:8]) is None
@@ -121,8 +116,7 @@ def test_slowdown_is_found_and_slow_start_ignored() -> None:
 SECONDS = 40.0
 """Length of a soak: a fifteenth of what users are advised, so a leak adds up to a fifteenth."""
 LOADING_S = 540.0
-"""A third of it is for loadings: the test needs fourteen, and on a busy machine the Python backend takes
-several seconds for each."""
+"""A third is for the fourteen loadings, each of which takes seconds on a busy machine."""
 LOADING_LEAK = "open(f'/dev/shm/tritonproof-test-{os.getpid()}', 'wb').write(b'x' * (8 << 20))"
 
 
@@ -175,6 +169,5 @@ def test_leak_is_found_with_its_size(how: Any, resource: str, per: str, tmp_path
 @pytest.mark.campaign
 def test_clean_server_passes(tmp_path: Path) -> None:
     result = soak(tmp_path, loads_again=True)
-
     assert {growth.verdict for growth in result.growth} == {"passed"}, result.growth
     assert {growth.per for growth in result.growth} == {"request", "loading"}

@@ -80,7 +80,6 @@ def test_server_is_warm_once_it_stops_getting_faster(latencies_ms: tuple[float, 
 
 def test_measured_requests_count_toward_certification() -> None:
     plan, measured = MeasuringPlan(certify=99), state(*[10] * 3)
-
     assert stopping.requests_missing(PointState(toy.job(POINT)), plan) == 662
     assert stopping.requests_missing(measured, plan) == 662 - measured.requests > 0
     assert stopping.requests_missing(state(*[10] * 8), plan) == 0
@@ -100,7 +99,6 @@ def test_at_least_fifteen_requests_count_at_a_rate(rate_per_s: float) -> None:
     """Of twenty due requests three quarters count; queues take longer to a steady state than clients."""
     point = LoadPoint("online", 1, 0, rate_per_s, "constant")
     window_s = plan_module.least_window_s(point)
-
     assert 0.75 * rate_per_s * plan_module.WINDOWS * window_s >= 15
     assert window_s >= 2 * plan_module.least_window_s(POINT)
     assert warm_up_window_s(point, 0.0) == window_s

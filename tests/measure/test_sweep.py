@@ -83,7 +83,6 @@ def test_request_rate_gives_its_throughput_and_no_slip() -> None:
 def test_components_are_shares_of_average_latency() -> None:
     load_pass = toy.closed_loop(np.full((1, 20), 0.01), 0.1)
     shares = components([load_pass], sample_records.estimate(7.0))
-
     assert tuple(shares) == schema.COMPONENTS
     assert sum(shares.values()) == pytest.approx(7.0)
     assert shares["server_compute_infer"] == pytest.approx(7.0 * 8000 / 8600)
@@ -104,9 +103,7 @@ def test_points_are_interleaved_in_random_order() -> None:
 def test_finished_point_leaves_turns_to_the_others() -> None:
     uneven = LoadPoint("online", 1, 5)
     server = SimulatedServer(lambda job, number: every_second(job, number if job.point == uneven else 0))
-
     steady, varied = results(run(server, ONLINE, uneven, plan=PATIENT))
-
     assert len(steady.passes) < len(varied.passes)
     assert (codes(steady), codes(varied)) == ([], ["wide-interval"])
 
@@ -114,7 +111,6 @@ def test_finished_point_leaves_turns_to_the_others() -> None:
 def test_larger_budget_makes_longer_passes() -> None:
     server = SimulatedServer()
     run(server, plan=PATIENT)
-
     (window_s,) = set(server.windows_s()[2:])
     assert 3 * window_s + 0.1 == pytest.approx(60 / stopping.MAX_PASSES)
 
@@ -122,7 +118,6 @@ def test_larger_budget_makes_longer_passes() -> None:
 def test_too_short_window_is_not_retried() -> None:
     server = SimulatedServer(changes=lambda _job, number: {"window_s": 0.48} if number == 2 else {})
     result = one(server, POINTS[0])
-
     first_s, *later_s = server.windows_s()[2:]
     assert first_s < 0.48
     assert set(later_s) == {0.48}
@@ -169,7 +164,6 @@ def test_latencies_that_are_not_stationary_are_marked(monkeypatch: pytest.Monkey
     monkeypatch.setattr(estimates, "warm_up_end", lambda _latencies: None)
     server = SimulatedServer()
     result = one(server, plan=PATIENT)
-
     assert codes(result) == ["not-warm"]
     assert len(server.calls) == stopping.MAX_WARM_UP_PASSES + len(result.passes)
 
@@ -177,7 +171,6 @@ def test_latencies_that_are_not_stationary_are_marked(monkeypatch: pytest.Monkey
 def test_warm_up_continues_while_server_gets_faster() -> None:
     server = SimulatedServer(lambda _job, number: LATENCY_MS * max(1.0, 3 - number))
     result = one(server)
-
     assert len(server.calls) == 4 + len(result.passes)
     assert result.latency_ms["p99"].value == LATENCY_MS
     assert 0 == one(SimulatedServer()).warm_up_s < result.warm_up_s < 3 * sum(server.windows_s()[:4])
@@ -225,7 +218,6 @@ def test_failing_point_leaves_the_others(fails: object) -> None:
 def test_each_round_is_saved() -> None:
     saved: list[Sequence[PointResult]] = []
     by_point = run(SimulatedServer(), *POINTS, save=saved.append)
-
     assert [len(each) for each in saved] == [0, 3, 3], "two passes make an interval"
     assert all("unfinished" in codes(result) for result in saved[1])
     assert list(saved[2]) == results(by_point)
@@ -234,7 +226,6 @@ def test_each_round_is_saved() -> None:
 def test_progress_shows_step_and_estimate() -> None:
     reports: list[str] = []
     run(SimulatedServer(), on_progress=lambda _point, now: reports.append(now))
-
     steps = [text.partition(",")[0] for text in reports]
     assert steps == ["warm up", "warm up", "pass 1", "pass 2", "pass 3"]
     assert "400" in reports[-1]

@@ -148,9 +148,7 @@ def test_container_is_watched_by_its_first_process(
 
 def test_unreadable_processes_limit_what_is_watched(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "access", lambda path, _mode: not str(path).endswith("fd"))
-
     watched = watch(server_of(start().process.pid))
-
     assert set(read_usage(watched)) == {"memory of the server", "threads"}
     assert "open files and shared memory were not watched" in watched.not_watched[0]
 

@@ -107,7 +107,6 @@ def test_share_of_few_integers_excuses_no_answers_under_load(columns: int, every
     integers, numbers = np.random.default_rng(0).integers(0, 9, (64, columns)), np.arange(5000)
     limits = dataclasses.replace(LIMITS, agreement_by_output={"OUT": min_agreement_for(1.0, 190 * columns)})
     given = integers[numbers % 64] + (np.arange(columns) == 0) * (numbers % every == 0)[:, None]
-
     assert wrong(answers_of(limits, OUT=integers), Answer(numbers % 64, {"OUT": given})) == count
 
 
@@ -130,7 +129,6 @@ def test_swapped_answers_of_one_class_are_found_in_int8() -> None:
     scores = np.array([[10.0, 1, 2, 0], [8.0, 2, 0, 1], [0.0, 9, 9, 3]])
     limits = AnswerLimits(NumberLimits(2.0, 0.5), min_agreement=0.98, rounding=8e-3)
     of_scores = answers_of(limits, OUT=scores)
-
     assert wrong(of_scores, Answer(np.arange(3), {"OUT": scores + 0.08})) == 0
     assert wrong(of_scores, Answer(np.arange(3), {"OUT": scores[[1, 0, 2]]})) == 2
 
@@ -151,7 +149,6 @@ def test_each_output_is_limited_by_its_precision_cost() -> None:
 def test_checks_add_up_and_keep_first_fault() -> None:
     right, broken = verify(CHECK, [answer()], 0.5), verify(CHECK, [answer(changed(0, 0, np.nan))], 0.5)
     total = present(sum_verified([right, broken, right]))
-
     assert (total.verified, total.wrong, total.duration_s) == (9, 1, 1.5)
     assert total.first_wrong == broken.first_wrong
     assert sum_verified([]) is None

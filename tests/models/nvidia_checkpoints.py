@@ -115,8 +115,7 @@ def of_speech(state: State) -> dict[str, object]:
 
 
 def lightning(state: State, path: Path) -> Path:
-    """A file as pytorch-lightning 1.0.0 writes it (trainer/connectors/checkpoint_connector.py), with callbacks
-    and hyperparameters of its own classes."""
+    """A file as pytorch-lightning 1.0.0 writes it (checkpoint_connector.py), with objects of its classes."""
 
     def theirs(full: str) -> Callable[..., Any]:
         module, _, name = full.rpartition(".")

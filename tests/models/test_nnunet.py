@@ -52,7 +52,6 @@ def test_voxel_outside_of_all_classes_is_an_error(wrong: int) -> None:
     classes = np.ones((2, 4, 4, 4), np.int64)
     kept = FULL.keep({nnunet.OUTPUT: classes})["classes"]
     assert (kept == classes).all()
-
     classes[1, 2, 3, 0] = wrong
     with pytest.raises(AccuracyError, check=lambda error: nnunet.OUTPUT in error.where):
         FULL.keep({nnunet.OUTPUT: classes})

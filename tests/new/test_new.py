@@ -22,9 +22,7 @@ def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 def test_new_model_has_every_format(tmp_path: Path, collect: Collect, name: str) -> None:
     file = tmp_path / "models" / "model.py"
     assert new.main([name, "--to", str(file)]) == 0
-
     collected = collect("--models", str(file), "--target", "cpu", "-k", "conversion")
-
     formats = {re.sub(rf".*\[cpu-{name}-(.+)\]", r"\1", test) for test in collected.names}
     assert {"onnx-fp32", "onnx-int8", "pt2-fp32", "ts-script-fp32", "ts-trace-fp32"} <= formats
     assert "biopsy" not in file.read_text().lower()
@@ -66,6 +64,5 @@ def test_invalid_name_is_refused(
     arguments: tuple[str, ...],
 ) -> None:
     monkeypatch.chdir(tmp_path)
-
     assert refusal(capsys, *arguments)
     assert not [*tmp_path.iterdir()]

@@ -57,14 +57,12 @@ def test_rank_interval_matches_its_confidence(confidence: float) -> None:
 def test_paired_p_value_matches_exact_signed_ranks() -> None:
     logs = np.array([-0.3, 0.1, -0.25, -0.2, 0.05, -0.15])
     expected = stats.wilcoxon(logs, alternative="less", method="exact").pvalue
-
     assert paired_p_value(np.exp(logs), np.ones(6), 1.0) == pytest.approx(expected)
 
 
 def test_unequal_variances_are_compared_by_welch() -> None:
     mine, theirs = [9.0, 9.8, 8.4, 9.6, 8.9, 9.3], [9.70, 9.71, 9.69]
     p_value = unpaired_p_value(mine, theirs, 1.0)
-
     first, second = np.log(mine), np.log(theirs)
     error = np.sqrt(first.var(ddof=1) / 6 + second.var(ddof=1) / 3)
     freedom = error**4 / ((first.var(ddof=1) / 6) ** 2 / 5 + (second.var(ddof=1) / 3) ** 2 / 2)

@@ -322,7 +322,6 @@ def test_allowed_slowdown_is_named(tmp_path: Path, capsys: pytest.CaptureFixture
 def test_worse_accuracy_comes_first(tmp_path: Path, after: Record, scores: list[float], status: int) -> None:
     store_samples(tmp_path / "before", at(1000), RIGHT)
     store_samples(tmp_path / "after", after, scores)
-
     assert status_of(tmp_path, at(1000), after, *WORSE) == status
 
 

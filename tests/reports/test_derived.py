@@ -49,7 +49,6 @@ def test_formats_rank_by_disjoint_intervals(
     records: Sequence[Record], order: Sequence[Record], ranks: Sequence[int | None]
 ) -> None:
     seen = sample_records.seen(*records)
-
     assert [record.name for record in derived.ranked(seen)] == [record.name for record in order]
     assert [derived.ranks(seen).get(record.name) for record in order] == list(ranks)
 
@@ -78,13 +77,11 @@ ERROR = sample_records.score(better="lower", served=0.012, limits=())
 )
 def test_cost_is_per_correct_inference(record: Record, wanted: tuple[float, str] | None) -> None:
     cost = derived.cost_per_million(publishable(record), POINT)
-
     assert (cost and (pytest.approx(cost.amount), cost.unit)) == wanted
 
 
 def test_fastest_point_is_one_at_a_rate_only_if_no_other_was_measured() -> None:
     closed = sample_records.measured("online", 16, 1000.0)
     at_rate = sample_records.at_rate(1200.0, 1200.0)
-
     assert derived.fastest_point(publishable(sample_records.record(points=(at_rate, closed)))) == closed
     assert derived.fastest_point(publishable(sample_records.record(points=(at_rate,)))) == at_rate

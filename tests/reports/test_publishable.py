@@ -1,5 +1,4 @@
-"""No output of any command shows a speed of a case that is not proven right, or a ratio of speeds whose
-interval is too wide."""
+"""No output of any command shows a speed of a case not proven right, or a ratio that is too uncertain."""
 
 import math
 import os
@@ -252,7 +251,6 @@ def test_speed_needs_load_answers_equal_to_lone_answers(record: Record, why: str
 def test_differing_conversation_is_a_failure(difference: str) -> None:
     conversation = Conversation("decoupled", 4, 12, difference, not difference)
     record = publishable(structs.replace(of_repository(conversation=conversation), points=()))
-
     assert difference in as_markdown(case_section(record))
     assert "12 answers" in as_markdown(accuracy_blocks(record))
     assert bool(record.why_no_speed) == bool(difference)

@@ -1,5 +1,4 @@
-"""All report commands name every unreadable record, keep what they do not write, and end with the exit status of a
-run."""
+"""Report commands name every unreadable record, keep what they do not write, and end as a run does."""
 
 import os
 import subprocess
@@ -57,7 +56,6 @@ def test_non_record_files_are_skipped(results: Path, printed: Callable[..., str]
     (results / "after.json").write_text('{"machine_info": {}, "benchmarks": [{"case": 1}]}')
     disk.write_atomically(results / "a40" / "a40-of-before.search" / "samples.json", b"{}")
     disk.write_atomically(results / "a40" / "superseded" / "old.json", b"{}")
-
     assert WHOLE.name in printed("tables", "--results", results)
     assert "1 case" in printed("compare", results.parent / "other", results / "a40")
 
@@ -98,7 +96,6 @@ def test_non_folder_output_is_refused_and_kept(
     path = tmp_path / "there"
     make(path)
     before = path.lstat().st_ino
-
     assert str(path) in refused(*command.format(one_record).split(), path)
     assert path.lstat().st_ino == before
 
@@ -106,7 +103,6 @@ def test_non_folder_output_is_refused_and_kept(
 def test_cases_with_nothing_to_show_are_named(tmp_path: Path, reports: Reports) -> None:
     failed = sample_records.record(points=(), accuracy=None)
     options = ("--results", sample_records.store(tmp_path, failed, sample_records.random_weights(points=())))
-
     assert reports("csv", *options).out.startswith("case,target,")
     assert "\nall cases: nothing to show" in reports("plots", "--output", tmp_path / "plots", *options).out
 

@@ -27,8 +27,7 @@ def lines() -> list[str]:
 
 @pytest.fixture
 def run_of(lines: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunOf]:
-    """`run_of(prepare(deployment=...), soak="10m")`: a run of the toy model's case, prepared in this way, with
-    these options, until the test ends."""
+    """`run_of(prepare(deployment=...), soak="10m")`: a run of the toy's case until the test ends."""
     (machine := tmp_path / "machine").mkdir()
     monkeypatch.setattr(locks, "MACHINE_LOCK", machine)
     with contextlib.ExitStack() as stack:

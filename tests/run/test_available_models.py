@@ -28,7 +28,6 @@ def test_only_given_models_run_unless_others_are_named(tmp_path: Path, collect: 
 
 def test_large_given_models_run_on_cpu_and_gpu_targets(tmp_path: Path, collect: Collect) -> None:
     file = write(tmp_path / "mine.py", "mine", micro=False)
-
     for target in ("cpu", "a100"):
         collected = collect("--models", str(file), "--target", target)
         assert f"{target}-mine-onnx-fp32" in collected.cases("test_conversion")
@@ -36,9 +35,7 @@ def test_large_given_models_run_on_cpu_and_gpu_targets(tmp_path: Path, collect: 
 
 def test_broken_model_file_is_a_usage_error(tmp_path: Path, collect: Collect) -> None:
     (tmp_path / "mine.py").write_text("\n\n1 / 0\n")
-
     collected = collect("--models", str(tmp_path / "mine.py"))
-
     assert collected.status == pytest.ExitCode.USAGE_ERROR
     assert f"{tmp_path / 'mine.py'}:3" in collected.text
 
@@ -129,7 +126,6 @@ def labelled(tmp_path: Path) -> tuple[str, ...]:
 def test_only_labelled_model_is_scored(repository: Path, collect: Collect, labelled: tuple[str, ...]) -> None:
     options = (*labelled, "--floor", "resnet50=0.75", "--target", "cpu")
     collected = collect("--repository", str(repository), *options)
-
     assert collected.cases("test_accuracy") == {"cpu-resnet50-asis"}, collected.text
 
 

@@ -1,5 +1,4 @@
-"""A case runs without pytest, as in CONTRIBUTING.md, computes each value once, and shares the machine while it
-loads something."""
+"""A case runs without pytest, computes each value once, and shares the machine while it loads."""
 
 import contextlib
 import dataclasses

@@ -33,8 +33,7 @@ Compared = Callable[[Prepare, Prepare], CaseRun]
 
 @pytest.fixture
 def side(tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Side:
-    """How to prepare a model that takes no single requests, on a server with these warnings in its log, which
-    takes these seconds for its loadings."""
+    """Prepares a model of no single requests, with these warnings and these seconds of loadings."""
     logs = (tmp_path / f"log{number}" for number in itertools.count())
     monkeypatch.setattr(loader, "time", clock)  # which passes only while a server loads a model
 

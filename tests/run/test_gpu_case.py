@@ -117,7 +117,6 @@ def test_deployment_server_and_peak_agree_on_tf32(
 ) -> None:
     with run_on_a100(name, tmp_path, **options) as run:
         run.loader.ensure_loaded("online")
-
         assert run.deployment.tf32 is tf32
         assert SEEN["variables"] == variables
         assert peak_kind(run.case, run.deployment) == ("cuda", name[-4:], tf32)

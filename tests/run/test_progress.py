@@ -59,7 +59,6 @@ def test_forgotten_progress_ends_its_thread() -> None:
     earlier = set(threading.enumerate())
     progress = Progress(print, quiet_s=0.01)
     (thread,) = set(threading.enumerate()) - earlier
-
     del progress
     thread.join(60)
     assert not thread.is_alive()

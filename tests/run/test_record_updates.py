@@ -150,7 +150,6 @@ def test_another_build_replaces_record(tmp_path: Path, path: Path, changes: Any,
     """Another deployment or server keeps the conversion and the failures of the same run alone."""
     other = structs.replace(FRESH, **changes)
     record_files.write(structs.replace(WHOLE, failures=(OWN_FAILURE, EARLIER_FAILURE)), path)
-
     stored = add(other, tmp_path)
     assert stored == alone(other, stored, **kept)
     assert not (path.parent / "superseded").exists()
@@ -166,7 +165,6 @@ def test_unreadable_record_is_set_aside(tmp_path: Path, path: Path, content: str
 def test_nonfinite_result_leaves_record_unchanged(tmp_path: Path, path: Path) -> None:
     with pytest.raises(ValueError, match="JSON"):
         add(FRESH, tmp_path, points=(sample_records.measured("online", 64, float("nan")),))
-
     assert record_files.read(path) == WHOLE
 
 

@@ -143,6 +143,5 @@ def test_engine_of_another_tensorrt_is_refused(runtime: SimpleNamespace) -> None
 def test_runtime_uses_names_of_every_version(runtime: SimpleNamespace) -> None:
     Player.used.clear()
     runtime.module.load(runtime.artifact, {"device_id": "0"})([torch.zeros(1, 3), torch.zeros(1, 3).long()])
-
     assert ("IExecutionContext", "execute_async_v3") in Player.used
     assert tensorrt_bindings.missing_names(Player.used) == {}

@@ -21,7 +21,6 @@ from tritonproof.search.candidates import Candidate, SearchGoal, SearchSpace
 @pytest.mark.parametrize("most", [1, 8, 32, 256])
 def test_numbers_grow_by_at_most_an_eighth(most: int) -> None:
     numbers = candidates.numbers_up_to(most)
-
     assert (numbers[0], numbers[-1]) == (1, most)
     assert all(number < following for number, following in itertools.pairwise(numbers))
     assert all(following <= 1.125 * number for number, following in itertools.pairwise(numbers[8:]))

@@ -45,7 +45,6 @@ def test_highest_rate_is_found_and_keeps_budget(
     goal: SearchGoal, budget_s: float, exact_per_s: float, least: float
 ) -> None:
     winner = QueueingServer(service_s=0.001).search(goal, budget_s, ALONE).winner
-
     assert winner.verdict == "passed"
     assert winner.operating_point.point.arrivals == goal.arrivals
     assert least * exact_per_s <= present(winner.operating_point.point.request_rate_per_s) <= exact_per_s
@@ -79,7 +78,6 @@ def test_faster_configuration_wins_with_scheduled_load() -> None:
 def test_budget_below_service_time_fails_without_search() -> None:
     server = QueueingServer(service_s=0.012)
     result = server.search(POISSON, space=ALONE)
-
     assert result.winner.verdict == "failed"
     assert result.winner.operating_point.point == LoadPoint("online", 1, 1)
     assert result.winner.latency_ms.value == pytest.approx(12)
@@ -196,7 +194,6 @@ def searched(goal: SearchGoal) -> list[tuple[SimulatedMeasurer, SearchOutcome]]:
 def test_search_finds_near_optimum_within_budget(goal: SearchGoal) -> None:
     winners = [(measurer, fastest.winner) for measurer, fastest in searched(goal)]
     least_per_s = 0.95 * SimulatedMeasurer().optimum_per_s(goal)
-
     assert all(winner.verdict == "passed" for _, winner in winners)
     near = [measurer.throughput_per_s(winner.operating_point) >= least_per_s for measurer, winner in winners]
     assert sum(near) >= 0.9 * TRIALS
@@ -216,7 +213,6 @@ def test_search_takes_few_measurements_and_loads() -> None:
 def test_impossible_budget_fails_with_nearest_configuration() -> None:
     measurer = SimulatedMeasurer()
     result = measurer.search(SearchGoal(0.5, 99))
-
     assert (result.winner.verdict, result.lead, result.winner.operating_point.rung) == ("failed", None, 0)
     assert result.winner.latency_ms.value > 0.5
     assert len(measurer.probes) < 90
@@ -226,7 +222,6 @@ def test_too_few_requests_leave_verdict_open_without_lighter_loads() -> None:
     goal = SearchGoal(100_000, 99)
     measurer = SimulatedMeasurer(latency=lambda candidate, load: 8 * usual(candidate, load), enough=0)
     result = measurer.search(goal)
-
     assert result.winner.verdict == "inconclusive"
     assert len(measurer.reruns) == 1
     assert measurer.throughput_per_s(result.winner.operating_point) >= 0.95 * measurer.optimum_per_s(goal)
@@ -264,7 +259,6 @@ def test_figures_come_from_fresh_passes() -> None:
 )
 def test_better_of_last_two_wins_when_attempts_are_spent(first: Any, second: Any, is_second: bool) -> None:
     reruns = [rerun_with(*first), rerun_with(*second)]
-
     assert fastest.best_attempt([reruns])[0] is reruns[is_second]
 
 
@@ -273,7 +267,6 @@ def test_own_settings_of_model_are_tried_and_rerun_beside_the_best() -> None:
     measurer = SimulatedMeasurer()
     space = dataclasses.replace(SPACE, own_deployment=odd, incumbent=("online", odd))
     measurer.search(SearchGoal(7, 99), space)
-
     assert ("online", odd) in {candidate.configuration for candidate, _ in measurer.probes}
     assert ("online", odd) in {one.candidate.configuration for one in measurer.reruns[0]}
 

@@ -80,16 +80,13 @@ def test_point_verdict_follows_its_budget(
 ) -> None:
     parsed = thresholds(tmp_path, '[[cases]]\nmatch = "*"\np99_ms = 5\nsource = "agreed"\n')
     certified = {"p99": CertifiedPercentile(4.0, bound_ms, 700, 0, 0.99)}
-
     budget = present(parsed.latency_budget(CASE, result(p99_ms, certified=certified)))
-
     assert (budget.verdict, budget.source) == (verdict, "agreed")
     assert bool(speed_failures(result(p99_ms, latency_budget=budget))) is (verdict == "failed")
 
 
 def test_limit_of_unmeasurable_metric_is_refused(tmp_path: Path) -> None:
     parsed = thresholds(tmp_path, '[[cases]]\nmatch = "*-int8"\nlimits.top-1 = 0.8\n')
-
     with pytest.raises(InputError, check=lambda error: "asked.toml: entry 1: limits.top-1" in error.where):
         parsed.check_measured(INT8, "top-1 needs --dataset toy=PATH")
     parsed.check_measured(INT8, None)
@@ -156,8 +153,6 @@ def test_file_is_checked_against_all_cases_before_any_runs(
 ) -> None:
     file = tmp_path / "asked.toml"
     file.write_text(text)
-
     collected = collect("--target", "cpu", "--thresholds", str(file), *selected.split(maxsplit=2), paths=())
-
     assert collected.status == status, collected.text
     assert (str(file) in collected.text) == (status == REFUSED)

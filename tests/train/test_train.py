@@ -86,7 +86,6 @@ def test_trained_model_keeps_the_committed_limit(model: Model, tmp_path: Path) -
     1.645 standard errors of the mean over the samples, one side's 95 %. A better model is no fault.
     """
     train.train(model, tmp_path / "anew.safetensors")
-
     metric, limit = model.metrics[0], model.metrics[0].limits["fp32"]
     scores = scores_of(model, tmp_path / "anew.safetensors")
     short_by = (limit.value - scores.mean()) * (1 if metric.better == "higher" else -1)

@@ -91,7 +91,6 @@ def run(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
 def test_wrong_answers_are_found_by_shape(run: Run) -> None:
     records = {name: run.record(f"cpu-{name}-asis") for name in (*MODELS, "ragged")}
     faults = {(name, gate.gate): gate.fault for name, record in records.items() for gate in record.gates}
-
     assert faults["right", "baseline"] == faults["right", "in-flight"] == "", run.text
     assert "x-0002" in faults["long", "baseline"]
     assert "answers differ" in faults["ragged", "in-flight"], run.text
@@ -99,7 +98,6 @@ def test_wrong_answers_are_found_by_shape(run: Run) -> None:
 
 def test_load_has_samples_of_all_shapes(run: Run) -> None:
     single, pair = run.record("cpu-right-asis").points
-
     assert (single.point.batch, single.samples) == (1, len(LENGTHS)), run.text
     assert (pair.point.batch, pair.samples) == (2, LENGTHS.count(4))
     assert present(single.answers).wrong == 0

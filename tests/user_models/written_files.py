@@ -1,5 +1,4 @@
-"""Files as users have them outside of this checkout: models that need no framework, and tokenizers; and whether
-an error names them."""
+"""Files as users have them: models without a framework, and tokenizers; and whether errors name them."""
 
 from pathlib import Path
 

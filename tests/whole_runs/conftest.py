@@ -28,8 +28,7 @@ def biopsy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def first(biopsy: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """A run of the page's selection of this model, with fresh folders and every report of pytest's own
-    plugins."""
+    """A run of the page's selection of this model, in fresh folders, with all reports of pytest's plugins."""
     folder = tmp_path_factory.mktemp("first")
     results = folder / "results"
     results.mkdir()

@@ -9,11 +9,9 @@ from tritonproof.record.schema import Record
 
 PAGE = ROOT / "docs" / "model-in-python.md"
 TRACE = "cpu-resnet50-micro-ts-trace-fp32"
-"""A case that converts in a tenth of ONNX's time. No test measures its load, as PyTorch's threads wait for
-each other on busy cores."""
+"""A case that converts quickly; its load is not measured, as PyTorch's threads wait for busy cores."""
 GIVEN = "cpu-classifier-onnx-fp32"
-"""The case of a user's ONNX file. Its conversion is a copy and it needs no framework, so that a run of it
-takes a third of one with PyTorch."""
+"""The case of a user's ONNX file, converted by a copy: its run takes a third of one with PyTorch."""
 BIOPSY = "cpu-biopsy-onnx-fp32"
 """The case of the run `first`: a user's own model, converted from PyTorch."""
 FAST = ("--point-budget-s", "0.5", "--batches", "1,8", "--concurrencies", "4")

@@ -1,5 +1,4 @@
-"""A repository against the one that it replaces: whole runs over models with planted faults, noisy and right
-ones."""
+"""A repository against the one that it replaces: whole runs over faulty, noisy and right models."""
 
 import subprocess
 import sys
@@ -89,7 +88,6 @@ def test_small_change_in_some_rows_fails_run_with_a_reproducer(
 @pytest.mark.parametrize("name", ["slower", "dear"])
 def test_unchanged_answers_pass(run: Run, name: str) -> None:
     (gate,) = run.record(f"cpu-{name}-asis").gates
-
     assert (gate.gate, gate.fault) == ("baseline", ""), run.text
     assert present(gate.same).samples == 64
 
@@ -113,7 +111,6 @@ def test_costs_are_recorded_and_fail_a_costlier_model(run: Run) -> None:
 def test_speed_is_compared_where_both_take_the_batch(run: Run) -> None:
     """The budget holds the fewest pairs, which are too few for a verdict."""
     single, batched = run.record("cpu-slower-asis").points
-
     assert present(single.comparison).ratio.high < 0.6, "one takes 20 ms, the other 5 ms"
     assert batched.comparison is None, "the other takes batches up to 2"
 

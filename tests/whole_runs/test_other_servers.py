@@ -37,8 +37,7 @@ class Model(MLModel):
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The gRPC endpoint of an MLServer from PyPI, with a model that doubles and one that also adds its number
-    of requests."""
+    """The gRPC endpoint of MLServer, with a model that doubles and one that adds its number of requests."""
     folder = tmp_path_factory.mktemp("mlserver")
     subprocess.run([sys.executable, "-m", "venv", folder / "venv"], check=True)
     subprocess.run([folder / "venv" / "bin" / "pip", "install", "--quiet", "mlserver==1.7.1"], check=True)

@@ -34,7 +34,6 @@ def test_page_shows_code_and_score_of_new_model(biopsy: Path) -> None:
     """The page shows the score that the text of the limit states."""
     shown_there, _ = python_of_page()
     (stated,) = re.findall(r"reaches ([\d.]+) %", shown_there)
-
     assert biopsy.read_text().endswith(shown_there)
     assert f"{stated} % framework" in PAGE.read_text()
 

@@ -110,7 +110,6 @@ def test_each_model_is_recorded_alone_and_one_that_does_not_load_as_failed(
 
 def test_leaking_model_shows_no_speed_unlike_right_one(run: Run) -> None:
     right, leaking = (run.record(f"cpu-{name}-asis") for name in ("chain", "leaking"))
-
     assert publishable(right).why_no_speed == ""
     assert right.points[0].answers is not None
     assert right.points[0].answers.wrong == 0 < right.points[0].answers.verified

@@ -1,5 +1,4 @@
-"""A repository on two real Tritons: the suite starts the wheel's, and the same program as an installed
-`tritonserver`; or both run already."""
+"""A repository on two real Tritons: the wheel's and the same as an installed program, or running ones."""
 
 import contextlib
 import sys

@@ -150,9 +150,7 @@ def test_clicks_sort_descending_ascending_and_unsorted(opened: webdriver.Chrome)
 def test_link_reaches_a_filtered_case(opened: webdriver.Chrome, address: str) -> None:
     opened.find_element(By.NAME, "text").send_keys("resnet50")
     assert not opened.find_element(By.ID, SLOW).is_displayed()
-
     opened.get(f"{address}#{SLOW}")
-
     top = f"return document.getElementById('{SLOW}').getBoundingClientRect().top"
     wait_until(lambda: seen(opened) == ALL)
     wait_until(lambda: abs(opened.execute_script(top)) < 40)
@@ -163,7 +161,6 @@ def test_narrow_screen_needs_no_horizontal_scrolling(opened: webdriver.Chrome, w
     resize(opened, width, 844)
     for details in opened.find_elements(By.TAG_NAME, "details"):
         opened.execute_script("arguments[0].open = true", details)
-
     assert opened.execute_script("return window.innerWidth") == width
     assert opened.execute_script("return document.documentElement.scrollWidth") <= width
 

@@ -67,9 +67,7 @@ def test_new_column_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     columns = summary.summary_columns
     added: Column[summary.SummaryRow] = Column("FrameworkModel", lambda row: row.record.build.weights_source)
     monkeypatch.setattr(summary, "summary_columns", lambda rows: [*columns(rows), added])
-
     text = markdown(summary.summary([publishable(sample_records.record())]))
-
     assert "FrameworkModel" in text
     assert "checkpoint nvidia_resnet50.pth" in text.replace("\\_", "_")
 
@@ -117,7 +115,6 @@ def made(*items: Item) -> Table:
 @pytest.mark.parametrize("rendering", RENDERINGS)
 def test_hidden_value_and_empty_column_are_in_no_rendering(rendering: str) -> None:
     text = RENDERINGS[rendering]([made(Item("one", WIDE), Item("two", KNOWN))])
-
     assert (NOT_SHOWN in text) == (rendering != "csv")
     assert "1.2" in text
     for absent in ("2.1", "0.75", "5.88", "Nothing"):
@@ -128,9 +125,7 @@ def test_hidden_value_and_empty_column_are_in_no_rendering(rendering: str) -> No
 def test_marks_are_letters_that_rows_share() -> None:
     niced, shared = Mark("niced", "nice 5"), [Mark("cpu-shared", f"0.{share} of 2 cores") for share in (1, 2)]
     items = (Item("one", KNOWN, (niced, shared[0])), Item("two", KNOWN, (shared[1],)), Item("three", KNOWN))
-
     lettered = made(*items)
-
     assert lettered.titles == ["Name", "Ratio", "Note"]
     assert [row[-1] for row in lettered.texts] == ["a, b", "b", ""]
     assert lettered.remarks == ["a: nice 5", "b: other programs took part of the CPU"]
@@ -138,7 +133,6 @@ def test_marks_are_letters_that_rows_share() -> None:
 
 def test_html_escapes_names_and_keeps_emphasis() -> None:
     text = html([Heading(HOSTILE, 2), made(Item(HOSTILE, KNOWN)), Bullets([HOSTILE]), HOSTILE])
-
     tags = "h3 div table thead tbody tr th td p ul li"
     assert set(re.findall(r"<(\w+)", text)) == set(tags.split())
     assert "<strong>slower</strong>" in html([bold("slower")])
@@ -150,7 +144,6 @@ def rows_of(blocks: Sequence[Block]) -> list[dict[str, str]]:
 
 def test_csv_has_bounds_and_no_formulas() -> None:
     (row,) = rows_of([Heading("cpu", 2), made(Item(HOSTILE, KNOWN))])
-
     assert (row["Section"], row["Name"]) == ("cpu", f"'{HOSTILE}")
     assert [row[name] for name in ("Ratio", "Ratio, low", "Ratio, high")] == ["1.25", "1.2", "1.3"]
 
@@ -183,9 +176,7 @@ def test_csv_tells_targets_apart() -> None:
 def test_terminal_table_fits_width_and_keeps_every_row(width: int) -> None:
     names = [f"case-{number}" for number in range(12)]
     blocks: list[Block] = [made(*(Item(name, KNOWN) for name in names)), "A sentence of a few words."]
-
     text = terminal_text(blocks, width)
-
     assert max(map(len, text.splitlines())) <= width
     assert all(name in text for name in names)
 
@@ -193,7 +184,6 @@ def test_terminal_table_fits_width_and_keeps_every_row(width: int) -> None:
 @pytest.mark.parametrize(("tf32", "said"), [(True, "FP32 in TF32"), (False, "FP32 without TF32")])
 def test_case_says_whether_fp32_is_computed_in_tf32(tf32: bool, said: str) -> None:
     record = sample_records.record(deployment=structs.replace(sample_records.record().deployment, tf32=tf32))
-
     assert said in markdown(case_section(publishable(record)))
 
 

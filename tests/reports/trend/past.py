@@ -58,8 +58,7 @@ def shifted(runs: int, at: int, factor: float, std: float = 0.004, seed: int = 0
 
 
 def machine(generator: np.random.Generator, runs: int, std: float, memory: float) -> np.ndarray:
-    """A machine's effect on all its figures, as a logarithm: noise with this correlation from run to run,
-    [runs]."""
+    """A machine's effect on its figures, as a logarithm: noise of this correlation between runs, [runs]."""
     fresh = generator.normal(0, std * np.sqrt(1 - memory**2), runs)
     effect = np.empty(runs)
     effect[0] = generator.normal(0, std)
