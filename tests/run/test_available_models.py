@@ -67,20 +67,14 @@ def test_fixed_batch_network_is_measured_at_that_batch(tmp_path: Path, collect: 
     assert collected.cases("test_offline") == {f"cpu-{point}-c001" for point in points}
 
 
-@pytest.mark.parametrize("name", ["a b", "resnet50"])
-def test_invalid_network_name_is_refused(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "option"), [("a b", "onnx"), ("resnet50", "onnx"), ("mine", "checkpoint"), ("mine", "dataset")]
+)
+def test_invalid_name_or_option_of_a_network_is_refused(name: str, option: str, tmp_path: Path) -> None:
     network = f"{name}={networks.linear(tmp_path / 'net.onnx')}"
-    with pytest.raises(InputError) as raised, models_of(settings(onnx=[network])):
+    with pytest.raises(InputError) as raised, models_of(settings(**{"onnx": [network], option: [network]})):
         pass
-    assert raised.value.where == f"--onnx {network}"
-
-
-@pytest.mark.parametrize("option", ["checkpoint", "dataset"])
-def test_option_of_other_models_is_refused_for_a_network(option: str, tmp_path: Path) -> None:
-    mine = [f"mine={networks.linear(tmp_path / 'net.onnx')}"]
-    with pytest.raises(InputError) as raised, models_of(settings(**{"onnx": mine, option: mine})):
-        pass
-    assert raised.value.where == f"--{option} mine="
+    assert raised.value.where == (f"--onnx {network}" if option == "onnx" else f"--{option} mine=")
 
 
 @pytest.fixture

@@ -33,12 +33,7 @@ LATER = [0.001] * 19 + [0.002]
     ],
 )
 def test_what_counts_after_the_sweep_is_saved(
-    fails: str,
-    ended: str,
-    marked: list[bool],
-    run_of: RunOf,
-    lines: list[str],
-    monkeypatch: pytest.MonkeyPatch,
+    fails: str, ended: str, marked: Any, run_of: RunOf, lines: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     points, cached = [LoadPoint("online", batch, 2) for batch in (1, 2)], Mark("cached-answers", "cached")
     refused = (points[1].batch,) if fails == "first request" else ()

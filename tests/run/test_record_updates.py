@@ -73,14 +73,11 @@ def test_result_joins_record_and_replaces_same_point(tmp_path: Path, path: Path)
 
 
 def test_gate_result_replaces_only_its_own(tmp_path: Path, path: Path) -> None:
-    for gate in (
-        sample_records.gate("declared"),
-        sample_records.gate("batches", "wrong"),
-        sample_records.gate("batches"),
-    ):
+    declared, right = sample_records.gate("declared"), sample_records.gate("batches")
+    for gate in (declared, sample_records.gate("batches", "wrong"), right):
         add(FRESH, tmp_path, gates=(gate,))
 
-    assert record_files.read(path).gates == (sample_records.gate("batches"), sample_records.gate("declared"))
+    assert record_files.read(path).gates == (right, declared)
     assert record_files.read(path).points == WHOLE.points
 
 
