@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -58,10 +59,7 @@ def test_existing_file_is_not_overwritten(tmp_path: Path, capsys: pytest.Capture
     "arguments", [("../mine",), ("mine", "--to", "class.py"), ("mine", "--to", "my-model.py")]
 )
 def test_invalid_name_is_refused(
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    arguments: tuple[str, ...],
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, arguments: Any
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert refusal(capsys, *arguments)

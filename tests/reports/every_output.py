@@ -58,17 +58,13 @@ def planted(**changes: object) -> Record:
     latencies = {name: sample_records.estimate(MS) for name in ("avg", "p50", "p90", "p95", "p99")}
     ratio = Ratio(PER_S, PER_S, PER_S)
     compared = sample_records.comparison(ratio=ratio)
+    speeds = {"latency_ms": latencies, "components_ms": {}, "comparison": compared}
+    limits = {
+        "latency_budget": LatencyBudget("p99", 1.0, "agreed", "failed"),
+        "certified": {"p99": CertifiedPercentile(MS, MS, 1500, 0)},
+    }
     points = [
-        sample_records.measured(
-            scenario,
-            size,
-            PER_S,
-            latency_ms=latencies,
-            components_ms={},
-            comparison=compared,
-            latency_budget=LatencyBudget("p99", 1.0, "agreed", "failed"),
-            certified={"p99": CertifiedPercentile(MS, MS, 1500, 0)},
-        )
+        sample_records.measured(scenario, size, PER_S, **speeds, **limits)
         for scenario, size in (("offline", 1), ("offline", 8), ("online", 16), ("online", 32))
     ]
     speed = sample_records.estimate(PER_S)

@@ -1,16 +1,10 @@
 """The figures of a result by name, for other services. tests/golden holds whole exports."""
 
 from tests import sample_records
-from tritonproof.record.schema import Estimate, LoadPoint, Ratio
-from tritonproof.reports.export import bencher, figures_by_name
+from tritonproof.record.schema import Estimate, Ratio
+from tritonproof.reports.export import figures_by_name
 
 ERROR = sample_records.score(metric="mel MSE", better="lower", framework=0.012, converted=0.012, served=6e-13)
-
-
-def test_load_point_has_one_name_in_tests_and_records() -> None:
-    point = LoadPoint("online", 1, 0, 120.0, "poisson")
-    assert str(point) == "b001-r00120-poisson"
-    assert "online b001-r00120-poisson" in "".join(bencher(sample_records.seen(sample_records.complete())))
 
 
 def test_figures_are_named_by_the_fields_that_lead_to_them() -> None:

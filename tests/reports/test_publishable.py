@@ -79,10 +79,8 @@ def with_ratios(low: float, high: float) -> Record:
     """A proven case with one ratio everywhere: to in process, to another build, to the runner-up."""
     ratio = Ratio(2.1654, low, high)
     record = planted()
-    speeds = {
-        "throughput_per_s": sample_records.estimate(4321.0),
-        "comparison": sample_records.comparison(ratio=ratio),
-    }
+    compared = sample_records.comparison(ratio=ratio)
+    speeds = {"throughput_per_s": sample_records.estimate(4321.0), "comparison": compared}
     points = tuple(structs.replace(result, **speeds) for result in record.points)
     (cost,) = record.efficiency
     search = sample_records.search(lead=ratio, result=points[0], accuracy=sample_records.accuracy())
@@ -156,9 +154,8 @@ def test_unproven_rate_of_a_search_is_in_no_figure() -> None:
     assert "118" not in search_paragraph(unproven)
     figures = figures_by_name("search", present(unproven.search))
     assert not [name for name in figures if name.endswith(("_per_s", "_ms_p99"))]
-    proven = publishable(
-        sample_records.record(search=sample_records.search(result=result, accuracy=sample_records.accuracy()))
-    )
+    search = sample_records.search(result=result, accuracy=sample_records.accuracy())
+    proven = publishable(sample_records.record(search=search))
     assert figures_by_name("search", present(proven.search))["search_result_request_rate_per_s"] == 118.0
 
 

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -87,11 +88,7 @@ def one_record(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("make", [Path.touch, os.mkfifo])
 @pytest.mark.parametrize("command", ["merge {} --output", "trend --add {} --history"])
 def test_non_folder_output_is_refused_and_kept(
-    command: str,
-    make: Callable[[Path], object],
-    tmp_path: Path,
-    one_record: Path,
-    refused: Callable[..., str],
+    command: str, make: Any, tmp_path: Path, one_record: Path, refused: Callable[..., str]
 ) -> None:
     path = tmp_path / "there"
     make(path)

@@ -159,12 +159,6 @@ def test_unreadable_record_is_set_aside(tmp_path: Path, path: Path, content: str
     assert path.with_name(f"{path.name}.unreadable").read_text() == content
 
 
-def test_nonfinite_result_leaves_record_unchanged(tmp_path: Path, path: Path) -> None:
-    with pytest.raises(ValueError, match="JSON"):
-        add(FRESH, tmp_path, points=(sample_records.measured("online", 64, float("nan")),))
-    assert record_files.read(path) == WHOLE
-
-
 def test_unwritable_folder_is_an_error(tmp_path: Path) -> None:
     folder = tmp_path / FRESH.case.target
     folder.write_text("a file where the folder should be")

@@ -164,13 +164,7 @@ EVERY = set(range(1, 25))
     ],
 )
 def test_server_gets_batch_sizes_of_its_batcher(
-    name: str,
-    target: str | None,
-    accelerator: str | None,
-    native: bool,
-    scenario: Scenario,
-    sizes: str,
-    warmed: set[int],
+    name: str, target: Any, accelerator: str | None, native: bool, scenario: Scenario, sizes: str, warmed: Any
 ) -> None:
     case = Case(recognise(target), MICRO, FORMATS[name], accelerator, "fp32")
     config = model_config(case, DEPLOYMENT, native=native, scenario=scenario)

@@ -93,13 +93,9 @@ def runtime(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[SimpleN
     module = runtime_files.load_runtime("trt.py")
     artifact = tmp_path / "model.plan"
     artifact.write_bytes(b"engine")
+    predict = module.load(artifact, {"device_id": "0"})
     yield SimpleNamespace(
-        module=module,
-        predict=module.load(artifact, {"device_id": "0"}),
-        addresses=addresses,
-        stream=stream,
-        artifact=artifact,
-        device=device,
+        module=module, predict=predict, addresses=addresses, stream=stream, artifact=artifact, device=device
     )
     runtime_files.load_runtime.cache_clear()
 

@@ -37,10 +37,8 @@ def test_page_may_load_nothing_and_run_only_its_own_script(tmp_path: Path) -> No
 
 def test_text_from_files_is_escaped(tmp_path: Path) -> None:
     result = sample_records.measured("offline", 1, 100.0, marks=(Mark("cpu-shared", EVIL), Mark(EVIL, EVIL)))
-    plain, accuracy = (
-        sample_records.record(),
-        sample_records.accuracy(sample_records.score(metric=EVIL), samples=2),
-    )
+    plain = sample_records.record()
+    accuracy = sample_records.accuracy(sample_records.score(metric=EVIL), samples=2)
     machine = structs.replace(plain.machine, cpu=EVIL, gpu=EVIL, system=EVIL, versions={EVIL: EVIL})
     build = structs.replace(plain.build, weights_source=EVIL, format=EVIL, library=EVIL)
     record = sample_records.record(machine=machine, build=build, accuracy=accuracy, points=(result,))
