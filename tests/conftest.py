@@ -50,8 +50,7 @@ _SLOWEST = (
     "tests/whole_runs/",
     "tests/user_models/test_several_shapes.py",
 )
-"""The slowest tests, which start whole runs of the suite: first, so that none is left for one worker alone, and
-first of all the file that takes two minutes."""
+"""The slowest tests, which start whole runs: first, so that none is left for one worker alone."""
 _OF_TENSORFLOW = (
     "tests/efficiency/test_operations.py",
     "tests/formats/test_tf_formats.py",

@@ -55,8 +55,7 @@ def environments() -> set[str]:
 def wait_until(
     is_so: Callable[[], object], limit_s: float = 60.0, said: Callable[[], object] = lambda: ""
 ) -> None:
-    """Wait until `is_so()` holds, which takes seconds; the limit bounds a hang. On timeout raises
-    AssertionError with the text of `said()`."""
+    """Wait until `is_so()` holds; on timeout, as after a hang, raises AssertionError with `said()`."""
     deadline = time.monotonic() + limit_s
     while not is_so():
         assert time.monotonic() < deadline, said() or f"it is not so after {limit_s:g} s"

@@ -132,7 +132,6 @@ def test_changed_decisions_fail_despite_equal_score() -> None:
 def test_ledger_passes_within_all_limits(precision: str, framework: int, last: int, passed: bool) -> None:
     case = toy.case(precision=precision)
     result = ledger(case, toy.samples(100), stages(framework, framework, last))
-
     (score,) = result.scores
     assert result.passed is score.passed is passed
     assert score.passed is all(score.served >= limit.value for limit in score.limits)

@@ -1,5 +1,4 @@
-"""Evaluation through a server sends each sample once and judges it by its own answer, in any order; and by every
-output beside that of the same file in process."""
+"""Evaluation through a server sends each sample once, in any order, and judges it by its own answer."""
 
 import contextlib
 import functools
@@ -128,11 +127,9 @@ def test_bytes_in_flight_are_limited(
     row_bytes = 2 * toy.CLASSES * 4
     monkeypatch.setattr(through_server, "IN_FLIGHT_BYTES", 6 * row_bytes + 1)
     client, server = connect()
-
     outputs = (Tensor(toy.OUTPUT, "FP32", (answered,)),)
     case = toy.case(toy.model(inputs=(Tensor(toy.INPUT, "FP32", (length,)),), outputs=outputs))
     evaluate_through_server(server, case, toy.samples(COUNT), 8)
-
     assert max(client.sizes) <= 6
     assert 2 <= client.most_rows_in_flight <= 6
 

@@ -66,7 +66,6 @@ def cuda(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_shared_memory_transports_give_right_answers(point: LoadPoint, through: SharedMemory) -> None:
     with memory_server() as (server, seen):
         checked = look(job_of(server, point, through=through))
-
     assert checked.verified == checked.requests * point.batch > 0
     assert checked.wrong == 0
     assert (seen.sent_bytes == 0) == (through != "none")
@@ -165,7 +164,6 @@ def test_full_shared_memory_is_an_error_before_use(monkeypatch: pytest.MonkeyPat
         pytest.raises(ProofError, check=lambda error: "--shm-size" in error.fix),
     ):
         look(job_of(server))
-
     assert not seen.keys
 
 

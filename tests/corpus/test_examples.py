@@ -1,5 +1,4 @@
-"""One repository of models in the shape of Triton's published examples: right ones pass, and each of the
-others fails or skips for its own reason."""
+"""A repository in the shape of Triton's examples: right models pass, others fail or skip with a reason."""
 
 from pathlib import Path
 

@@ -85,6 +85,5 @@ def test_run_ends_with_its_tox(sign: signal.Signals, household: Household, tmp_p
     wait_until((tmp_path / "begun").exists, HANG_S, (tmp_path / "log").read_text)
     tox.send_signal(sign)
     tox.wait(HANG_S)
-
     assert household.left(HANG_S) == []
     assert has_told_and_cleaned_up(tmp_path)

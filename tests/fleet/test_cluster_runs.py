@@ -115,9 +115,7 @@ THREE_MODELS = ("-k", "(resnet50-micro or bert-dist4l-micro or fastpitch-micro) 
 
 def test_each_test_runs_once_and_is_recorded(cluster: StandIn) -> None:
     cluster.add("A100", "T4", "cpu")
-
     status, text = ended(cluster.start(*MICRO, "--target", "a100,t4,cpu"))
-
     assert status == 0, text
     assert cluster.begun() == sorted(cluster.passed()) != []
     assert not cluster.passed(otherwise=True)
@@ -166,10 +164,8 @@ def test_ended_controller_leaves_nothing_on_nodes(cluster: StandIn, sign: signal
     cluster.add("A100", "cpu")
     run = cluster.start(*MICRO, "--target", "a100,cpu")
     cluster.wait_begun(2)
-
     run.send_signal(sign)
     status, text = ended(run)
-
     assert status != 0, text
     wait_until(lambda: not cluster.running())
 
@@ -177,9 +173,7 @@ def test_ended_controller_leaves_nothing_on_nodes(cluster: StandIn, sign: signal
 def test_tests_after_one_that_kills_its_run_fail(cluster: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(DIES_IN, "b008")
     cluster.add("A100")
-
     status, text = ended(cluster.start(*MICRO, "--target", "a100"))
-
     assert status == 11, text
     (killer,) = (name for name in cluster.begun() if "b008" in name)
     assert cluster.passed() == set(cluster.begun()) - {killer}

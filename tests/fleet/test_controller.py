@@ -65,5 +65,4 @@ def test_case_moved_to_twin_keeps_earlier_points(
         points = (measured("offline", batch, 10.0),)
         change = functools.partial(record_updates.with_results, starts=(start,), points=points)
         stored = record_updates.update(record(points=(), machine=here), tmp_path, change, in_fleet=in_fleet)
-
     assert [result.point.batch for result in stored.points] == kept

@@ -29,8 +29,7 @@ CLASSES = (
 )
 """The module, and its classes whose members the suite uses."""
 Names = Mapping[str, Mapping[str, str]]
-"""The members of the module and of its classes, by class; each with its class, or the class that it returns
-when called, if that is one of TensorRT's."""
+"""The members of the module and its classes; each with its class of TensorRT's, or the one it returns."""
 
 LISTED: Mapping[str, Names] = json.loads(Path(__file__).with_name("tensorrt_names.json").read_text())
 """The names of each of VERSIONS, as `names_of` reads them."""

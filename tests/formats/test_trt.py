@@ -98,7 +98,6 @@ def test_network_is_strongly_typed_in_export_precision(
 ) -> None:
     calls = play(monkeypatch, exports=True)
     trt.convert(dataclasses.replace(job, precision=precision), tmp_path / "model.plan")
-
     assert calls["create_network"] == [(1 << 1,)]
     assert calls["types"] == {onnx.helper.np_dtype_to_tensor_dtype(np.dtype(element))}
     assert calls["inputs"] == {onnx.TensorProto.FLOAT}, "clients send FP32, whatever the precision"

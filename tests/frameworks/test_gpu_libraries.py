@@ -56,7 +56,6 @@ def test_tensorrt_matches_cuda_and_onnx_runtime_of_extra(extra: str) -> None:
     cuda, extra_of_tensorrt = SETS[extra]
     (tensorrt,) = [entry for entry in requirements(extra_of_tensorrt) if entry.name.startswith("tensorrt")]
     (needed,) = {facts["tensorrt"] for facts in admitted(extra, "onnxruntime-gpu").values()}
-
     assert tensorrt.name == f"tensorrt-cu{cuda}"
     assert [major for major in range(8, 20) if f"{major}.99" in tensorrt.specifier] == [needed]
     own = [entry for entry in requirements(extra) if entry.name.startswith("tensorrt")]

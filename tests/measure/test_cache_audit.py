@@ -96,9 +96,7 @@ def test_no_request_is_sent_twice(dtype: type, axes: tuple[int, ...]) -> None:
     values: np.ndarray = np.random.default_rng(1).integers(0, 1000, (20, 5, 5)).astype(dtype)
     values = values.transpose(axes)
     fresh = fresh_inputs({"MASK": np.ones((20, 99)), "IN": values, "LENGTH": np.ones((20, 1))}, 3)
-
     sent = [next(fresh) for _ in range(500)]
-
     first_rows = {inputs["IN"][0].tobytes() for inputs in sent}
     assert len(first_rows) == len(sent)
     assert not {row.tobytes() for row in values} & first_rows

@@ -49,6 +49,5 @@ def test_times_of_called_models_are_per_request() -> None:
     (part,) = called_models("chain", [run_pass(job, 0.1), run_pass(job, 0.1)])
     assert (part.model, part.calls) == ("part", 3)
     assert (part.queue_ms, part.compute_ms) == pytest.approx((0.5, 1.5))
-
     assert called_models("chain", [ask(job, 0.1)]) == (), "nothing was counted"
     assert counting_calls(ask, []) is ask, "of a model that calls none, nothing is read"

@@ -150,7 +150,6 @@ def test_open_interval_uses_one_sided_lower_bound() -> None:
     latencies = np.arange(300.0)
     two_sided = estimates.percentile_estimate(passes_of([latencies] * 2), 90)
     one_sided = estimates.percentile_estimate(passes_of([latencies[:12]] * 2), 90)
-
     assert (two_sided.open_above, one_sided.open_above) == (False, True)
     # The rank of the one-sided 95 % bound of 24 observations' 90 % quantile is the binomial's 5 % quantile.
     rank = stats.binom.ppf(0.05, 24, 0.9)

@@ -76,7 +76,6 @@ def test_power_and_heat_limits_count_as_throttling(nvml: Nvml, stretch: Stretch,
     bit = int(getattr(NVML, of_event, None) or getattr(NVML, of_throttle))
     nvml.reasons = lambda now_s: bit if now_s < 1 else 0
     marks = marks_of_gpu([stretch()])
-
     assert [mark.code for mark in marks] == ["gpu-throttled"] * (name in THROTTLES)
     assert all("50%" in mark.text or "49%" in mark.text for mark in marks), "its share of the time"
     nvml.reasons = lambda now_s: bit if 1 < now_s < 1.03 else 0

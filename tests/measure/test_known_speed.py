@@ -85,7 +85,6 @@ def test_alarms_separate_equal_and_slower_builds(
 def test_intervals_cover_the_truth_on_a_live_server(timed: Timed, shape: str) -> None:
     """Throughput, p50 and p99; takes ten minutes a shape on an idle machine."""
     hits = timed_server.coverage(timed, shape, MeasuringPlan(), 100)
-
     print(f"{shape}: 95 % intervals that held the truth in 100 measurements: {hits}")
     # Three standard errors of the share of 100 are 6.5 points, of the mean of three figures fewer.
     assert min(hits.values()) >= 88, hits

@@ -148,9 +148,7 @@ def test_latencies_count_from_due_times() -> None:
     due = [0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100]
     sent = [5, 15, 25, 35, 45, 55, 82, 82, 85, 95, 105]
     ended = [7, 17, 27, 37, 47, 81, 83, 84, 87, 97, 107]
-
     steady = scheduled(due, sent, ended, closed_ms=140)
-
     assert steady.latencies_ms.tolist() == [2, 2, 26, 18, 9, 2, 2, 2], "of those due after the first quarter"
     assert present(steady.slips_ms).tolist() == [0, 0, 0, 17, 7, 0, 0, 0]
     assert (steady.completed, steady.due) == (8, 7)

@@ -191,7 +191,6 @@ def test_server_ending_under_load_is_an_error(
     ended = dataclasses.replace(server_of(tmp_path, live=False), **changes)
     with pytest.raises(ProofError) as caught:
         take_pass(server=ended)
-
     assert str(caught.value).startswith(ended.label)
     assert caught.value.where == f"toy, {ONLINE}"
     assert len(analyzer.calls) == calls

@@ -1,5 +1,4 @@
-"""Comparisons of two builds: simulated pairs until the result is settled, few pairs at many points, and p99
-tails. Their statistics are in tests/ratios/."""
+"""Comparisons of two builds: pairs until the result is settled, few pairs at many points, and p99 tails."""
 
 import math
 from typing import Any

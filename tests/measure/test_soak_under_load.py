@@ -157,7 +157,6 @@ def no_segments_left() -> Iterator[None]:
 @pytest.mark.usefixtures("no_segments_left")
 def test_leak_is_found_with_its_size(how: Any, resource: str, per: str, tmp_path: Path) -> None:
     result = soak(tmp_path, **how)
-
     assert leaking(result) == {(resource, per)}, result.growth
     if resource == "memory of its stubs":
         slope = next(growth.slope for growth in result.growth if growth.resource == resource)

@@ -91,7 +91,6 @@ def test_components_are_shares_of_average_latency() -> None:
 def test_points_are_interleaved_in_random_order() -> None:
     server = SimulatedServer(every_second)
     by_point = run(server, *POINTS, plan=MeasuringPlan(interval_target=0.0001, budget_s=60))
-
     taken = [point for _, point, _ in server.calls]
     rounds = [tuple(taken[start : start + 3]) for start in range(0, len(taken), 3)]
     assert {frozenset(order) for order in rounds} == {frozenset(POINTS)}
@@ -154,7 +153,6 @@ def test_continued_point_keeps_earlier_passes() -> None:
     measured = functools.partial(sweep.sweep_points, plan=QUICK, run_pass=server.run_pass)
     (first,) = measured([PointState(toy.job(ONLINE))])
     (second,) = measured([first], is_done=lambda state: len(state.passes) > len(first.passes))
-
     assert second.passes[:-1] == first.passes
     assert second.passes[-1].window_s == 0.48, "as long as a pause has made it"
     assert len(second.warm_up) == 2, "of the model that was loaded again"

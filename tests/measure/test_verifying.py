@@ -118,7 +118,6 @@ def test_rows_left_out_for_ties_are_bounded(compared: float, expected: tuple[int
     indices = np.arange(20)
     ties = (np.arange(40) == 3) & (indices[:, None] < 6)
     outputs = {"DURATIONS": durations + ties, "MEL": mel + 5 * ties.any(axis=1)[:, None]}
-
     limits = dataclasses.replace(LIMITS, min_agreement=0.95, rounding=1e-3, min_compared_share=compared)
     result = verify(answers_of(limits, DURATIONS=durations, MEL=mel), [Answer(indices, outputs)], 0)
     assert (result.wrong, result.left_out) == expected
@@ -138,7 +137,6 @@ def test_each_output_is_limited_by_its_precision_cost() -> None:
     limits = dataclasses.replace(LIMITS, by_output={"SECOND": NumberLimits(1e-4, 2e-4)})
     reference = answers_of(limits, OUT=ROWS, SECOND=ROWS)
     off = ROWS[SAMPLES] + np.float32(0.01)
-
     assert wrong(reference, answer(OUT=off, SECOND=ROWS[SAMPLES])) == 0
     result = verify(reference, [answer(OUT=ROWS[SAMPLES], SECOND=off)], 0)
     assert result.wrong == 3
@@ -193,7 +191,6 @@ def passes_of(
 def test_checking_answers_takes_a_tenth_of_the_time() -> None:
     results, seconds = passes_of(20)
     (unchecked, *_), _none = passes_of(1, check=None)
-
     assert (results[0].answers.verified, results[0].answers.wrong) == (3, 1)
     assert results[0].elapsed_s == unchecked.elapsed_s
     spent_s = sum(result.elapsed_s for result in results)

@@ -47,7 +47,6 @@ def test_new_model_file_needs_no_packages(tmp_path: Path) -> None:
 def test_existing_file_is_not_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "mine.py").write_text("precious")
     (tmp_path / "link.py").symlink_to(tmp_path / "nowhere")
-
     for path in ("mine.py", "mine.py/other.py", "link.py", "link.py/other.py"):
         existing = str(tmp_path / path.partition("/")[0])
         assert existing in refusal(capsys, "mine", "--to", str(tmp_path / path))

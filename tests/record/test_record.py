@@ -52,7 +52,6 @@ def test_records_behind_a_link_in_the_folder_are_refused(path: Path, tmp_path: P
     """A folder from elsewhere may show no other folder's records; the folder that is given may be a link."""
     (tmp_path / "given").symlink_to(tmp_path)
     assert record_files.read_folder(tmp_path / "given")
-
     artifact = tmp_path / "artifact"
     artifact.mkdir()
     (artifact / path.parent.name).symlink_to(path.parent)

@@ -235,7 +235,6 @@ WRONG = structs.replace(ALONE, wrong=2, first_wrong=WrongAnswer("sample-3", "OUT
 )
 def test_speed_needs_load_answers_equal_to_lone_answers(record: Record, why: str, word: str) -> None:
     seen = publishable(record)
-
     assert (seen.why_no_speed == "") == (why == "")
     assert why in seen.why_no_speed
     text = as_markdown(summary([seen]))

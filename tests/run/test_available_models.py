@@ -145,5 +145,4 @@ def test_thresholds_match_repository_cases(repository: Path, collect: Collect, t
         file.write_text(f'[[cases]]\nmatch = "{pattern}"\nallowed_slowdown_percent = 3\n')
         collected = collect("--repository", str(repository), "--target", "cpu", "--thresholds", str(file))
         statuses.append(collected.status)
-
     assert statuses == [0, pytest.ExitCode.USAGE_ERROR]

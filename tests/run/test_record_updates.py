@@ -65,7 +65,6 @@ def test_result_joins_record_and_replaces_same_point(tmp_path: Path, path: Path)
     joined = add(FRESH, tmp_path)
     assert (joined.conversion, joined.accuracy) == (WHOLE.conversion, WHOLE.accuracy)
     assert points(joined) == sorted([*points(WHOLE), AT_64])
-
     again = sample_records.measured("offline", 8, 1700.0)
     replaced = add(FRESH, tmp_path, points=(again,))
     assert points(replaced) == points(joined)
@@ -76,7 +75,6 @@ def test_gate_result_replaces_only_its_own(tmp_path: Path, path: Path) -> None:
     declared, right = sample_records.gate("declared"), sample_records.gate("batches")
     for gate in (declared, sample_records.gate("batches", "wrong"), right):
         add(FRESH, tmp_path, gates=(gate,))
-
     assert record_files.read(path).gates == (right, declared)
     assert record_files.read(path).points == WHOLE.points
 
@@ -112,10 +110,8 @@ def test_baseline_of_an_earlier_run_stays_for_the_same_one_alone(name: str, kept
 
 def test_conversion_joins_served_and_unserved_records(tmp_path: Path, path: Path) -> None:
     unserved, failed = structs.replace(FRESH, serving=None), sample_records.failed_conversion()
-
     stored = add(unserved, tmp_path, conversion=failed)
     assert (stored.conversion, stored.serving, stored.points) == (failed, WHOLE.serving, WHOLE.points)
-
     path.unlink()
     add(unserved, tmp_path, conversion=failed)
     served = add(FRESH, tmp_path)
@@ -127,7 +123,6 @@ def test_record_of_another_machine_is_kept_apart(tmp_path: Path, path: Path) -> 
         moved = structs.replace(FRESH, machine=structs.replace(WHOLE.machine, cores=cores))
         stored = add(moved, tmp_path)
         assert stored == alone(moved, stored)
-
     superseded = [record_files.read(record) for record in (path.parent / "superseded").iterdir()]
     assert WHOLE in superseded
     assert {record.machine.cores for record in superseded} == {WHOLE.machine.cores, 8}

@@ -17,8 +17,7 @@ from tests.formats.tensorrt_bindings import MODULE, Player
 from tritonproof.build import runtime_files
 
 NAMES: dict[str, Any] = {"x": np.float32, "word": np.int64, "sum": np.float32, "twice": np.int64}
-"""The stand-in's tensors: two inputs, [n, 3] each, and two outputs, [n] and [n, 3]: `sum` is x summed over
-rows, `twice` is the double of word."""
+"""The stand-in's tensors: two inputs, [n, 3] each; `sum` is x summed over rows, `twice` doubles word."""
 
 
 class Stream:

@@ -57,9 +57,7 @@ def test_rerun_takes_both_orders_and_spends_its_budget() -> None:
     server, loaded = toy.SimulatedServer(lambda _job, _number: 1.0), list[Candidate]()
     first, second, *_ = candidates.basic_candidates(SPACE, SearchGoal(7, 99))
     operating_points = [OperatingPoint(first, 3), OperatingPoint(second, 1)]
-
     states = measurer_of(server, loaded).measure_again(operating_points)
-
     assert loaded == [first, second, second, first], "a steady drift falls on both alike"
     assert [state.point for state in states] == [one.point for one in operating_points]
     assert all(4.0 - 0.5 < state.spent_s < 4.0 + 0.5 for state in states), "two budgets of a point each"

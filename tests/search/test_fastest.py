@@ -67,7 +67,6 @@ def test_short_measurement_rarely_passes_an_excessive_rate(service_s: float, bud
 def test_faster_configuration_wins_with_scheduled_load() -> None:
     server = QueueingServer(service_s=0.001, factor_of_instances=2.0)
     result = server.search(POISSON)
-
     winner = result.winner.operating_point
     assert winner.candidate.deployment.instances == 1
     assert (winner.point.concurrency, winner.point.batch, winner.point.arrivals) == (0, 1, "poisson")

@@ -66,8 +66,7 @@ def test_model_in_any_path_starts_once_if_its_configuration_is_complete(
 
 
 def wrapper(folder: Path, options: str = "") -> Path:
-    """The embedded Triton in the layout of an installed one: bin/tritonserver beside backends/. Like an
-    installed one it finds its own libraries."""
+    """The embedded Triton in the layout of an installed one, which finds its own libraries."""
     wheels.backend_folder(folder)
     program = wheels.embedded_triton() / "bin" / "tritonserver"
     return script(

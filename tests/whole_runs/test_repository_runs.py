@@ -119,7 +119,6 @@ def test_leaking_model_shows_no_speed_unlike_right_one(run: Run) -> None:
 
 def test_time_of_called_model_is_in_tables(run: Run) -> None:
     record = run.record("cpu-chain-asis")
-
     (called,) = record.points[0].called_models
     assert called.model == "doubler"
     # A request in flight at either end of a run counts in half.
@@ -217,9 +216,7 @@ def test_foreign_server_is_left_unchanged(repository: Path, tmp_path_factory: py
 def test_leaking_model_fails_with_recorded_size(tmp_path: Path) -> None:
     write_echoing(tmp_path / "models", "leaky", request=LEAKS["1 KiB"])
     options = ("--repository", str(tmp_path / "models"), "--soak", "30s", "-k", "soak")
-
     done = suite(*options, results=tmp_path / "results")
-
     assert done.status == 11, done.text
     (record,) = records_in(tmp_path / "results")
     (leak,) = [growth for growth in present(record.soak).growth if growth.verdict == "failed"]

@@ -69,7 +69,6 @@ def test_record_cannot_show_other_files(name: str, tmp_path: Path) -> None:
     record = searched(name.format(secret))
     (sample_records.store(results, record) / "a40" / "secret").write_text(SECRET)
     (results / "a40" / "x.search").mkdir()
-
     assert SECRET not in page_of(results, record)
 
 
@@ -98,6 +97,5 @@ def test_linked_folder_beside_record_is_not_followed(tmp_path: Path) -> None:
     elsewhere.mkdir()
     (elsewhere / "config.pbtxt").write_text(SECRET)
     (results / "a40" / CONFIG).parent.symlink_to(elsewhere)
-
     with pytest.raises(OSError, match=r"config\.pbtxt"):
         page_of(results, searched())

@@ -29,7 +29,6 @@ def test_page_may_load_nothing_and_run_only_its_own_script(tmp_path: Path) -> No
     policy = html.unescape(whole.partition("Content-Security-Policy")[2].partition(">")[0])
     script = re.search(r"<script>(.*?)</script>", whole, re.DOTALL)
     digest = base64.b64encode(hashlib.sha256(present(script)[1].encode()).digest()).decode()
-
     assert "default-src 'none'; img-src data:;" in policy
     assert f"script-src 'sha256-{digest}'" in policy
     assert whole.count("<script") == 1
@@ -58,9 +57,7 @@ def test_command_writes_selected_cases(tmp_path: Path, reports: Reports) -> None
     other = unmeasured(case=CaseKey("cpu", "bert-dist4l", "onnx", None, "fp32"))
     results, output = sample_records.store(tmp_path, unmeasured(), other) / "cpu", tmp_path / "report.html"
     (results / f"{other.name}.config.pbtxt").touch()
-
     result = reports("html", "--results", results, "-k", "bert", "--output", output)
-
     assert (result.status, result.out) == (0, "")
     assert result.err == f"{output}: wrote {output.stat().st_size / 2**20:.3f} MiB\n"
     assert "No config.pbtxt lies" not in output.read_text()
