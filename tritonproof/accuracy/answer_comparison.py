@@ -243,9 +243,9 @@ def compare_groups(
     return merge_comparisons([compare_answers(*pair, limits, only_finite=only_finite) for pair in pairs])
 
 
-def answers_to(samples: Sequence[int], answers: Sequence[Answer]) -> list[Answer]:
-    """The rows of the answers that belong to `samples`, by their index in `samples` instead of their own."""
-    index_of = {sample: index for index, sample in enumerate(samples)}
+def answers_to(sample_indices: Sequence[int], answers: Sequence[Answer]) -> list[Answer]:
+    """The rows of the answers that belong to `sample_indices`, by their place there."""
+    index_of = {sample: index for index, sample in enumerate(sample_indices)}
     matching = []
     for answer in answers:
         rows = np.array([index_of.get(int(sample), -1) for sample in answer.sample_indices], int)

@@ -135,9 +135,9 @@ def limits_per_answer(case: Case, precision: str, cost: PrecisionCost | None, si
 
 
 def stage_limits(
-    case: Case, precision: str, cost: PrecisionCost | None, sizes: Sizes, rows: int, *, same_file: bool
+    case: Case, precision: str, cost: PrecisionCost | None, sizes: Sizes, row_count: int, *, same_file: bool
 ) -> StageLimits:
-    """The limits of a stage's outputs, `rows` rows, compared with those of the stage before."""
+    """The limits of a stage's outputs, `row_count` rows, compared with those of the stage before."""
     floating_names = [tensor.name for tensor in case.model.outputs if tensor.dtype.startswith(("FP", "BF"))]
     floating = [name for name in floating_names if name in sizes]
     largest, mean, source = _floating_limits(case, precision, cost, floating, same_file=same_file)
@@ -157,7 +157,7 @@ def stage_limits(
         ),
         min_agreement=1 - max(unequal.values(), default=0.0),
         rounding=max(rounding, deep_rounding),
-        min_compared_share=min_agreement_for(tolerated if cost is None else cost.comparable, rows),
+        min_compared_share=min_agreement_for(tolerated if cost is None else cost.comparable, row_count),
         by_output={} if cost is None else by_output,
         agreement_by_output={name: 1 - share for name, share in unequal.items()},
     )

@@ -58,9 +58,10 @@ class StageComparison:
     left_out: int = 0
     """Rows whose floating-point outputs were not compared, because integers beside them differ."""
 
-    def add(self, outputs: Arrays, rows: Sequence[int]) -> None:
-        """Compare the outputs of `rows`. Raises AccuracyError if one is missing or has another shape."""
-        chosen = np.asarray(rows)
+    def add(self, outputs: Arrays, row_indices: Sequence[int]) -> None:
+        """Compare the outputs of `row_indices`. Raises AccuracyError if one is missing or has another
+        shape."""
+        chosen = np.asarray(row_indices)
         expected_outputs = {name: values[chosen] for name, values in self.expected.outputs.items()}
         check_shapes(expected_outputs, outputs, self.stage, self.expected_from)
         answer = Answer(chosen, outputs)
@@ -182,12 +183,12 @@ def evaluate_in_process(
     return answers_at(name, model, parts, outputs=everything or None)
 
 
-def temporary_arrays(outputs: Arrays, rows: int) -> dict[str, np.ndarray]:
-    """Arrays for `rows` rows of these outputs, in temporary files that vanish once the arrays are no longer
-    used. Raises ProofError if the folder for temporary files has no room."""
+def temporary_arrays(outputs: Arrays, row_count: int) -> dict[str, np.ndarray]:
+    """Arrays for `row_count` rows of these outputs, in temporary files that vanish once the arrays are no
+    longer used. Raises ProofError if the folder for temporary files has no room."""
     arrays: dict[str, np.ndarray] = {}
     for name, values in outputs.items():
-        shape = (rows, *values.shape[1:])
+        shape = (row_count, *values.shape[1:])
         with report_full_disk(Path(tempfile.gettempdir())), tempfile.TemporaryFile() as file:
             # A file with holes would end the process by a signal once the disk is full.
             os.posix_fallocate(file.fileno(), 0, max(1, int(np.prod(shape)) * values.dtype.itemsize))

@@ -75,11 +75,11 @@ class InputData:
         order = self._order(batch)
         return [order[(number * batch + np.arange(batch)) % len(order)] for number in range(len(order))]
 
-    def inputs(self, samples: Sequence[int] | np.ndarray) -> Arrays:
+    def inputs(self, sample_indices: Sequence[int] | np.ndarray) -> Arrays:
         """The model's inputs of a request with these samples, given by index, [batch, ...] each."""
-        if samples[0] < self.batchable_count:
-            return {name: values[np.asarray(samples)] for name, values in self.arrays.items()}
-        (sample,) = samples
+        if sample_indices[0] < self.batchable_count:
+            return {name: values[np.asarray(sample_indices)] for name, values in self.arrays.items()}
+        (sample,) = sample_indices
         return self.others[sample - self.batchable_count]
 
     def written_file(self, batch: int) -> Path:

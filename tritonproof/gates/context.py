@@ -128,10 +128,10 @@ class GateContext:
         """The most rows of a batch, at least one, by the bytes of the largest sample and answer."""
         return self._most_rows(self.served.data.batchable_count)
 
-    def most_in_flight(self, rows: int) -> int:
-        """The most requests in flight, of `rows` rows each; at least two."""
-        most_rows = self.most_rows if rows > 1 else self._most_rows(len(self.served.data.ids))
-        return max(2, min(IN_FLIGHT, most_rows // rows))
+    def most_in_flight(self, row_count: int) -> int:
+        """The most requests in flight, of `row_count` rows each; at least two."""
+        most_rows = self.most_rows if row_count > 1 else self._most_rows(len(self.served.data.ids))
+        return max(2, min(IN_FLIGHT, most_rows // row_count))
 
     def _most_rows(self, count: int) -> int:
         rows = (row for sample, row in self.single_answers.rows.items() if sample < count)

@@ -69,10 +69,11 @@ def _all_as_declared(served: ServedModel, rows: AnswersBySample) -> Iterator[str
             yield fault_in(tensor.name, outputs.get(tensor.name), answer)
 
 
-def _violation(served: ServedModel, samples: list[int], reply: Any) -> str:
+def _violation(served: ServedModel, sample_indices: list[int], reply: Any) -> str:
     """The first difference of a reply from the declaration, as a sentence; empty if there is none."""
-    batch_shape = [len(samples)] if served.model.batched else []
-    query = f"{len(samples)} samples in a batch" if samples[1:] else f"sample {served.data.ids[samples[0]]}"
+    count, first = len(sample_indices), served.data.ids[sample_indices[0]]
+    batch_shape = [count] if served.model.batched else []
+    query = f"{count} samples in a batch" if count > 1 else f"sample {first}"
     if isinstance(reply, str):
         return f"the request of {query} was refused: {reply}"
     answer = f"the answer to {query}"

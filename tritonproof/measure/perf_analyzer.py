@@ -146,13 +146,13 @@ def _recover(job: LoadJob, error: Exception) -> None:
         raise ProofError(text, where=job) from error
 
 
-def command(job: LoadJob, samples: Path) -> list[str]:
-    """perf_analyzer's command with the input file `samples`, but no window length and no output files."""
+def command(job: LoadJob, input_file: Path) -> list[str]:
+    """perf_analyzer's command with this input file, but no window length and no output files."""
     server, outputs = job.served.server, job.served.model.outputs
     command = [
         str(wheels.perf_analyzer()),
         *("-m", job.served.name, "-u", server.address, "-i", "grpc", "-b", str(job.point.batch)),
-        *("--input-data", str(samples), "--shared-memory", job.shared_memory),
+        *("--input-data", str(input_file), "--shared-memory", job.shared_memory),
         # Any variation counts as stable: the length of a pass is known, and the statistics are ours.
         *("--stability-percentage", "999", "--max-trials", str(WINDOWS)),
         "--verbose-csv",
@@ -167,8 +167,8 @@ def command(job: LoadJob, samples: Path) -> list[str]:
     if job.shared_memory != "none":
         sizes = [tensor.row_bytes for tensor in outputs]
         most = job.served.data.sample_count(job.point.batch)
-        for numbers, expected in () if job.check is None else job.check.groups.values():
-            sent = [index for index, number in enumerate(numbers) if number < most]
+        for sample_indices, expected in () if job.check is None else job.check.groups.values():
+            sent = [index for index, sample in enumerate(sample_indices) if sample < most]
             for tensor in outputs:
                 if tensor.name in expected.outputs and not tensor.has_fixed_size:
                     rows = expected.outputs[tensor.name][sent]
