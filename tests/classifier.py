@@ -30,9 +30,8 @@ def samples(_split: Split, _dataset: Path | None, _checkpoint: Path | None) -> S
 def load_weights(checkpoint: Path | None) -> FrameworkModel:
     path = checkpoint or Path(__file__).with_suffix(".onnx")
     digest = onnx_networks.digest(path)
-    return FrameworkModel(
-        onnx_networks.open_network(path), f"{path.name}, sha256 {digest[:12]}", digest, trained=True
-    )
+    network = onnx_networks.open_network(path)
+    return FrameworkModel(network, f"{path.name}, sha256 {digest[:12]}", digest, trained=True)
 
 
 def decide(kept: Arrays) -> np.ndarray:

@@ -25,9 +25,8 @@ def store(results: Path, *records: Record) -> Path:
 
 def origin(host: str = "node1", run: int = 1, *gpu_uuids: str) -> Origin:
     """The origin of a measurement in run number `run` of a machine; higher numbers are later runs."""
-    return Origin(
-        f"{run:032x}", host, gpu_uuids, "c0ffee" + "0" * 34, True, f"2026-03-{run:02d}T00:00:00+00:00"
-    )
+    commit, started = "c0ffee" + "0" * 34, f"2026-03-{run:02d}T00:00:00+00:00"
+    return Origin(f"{run:032x}", host, gpu_uuids, commit, True, started)
 
 
 def measured_at(where: Origin, record: Record) -> Record:
@@ -77,15 +76,14 @@ def measured(scenario: str, size: int, throughput_per_s: float, **changes: Any) 
 def published(row: PublishedRow) -> PointResult:
     """A load point with the figures of a row of a published table."""
     latencies = {name: row[f"latency_{name}_ms"] for name in ("p50", "p90", "p95", "p99", "avg")}
+    components = {name: row[f"{name}_ms"] for name in schema.COMPONENTS}
     return measured(
         row["scenario"],
         0,
         row["throughput_per_s"],
         point=published_point(row),
         latency_ms={name: estimate(value) for name, value in latencies.items() if value},
-        components_ms={
-            name: row[f"{name}_ms"] for name in schema.COMPONENTS if row[f"{name}_ms"] is not None
-        },
+        components_ms={name: value for name, value in components.items() if value is not None},
     )
 
 
@@ -309,11 +307,10 @@ HIDDEN = in_turns("trt", 3.0, 1.7, 4.8)
 
 def random_weights(**changes: Any) -> Record:
     """A case without a checkpoint: its speed counts, its accuracy is not measured."""
+    build = schema.Build("77aa", "random, seed 3", 4.0, 120.0, "TorchScript Trace", "PyTorch", inputs=INPUTS)
     fields: dict[str, Any] = {
         "case": CaseKey("cpu", "nnunet", "ts-trace", None, "fp32"),
-        "build": schema.Build(
-            "77aa", "random, seed 3", 4.0, 120.0, "TorchScript Trace", "PyTorch", inputs=INPUTS
-        ),
+        "build": build,
         "accuracy": None,
         "why_no_score": "no checkpoint was given (--checkpoint DIR).",
         "points": (measured("offline", 1, 0.71234),),

@@ -120,6 +120,7 @@ def case(toy: Model | None = None, precision: str = "fp32", tolerance: spec.Tole
     def convert(*_arguments: object) -> None:
         raise NotImplementedError
 
+    tolerance = tolerance or spec.Tolerance(0.01, 0.95, "chosen")
     format_ = Format(
         name="plain",
         label="plain",
@@ -129,9 +130,7 @@ def case(toy: Model | None = None, precision: str = "fp32", tolerance: spec.Tole
         runtime="none.py",
         convert=convert,
         precisions={"cpu": ("fp32", "int8")},
-        tolerances=dict.fromkeys(
-            ("fp32", "fp16", "bf16", "int8"), tolerance or spec.Tolerance(0.01, 0.95, "chosen")
-        ),
+        tolerances=dict.fromkeys(("fp32", "fp16", "bf16", "int8"), tolerance),
         packages=(),
     )
     return Case(Target("cpu", "CPU", "cpu"), toy or model(), format_, None, precision)

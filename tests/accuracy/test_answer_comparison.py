@@ -259,9 +259,6 @@ def test_worst_gate_counts_in_the_ledger() -> None:
     assert (entry(tied, bad).agreement, entry(tied, bad).sample) == (0.4, "b")
     assert entry(texts, texts).relative_difference is None
     assert entry(texts, good).relative_difference == 3e-3
-    ledgers = (
-        (sample_records.accuracy(), good),
-        (sample_records.accuracy(), bad),
-        (sample_records.failed_accuracy(), good),
-    )
+    right, wrong = sample_records.accuracy(), sample_records.failed_accuracy()
+    ledgers = ((right, good), (right, bad), (wrong, good))
     assert [with_same_answers(ledger, [gate]).passed for ledger, gate in ledgers] == [True, False, False]

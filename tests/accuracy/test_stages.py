@@ -213,10 +213,8 @@ def test_worst_output_by_precision_cost_counts(errors: Any, costs: Any, times: f
 @pytest.mark.parametrize(("of_limit", "passed"), [(0.98, True), (1.02, False)])
 def test_error_above_cost_limit_fails_in_any_unit(of_limit: float, passed: bool, unit: float) -> None:
     def in_unit(inputs: Arrays) -> Arrays:
-        return {
-            name: unit * values if values.dtype.kind == "f" else values
-            for name, values in outputs(inputs).items()
-        }
+        right = outputs(inputs)
+        return {**right, toy.OUTPUT: unit * right[toy.OUTPUT], LARGE: unit * right[LARGE]}
 
     def times(costs: float) -> Change:
         return shares_off(costs * 0.008 * unit, costs * 0.008 * unit)
@@ -249,13 +247,8 @@ def test_rows_with_differing_integers_are_left_out_of_error() -> None:
         result[toy.OUTPUT][4:] += np.float32(0.00025)
         result[LARGE][4:] += np.float32(0.025)
 
-    parity = found(
-        longer,
-        emulated=shares_off(0.001, 0.001),
-        precision="fp16",
-        keep=lambda outputs: outputs,
-        decide=lambda kept: kept[LENGTH],
-    )
+    by_length: Any = {"keep": lambda outputs: outputs, "decide": lambda kept: kept[LENGTH]}
+    parity = found(longer, emulated=shares_off(0.001, 0.001), precision="fp16", **by_length)
     assert present(parity.error_in_costs) < 2
     assert parity.agreement == 0.5
     assert not parity.passed, "by its decisions and by the rows that are left to compare"

@@ -228,6 +228,7 @@ def test_ledger_catches_swapped_rows(connect: Connect) -> None:
     assert (served.samples, served.lost, served.gained) == (tuple(wrong), len(wrong), 0)
 
 
+Network = Callable[[Arrays], Arrays]
 SECOND, COUNTS = "PROBABILITIES", "COUNTS"
 THREE = Tensor(toy.OUTPUT, "FP32", (4,)), Tensor(SECOND, "FP32", (4,)), Tensor(COUNTS, "INT64", (1,))
 
@@ -239,16 +240,13 @@ def three_outputs(inputs: Arrays) -> Arrays:
     return {toy.OUTPUT: values, SECOND: values * 0.5 + 0.1, COUNTS: counts}
 
 
-def unused(name: str, change: Callable[[np.ndarray], np.ndarray]) -> Callable[[Arrays], Arrays]:
+def unused(name: str, change: Callable[[np.ndarray], np.ndarray]) -> Network:
     """The same network, served with one output spoilt."""
     return lambda inputs: {**three_outputs(inputs), name: change(three_outputs(inputs)[name])}
 
 
 def served_ledger(
-    connect: Connect,
-    served: Callable[[Arrays], Arrays],
-    precision: str = "fp32",
-    tolerance: Tolerance | None = None,
+    connect: Connect, served: Network, precision: str = "fp32", tolerance: Tolerance | None = None
 ) -> Ledger:
     """The ledger of a model whose server computes something other than the file in process."""
     case = toy.case(toy.model(outputs=THREE), precision, tolerance)

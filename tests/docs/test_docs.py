@@ -80,6 +80,7 @@ def test_support_page_lists_formats_and_precisions() -> None:
         for precision in re.findall(r"\b[A-Z]+\d+\b", cell)
     }
 
-    assert listed == {
+    made = {
         (device, variant_name(*variant)) for device in get_args(Device) for variant in variants_on(device)
     }
+    assert listed == made

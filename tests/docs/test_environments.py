@@ -12,7 +12,7 @@ from tests.helpers import ROOT, environments, present, project_file
 from tritonproof.frameworks import gpu_libraries
 from tritonproof.host import machine
 from tritonproof.host.targets import TARGETS
-from tritonproof.serve import server_spec
+from tritonproof.serve.server_spec import RELEASES, why_unsupported
 
 PAGE = (ROOT / "docs" / "gpus.md").read_text()
 TOX = configparser.ConfigParser(interpolation=None)
@@ -62,9 +62,7 @@ def test_row_matches_libraries_tensorrt_and_containers(
     for version in ("10.16.1.11", "11.4.0.106"):
         monkeypatch.setattr(machine, "version_of", {"tensorrt-cu12": version}.get)
         assert (gpu_libraries.why_no_tensorrt(capability) is not None) == (row["TensorRT"] == "before 10.5")
-    supported = [
-        one.name for one in server_spec.RELEASES if not server_spec.why_unsupported(one.name, capability)
-    ]
+    supported = [one.name for one in RELEASES if not why_unsupported(one.name, capability)]
     assert row["Container of Triton"].startswith(supported[0])
     assert (len(supported) == 1) == row["Container of Triton"].endswith("the last")
 

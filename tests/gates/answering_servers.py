@@ -148,9 +148,8 @@ class Memory:
 BIASES = np.array([[3], [5], [8]])
 _OUT = (2 * ROWS + BIASES).astype(np.float32)
 _TEXT = np.array([[b"text of 3"], [b"text of 5"], [b"text of 8"]], object)
-IN_MEMORY = make_single_answers(
-    IDS, {n: {"OUT": _OUT[n], "TEXT": _TEXT[n], "SAME": _OUT[n]} for n in range(3)}, LIMITS
-)
+_ALONE = {n: {"OUT": _OUT[n], "TEXT": _TEXT[n], "SAME": _OUT[n]} for n in range(3)}
+IN_MEMORY = make_single_answers(IDS, _ALONE, LIMITS)
 
 
 @contextmanager

@@ -86,9 +86,8 @@ def test_tried_batches_fit_256_mib_by_real_lengths(gate: RunGate, monkeypatch: p
     answers = make_single_answers(["a"], {0: {"OUT": np.zeros(size, np.int8)}}, LIMITS)
     for one in (gate_context(texts, largest=40), gate_context(answers=answers, largest=40)):
         assert (one.batch_sizes[-1], one.most_in_flight(1)) == (15, 15)
-    data = InputData(
-        Path(), ["a", "b"], {"IN": np.zeros((1, 4))}, others=[{"IN": np.zeros((1, size), np.int8)}]
-    )
+    others = [{"IN": np.zeros((1, size), np.int8)}]
+    data = InputData(Path(), ["a", "b"], {"IN": np.zeros((1, 4))}, others=others)
     mixed = gate_context(served_model(data=data))
     assert (mixed.most_in_flight(1), mixed.most_in_flight(2)) == (15, 64), "other shapes are sent alone"
     monkeypatch.setattr("tritonproof.gates.context.IN_FLIGHT_BYTES", 3 * 32)

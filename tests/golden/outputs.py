@@ -60,9 +60,8 @@ def _examples() -> list[Record]:
         return structs.replace(record, case=CaseKey(target, name, "onnx", None, "fp32"), **changes)
 
     apart = schema.SameAnswers(16, 96, None, 0.75, passed=False, sample="digit-0007")
-    error = sample_records.score(
-        metric="mel MSE", better="lower", served=0.0385, limits=(schema.Limit(0.04, "published"),)
-    )
+    published = (schema.Limit(0.04, "published"),)
+    error = sample_records.score(metric="mel MSE", better="lower", served=0.0385, limits=published)
     integers = schema.OutputDifference(
         "labels", "differing", 0.25, 0.5, 0.001, 0.01, "digit-0007", 3, 4, "of old"
     )
@@ -73,9 +72,8 @@ def _examples() -> list[Record]:
         latency_ms={**point.latency_ms, **open_p99},
         marks=(schema.Mark("wide-interval", "its interval is ± 40 %"), schema.Mark("niced", "nice 5")),
     )
-    elsewhere = sample_records.efficiency(
-        "online", 4, marks=(schema.Mark("gpu-shared", "by another program"),)
-    )
+    shared = schema.Mark("gpu-shared", "by another program")
+    elsewhere = sample_records.efficiency("online", 4, marks=(shared,))
     wrong_in_soak = structs.replace(present(whole.soak), answers=schema.VerifiedAnswers(4100, 1, 4100, 60.0))
     here = schema.ServedSide("2.51.0", "fp16", 1e-5, (3.5, 4.0), {"memory of the server": 2.0**30})
     there = structs.replace(here, triton="2.50.0")

@@ -39,13 +39,10 @@ def load(artifact, settings):
         return [out]
     return predict
 """
+_IN_A_BATCH = "if len(x) > 1 and batches % 1000 == 0: out = out.copy()"
 FAULTS = {
-    "two answers swapped in one batch of 1,000": (
-        "if len(x) > 1 and batches % 1000 == 0: out = out.copy(); out[[0, 1]] = out[[1, 0]]"
-    ),
-    "a row repeated in one batch of 1,000": (
-        "if len(x) > 1 and batches % 1000 == 0: out = out.copy(); out[1] = out[0]"
-    ),
+    "two answers swapped in one batch of 1,000": f"{_IN_A_BATCH}; out[[0, 1]] = out[[1, 0]]",
+    "a row repeated in one batch of 1,000": f"{_IN_A_BATCH}; out[1] = out[0]",
     "NaN in one answer of 5,000": "if answers % 5000 < len(x): out = out.copy(); out[0, 2] = np.nan",
     "an instance with other weights than its sibling": "out = out if is_first else 3.2 * x + 1",
     "the answer to the request before": "out = before if batches % 200 == 199 else out",

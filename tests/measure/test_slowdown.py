@@ -24,7 +24,7 @@ def measured(server: SimulatedServer, budget_s: float = 60.0, **options: Any) ->
     job = toy.job(LoadPoint("offline", 1, 1), "current")
     state = point_state.with_baseline(PointState(job), job.served.server, "baseline")
     plan = MeasuringPlan(budget_s=budget_s, baseline_name="HEAD~1")
-    return timed_server.measured(state, plan, run_pass=server.run_pass, **options)
+    return timed_server.measured(state, plan, run_pass=server.run_pass, clock=lambda: 0.0, **options)
 
 
 def in_pairs(
@@ -83,7 +83,7 @@ def by_loading(pairs_per_loading: int, monkeypatch: pytest.MonkeyPatch) -> tuple
         effect = 1.06 if calls.count("load") % 2 else 1 / 1.06
         return 20.0 * math.exp(noise.normal(0, 0.005)) * (effect if calls[-1] == "current" else 1.0)
 
-    outcome = measured(SimulatedServer(mean_ms), 600, reload=lambda: calls.append("load"), clock=lambda: 0.0)
+    outcome = measured(SimulatedServer(mean_ms), 600, reload=lambda: calls.append("load"))
     return present(outcome.comparison), calls
 
 
@@ -99,12 +99,8 @@ def test_wrong_answer_of_an_earlier_loading_stays_on_record() -> None:
     """The first pass over a point is the one that is always verified: it warms up the first loading."""
     wrong = VerifiedAnswers(9, 1, 9, 0.1)
     server = SimulatedServer(changes=lambda _job, number: {} if number else {"answers": wrong})
-    outcome = measured(
-        server,
-        is_done=lambda one: len(one.passes) > sweep.PAIRS_PER_LOADING,
-        reload=lambda: None,
-        clock=lambda: 0.0,
-    )
+    first_loading = sweep.PAIRS_PER_LOADING
+    outcome = measured(server, is_done=lambda one: len(one.passes) > first_loading, reload=lambda: None)
     assert outcome.answers == wrong
 
 

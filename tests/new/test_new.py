@@ -30,7 +30,6 @@ def test_new_model_has_every_format(tmp_path: Path, collect: Collect, name: str)
 
 
 def test_new_model_file_needs_no_packages(tmp_path: Path) -> None:
-    """As on a machine without any installation."""
     code = (
         "import sys; sys.path.insert(0, sys.argv[1]); from tritonproof.new import main; "
         "sys.exit(main(sys.argv[2:]))"

@@ -153,8 +153,7 @@ def test_forged_file_name_is_refused_on_one_line(
 
 def test_server_text_in_records_is_escaped_and_readable(tmp_path: Path) -> None:
     text = "\x1b[31m" + "no \0 memory " * 10_000
-    record = structs.replace(
-        sample_records.complete_but_wrong(), gates=(GateResult("repeated", 3, "twice", text),)
-    )
+    gate = GateResult("repeated", 3, "twice", text)
+    record = structs.replace(sample_records.complete_but_wrong(), gates=(gate,))
     record_files.write(record, tmp_path / "case.json")
     assert record_files.read(tmp_path / "case.json").gates[0].fault.startswith("\\x1b[31mno \\x00 memory ")

@@ -19,20 +19,15 @@ README = Path("reports/readme")
 
 def measured(where: Origin = HERE, other: str = "secret-box.example:8001", why: str = "no secret") -> Record:
     """A record with every measurement, all of them of one machine, beside another server and a commit."""
-    points = [
-        sample_records.measured(
-            "offline", batch, 9.0, comparison=sample_records.comparison(baseline_name=name)
-        )
-        for batch, name in enumerate((other, "HEAD~1 (3643daf)"), 1)
-    ]
+    compared = [sample_records.comparison(baseline_name=name) for name in (other, "HEAD~1 (3643daf)")]
+    points = [sample_records.measured("offline", n, 9.0, comparison=one) for n, one in enumerate(compared, 1)]
+    gate = sample_records.gate("baseline", f"OUT is 1, and 2 by {other}", tried=f"9 samples beside {other}")
     found = structs.replace(points[0], origin=where)
     whole = sample_records.complete(
         points=tuple(points),
         search=sample_records.search(result=found, accuracy=sample_records.accuracy(origin=where)),
         conversation=Conversation("sequence", 4, 4, "", passed=True),
-        gates=(
-            sample_records.gate("baseline", f"OUT is 1, and 2 by {other}", tried=f"9 samples beside {other}"),
-        ),
+        gates=(gate,),
         baseline=BaselineComparison(other, sample_records.SIDE, sample_records.SIDE),
         failures=(sample_records.step_failure("test_reload", step="reload", message=why),),
     )

@@ -60,10 +60,9 @@ def test_records_behind_a_link_in_the_folder_are_refused(path: Path, tmp_path: P
 
 
 def test_nonfinite_number_is_not_written(path: Path) -> None:
+    infinite = sample_records.measured("offline", 1, float("inf"))
     with pytest.raises(ValueError, match="JSON"):
-        record_files.write(
-            sample_records.record(points=(sample_records.measured("offline", 1, float("inf")),)), path
-        )
+        record_files.write(sample_records.record(points=(infinite,)), path)
     assert record_files.read(path) == sample_records.complete_but_wrong()
     assert list(path.parent.iterdir()) == [path]
 

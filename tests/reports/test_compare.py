@@ -37,9 +37,8 @@ def store_samples(
 ) -> None:
     scores = {"top-1": dict.fromkeys(sample_files.STAGES, tuple(served))}
     sample_scores = sample_files.SampleScores(record.case, record.build.digest, tuple(ids), scores, ())
-    sample_files.write(
-        structs.replace(sample_scores, **changes), sample_files.samples_path(record.case, folder)
-    )
+    path = sample_files.samples_path(record.case, folder)
+    sample_files.write(structs.replace(sample_scores, **changes), path)
 
 
 @pytest.fixture

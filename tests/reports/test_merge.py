@@ -46,10 +46,9 @@ def refused(tmp_path: Path) -> Callable[..., str]:
 
 def test_records_of_three_machines_arrive_with_their_files(tmp_path: Path) -> None:
     folders = [sample_records.store(tmp_path / name, on(name)) for name in ("a100", "t4", "v100")]
-    disk.write_atomically(
-        folders[1] / "t4" / "t4-resnet50-onnx-trt-fp16.search" / "config.pbtxt", b"instances"
-    )
-    (folders[1] / "t4" / "t4-resnet50-onnx-trt-fp16.server.log").write_text("started")
+    search = folders[1] / "t4" / "t4-resnet50-onnx-trt-fp16.search"
+    disk.write_atomically(search / "config.pbtxt", b"instances")
+    search.with_suffix(".server.log").write_text("started")
     expected = {name: data for folder in folders for name, data in content(folder).items()}
 
     assert merge(folders, tmp_path / "out") == 3

@@ -142,9 +142,8 @@ def test_search_winner_is_judged_by_its_own_ledger() -> None:
 @pytest.mark.parametrize(("step", "is_shown"), [("accuracy", True), ("gates", False), ("conversion", False)])
 def test_search_winner_is_hidden_by_failures_of_more_than_settings(step: str, is_shown: bool) -> None:
     search = sample_records.search(accuracy=sample_records.accuracy())
-    seen = publishable(
-        sample_records.record(search=search, failures=(sample_records.step_failure(step=step),))
-    )
+    failures = (sample_records.step_failure(step=step),)
+    seen = publishable(sample_records.record(search=search, failures=failures))
     assert (seen.search == search) == is_shown
 
 

@@ -21,9 +21,8 @@ RECORD = sample_records.record()
 
 def test_fastest_point_is_one_of_closed_loops() -> None:
     """A full model has a fastest point of each scenario, a micro model has one."""
-    results = [sample_records.measured("offline", 8, per_s) for per_s in (5, 7, 6)] + [
-        sample_records.at_rate(9, 9)
-    ]
+    closed = [sample_records.measured("offline", 8, per_s) for per_s in (5, 7, 6)]
+    results = [*closed, sample_records.at_rate(9, 9)]
     assert fastest_closed_loop(results) is results[1]
     assert fastest_closed_loop(results[3:]) is None
     with pytest.raises(NotAvailableError):

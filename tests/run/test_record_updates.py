@@ -101,9 +101,8 @@ def test_failure_leaves_measurements_and_other_builds_alone(hides: int, built: i
 @pytest.mark.parametrize(("name", "kept"), [("", 0), ("/srv/other", 0), ("/srv/models", 1)])
 def test_baseline_of_an_earlier_run_stays_for_the_same_one_alone(name: str, kept: int) -> None:
     compared = (sample_records.step_failure(f"test_{step}", step=step) for step in ("baseline", "footprint"))
-    stored = structs.replace(
-        sample_records.beside("3 answers differ"), failures=(sample_records.step_failure(), *compared)
-    )
+    failures = (sample_records.step_failure(), *compared)
+    stored = structs.replace(sample_records.beside("3 answers differ"), failures=failures)
     left = record_updates.without_other_baseline(stored, name)
     assert [left.baseline is not None, len(left.gates), len(left.failures)] == [kept, kept, 1 + 2 * kept]
 
@@ -168,9 +167,8 @@ from tritonproof.run import record_updates
 from tests import sample_records
 for size in range(1, 21):
     points = (sample_records.measured(sys.argv[2], size, 100.0),)
-    record_updates.update(
-        sample_records.record(points=()), Path(sys.argv[1]), lambda stored: record_updates.with_results(stored, points=points)
-    )
+    change = lambda stored: record_updates.with_results(stored, points=points)
+    record_updates.update(sample_records.record(points=()), Path(sys.argv[1]), change)
 """
 
 

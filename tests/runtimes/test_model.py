@@ -53,9 +53,8 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         "input": [{"name": "x"}],
         "output": [{"name": "y"}, {"name": "sum"}],
     }
-    loaded.initialize(
-        {"model_config": json.dumps(config), "model_instance_kind": "CPU", "model_instance_device_id": "0"}
-    )
+    instance = {"model_instance_kind": "CPU", "model_instance_device_id": "0"}
+    loaded.initialize({"model_config": json.dumps(config), **instance})
     return loaded
 
 
@@ -116,6 +115,5 @@ def test_answers_for_gpu_inputs_stay_on_device(model: Any) -> None:
     results = [torch.ones(3, 2), torch.ones(3, 1)]
     model.predict = lambda _tensors: results
     answers = model.execute([REQUESTS[0], Part([[5, 6]], on_gpu=True)])
-    assert {tensor.untyped_storage().data_ptr() for answer in answers for tensor in answer} == {
-        result.untyped_storage().data_ptr() for result in results
-    }
+    memory = {result.untyped_storage().data_ptr() for result in results}
+    assert {tensor.untyped_storage().data_ptr() for answer in answers for tensor in answer} == memory

@@ -225,11 +225,8 @@ def test_runtime_options_are_known_to_providers(
     accelerator: str | None, precision: str, providers: Providers
 ) -> None:
     options_of = providers(accelerator, precision, cuda_graphs=True, prefer_nhwc=True)
-    assert list(options_of) == [
-        *(["TensorrtExecutionProvider"] if accelerator else []),
-        "CUDAExecutionProvider",
-        "CPUExecutionProvider",
-    ]
+    accelerators = ["TensorrtExecutionProvider"] if accelerator else []
+    assert [*options_of] == [*accelerators, "CUDAExecutionProvider", "CPUExecutionProvider"]
     for provider, options in options_of.items():
         assert set(options) <= set(KNOWN["execution_providers"].get(provider, ()))
     if accelerator:

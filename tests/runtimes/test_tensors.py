@@ -3,8 +3,8 @@
 import dataclasses
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock, call
 
 import numpy as np
 import pytest
@@ -123,19 +123,15 @@ def test_pytorch_products_follow_tf32_setting(built: BuiltModel, tf32: bool) -> 
 
 
 def test_pytorch_waits_for_its_stream(monkeypatch: pytest.MonkeyPatch) -> None:
-    waited: list[str] = []
+    stream_of = Mock()
     runtime = runtime_files.load_runtime("pytorch.py")
     network = torch.nn.Identity()
     monkeypatch.setattr(runtime.torch.jit, "load", lambda _path, **_options: network)
-    monkeypatch.setattr(
-        runtime.torch.cuda,
-        "current_stream",
-        lambda device: SimpleNamespace(synchronize=lambda: waited.append(device)),
-    )
+    monkeypatch.setattr(runtime.torch.cuda, "current_stream", stream_of)
     with tf32_products(allowed=True):  # undoes the runtime's settings afterwards
         settings = {"device": "cuda", "device_id": "1", "threads": "1", "large": "0", "tf32": "1"}
         runtime.load(Path("model.pt"), settings | {"tensors": "torch"})([torch.ones(1)])
-    assert waited == ["cuda:1"], "that of the instance's own GPU"
+    assert stream_of.mock_calls == [call("cuda:1"), call().synchronize()], "that of the instance's own GPU"
 
 
 @pytest.fixture(scope="module")

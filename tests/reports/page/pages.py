@@ -11,9 +11,8 @@ from tritonproof.reports.publishable import publishable
 
 
 def page_of(results: Path, *records: Record) -> str:
-    return page(
-        [section_of(publishable(one), record_files.record_path(one.case, results)) for one in records]
-    )
+    sections = [section_of(publishable(one), record_files.record_path(one.case, results)) for one in records]
+    return page(sections)
 
 
 def unmeasured(**changes: object) -> Record:

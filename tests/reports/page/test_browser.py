@@ -109,9 +109,8 @@ def test_page_makes_no_requests_or_errors(browser: webdriver.Chrome, address: st
     urls = [request["request"]["url"] for request in requests]
     assert [url for url in urls if not url.startswith("data:image/")] == [address]
     assert browser.get_log("browser") == []
-    assert browser.execute_script(
-        "return [...document.images].every(image => image.complete && image.naturalWidth > 0)"
-    )
+    is_drawn = "return [...document.images].every(image => image.complete && image.naturalWidth > 0)"
+    assert browser.execute_script(is_drawn)
 
 
 def test_text_and_choice_filters_combine_and_reset_together(opened: webdriver.Chrome) -> None:
@@ -174,13 +173,12 @@ def test_dark_theme_darkens_page_and_curve(opened: webdriver.Chrome) -> None:
 
 def brightness(browser: webdriver.Chrome) -> int:
     """The red value of the curve's first pixel."""
-    return int(
-        browser.execute_script(
-            "const image = document.images[0], canvas = document.createElement('canvas');"
-            "const context = canvas.getContext('2d'); context.drawImage(image, 0, 0);"
-            "return context.getImageData(2, 2, 1, 1).data[0]"
-        )
+    script = (
+        "const image = document.images[0], canvas = document.createElement('canvas');"
+        "const context = canvas.getContext('2d'); context.drawImage(image, 0, 0);"
+        "return context.getImageData(2, 2, 1, 1).data[0]"
     )
+    return int(browser.execute_script(script))
 
 
 def background(browser: webdriver.Chrome) -> str:

@@ -51,9 +51,8 @@ COLUMN: Column[points.PointRow[object]] = Column(
 @pytest.mark.parametrize("rendering", RENDERINGS)
 def test_new_figure_appears_in_every_rendering(rendering: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(points, "RESOURCES", (*points.RESOURCES, COLUMN))
-    result = ResultWithCache(
-        **structs.asdict(sample_records.measured("offline", 8, 1573.6)), cache_mib=712.34
-    )
+    fields = structs.asdict(sample_records.measured("offline", 8, 1573.6))
+    result = ResultWithCache(**fields, cache_mib=712.34)
 
     text = RENDERINGS[rendering](case_section(publishable(sample_records.record(points=(result,)))))
 
@@ -166,9 +165,8 @@ def test_csv_has_numbers_apart_from_texts_that_say_more() -> None:
 
 
 def test_csv_tells_targets_apart() -> None:
-    rows = rows_of(
-        summary.summary(sample_records.seen(sample_records.record(), sample_records.random_weights()))
-    )
+    seen = sample_records.seen(sample_records.record(), sample_records.random_weights())
+    rows = rows_of(summary.summary(seen))
     assert [row["Section"].split()[:2] for row in rows] == [["Target", "a40,"], ["Target", "cpu,"]]
 
 

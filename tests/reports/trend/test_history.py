@@ -28,16 +28,14 @@ def test_each_point_and_metric_is_a_row(tmp_path: Path) -> None:
     rows, _ = history.read(tmp_path)
     offline = ("offline b008-c001", "offline b001-c001", "offline b002-c001")
     assert {row.at for row in rows} == {*offline, "online b001-c032", "online b001-c016", "top-1"}
-    assert {(row.run, row.host, row.commit, row.case) for row in rows} == {
-        (past.ORIGIN.run, "node-7", past.ORIGIN.commit, "a40-resnet50-onnx-trt-fp16")
-    }
+    of_run = past.ORIGIN.run, "node-7", past.ORIGIN.commit, "a40-resnet50-onnx-trt-fp16"
+    assert {(row.run, row.host, row.commit, row.case) for row in rows} == {of_run}
     (first,) = [row for row in rows if row.at == "offline b001-c001"]
     throughput = record.points[0].throughput_per_s
     assert first.figures["throughput_per_s"] == (throughput.value, throughput.low, throughput.high)
     assert set(first.figures) == {"throughput_per_s", "latency_p99_ms"}
-    elsewhere = publishable(
-        sample_records.measured_at(sample_records.origin("node-8", 1, "GPU-2"), sample_records.record())
-    )
+    origin = sample_records.origin("node-8", 1, "GPU-2")
+    elsewhere = publishable(sample_records.measured_at(origin, sample_records.record()))
     assert {row.machine for row in history.entries(elsewhere)} == {first.machine}, "the same hardware"
 
 
