@@ -36,6 +36,7 @@ def test_onnx_runtime_links_are_read_from_libraries(tmp_path: Path) -> None:
 def test_pytorch_cuda_is_read_from_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert gpu_libraries.cuda_of_torch() == (torch.version.cuda or "")
     monkeypatch.setattr(gpu_libraries.machine, "package_folder", lambda _package: tmp_path)
+    assert gpu_libraries.cuda_of_torch() == "", "a folder of that name is no PyTorch"
     (tmp_path / "version.py").write_text("cuda: Optional[str] = '13.0'\n")
     assert gpu_libraries.cuda_of_torch() == "13.0"
 

@@ -33,9 +33,10 @@ def gpu_environment(
 def cuda_of_torch() -> str:
     """The version of CUDA that the installed PyTorch was built for, such as 13.0; empty if for none."""
     folder = machine.package_folder("torch")
-    if folder is None:
+    about = folder and folder / "version.py"
+    if about is None or not about.is_file():
         return ""
-    match = re.search(r"^cuda[^=]*= '([\d.]+)'", (folder / "version.py").read_text(), re.MULTILINE)
+    match = re.search(r"^cuda[^=]*= '([\d.]+)'", about.read_text(), re.MULTILINE)
     return match[1] if match else ""
 
 
