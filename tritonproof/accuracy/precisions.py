@@ -93,7 +93,8 @@ def tolerance_of(case: Case, precision: str) -> Tolerance:
 
 
 def rounding_of(model: Model, precision: str) -> float:
-    """How far rounding may move an element, as a share of its output's magnitude."""
+    """How far rounding may move an element, as a share of its output's magnitude; if the precision is unknown
+    (empty), by the types of the model's outputs."""
     if precision:
         return PRECISIONS[precision].rounding
     types = {tensor.dtype.lower() for tensor in model.outputs} & {"fp16", "bf16"}

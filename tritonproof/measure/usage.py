@@ -1,6 +1,7 @@
 """Reads what a server uses now: memory, shared memory, open files, threads, and its processes' GPU memory.
 
-Memory is private (RssAnon, and its swapped part): mapped files are the page cache's, shared memory its own.
+Memory is the private memory of the processes (RssAnon, and its swapped part): mapped files are the page
+cache's, and shared memory is counted once.
 """
 
 import contextlib

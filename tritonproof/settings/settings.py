@@ -56,7 +56,8 @@ class Settings:
     """Run the models of a Python file, or of all files in a folder that assign MODELS. Repeatable. Only these
     models run, unless -k or a test's id names another. See docs/model-in-python.md."""
     gpus: int = option("selection", "N", readers.gpus, 1, passed_to="nodes builds")
-    """Serve each case on N GPUs of one kind, of CUDA_VISIBLE_DEVICES, each with all instances. Default: 1."""
+    """Serve each case on N GPUs of one kind, with the instances of --deployment on each. CUDA_VISIBLE_DEVICES
+    says which may be used. Default: 1."""
     shard: Shard | None = option("selection", "I/N", readers.shard)
     """Run only the I-th of N parts of the selected tests, which have about equally many. A case stays whole,
     and every machine computes the same parts by itself. See docs/ci-many-machines.md."""
