@@ -23,7 +23,7 @@ def measure_and_record(run: CaseRun, point: LoadPoint, recorder: Recorder, bench
     save = functools.partial(recorder.record_points, point.scenario)
     result = measure_point(run, point, functools.partial(save, are_all=True))
     record = save([result])
-    if failure := wrong_answers_text(result.answers):
+    if failure := wrong_answers_text(result.verified):
         raise run.accuracy_error(failure)
     recorder.report_point(benchmark, record, point)
     if failures := speed_failures(result):

@@ -131,10 +131,15 @@ def search(**changes: Any) -> schema.Search:
     return schema.Search(**(fields | changes))
 
 
+def verified(wrong: int = 0, **changes: Any) -> schema.AnswerComparison:
+    """The answers under load, compared with those in process."""
+    return schema.AnswerComparison(4100, wrong, agreement=1.0, expected_from="in process", **changes)
+
+
 def wrong_under_load(point: PointResult) -> PointResult:
     """The load point with two wrong answers."""
     first_wrong = schema.WrongAnswer("digit-0012", "OUTPUT__0[3]", "1.25", "nan")
-    return structs.replace(point, samples=63, answers=schema.VerifiedAnswers(4100, 2, 4100, 0.5, first_wrong))
+    return structs.replace(point, samples=63, verified=verified(2, first_wrong=first_wrong))
 
 
 def one_pass(throughput_per_s: float) -> schema.PassSummary:
@@ -163,7 +168,7 @@ def failed_accuracy() -> Ledger:
 
 def gate(name: str = "batches", fault: str = "", **changes: Any) -> schema.GateResult:
     """The result of a gate that needs no labels."""
-    same = schema.SameAnswers(16, 96, 2e-7, 1.0, passed=not fault)
+    same = schema.AnswerComparison(96, int(bool(fault)), 2e-7, agreement=1.0)
     return structs.replace(schema.GateResult(name, 24, "32 of 32 batch sizes", fault, same), **changes)
 
 
@@ -218,7 +223,7 @@ def complete(**changes: Any) -> Record:
     first, *others = plain.points
     whole = structs.replace(
         first,
-        answers=schema.VerifiedAnswers(4100, 0, 4100, 0.5),
+        verified=verified(),
         latency_budget=schema.LatencyBudget("p99", 2.5, "agreed in May", "passed"),
         cpu=schema.CpuUse(16, 0.4, 12.5, 0.1, 0.0),
         gpu=schema.GpuUse(0.98, 4096.0, 240.0, 152.5, 1410.0),
@@ -241,7 +246,7 @@ def complete(**changes: Any) -> Record:
     soak = schema.Soak(load_point("online", 16), 600.0, 300_000, 119, growth, 24, ("a reason",), speed, 500.0)
     damaged = schema.Mark("damaged-passes", "a pass was repeated: 2")
     fields: dict[str, Any] = {
-        "accuracy": accuracy(same_answers=schema.SameAnswers(16, 96, 2e-7, 1.0, passed=True)),
+        "accuracy": accuracy(same_answers=schema.AnswerComparison(96, 0, 2e-7, agreement=1.0)),
         "machine": structs.replace(plain.machine, gpu_uuids=("GPU-1", "GPU-2")),
         "serving": structs.replace(
             SERVING, image="tritonserver:24.10-py3", image_digest="sha256:ab", versions={"torch": "2.5.0a0"}
@@ -272,12 +277,12 @@ def complete_but_wrong() -> Record:
 SIDE = schema.ServedSide("2.51.0", "", 0.0, (3.5, 4.0), {"memory of the server": 2.0**20})
 
 
-def beside(wrong: str = "", *compared: dict[str, Any], **answers: schema.VerifiedAnswers | None) -> Record:
+def beside(wrong: str = "", *compared: dict[str, Any], **verified: schema.AnswerComparison | None) -> Record:
     """A model measured against another, with a load point for each comparison."""
     build = schema.Build("0", "as it is", 0.0, 1.0, "As it is", "python", inputs={}, from_repository=True)
-    answers = answers or {"answers": schema.VerifiedAnswers(9, 0, 9, 0.1, expected_from="alone")}
+    verified = verified or {"verified": schema.AnswerComparison(9)}
     points = [
-        measured("offline", batch, 100.0, comparison=comparison(**changes), **answers)
+        measured("offline", batch, 100.0, comparison=comparison(**changes), **verified)
         for batch, changes in enumerate(compared, 1)
     ]
     made = record(

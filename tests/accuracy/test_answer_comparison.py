@@ -9,12 +9,12 @@ import pytest
 from tests import sample_records
 from tests.gates.made_up_model import CLASSES, FAULTS, WIDE, Fault
 from tests.helpers import present
-from tritonproof.accuracy.answer_comparison import AnswerComparison, compare_groups
+from tritonproof.accuracy.answer_comparison import ComparedAnswers, compare_groups
 from tritonproof.accuracy.ledger import with_same_answers
 from tritonproof.accuracy.limits import MIN_NOISE, AnswerLimits, NumberLimits
 from tritonproof.client.requests import Answer
 from tritonproof.gates.context import make_single_answers
-from tritonproof.record.schema import SameAnswers
+from tritonproof.record.schema import AnswerComparison
 from tritonproof.reports.correctness_text import difference_text
 from tritonproof.spec import Arrays
 
@@ -28,7 +28,7 @@ EXACT = AnswerLimits(NumberLimits(1e-4, 1e-4))
 
 def compared(
     expected: Arrays, answers: Arrays, which: Sequence[int], limits: AnswerLimits = EXACT
-) -> AnswerComparison:
+) -> ComparedAnswers:
     """Compare one answer to these samples with `expected`, which holds each sample's row when sent alone."""
     count = len(next(iter(expected.values())))
     rows = {n: {name: values[n] for name, values in expected.items()} for n in range(count)}
@@ -46,8 +46,8 @@ def compared(
 )
 def test_equal_answers_match_in_any_order_and_type(expected: np.ndarray) -> None:
     comparison = compared({"OUT": expected}, {"OUT": expected[[5, 3, 3, 19]]}, [5, 3, 3, 19])
-    same = comparison.same
-    assert (comparison.wrong_count, same.answers, same.left_out, same.agreement) == (0, 4, 0, 1.0)
+    same = comparison.entry
+    assert (same.wrong, same.count, same.left_out, same.agreement) == (0, 4, 0, 1.0)
     assert same.sample == "", "none differs most"
 
 
@@ -71,26 +71,26 @@ DIFFERING: dict[str, tuple[np.ndarray, Callable[[np.ndarray], np.ndarray]]] = {
 @pytest.mark.parametrize(("expected", "change"), DIFFERING.values(), ids=DIFFERING)
 def test_differing_answer_is_counted_and_its_sample_named(expected: np.ndarray, change: Any) -> None:
     comparison = compared({"OUT": expected}, {"OUT": change(expected[[4, 9]])}, [4, 9])
-    assert comparison.wrong_count >= 1
+    assert comparison.entry.wrong >= 1
     wrong = present(comparison.mismatch).wrong
-    assert comparison.same.sample == wrong.sample in ("row-4", "row-9")
+    assert comparison.entry.sample == wrong.sample in ("row-4", "row-9")
     assert wrong.expected != wrong.actual
 
 
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
 def test_faults_within_2_percent_of_magnitude_are_found(fault: tuple[Arrays, Fault]) -> None:
     expected, spoil = fault
-    assert compared(expected, expected, range(12), WIDE).wrong_count == 0
-    assert compared(expected, spoil(expected), range(12), WIDE).wrong_count >= 10
+    assert compared(expected, expected, range(12), WIDE).entry.wrong == 0
+    assert compared(expected, spoil(expected), range(12), WIDE).entry.wrong >= 10
 
 
 def test_one_wrong_text_and_a_row_that_is_off_on_the_mean_or_lacks_an_output_are_wrong() -> None:
     given = np.where(TEXTS == b"text 9", b"another", TEXTS)[[4, 9]]
-    assert compared({"OUT": TEXTS}, {"OUT": given}, [4, 9]).wrong_count == 1
+    assert compared({"OUT": TEXTS}, {"OUT": given}, [4, 9]).entry.wrong == 1
     off = ROWS[:1] + np.float32(0.03)
-    assert compared({"OUT": ROWS}, {"OUT": off}, [0], ON_THE_MEAN).wrong_count == 1
-    assert compared({"OUT": ROWS, "MORE": ROWS}, {"OUT": ROWS[:1]}, [0]).wrong_count == 1
-    assert compared({"OUT": ROWS}, {"OUT": np.array(0.5)}, [0]).wrong_count == 1, "one for all"
+    assert compared({"OUT": ROWS}, {"OUT": off}, [0], ON_THE_MEAN).entry.wrong == 1
+    assert compared({"OUT": ROWS, "MORE": ROWS}, {"OUT": ROWS[:1]}, [0]).entry.wrong == 1
+    assert compared({"OUT": ROWS}, {"OUT": np.array(0.5)}, [0]).entry.wrong == 1, "one for all"
 
 
 def test_answers_of_several_shapes_are_compared_separately() -> None:
@@ -98,9 +98,9 @@ def test_answers_of_several_shapes_are_compared_separately() -> None:
     again = [Answer(np.array([n]), {"OUT": row["OUT"][None]}) for n, row in rows.items()]
     singles = make_single_answers(IDS, rows, EXACT)
     comparison = compare_groups(singles.groups, again, EXACT)
-    assert (comparison.same.answers, comparison.wrong_count) == (6, 0)
+    assert (comparison.entry.count, comparison.entry.wrong) == (6, 0)
     again[4] = Answer(np.array([4]), {"OUT": rows[5]["OUT"][None]})
-    assert compare_groups(singles.groups, again, EXACT).wrong_count == 1
+    assert compare_groups(singles.groups, again, EXACT).entry.wrong == 1
 
 
 # --- answers that match -------------------------------------------------------------------------------------
@@ -133,7 +133,7 @@ ROUNDED: dict[str, tuple[np.ndarray, np.ndarray, AnswerLimits]] = {
 @pytest.mark.parametrize(("expected", "answer", "limits"), ROUNDED.values(), ids=ROUNDED)
 def test_rounding_is_accepted(expected: np.ndarray, answer: np.ndarray, limits: AnswerLimits) -> None:
     comparison = compared({"OUT": expected}, {"OUT": answer}, range(20), limits)
-    assert (comparison.wrong_count, comparison.same.answers) == (0, 20)
+    assert (comparison.entry.wrong, comparison.entry.count) == (0, 20)
 
 
 def test_class_may_differ_only_if_scores_tie() -> None:
@@ -143,10 +143,10 @@ def test_class_may_differ_only_if_scores_tie() -> None:
     tied = classes.copy()
     tied[3] = second
     expected, given = ({"SCORES": scores, "CLASS": values} for values in (classes, tied))
-    assert compared(expected, given, range(12), WIDE).wrong_count == 0
-    assert compared(expected, given, range(12)).wrong_count == 1, "in FP32 none may differ"
+    assert compared(expected, given, range(12), WIDE).entry.wrong == 0
+    assert compared(expected, given, range(12)).entry.wrong == 1, "in FP32 none may differ"
     tied[3] = scores[3].argmin()
-    assert compared(expected, given, range(12), WIDE).wrong_count == 1
+    assert compared(expected, given, range(12), WIDE).entry.wrong == 1
 
 
 def test_class_chosen_by_rounding_may_differ_in_every_row() -> None:
@@ -156,7 +156,7 @@ def test_class_chosen_by_rounding_may_differ_in_every_row() -> None:
 
     def wrong(label: int) -> int:
         given = {"SCORES": noisy(scores, 1e-7), "LABEL": np.full((20, 1), label)}
-        return compared(expected, given, range(20)).wrong_count
+        return compared(expected, given, range(20)).entry.wrong
 
     assert (wrong(1), wrong(2)) == (0, 20)
 
@@ -166,13 +166,13 @@ def test_few_integers_of_a_long_output_may_differ() -> None:
     masks = np.arange(2000).reshape(20, 100)
     expected = {"MASK": masks, "OUT": ROWS}
 
-    def of(differing: int, change: float) -> AnswerComparison:
+    def of(differing: int, change: float) -> ComparedAnswers:
         mask = masks[[7]] + (np.arange(100) < differing)
         return compared(expected, {"MASK": mask, "OUT": ROWS[[7]] + np.float32(change)}, [7], TIES)
 
-    assert (of(2, 1.0).wrong_count, of(2, 1.0).same.left_out) == (0, 1)
-    assert of(2, 1.0).same.agreement == pytest.approx(0.98)
-    assert [of(*wrong).wrong_count for wrong in ((2, np.nan), (50, 0.0), (0, 1.0))] == [1, 1, 1]
+    assert (of(2, 1.0).entry.wrong, of(2, 1.0).entry.left_out) == (0, 1)
+    assert of(2, 1.0).entry.agreement == pytest.approx(0.98)
+    assert [of(*wrong).entry.wrong for wrong in ((2, np.nan), (50, 0.0), (0, 1.0))] == [1, 1, 1]
 
 
 def test_differing_integers_are_bounded_over_all_rows() -> None:
@@ -180,7 +180,7 @@ def test_differing_integers_are_bounded_over_all_rows() -> None:
 
     def wrong(rows: int) -> int:
         given = masks + (np.arange(20) < rows)[:, None] * (np.arange(100) < 3)
-        return compared({"MASK": masks}, {"MASK": given}, range(20), TIES).wrong_count
+        return compared({"MASK": masks}, {"MASK": given}, range(20), TIES).entry.wrong
 
     assert [wrong(rows) for rows in (6, 7, 20)] == [0, 7, 20]
 
@@ -190,8 +190,8 @@ def test_swapped_rows_fail_under_any_limit(offset: float) -> None:
     wide, expected = AnswerLimits(NumberLimits(4.0, np.inf)), ROWS + np.float32(offset)
     given = expected.copy()
     given[[3, 7]] = expected[[7, 3]]
-    assert compared({"OUT": expected}, {"OUT": expected + np.float32(0.1)}, range(20), wide).wrong_count == 0
-    assert compared({"OUT": expected}, {"OUT": given}, range(20), wide).wrong_count == 2
+    assert compared({"OUT": expected}, {"OUT": expected + np.float32(0.1)}, range(20), wide).entry.wrong == 0
+    assert compared({"OUT": expected}, {"OUT": given}, range(20), wide).entry.wrong == 2
 
 
 # --- noise --------------------------------------------------------------------------------------------------
@@ -226,13 +226,13 @@ def test_repeated_request_shows_ties_of_integers(elements: int, flipped: int, al
     repeats = [Answer(np.array([n]), {"OUT": again[[n]]}) for n in range(20)]
     singles = make_single_answers(IDS, {n: {"OUT": masks[n]} for n in range(20)}, WIDE, repeats)
     assert singles.noise_limits.min_agreement == allowed
-    passes = compare_groups(singles.groups, repeats, singles.noise_limits).same.passed
+    passes = not compare_groups(singles.groups, repeats, singles.noise_limits).entry.wrong
     assert passes == (not flipped or allowed < 1)
 
 
 def test_equal_answers_for_all_samples_are_reported() -> None:
     def tells_apart(rows: np.ndarray) -> bool:
-        return make_single_answers(IDS, {n: {"OUT": rows[n]} for n in range(20)}, EXACT).tells_apart
+        return compared({"OUT": rows}, {"OUT": rows}, range(20)).entry.tells_apart
 
     alike = np.zeros_like(ROWS), np.tile(TEXTS[:1], (20, 1))
     assert [tells_apart(rows) for rows in (ROWS, TEXTS, *alike)] == [True, True, False, False]
@@ -242,23 +242,26 @@ def test_equal_answers_for_all_samples_are_reported() -> None:
 
 
 def test_worst_gate_counts_in_the_ledger() -> None:
-    good = SameAnswers(8, 40, 3e-3, 1.0, passed=True, sample="a", limit=1e-2, left_out=1)
-    bad = SameAnswers(6, 30, 2e-3, 0.5, passed=False, sample="b", limit=1e-4, left_out=2)
-    texts = SameAnswers(2, 2, None, 1.0, passed=True)
+    good = AnswerComparison(40, 0, 3e-3, 1e-2, 1.0, 1, "a")
+    bad = AnswerComparison(30, 4, 2e-3, 1e-4, 0.5, 2, "b", tells_apart=False)
+    texts = AnswerComparison(2, agreement=1.0)
 
-    def entry(*gates: SameAnswers) -> SameAnswers:
+    def entry(*gates: AnswerComparison) -> AnswerComparison:
         return present(with_same_answers(sample_records.accuracy(), gates).same_answers)
 
     worst = entry(good, bad)
     assert worst == entry(bad, good)
-    assert (worst.samples, worst.answers, worst.left_out) == (8, 70, 3)
-    assert (worst.agreement, worst.passed, worst.sample, worst.relative_difference) == (0.5, False, "b", 2e-3)
+    assert (worst.count, worst.left_out, worst.tells_apart) == (70, 3, True)
+    assert (worst.agreement, worst.wrong, worst.sample, worst.relative_difference) == (0.5, 4, "b", 2e-3)
     assert worst.limit == 1e-4, "its own, which the difference exceeds"
-    tied = SameAnswers(8, 40, 0.0, 0.4, passed=True)
+    tied = AnswerComparison(40, 0, 0.0, agreement=0.4)
     assert difference_text(tied) == "60.00 % of the elements"
     assert (entry(tied, bad).agreement, entry(tied, bad).sample) == (0.4, "b")
     assert entry(texts, texts).relative_difference is None
     assert entry(texts, good).relative_difference == 3e-3
+    nothing, infinite = AnswerComparison(0), AnswerComparison(1, 1, None, 1e-2, 1.0)
+    assert entry(nothing, tied).agreement == 0.4
+    assert entry(tied, infinite, bad).relative_difference is None, "one is not finite"
     right, wrong = sample_records.accuracy(), sample_records.failed_accuracy()
     ledgers = ((right, good), (right, bad), (wrong, good))
     assert [with_same_answers(ledger, [gate]).passed for ledger, gate in ledgers] == [True, False, False]

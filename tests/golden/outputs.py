@@ -59,7 +59,7 @@ def _examples() -> list[Record]:
     def case(name: str, record: Record = plain, target: str = "a40", **changes: Any) -> Record:
         return structs.replace(record, case=CaseKey(target, name, "onnx", None, "fp32"), **changes)
 
-    apart = schema.SameAnswers(16, 96, None, 0.75, passed=False, sample="digit-0007")
+    apart = schema.AnswerComparison(96, 1, agreement=0.75, sample="digit-0007")
     published = (schema.Limit(0.04, "published"),)
     error = sample_records.score(metric="mel MSE", better="lower", served=0.0385, limits=published)
     integers = schema.OutputDifference(
@@ -74,7 +74,7 @@ def _examples() -> list[Record]:
     )
     shared = schema.Mark("gpu-shared", "by another program")
     elsewhere = sample_records.efficiency("online", 4, marks=(shared,))
-    wrong_in_soak = structs.replace(present(whole.soak), answers=schema.VerifiedAnswers(4100, 1, 4100, 60.0))
+    wrong_in_soak = structs.replace(present(whole.soak), verified=sample_records.verified(1))
     here = schema.ServedSide("2.51.0", "fp16", 1e-5, (3.5, 4.0), {"memory of the server": 2.0**30})
     there = structs.replace(here, triton="2.50.0")
     build = structs.replace(whole.build, from_repository=True, requests_note="made up from the configuration")

@@ -8,9 +8,10 @@ import pytest
 from tests import toy
 from tests.conftest import LoadRuntime
 from tests.helpers import present
+from tritonproof.accuracy.answer_comparison import merge_comparisons
 from tritonproof.measure.passes import LoadJob
-from tritonproof.measure.verifying import ask_server, sum_verified, verify
-from tritonproof.record.schema import LoadPoint, VerifiedAnswers
+from tritonproof.measure.verifying import ask_server, verify
+from tritonproof.record.schema import AnswerComparison, LoadPoint
 
 SECONDS = 60.0
 """Longest search for a fault; on an idle machine each shows in the first seconds."""
@@ -67,12 +68,12 @@ def job_of(serving: LoadRuntime) -> Callable[[str, LoadPoint], LoadJob]:
     return load
 
 
-def look(job: LoadJob, is_enough: Callable[[VerifiedAnswers], bool]) -> VerifiedAnswers:
+def look(job: LoadJob, is_enough: Callable[[AnswerComparison], bool]) -> AnswerComparison:
     """Check a server's answers until there are enough."""
     check, deadline = present(job.check), time.monotonic() + SECONDS
-    so_far = verify(check, ask_server(job, 0.3), 0.3)
+    so_far = verify(check, ask_server(job, 0.3))
     while not is_enough(so_far) and time.monotonic() < deadline:
-        so_far = present(sum_verified([so_far, verify(check, ask_server(job, 0.3), 0.3)]))
+        so_far = merge_comparisons([so_far, verify(check, ask_server(job, 0.3))])
     return so_far
 
 
@@ -81,7 +82,7 @@ def look(job: LoadJob, is_enough: Callable[[VerifiedAnswers], bool]) -> Verified
 )
 def test_fault_under_load_is_found_and_named(job_of: Callable[[str, LoadPoint], LoadJob], fault: str) -> None:
     answers = look(job_of(FAULTS[fault], ONLINE), lambda so_far: so_far.wrong > 0)
-    assert answers.wrong > 0, f"none wrong of {answers.verified}"
+    assert answers.wrong > 0, f"none wrong of {answers.count}"
     first = present(answers.first_wrong)
     assert first.sample.startswith("row-")
     assert first.expected != first.actual
@@ -99,6 +100,6 @@ def test_fault_under_load_is_found_and_named(job_of: Callable[[str, LoadPoint], 
 def test_server_without_fault_passes_under_load(
     job_of: Callable[[str, LoadPoint], LoadJob], point: LoadPoint
 ) -> None:
-    answers = look(job_of(NO_FAULT, point), lambda so_far: so_far.verified >= MIN_VERIFIED)
+    answers = look(job_of(NO_FAULT, point), lambda so_far: so_far.count >= MIN_VERIFIED)
     assert answers.wrong == 0
-    assert answers.verified == answers.requests * point.batch >= MIN_VERIFIED
+    assert answers.count >= MIN_VERIFIED

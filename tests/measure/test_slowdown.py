@@ -15,7 +15,7 @@ from tritonproof.measure.passes import LoadJob
 from tritonproof.measure.plan import MeasuringPlan
 from tritonproof.measure.point_state import PointState
 from tritonproof.measure.slowdown import compare_pairs, is_settled, with_p99, with_verdicts
-from tritonproof.record.schema import LoadPoint, PointResult, SpeedComparison, VerifiedAnswers
+from tritonproof.record.schema import AnswerComparison, LoadPoint, PointResult, SpeedComparison
 from tritonproof.reports.speed_text import speed_failures
 
 
@@ -97,11 +97,11 @@ def test_speed_of_one_loading_is_no_verdict(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_wrong_answer_of_an_earlier_loading_stays_on_record() -> None:
     """The first pass over a point is the one that is always verified: it warms up the first loading."""
-    wrong = VerifiedAnswers(9, 1, 9, 0.1)
-    server = SimulatedServer(changes=lambda _job, number: {} if number else {"answers": wrong})
+    wrong = AnswerComparison(9, 1)
+    server = SimulatedServer(changes=lambda _job, number: {} if number else {"verified": wrong})
     first_loading = sweep.PAIRS_PER_LOADING
     outcome = measured(server, is_done=lambda one: len(one.passes) > first_loading, reload=lambda: None)
-    assert outcome.answers == wrong
+    assert outcome.verified == wrong
 
 
 def compared(speed: float, pairs: int, points: int) -> SpeedComparison:

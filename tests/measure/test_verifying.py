@@ -9,12 +9,12 @@ import pytest
 
 from tests import toy
 from tests.helpers import present
-from tritonproof.accuracy.answer_comparison import AnswerCheck, Oracle
+from tritonproof.accuracy.answer_comparison import AnswerCheck, Oracle, merge_comparisons
 from tritonproof.accuracy.expected import expect
 from tritonproof.accuracy.limits import AnswerLimits, NumberLimits, min_agreement_for
 from tritonproof.client.input_data import InputData
 from tritonproof.client.requests import Answer
-from tritonproof.measure.verifying import make_answer_check, sum_verified, verify, verifying
+from tritonproof.measure.verifying import make_answer_check, verify, verifying
 from tritonproof.record.schema import LoadPoint
 from tritonproof.spec import Arrays, Tensor
 
@@ -46,7 +46,7 @@ def changed(row: int, column: int, value: float) -> np.ndarray:
 
 
 def wrong(check: AnswerCheck, *answers: Answer) -> int:
-    return verify(check, answers, 0).wrong
+    return verify(check, answers).wrong
 
 
 GIVEN: dict[str, tuple[Answer, int]] = {
@@ -65,8 +65,8 @@ GIVEN: dict[str, tuple[Answer, int]] = {
 
 @pytest.mark.parametrize(("given", "count"), GIVEN.values(), ids=GIVEN)
 def test_wrong_rows_are_counted(given: Answer, count: int) -> None:
-    result = verify(CHECK, [answer(), given], 0.25)
-    assert (result.verified, result.wrong, result.requests) == (6, count, 2)
+    result = verify(CHECK, [answer(), given])
+    assert (result.count, result.wrong) == (6, count)
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_wrong_rows_are_counted(given: Answer, count: int) -> None:
 def test_wrong_answer_is_recorded_with_sample_and_values(
     expected: np.ndarray, value: float, shown: tuple[str, str]
 ) -> None:
-    first = present(verify(answers_of(OUT=expected), [answer(changed(1, 2, value))], 0).first_wrong)
+    first = present(verify(answers_of(OUT=expected), [answer(changed(1, 2, value))]).first_wrong)
     assert (first.sample, first.output, first.expected, first.actual) == ("row-1", "OUT[2]", *shown)
 
 
@@ -93,7 +93,7 @@ def test_near_ties_may_move_outputs_but_not_swap_samples() -> None:
     rounded[1, 7] += 1
     sums = {"SUM": rounded.sum(axis=1)}
 
-    moved = verify(of_speech, [answer(DURATIONS=rounded, MEL=ROWS[SAMPLES] + [[0.0], [9], [0]], **sums)], 0)
+    moved = verify(of_speech, [answer(DURATIONS=rounded, MEL=ROWS[SAMPLES] + [[0.0], [9], [0]], **sums)])
     assert (moved.wrong, moved.left_out) == (0, 1)
     for mel in ([[0.0], [np.nan], [0]], [[9.0], [0], [0]]):
         assert wrong(of_speech, answer(DURATIONS=rounded, MEL=ROWS[SAMPLES] + mel, **sums)) == 1
@@ -119,7 +119,7 @@ def test_rows_left_out_for_ties_are_bounded(compared: float, expected: tuple[int
     ties = (np.arange(40) == 3) & (indices[:, None] < 6)
     outputs = {"DURATIONS": durations + ties, "MEL": mel + 5 * ties.any(axis=1)[:, None]}
     limits = dataclasses.replace(LIMITS, min_agreement=0.95, rounding=1e-3, min_compared_share=compared)
-    result = verify(answers_of(limits, DURATIONS=durations, MEL=mel), [Answer(indices, outputs)], 0)
+    result = verify(answers_of(limits, DURATIONS=durations, MEL=mel), [Answer(indices, outputs)])
     assert (result.wrong, result.left_out) == expected
 
 
@@ -138,18 +138,17 @@ def test_each_output_is_limited_by_its_precision_cost() -> None:
     reference = answers_of(limits, OUT=ROWS, SECOND=ROWS)
     off = ROWS[SAMPLES] + np.float32(0.01)
     assert wrong(reference, answer(OUT=off, SECOND=ROWS[SAMPLES])) == 0
-    result = verify(reference, [answer(OUT=ROWS[SAMPLES], SECOND=off)], 0)
+    result = verify(reference, [answer(OUT=ROWS[SAMPLES], SECOND=off)])
     assert result.wrong == 3
     assert present(result.first_wrong).output.startswith("SECOND")
     assert limits.at_least(0.01).of_output("SECOND") == (0.01, 2e-4)
 
 
 def test_checks_add_up_and_keep_first_fault() -> None:
-    right, broken = verify(CHECK, [answer()], 0.5), verify(CHECK, [answer(changed(0, 0, np.nan))], 0.5)
-    total = present(sum_verified([right, broken, right]))
-    assert (total.verified, total.wrong, total.duration_s) == (9, 1, 1.5)
+    right, broken = verify(CHECK, [answer()]), verify(CHECK, [answer(changed(0, 0, np.nan))])
+    total = merge_comparisons([right, broken, right])
+    assert (total.count, total.wrong) == (9, 1)
     assert total.first_wrong == broken.first_wrong
-    assert sum_verified([]) is None
 
 
 @pytest.mark.parametrize(
@@ -191,7 +190,7 @@ def passes_of(
 def test_checking_answers_takes_a_tenth_of_the_time() -> None:
     results, seconds = passes_of(20)
     (unchecked, *_), _none = passes_of(1, check=None)
-    assert (results[0].answers.verified, results[0].answers.wrong) == (3, 1)
+    assert (results[0].verified.count, results[0].verified.wrong) == (3, 1)
     assert results[0].elapsed_s == unchecked.elapsed_s
     spent_s = sum(result.elapsed_s for result in results)
     assert 0.08 * spent_s < sum(seconds) < 0.12 * spent_s
@@ -201,5 +200,5 @@ def test_checking_answers_takes_a_tenth_of_the_time() -> None:
 def test_slow_requests_are_checked_less_often_and_none_without_a_reference() -> None:
     assert len(passes_of(10, request_s=30.0)[1]) == 1
     results, seconds = passes_of(2, check=None)
-    assert [result.answers for result in results] == [None, None]
+    assert [result.verified for result in results] == [None, None]
     assert seconds == []

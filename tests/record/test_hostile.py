@@ -15,7 +15,7 @@ from tests.conftest import Reports
 from tests.reports.every_output import PRINTING, READING, words_of
 from tritonproof.base import disk
 from tritonproof.record import record_files
-from tritonproof.record.schema import GateResult, OutputDifference, Record, SameAnswers
+from tritonproof.record.schema import AnswerComparison, GateResult, OutputDifference, Record
 
 Keys = tuple[str | int, ...]
 
@@ -23,7 +23,7 @@ LOAD = msgspec.to_builtins(sample_records.complete_but_wrong().points[0])
 SWEEP = [LOAD | {"point": LOAD["point"] | {"batch": number}} for number in range(1, 502)]
 LATENCIES = {"avg": 1.0} | {f"p{number}": 1.0 for number in range(200)}
 FAR_OFF = msgspec.json.encode(OutputDifference("y", "error", 0.5, 0.1, 0.5, 0.1, "a", 0, 1, "x")).decode()
-OTHERS = msgspec.json.encode(SameAnswers(16, 96, 0.5, 0.9, passed=False)).decode()
+OTHERS = msgspec.json.encode(AnswerComparison(96, 1, 0.5, agreement=0.9)).decode()
 HOSTILE: dict[str, tuple[Keys, str]] = {
     # Limits of one value.
     "no finite number": (("points", 0, "throughput_per_s", "high"), "1e999"),

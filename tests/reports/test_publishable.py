@@ -17,7 +17,7 @@ from tests.conftest import Reports
 from tests.helpers import as_markdown, present
 from tests.reports.every_output import ALL_SAYING_WHY, OUTPUTS, SAYING_WHY, TRACE, Reporter, planted
 from tritonproof.record import record_files
-from tritonproof.record.schema import Conversation, Disagreement, Ratio, Record, VerifiedAnswers, WrongAnswer
+from tritonproof.record.schema import AnswerComparison, Conversation, Disagreement, Ratio, Record, WrongAnswer
 from tritonproof.reports.export import figures_by_name
 from tritonproof.reports.page import status_of
 from tritonproof.reports.publishable import publishable
@@ -205,12 +205,12 @@ def test_missing_or_damaged_record_is_named_in_summary(
     assert str(path) in run_summary.job_summary(Outcomes(passed=1, unreadable=wrong), [])
 
 
-ALONE = VerifiedAnswers(300, 0, 300, 0.5, expected_from="alone")
+ALONE = AnswerComparison(300)
 
 
-def of_repository(answers: VerifiedAnswers | None = ALONE, **changes: Any) -> Record:
+def of_repository(verified: AnswerComparison | None = ALONE, **changes: Any) -> Record:
     """A record of a model served as it is, with one load point."""
-    result = sample_records.measured("online", 16, 900.0, answers=answers)
+    result = sample_records.measured("online", 16, 900.0, verified=verified)
     plain = sample_records.record(points=(result,), conversion=None, accuracy=None)
     build = structs.replace(plain.build, from_repository=True, requests_note="made up from the configuration")
     case = structs.replace(plain.case, format="asis", precision="", accelerator=None)
@@ -229,7 +229,11 @@ WRONG = structs.replace(ALONE, wrong=2, first_wrong=WrongAnswer("sample-3", "OUT
         (of_repository(points=(), soak=planted().soak), "online, concurrency 16", "not proven"),
         (of_repository(points=()), "", "not measured"),
         (of_repository(points=(), gates=(sample_records.gate(),)), "", "same answers"),
-        (of_repository(points=(), gates=(sample_records.gate("declared", same=None),)), "", "not measured"),
+        (
+            of_repository(points=(), gates=(sample_records.gate("declared", comparison=None),)),
+            "",
+            "not measured",
+        ),
     ],
 )
 def test_speed_needs_load_answers_equal_to_lone_answers(record: Record, why: str, word: str) -> None:

@@ -24,7 +24,7 @@ from tritonproof.accuracy.limits import AnswerLimits
 from tritonproof.accuracy.outputs import Spread, beyond_rounding, differences
 from tritonproof.accuracy.precisions import PRECISIONS
 from tritonproof.client.requests import Answer
-from tritonproof.record.schema import ExpectedFrom, SameAnswers, WrongAnswer
+from tritonproof.record.schema import AnswerComparison, WrongAnswer
 from tritonproof.spec import Arrays
 
 _TIED_ELEMENTS = 2
@@ -40,7 +40,8 @@ class Oracle:
 
     answer: Callable[[Arrays], Arrays]
     """Takes inputs by name, [rows, ...] each, with one row if asked alone, and returns the outputs."""
-    expected_from: ExpectedFrom = "in process"
+    expected_from: str = "in process"
+    """See `AnswerComparison.expected_from`."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class AnswerCheck:
 
     groups: ExpectedBySignature
     limits: AnswerLimits
-    expected_from: ExpectedFrom = "in process"
+    expected_from: str = "in process"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,14 +69,11 @@ class Mismatch:
 
 
 @dataclass(frozen=True)
-class AnswerComparison:
-    """The result of comparing answers with the expected ones: the record's entry, and more."""
+class ComparedAnswers:
+    """What comparing answers gives: the record's entry, and the first wrong answer for the reproducer."""
 
-    same: SameAnswers
-    """The record's entry, but for the number of samples; its difference is infinite after a NaN."""
-    wrong_count: int = 0
+    entry: AnswerComparison
     mismatch: Mismatch | None = None
-    """The first wrong answer."""
 
 
 @dataclass(frozen=True)
@@ -210,7 +208,7 @@ def _is_tie_of_scores(
 
 def compare_answers(
     expected: ExpectedOutputs, answers: Sequence[Answer], limits: AnswerLimits, *, only_finite: bool = False
-) -> AnswerComparison:
+) -> ComparedAnswers:
     """Compare answers with the expected ones, row by row and together; see `compare_rows`."""
     answers = [answer for answer in answers if len(answer.sample_indices)]
     results = [compare_rows(expected, answer, limits, only_finite=only_finite) for answer in answers]
@@ -232,15 +230,17 @@ def compare_answers(
         if too_many or differing.sum() > allowed:
             beyond.add(name)
     limit = limits.default.max_element if expected.spreads else None
-    return merge_comparisons([_summary(expected, result, beyond, limit) for result in results])
+    return merge_compared([_summary(expected, result, beyond, limit) for result in results])
 
 
 def compare_groups(
     groups: ExpectedBySignature, answers: Sequence[Answer], limits: AnswerLimits, *, only_finite: bool = False
-) -> AnswerComparison:
+) -> ComparedAnswers:
     """Compare each row of the answers with the expected answer to its sample; see `compare_answers`."""
     pairs = ((expected, answers_to(keys, answers)) for keys, expected in groups.values())
-    return merge_comparisons([compare_answers(*pair, limits, only_finite=only_finite) for pair in pairs])
+    compared = merge_compared([compare_answers(*pair, limits, only_finite=only_finite) for pair in pairs])
+    tells_apart = len(groups) > 1 or compared.entry.tells_apart
+    return replace(compared, entry=structs.replace(compared.entry, tells_apart=tells_apart))
 
 
 def answers_to(sample_indices: Sequence[int], answers: Sequence[Answer]) -> list[Answer]:
@@ -259,7 +259,7 @@ def answers_to(sample_indices: Sequence[int], answers: Sequence[Answer]) -> list
 
 def _summary(
     expected: ExpectedOutputs, result: RowDifferences, beyond: Collection[str], limit: float | None
-) -> AnswerComparison:
+) -> ComparedAnswers:
     """The comparison of one answer, with its worst wrong row. A row is also wrong if an output in `beyond`,
     which differs too much over all rows, differs in it."""
     unequal = {name: rows.any(axis=1) for name, rows in result.unequal.items() if name in beyond}
@@ -269,7 +269,7 @@ def _summary(
     equal = [1 - differs.mean(axis=1) for differs in result.unequal.values()]
     agreement = np.min([np.ones(len(wrong)), *equal], axis=0)
     worst = int(np.lexsort((-largest, agreement, ~wrong))[0])
-    sample, mismatch = "", None
+    sample, mismatch, first = "", None, None
     if wrong[worst] or largest[worst] > 0 or agreement[worst] < 1:
         sample = str(expected.ids[answer.sample_indices[worst]])
     if wrong[worst]:
@@ -279,44 +279,51 @@ def _summary(
         actual = {key: values[worst] for key, values in answer.outputs.items()}
         first = _wrong_answer(sample, name, expected_row[name], actual.get(name), expected.spreads.get(name))
         mismatch = Mismatch(batch=batch, row=worst, expected=expected_row, actual=actual, wrong=first)
-    same = SameAnswers(
-        samples=0,
-        answers=len(wrong),
-        relative_difference=None if limit is None else float(largest.max()),
-        agreement=float(agreement.min()),
-        passed=not wrong.any(),
-        sample=sample,
+    entry = AnswerComparison(
+        count=len(wrong),
+        wrong=int(wrong.sum()),
+        relative_difference=None if limit is None or np.isinf(largest.max()) else float(largest.max()),
         limit=limit,
+        agreement=float(agreement.min()),
         left_out=int((result.left_out & ~wrong).sum()),
+        sample=sample,
+        first_wrong=first,
+        tells_apart=expected.tells_apart,
     )
-    return AnswerComparison(same, int(wrong.sum()), mismatch)
+    return ComparedAnswers(entry, mismatch)
 
 
-def merge_comparisons(comparisons: Sequence[AnswerComparison]) -> AnswerComparison:
-    """One comparison of all answers of these; passed, with nothing compared, if there are none."""
-    if not comparisons:
-        return AnswerComparison(SameAnswers(0, 0, None, 1.0, passed=True))
-    return AnswerComparison(
-        same=merge_entries([part.same for part in comparisons]),
-        wrong_count=sum(part.wrong_count for part in comparisons),
-        mismatch=next((part.mismatch for part in comparisons if part.mismatch is not None), None),
-    )
+def merge_compared(parts: Sequence[ComparedAnswers]) -> ComparedAnswers:
+    """One comparison of all answers of these; with nothing compared, if there are none."""
+    if not parts:
+        return ComparedAnswers(AnswerComparison(0, tells_apart=False))
+    mismatch = next((part.mismatch for part in parts if part.mismatch is not None), None)
+    return ComparedAnswers(merge_comparisons([part.entry for part in parts]), mismatch)
 
 
-def merge_entries(entries: Sequence[SameAnswers]) -> SameAnswers:
-    """The worst of the entries, with the figures of all."""
-    worst = min(entries, key=lambda same: (same.passed, same.agreement, -(same.relative_difference or 0.0)))
-    with_numbers = [same for same in entries if same.relative_difference is not None]
-    shares = [(same.relative_difference or 0.0) / (same.limit or 1.0) for same in with_numbers]
-    largest = with_numbers[int(np.argmax(shares))] if with_numbers else worst
+def merge_comparisons(parts: Sequence[AnswerComparison]) -> AnswerComparison:
+    """The worst of these comparisons, with the figures of all."""
+
+    def share_of_limit(part: AnswerComparison) -> float:
+        if part.relative_difference is None:
+            return -1.0 if part.limit is None else np.inf  # of a number that is not finite
+        return part.relative_difference / (part.limit or 1.0)
+
+    def badness(part: AnswerComparison) -> tuple[bool, float, float]:
+        return part.wrong > 0, -1.0 if part.agreement is None else -part.agreement, share_of_limit(part)
+
+    worst = max(parts, key=badness)
+    farthest = max(parts, key=share_of_limit)
     return structs.replace(
         worst,
-        samples=max(same.samples for same in entries),
-        answers=sum(same.answers for same in entries),
-        relative_difference=largest.relative_difference,
-        limit=largest.limit,
-        agreement=min(same.agreement for same in entries),
-        left_out=sum(same.left_out for same in entries),
+        count=sum(part.count for part in parts),
+        wrong=sum(part.wrong for part in parts),
+        relative_difference=farthest.relative_difference,
+        limit=farthest.limit,
+        agreement=min((part.agreement for part in parts if part.agreement is not None), default=None),
+        left_out=sum(part.left_out for part in parts),
+        first_wrong=next((part.first_wrong for part in parts if part.first_wrong is not None), None),
+        tells_apart=any(part.tells_apart for part in parts),
     )
 
 

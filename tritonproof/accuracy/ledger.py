@@ -8,14 +8,14 @@ from types import MappingProxyType
 import numpy as np
 from msgspec import structs
 
-from tritonproof.accuracy.answer_comparison import merge_entries
+from tritonproof.accuracy.answer_comparison import merge_comparisons
 from tritonproof.accuracy.limits import DEEP_ROUNDING
 from tritonproof.accuracy.outputs import equal_fraction, floating_outputs
 from tritonproof.accuracy.precisions import PRECISIONS, limit_in, tolerance_of
 from tritonproof.accuracy.stages import StageAnswers, Stages
 from tritonproof.base.errors import ProofError
 from tritonproof.record import sample_files, schema
-from tritonproof.record.schema import Disagreement, Ledger, Limit, SameAnswers, Score
+from tritonproof.record.schema import AnswerComparison, Disagreement, Ledger, Limit, Score
 from tritonproof.spec import Arrays, Case, FrameworkModel, Metric, Model, Samples
 
 ONE_SIDED_95 = 1.645
@@ -242,7 +242,7 @@ def items_to_inspect(
     return list(reasons.items())[:INSPECTED_ITEMS]
 
 
-def with_same_answers(ledger: Ledger, entries: Sequence[SameAnswers]) -> Ledger:
+def with_same_answers(ledger: Ledger, entries: Sequence[AnswerComparison]) -> Ledger:
     """The ledger with the joint entry of these gates; it passes only if they pass too."""
-    entry = merge_entries(entries)
-    return structs.replace(ledger, same_answers=entry, passed=ledger.passed and entry.passed)
+    entry = merge_comparisons(entries)
+    return structs.replace(ledger, same_answers=entry, passed=ledger.passed and not entry.wrong)

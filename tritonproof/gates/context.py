@@ -10,13 +10,13 @@ import numpy as np
 from msgspec import structs
 
 from tritonproof.accuracy import answer_comparison
-from tritonproof.accuracy.answer_comparison import AnswerComparison, Mismatch
+from tritonproof.accuracy.answer_comparison import ComparedAnswers, Mismatch
 from tritonproof.accuracy.expected import ExpectedBySignature, expect_by_signature
 from tritonproof.accuracy.limits import MIN_NOISE, NOISE_FACTOR, AnswerLimits, NumberLimits, inferred_limits
 from tritonproof.client.input_data import InputData
 from tritonproof.client.requests import IN_FLIGHT, IN_FLIGHT_BYTES, Answer, ServedModel, ask_samples
 from tritonproof.host.locks import OnWait
-from tritonproof.record.schema import GateResult, SameAnswers
+from tritonproof.record.schema import AnswerComparison, GateResult
 from tritonproof.serve.messages import content_size_bytes
 from tritonproof.serve.server import LoadedCase
 from tritonproof.spec import Arrays
@@ -52,11 +52,6 @@ class SingleAnswers:
     """How far answers to a repeated request typically differ, as a share of the spread."""
     repeats: Sequence[Answer] = ()
     """The answers to the same requests, sent again in the same order, from which the noise is known."""
-
-    @property
-    def tells_apart(self) -> bool:
-        """Whether different samples get different answers."""
-        return len(self.groups) > 1 or any(expected.tells_apart for _, expected in self.groups.values())
 
 
 @dataclass(frozen=True)
@@ -181,8 +176,8 @@ def make_single_answers(
     largest = max(min_noise, min(NOISE_FACTOR * noise, limits.default.max_element))
     # Where numbers are noisy, integers may tie, such as one voxel in two million of a mask without scores
     # among the outputs; without noise every integer must be equal.
-    same = answer_comparison.compare_groups(groups, repeats, limits).same
-    is_noisy = noise > 0 or (same.passed and _STEADY_SHARE <= same.agreement < 1)
+    repeated = answer_comparison.compare_groups(groups, repeats, limits).entry
+    is_noisy = noise > 0 or (not repeated.wrong and _STEADY_SHARE <= (repeated.agreement or 0.0) < 1)
     agreement = (limits.min_agreement, limits.agreement_by_output) if is_noisy else (1.0, {})
     noise_limits = AnswerLimits(NumberLimits(largest, np.inf), *agreement)
     limits = limits.at_least(largest)
@@ -191,38 +186,25 @@ def make_single_answers(
     )
 
 
-def same_answers_entry(singles: SingleAnswers, comparison: AnswerComparison) -> SameAnswers:
-    """The record's entry for a comparison with the answers given alone."""
-    largest = comparison.same.relative_difference
-    return structs.replace(
-        comparison.same,
-        samples=len(singles.rows),
-        relative_difference=largest if largest is not None and np.isfinite(largest) else None,
-        tells_apart=singles.tells_apart,
-    )
-
-
 def gate_finding(
     gate_name: str,
     context: GateContext,
-    comparison: AnswerComparison,
+    compared: ComparedAnswers,
     requests: int,
     tried: str,
     expected_from: str = "alone",
 ) -> GateFinding:
     """The finding of a gate that compares answers with those alone, or with those of `expected_from`."""
-    fault = context.why_nothing_compared or wrong_text(comparison, expected_from)
-    same = same_answers_entry(context.single_answers, comparison)
-    result = GateResult(gate_name, requests, tried=tried, fault=fault, same=same)
-    return GateFinding(result, comparison.mismatch)
+    entry = structs.replace(compared.entry, expected_from=expected_from)
+    fault = context.why_nothing_compared or wrong_text(entry)
+    return GateFinding(GateResult(gate_name, requests, tried, fault, entry), compared.mismatch)
 
 
-def wrong_text(comparison: AnswerComparison, expected_from: str) -> str:
+def wrong_text(comparison: AnswerComparison) -> str:
     """How many answers are wrong, and the first one, in words; empty if none is."""
-    if comparison.mismatch is None:
+    if (first := comparison.first_wrong) is None:
         return ""
-    first = comparison.mismatch.wrong
     return (
-        f"{comparison.wrong_count} of {comparison.same.answers} answers differ, the first to sample "
-        f"{first.sample}: {first.output} is {first.actual}, and {first.expected} {expected_from}"
+        f"{comparison.wrong} of {comparison.count} answers differ, the first to sample "
+        f"{first.sample}: {first.output} is {first.actual}, and {first.expected} {comparison.expected_from}"
     )

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from tritonproof.accuracy.answer_comparison import AnswerComparison, compare_groups, merge_comparisons
+from tritonproof.accuracy.answer_comparison import ComparedAnswers, compare_groups, merge_compared
 from tritonproof.base.errors import ProofError
 from tritonproof.client.requests import Answer, ServedModel, single_answer
 from tritonproof.client.shared_memory import shared_region, tensor_slices
-from tritonproof.gates.context import GateContext, GateFinding, same_answers_entry, wrong_text
+from tritonproof.gates.context import GateContext, GateFinding, wrong_text
 from tritonproof.record.schema import GateResult
 from tritonproof.safe_io.arrays import values_of
 from tritonproof.serve.connection import MAX_REFUSAL_CHARS, REQUEST_S, client_error
@@ -37,7 +37,7 @@ def transports_gate(context: GateContext) -> GateFinding:
     and compare the answers with those given alone over gRPC. Raises ProofError if the server is gone."""
     served, singles = context.served, context.single_answers
     samples = sorted(singles.rows)[:4]
-    comparisons: list[AnswerComparison] = []
+    comparisons: list[ComparedAnswers] = []
     problems = list(filter(None, [context.why_nothing_compared]))
     with _available(served.server, context.can_share_memory) as available:
         for transport in available:
@@ -51,13 +51,12 @@ def transports_gate(context: GateContext) -> GateFinding:
                 problems.append(f"over {transport.name} a request was refused: {refusal}")
                 continue
             comparisons.append(compare_groups(singles.groups, answers, singles.noise_limits))
-            if problem := wrong_text(comparisons[-1], "over gRPC before"):
+            if problem := wrong_text(comparisons[-1].entry):
                 problems.append(f"over {transport.name} {problem}")
-    whole = merge_comparisons(comparisons)
-    same = same_answers_entry(singles, whole) if comparisons else None
+    whole = merge_compared(comparisons)
     tried = ", ".join(transport.name for transport in available)
-    fault = next(iter(problems), "")
-    result = GateResult("transports", len(samples) * len(available), tried, fault=fault, same=same)
+    fault, requests = next(iter(problems), ""), len(samples) * len(available)
+    result = GateResult("transports", requests, tried, fault, whole.entry if comparisons else None)
     return GateFinding(result, whole.mismatch)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from tritonproof.accuracy.answer_comparison import AnswerCheck
 from tritonproof.client.requests import ServedModel, SharedMemory
 from tritonproof.host.activity import CpuTime, GpuTime
-from tritonproof.record.schema import LoadPoint, VerifiedAnswers
+from tritonproof.record.schema import AnswerComparison, LoadPoint
 
 
 @dataclass(frozen=True)
@@ -60,8 +60,8 @@ class Pass:
     """Seconds of each window, more than asked for if no request ended in one of an earlier attempt."""
     damaged: tuple[str, ...] = ()
     """Why each earlier attempt did not count."""
-    answers: VerifiedAnswers | None = None
-    """The verification of answers after the pass, if there was one."""
+    verified: AnswerComparison | None = None
+    """The comparison of answers that were sent after the pass, if any were."""
     counts: Mapping[str, np.ndarray] = field(default_factory=dict)
     """What each model that the model calls did, by name: requests, ns in the queue, ns of computing."""
 

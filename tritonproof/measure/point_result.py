@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from msgspec import structs
 
+from tritonproof.accuracy.answer_comparison import merge_comparisons
 from tritonproof.base.errors import ProofError
 from tritonproof.host import activity, machine
 from tritonproof.host.activity import CpuTime, GpuTime
@@ -14,7 +15,6 @@ from tritonproof.measure.marks import marks_of
 from tritonproof.measure.passes import Pass
 from tritonproof.measure.plan import MeasuringPlan
 from tritonproof.measure.point_state import PointState
-from tritonproof.measure.verifying import sum_verified
 from tritonproof.record import schema
 from tritonproof.record.schema import CpuUse, Estimate, GpuUse, LoadPoint, PassSummary, PointResult
 
@@ -61,7 +61,7 @@ def point_result(state: PointState, plan: MeasuringPlan, *, finished: bool = Tru
         comparison=point_state.compare_speeds(state, plan),
         certified={f"p{per:g}": estimates.certified(latencies_ms, per) for per in estimates.CERTIFIABLE},
         samples=data.sample_count(point.batch),
-        answers=sum_verified(state.answers),
+        verified=merge_comparisons(state.verified) if state.verified else None,
         called_models=called_models(state.job.served.name, passes),
     )
     return structs.replace(result, marks=marks_of(state, result, plan, finished=finished))

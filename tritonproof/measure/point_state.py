@@ -10,7 +10,7 @@ from tritonproof.measure import estimates, slowdown
 from tritonproof.measure.passes import LoadJob, Pass
 from tritonproof.measure.plan import LATENCIES_PER_WINDOW, MeasuringPlan
 from tritonproof.ratios import MIN_PAIRS, speed_of_pass
-from tritonproof.record.schema import Estimate, LoadPoint, SpeedComparison, VerifiedAnswers
+from tritonproof.record.schema import AnswerComparison, Estimate, LoadPoint, SpeedComparison
 from tritonproof.serve.server import Server
 
 
@@ -27,7 +27,7 @@ class PointState:
     """Seconds of each window of the next pass."""
     damaged: tuple[str, ...] = ()
     """Why attempts at passes, void ones too, were repeated, but for warm-ups, whose windows are short."""
-    answers: tuple[VerifiedAnswers, ...] = ()
+    verified: tuple[AnswerComparison, ...] = ()
     """The verifications of all passes, also of warm-ups after earlier loadings."""
     baseline: "PointState | None" = None
     """The same point on the baseline's server, if there is a baseline."""
@@ -61,7 +61,7 @@ def with_baseline(state: PointState, server: Server, name: str) -> PointState:
 
 def with_pass(state: PointState, one_pass: Pass, *, warms_up: bool = False) -> PointState:
     """The state after another pass, which counts unless it only `warms_up`."""
-    state = dataclasses.replace(state, answers=(*state.answers, *filter(None, [one_pass.answers])))
+    state = dataclasses.replace(state, verified=(*state.verified, *filter(None, [one_pass.verified])))
     if warms_up:
         return dataclasses.replace(state, warm_up=(*state.warm_up, one_pass))
     passes, damaged = (*state.passes, one_pass), (*state.damaged, *one_pass.damaged)

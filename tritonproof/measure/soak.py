@@ -20,12 +20,13 @@ from typing import Literal
 
 import numpy as np
 
+from tritonproof.accuracy.answer_comparison import merge_comparisons
 from tritonproof.measure import perf_analyzer, point_state
 from tritonproof.measure.called_models import totals
 from tritonproof.measure.passes import LoadJob, RunPass
 from tritonproof.measure.plan import pass_window_s, warm_up_window_s
 from tritonproof.measure.usage import Usage
-from tritonproof.measure.verifying import sum_verified, verifying
+from tritonproof.measure.verifying import verifying
 from tritonproof.ratios import unpaired_ratio
 from tritonproof.record import schema
 from tritonproof.record.schema import RESOURCE_UNITS, Growth, LoadPoint, Ratio, Slope, Soak, Verdict
@@ -53,7 +54,7 @@ class SoakedPoint:
     """How many requests it had answered after each pass."""
     speeds: Sequence[float]
     """The speed in each pass but the first."""
-    answers: Sequence[schema.VerifiedAnswers]
+    verified: Sequence[schema.AnswerComparison]
     damaged: int
     """How many attempts at passes were repeated."""
     duration_s: float
@@ -84,7 +85,7 @@ def keep_under_load(
     used = [read()]
     requests = [float(count() - before)]
     speeds = []
-    answers = [one_pass.answers]
+    verified = [one_pass.verified]
     damaged = 0
     while clock() - started < duration_s or len(used) < MIN_SAMPLES["request"]:
         on_progress(clock() - started, requests[-1], used[0], used[-1])
@@ -92,10 +93,10 @@ def keep_under_load(
         one_pass = run_pass(job, pass_window_s(job.point, latency_s, min(duration_s, _MAX_S), _PASSES))
         damaged += len(one_pass.damaged)
         speeds.append(point_state.speed(one_pass, job.point))
-        answers.append(one_pass.answers)
+        verified.append(one_pass.verified)
         requests.append(float(count() - before))
         used.append(read())
-    return SoakedPoint(used, requests, speeds, [*filter(None, answers)], damaged, clock() - started)
+    return SoakedPoint(used, requests, speeds, [*filter(None, verified)], damaged, clock() - started)
 
 
 def reload_repeatedly(
@@ -150,7 +151,7 @@ def soak_entry(
         not_watched=tuple(missing),
         end_over_begin=end_over_begin(under_load.speeds),
         requests_per_s=under_load.requests[-1] / under_load.duration_s,
-        answers=sum_verified(under_load.answers),
+        verified=merge_comparisons(under_load.verified) if under_load.verified else None,
         damaged_passes=under_load.damaged,
     )
 

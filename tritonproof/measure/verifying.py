@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 
 import numpy as np
+from msgspec import structs
 
 from tritonproof.accuracy.answer_comparison import AnswerCheck, Oracle, compare_groups
 from tritonproof.accuracy.expected import expect_by_signature
@@ -17,7 +18,7 @@ from tritonproof.accuracy.limits import AnswerLimits, inferred_limits
 from tritonproof.client.input_data import InputData
 from tritonproof.client.requests import Answer, ask_samples
 from tritonproof.measure.passes import LoadJob, Pass, RunPass
-from tritonproof.record.schema import LoadPoint, VerifiedAnswers
+from tritonproof.record.schema import AnswerComparison, LoadPoint
 from tritonproof.serve.messages import content_size_bytes
 from tritonproof.spec import Arrays, Case
 
@@ -47,18 +48,10 @@ def make_answer_check(
     return AnswerCheck(groups, inferred_limits(limits, rows.values()), oracle.expected_from)
 
 
-def verify(check: AnswerCheck, answers: Sequence[Answer], duration_s: float) -> VerifiedAnswers:
-    """The comparison of every row of answers collected in `duration_s` seconds; all values must be finite."""
-    comparison = compare_groups(check.groups, answers, check.limits, only_finite=True)
-    return VerifiedAnswers(
-        verified=comparison.same.answers,
-        wrong=comparison.wrong_count,
-        requests=len(answers),
-        duration_s=round(duration_s, 3),
-        first_wrong=None if comparison.mismatch is None else comparison.mismatch.wrong,
-        expected_from=check.expected_from,
-        left_out=comparison.same.left_out,
-    )
+def verify(check: AnswerCheck, answers: Sequence[Answer]) -> AnswerComparison:
+    """The comparison of every row of the answers; all values must be finite."""
+    entry = compare_groups(check.groups, answers, check.limits, only_finite=True).entry
+    return structs.replace(entry, expected_from=check.expected_from)
 
 
 def ask_server(job: LoadJob, seconds: float) -> list[Answer]:
@@ -84,24 +77,9 @@ def verifying(run_pass: RunPass, ask: Callable[[LoadJob, float], Sequence[Answer
             return one_pass
         started = time.monotonic()
         received = ask(job, max(_MIN_S, seconds))
-        answers = verify(job.check, received, time.monotonic() - started)
         # Verifying that took too long, as even a single request may, shortens later verifying.
-        owed_s[job.point] = min(0.0, seconds - answers.duration_s)
-        return dataclasses.replace(one_pass, answers=answers)
+        owed_s[job.point] = min(0.0, seconds - (time.monotonic() - started))
+        verified = verify(job.check, received)
+        return dataclasses.replace(one_pass, verified=verified)
 
     return run_and_verify
-
-
-def sum_verified(results: Sequence[VerifiedAnswers]) -> VerifiedAnswers | None:
-    """The sum of several verifications of one point; None if there are none."""
-    if not results:
-        return None
-    return VerifiedAnswers(
-        verified=sum(result.verified for result in results),
-        wrong=sum(result.wrong for result in results),
-        requests=sum(result.requests for result in results),
-        duration_s=round(sum(result.duration_s for result in results), 3),
-        first_wrong=next((result.first_wrong for result in results if result.first_wrong is not None), None),
-        expected_from=results[0].expected_from,
-        left_out=sum(result.left_out for result in results),
-    )

@@ -217,7 +217,7 @@ def _parts(value: Any, key: str) -> Iterator[tuple[str, Struct]]:
 
 def _ledger_problems(ledger: schema.Ledger, key: str) -> _Problems:
     """The contradictions of a ledger, whose `passed` reports show as proof."""
-    passed = [ledger.same_answers is None or ledger.same_answers.passed]
+    passed = [ledger.same_answers is None or not ledger.same_answers.wrong]
     for score in ledger.scores:
         passed.append(score.passed)
         passed += [schema.meets(score.better, score.served, limit.value) for limit in score.limits]

@@ -31,7 +31,7 @@ def ledger_failures(ledger: schema.Ledger) -> list[str]:
         if not schema.within_limits(output):
             text = f"the served output {output.output} is not what the same file gives in process"
             failures.append(f"{text} ({_output_failure(output)})")
-    if ledger.same_answers is not None and not ledger.same_answers.passed:
+    if ledger.same_answers is not None and ledger.same_answers.wrong:
         failures.append(same_answers_text(ledger.same_answers))
     if failures or ledger.passed:
         return failures
@@ -110,7 +110,7 @@ def conversion_failure(conversion: schema.Conversion) -> str | None:
 
 
 def conversion_text(conversion: schema.Conversion) -> str:
-    """Each comparison with its limit: `relative error 3e-07, limit 1e-05; agreement 100.0 %, limit ...`."""
+    """Each answers with its limit: `relative error 3e-07, limit 1e-05; agreement 100.0 %, limit ...`."""
     costs = " times what the precision itself costs this model"
     comparisons = [
         ("relative error", RELATIVE_ERROR, conversion.relative_error, conversion.relative_error_limit, ""),
@@ -152,11 +152,11 @@ def metric_text(score: schema.Score, value: float) -> str:
     return METRICS[score.better].text(value)
 
 
-def wrong_answers_text(answers: schema.VerifiedAnswers | None) -> str:
+def wrong_answers_text(answers: schema.AnswerComparison | None) -> str:
     """The wrong answers of a load point; empty if there are none, or none was checked."""
     if answers is None or not answers.wrong:
         return ""
-    text = f"{COUNT.text(answers.wrong)} of {COUNT.text(answers.verified)} answers under load are wrong"
+    text = f"{COUNT.text(answers.wrong)} of {COUNT.text(answers.count)} answers under load are wrong"
     if (first := answers.first_wrong) is None:
         return text
     wrong = f"{first.output} is {first.actual}, and {first.expected} {answers.expected_from}"
@@ -165,8 +165,8 @@ def wrong_answers_text(answers: schema.VerifiedAnswers | None) -> str:
 
 def verified_answers_text(points: Sequence[schema.PointResult]) -> str:
     """How many answers under load were compared, in a sentence; empty for none."""
-    checks = [result.answers for result in points if result.answers is not None]
-    verified, wrong = sum(check.verified for check in checks), sum(check.wrong for check in checks)
+    checks = [result.verified for result in points if result.verified is not None]
+    verified, wrong = sum(check.count for check in checks), sum(check.wrong for check in checks)
     if not verified:
         return ""
     is_alone = checks[0].expected_from == "alone"
@@ -193,38 +193,39 @@ def conversation_failure(conversation: schema.Conversation | None) -> str:
     return f"the same messages got different answers: {conversation.difference}"
 
 
-def same_answers_text(same: schema.SameAnswers) -> str:
+def same_answers_text(answers: schema.AnswerComparison) -> str:
     """How far answers to one sample differ, however it is sent."""
-    size = difference_text(same)
-    if same.passed:
-        is_equal = same.relative_difference == 0 and same.agreement == 1
+    size = difference_text(answers)
+    if not answers.wrong:
+        is_equal = answers.relative_difference == 0 and answers.agreement == 1
         distance = "equal within rounding" if is_equal else f"at most {size} apart"
-        return f"answers alone, batched and in flight are {distance}{answer_remarks(same)}"
-    gap = "no numbers" if same.relative_difference is None and same.agreement == 1 else f"{size} apart"
+        return f"answers alone, batched and in flight are {distance}{answer_remarks(answers)}"
+    gap = "no numbers" if answers.relative_difference is None and answers.agreement == 1 else f"{size} apart"
     ways = "alone, in a batch and with many requests in flight"
-    return f"answers depend on how a sample is sent: {ways} those to {same.sample} are {gap}"
+    return f"answers depend on how a sample is sent: {ways} those to {answers.sample} are {gap}"
 
 
-def answer_remarks(same: schema.SameAnswers) -> str:
+def answer_remarks(answers: schema.AnswerComparison) -> str:
     """Remarks on passing answers: not all compared, or all alike; may be empty."""
     texts = []
-    if same.left_out:
-        left_out = COUNT.text(same.left_out)
+    if answers.left_out:
+        left_out = COUNT.text(answers.left_out)
         texts.append(f"{left_out} compared by their integers alone, as a few of these differ")
-    if not same.tells_apart:
+    if not answers.tells_apart:
         texts.append("all samples have the same answer, so that swapped answers cannot be seen")
     return f" ({'; '.join(texts)})" if texts else ""
 
 
-def difference_text(same: schema.SameAnswers) -> str:
+def difference_text(answers: schema.AnswerComparison) -> str:
     """The difference of answers to one sample: `3e-07 of the spread`, or `0.12 % of the elements`."""
-    if same.relative_difference is not None and (same.relative_difference > 0 or same.agreement == 1):
-        return f"{RELATIVE_ERROR.text(same.relative_difference)} of the spread"
-    return f"{AGREEMENT.text(1 - same.agreement)} of the elements"
+    difference, agreement = answers.relative_difference, answers.agreement
+    if difference is not None and (difference > 0 or agreement == 1):
+        return f"{RELATIVE_ERROR.text(difference)} of the spread"
+    return f"{AGREEMENT.text(0.0 if agreement is None else 1 - agreement)} of the elements"
 
 
 def gate_text(gate: schema.GateResult) -> str:
-    same = gate.same
-    if same is None or gate.fault:
+    answers = gate.comparison
+    if answers is None or gate.fault:
         return gate.tried
-    return f"{gate.tried}, answers differ by at most {difference_text(same)}{answer_remarks(same)}"
+    return f"{gate.tried}, answers differ by at most {difference_text(answers)}{answer_remarks(answers)}"

@@ -64,7 +64,7 @@ def known_points(run: CaseRun) -> Sequence[PointResult]:
     points = {result.point: result for result in on_record}
     for sweep in run.sweeps.values():
         points |= {point: result for point, result in sweep.items() if isinstance(result, PointResult)}
-    if any(result.answers is not None and result.answers.wrong for result in points.values()):
+    if any(result.verified is not None and result.verified.wrong for result in points.values()):
         what = "the fastest load point is not known: answers under load were wrong"
         raise NotAvailableError(what, where=run.case, fix="see the failed load tests of this case")
     return [*points.values()]

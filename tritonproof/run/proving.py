@@ -49,8 +49,8 @@ def prove_accuracy(run: CaseRun) -> Evaluation:
     run.loader.ensure_loaded("online")
     evaluation = evaluate(run)
     gates = [run_gate(run, name).result for name in ("repeated", "in-flight", "batches")]
-    same = [gate.same for gate in gates if gate.same is not None]
-    return dataclasses.replace(evaluation, ledger=with_same_answers(evaluation.ledger, same))
+    comparisons = [gate.comparison for gate in gates if gate.comparison is not None]
+    return dataclasses.replace(evaluation, ledger=with_same_answers(evaluation.ledger, comparisons))
 
 
 def evaluate(run: CaseRun) -> Evaluation:

@@ -59,7 +59,7 @@ class Soak(Struct, frozen=True):
     """Speed in the last quarter of the passes over that in the second; None for few passes, or hidden."""
     requests_per_s: Annotated[Positive | None, SPEED] = None
     """Requests per second over the whole time under load; None for a hidden speed."""
-    answers: VerifiedAnswers | None = None
+    verified: AnswerComparison | None = None
     damaged_passes: Count = 0
     """The passes that were repeated: machine or server paused, or nothing usable was left of them."""
     origin: Origin | None = None

@@ -1,8 +1,8 @@
 """What a record says of the answers: are they right, and do they equal another server's?"""
 
-from typing import Annotated, Literal
+from typing import Literal
 
-from tritonproof.record.schema._setup import SPEED, Better, Count, Name, Number, Origin, Struct, Text
+from tritonproof.record.schema._setup import Better, Count, Name, Number, Origin, Struct, Text
 
 GATE_DEMANDS = {
     "repeated": "a request that is sent again, after others, gets the same answer",
@@ -130,24 +130,39 @@ def meets(better: str, score: float, limit: float) -> bool:
     return score >= limit if better == "higher" else score <= limit
 
 
-class SameAnswers(Struct, frozen=True):
-    """How the answers to a sample compare with its answer alone: again, in batches, with others in flight."""
+class WrongAnswer(Struct, frozen=True):
+    """An answer that differs from the expected one: see `AnswerComparison.expected_from`."""
 
-    samples: Count
-    answers: Count
-    """The compared answers, to all samples in all ways."""
-    relative_difference: Number | None
-    """The difference nearest to its limit, beyond rounding, from the sample's first answer, as a share of the
-    spread of its column over all samples; None without floating-point outputs, or if one is not a number."""
-    agreement: Number
-    """The least share of elements of an integer or text output that equal the sample's first answer."""
-    passed: bool
-    sample: Text = ""
-    """The sample whose answers differ most."""
+    sample: Text
+    output: Text
+    """The output and the element that differs most: `OUTPUT__0[3]`."""
+    expected: Text
+    """The element's expected value, as a text since it may not be finite; `actual` is the server's."""
+    actual: Text
+
+
+class AnswerComparison(Struct, frozen=True):
+    """Answers compared with the expected ones to the same samples, by gates or between a point's passes."""
+
+    count: Count
+    """The number of compared answers, to all samples in all ways; each row of a batch is one."""
+    wrong: Count = 0
+    relative_difference: Number | None = None
+    """The difference nearest to its limit, beyond rounding, as a share of the spread of its column over all
+    samples; None without floating-point outputs, or if one is not a number."""
     limit: Number | None = None
     """The largest `relative_difference` that passes; None without floating-point outputs."""
+    agreement: Number | None = None
+    """The least share of elements of an integer or text output that equal the expected ones; None if nothing
+    was compared, and under load in records from before it was kept."""
     left_out: Count = 0
     """The number of answers whose floating-point outputs were not compared, as some integers differ."""
+    sample: Text = ""
+    """The sample whose answers differ most."""
+    first_wrong: WrongAnswer | None = None
+    expected_from: Text = "alone"
+    """Where the expected answers are from: alone, the server's to single requests; in process, the converted
+    model's; recorded; or by another build or Triton."""
     tells_apart: bool = True
     """Whether different samples get different answers; otherwise swapped answers would go unnoticed."""
 
@@ -162,7 +177,7 @@ class Ledger(Struct, frozen=True):
     requests: Count
     """The number of requests, of mixed batch sizes and with many in flight."""
     passed: bool
-    same_answers: SameAnswers | None = None
+    same_answers: AnswerComparison | None = None
     """None if no sample was sent in several ways."""
     origin: Origin | None = None
     outputs: tuple[OutputDifference, ...] = ()
@@ -179,38 +194,9 @@ class GateResult(Struct, frozen=True):
     """The ways, batch sizes and faults that were tried, in words."""
     fault: Text = ""
     """What is wrong, as a sentence about the first fault; empty if the gate passed."""
-    same: SameAnswers | None = None
+    comparison: AnswerComparison | None = None
     """The differences between answers to one sample; None for a gate that compares none."""
     origin: Origin | None = None
-
-
-class WrongAnswer(Struct, frozen=True):
-    """An answer that differs from the expected one: see `VerifiedAnswers.expected_from`."""
-
-    sample: Text
-    output: Text
-    """The output and the element that differs most: `OUTPUT__0[3]`."""
-    expected: Text
-    """The element's expected value, as a text since it may not be finite; `actual` is the server's."""
-    actual: Text
-
-
-ExpectedFrom = Literal["in process", "alone"]
-"""in process: the expected answers are the converted model's; alone: the server's to single requests."""
-
-
-class VerifiedAnswers(Struct, frozen=True):
-    """The check of a load point's answers: between its passes its requests are sent, and all compared."""
-
-    verified: Count
-    """The number of compared answers; each row of a batch is one."""
-    wrong: Count
-    requests: Count
-    duration_s: Annotated[Number, SPEED]
-    """Seconds of the check, between the passes, which count in no throughput."""
-    first_wrong: WrongAnswer | None = None
-    expected_from: ExpectedFrom = "in process"
-    left_out: Count = 0
 
 
 class Conversation(Struct, frozen=True):

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Annotated
 
-from tritonproof.record.schema._answers import Ledger, VerifiedAnswers
+from tritonproof.record.schema._answers import AnswerComparison, Ledger
 from tritonproof.record.schema._setup import (
     CERTIFIED_CONFIDENCE,
     SPEED,
@@ -214,7 +214,7 @@ class PointResult(Struct, frozen=True):
     gpu: Annotated[GpuUse | None, SPEED] = None
     comparison: SpeedComparison | None = None
     marks: Annotated[tuple[Mark, ...], SPEED] = ()
-    answers: VerifiedAnswers | None = None
+    verified: AnswerComparison | None = None
     repeated_speed: Annotated[Ratio | None, SPEED] = None
     """One repeated sample's speed over that of new ones at the fastest point; None for long requests."""
     called_models: Annotated[tuple[CalledModel, ...], SPEED] = ()

@@ -53,7 +53,7 @@ def status_of(record: Publishable) -> Status:
     if record.main_score is not None:
         return Status("good", "passed")
     if record.build.from_repository:
-        verified = any(result.answers and result.answers.verified for result in record.measured_points)
+        verified = any(result.verified and result.verified.count for result in record.measured_points)
         compared = {gate.gate for gate in record.gates} - {"declared", "largest-batch"}
         if compared or record.conversation or verified:
             return Status("good", "same answers", "No labels say what the answers should be.")

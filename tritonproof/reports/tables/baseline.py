@@ -130,8 +130,8 @@ def _listed(reasons: Mapping[str, str]) -> str:
 
 
 def _apart(row: ComparedModel) -> str | None:
-    same = row.gate and row.gate.same
-    return difference_text(same) if same else None
+    answers = row.gate and row.gate.comparison
+    return difference_text(answers) if answers else None
 
 
 def _least_ratio(row: ComparedModel) -> Cell | None:

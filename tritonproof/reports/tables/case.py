@@ -226,8 +226,9 @@ def _outputs_table(previous_stage: str, outputs: Sequence[OutputDifference]) -> 
 
 
 def _apart(gate: GateResult) -> str | None:
-    same = gate.same
-    return correctness_text.difference_text(same) + correctness_text.answer_remarks(same) if same else None
+    if (answers := gate.comparison) is None:
+        return None
+    return correctness_text.difference_text(answers) + correctness_text.answer_remarks(answers)
 
 
 _GATES: Sequence[Column[GateResult]] = (
