@@ -74,7 +74,7 @@ class CaseRun(CaseScope, contextlib.AbstractContextManager["CaseRun"]):
 
     @once
     def expectations(self) -> Expectations:
-        return Expectations(self, self.prepared, self.loader, self.suite_run.run_id)
+        return Expectations(self, self.loader, self.suite_run.run_id)
 
     @property
     def case(self) -> Case:

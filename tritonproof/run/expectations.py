@@ -26,10 +26,13 @@ class Expectations:
     """The expected answers to a prepared case, and their limits. Each value is computed once."""
 
     scope: CaseScope
-    prepared: PreparedCase
     loader: Loader
     run_id: str
     """The id of the suite's run, for the answers that it records."""
+
+    @property
+    def prepared(self) -> PreparedCase:
+        return self.loader.prepared
 
     def hold_machine(self, *, exclusive: bool) -> contextlib.AbstractContextManager[None]:
         return self.scope.hold_machine(exclusive=exclusive)
