@@ -15,13 +15,13 @@ from msgspec import structs
 from ruptures import KernelCPD
 
 from tritonproof.base.commands import EXIT_ACCURACY, EXIT_SPEED, UsageError
-from tritonproof.base.sanitize import bold, italic, join_markdown, quoted, visible
+from tritonproof.base.sanitize import quoted, visible
 from tritonproof.record import quantities
 from tritonproof.record.schema import Estimate, Ratio
 from tritonproof.reports.history import HistoryRow, identity
 from tritonproof.reports.phrases import counted, days_text
 from tritonproof.reports.tables import table as tables
-from tritonproof.reports.tables.rendering import markdown
+from tritonproof.reports.tables.rendering import bold, italic, join_markdown, markdown
 
 MIN_RUNS, LASTING = 4, 8
 """The fewest runs of a level. Fewer than MIN_RUNS are outliers; fewer than LASTING a bad week."""

@@ -15,13 +15,12 @@ from msgspec import structs
 
 from tests import sample_records
 from tests.helpers import ROOT
-from tritonproof.base.sanitize import bold
 from tritonproof.record.quantities import LATENCY, NOT_SHOWN, RATIO, SHARE, Quantity, fixed
 from tritonproof.record.schema import Estimate, Mark, PointResult, Ratio
 from tritonproof.reports.publishable import publishable
 from tritonproof.reports.tables import points, summary
 from tritonproof.reports.tables.case import case_section
-from tritonproof.reports.tables.rendering import as_csv, html, markdown, terminal_text
+from tritonproof.reports.tables.rendering import as_csv, bold, html, markdown, terminal_text
 from tritonproof.reports.tables.table import Block, Bullets, Cell, Column, Heading, Table, cell_of, table
 
 RENDERINGS: dict[str, Callable[[Sequence[Block]], str]] = {

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from tritonproof.base.sanitize import code
 from tritonproof.record import schema
 from tritonproof.record.quantities import COUNT, DURATION, MEMORY, RATIO, RELATIVE_ERROR, Quantity
 from tritonproof.record.schema import BaselineComparison, GateResult, ServedSide, SpeedComparison, Verdict
@@ -12,6 +11,7 @@ from tritonproof.reports.correctness_text import difference_text
 from tritonproof.reports.phrases import counted, first_of
 from tritonproof.reports.publishable import Publishable
 from tritonproof.reports.tables.points import p99_cell, speed_cell
+from tritonproof.reports.tables.rendering import code
 from tritonproof.reports.tables.table import Bullets, Cell, Column, Table, Taken, table
 
 

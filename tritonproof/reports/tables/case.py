@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from tritonproof.base.sanitize import Formatted, markdown_text
 from tritonproof.record.quantities import AGREEMENT, COUNT, DURATION, LATENCY, RELATIVE_ERROR, SCORE
 from tritonproof.record.schema import GATE_DEMANDS, REMOTE, Disagreement, GateResult, OutputDifference, Score
 from tritonproof.reports import correctness_text, phrases
@@ -11,6 +10,7 @@ from tritonproof.reports.publishable import Publishable
 from tritonproof.reports.speed_text import model_warmup_text, search_paragraph
 from tritonproof.reports.tables import points
 from tritonproof.reports.tables.baseline import baseline_table
+from tritonproof.reports.tables.rendering import Formatted, markdown_text
 from tritonproof.reports.tables.soak import soak_section, soak_table
 from tritonproof.reports.tables.table import Block, Bullets, Column, Heading, Table, cell_of, table
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Sequence
 
-from tritonproof.base.sanitize import bold, code, italic, join_markdown
 from tritonproof.ratios import FALSE_ALARM_RATE
 from tritonproof.record.quantities import GIVEN_SHARE, LATENCY, METRIC_CHANGES, P_VALUE, RATIO, THROUGHPUT
 from tritonproof.record.schema import Mark
@@ -10,6 +9,7 @@ from tritonproof.reports import compare
 from tritonproof.reports.compare import CaseChange, Changes, PairedScores, PointChange, ScoreChange
 from tritonproof.reports.correctness_text import metric_text, no_score_text
 from tritonproof.reports.phrases import counted, days_text, first_of, full_point_text
+from tritonproof.reports.tables.rendering import bold, code, italic, join_markdown
 from tritonproof.reports.tables.table import Block, Bullets, Cell, Column, Heading, cell_of, table
 
 _SPEED = {"worse": bold("slower"), "better": italic("faster"), "unclear": "no difference shown"}

@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
-from tritonproof.base.sanitize import code
 from tritonproof.record.quantities import LATENCY, RATIO, SCORE, THROUGHPUT, WIDEST_RATIO
 from tritonproof.record.schema import Estimate, Record
 from tritonproof.reports import nvidia_readmes, phrases
 from tritonproof.reports.nvidia_readmes import PublishedMatch, PublishedPair, PublishedRow, ratio_to_published
 from tritonproof.reports.publishable import Publishable
+from tritonproof.reports.tables.rendering import code
 from tritonproof.reports.tables.table import Block, Bullets, Cell, Column, Heading, table
 
 

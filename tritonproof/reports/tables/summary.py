@@ -5,7 +5,6 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from tritonproof.base.sanitize import Formatted, markdown_text
 from tritonproof.record import schema
 from tritonproof.record.quantities import COST, COUNT, LATENCY, METRICS, RATIO, THROUGHPUT
 from tritonproof.record.schema import Mark, Record
@@ -13,6 +12,7 @@ from tritonproof.reports import correctness_text, derived, phrases, speed_text
 from tritonproof.reports.nvidia_readmes import published_ratio
 from tritonproof.reports.publishable import Publishable
 from tritonproof.reports.tables.points import cost_cell, price_sentence
+from tritonproof.reports.tables.rendering import Formatted, markdown_text
 from tritonproof.reports.tables.table import Block, Bullets, Cell, Column, Heading, Table, cell_of, table
 
 

@@ -4,8 +4,15 @@ import pytest
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from tritonproof.base.sanitize import bold, code, italic, join_markdown, markdown_text, plain
-from tritonproof.reports.tables.rendering import markdown
+from tritonproof.reports.tables.rendering import (
+    bold,
+    code,
+    italic,
+    join_markdown,
+    markdown,
+    markdown_text,
+    plain,
+)
 from tritonproof.reports.tables.table import Bullets, Column, table
 
 HOSTILE = [
