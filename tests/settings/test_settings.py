@@ -12,7 +12,7 @@ from tests.user_models import networks
 from tritonproof.base.errors import InputError
 from tritonproof.measure.plan import MeasuringPlan
 from tritonproof.search.candidates import SearchGoal
-from tritonproof.settings.options import options, sentences
+from tritonproof.settings.options import options_of, sentences
 from tritonproof.settings.settings import Settings, option
 
 DIGITS = "9" * 5000
@@ -48,7 +48,7 @@ def test_option_is_a_single_field() -> None:
 
 
 def test_every_option_has_a_sentence_and_a_value_a_reader() -> None:
-    for name, spec in options(Settings).items():
+    for name, spec in options_of(Settings).items():
         assert sentences(Settings).get(name), f"write a sentence below the field {name}"
         assert spec.metavar is None or callable(spec.read), f"{name} has no reader"
 

@@ -68,9 +68,9 @@ def option(*arguments: Any, **more: Any) -> Any:
     return dataclasses.field(metadata={"option": Option(*arguments, **more)})
 
 
-def options(of: type) -> Mapping[str, Option]:
+def options_of(settings_type: type) -> Mapping[str, Option]:
     """The options of a class of settings, by field."""
-    fields = dataclasses.fields(of)
+    fields = dataclasses.fields(settings_type)
     return {field.name: field.metadata["option"] for field in fields if "option" in field.metadata}
 
 
@@ -90,11 +90,11 @@ def sentences(settings_type: type) -> Mapping[str, str]:
     return help_by_field
 
 
-def add_options(parser: Any, of: type) -> None:
+def add_options(parser: Any, settings_type: type) -> None:
     """Add the options, whose texts `Settings.of` takes, to pytest's parser, after -k and -m in --help."""
-    help_by_field = sentences(of)
+    help_by_field = sentences(settings_type)
     last_group = "general"
-    for field, option_ in options(of).items():
+    for field, option_ in options_of(settings_type).items():
         group_name = f"tritonproof: {option_.group}"
         group = parser.getgroup(group_name, after=last_group)
         last_group = group_name
@@ -182,26 +182,26 @@ def _duration(text: str) -> float:
 
 
 _Rate = Annotated[float, Meta(ge=0.01, le=1e5)]
-seconds = _number(_above_0(86_400), "a time in seconds", "4")
-milliseconds = _number(_above_0(86_400_000), "a latency in milliseconds", "7")
-price = _number(_above_0(1e9), "an amount above 0, without a currency", "1.20")
-limit = _fraction(Annotated[float, Meta(ge=0, lt=1e300)], "a limit of a metric", "0.75")
-share = _fraction(_above_0(1), "a share between 0 and 1", "0.005")
-batches = _number(_Rows, "whole numbers from 1 to 65,536", "1,4,16", several=True)
-concurrencies = _number(_InFlight, "whole numbers from 1 to 10,000", "8,16", several=True)
-rates = _number(_Rate, "a list of requests per second, 0.01 to 100,000", "50,100", several=True)
-gpus = _number(_Count, "a number of GPUs", "2")
-shard = _reader(_shard, "a shard, which are 1/N to N/N with N up to 1,000", "2/4 for the second of four")
-duration = _reader(_duration, "a time from 30s to 168h, with its unit (s, m or h)", "10m")
+read_seconds = _number(_above_0(86_400), "a time in seconds", "4")
+read_milliseconds = _number(_above_0(86_400_000), "a latency in milliseconds", "7")
+read_price = _number(_above_0(1e9), "an amount above 0, without a currency", "1.20")
+read_limit = _fraction(Annotated[float, Meta(ge=0, lt=1e300)], "a limit of a metric", "0.75")
+read_share = _fraction(_above_0(1), "a share between 0 and 1", "0.005")
+read_batches = _number(_Rows, "whole numbers from 1 to 65,536", "1,4,16", several=True)
+read_concurrencies = _number(_InFlight, "whole numbers from 1 to 10,000", "8,16", several=True)
+read_rates = _number(_Rate, "a list of requests per second, 0.01 to 100,000", "50,100", several=True)
+read_gpus = _number(_Count, "a number of GPUs", "2")
+read_shard = _reader(_shard, "a shard, which are 1/N to N/N with N up to 1,000", "2/4 for the second of four")
+read_duration = _reader(_duration, "a time from 30s to 168h, with its unit (s, m or h)", "10m")
 
 
-def choice(kind: Any) -> Read:
+def one_of(kind: Any) -> Read:
     """Reads one of the values of a Literal."""
     names = get_args(kind)
     return _reader(lambda text: names[names.index(text)], "a value of this option", " or ".join(names))
 
 
-def percentile(*allowed: float) -> Read:
+def percentile_of(*allowed: float) -> Read:
     """Reads one of several percentiles, written as 99, p99 or 99%."""
     return _reader(
         lambda text: allowed[allowed.index(float(text.lower().removeprefix("p").removesuffix("%")))],
@@ -221,7 +221,7 @@ class RemoteModels:
         return f"remote:{','.join(self.names)}" if self.names else "remote"
 
 
-def repository(flag: str, text: str) -> Path | RemoteModels:
+def read_repository(flag: str, text: str) -> Path | RemoteModels:
     """A folder of models, or `remote[:NAME,...]` for models loaded on a server that somebody else runs."""
     word, colon, names = text.partition(":")
     if word != "remote":
@@ -232,7 +232,7 @@ def repository(flag: str, text: str) -> Path | RemoteModels:
     return RemoteModels(model_names)
 
 
-def targets(flag: str, texts: Sequence[str]) -> tuple[Target, ...]:
+def read_targets(flag: str, texts: Sequence[str]) -> tuple[Target, ...]:
     """The targets that comma-separated lists name, in the suite's order."""
     targets_by_name = {target.name: target for target in EVERY_TARGET}
     names = [part.strip().lower() for text in texts for part in text.split(",")]
@@ -242,7 +242,7 @@ def targets(flag: str, texts: Sequence[str]) -> tuple[Target, ...]:
     return tuple(target for name, target in targets_by_name.items() if name in names)
 
 
-def paths(flag: str, texts: Sequence[str]) -> tuple[Path, ...]:
+def read_paths(flag: str, texts: Sequence[str]) -> tuple[Path, ...]:
     return tuple(existing_path(flag, text) for text in texts)
 
 
@@ -309,7 +309,7 @@ class _Changes(TypedDict, total=False):
     prefer_nhwc: bool
 
 
-def deployment(flag: str, text: str) -> Mapping[str, Any]:
+def read_deployment(flag: str, text: str) -> Mapping[str, Any]:
     """The fields of Deployment that `KEY=VALUE,...` replaces, by their names."""
     texts: dict[str, Any] = {}
     for part in text.split(","):
@@ -326,7 +326,7 @@ def deployment(flag: str, text: str) -> Mapping[str, Any]:
 
 
 def deployment_text(changes: Mapping[str, Any]) -> str:
-    """The text from which `deployment` reads these settings."""
+    """The text from which `read_deployment` reads these settings."""
     texts = {
         key: "+".join(map(str, value)) if isinstance(value, tuple) else str(value).lower()
         for key, value in changes.items()
@@ -334,9 +334,9 @@ def deployment_text(changes: Mapping[str, Any]) -> str:
     return ",".join(f"{key}={text}" for key, text in texts.items())
 
 
-def tf32(flag: str, text: str) -> bool:
+def read_tf32(flag: str, text: str) -> bool:
     """Whether TF32 is on. Raises InputError if it is, but the environment turns it off."""
-    is_on = bool(choice(Literal["on", "off"])(flag, text) == "on")
+    is_on = bool(one_of(Literal["on", "off"])(flag, text) == "on")
     if is_on and os.environ.get(TF32_OVERRIDE) == TF32_OFF:
         what = "TF32 is asked for, and the environment turns it off in all of NVIDIA's libraries"
         where = f"{flag} {text}, {TF32_OVERRIDE}={TF32_OFF}"

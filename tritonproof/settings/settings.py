@@ -21,9 +21,8 @@ from tritonproof.record.schema import Arrivals
 from tritonproof.safe_io.files import absolute_path, existing_path
 from tritonproof.search.candidates import SearchGoal
 from tritonproof.serve.server_spec import ServerSpec, parse_server, with_access
-from tritonproof.settings import options as readers
-from tritonproof.settings import thresholds
-from tritonproof.settings.options import Option, PerModel, RemoteModels, Shard, flag, option, options
+from tritonproof.settings import options, thresholds
+from tritonproof.settings.options import Option, PerModel, RemoteModels, Shard, flag, option, options_of
 from tritonproof.settings.thresholds import Thresholds
 from tritonproof.spec import Target
 from tritonproof.user_models.labels import LabelOptions
@@ -41,24 +40,24 @@ class Settings:
     """The options that were given, by their fields."""
 
     target: tuple[Target, ...] = option(
-        "selection", "NAME,...", readers.targets, repeat=True, text=lambda target: target.name
+        "selection", "NAME,...", options.read_targets, repeat=True, text=lambda target: target.name
     )
     """The hardware whose cases run, such as a100 or cpu. Default: the targets that -k names (as in -k 'a100
     and onnx'), or else this machine's own hardware."""
     models: tuple[Path, ...] = option(
         "selection",
         "FILE_OR_DIR",
-        readers.paths,
+        options.read_paths,
         repeat=True,
         passed_to="nodes builds",
         conflicts_with="repository",
     )
     """Run the models of a Python file, or of all files in a folder that assign MODELS. Repeatable. Only these
     models run, unless -k or a test's id names another. See docs/model-in-python.md."""
-    gpus: int = option("selection", "N", readers.gpus, 1, passed_to="nodes builds")
+    gpus: int = option("selection", "N", options.read_gpus, 1, passed_to="nodes builds")
     """Serve each case on N GPUs of one kind, with the instances of --deployment on each. CUDA_VISIBLE_DEVICES
     says which may be used. Default: 1."""
-    shard: Shard | None = option("selection", "I/N", readers.shard)
+    shard: Shard | None = option("selection", "I/N", options.read_shard)
     """Run only the I-th of N parts of the selected tests, which have about equally many. A case stays whole,
     and every machine computes the same parts by itself. See docs/ci-many-machines.md."""
     fleet: str | None = option("selection", "ADDRESS", lambda _flag, text: text, conflicts_with="repository")
@@ -68,21 +67,21 @@ class Settings:
     """Only convert the models of the selected cases, for a later run with the same --model-repos and options.
     If --target names a GPU that is not here, try only the conversions that need no GPU."""
 
-    onnx: Mapping[str, Path] = readers.path_by_name_option("own models", "NAME=FILE")
+    onnx: Mapping[str, Path] = options.path_by_name_option("own models", "NAME=FILE")
     """Run an ONNX file as a model of this name, or a folder that holds one, such as Hugging Face's exports.
     Repeatable. Only these models run, unless -k or a test's id names another. See docs/onnx-file.md."""
-    samples: PerModel[Path] = readers.per_model_option("[NAME=]DIR", existing_path)
+    samples: PerModel[Path] = options.per_model_option("[NAME=]DIR", existing_path)
     """The samples for all models of --onnx or --repository, or for the one that is named. Default: inputs
     that are made up from the shapes and types. See docs/samples.md."""
-    labels: PerModel[Path] = readers.per_model_option("[NAME=]FILE", existing_path)
+    labels: PerModel[Path] = options.per_model_option("[NAME=]FILE", existing_path)
     """The samples' labels, by their names: CSV, JSON or NumPy. Needs --metric. See docs/samples.md."""
-    metric: PerModel[str] = readers.per_model_option("[NAME=]METRIC")
+    metric: PerModel[str] = options.per_model_option("[NAME=]METRIC")
     """The metric that is computed from the labels: top-1, top-5, f1, dice, iou, mse, mae, ssim, cosine, or a
     class of torchmetrics, written as METRIC[@OUTPUT][:KEY=VALUE,...]."""
-    floor: PerModel[float] = readers.per_model_option("[NAME=]LIMIT", readers.limit)
+    floor: PerModel[float] = options.per_model_option("[NAME=]LIMIT", options.read_limit)
     """The lowest value that the metric may have, such as 0.75, or the highest value where lower is better.
     With --repository it has to be given. Default: nearly the framework's score."""
-    tolerance: PerModel[float] = readers.per_model_option("[NAME=]SHARE", readers.share)
+    tolerance: PerModel[float] = options.per_model_option("[NAME=]SHARE", options.read_share)
     """How far outputs may differ from the expected ones, as a share of their spread over the samples, such as
     0.005. For all models of --onnx or --repository, or for the one that is named. See docs/onnx-file.md."""
 
@@ -100,20 +99,20 @@ class Settings:
     """A PEM file of the authorities to trust for --triton grpcs://HOST:PORT. Default: the public ones."""
     triton_headers: Path | None = option("server", "FILE", existing_path)
     """A file with the headers of requests to --triton HOST:PORT, one a line: Authorization: Bearer TOKEN."""
-    repository: Path | RemoteModels | None = option("own models", "DIR", readers.repository)
+    repository: Path | RemoteModels | None = option("own models", "DIR", options.read_repository)
     """Prove the models of a Triton model repository as they are, in place of the suite's own. Nothing is
     converted, and nothing written into DIR. With --triton HOST:PORT, DIR is the word remote for the models
     that are loaded there, or remote:NAME,... for these alone. See docs/model-repository.md."""
-    checkpoint: Mapping[str, Path] = readers.path_by_name_option("own models", "MODEL=PATH")
+    checkpoint: Mapping[str, Path] = options.path_by_name_option("own models", "MODEL=PATH")
     """A model's weights, a file or folder in NVIDIA's own layout. Repeatable. See docs/real-weights.md."""
-    dataset: Mapping[str, Path] = readers.path_by_name_option("own models", "MODEL=PATH")
+    dataset: Mapping[str, Path] = options.path_by_name_option("own models", "MODEL=PATH")
     """A model's evaluation data, such as SQuAD's dev-v1.1.json. Repeatable. See docs/real-weights.md."""
     deployment: Mapping[str, Any] = option(
         "deployment",
         "KEY=VALUE,...",
-        readers.deployment,
+        options.read_deployment,
         {},
-        text=readers.deployment_text,
+        text=options.deployment_text,
         passed_to="nodes builds",
         conflicts_with="repository",
     )
@@ -123,7 +122,7 @@ class Settings:
     tf32: bool = option(
         "deployment",
         "ON_OR_OFF",
-        readers.tf32,
+        options.read_tf32,
         lambda _before: os.environ.get(TF32_OVERRIDE) != TF32_OFF,
         text=lambda is_on: "on" if is_on else "off",
         passed_to="nodes builds",
@@ -134,36 +133,38 @@ class Settings:
     model_repos: Path = option("deployment", "DIR", absolute_path, MODEL_REPOS, conflicts_with="fleet")
     """The folder in which converted models are built and kept. Default: model_repos."""
 
-    batches: tuple[int, ...] | None = option("speed", "N,...", readers.batches, passed_to="nodes")
+    batches: tuple[int, ...] | None = option("speed", "N,...", options.read_batches, passed_to="nodes")
     """The batch sizes of the offline scenario, such as 1,8,32. Default: those of the model for the target."""
-    concurrencies: tuple[int, ...] | None = option("speed", "N,...", readers.concurrencies, passed_to="nodes")
+    concurrencies: tuple[int, ...] | None = option(
+        "speed", "N,...", options.read_concurrencies, passed_to="nodes"
+    )
     """The requests in flight of the online scenario, such as 8,16. Default: the model's for the target."""
-    request_rates: tuple[float, ...] | None = option("speed", "N,...", readers.rates, passed_to="nodes")
+    request_rates: tuple[float, ...] | None = option("speed", "N,...", options.read_rates, passed_to="nodes")
     """Requests per second of the online scenario, in place of the model's own concurrencies. They are sent by
     a schedule, and a latency counts from the time at which its request was due. Default: none."""
-    arrivals: Arrivals | None = option("speed", "KIND", readers.choice(Arrivals), passed_to="nodes")
+    arrivals: Arrivals | None = option("speed", "KIND", options.one_of(Arrivals), passed_to="nodes")
     """How the requests of a rate follow each other: poisson or constant. Default: poisson. With
     --latency-budget-ms it makes the search look for the highest request rate that keeps the budget."""
     shared_memory: SharedMemory = option(
         "speed",
         "KIND",
-        readers.choice(SharedMemory),
+        options.one_of(SharedMemory),
         lambda before: "none" if before["triton"].is_remote else "system",
         passed_to="nodes",
     )
     """How the tensors of the load tests get to the server: system or cuda shared memory, or none (in
     messages). Default: system, and none with HOST:PORT."""
-    interval_target: float = readers.percent_option("speed", MeasuringPlan.interval_target, passed_to="nodes")
+    interval_target: float = options.percent_option("speed", MeasuringPlan.interval_target, passed_to="nodes")
     """Stop measuring a load point when the 95 % confidence interval of its throughput is as narrow as ±
     PERCENT. At a request rate, the mean latency takes the place of the throughput. Default: 5."""
-    point_budget_s: float | None = option("speed", "SECONDS", readers.seconds, passed_to="nodes")
+    point_budget_s: float | None = option("speed", "SECONDS", options.read_seconds, passed_to="nodes")
     """Stop measuring a load point after SECONDS, not counting the warm-up, even if its interval is wider than
     --interval-target. Default: 3; with --against and --against-triton 120, for both sides."""
-    certify: float | None = option("speed", "PERCENT", readers.percentile(*CERTIFIABLE), passed_to="nodes")
+    certify: float | None = option("speed", "PERCENT", options.percentile_of(*CERTIFIABLE), passed_to="nodes")
     """Measure each load point, however long that takes, until MLPerf LoadGen's early stopping gives an upper
     bound of its p99 (99) or p99.9 (99.9) with 99 % confidence. See docs/how-it-measures.md."""
     soak: float | None = option(
-        "speed", "TIME", readers.duration, text=lambda seconds: f"{seconds}s", passed_to="nodes"
+        "speed", "TIME", options.read_duration, text=lambda seconds: f"{seconds}s", passed_to="nodes"
     )
     """Add test_soak, which keeps each case under load for TIME, such as 10m, loads the model again and again,
     and fails if what the server uses grows without end. See docs/soak.md."""
@@ -184,7 +185,7 @@ class Settings:
     """Measure the same build on another Triton in turns, and fail a load test if --triton's is shown to be
     slower: embedded, local[:PATH] or docker[:IMAGE]; or HOST:PORT, if --triton is one too. With --repository
     both must give the same answers. See docs/comparing.md."""
-    allow_slowdown: float = readers.percent_option("comparison", 0.03, needs="against against_triton")
+    allow_slowdown: float = options.percent_option("comparison", 0.03, needs="against against_triton")
     """The slow-down that --against and --against-triton allow, in percent. Default: 3."""
     thresholds: Thresholds = option(
         "comparison",
@@ -196,12 +197,17 @@ class Settings:
     )
     """A TOML file of limits for single cases: of metrics, slow-downs and latencies. See docs/ci.md."""
 
-    latency_budget_ms: float | None = option("search", "MS", readers.milliseconds, passed_to="nodes")
+    latency_budget_ms: float | None = option("search", "MS", options.read_milliseconds, passed_to="nodes")
     """Add test_search, which searches for the configuration with the highest throughput whose latency stays
     within MS, or with --arrivals for the highest request rate. What --deployment, --batches and
     --concurrencies give stays fixed. See docs/comparing.md."""
     latency_percentile: float = option(
-        "search", "PERCENT", readers.percentile(90, 95, 99), 99, passed_to="nodes", needs="latency_budget_ms"
+        "search",
+        "PERCENT",
+        options.percentile_of(90, 95, 99),
+        99,
+        passed_to="nodes",
+        needs="latency_budget_ms",
     )
     """The percentile of the latencies that has to keep --latency-budget-ms: 90, 95 or 99. Default: 99."""
 
@@ -211,7 +217,7 @@ class Settings:
     """Compare answers with those recorded in DIR, one file for each model. See docs/how-it-measures.md."""
     record_answers: bool = option("output", default=False, passed_to="nodes", needs="answers")
     """Record each model's answers in the folder of --answers, with which later runs compare theirs."""
-    price_per_hour: float | None = option("output", "AMOUNT", readers.price, passed_to="nodes")
+    price_per_hour: float | None = option("output", "AMOUNT", options.read_price, passed_to="nodes")
     """The price of an hour of this machine: tables then give the cost of a million correct inferences."""
     summary: Path | None = option("output", "FILE", absolute_path)
     """Write what failed and the tables of this run to a markdown file. Default: in GitHub Actions they are
@@ -224,11 +230,11 @@ class Settings:
     def of(cls, **texts: Any) -> "Settings":
         """The settings of options with these texts, by field, and of defaults for all others. Raises an
         InputError that names the option, its text and what to write instead."""
-        if unknown := texts.keys() - options(cls).keys():
+        if unknown := texts.keys() - options_of(cls).keys():
             raise TypeError(f"no such options: {', '.join(sorted(unknown))}")
         # An option that is not given is None, False or no texts; an empty text is given.
         given = frozenset(name for name, text in texts.items() if text or text == "")
-        for name, option_ in options(cls).items():
+        for name, option_ in options_of(cls).items():
             for conflict in option_.conflicts_with.split():
                 if {name, conflict} <= given:
                     what = f"{flag(name)} cannot be combined with {flag(conflict)}"
@@ -239,7 +245,7 @@ class Settings:
                 fix = f"add {needed}, or leave {flag(name)} out"
                 raise InputError(f"{flag(name)} is used with {needed}", where=flag(name), fix=fix)
         values: dict[str, Any] = {}
-        for name, option_ in options(cls).items():
+        for name, option_ in options_of(cls).items():
             if option_.repeat:
                 values[name] = option_.read(flag(name), texts.get(name) or ())
             elif name not in given:
@@ -316,7 +322,7 @@ class Settings:
         """The given options as a command line: all, or those that are passed to the `recipient`, which is
         "nodes" of a fleet or "builds" of another checkout; of values per model only those of `model`."""
         words: list[str] = []
-        for name, option_ in options(type(self)).items():
+        for name, option_ in options_of(type(self)).items():
             if name in self.given and (not recipient or recipient in option_.passed_to.split()):
                 for text in self._texts(name, option_, model):
                     words += [flag(name), text] if text else [flag(name)]
