@@ -53,7 +53,7 @@ _SLOWEST = (
 """The slowest tests, which start whole runs: first, so that none is left for one worker alone."""
 _OF_TENSORFLOW = (
     "tests/efficiency/test_operations.py",
-    "tests/formats/test_tf_formats.py",
+    "tests/formats/test_tensorflow.py",
     "tests/frameworks/test_checkpoints.py",
     "tests/models/test_micro.py",
     "tests/models/test_resnet50_tf.py",

@@ -84,7 +84,7 @@ def error_of(network: Small, inputs: Arrays, found: Sequence[np.ndarray]) -> flo
 
 
 def assert_equal_to_framework(network: Small, inputs: Arrays, found: Sequence[np.ndarray]) -> None:
-    assert error_of(network, inputs, found) <= pt2.FORMAT.tolerances["fp32"].max_relative_error
+    assert error_of(network, inputs, found) <= pt2.PT2.tolerances["fp32"].max_relative_error
 
 
 def test_package_matches_framework_at_every_batch(package: Path, network: Small) -> None:
@@ -104,7 +104,7 @@ def test_export_is_right_in_its_precision(
     exported = pt2.exported_program(job).module()
     for batch in {1, most // 2, most} - {0}:
         error = error_of(network, arrays(batch), list(infer(exported, arrays(batch), ("y",)).values()))
-        assert least_error <= error <= pt2.FORMAT.tolerances[precision].max_relative_error
+        assert least_error <= error <= pt2.PT2.tolerances[precision].max_relative_error
 
 
 def test_export_takes_several_inputs_of_any_batch() -> None:
@@ -159,12 +159,12 @@ def test_package_opens_without_compiler_and_temporary_files(
 def test_format_is_missing_without_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CXX", raising=False)
     monkeypatch.setenv("PATH", "")
-    assert "g++" in str(pt2.FORMAT.why_missing("cpu", None, "fp32"))
+    assert "g++" in str(pt2.PT2.why_missing("cpu", None, "fp32"))
     monkeypatch.undo()
     monkeypatch.setenv("CXX", "no-such-compiler")
-    assert "no-such-compiler" in str(pt2.FORMAT.why_missing("cpu", None, "fp32"))
+    assert "no-such-compiler" in str(pt2.PT2.why_missing("cpu", None, "fp32"))
     monkeypatch.setenv("CXX", str(shutil.which("env")))
-    assert pt2.FORMAT.why_missing("cpu", None, "fp32") is None
+    assert pt2.PT2.why_missing("cpu", None, "fp32") is None
 
 
 class Branching(nn.Module):

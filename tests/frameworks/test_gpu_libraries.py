@@ -135,14 +135,14 @@ def test_tensorrt_is_found_under_each_package_name(
     install(monkeypatch, **versions)
     assert getattr(gpu_libraries.installed_tensorrt(), "cuda", None) == cuda
     assert (gpu_libraries.why_no_tensorrt(A100) is None) == fits
-    assert (gpu_libraries.missing_for_onnx_runtime(A100) is None) == fits_onnx
+    assert (gpu_libraries.why_missing_for_onnx_runtime(A100) is None) == fits_onnx
 
 
 @pytest.mark.parametrize(("version", "runs"), [("10.4.0", True), ("10.5.0", False), ("11.4.0.106", False)])
 def test_volta_needs_tensorrt_before_10_5(version: str, runs: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     install(monkeypatch, tensorrt_cu12=version)
     assert (gpu_libraries.why_no_tensorrt(V100) is None) == runs
-    assert gpu_libraries.missing_for_onnx_runtime(V100) is not None
+    assert gpu_libraries.why_missing_for_onnx_runtime(V100) is not None
 
 
 @pytest.mark.parametrize(

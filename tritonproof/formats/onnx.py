@@ -156,7 +156,7 @@ def why_missing(device: Device, accelerator: str | None, precision: str) -> str 
         is_missing = gpu is None and version_of("onnxruntime") is None
         return f"needs onnxruntime: {commands.packages_command()}" if is_missing else None
     capability = machine.compute_capability()
-    reason = gpu_libraries.missing_for_onnx_runtime(capability) if accelerator == "trt" else None
+    reason = gpu_libraries.why_missing_for_onnx_runtime(capability) if accelerator == "trt" else None
     if reason is None and gpu is None:
         reason = f"needs onnxruntime-gpu, and the ONNX Runtime here is the build for CPUs: {GPU_PACKAGES}"
     return reason or pytorch.why_missing(device, accelerator, precision)
@@ -200,7 +200,7 @@ ONNX = Format(
     native_parameters=native_parameters,
     frameworks=("pytorch", "tensorflow", "onnx"),
     why_left_out=lambda accelerator, capability: (
-        gpu_libraries.left_out_for_onnx_runtime(capability) if accelerator == "trt" else None
+        gpu_libraries.why_left_out_for_onnx_runtime(capability) if accelerator == "trt" else None
     ),
     why_missing=why_missing,
     calibrated_precisions=frozenset({"int8"}),

@@ -15,7 +15,7 @@ def write_one_file(job: ConversionJob, path: Path) -> None:
     onnx_networks.in_one_file(job.network, path, least_opset=1)
 
 
-def missing_openvino(_device: Device, _accelerator: str | None, _precision: str) -> str | None:
+def why_openvino_missing(_device: Device, _accelerator: str | None, _precision: str) -> str | None:
     """Why there is no OpenVINO in this process, or None. Even if the server has the backend, this process
     needs OpenVINO, to compare served answers with those that it computes in process."""
     if machine.version_of("openvino") is None:
@@ -50,5 +50,5 @@ OPENVINO = Format(
     packages=("onnx", "openvino"),
     native_parameters=openvino_parameters,
     frameworks=("onnx",),
-    why_missing=missing_openvino,
+    why_missing=why_openvino_missing,
 )

@@ -90,7 +90,7 @@ def why_missing(device: Device, accelerator: str | None, precision: str) -> str 
     return pytorch.why_missing(device, accelerator, precision)
 
 
-FORMAT = Format(
+PT2 = Format(
     name="pt2",
     label="PyTorch AOTInductor",
     library="PyTorch",

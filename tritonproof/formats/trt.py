@@ -55,7 +55,7 @@ def why_missing(device: Device, accelerator: str | None, precision: str) -> str 
     return reason or pytorch.why_missing(device, accelerator, precision)
 
 
-FORMAT = Format(
+TRT = Format(
     name="trt",
     label="NVIDIA TensorRT",
     library="NVIDIA TensorRT",

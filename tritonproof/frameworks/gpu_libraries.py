@@ -121,7 +121,7 @@ def why_no_tensorrt(capability: tuple[int, int] | None) -> str | None:
     return None
 
 
-def left_out_for_onnx_runtime(capability: tuple[int, int] | None) -> str | None:
+def why_left_out_for_onnx_runtime(capability: tuple[int, int] | None) -> str | None:
     """Why no ONNX Runtime of the suite's environments can use TensorRT on a GPU of a compute capability, or
     None. Since 1.21 it is built with TensorRT 10.8: TensorRT Execution Provider, Requirements."""
     if capability != VOLTA:
@@ -132,9 +132,9 @@ def left_out_for_onnx_runtime(capability: tuple[int, int] | None) -> str | None:
     )
 
 
-def missing_for_onnx_runtime(capability: tuple[int, int] | None) -> str | None:
+def why_missing_for_onnx_runtime(capability: tuple[int, int] | None) -> str | None:
     """Why ONNX Runtime cannot use TensorRT on a GPU of a compute capability, or None."""
-    if reason := left_out_for_onnx_runtime(capability):
+    if reason := why_left_out_for_onnx_runtime(capability):
         return reason
     tensorrt = installed_tensorrt()
     needed = tensorrt_of_onnx_runtime()

@@ -76,7 +76,7 @@ def build_info() -> Mapping[str, Any]:
 
 
 @functools.cache
-def missing_on_gpu() -> str | None:
+def why_missing_on_gpu() -> str | None:
     """Why TensorFlow would find no GPU here, or None. TensorFlow 2.19 of PyPI is for CUDA 12. Its extra
     `and-cuda` overwrites the cuDNN of PyTorch for CUDA 13, and has other versions than PyTorch for CUDA 12,
     so one environment cannot have both: TensorFlow needs the system's CUDA, as in NVIDIA's containers."""
@@ -93,10 +93,10 @@ def why_missing(device: Device, _accelerator: str | None, _precision: str) -> st
     if not any(map(machine.version_of, _DISTRIBUTIONS)):
         environment = "benchmarks" if device == "cpu" else "benchmarks-gpu"
         return f"needs TensorFlow: {commands.packages_command(environment)}"
-    return missing_on_gpu() if device == "cuda" else None
+    return why_missing_on_gpu() if device == "cuda" else None
 
 
-def without_tensorrt() -> str | None:
+def why_no_tensorrt() -> str | None:
     """Why this TensorFlow has no TF-TRT, or None. Only builds with TensorRT have it: PyPI's up to 2.17, and
     those in NVIDIA's containers up to 25.02. The suite's own environments have 2.19."""
     if build_info() and not build_info().get("is_tensorrt_build"):
@@ -116,7 +116,7 @@ SAVED_MODEL = Format(
     platform="tensorflow_savedmodel",
     runtime="tf_savedmodel.py",
     convert=save_model,
-    why_left_out=lambda _accelerator, _capability: missing_on_gpu(),
+    why_left_out=lambda _accelerator, _capability: why_missing_on_gpu(),
     precisions={"cpu": ("fp32",), "cuda": ("fp32",)},
     tolerances={
         **pytorch.TOLERANCES,
@@ -130,15 +130,15 @@ SAVED_MODEL = Format(
     },
     why_missing=why_missing,
 )
-TRT = dataclasses.replace(
+TF_TRT = dataclasses.replace(
     SAVED_MODEL,
     name="tf-trt",
     label="TensorFlow TensorRT",
     library="TensorFlow with TensorRT",
     convert=build_engines,
     why_built_on_gpu="TensorRT builds engines on the GPU",
-    why_left_out=lambda _accelerator, _capability: without_tensorrt(),
+    why_left_out=lambda _accelerator, _capability: why_no_tensorrt(),
     precisions={"cuda": ("fp32", "fp16")},
     packages=(*SAVED_MODEL.packages, *gpu_libraries.TENSORRT_DISTRIBUTIONS),
-    why_missing=lambda *where: without_tensorrt() or why_missing(*where),
+    why_missing=lambda *where: why_no_tensorrt() or why_missing(*where),
 )

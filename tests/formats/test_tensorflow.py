@@ -18,8 +18,8 @@ from tests.formats import converting
 from tests.formats.converting import converted_by, job_of
 from tritonproof.base.errors import ProofError
 from tritonproof.build import runtime_files
-from tritonproof.formats import onnx, tf
-from tritonproof.formats.tf import TRT
+from tritonproof.formats import onnx
+from tritonproof.formats.tensorflow import SAVED_MODEL, TF_TRT, build_info, why_missing, why_missing_on_gpu
 from tritonproof.frameworks import tensorflow
 from tritonproof.host import machine
 from tritonproof.models import resnet50_tf
@@ -70,7 +70,7 @@ def job(model: Model, network: Any) -> ConversionJob:
 
 @pytest.mark.parametrize(
     ("format_", "precision"),
-    [(tf.SAVED_MODEL, "fp32"), (onnx.ONNX, "fp32"), (onnx.ONNX, "fp16"), (onnx.ONNX, "int8")],
+    [(SAVED_MODEL, "fp32"), (onnx.ONNX, "fp32"), (onnx.ONNX, "fp16"), (onnx.ONNX, "int8")],
     ids=lambda value: getattr(value, "name", value),
 )
 def test_format_matches_framework_at_any_batch(
@@ -107,7 +107,7 @@ def test_saved_model_is_frozen_with_outputs_in_requested_order(
     job: ConversionJob, network: Any, tmp_path: Path
 ) -> None:
     folder = tmp_path / "model.savedmodel"
-    tf.SAVED_MODEL.convert(job, folder)
+    SAVED_MODEL.convert(job, folder)
     runtime = runtime_files.load_runtime("tf_savedmodel.py")
     x = samples_of("evaluation").read([0, 1, 2])["x"]
     y, largest = runtime.load(folder, SETTINGS)([x])
@@ -155,8 +155,8 @@ def no_memory() -> Iterator[None]:
     """Clears the caches about the installed TensorFlow, before and after the test."""
 
     def forget() -> None:
-        tf.build_info.cache_clear()
-        tf.missing_on_gpu.cache_clear()
+        build_info.cache_clear()
+        why_missing_on_gpu.cache_clear()
 
     forget()
     yield
@@ -175,18 +175,18 @@ def play_build(monkeypatch: pytest.MonkeyPatch, folder: Path, **about: bool) -> 
 def test_either_tensorflow_package_suffices_on_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     for versions, lacks in (({"tensorflow-cpu": "2.19"}, False), ({"tensorflow": "2.17"}, False), ({}, True)):
         monkeypatch.setattr(machine, "version_of", versions.get)
-        assert bool(tf.why_missing("cpu", None, "fp32")) == lacks
+        assert bool(why_missing("cpu", None, "fp32")) == lacks
 
 
 @pytest.mark.usefixtures("no_memory")
 @pytest.mark.parametrize(
     ("format_", "is_cuda_build", "is_tensorrt_build", "has_libraries", "is_missing"),
     [
-        (tf.SAVED_MODEL, True, False, True, False),
-        (tf.SAVED_MODEL, True, False, False, True),
-        (tf.SAVED_MODEL, False, False, True, True),
-        (tf.TRT, True, True, True, False),
-        (tf.TRT, True, False, True, True),
+        (SAVED_MODEL, True, False, True, False),
+        (SAVED_MODEL, True, False, False, True),
+        (SAVED_MODEL, False, False, True, True),
+        (TF_TRT, True, True, True, False),
+        (TF_TRT, True, False, True, True),
     ],
 )
 def test_gpu_needs_a_build_for_it_and_libraries(
@@ -202,7 +202,7 @@ def test_gpu_needs_a_build_for_it_and_libraries(
     monkeypatch.setattr(ctypes.util, "find_library", lambda name: f"lib{name}.so" if has_libraries else None)
     monkeypatch.setattr(machine, "version_of", lambda _name: "2.19.0")
     assert bool(format_.why_missing("cuda", None, "fp16")) is is_missing
-    assert tf.why_missing("cpu", None, "fp32") is None
+    assert why_missing("cpu", None, "fp32") is None
 
 
 def test_tf_trt_builds_engines_for_smallest_and_largest_batch(
@@ -228,7 +228,7 @@ def test_tf_trt_builds_engines_for_smallest_and_largest_batch(
             Path(folder).mkdir()
 
     monkeypatch.setattr(tf.experimental.tensorrt, "Converter", Converter)
-    TRT.convert(dataclasses.replace(job, precision="fp16"), tmp_path / "model.savedmodel")
+    TF_TRT.convert(dataclasses.replace(job, precision="fp16"), tmp_path / "model.savedmodel")
     assert calls["signatures"] == ["serving_default"]
     assert calls["converted"]
     assert calls["precision_mode"] == "FP16"
