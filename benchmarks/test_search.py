@@ -9,7 +9,7 @@ from tritonproof.reports.correctness_text import conversion_failure, ledger_fail
 from tritonproof.reports.speed_text import no_winner_text, proposal_text, search_text
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.proving import evaluate
-from tritonproof.run.searching import search
+from tritonproof.run.searching import winner_loaded
 
 
 @pytest.mark.speed
@@ -19,7 +19,7 @@ def test_search(run: CaseRun, recorder: Recorder) -> None:
     is_converted = not run.case.model.from_repository
     proven = {"conversion": run.expectations.conversion} if is_converted else {}
     why_no_score = run.expectations.why_no_score if is_converted else None
-    with search(run) as result:
+    with winner_loaded(run) as result:
         if run.prepared.evaluation_samples is not None and result.verdict != "failed":
             result = structs.replace(result, accuracy=evaluate(run).ledger)
         shown = recorder.record(search=result, why_no_score=why_no_score, **proven)

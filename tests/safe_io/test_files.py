@@ -22,7 +22,7 @@ from tritonproof.host.process import last_lines, log_end
 from tritonproof.models.bert.network import read_config as read_bert_config
 from tritonproof.safe_io import files
 from tritonproof.safe_io.files import absolute_path, existing_path
-from tritonproof.settings.thresholds import read as read_thresholds
+from tritonproof.settings.thresholds import read_thresholds
 from tritonproof.spec import Tensor
 from tritonproof.user_models.labels import read_labels
 from tritonproof.user_models.model_repository import read_config

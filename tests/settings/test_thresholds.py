@@ -12,7 +12,7 @@ from tests.helpers import ROOT, Collect, present
 from tritonproof.base.errors import InputError
 from tritonproof.record.schema import CertifiedPercentile, Estimate, LoadPoint, PointResult
 from tritonproof.reports.speed_text import speed_failures
-from tritonproof.settings.thresholds import Thresholds, read
+from tritonproof.settings.thresholds import Thresholds, read_thresholds
 from tritonproof.spec import Case
 
 CASE = toy.case()
@@ -22,7 +22,7 @@ POINT = LoadPoint("online", 1, 16)
 
 def thresholds(folder: Path, text: str, *cases: Case) -> Thresholds:
     (folder / "asked.toml").write_text(text)
-    result = read("--thresholds", str(folder / "asked.toml"))
+    result = read_thresholds("--thresholds", str(folder / "asked.toml"))
     result.check_cases(lambda: cases or (CASE, INT8))
     return result
 

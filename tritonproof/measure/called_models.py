@@ -18,9 +18,9 @@ def counting_calls(run_pass: RunPass, called: Sequence[str]) -> RunPass:
         return run_pass
 
     def run_and_count(job: LoadJob, window_s: float) -> Pass:
-        before = totals(job.served.server)
+        before = counts_by_model(job.served.server)
         one_pass = run_pass(job, window_s)
-        after = totals(job.served.server)
+        after = counts_by_model(job.served.server)
         names = (job.served.name, *called)
         return dataclasses.replace(one_pass, counts={name: after[name] - before[name] for name in names})
 
@@ -40,7 +40,7 @@ def called_models(name: str, passes: Sequence[Pass]) -> tuple[CalledModel, ...]:
     return tuple(sorted(models, key=lambda model: -model.queue_ms - model.compute_ms))
 
 
-def totals(server: Server) -> Mapping[str, np.ndarray]:
+def counts_by_model(server: Server) -> Mapping[str, np.ndarray]:
     """By model, summed over its versions since it was loaded: requests, nanoseconds in its queue, and
     nanoseconds of computing, [3] each; zeros for a name that the server does not have."""
     sums: defaultdict[str, np.ndarray] = defaultdict(functools.partial(np.zeros, 3, np.int64))

@@ -22,7 +22,7 @@ import numpy as np
 
 from tritonproof.accuracy.answer_comparison import merge_comparisons
 from tritonproof.measure import perf_analyzer, point_state
-from tritonproof.measure.called_models import totals
+from tritonproof.measure.called_models import counts_by_model
 from tritonproof.measure.passes import LoadJob, RunPass
 from tritonproof.measure.plan import pass_window_s, warm_up_window_s
 from tritonproof.measure.usage import Usage
@@ -78,7 +78,7 @@ def keep_under_load(
     statistics. `on_progress` gets the seconds and requests so far, and the first and the latest use.
     """
     run_pass = run_pass or verifying(perf_analyzer.run_pass)
-    count = answered or (lambda: totals(job.served.server)[job.served.name][0])
+    count = answered or (lambda: counts_by_model(job.served.server)[job.served.name][0])  # of requests
     started = clock()
     before = count()
     one_pass = run_pass(job, warm_up_window_s(job.point, job.request_s))

@@ -15,7 +15,7 @@ from tritonproof.measure.passes import LoadJob
 from tritonproof.record import schema
 from tritonproof.record.schema import Deployment, LoadPoint, PointResult, Scenario
 from tritonproof.run.baseline import as_baseline, prepare_baseline
-from tritonproof.run.converted_case import ConvertedCase, convert
+from tritonproof.run.converted_case import ConvertedCase, converted_build
 from tritonproof.run.expectations import Expectations
 from tritonproof.run.loader import Loader
 from tritonproof.run.model_run import ModelRun, SuiteRun
@@ -31,7 +31,7 @@ def prepare_own(scope: CaseScope) -> PreparedCase:
     """Prepare the case itself, for its own run."""
     if scope.requested.model.from_repository:
         return scope.stack.enter_context(serve_repository_case(scope))
-    return ConvertedCase(scope, convert(scope))
+    return ConvertedCase(scope, converted_build(scope))
 
 
 def _ended(scope: CaseScope) -> NoReturn:

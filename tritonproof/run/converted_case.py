@@ -104,7 +104,7 @@ class ConvertedCase:
 
 
 @contextlib.contextmanager
-def convert(scope: CaseScope) -> Iterator[BuiltModel]:
+def converted_build(scope: CaseScope) -> Iterator[BuiltModel]:
     """The converted case, in its folder of --model-repos. A case of a GPU that is not here (--convert-only)
     is converted on this machine's CPU and removed after the block: a run on that GPU would not reuse the
     build, since it converts with the packages for GPUs."""

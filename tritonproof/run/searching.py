@@ -28,7 +28,7 @@ from tritonproof.user_models.model_repository import CONFIG_FILE
 
 
 @contextlib.contextmanager
-def search(run: CaseRun) -> Iterator[Search]:
+def winner_loaded(run: CaseRun) -> Iterator[Search]:
     """The result of the search, whose winner stays loaded for the block and is not proven yet. Its
     config.pbtxt, and the differences from a user's own, lie in `<case>.search` beside the record."""
     goal, plan = run.settings.goal, run.settings.plan

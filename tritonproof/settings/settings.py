@@ -190,7 +190,7 @@ class Settings:
     thresholds: Thresholds = option(
         "comparison",
         "FILE",
-        thresholds.read,
+        thresholds.read_thresholds,
         Thresholds(),
         text=lambda requirements: str(requirements.file),
         passed_to="nodes",

@@ -141,7 +141,7 @@ class Thresholds:
                     raise self.error(entry, "p99_ms", what, fix)
 
 
-def read(option: str, text: str) -> Thresholds:
+def read_thresholds(option: str, text: str) -> Thresholds:
     """The thresholds of the file that an option names. Raises InputError that names the file, the entry and
     the key for another key or type, a number out of bounds, or an entry that asks nothing."""
     path = existing_path(option, text)
