@@ -10,7 +10,7 @@ from typing import Any, cast
 import numpy as np
 
 from tritonproof import spec
-from tritonproof.accuracy import conversion
+from tritonproof.accuracy import stages
 from tritonproof.accuracy.answer_comparison import AnswerCheck
 from tritonproof.accuracy.expected import expect
 from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
@@ -183,9 +183,7 @@ def compare_conversion(
         for name, how in (("framework", run), ("converted", converted))
     )
     cost = measure_cost(model, precision, weights, samples, training, batch, emulated=emulated)
-    return conversion.compare_conversion(
-        case, precision, framework, after, ids, cost, trained=weights.trained
-    )
+    return stages.compare_conversion(case, precision, framework, after, ids, cost, trained=weights.trained)
 
 
 def rows(indices: Sequence[int]) -> np.ndarray:

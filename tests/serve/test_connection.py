@@ -36,7 +36,8 @@ from tritonproof.record.schema import LoadPoint
 from tritonproof.serve import connection
 from tritonproof.serve.connection import ServerAccess, Timeouts, grpc_client, wait_while_busy
 from tritonproof.serve.described_model import list_models, load_model
-from tritonproof.serve.launch import check_accepts_models, connect, serve
+from tritonproof.serve.launch import serve
+from tritonproof.serve.remote import check_accepts_models, connect
 from tritonproof.serve.server import Server
 from tritonproof.serve.server_spec import ServerSpec
 from tritonproof.spec import Tensor

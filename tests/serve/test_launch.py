@@ -18,7 +18,8 @@ from tritonproof.build.builds import BuiltModel
 from tritonproof.host.scratch import SHARED_MEMORY_FOLDER
 from tritonproof.serve import command, launch, wheels
 from tritonproof.serve.command import Ports, free_ports
-from tritonproof.serve.launch import check_accepts_models, serve
+from tritonproof.serve.launch import serve
+from tritonproof.serve.remote import check_accepts_models
 from tritonproof.serve.server import Server
 from tritonproof.serve.server_spec import ServerSpec, parse_server
 

@@ -21,7 +21,8 @@ from tests.serve.programs import HANG_S, doubled_by, port_of
 from tritonproof.base.errors import ProofError, SetupError
 from tritonproof.build.builds import BuiltModel
 from tritonproof.serve.connection import Timeouts, http_get
-from tritonproof.serve.launch import connect, serve
+from tritonproof.serve.launch import serve
+from tritonproof.serve.remote import connect
 from tritonproof.serve.server import Server, lacks_backend
 from tritonproof.serve.server_spec import ServerSpec
 

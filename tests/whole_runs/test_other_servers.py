@@ -13,7 +13,7 @@ from tests.whole_runs.suite import suite
 from tritonproof.base.errors import SetupError
 from tritonproof.host.process import guarded
 from tritonproof.serve.command import free_ports
-from tritonproof.serve.launch import connect
+from tritonproof.serve.remote import connect
 from tritonproof.serve.server_spec import ServerSpec
 
 MODEL = """

@@ -13,7 +13,7 @@ from tritonproof.cases import cases_of
 from tritonproof.host.targets import EVERY_TARGET
 from tritonproof.models import MODEL_NAME, NAME_RULE, all_models, joined
 from tritonproof.serve.described_model import list_models
-from tritonproof.serve.launch import connect
+from tritonproof.serve.remote import connect
 from tritonproof.settings.settings import Settings
 from tritonproof.spec import Case, Model, Samples
 from tritonproof.user_models import model_from_config

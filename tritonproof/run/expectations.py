@@ -7,11 +7,15 @@ from dataclasses import dataclass
 
 from tritonproof.accuracy import ledger
 from tritonproof.accuracy.answer_comparison import AnswerCheck
-from tritonproof.accuracy.conversion import compare_conversion
 from tritonproof.accuracy.limits import MIN_NOISE, AnswerLimits, limits_per_answer
 from tritonproof.accuracy.precision_cost import PrecisionCost
 from tritonproof.accuracy.precisions import tolerance_of
-from tritonproof.accuracy.stages import StageAnswers, evaluate_in_process, evaluation_batch
+from tritonproof.accuracy.stages import (
+    StageAnswers,
+    compare_conversion,
+    evaluate_in_process,
+    evaluation_batch,
+)
 from tritonproof.client.input_data import InputData
 from tritonproof.gates.context import AnswersFolder, GateContext, ask_one_by_one
 from tritonproof.measure.verifying import make_answer_check

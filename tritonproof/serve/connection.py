@@ -1,4 +1,4 @@
-"""Connects to a server at HOST:PORT, without a proxy on this host, and waits for it while it computes."""
+"""Connections to a server at HOST:PORT: channels, certificates, headers, deadlines; no proxy on this host."""
 
 import json
 import re
