@@ -1,6 +1,7 @@
 """A model whose answers a test makes up: right, another sample's, or off by less than 2 % of the largest."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -28,13 +29,31 @@ def sound(samples: np.ndarray, _in_flight: int) -> np.ndarray:
     return 2 * ROWS[samples]
 
 
-def served_model(count: int = 8, *, batched: bool = True, **changes: Any) -> ServedModel:
+@dataclass(frozen=True)
+class MadeUpModel(ServedModel):
+    """A model that answers by a rule, if it has one, and keeps the requests."""
+
+    rule: AnswerRule | None = None
+    asked: list[tuple[list[int], int]] = field(default_factory=list)
+    """The samples of each request, and how many were in flight."""
+
+    def ask(self, sample_indices: Iterable[Sequence[int] | np.ndarray], in_flight: int = 1) -> list[Answer]:
+        if self.rule is None:
+            return super().ask(sample_indices, in_flight)
+        requests = [np.asarray(item) for item in sample_indices]
+        self.asked.extend((item.tolist(), in_flight) for item in requests)
+        answers = [self.rule(item, in_flight) for item in requests]
+        outputs = [{"OUT": item} if isinstance(item, np.ndarray) else item for item in answers]
+        return [Answer(*item) for item in zip(requests, outputs, strict=True)]
+
+
+def served_model(count: int = 8, *, batched: bool = True, **changes: Any) -> MadeUpModel:
     """A model of FP32 rows of four, with `count` samples; with `changes`."""
     inputs, outputs = (Tensor("IN", "FP32", (4,)),), (Tensor("OUT", "FP32", (4,)),)
     model = toy.model(inputs=inputs, outputs=outputs, batched=batched)
     data = InputData(Path(), IDS[:count], {"IN": ROWS[:count]})
     fields: dict[str, Any] = {"server": None, "name": "toy", "model": model, "data": data}
-    return ServedModel(**(fields | changes))
+    return MadeUpModel(**(fields | changes))
 
 
 def gate_context(served: Any = None, answers: Any = None, largest: int = 4, **changes: Any) -> GateContext:
@@ -44,22 +63,6 @@ def gate_context(served: Any = None, answers: Any = None, largest: int = 4, **ch
     loaded = LoadedCase("online", deployment, "python", first_answer)
     fields: dict[str, Any] = {"limits": LIMITS, **changes}
     return GateContext(served or served_model(), loaded, answers or singles(), **fields)
-
-
-class StandInServer:
-    """Answers in place of `context.ask`, and records the requests."""
-
-    def __init__(self, model: AnswerRule = sound) -> None:
-        self._model = model
-        self.asked: list[tuple[list[int], int]] = []
-        """The samples of each request, and how many were in flight."""
-
-    def ask(self, _served: ServedModel, sample_indices: Sequence[Any], in_flight: int = 1) -> list[Answer]:
-        requests = [np.asarray(item) for item in sample_indices]
-        self.asked += [(item.tolist(), in_flight) for item in requests]
-        answers = [self._model(item, in_flight) for item in requests]
-        outputs = [{"OUT": item} if isinstance(item, np.ndarray) else item for item in answers]
-        return [Answer(*item) for item in zip(requests, outputs, strict=True)]
 
 
 def singles(count: int = 8) -> SingleAnswers:

@@ -12,8 +12,9 @@ from tritonclient.grpc.model_config_pb2 import ModelConfig
 
 from tests import toy
 from tritonproof.base.errors import AccuracyError
+from tritonproof.client.requests import ConversationMessage, Replies
 from tritonproof.gates import conversations
-from tritonproof.gates.conversations import ConversationMessage, Replies, compare_conversations
+from tritonproof.gates.conversations import compare_conversations
 from tritonproof.serve.server import Server
 from tritonproof.spec import Exchange, Model, Tensor
 from tritonproof.user_models.model_from_config import sequences_at_once

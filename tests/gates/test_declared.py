@@ -5,6 +5,7 @@ import dataclasses
 import threading
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,20 +17,27 @@ from tritonclient.grpc import service_pb2
 
 from tests.gates.answering_servers import ROWS as SENT
 from tests.gates.answering_servers import careful, right, served_by
-from tests.gates.made_up_model import LIMITS, ROWS, gate_context, served_model, singles
+from tests.gates.made_up_model import (
+    LIMITS,
+    ROWS,
+    AnswerRule,
+    MadeUpModel,
+    gate_context,
+    served_model,
+    singles,
+)
 from tritonproof.base.errors import ProofError
 from tritonproof.client import requests
 from tritonproof.client.input_data import InputData
-from tritonproof.client.requests import Answer
-from tritonproof.gates import context, declared
+from tritonproof.client.requests import ServedModel
 from tritonproof.gates.context import AnswersBySample, GateContext, make_single_answers
+from tritonproof.gates.declared import declared_gate, largest_batch_gate
 from tritonproof.record.schema import GateResult
 from tritonproof.serve.messages import infer_message
 from tritonproof.spec import Arrays, Tensor
 
 Change = Callable[[Any], None]
 """Changes an answer before the gate sees it."""
-Gate = Callable[..., tuple[GateResult, list[Any]]]
 
 
 def answer_to(request: Any, *, batched: bool = True) -> Any:
@@ -45,18 +53,23 @@ def answer_to(request: Any, *, batched: bool = True) -> Any:
     return response
 
 
-def serve(monkeypatch: pytest.MonkeyPatch, reply: Callable[[int, Any], Any]) -> list[Any]:
-    """Start a server that replies to a request and its number so; returns the requests that it receives."""
-    received: list[Any] = []
+@dataclass(frozen=True)
+class ReplyingModel(MadeUpModel):
+    """A model that replies by a rule, and keeps the requests."""
 
-    def send(served: Any, sample_indices: Iterable[Any]) -> list[Any]:
-        inputs = [served.data.inputs(samples) for samples in sample_indices]
-        messages = [infer_message(served.name, served.model, rows) for rows in inputs]
-        received[:] = map(service_pb2.ModelInferRequest.FromString, messages)
-        return [reply(number, request) for number, request in enumerate(received)]
+    reply: Callable[[int, Any], Any] = lambda _number, request: answer_to(request)
+    """From the number of a request and the request, the reply."""
+    received: list[Any] = field(default_factory=list)
 
-    monkeypatch.setattr(declared, "send", send)
-    return received
+    def replies(self, sample_indices: Iterable[Any]) -> list[Any]:
+        inputs = [self.data.inputs(samples) for samples in sample_indices]
+        messages = [infer_message(self.name, self.model, rows) for rows in inputs]
+        self.received[:] = map(service_pb2.ModelInferRequest.FromString, messages)
+        return [self.reply(number, request) for number, request in enumerate(self.received)]
+
+
+def replying(served: ServedModel, reply: Callable[[int, Any], Any], **more: Any) -> ReplyingModel:
+    return ReplyingModel(served.server, served.name, served.model, served.data, reply=reply, **more)
 
 
 def given_alone(count: int = 8) -> dict[int, Arrays]:
@@ -69,38 +82,35 @@ def model(
     rows: AnswersBySample | None = None,
     count: int = 8,
     batched: bool = True,
+    rule: AnswerRule | None = None,
     **changes: Any,
 ) -> GateContext:
     """What the gate gets of a model of two outputs, the first of this shape, if `rows` were given alone."""
-    served = served_model(count, batched=batched)
+    served = served_model(count, batched=batched, rule=rule)
     outputs = (Tensor("OUT", "FP32", shape), Tensor("COUNT", "INT64", (1,)))
     served = dataclasses.replace(served, model=dataclasses.replace(served.model, outputs=outputs))
     alone = make_single_answers(served.data.ids, rows or given_alone(count), LIMITS)
     return gate_context(served, alone, **changes)
 
 
-@pytest.fixture
-def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
-    """`gate(change, to, model)`: the gate's result and the requests if the answer to request `to` changes."""
+def gate(
+    change: Change = lambda _response: None, to: int = 0, context: GateContext | None = None
+) -> tuple[GateResult, list[Any]]:
+    """The gate's result, and the requests, if the answer to request `to` changes."""
+    context = context or model()
+    rule = context.served.rule if isinstance(context.served, MadeUpModel) else None
 
-    def run(
-        change: Change = lambda _response: None, to: int = 0, context: GateContext | None = None
-    ) -> tuple[GateResult, list[Any]]:
-        context = context or model()
+    def reply(number: int, request: Any) -> Any:
+        answer = answer_to(request, batched=context.served.model.batched)
+        if number == to:
+            change(answer)
+        return answer
 
-        def reply(number: int, request: Any) -> Any:
-            answer = answer_to(request, batched=context.served.model.batched)
-            if number == to:
-                change(answer)
-            return answer
-
-        sent = serve(monkeypatch, reply)
-        return declared.declared_gate(context).result, sent
-
-    return run
+    served = replying(context.served, reply, rule=rule)
+    return declared_gate(dataclasses.replace(context, served=served)).result, served.received
 
 
-def test_samples_are_sent_alone_and_in_a_pair(gate: Gate) -> None:
+def test_samples_are_sent_alone_and_in_a_pair() -> None:
     result, sent = gate()
     assert (result.fault, result.requests) == ("", 5)
     assert [list(request.inputs[0].shape) for request in sent] == [[1, 4]] * 4 + [[2, 4]]
@@ -141,80 +151,72 @@ FAULTS: dict[str, tuple[Change, str]] = {
 
 
 @pytest.mark.parametrize(("change", "output"), FAULTS.values(), ids=FAULTS)
-def test_undeclared_answer_is_found(gate: Gate, change: Change, output: str) -> None:
+def test_undeclared_answer_is_found(change: Change, output: str) -> None:
     assert output in gate(change)[0].fault
 
 
 @pytest.mark.parametrize(("to", "named"), [(0, "row-0"), (3, "row-3"), (4, "2 samples")])
-def test_undeclared_answer_is_named_by_its_request(gate: Gate, to: int, named: str) -> None:
+def test_undeclared_answer_is_named_by_its_request(to: int, named: str) -> None:
     assert named in gate(MORE_AXES, to)[0].fault
 
 
-def test_dynamic_dimension_accepts_any_length(gate: Gate) -> None:
+def test_dynamic_dimension_accepts_any_length() -> None:
     assert gate(context=model((-1,)))[0].fault == ""
     assert gate(MORE_AXES, context=model((-1,)))[0].fault
     assert gate(context=model((5,)))[0].fault
 
 
 @pytest.mark.parametrize("wrong", [None, 6, 12])
-def test_every_answer_must_be_finite(gate: Gate, monkeypatch: pytest.MonkeyPatch, wrong: int | None) -> None:
+def test_every_answer_must_be_finite(wrong: int | None) -> None:
     """This includes the answers given alone, of the first eight samples, and samples that no other gate sends."""
-    gate()  # its answers stand in for the server's
 
     def outputs_of(sample: int) -> dict[str, np.ndarray]:
         return {"OUT": np.full(4, np.nan if sample == wrong else 1.0), "COUNT": np.array([4])}
 
-    def ask(served: Any, requests: list[list[int]], _in_flight: int) -> list[Answer]:
-        numbers = [int(served.data.ids[sample].removeprefix("row-")) for (sample,) in requests]
-        return [
-            Answer(np.array(samples), {name: values[None] for name, values in outputs_of(number).items()})
-            for samples, number in zip(requests, numbers, strict=True)
-        ]
-
-    monkeypatch.setattr(declared, "ask", ask)
     pieces = [[f"row-{n}" for n in numbers] for numbers in (range(8, 11), range(11, 14))]
     remaining = [InputData(Path(), ids, {"IN": np.zeros((3, 4))}) for ids in pieces]
+    asked = iter(range(8, 14))
+
+    def rule(samples: np.ndarray, _in_flight: int) -> Arrays:
+        (number,) = (next(asked) for _ in samples)
+        return {name: values[None] for name, values in outputs_of(number).items()}
+
     rows = {n: outputs_of(n) for n in range(8)}
-    result, _ = declared.declared_gate(model(rows=rows, remaining_data=lambda: remaining))
+    result, _ = gate(context=model(rows=rows, rule=rule, remaining_data=lambda: remaining))
     assert result.requests == 5 + 6
     assert (f"row-{wrong}" in result.fault, bool(result.fault)) == (wrong is not None, wrong is not None)
 
 
-def test_answer_given_alone_must_have_every_output(gate: Gate) -> None:
-    gate()
+def test_answer_given_alone_must_have_every_output() -> None:
     lacking = model(rows={**given_alone(), 7: {"OUT": np.ones(4)}})
-    assert "COUNT" in declared.declared_gate(lacking).result.fault
+    assert "COUNT" in gate(context=lacking)[0].fault
 
 
-def serve_sizes(monkeypatch: pytest.MonkeyPatch, *sizes: int) -> list[Any]:
-    """Start a server that takes batches of these sizes alone; returns the requests that it receives."""
+def size_gate(sizes: Iterable[int], served: ServedModel, **changes: Any) -> tuple[GateResult, list[Any]]:
+    """The result for a model that takes batches of these sizes alone, and the requests that it receives."""
 
     def reply(_number: int, request: Any) -> Any:
         is_taken = request.inputs[0].shape[0] in sizes
         return answer_to(request) if is_taken else "not this size"
 
-    return serve(monkeypatch, reply)
+    model = replying(served, reply)
+    return largest_batch_gate(gate_context(model, **changes)).result, model.received
 
 
-def test_batches_of_every_size_and_one_more_are_sent_if_any_is_allowed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    received = serve_sizes(monkeypatch, 1, 2, 3, 4)
-    result, _ = declared.largest_batch_gate(gate_context(served_model(count=3)))
+def test_batches_of_every_size_and_one_more_are_sent_if_any_is_allowed() -> None:
+    result, received = size_gate((1, 2, 3, 4), served_model(count=3))
     assert (result.fault, result.requests) == ("", 5)
     contents = {request.inputs[0].shape[0]: request.raw_input_contents[0] for request in received}
     assert contents.keys() == {1, 2, 3, 4, 5}
     assert contents[4] == ROWS[[0, 1, 2, 0]].tobytes()
     assert contents[5] == ROWS[[0, 1, 2, 0, 1]].tobytes()
     assert received[-1].inputs[0].shape[0] == 5
-    serve_sizes(monkeypatch, *range(1, 1026))
-    result, _ = declared.largest_batch_gate(gate_context(largest=10**9))
+    result, _ = size_gate(range(1, 1026), served_model(), largest=10**9)
     assert (result.fault, "is not sent" in result.tried) == ("", True), "a configuration may allow any number"
     for preferred, refused in (((), 2047), ((1500,), 1499)):
-        result, _ = declared.largest_batch_gate(gate_context(largest=2048, preferred=preferred))
+        result, _ = size_gate(range(1, 1026), served_model(), largest=2048, preferred=preferred)
         assert f"a batch of {refused}, of 2048" in result.fault
-    received = serve_sizes(monkeypatch)
-    result, _ = declared.largest_batch_gate(gate_context(served_model(batched=False)))
+    result, received = size_gate((), served_model(batched=False))
     assert (result.fault, result.requests, received) == ("", 0, [])
 
 
@@ -231,11 +233,8 @@ def test_batches_of_every_size_and_one_more_are_sent_if_any_is_allowed(
         (6, (1, 2, 3, 4, 5, 6, 7), 7),
     ],
 )
-def test_undeclared_batch_sizes_fail(
-    monkeypatch: pytest.MonkeyPatch, largest: int, sizes: tuple[int, ...], wrong: int | None
-) -> None:
-    serve_sizes(monkeypatch, *sizes)
-    text = declared.largest_batch_gate(gate_context(largest=largest)).result.fault
+def test_undeclared_batch_sizes_fail(largest: int, sizes: tuple[int, ...], wrong: int | None) -> None:
+    text = size_gate(sizes, served_model(), largest=largest)[0].fault
     assert (f"a batch of {wrong}" in text, bool(text)) == (wrong is not None, wrong is not None)
 
 
@@ -250,10 +249,10 @@ def test_refusal_of_a_live_server_counts_with_any_status(
     code: grpc.StatusCode, words: str, said: str
 ) -> None:
     with served_by(lambda _request, call: call.abort(code, words)) as model:
-        (reply,) = declared.send(model, [[0]])
+        (reply,) = model.replies([[0]])
         for in_flight, where in ((1, "alone"), (2, "b001-c002")):
             with pytest.raises(ProofError, match=f"where: {model.name}, {where}\n"):
-                context.ask(model, [[0], [1]], in_flight)
+                model.ask([[0], [1]], in_flight)
     assert isinstance(reply, str)
     assert said in reply
     assert len(reply) < 400, "a server may say much"
@@ -261,7 +260,7 @@ def test_refusal_of_a_live_server_counts_with_any_status(
 
 def test_replies_keep_request_order() -> None:
     with served_by(careful) as model:
-        replies = declared.send(model, [[2], [0, 1], [0]])
+        replies = model.replies([[2], [0, 1], [0]])
     assert replies.pop(1) == "not as declared"
     contents = [reply.raw_output_contents[0] for reply in replies]
     assert contents == [(2 * SENT[sample]).tobytes() for sample in (2, 0)]
@@ -283,9 +282,9 @@ def test_requested_number_of_requests_is_in_flight(monkeypatch: pytest.MonkeyPat
         return right(request, context)
 
     with served_by(slow) as model:
-        answers = context.ask(model, [[0], [1], [2]])
+        answers = model.ask([[0], [1], [2]])
         assert now.most == 1
-        assert len(context.ask(model, [[0], [1], [2], [0], [1], [2]], 3)) == 6
+        assert len(model.ask([[0], [1], [2], [0], [1], [2]], 3)) == 6
         assert now.most in (2, 3), "a busy machine may not get to the third in time"
     assert [answer.sample_indices.tolist() for answer in answers] == [[0], [1], [2]]
     np.testing.assert_array_equal(answers[2].outputs["OUT"], 2 * SENT[[2]])

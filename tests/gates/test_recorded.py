@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tests.gates import made_up_model
-from tests.gates.made_up_model import ROWS
+from tests.gates.made_up_model import ROWS, AnswerRule
 from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
 from tritonproof.base.errors import InputError
 from tritonproof.client.input_data import InputData
@@ -27,11 +27,21 @@ LIMITS = AnswerLimits(NumberLimits(0.01, 0.01))
 FINE = AnswerLimits(NumberLimits(0.5, 0.1), min_agreement=0.98, by_output={"OUT": NumberLimits(0.01, 0.01)})
 
 
-def context_of(inputs: np.ndarray = ROWS, limits: AnswerLimits = LIMITS, **changes: Any) -> GateContext:
+def answering(outputs: np.ndarray = ROWS, texts: np.ndarray = TEXTS) -> AnswerRule:
+    """The rule of a model that gives these answers."""
+    return lambda samples, _in_flight: {"OUT": outputs[samples], "TEXT": texts[samples]}
+
+
+AS_RECORDED = answering()
+
+
+def context_of(
+    rule: AnswerRule = AS_RECORDED, inputs: np.ndarray = ROWS, limits: AnswerLimits = LIMITS, **changes: Any
+) -> GateContext:
     """What the gate gets of a model that answers numbers and a text, without a server."""
     data = InputData(Path(), [f"row-{n}" for n in range(8)], {"IN": inputs})
     server = Server(ServerSpec("embedded"), "127.0.0.1:1", "2.51.0", None, None)
-    served = made_up_model.served_model(data=data, server=server)
+    served = made_up_model.served_model(data=data, server=server, rule=rule)
     fields: dict[str, Any] = {"outputs": (Tensor("OUT", "FP32", (4,)), Tensor("TEXT", "BYTES", (1,)))}
     model = dataclasses.replace(served.model, **(fields | changes))
     alone = make_single_answers(data.ids, {n: {"OUT": ROWS[n], "TEXT": TEXTS[n]} for n in range(8)}, limits)
@@ -50,17 +60,8 @@ def write(path: Path, limits: AnswerLimits = LIMITS) -> None:
     path.write_bytes(recorded.encoded(recorded.record(context_of(limits=limits), "cpu-toy-onnx-fp32", "r1")))
 
 
-def answering(monkeypatch: pytest.MonkeyPatch, outputs: np.ndarray = ROWS, texts: np.ndarray = TEXTS) -> None:
-    """Make the server give these answers."""
-    server = made_up_model.StandInServer(
-        lambda samples, _in_flight: {"OUT": outputs[samples], "TEXT": texts[samples]}
-    )
-    monkeypatch.setattr(recorded, "ask", server.ask)
-
-
-def test_recorded_answers_round_trip(kept: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_recorded_answers_round_trip(kept: Any) -> None:
     path, answers = kept
-    answering(monkeypatch)
     gate, _ = recorded.compare_with_recorded(context_of(), answers, path)
     assert recorded.read(path).limits == context_of().limits
     assert answers.rows.keys() == {f"row-{n}" for n in range(8)}
@@ -81,17 +82,15 @@ def test_recorded_texts_count_by_their_length(monkeypatch: pytest.MonkeyPatch) -
     ids=["a number", "texts"],
 )
 def test_answer_unlike_the_recorded_one_is_found(
-    kept: tuple[Path, RecordedAnswers], changed: dict[str, np.ndarray], monkeypatch: pytest.MonkeyPatch
+    kept: tuple[Path, RecordedAnswers], changed: dict[str, np.ndarray]
 ) -> None:
-    answering(monkeypatch, **changed)
-    assert "row-" in recorded.compare_with_recorded(context_of(), kept[1], kept[0]).result.fault
+    context = context_of(answering(**changed))
+    assert "row-" in recorded.compare_with_recorded(context, kept[1], kept[0]).result.fault
 
 
-def test_looser_of_two_tolerances_applies_to_recorded_answers(
-    kept: tuple[Path, RecordedAnswers], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_looser_of_two_tolerances_applies_to_recorded_answers(kept: tuple[Path, RecordedAnswers]) -> None:
     """FINE has one of its own for the output. That of a conversion is for another case."""
-    answering(monkeypatch, outputs=ROWS * np.float32(1.05))
+    changed = answering(outputs=ROWS * np.float32(1.05))
     path, _ = kept
     wide = dataclasses.replace(FINE, by_output={})
     wide_for_output = dataclasses.replace(FINE, by_output={"OUT": FINE.default})
@@ -101,7 +100,7 @@ def test_looser_of_two_tolerances_applies_to_recorded_answers(
         folder = AnswersFolder(path.parent, f"cpu-toy-onnx-{precision}", None, print)
         for limits, of_file in pairs:
             write(path, of_file)
-            context = dataclasses.replace(context_of(limits=limits), answers_folder=folder)
+            context = dataclasses.replace(context_of(changed, limits=limits), answers_folder=folder)
             gate, _ = recorded.compare_with_recorded(context, recorded.read(path), path)
             assert (gate.fault == "") == (limits in (wide, wide_for_output) or precision == "int8")
 
@@ -141,13 +140,12 @@ FAULTS: dict[str, Callable[[bytes], bytes]] = {
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_damaged_answers_file_is_refused_and_recorded_anew(
-    fault: str, kept: tuple[Path, RecordedAnswers], monkeypatch: pytest.MonkeyPatch
+    fault: str, kept: tuple[Path, RecordedAnswers]
 ) -> None:
     path, _ = kept
     path.write_bytes(FAULTS[fault](path.read_bytes()))
     with pytest.raises(InputError, check=lambda error: error.where == str(path)):
         recorded.read(path)
-    answering(monkeypatch)
     folder = AnswersFolder(path.parent, "cpu-toy-onnx-fp32", "r2", lambda _holder: None)
     assert recorded.recorded_gate(dataclasses.replace(context_of(), answers_folder=folder)).result.fault == ""
     assert recorded.read(path).run_id == "r2"

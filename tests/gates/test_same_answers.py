@@ -13,7 +13,7 @@ from tests.gates.made_up_model import (
     ROWS,
     WIDE,
     AnswerRule,
-    StandInServer,
+    MadeUpModel,
     gate_context,
     served_model,
     sound,
@@ -21,32 +21,24 @@ from tests.gates.made_up_model import (
 from tests.helpers import present
 from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
 from tritonproof.client.input_data import InputData
-from tritonproof.client.requests import Answer
-from tritonproof.gates import GATES, context, same_answers
-from tritonproof.gates.context import make_single_answers
+from tritonproof.client.requests import Answer, ServedModel
+from tritonproof.gates import GATES
+from tritonproof.gates.context import ask_one_by_one, make_single_answers
+from tritonproof.gates.same_answers import repeated_gate
 from tritonproof.record.schema import GateResult
 from tritonproof.spec import Tensor
 
-RunGate = Callable[..., tuple[GateResult, StandInServer]]
 REPEATABLE = ("repeated", "reload", "in-flight", "batches")
 
 
-@pytest.fixture
-def gate(monkeypatch: pytest.MonkeyPatch) -> RunGate:
-    """`gate(name, model, ...)`: a gate's result, and a server with the gate's own requests."""
-
-    def run(
-        name: str, model: AnswerRule = sound, count: int = 8, limits: AnswerLimits = LIMITS, **changes: Any
-    ) -> tuple[GateResult, StandInServer]:
-        server = StandInServer(model)
-        for module in (same_answers, context):
-            monkeypatch.setattr(module, "ask", server.ask)
-        served = served_model(count)
-        singles = context.ask_one_by_one(served, limits)
-        server.asked.clear()
-        return GATES[name].check(gate_context(served, singles, **changes)).result, server
-
-    return run
+def gate(
+    name: str, rule: AnswerRule = sound, count: int = 8, limits: AnswerLimits = LIMITS, **changes: Any
+) -> tuple[GateResult, MadeUpModel]:
+    """A gate's result for a model that answers by this rule, and the model with the gate's own requests."""
+    served = served_model(count, rule=rule)
+    singles = ask_one_by_one(served, limits)
+    served.asked.clear()
+    return GATES[name].check(gate_context(served, singles, **changes)).result, served
 
 
 # --- requests -----------------------------------------------------------------------------------------------
@@ -59,10 +51,10 @@ def labelling(samples: np.ndarray, _in_flight: int) -> dict[str, np.ndarray]:
 
 @pytest.mark.parametrize("name", REPEATABLE)
 @pytest.mark.parametrize("model", [sound, labelling])
-def test_sound_model_passes_every_gate(gate: RunGate, name: str, model: AnswerRule) -> None:
-    result, server = gate(name, model, limits=dataclasses.replace(LIMITS, inferred_on="cpu"))
+def test_sound_model_passes_every_gate(name: str, model: AnswerRule) -> None:
+    result, served = gate(name, model, limits=dataclasses.replace(LIMITS, inferred_on="cpu"))
     assert result.fault == ""
-    assert result.requests == len(server.asked) + (8 if name == "repeated" else 0)
+    assert result.requests == len(served.asked) + (8 if name == "repeated" else 0)
     assert present(result.comparison).wrong == 0
     assert present(result.comparison).count >= result.requests
 
@@ -75,12 +67,12 @@ def test_sound_model_passes_every_gate(gate: RunGate, name: str, model: AnswerRu
         ("in-flight", [([n % 8], 64) for n in range(64)]),
     ],
 )
-def test_each_sample_is_sent_alone(gate: RunGate, name: str, asked: list[tuple[list[int], int]]) -> None:
+def test_each_sample_is_sent_alone(name: str, asked: list[tuple[list[int], int]]) -> None:
     """`repeated` reverses the order, so that each request follows a different one."""
     assert gate(name)[1].asked == asked
 
 
-def test_tried_batches_fit_256_mib_by_real_lengths(gate: RunGate, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tried_batches_fit_256_mib_by_real_lengths(monkeypatch: pytest.MonkeyPatch) -> None:
     size = 16 << 20
     texts = served_model(1, data=InputData(Path(), ["a"], {"IN": np.array([[b"x" * size]], object)}))
     answers = make_single_answers(["a"], {0: {"OUT": np.zeros(size, np.int8)}}, LIMITS)
@@ -91,8 +83,8 @@ def test_tried_batches_fit_256_mib_by_real_lengths(gate: RunGate, monkeypatch: p
     mixed = gate_context(served_model(data=data))
     assert (mixed.most_in_flight(1), mixed.most_in_flight(2)) == (15, 64), "other shapes are sent alone"
     monkeypatch.setattr("tritonproof.gates.context.IN_FLIGHT_BYTES", 3 * 32)
-    result, server = gate("batches")
-    assert max(len(samples) for samples, _ in server.asked) == 3
+    result, served = gate("batches")
+    assert max(len(samples) for samples, _ in served.asked) == 3
     assert result.tried.startswith("3 of 4 batch sizes, 1 to 3, 2 of them beside other neighbours")
     assert "0 of them beside" in gate("batches", count=1)[0].tried
 
@@ -117,19 +109,17 @@ def test_tried_batch_sizes_surround_kernel_sizes(
 
 
 @pytest.mark.parametrize("name", REPEATABLE)
-def test_answer_unlike_the_lone_one_is_named(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_answer_unlike_the_lone_one_is_named(name: str) -> None:
     def wrong_for_row_5(samples: np.ndarray, _in_flight: int) -> np.ndarray:
         return 2 * ROWS[samples] + (samples == 5)[:, None]
 
-    monkeypatch.setattr(same_answers, "ask", StandInServer(wrong_for_row_5).ask)
-
-    result, mismatch = GATES[name].check(gate_context())
+    result, mismatch = GATES[name].check(gate_context(served_model(rule=wrong_for_row_5)))
     assert present(mismatch).batch[present(mismatch).row] == "row-5"
     assert "row-5" in result.fault
     assert present(result.comparison).sample == "row-5"
 
 
-def test_first_answer_after_load_is_compared(gate: RunGate) -> None:
+def test_first_answer_after_load_is_compared() -> None:
     right, wrong, zeros = ({"OUT": 2 * ROWS[:1] * np.float32(factor)} for factor in (1, 1.001, 0))
     for name in ("repeated", "reload"):
         assert gate(name, first_answer=right)[0].fault == ""
@@ -156,12 +146,12 @@ BATCH_FAULTS: dict[str, AnswerRule] = {
 
 
 @pytest.mark.parametrize("fault", BATCH_FAULTS.values(), ids=BATCH_FAULTS)
-def test_batch_faults_are_found_by_batches_gate_alone(gate: RunGate, fault: AnswerRule) -> None:
+def test_batch_faults_are_found_by_batches_gate_alone(fault: AnswerRule) -> None:
     assert "answers differ" in gate("batches", fault, limits=WIDE)[0].fault
     assert gate("repeated", fault, limits=WIDE)[0].fault == ""
 
 
-def test_batch_size_kernels_may_round_differently(gate: RunGate) -> None:
+def test_batch_size_kernels_may_round_differently() -> None:
     def by_size(samples: np.ndarray, _in_flight: int) -> np.ndarray:
         return 2 * ROWS[samples] * np.float32(1 + 1e-7 * len(samples))
 
@@ -176,7 +166,7 @@ def test_batch_size_kernels_may_round_differently(gate: RunGate) -> None:
 
 
 @pytest.mark.parametrize("name", REPEATABLE)
-def test_noisy_model_is_judged_by_its_noise(gate: RunGate, name: str) -> None:
+def test_noisy_model_is_judged_by_its_noise(name: str) -> None:
     generator = np.random.default_rng(4)
 
     def noisy(samples: np.ndarray, _in_flight: int) -> np.ndarray:
@@ -186,7 +176,7 @@ def test_noisy_model_is_judged_by_its_noise(gate: RunGate, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", REPEATABLE)
-def test_model_without_readable_answers_fails(gate: RunGate, name: str) -> None:
+def test_model_without_readable_answers_fails(name: str) -> None:
     def with_a_row_more(samples: np.ndarray, _in_flight: int) -> np.ndarray:
         return np.resize(2 * ROWS[samples], (len(samples) + 1, 4))
 
@@ -199,27 +189,32 @@ Remembering = Callable[[np.ndarray | None], np.ndarray]
 """Returns what a model adds to its answer, from the request's optional input or None."""
 
 
-def optional_gate(monkeypatch: pytest.MonkeyPatch, more: Remembering) -> GateResult:
+@dataclasses.dataclass(frozen=True)
+class ModelWithOption(ServedModel):
+    """A model with the optional input MORE."""
+
+    more: Remembering
+
+    def ask(self, sample_indices: Any, _in_flight: int = 1) -> list[Answer]:
+        answers = []
+        for samples in sample_indices:
+            inputs = self.data.inputs(samples)
+            values = self.more(inputs["MORE"][0] if "MORE" in inputs else None)
+            answers.append(Answer(np.array(samples), {"OUT": (2 * inputs["IN"] + values).astype(np.float32)}))
+        return answers
+
+
+def optional_gate(more: Remembering) -> GateResult:
     """The result for a model with the optional input MORE."""
     inputs = (Tensor("IN", "FP32", (4,)), Tensor("MORE", "FP32", (4,), optional=True))
     source = served_model()
     data = InputData(source.data.folder, source.data.ids, {"IN": ROWS, "MORE": ROWS[::-1]})
-    served = served_model(data=data, model=dataclasses.replace(source.model, inputs=inputs))
-
-    def ask(model: Any, sample_indices: Any, _in_flight: int = 1) -> list[Answer]:
-        answers = []
-        for samples in sample_indices:
-            inputs = model.data.inputs(samples)
-            values = more(inputs["MORE"][0] if "MORE" in inputs else None)
-            answers.append(Answer(np.array(samples), {"OUT": (2 * inputs["IN"] + values).astype(np.float32)}))
-        return answers
-
-    for module in (same_answers, context):
-        monkeypatch.setattr(module, "ask", ask)
-    return same_answers.repeated_gate(gate_context(served, context.ask_one_by_one(served, LIMITS))).result
+    model = dataclasses.replace(source.model, inputs=inputs)
+    served = ModelWithOption(source.server, source.name, model, data, more)
+    return repeated_gate(gate_context(served, ask_one_by_one(served, LIMITS))).result
 
 
-def test_request_without_optional_input_ignores_earlier_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_request_without_optional_input_ignores_earlier_requests() -> None:
     last = np.zeros(4, np.float32)
 
     def last_sent(values: np.ndarray | None) -> np.ndarray:
@@ -227,6 +222,6 @@ def test_request_without_optional_input_ignores_earlier_requests(monkeypatch: py
         last = last if values is None else values
         return np.float32(0.001) * last
 
-    result = optional_gate(monkeypatch, lambda values: np.zeros(4) if values is None else values)
+    result = optional_gate(lambda values: np.zeros(4) if values is None else values)
     assert result.fault == ""
-    assert "row-0 without MORE" in optional_gate(monkeypatch, last_sent).fault
+    assert "row-0 without MORE" in optional_gate(last_sent).fault

@@ -24,11 +24,8 @@ from tests.serve.programs import HANG_S, VALUES, doubled_by
 from tritonproof.base.errors import InputError, NotAvailableError, ProofError, SetupError
 from tritonproof.build.builds import BuiltModel
 from tritonproof.client.input_data import input_data
-from tritonproof.client.requests import ServedModel
+from tritonproof.client.requests import ConversationMessage, ServedModel, converse
 from tritonproof.client.shared_memory import shared_region
-from tritonproof.gates.context import ask
-from tritonproof.gates.conversations import ConversationMessage, converse
-from tritonproof.gates.declared import send
 from tritonproof.host.activity import CpuTime
 from tritonproof.measure import perf_analyzer
 from tritonproof.measure.passes import LoadJob
@@ -334,8 +331,8 @@ def test_all_requests_use_tls_and_headers(encrypted: Server, doubling: BuiltMode
         ((answer,),) = converse(server, model, [ConversationMessage({model.inputs[0].name: VALUES[:1]})])
         assert (answer[model.outputs[0].name] == 2 * VALUES[:1]).all()
         with job_of(server, doubling) as job:
-            assert not isinstance(send(job.served, [[0]])[0], str)
-            assert len(ask(job.served, [[0], [1]], 2)) == 2
+            assert not isinstance(job.served.replies([[0]])[0], str)
+            assert len(job.served.ask([[0], [1]], 2)) == 2
             with pytest.raises(NotAvailableError):
                 server.check_measurable()  # perf_analyzer sends no headers
 

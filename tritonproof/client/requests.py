@@ -6,7 +6,7 @@ import itertools
 import math
 import queue
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeVar
 
@@ -15,8 +15,16 @@ import numpy as np
 from tritonproof.base.errors import NotAvailableError, ProofError
 from tritonproof.client.input_data import InputData
 from tritonproof.client.shared_memory import cuda_region, shared_region, tensor_slices
-from tritonproof.serve.connection import REQUEST_S, HangsError, client_error, error_text, grpc_channel
-from tritonproof.serve.messages import infer_message, response_outputs
+from tritonproof.serve.connection import (
+    MAX_REFUSAL_CHARS,
+    REQUEST_S,
+    HangsError,
+    client_error,
+    error_text,
+    grpc_channel,
+    grpc_client,
+)
+from tritonproof.serve.messages import infer_message, inputs_of, read_output, response_outputs
 from tritonproof.serve.server import Server
 from tritonproof.spec import Arrays, Model
 
@@ -44,6 +52,33 @@ class ServedModel:
     """The name under which the server has loaded the model."""
     model: Model
     data: InputData
+
+    def ask(self, sample_indices: Iterable[Sequence[int] | np.ndarray], in_flight: int = 1) -> "list[Answer]":
+        """The answers to requests for samples, `in_flight` at a time. Raises ProofError if one fails."""
+        batches = [np.asarray(samples, int) for samples in sample_indices]
+        rows = max(map(len, batches), default=1)
+        where = f"{self.name}, {'alone' if rows == in_flight == 1 else f'b{rows:03d}-c{in_flight:03d}'}"
+        return ask_samples(self, batches, in_flight, where)
+
+    def replies(self, sample_indices: Iterable[Sequence[int] | np.ndarray]) -> list[Any]:
+        """Send requests for samples one by one; returns each ModelInferResponse, or as a text the server's
+        reason for a refusal. Raises ProofError if the server is gone or late, which is no refusal."""
+        from tritonclient.grpc import InferRequestedOutput
+
+        server, replies = self.server, []
+        outputs = [InferRequestedOutput(tensor.name) for tensor in self.model.outputs]
+        infer = functools.partial(server.client.infer, self.name, outputs=outputs, client_timeout=REQUEST_S)
+        for samples in sample_indices:
+            inputs = inputs_of(self.model, self.data.inputs(samples))
+            try:
+                replies.append(server.wait_for(functools.partial(infer, inputs)).get_response())
+            except client_error() as error:
+                refusal = error.message() or str(error.status())  # type: ignore[attr-defined]
+                if not server.is_live():
+                    what = f"Triton ended, or answers no more, at a request: {refusal}"
+                    raise ProofError(f"{what}{server.log_tail()}", where=self.name) from error
+                replies.append(refusal[:MAX_REFUSAL_CHARS])
+        return replies
 
 
 @dataclass(frozen=True)
@@ -287,3 +322,67 @@ def requests_in_flight(
         # The headers of all requests are read from the user's file once.
         start = functools.partial(start, timeout=REQUEST_S, metadata=server.spec.access.metadata)
         yield RequestsInFlight(server, start, where, fix)
+
+
+Replies = list[dict[str, np.ndarray]]
+"""The answers to one request, in order of arrival: outputs by name, in their shape on the wire."""
+
+
+@dataclass(frozen=True)
+class ConversationMessage:
+    """A request to a decoupled model or of a sequence."""
+
+    rows: Arrays
+    """The inputs, [1, ...] each."""
+    sequence: int = 1
+    """The number of the message's sequence, for a model of sequences."""
+    is_first: bool = True
+    is_last: bool = True
+
+
+def sequence_of(steps: Sequence[Arrays], number: int) -> list[ConversationMessage]:
+    """The messages of a sequence of this number, the first and the last marked as such."""
+    last = len(steps) - 1
+    return [ConversationMessage(rows, number, index == 0, index == last) for index, rows in enumerate(steps)]
+
+
+def converse(server: Server, model: Model, messages: Sequence[ConversationMessage]) -> list[Replies]:
+    """All answers to each request, each sent after the last answer to the one before. Raises ProofError."""
+    client = grpc_client(server.address, server.spec.access)
+    received: queue.SimpleQueue[tuple[Any, Exception | None]] = queue.SimpleQueue()
+    try:
+        client.start_stream(lambda result, error: received.put((result, error)))
+        answers = []
+        for message in messages:
+            options: dict[str, Any] = {"enable_empty_final_response": True}
+            if model.exchange == "sequence":
+                options |= {"sequence_id": message.sequence}
+                options |= {"sequence_start": message.is_first, "sequence_end": message.is_last}
+            client.async_stream_infer(model.name, inputs_of(model, message.rows), **options)
+            answers.append(list(_streamed_answers(server, model.name, received)))
+        return answers
+    finally:
+        client.stop_stream(cancel_requests=True)
+        client.close()
+
+
+def _streamed_answers(
+    server: Server, name: str, received: "queue.SimpleQueue[tuple[Any, Exception | None]]"
+) -> Iterator[dict[str, np.ndarray]]:
+    """The answers to one request, up to the answer that is marked as the last."""
+    while True:
+        try:
+            result, error = server.wait_for(lambda: received.get(timeout=REQUEST_S))
+            problem = "" if error is None else f"a request failed: {error}"
+        except queue.Empty:
+            problem = f"a request was not answered to its end within {REQUEST_S:.0f} s"
+        except HangsError as hangs:
+            problem = f"a request was not answered to its end: {hangs.what}"
+        if problem:
+            raise ProofError(f"{problem}{server.log_tail()}", where=name)
+        response = result.get_response()
+        if response.outputs:
+            read = {output.name: read_output(result, output.name) for output in response.outputs}
+            yield {output: values for output, values in read.items() if values is not None}
+        if response.parameters["triton_final_response"].bool_param:
+            return

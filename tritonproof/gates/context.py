@@ -14,23 +14,12 @@ from tritonproof.accuracy.answer_comparison import ComparedAnswers, Mismatch
 from tritonproof.accuracy.expected import ExpectedBySignature, expect_by_signature
 from tritonproof.accuracy.limits import MIN_NOISE, NOISE_FACTOR, AnswerLimits, NumberLimits, inferred_limits
 from tritonproof.client.input_data import InputData
-from tritonproof.client.requests import IN_FLIGHT, IN_FLIGHT_BYTES, Answer, ServedModel, ask_samples
+from tritonproof.client.requests import IN_FLIGHT, IN_FLIGHT_BYTES, Answer, ServedModel
 from tritonproof.host.locks import OnWait
 from tritonproof.record.schema import AnswerComparison, GateResult
 from tritonproof.serve.messages import content_size_bytes
 from tritonproof.serve.server import LoadedCase
 from tritonproof.spec import Arrays
-
-
-def ask(
-    served: ServedModel, sample_indices: Sequence[Sequence[int] | np.ndarray], in_flight: int = 1
-) -> list[Answer]:
-    """The answers to requests for samples by index, `in_flight` at a time. Raises ProofError if one fails."""
-    requests = [np.asarray(samples, int) for samples in sample_indices]
-    rows = max(map(len, requests), default=1)
-    where = f"{served.name}, {'alone' if rows == in_flight == 1 else f'b{rows:03d}-c{in_flight:03d}'}"
-    return ask_samples(served, requests, in_flight, where)
-
 
 _STEADY_SHARE = 0.99
 """If at least this share of integers is equal in the answers to a repeated request, the others are noise."""
@@ -146,7 +135,7 @@ def ask_one_by_one(served: ServedModel, limits: AnswerLimits, min_noise: float =
     """Send all samples, each alone, one after the other, and the same requests again; returns their answers.
     `limits` and `min_noise` are those of GateContext."""
     requests = [[sample] for sample in range(len(served.data.ids))]
-    rows, repeats = rows_of(ask(served, requests)), ask(served, requests)
+    rows, repeats = rows_of(served.ask(requests)), served.ask(requests)
     limits = inferred_limits(limits, rows.values())
     return make_single_answers(served.data.ids, rows, limits, repeats, min_noise)
 

@@ -1,22 +1,25 @@
 """Do models of sequences, or of any number of answers, repeat their answers, on another server too?"""
 
 import itertools
-import queue
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal
 
 import numpy as np
 
 from tritonproof.accuracy.answer_comparison import compare_answers, typical_difference
 from tritonproof.accuracy.expected import expect_by_signature
 from tritonproof.accuracy.limits import MIN_NOISE, NOISE_FACTOR, AnswerLimits, NumberLimits
-from tritonproof.base.errors import AccuracyError, ProofError
-from tritonproof.client.requests import Answer, single_answer
+from tritonproof.base.errors import AccuracyError
+from tritonproof.client.requests import (
+    Answer,
+    ConversationMessage,
+    Replies,
+    converse,
+    sequence_of,
+    single_answer,
+)
 from tritonproof.gates.declared import fault_in
 from tritonproof.record.schema import Conversation, GateResult
-from tritonproof.serve.connection import REQUEST_S, HangsError, grpc_client
-from tritonproof.serve.messages import inputs_of, read_output
 from tritonproof.serve.server import Server
 from tritonproof.spec import Arrays, Model, Samples, why_undeclared
 
@@ -27,69 +30,6 @@ _MAX_NOISE = 2e-3
 
 _ByNumber = Mapping[tuple[int, int], Arrays]
 """The answers, by the numbers of the request and of the answer among the request's, both from 0."""
-
-Replies = list[dict[str, np.ndarray]]
-"""The answers to one request, in order of arrival: outputs by name, in their shape on the wire."""
-
-
-@dataclass(frozen=True)
-class ConversationMessage:
-    """A request to a decoupled model or of a sequence."""
-
-    rows: Arrays
-    """The inputs, [1, ...] each."""
-    sequence: int = 1
-    """The number of the message's sequence, for a model of sequences."""
-    is_first: bool = True
-    is_last: bool = True
-
-
-def sequence_of(steps: Sequence[Arrays], number: int) -> list[ConversationMessage]:
-    """The messages of a sequence of this number, the first and the last marked as such."""
-    last = len(steps) - 1
-    return [ConversationMessage(rows, number, index == 0, index == last) for index, rows in enumerate(steps)]
-
-
-def converse(server: Server, model: Model, messages: Sequence[ConversationMessage]) -> list[Replies]:
-    """All answers to each request, each sent after the last answer to the one before. Raises ProofError."""
-    client = grpc_client(server.address, server.spec.access)
-    received: queue.SimpleQueue[tuple[Any, Exception | None]] = queue.SimpleQueue()
-    try:
-        client.start_stream(lambda result, error: received.put((result, error)))
-        answers = []
-        for message in messages:
-            options: dict[str, Any] = {"enable_empty_final_response": True}
-            if model.exchange == "sequence":
-                options |= {"sequence_id": message.sequence}
-                options |= {"sequence_start": message.is_first, "sequence_end": message.is_last}
-            client.async_stream_infer(model.name, inputs_of(model, message.rows), **options)
-            answers.append(list(_answers(server, model.name, received)))
-        return answers
-    finally:
-        client.stop_stream(cancel_requests=True)
-        client.close()
-
-
-def _answers(
-    server: Server, name: str, received: "queue.SimpleQueue[tuple[Any, Exception | None]]"
-) -> Iterator[dict[str, np.ndarray]]:
-    """The answers to one request, up to the answer that is marked as the last."""
-    while True:
-        try:
-            result, error = server.wait_for(lambda: received.get(timeout=REQUEST_S))
-            problem = "" if error is None else f"a request failed: {error}"
-        except queue.Empty:
-            problem = f"a request was not answered to its end within {REQUEST_S:.0f} s"
-        except HangsError as hangs:
-            problem = f"a request was not answered to its end: {hangs.what}"
-        if problem:
-            raise ProofError(f"{problem}{server.log_tail()}", where=name)
-        response = result.get_response()
-        if response.outputs:
-            read = {output.name: read_output(result, output.name) for output in response.outputs}
-            yield {output: values for output, values in read.items() if values is not None}
-        if response.parameters["triton_final_response"].bool_param:
-            return
 
 
 def compare_conversations(

@@ -1,41 +1,17 @@
 """Is a model what its configuration declares? Every output is there and finite, and has its type and shape;
 batches are answered up to the declared size, and refused above it."""
 
-import functools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from tritonproof.base.errors import ProofError
 from tritonproof.client.requests import ServedModel
-from tritonproof.gates.context import AnswersBySample, GateContext, GateFinding, ask, rows_of
+from tritonproof.gates.context import AnswersBySample, GateContext, GateFinding, rows_of
 from tritonproof.record.schema import GateResult
-from tritonproof.serve.connection import MAX_REFUSAL_CHARS, REQUEST_S
-from tritonproof.serve.messages import inputs_of, response_outputs
+from tritonproof.serve.messages import response_outputs
 from tritonproof.spec import fits
-
-
-def send(served: ServedModel, sample_indices: Iterable[Sequence[int] | np.ndarray]) -> list[Any]:
-    """Send requests for these samples one by one; returns each ModelInferResponse, or as a text the server's
-    reason for a refusal. Raises ProofError if the server is gone or late, which is no refusal."""
-    from tritonclient.grpc import InferenceServerException, InferRequestedOutput
-
-    server, replies = served.server, []
-    outputs = [InferRequestedOutput(tensor.name) for tensor in served.model.outputs]
-    infer = functools.partial(server.client.infer, served.name, outputs=outputs, client_timeout=REQUEST_S)
-    for samples in sample_indices:
-        inputs = inputs_of(served.model, served.data.inputs(samples))
-        try:
-            replies.append(server.wait_for(functools.partial(infer, inputs)).get_response())
-        except InferenceServerException as error:
-            refusal = error.message() or str(error.status())
-            if not server.is_live():
-                what = f"Triton ended, or answers no more, at a request: {refusal}"
-                raise ProofError(f"{what}{server.log_tail()}", where=served.name) from error
-            replies.append(refusal[:MAX_REFUSAL_CHARS])
-    return replies
 
 
 def declared_gate(context: GateContext) -> GateFinding:
@@ -46,13 +22,13 @@ def declared_gate(context: GateContext) -> GateFinding:
     batches = [[sample] for sample in range(len(served.data.ids))][:4]
     if context.takes_batches:
         batches.append([0, served.data.batchable_count - 1])
-    problems = [_violation(served, *pair) for pair in zip(batches, send(served, batches), strict=True)]
+    problems = [_violation(served, *pair) for pair in zip(batches, served.replies(batches), strict=True)]
     problems += _all_as_declared(served, single_rows)
     remaining_count = 0
     for data in context.remaining_data():
         served_part = replace(served, data=data)
         in_flight = replace(context, served=served_part).most_in_flight(1)
-        answers = ask(served_part, [[sample] for sample in range(len(data.ids))], in_flight)
+        answers = served_part.ask([[sample] for sample in range(len(data.ids))], in_flight)
         problems += _all_as_declared(served_part, rows_of(answers))
         remaining_count += len(answers)
     names = ", ".join(f"{tensor.name} ({tensor.dtype})" for tensor in served.model.outputs)
@@ -109,7 +85,7 @@ def largest_batch_gate(context: GateContext) -> GateFinding:
         return GateFinding(GateResult("largest-batch", 0, "no batch axis, so no batch sizes"))
     sizes, largest, count = context.kernel_sizes, context.largest_batch, served.data.batchable_count
     one_more = [largest + 1] if largest < context.most_rows else []
-    replies = send(served, (np.arange(size) % count for size in (*sizes, *one_more)))
+    replies = served.replies(np.arange(size) % count for size in (*sizes, *one_more))
     problems = [
         f"a batch of {size}, of {largest} declared, was refused: {reply}"
         for size, reply in zip(sizes, replies, strict=False)

@@ -16,7 +16,7 @@ from tritonproof.accuracy.limits import AnswerLimits, inferred_limits
 from tritonproof.base import disk
 from tritonproof.base.errors import InputError, NotAvailableError
 from tritonproof.client.requests import ServedModel
-from tritonproof.gates.context import GateContext, GateFinding, ask, gate_finding, make_single_answers
+from tritonproof.gates.context import GateContext, GateFinding, gate_finding, make_single_answers
 from tritonproof.host import locks
 from tritonproof.safe_io.arrays import values_of
 from tritonproof.safe_io.files import read_bytes, readable
@@ -113,7 +113,7 @@ def compare_with_recorded(context: GateContext, earlier: RecordedAnswers, where:
     if context.answers_folder is not None and context.answers_folder.case != earlier.case:
         both = both[0].of_conversion or both[0], both[1].of_conversion or both[1]
     limits = both[0].or_wider(both[1]).at_least(context.min_noise)
-    answers = ask(served, [[sample] for sample in sorted(expected)])
+    answers = served.ask([[sample] for sample in sorted(expected)])
     recorded = make_single_answers(served.data.ids, expected, limits)
     comparison = compare_groups(recorded.groups, answers, limits)
     tried = f"{len(expected)} answers recorded of {earlier.case} on Triton {earlier.triton}"

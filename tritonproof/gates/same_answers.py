@@ -18,7 +18,6 @@ from tritonproof.gates.context import (
     GateContext,
     GateFinding,
     SingleAnswers,
-    ask,
     ask_one_by_one,
     gate_finding,
 )
@@ -34,7 +33,7 @@ def repeated_gate(context: GateContext) -> GateFinding:
     one than before: its answer shows what that left in the model. So do the first answer after a loading, and
     the answers to requests without optional inputs."""
     served, singles = context.served, context.single_answers
-    backwards = ask(served, [[sample] for sample in sorted(singles.rows, reverse=True)])
+    backwards = served.ask([[sample] for sample in sorted(singles.rows, reverse=True)])
     comparisons = [compare_groups(singles.groups, [*singles.repeats, *backwards], singles.noise_limits)]
     text = "each sample again alone, in the same and in reverse order"
     if first := _first_answer(context):
@@ -50,7 +49,7 @@ def repeated_gate(context: GateContext) -> GateFinding:
 def reload_gate(context: GateContext) -> GateFinding:
     """Send samples alone again, to a model that was loaded anew after the answers given alone."""
     served, singles = context.served, context.single_answers
-    answers = [*_first_answer(context), *ask(served, [[sample] for sample in sorted(singles.rows)])]
+    answers = [*_first_answer(context), *served.ask([[sample] for sample in sorted(singles.rows)])]
     text = "each sample again alone, after the model was loaded again"
     comparison = compare_groups(singles.groups, answers, _limits_after_load(context))
     return gate_finding("reload", context, comparison, len(answers), text)
@@ -64,7 +63,7 @@ def in_flight_gate(context: GateContext) -> GateFinding:
     count = max(len(requests), in_flight)
     is_joined = context.loaded.batches_dynamically and context.takes_batches
     limits = singles.wide_limits if is_joined else singles.noise_limits
-    answers = ask(served, list(np.resize(requests, (count, 1))), in_flight)
+    answers = served.ask(list(np.resize(requests, (count, 1))), in_flight)
     text = f"{count} requests of one sample each, {in_flight} in flight"
     return gate_finding("in-flight", context, compare_groups(singles.groups, answers, limits), count, text)
 
@@ -89,7 +88,7 @@ def batches_gate(context: GateContext) -> GateFinding:
     for size in sizes:
         base = (size + np.arange(size)) % count
         with_others = _neighbour_variants(base, count) if size in chosen else []
-        first, *others = ask(served, [base, *with_others])
+        first, *others = served.ask([base, *with_others])
         varied += bool(others)
         answers += [first, *others]
         comparisons += [_compare_positions(served, singles, first, answer) for answer in others]
@@ -100,8 +99,8 @@ def batches_gate(context: GateContext) -> GateFinding:
         (shift + np.arange(largest)) % count
         for shift in range(min(8, context.most_in_flight(largest), count))
     ]
-    before = {tuple(answer.sample_indices): answer for answer in ask(served, requests)}
-    answers_at_once = ask(served, requests, len(requests))
+    before = {tuple(answer.sample_indices): answer for answer in served.ask(requests)}
+    answers_at_once = served.ask(requests, len(requests))
     answers += [*before.values(), *answers_at_once]
     if not context.loaded.batches_dynamically or 2 * largest > context.largest_batch:
         pairs = ((before[tuple(answer.sample_indices)], answer) for answer in answers_at_once)
@@ -158,8 +157,8 @@ def _without_optional(served: ServedModel, singles: SingleAnswers) -> ComparedAn
     lacking = dataclasses.replace(served, data=data)
     answers: list[Answer] = []
     for sample in range(min(4, len(served.data.ids))):
-        ask(served, [[sample]])
-        answers += ask(lacking, [[0]])
+        served.ask([[sample]])
+        answers += lacking.ask([[0]])
     # An answer that lacks an output says nothing of it.
     expected = expect([name], max((answer.outputs for answer in answers), key=len))
     spreads = _spreads_like(singles, expected.outputs) or expected.spreads

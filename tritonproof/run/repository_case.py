@@ -16,7 +16,7 @@ from tritonproof.base.errors import AccuracyError, InputError, NotAvailableError
 from tritonproof.build.builds import BuiltModel
 from tritonproof.build.configuration import config_text
 from tritonproof.client.input_data import InputData, remaining_data
-from tritonproof.gates.conversations import ConversationMessage, converse, sequence_of
+from tritonproof.client.requests import ConversationMessage, converse, sequence_of
 from tritonproof.host.scratch import scratch_folder
 from tritonproof.record.schema import Deployment, Scenario, Start
 from tritonproof.run.available_models import labelled_samples, samples_in_folder
