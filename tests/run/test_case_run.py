@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import io
 import os
 import re
 from collections.abc import Callable, Iterator
@@ -21,36 +22,49 @@ from tritonproof.host import locks
 from tritonproof.host.targets import CPU
 from tritonproof.run import prepared_case
 from tritonproof.run.case_run import CaseRun
+from tritonproof.run.converted_case import ConvertedCase
 from tritonproof.run.model_run import ModelRun
 from tritonproof.run.once import forget, is_made, once
 
 
-def test_contributing_example_converts_serves_and_measures(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.fixture(scope="module")
+def example(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any], list[str]]:
+    """CONTRIBUTING's example: the folder of its builds, its names, and the lines that it prints."""
     text = (ROOT / "CONTRIBUTING.md").read_text()
     (lines,) = re.findall(r"```python\n(from tritonproof\.cases.*?)```", text, re.S)
-    arguments = f'model_repos="{tmp_path}/repos", results="{tmp_path}/results", triton="embedded", '
-    namespace: dict[str, Any] = {}
+    builds, results = tmp_path_factory.mktemp("builds"), tmp_path_factory.mktemp("results")
+    arguments = f'model_repos="{builds}", results="{results}", triton="embedded", '
+    names: dict[str, Any] = {}
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        exec(lines.replace("Settings.of(", f"Settings.of({arguments}") + "    server = run.server\n", names)
+    return builds, names, printed.getvalue().splitlines()
 
-    exec(lines.replace("Settings.of(", f"Settings.of({arguments}") + "    server = run.server\n", namespace)
 
-    built, scores, speed = capsys.readouterr().out.splitlines()
-    assert built.startswith(f"{tmp_path}/repos/cpu/")
+def test_contributing_example_converts_serves_and_measures(
+    example: tuple[Path, dict[str, Any], list[str]],
+) -> None:
+    builds, names, (built, scores, speed) = example
+    assert built.startswith(f"{builds}/cpu/")
     assert "cpu-resnet50-micro-onnx-fp32 2.51.0 " in built
     assert "metric='top-1'" in scores
     assert speed.startswith("Estimate(value=")
-    assert namespace["server"].process.poll() is not None, "it ends with the block"
+    assert names["server"].process.poll() is not None, "it ends with the block"
     with pytest.raises(RuntimeError, match="has ended"):
-        assert namespace["run"].server
+        assert names["run"].server
 
-    earlier = dataclasses.replace(namespace["settings"], against=baseline_builds.parse(f"{tmp_path}/repos"))
-    case = namespace["case"]
-    with ModelRun(case.model, case.target, earlier) as model_run, CaseRun(case, model_run) as run:
+
+def test_baseline_of_earlier_builds_keeps_its_config(
+    example: tuple[Path, dict[str, Any], list[str]],
+) -> None:
+    builds, names, _ = example
+    case, earlier = names["case"], baseline_builds.parse(str(builds))
+    settings = dataclasses.replace(names["settings"], against=earlier)
+    with ModelRun(case.model, case.target, settings) as model_run, CaseRun(case, model_run) as run:
         baseline = present(run.baseline)
         config = (baseline.build.folder / "config.pbtxt").resolve()
-        assert config == tmp_path / "repos" / "cpu" / str(case) / "config.pbtxt"
-        assert baseline.prepared.keeps_config  # type: ignore[attr-defined]
+        assert config == builds / "cpu" / str(case) / "config.pbtxt"
+        assert isinstance(baseline.prepared, ConvertedCase)
+        assert baseline.prepared.keeps_config
 
 
 class Found:
