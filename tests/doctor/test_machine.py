@@ -3,7 +3,6 @@
 import os
 import shutil
 from collections.abc import Callable
-from pathlib import Path
 from types import SimpleNamespace
 
 import psutil
@@ -11,27 +10,8 @@ import pytest
 
 from tritonproof.doctor import Finding, machine
 from tritonproof.host import machine as host
-from tritonproof.host.machine import free_memory_gib
 
 GIB = 2**30
-
-
-@pytest.mark.parametrize(("text", "limit"), [("150000 100000\n", 1.5), ("max 100000\n", None), (None, None)])
-def test_cgroup_cpu_limit_is_read(text: str | None, limit: float | None, tmp_path: Path) -> None:
-    if text is not None:
-        (tmp_path / "cpu.max").write_text(text)
-    assert host.cgroup_cores(tmp_path) == limit
-
-
-def test_cgroup_limits_free_memory(tmp_path: Path) -> None:
-    meminfo = tmp_path / "meminfo"
-    meminfo.write_text("MemTotal: 33554432 kB\nMemAvailable: 16777216 kB\n")
-    assert free_memory_gib(meminfo, tmp_path) == 16
-    (tmp_path / "memory.current").write_text(f"{4 * GIB}\n")
-    for limit, cached, free in ((4 * GIB, 0, 0), (4 * GIB, 3, 3), ("max", 3, 16)):
-        (tmp_path / "memory.max").write_text(f"{limit}\n")
-        (tmp_path / "memory.stat").write_text(f"anon {GIB}\ninactive_file {cached * GIB}\n")
-        assert free_memory_gib(meminfo, tmp_path) == free
 
 
 @pytest.mark.parametrize(("limit", "state"), [(2.5, "warning"), (8.0, "ok"), (None, "ok")])

@@ -1,4 +1,4 @@
-"""Compute capability decides whether FP32 uses TF32, and a measurement records its run, machine and commit."""
+"""What limits the machine is read, compute capability decides on TF32, and a measurement records its run."""
 
 import subprocess
 import sys
@@ -11,10 +11,13 @@ import pytest
 from fixtures import runs
 from tests.fake_nvml import Nvml
 from tests.helpers import git
+from tritonproof.host import machine as host
 from tritonproof.host import run_origin
-from tritonproof.host.machine import tf32_environment, uses_tf32
+from tritonproof.host.machine import free_memory_gib, tf32_environment, uses_tf32
 from tritonproof.host.process import minimal_environment
 from tritonproof.host.run_origin import commit_of
+
+GIB = 2**30
 
 
 @pytest.mark.parametrize(
@@ -80,3 +83,21 @@ def test_all_workers_share_run_and_start(monkeypatch: pytest.MonkeyPatch) -> Non
     of_controller = run_origin.own_run()
     monkeypatch.setattr(runs, "own_run", lambda: run_origin.RunIdentity("the worker's own", "later"))
     assert runs.run_identity(node) == of_controller
+
+
+@pytest.mark.parametrize(("text", "limit"), [("150000 100000\n", 1.5), ("max 100000\n", None), (None, None)])
+def test_cgroup_cpu_limit_is_read(text: str | None, limit: float | None, tmp_path: Path) -> None:
+    if text is not None:
+        (tmp_path / "cpu.max").write_text(text)
+    assert host.cgroup_cores(tmp_path) == limit
+
+
+def test_cgroup_limits_free_memory(tmp_path: Path) -> None:
+    meminfo = tmp_path / "meminfo"
+    meminfo.write_text("MemTotal: 33554432 kB\nMemAvailable: 16777216 kB\n")
+    assert free_memory_gib(meminfo, tmp_path) == 16
+    (tmp_path / "memory.current").write_text(f"{4 * GIB}\n")
+    for limit, cached, free in ((4 * GIB, 0, 0), (4 * GIB, 3, 3), ("max", 3, 16)):
+        (tmp_path / "memory.max").write_text(f"{limit}\n")
+        (tmp_path / "memory.stat").write_text(f"anon {GIB}\ninactive_file {cached * GIB}\n")
+        assert free_memory_gib(meminfo, tmp_path) == free

@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -12,12 +12,20 @@ import pytest
 
 from tests import toy
 from tests.helpers import ENDED_S, ROOT, Household, present
+from tests.safe_io.refusals import within
 from tests.serve.programs import IMAGE, script
 from tritonproof.base.errors import ProofError
 from tritonproof.efficiency.worker import artifact_worker
 from tritonproof.frameworks import NO_TELEMETRY
 from tritonproof.host import process as process_module
-from tritonproof.host.process import ProgramError, how_ended, minimal_environment, run_program
+from tritonproof.host.process import (
+    ProgramError,
+    how_ended,
+    last_lines,
+    log_end,
+    minimal_environment,
+    run_program,
+)
 from tritonproof.measure import perf_analyzer
 from tritonproof.serve.launch import serve
 from tritonproof.serve.server import Server
@@ -137,3 +145,29 @@ def test_hanging_program_and_its_children_are_ended(household: Household) -> Non
     with pytest.raises(ProgramError):
         run_program(["sh", "-c", "sleep 600 & sleep 600"], environment=household.environment, limit_s=1)
     assert household.left(ENDED_S) == []
+
+
+def test_last_lines_of_huge_log_are_read(tmp_path: Path) -> None:
+    """Empty lines do not count."""
+    log = tmp_path / "log"
+    with log.open("wb") as file:
+        file.truncate(1 << 36)
+        file.seek(0, os.SEEK_END)
+        file.write(b"cut off, and so left out" * 10_000 + b"\nfirst\n\nthe \x1b[31mreason\xff\n\n")
+    first, reason = within(8, lambda: last_lines(log, 5))
+    assert first == "first"
+    assert "reason" in reason
+    assert "\x1b" not in log_end(log)
+
+
+def test_endless_line_is_shown_by_its_end(tmp_path: Path) -> None:
+    (tmp_path / "log").write_bytes(b"x" * 1_000_000 + b"the reason")
+    (line,) = last_lines(tmp_path / "log", 5)
+    assert line.endswith("the reason")
+    assert len(line) < 100_000
+
+
+@pytest.mark.parametrize("put", [lambda _path: None, os.mkfifo, lambda path: path.symlink_to("/etc/passwd")])
+def test_non_log_has_no_lines(put: Callable[[Path], object], tmp_path: Path) -> None:
+    put(tmp_path / "log")
+    assert last_lines(tmp_path / "log", 3) == []

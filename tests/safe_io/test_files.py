@@ -18,7 +18,6 @@ from tritonproof.data.images import preprocess
 from tritonproof.frameworks.onnx_networks import read_interface
 from tritonproof.frameworks.pytorch import read_checkpoint
 from tritonproof.gates import recorded
-from tritonproof.host.process import last_lines, log_end
 from tritonproof.models.bert.network import read_config as read_bert_config
 from tritonproof.safe_io import files
 from tritonproof.safe_io.files import absolute_path, existing_path
@@ -133,32 +132,6 @@ def test_library_message_is_one_short_printable_line() -> None:
         raise LookupError("\x1b[31mred\x1b[0m" + "x" * 10_000 + "\nsecond line")
     assert raised.value.what.isprintable()
     assert len(raised.value.what) < 300
-
-
-def test_last_lines_of_huge_log_are_read(tmp_path: Path) -> None:
-    """Empty lines do not count."""
-    log = tmp_path / "log"
-    with log.open("wb") as file:
-        file.truncate(1 << 36)
-        file.seek(0, os.SEEK_END)
-        file.write(b"cut off, and so left out" * 10_000 + b"\nfirst\n\nthe \x1b[31mreason\xff\n\n")
-    first, reason = within(8, lambda: last_lines(log, 5))
-    assert first == "first"
-    assert "reason" in reason
-    assert "\x1b" not in log_end(log)
-
-
-def test_endless_line_is_shown_by_its_end(tmp_path: Path) -> None:
-    (tmp_path / "log").write_bytes(b"x" * 1_000_000 + b"the reason")
-    (line,) = last_lines(tmp_path / "log", 5)
-    assert line.endswith("the reason")
-    assert len(line) < 100_000
-
-
-@pytest.mark.parametrize("put", [lambda _path: None, os.mkfifo, lambda path: path.symlink_to("/etc/passwd")])
-def test_non_log_has_no_lines(put: Callable[[Path], object], tmp_path: Path) -> None:
-    put(tmp_path / "log")
-    assert last_lines(tmp_path / "log", 3) == []
 
 
 def test_folder_size_is_sum_of_its_files(tmp_path: Path) -> None:

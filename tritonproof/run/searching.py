@@ -23,7 +23,7 @@ from tritonproof.safe_io.files import MAX_SETTINGS_BYTES, read_text
 from tritonproof.search import candidates, fastest
 from tritonproof.search.candidates import Candidate, SearchGoal, SearchSpace
 from tritonproof.search.fastest import CandidateMeasurer, search_entry
-from tritonproof.user_models import model_from_config
+from tritonproof.user_models import model_from_config, model_repository
 from tritonproof.user_models.model_repository import CONFIG_FILE
 
 
@@ -176,8 +176,8 @@ class RepositorySearch:
             path, fix = self.folder / CONFIG_FILE, "leave it as it is while a run goes on"
             text = read_text(path, "the configuration of a model", fix, MAX_SETTINGS_BYTES)
         varied = candidates.apply_candidate(self.own, self.completed, winner)
-        proposed = candidates.proposed_text(text, self.own, varied)
-        return proposed, candidates.diff(self.model.name, text, proposed)
+        proposed = model_repository.changed_config_text(text, self.own, varied)
+        return proposed, model_repository.config_diff(self.model.name, text, proposed)
 
     def restore(self) -> None:
         """Load the model with its own configuration again."""
