@@ -7,7 +7,7 @@ from msgspec import structs
 
 from tritonproof.record import record_files, schema
 from tritonproof.record.schema import CaseKey, Estimate, Ledger, LoadPoint, Origin, PointResult, Record
-from tritonproof.reports.nvidia_readmes import PublishedRow, published_point
+from tritonproof.reports.nvidia_readmes import NvidiaRow, nvidia_point
 from tritonproof.reports.publishable import Publishable, publishable_together
 
 
@@ -73,7 +73,7 @@ def measured(scenario: str, size: int, throughput_per_s: float, **changes: Any) 
     return PointResult(**(fields | changes))
 
 
-def published(row: PublishedRow) -> PointResult:
+def published(row: NvidiaRow) -> PointResult:
     """A load point with the figures of a row of a published table."""
     latencies = {name: row[f"latency_{name}_ms"] for name in ("p50", "p90", "p95", "p99", "avg")}
     components = {name: row[f"{name}_ms"] for name in schema.COMPONENTS}
@@ -81,7 +81,7 @@ def published(row: PublishedRow) -> PointResult:
         row["scenario"],
         0,
         row["throughput_per_s"],
-        point=published_point(row),
+        point=nvidia_point(row),
         latency_ms={name: estimate(value) for name, value in latencies.items() if value},
         components_ms={name: value for name, value in components.items() if value is not None},
     )

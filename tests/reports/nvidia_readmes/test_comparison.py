@@ -9,9 +9,9 @@ from tests import sample_records
 from tests.helpers import present
 from tritonproof.record.schema import CaseKey, Deployment, Estimate, PointResult, Record, Serving
 from tritonproof.reports import nvidia_readmes
-from tritonproof.reports.nvidia_readmes import match_published, published_ratio
+from tritonproof.reports.nvidia_readmes import match_nvidia, nvidia_ratio
 from tritonproof.reports.publishable import publishable
-from tritonproof.reports.tables.nvidia_readmes import differences, published_section
+from tritonproof.reports.tables.nvidia_readmes import differences, nvidia_section
 from tritonproof.reports.tables.table import Table
 
 NATIVE = Serving("docker", "2.51.0", "onnxruntime", "system")
@@ -34,7 +34,7 @@ def case_on(name: str, *points: PointResult, **changes: Any) -> Record:
 
 
 def tables(record: Record) -> list[Table]:
-    blocks = published_section(match_published(publishable(record)))
+    blocks = nvidia_section(match_nvidia(publishable(record)))
     return [block for block in blocks if isinstance(block, Table)]
 
 
@@ -44,7 +44,7 @@ def latencies(**values: float) -> dict[str, Estimate]:
 
 def test_every_published_row_matches_one_case() -> None:
     names = ("gpu", "model", "format", "accelerator", "precision")
-    cases: dict[str, list[nvidia_readmes.PublishedRow]] = {}
+    cases: dict[str, list[nvidia_readmes.NvidiaRow]] = {}
     for row in nvidia_readmes.rows():
         implied = row["format"] in ("ts-trace", "ts-script", "tf-trt")
         fields = {**row, "accelerator": "-" if implied or not row["accelerator"] else row["accelerator"]}
@@ -53,8 +53,8 @@ def test_every_published_row_matches_one_case() -> None:
     for name, rows in cases.items():
         points = [sample_records.published(row) for row in rows]
         record = publishable(case_on(name, *points))
-        assert [row for _, row in nvidia_readmes.pairs(record, match_published(record).rows)] == rows
-        ratios = [published_ratio(record, item) for item in points]
+        assert [row for _, row in nvidia_readmes.pairs(record, match_nvidia(record).rows)] == rows
+        ratios = [nvidia_ratio(record, item) for item in points]
         assert [item and item.value for item in ratios] == pytest.approx([1.0] * len(rows))
         count += len(rows)
     assert count == 488
@@ -100,8 +100,8 @@ def test_mig_and_several_gpus_match_no_published_figure(target: str, gpu: str, c
     whole = case_on("a100 resnet50 onnx trt fp16")
     case = structs.replace(whole.case, target=target, gpus=count)
     other = structs.replace(whole, case=case, machine=structs.replace(whole.machine, gpu=gpu))
-    assert match_published(publishable(whole)).rows
-    matched = match_published(publishable(other))
+    assert match_nvidia(publishable(whole)).rows
+    matched = match_nvidia(publishable(other))
     assert matched.why_no_rows
     assert not matched.rows
 
@@ -141,10 +141,10 @@ def test_different_settings_are_named_with_values(
 ) -> None:
     """Offline, where the dynamic batcher is off."""
     record = case_on(name, measured("offline", 8, 100), **changes)
-    row = next(row for row in match_published(publishable(record)).rows if row["scenario"] == "offline")
+    row = next(row for row in match_nvidia(publishable(record)).rows if row["scenario"] == "offline")
     assert differences(record, row) == found
 
 
 def test_case_without_published_points_says_so() -> None:
-    (_, *blocks) = published_section(match_published(publishable(case_on(ALIKE, measured("offline", 3, 10)))))
+    (_, *blocks) = nvidia_section(match_nvidia(publishable(case_on(ALIKE, measured("offline", 3, 10)))))
     assert blocks == ["No load point was both measured and published."]

@@ -14,7 +14,7 @@ from tritonproof.formats import all_formats
 from tritonproof.models import all_models
 from tritonproof.record.schema import Build, CaseKey, Deployment, Record
 from tritonproof.reports import nvidia_readmes
-from tritonproof.reports.nvidia_readmes import PublishedRow, column_of, names_of, served_as
+from tritonproof.reports.nvidia_readmes import NvidiaRow, column_of, names_of, served_as
 from tritonproof.reports.publishable import publishable
 from tritonproof.reports.tables.case import configuration_list, parameters_table
 from tritonproof.reports.tables.points import points_table
@@ -24,16 +24,16 @@ MODELS = ("resnet50", "nnunet", "resnet50-tf", "bert-dist4l", "fastpitch")
 SHOWN_ACCELERATORS = {"trt": "TensorRT", "cuda": "CUDA", None: "-"}
 
 
-def published_tables(model: str) -> list[list[PublishedRow]]:
+def published_tables(model: str) -> list[list[NvidiaRow]]:
     """The rows of each table of a source."""
-    tables: dict[int, list[PublishedRow]] = {}
+    tables: dict[int, list[NvidiaRow]] = {}
     for row in nvidia_readmes.rows():
         if row["model"] == model:
             tables.setdefault(row["table"], []).append(row)
     return list(tables.values())
 
 
-def measured(rows: list[PublishedRow]) -> Record:
+def measured(rows: list[NvidiaRow]) -> Record:
     """A record of the figures in a published table, with its points in reverse order."""
     row = rows[0]
     format_, accelerator, precision = served_as(row)

@@ -26,12 +26,12 @@ TYPES: Mapping[str, Callable[[str], Any]] = {
     **dict.fromkeys((f"latency_{name}_ms" for name in _LATENCIES), float),
 }
 """The parsers of the columns that are no text. A cell is empty where the source has no such figure."""
-PublishedRow = Mapping[str, Any]
+NvidiaRow = Mapping[str, Any]
 """A published row by column; None where the source does not publish the quantity."""
 
 
 @functools.cache
-def rows() -> Sequence[PublishedRow]:
+def rows() -> Sequence[NvidiaRow]:
     """Every published row, ordered by model and then as in its source."""
     return [
         {name: TYPES.get(name, str)(cell) if cell else None for name, cell in row.items()}
@@ -98,29 +98,29 @@ _IMPLIED = {"ts-trace": "cuda", "ts-script": "cuda", "tf-trt": "trt"}
 
 
 @dataclass(frozen=True)
-class PublishedMatch:
+class NvidiaMatch:
     """A record and the published rows that it may be compared with."""
 
     record: Publishable
-    rows: Sequence[PublishedRow]
+    rows: Sequence[NvidiaRow]
     """Those of the record's GPU if there are any, else of every published GPU."""
     why_no_rows: str
     """A sentence on why there are no rows; empty if there are some."""
 
 
-def match_published(record: Publishable) -> PublishedMatch:
+def match_nvidia(record: Publishable) -> NvidiaMatch:
     """A record with the published rows of its model, format, accelerator and precision. All published figures
     are of one whole GPU; a slice may have its GPU's target, so the driver's name for it counts too."""
     case, why_no_rows = record.case, ""
     if case.gpus > 1 or case.target == "mig" or re.search(r"\bMIG\b", record.machine.gpu or ""):
         device = phrases.device_text(record)
         why_no_rows = f"It was measured on {device}; NVIDIA's figures are of one whole GPU."
-        return PublishedMatch(record, (), why_no_rows)
+        return NvidiaMatch(record, (), why_no_rows)
     served = served_as(structs.asdict(case))
     alike = [row for row in rows() if row["model"] == case.model and served_as(row) == served]
     if not alike:
         why_no_rows = f"NVIDIA published no figures of {case.model} as {' '.join(filter(None, served))}."
-    return PublishedMatch(record, [row for row in alike if row["gpu"] == case.target] or alike, why_no_rows)
+    return NvidiaMatch(record, [row for row in alike if row["gpu"] == case.target] or alike, why_no_rows)
 
 
 def served_as(case: Mapping[str, Any]) -> tuple[str | None, ...]:
@@ -129,31 +129,31 @@ def served_as(case: Mapping[str, Any]) -> tuple[str | None, ...]:
     return format_, None if accelerator == _IMPLIED.get(format_) else accelerator, case["precision"]
 
 
-def published_point(row: PublishedRow) -> LoadPoint:
+def nvidia_point(row: NvidiaRow) -> LoadPoint:
     return LoadPoint(row["scenario"], row["batch"], row["concurrency"])
 
 
-class PublishedPair(NamedTuple):
+class NvidiaPair(NamedTuple):
     """A measured load point, and the published row of the same point."""
 
     result: PointResult
-    row: PublishedRow
+    row: NvidiaRow
 
 
-def pairs(record: Publishable, rows: Sequence[PublishedRow]) -> list[PublishedPair]:
+def pairs(record: Publishable, rows: Sequence[NvidiaRow]) -> list[NvidiaPair]:
     """Each published load point that was measured too, in the order of the source."""
     points = {result.point: result for result in record.points}
-    return [PublishedPair(points[at], row) for row in rows if (at := published_point(row)) in points]
+    return [NvidiaPair(points[at], row) for row in rows if (at := nvidia_point(row)) in points]
 
 
-def published_ratio(record: Publishable, result: PointResult) -> Ratio | None:
+def nvidia_ratio(record: Publishable, result: PointResult) -> Ratio | None:
     """The throughput over that published for the same GPU, format, precision and load point, or None."""
-    rows = match_published(record).rows
-    row_of = {published_point(row): row for row in rows if row["gpu"] == record.case.target}
-    return ratio_to_published(result.throughput_per_s, row_of.get(result.point, {}).get("throughput_per_s"))
+    rows = match_nvidia(record).rows
+    row_of = {nvidia_point(row): row for row in rows if row["gpu"] == record.case.target}
+    return ratio_to_nvidia(result.throughput_per_s, row_of.get(result.point, {}).get("throughput_per_s"))
 
 
-def ratio_to_published(measured: Estimate | None, published: float | None) -> Ratio | None:
+def ratio_to_nvidia(measured: Estimate | None, published: float | None) -> Ratio | None:
     """A measured figure over a published one. NVIDIA gives no interval: the ratio has the measured one."""
     if measured is None or not published:
         return None

@@ -20,11 +20,11 @@ from tritonproof.record.sample_files import Sample, SampleScores
 from tritonproof.record.schema import Ledger
 from tritonproof.reports import derived, plots
 from tritonproof.reports.correctness_text import metric_text, no_score_text, unmeasured_text
-from tritonproof.reports.nvidia_readmes import match_published
+from tritonproof.reports.nvidia_readmes import match_nvidia
 from tritonproof.reports.phrases import grouped, kind_of_device
 from tritonproof.reports.publishable import Publishable
 from tritonproof.reports.tables.case import accuracy_blocks, scenario_section, sections_beside_points
-from tritonproof.reports.tables.nvidia_readmes import published_legend, published_section
+from tritonproof.reports.tables.nvidia_readmes import nvidia_legend, nvidia_section
 from tritonproof.reports.tables.rendering import html, notes_below
 from tritonproof.reports.tables.summary import machine_blocks, serving_blocks, summary, summary_table
 from tritonproof.reports.tables.table import Block, Table
@@ -77,10 +77,10 @@ def fastest(records: Sequence[Publishable]) -> list[Publishable]:
 def section_of(record: Publishable, path: Path) -> dict[str, Any]:
     """The template's variables for the record at `path`. Raises RecordError if its file of samples is
     damaged, OSError if a configuration cannot be read."""
-    published = match_published(record)
+    published = match_nvidia(record)
     comparison: list[Block] = [published.why_no_rows]
     if published.rows:
-        comparison = [*published_section(published), published_legend([published])]
+        comparison = [*nvidia_section(published), nvidia_legend([published])]
     build = record.build
     built = "Not built"
     if build.digest:

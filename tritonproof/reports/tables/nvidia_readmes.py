@@ -5,20 +5,20 @@ from collections.abc import Sequence
 from tritonproof.record.quantities import LATENCY, RATIO, SCORE, THROUGHPUT, WIDEST_RATIO
 from tritonproof.record.schema import Estimate, Record
 from tritonproof.reports import nvidia_readmes, phrases
-from tritonproof.reports.nvidia_readmes import PublishedMatch, PublishedPair, PublishedRow, ratio_to_published
+from tritonproof.reports.nvidia_readmes import NvidiaMatch, NvidiaPair, NvidiaRow, ratio_to_nvidia
 from tritonproof.reports.publishable import Publishable
 from tritonproof.reports.tables.rendering import code
 from tritonproof.reports.tables.table import Block, Bullets, Cell, Column, Heading, table
 
 
-def published_blocks(matches: Sequence[PublishedMatch]) -> list[Block]:
+def nvidia_blocks(matches: Sequence[NvidiaMatch]) -> list[Block]:
     """A section per case, with a table per published GPU, and the cases without a published counterpart."""
     blocks: list[Block] = [Heading("Measured beside published", 1)]
     compared = [match for match in matches if match.rows]
     if compared:
-        blocks.append(published_legend(matches))
+        blocks.append(nvidia_legend(matches))
     for match in compared:
-        blocks += [Heading(match.record.name, 2), *published_section(match)]
+        blocks += [Heading(match.record.name, 2), *nvidia_section(match)]
     without_rows = (match for match in matches if match.why_no_rows)
     by_reason = phrases.grouped(without_rows, lambda match: match.why_no_rows)
     lines = []
@@ -27,7 +27,7 @@ def published_blocks(matches: Sequence[PublishedMatch]) -> list[Block]:
     return [*blocks, Heading("Not compared", 2), Bullets(lines)] if lines else blocks
 
 
-def published_legend(matches: Sequence[PublishedMatch]) -> str:
+def nvidia_legend(matches: Sequence[NvidiaMatch]) -> str:
     levels = phrases.confidence_levels([result for match in matches for result in match.record.points])
     interval = f"{levels} interval" if levels else "interval"
     return (
@@ -38,7 +38,7 @@ def published_legend(matches: Sequence[PublishedMatch]) -> str:
     )
 
 
-def published_section(match: PublishedMatch) -> list[Block]:
+def nvidia_section(match: NvidiaMatch) -> list[Block]:
     record, rows = match.record, match.rows
     if record.why_no_speed:
         return [record.why_no_speed]
@@ -55,26 +55,26 @@ def _as_published(value: float | None) -> Cell | None:
     return None if value is None else Cell(f"{value:g}", value)
 
 
-def _latency_columns(name: str) -> list[Column[PublishedPair]]:
+def _latency_columns(name: str) -> list[Column[NvidiaPair]]:
     title, published = name.capitalize(), f"latency_{name}_ms"
 
-    def measured(pair: PublishedPair) -> Estimate | None:
+    def measured(pair: NvidiaPair) -> Estimate | None:
         return pair.result.latency_ms.get(name)
 
     return [
         Column(f"{title} Latency", measured, LATENCY),
         Column(f"{title}, published", lambda pair: _as_published(pair.row[published]), LATENCY),
-        Column(f"{title} ratio", lambda pair: ratio_to_published(measured(pair), pair.row[published]), RATIO),
+        Column(f"{title} ratio", lambda pair: ratio_to_nvidia(measured(pair), pair.row[published]), RATIO),
     ]
 
 
-_COLUMNS: Sequence[Column[PublishedPair]] = (
+_COLUMNS: Sequence[Column[NvidiaPair]] = (
     Column("Load point", lambda pair: phrases.full_point_text(pair.result.point)),
     Column("Inferences/second", lambda pair: pair.result.throughput_per_s, THROUGHPUT),
     Column("Published", lambda pair: _as_published(pair.row["throughput_per_s"]), THROUGHPUT),
     Column(
         "Ratio",
-        lambda pair: ratio_to_published(pair.result.throughput_per_s, pair.row["throughput_per_s"]),
+        lambda pair: ratio_to_nvidia(pair.result.throughput_per_s, pair.row["throughput_per_s"]),
         RATIO,
         "interval",
     ),
@@ -83,7 +83,7 @@ _COLUMNS: Sequence[Column[PublishedPair]] = (
 )
 
 
-def _gpu_section(record: Publishable, rows: Sequence[PublishedRow]) -> list[Block]:
+def _gpu_section(record: Publishable, rows: Sequence[NvidiaRow]) -> list[Block]:
     """Heading, differences and table for one published GPU; empty without pairs."""
     row, points = rows[0], nvidia_readmes.pairs(record, rows)
     if not points:
@@ -111,7 +111,7 @@ _SETTINGS = {
 """Settings that both sides may state, and the scenarios they act in: offline, the dynamic batcher is off."""
 
 
-def differences(record: Record, row: PublishedRow) -> list[str]:
+def differences(record: Record, row: NvidiaRow) -> list[str]:
     """The differences, measured first; a setting that the source leaves out is none."""
     parts = []
     if row["gpu"] != record.case.target:

@@ -9,7 +9,7 @@ from tritonproof.record import schema
 from tritonproof.record.quantities import COST, COUNT, LATENCY, METRICS, RATIO, THROUGHPUT
 from tritonproof.record.schema import Mark, Record
 from tritonproof.reports import correctness_text, derived, phrases, speed_text
-from tritonproof.reports.nvidia_readmes import published_ratio
+from tritonproof.reports.nvidia_readmes import nvidia_ratio
 from tritonproof.reports.publishable import Publishable
 from tritonproof.reports.tables.points import cost_cell, price_sentence
 from tritonproof.reports.tables.rendering import Formatted, markdown_text
@@ -95,7 +95,7 @@ def summary_columns(rows: Sequence[SummaryRow]) -> Sequence[Column[SummaryRow]]:
         ),
         optional(
             "Ratio to published",
-            lambda row: published_ratio(row.record, row.result) if row.result else None,
+            lambda row: nvidia_ratio(row.record, row.result) if row.result else None,
             RATIO,
             meaning="throughput divided by NVIDIA's figure for the same GPU, format, precision and "
             "load point; the report `published` says what else differs",
