@@ -78,6 +78,7 @@ class StandInCase:
     folder: Path = Path("toy")
     """The folder of its build, which holds nothing unless the test puts something there."""
     evaluation_samples: Samples | None = None
+    keeps_config: bool = False
     requests_note: str = ""
     backend: str = "python"
     called_names: tuple[str, ...] = ()

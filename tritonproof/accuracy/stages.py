@@ -52,7 +52,7 @@ class StageComparison:
     limits: StageLimits
     stage: str
     """The name of the later stage, for errors."""
-    expected_from: str
+    expected_words: str
     """The source of the expected outputs, for errors: `in process`, `the framework's`."""
     by_output: dict[str, _OutputTotals] = field(default_factory=dict)
     """The differences so far, by the name of the output."""
@@ -65,7 +65,7 @@ class StageComparison:
         shape."""
         chosen = np.asarray(row_indices)
         expected_outputs = {name: values[chosen] for name, values in self.expected.outputs.items()}
-        check_shapes(expected_outputs, outputs, self.stage, self.expected_from)
+        check_shapes(expected_outputs, outputs, self.stage, self.expected_words)
         answer = Answer(chosen, outputs)
         compared = compare_rows(self.expected, answer, self.limits.per_answer, checks_identity=False)
         is_kept = ~compared.left_out

@@ -80,7 +80,7 @@ def _commit_of(ref: str, root: Path) -> str:
 
 
 def _builds_in(folder: Path) -> Iterator[Path]:
-    """The built cases in a model repository, in the folder of a target, or in the case's own folder."""
+    """The builds in a folder of --model-repos, in that of a target, or in the case's own folder."""
     for pattern in (CONFIG_FILE, f"*/{CONFIG_FILE}", f"*/*/{CONFIG_FILE}"):
         for config in strict_glob(folder, pattern):
             if not any(part.startswith(".") for part in config.relative_to(folder).parts):

@@ -1,4 +1,4 @@
-"""The model repository: a case's artifact and configuration, built once and reused by content.
+"""Builds: a case's artifact and configuration, built once and reused by content.
 
 model_repos/<target>/<case>/config.pbtxt, build.json, 1/<artifact>, 1/model.py, 1/runtime.py, 1/__pycache__
 model_repos/<target>/.in-use/run-<...>/<case>/..., a locked snapshot for each use, whatever others do to it
@@ -77,7 +77,7 @@ UNFINISHED = ".unfinished-"
 
 @dataclass(frozen=True)
 class BuiltModel:
-    """A case's folder in the model repository: converted, configured, and unchanged by its build.json."""
+    """A case's folder below --model-repos: converted, configured, and unchanged by its build.json."""
 
     case: Case
     folder: Path

@@ -1,9 +1,9 @@
 """Estimates with intervals from all passes over a load point together. Pure functions.
 
 Certifying follows MLPerf LoadGen's early stopping (mlcommons/inference, loadgen/early_stopping.cc and
-EarlyStopping in loadgen/results.cc). A bound on a percentile holds if so few requests were slower that, were
-the true share of slow ones as large as the percentile allows, so few would occur by chance in less than 1 of
-100 runs. Requests count as independent of each other.
+EarlyStopping in loadgen/results.cc). A bound on the p99 holds at 99 %: if one request in 100 were truly
+slower than the bound, fewer than 1 run in 100 would show as few slow ones. Other percentiles are alike.
+Requests count as independent of each other.
 """
 
 import bisect

@@ -189,8 +189,8 @@ class _Limits:
     """Which growth of a resource is a leak, in bytes or numbers (docs/soak.md)."""
 
     least: float
-    """The least growth for each request or loading that counts as a leak: of bytes an eighth of what must be
-    found with each request, a quarter with each loading."""
+    """The growth per request or loading from which it is a leak. For bytes it is 1/8 of `must_find` per
+    request, and 1/4 per loading."""
     must_find: float
     """The leak that a soak must find, in the same unit; a figure passes only if shown to be less."""
     least_in_all: float = math.inf

@@ -22,7 +22,6 @@ from tritonproof.measure.usage import Usage, read_usage, watch
 from tritonproof.record import schema
 from tritonproof.record.schema import BaselineComparison, GateResult, ServedSide
 from tritonproof.run.case_run import CaseRun
-from tritonproof.run.converted_case import ConvertedCase
 from tritonproof.run.prepared_case import time_request
 from tritonproof.serve.server import warnings_in
 from tritonproof.spec import ANY, fits
@@ -35,7 +34,7 @@ def add_baselines(
     """The unmeasured load points of one scenario, each with its baseline unless that takes no such batch, and
     the plan for them. Raises InputError if the baseline is a build that does not take the largest batch."""
     scenario, prepared = states[0].point.scenario, baseline.prepared
-    if isinstance(prepared, ConvertedCase) and prepared.keeps_config:
+    if prepared.keeps_config:
         needed = max(state.point.batch for state in states)
         largest_there = baseline_builds.config_of(baseline.build.folder).max_batch_size
         if needed > largest_there:

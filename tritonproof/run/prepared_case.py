@@ -84,6 +84,10 @@ class PreparedCase(Protocol):
     def build(self) -> BuiltModel: ...
 
     @property
+    def keeps_config(self) -> bool:
+        """Whether it is another build, which is served by its own config.pbtxt."""
+
+    @property
     def server(self) -> Server:
         """The case's Triton, which is started when first asked for."""
 

@@ -59,6 +59,7 @@ class RepositoryCase:
     accepted_samples: AcceptedSamples
     evaluation_samples: Samples | None = None
     """All of the user's labelled samples; None without labels."""
+    keeps_config = False
 
     @property
     def samples(self) -> Samples:

@@ -1,5 +1,4 @@
-"""Labels of a user's samples, from CSV, JSON or NumPy's files; and metrics by name: top-1 and the like, f1,
-and those of torchmetrics. Every metric gives each sample a score, even F1."""
+"""Labels of a user's samples, from CSV, JSON or NumPy's files."""
 
 import contextlib
 import csv

@@ -1,4 +1,5 @@
-"""The metrics that a user names: top-1 and its like, F1, and the classes of torchmetrics."""
+"""The metrics that a user names: top-1 and its like, F1, and the classes of torchmetrics. Each gives every
+sample a score, even F1."""
 
 import contextlib
 import functools
