@@ -84,7 +84,7 @@ def _examples() -> list[Record]:
         conversion=None,
         accuracy=None,
         points=(),
-        conversation=schema.Conversation("sequence", 4, 12, "", passed=True, alone=True),
+        gates=(schema.GateResult("conversation", 12, "12 answers to a sequence of 4 requests, sent again"),),
         baseline=schema.BaselineComparison("/srv/models", here, there, ("low on something",)),
     )
     far = sample_records.accuracy(error, outputs=(integers,))

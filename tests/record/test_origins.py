@@ -10,7 +10,7 @@ from msgspec import structs
 from tests import sample_records
 from tests.helpers import records_in
 from tritonproof.record import record_files
-from tritonproof.record.schema import BaselineComparison, Conversation, Origin, Record
+from tritonproof.record.schema import BaselineComparison, Origin, Record
 from tritonproof.reports.merge import merge
 
 HERE = sample_records.origin("secret-host", 1, "GPU-5ec2e70d-1111-2222-3333-444455556666")
@@ -26,7 +26,6 @@ def measured(where: Origin = HERE, other: str = "secret-box.example:8001", why: 
     whole = sample_records.complete(
         points=tuple(points),
         search=sample_records.search(result=found, accuracy=sample_records.accuracy(origin=where)),
-        conversation=Conversation("sequence", 4, 4, "", passed=True),
         gates=(gate,),
         baseline=BaselineComparison(other, sample_records.SIDE, sample_records.SIDE),
         failures=(sample_records.step_failure("test_reload", step="reload", message=why),),

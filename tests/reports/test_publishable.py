@@ -17,7 +17,7 @@ from tests.conftest import Reports
 from tests.helpers import as_markdown, present
 from tests.reports.every_output import ALL_SAYING_WHY, OUTPUTS, SAYING_WHY, TRACE, Reporter, planted
 from tritonproof.record import record_files
-from tritonproof.record.schema import AnswerComparison, Conversation, Disagreement, Ratio, Record, WrongAnswer
+from tritonproof.record.schema import AnswerComparison, Disagreement, GateResult, Ratio, Record, WrongAnswer
 from tritonproof.reports.export import figures_by_name
 from tritonproof.reports.page import status_of
 from tritonproof.reports.publishable import publishable
@@ -248,8 +248,8 @@ def test_speed_needs_load_answers_equal_to_lone_answers(record: Record, why: str
 
 @pytest.mark.parametrize("difference", ["", "request 2 got 3 answers, and 2 when it was asked again"])
 def test_differing_conversation_is_a_failure(difference: str) -> None:
-    conversation = Conversation("decoupled", 4, 12, difference, not difference)
-    record = publishable(structs.replace(of_repository(conversation=conversation), points=()))
+    conversation = GateResult("conversation", 12, "12 answers to 4 requests", difference)
+    record = publishable(structs.replace(of_repository(gates=(conversation,)), points=()))
     assert difference in as_markdown(case_section(record))
     assert "12 answers" in as_markdown(accuracy_blocks(record))
     assert bool(record.why_no_speed) == bool(difference)

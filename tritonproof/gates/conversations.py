@@ -2,7 +2,6 @@
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal
 
 import numpy as np
 
@@ -19,7 +18,7 @@ from tritonproof.client.requests import (
     single_answer,
 )
 from tritonproof.gates.declared import fault_in
-from tritonproof.record.schema import Conversation, GateResult
+from tritonproof.record.schema import GateResult
 from tritonproof.serve.server import Server
 from tritonproof.spec import Arrays, Model, Samples, why_undeclared
 
@@ -38,7 +37,7 @@ def compare_conversations(
     samples: Samples,
     max_sequences: int = 2,
     send: Callable[[Server, Model, Sequence[ConversationMessage]], Sequence[Replies]] = converse,
-) -> Conversation:
+) -> GateResult:
     """Send the same messages three times, and those of a sequence a fourth time, in turns with another
     sequence's, unless the model takes only one at once. Every output must repeat within the noise of the
     third time. Raises ProofError if a request is refused, AccuracyError if an output is not as declared."""
@@ -48,16 +47,20 @@ def compare_conversations(
     allowed = _allowed(model, second, third)
     difference = _difference(first, second, allowed, "when it was asked again")
     difference = difference or _difference(first, third, allowed, "when it was asked a third time")
-    alone = is_sequence and max_sequences < 2
-    if is_sequence and not alone and not difference:
+    rounds, one = 3, "a sequence of " if is_sequence else ""
+    tried = f"{len(first)} answers to {one}{len(messages)} requests, sent again"
+    if is_sequence and max_sequences < 2:
+        tried += ", alone as the model takes one at a time"
+    elif is_sequence and not difference:
+        rounds += 2
         others = [samples.read([(number + 1) % len(samples)]) for number in range(len(messages))]
         pairs = zip(messages, sequence_of(others, 8), strict=True)
         in_turns = send(server, model, list(itertools.chain.from_iterable(pairs)))[::2]
         difference = _difference(first, _replies(in_turns), allowed, "beside another sequence")
     if not difference:
         _require_declared(model, first)
-    kind: Literal["sequence", "decoupled"] = "sequence" if is_sequence else "decoupled"
-    return Conversation(kind, len(messages), len(first), difference, passed=not difference, alone=alone)
+    fault = f"the same messages got different answers: {difference}" if difference else ""
+    return GateResult("conversation", rounds * len(messages), tried, fault)
 
 
 def compare_server_conversations(

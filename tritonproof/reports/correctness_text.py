@@ -177,22 +177,6 @@ def verified_answers_text(points: Sequence[schema.PointResult]) -> str:
     return f"{text}: {COUNT.text(wrong)} were wrong." if wrong else f"{text}; none was wrong."
 
 
-def conversation_text(conversation: schema.Conversation) -> str:
-    sent = f"{conversation.requests} requests"
-    if conversation.kind == "sequence":
-        alone = ", alone as the model takes one at a time" if conversation.alone else ""
-        sent = f"a sequence of {sent}{alone}"
-    text = f"{COUNT.text(conversation.answers)} answers to {sent}"
-    return f"{text}, {'the same again' if conversation.passed else conversation.difference}"
-
-
-def conversation_failure(conversation: schema.Conversation | None) -> str:
-    """The difference between two rounds of the same requests; empty if there is none."""
-    if conversation is None or conversation.passed:
-        return ""
-    return f"the same messages got different answers: {conversation.difference}"
-
-
 def same_answers_text(answers: schema.AnswerComparison) -> str:
     """How far answers to one sample differ, however it is sent."""
     size = difference_text(answers)

@@ -23,7 +23,7 @@ from tritonproof.gates.context import GateFinding
 from tritonproof.gates.conversations import compare_conversations
 from tritonproof.gates.reproducer import write_reproducer
 from tritonproof.record import sample_files
-from tritonproof.record.schema import Conversation, GateResult, Ledger
+from tritonproof.record.schema import GateResult, Ledger
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.repository_case import RepositoryCase
 from tritonproof.serve.server import LoadedCase
@@ -87,7 +87,7 @@ def _served(run: CaseRun, samples: Samples, comparison: StageComparison | None =
         return evaluate_through_server(run.server, run.case, samples, batch, on_progress, comparison)
 
 
-def prove_conversation(run: CaseRun) -> Conversation:
+def prove_conversation(run: CaseRun) -> GateFinding:
     """Whether a model that takes no single requests gives the same answers again."""
     prepared = run.prepared
     if not isinstance(prepared, RepositoryCase) or run.case.model.exchange == "single":
@@ -97,7 +97,7 @@ def prove_conversation(run: CaseRun) -> Conversation:
         called = (model.config for model in prepared.described.called if model.config is not None)
         sequences = [config for config in called if config.HasField("sequence_batching")]
         max_sequences = min(map(sequences_at_once, [prepared.described.config, *sequences]))
-        return compare_conversations(run.server, run.case.model, run.samples, max_sequences)
+        return GateFinding(compare_conversations(run.server, run.case.model, run.samples, max_sequences))
 
 
 def run_gate(run: CaseRun, name: str) -> GateFinding:

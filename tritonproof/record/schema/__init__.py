@@ -148,7 +148,6 @@ class Record(Struct, frozen=True):
     efficiency: Annotated[tuple[Efficiency, ...], SPEED] = ()
     """The efficiency at the fastest point of each scenario; for a micro model at the fastest of all."""
     search: Search | None = None
-    conversation: Conversation | None = None
     model_warmup: Annotated[ModelWarmup | None, SPEED] = None
     soak: Soak | None = None
     baseline: BaselineComparison | None = None

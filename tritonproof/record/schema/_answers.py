@@ -13,6 +13,7 @@ GATE_DEMANDS = {
     "largest-batch": "batches of the declared sizes are answered, and one more row is refused",
     "recorded": "answers are the recorded ones",
     "reload": "a request gets the same answer after a reload",
+    "conversation": "the same messages get the same answers again",
     "baseline": "answers are those of the other repository, or of the other Triton",
 }
 """The gates that need no ground truth, by GateResult.gate, and their demands."""
@@ -196,20 +197,4 @@ class GateResult(Struct, frozen=True):
     """What is wrong, as a sentence about the first fault; empty if the gate passed."""
     comparison: AnswerComparison | None = None
     """The differences between answers to one sample; None for a gate that compares none."""
-    origin: Origin | None = None
-
-
-class Conversation(Struct, frozen=True):
-    """Two rounds of the same messages to a model that does not answer each request with one answer."""
-
-    kind: Literal["decoupled", "sequence"]
-    """decoupled: any number of answers to a request; sequence: requests that belong together."""
-    requests: Count
-    """The number of requests in a round."""
-    answers: Count
-    """The number of answers in the first round."""
-    difference: Text
-    passed: bool
-    alone: bool = False
-    """Whether messages of other sequences did not come between, as the model takes one sequence at a time."""
     origin: Origin | None = None

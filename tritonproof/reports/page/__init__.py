@@ -55,7 +55,7 @@ def status_of(record: Publishable) -> Status:
     if record.build.from_repository:
         verified = any(result.verified and result.verified.count for result in record.measured_points)
         compared = {gate.gate for gate in record.gates} - {"declared", "largest-batch"}
-        if compared or record.conversation or verified:
+        if compared or verified:
             return Status("good", "same answers", "No labels say what the answers should be.")
         return Status("care", "not measured", "No answers were compared.")
     why = f"{no_score_text(record)}. The conversion holds."

@@ -18,9 +18,9 @@ from tritonproof.reports.tables.table import Block, Bullets, Column, Heading, Ta
 def case_section(record: Publishable) -> list[Block]:
     """Everything of a case's record, by scenario, then what was measured beside the load points."""
     blocks = [*scenario_section(record, "offline"), *scenario_section(record, "online")]
-    if record.conversation is not None:
+    if any(gate.gate == "conversation" for gate in record.gates):
         heading = Heading(f"Conversation: {phrases.device_text(record)}, {_engine(record)}", 4)
-        blocks = [heading, f"{correctness_text.conversation_text(record.conversation)}."]
+        blocks = [heading, table(_GATES, record.gates_in_order)]
     return [*blocks, *sections_beside_points(record)]
 
 
@@ -257,8 +257,6 @@ def accuracy_blocks(record: Publishable) -> list[Block]:
         verdict = "passed" if conversion.passed else "failed"
         blocks.append(f"Converted model in process against the framework, {on}: {text}; {verdict}.")
         blocks.append(_outputs_table("the framework's", conversion.outputs))
-    if record.conversation is not None:
-        blocks.append(f"{correctness_text.conversation_text(record.conversation)}.")
     if accuracy is None or record.why_no_score:
         blocks.append(f"Accuracy: {correctness_text.no_score_text(record)}.")
     if accuracy is not None:
