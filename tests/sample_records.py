@@ -149,21 +149,21 @@ def one_pass(throughput_per_s: float) -> schema.PassSummary:
 def score(**changes: Any) -> schema.Score:
     """A metric within its limits."""
     limits = (schema.Limit(0.94, "published"), schema.Limit(0.959, "framework less 0.5 %"))
-    within = schema.Score("top-1", "higher", 0.964, 0.964, 0.9625, limits, passed=True)
+    within = schema.Score("top-1", "higher", 0.964, 0.964, 0.9625, limits)
     return structs.replace(within, **changes)
 
 
 def accuracy(*scores: schema.Score, **changes: Any) -> Ledger:
     """A ledger that passes, with one metric by default."""
     differing = schema.Disagreement(("converted", "served"), 1, 1, 0, ("digit-0007",), 0.998, 0.99)
-    ledger = Ledger(scores or (score(),), 500, (differing,), requests=120, passed=True)
+    ledger = Ledger(scores or (score(),), 500, (differing,), requests=120)
     return structs.replace(ledger, **changes)
 
 
 def failed_accuracy() -> Ledger:
     """A ledger whose served score is below two of its three floors."""
     floors = (schema.Limit(0.9, "of old"), schema.Limit(0.932, "of late"), schema.Limit(0.94, "published"))
-    return accuracy(score(served=0.931, limits=floors, passed=False), passed=False)
+    return accuracy(score(served=0.931, limits=floors))
 
 
 def gate(name: str = "batches", fault: str = "", **changes: Any) -> schema.GateResult:
@@ -256,7 +256,7 @@ def complete(**changes: Any) -> Record:
         "price_per_hour": 3.6,
         "points": (whole, *others, rated),
         "starts": (schema.Start("offline", 0.4, 2.5, 12.5), schema.Start("online", None, 1.0, 8.0)),
-        "model_warmup": schema.ModelWarmup(8, (2.0,), (3.0,), passed=True),
+        "model_warmup": schema.ModelWarmup(8, (2.0,), (3.0,)),
         "efficiency": (
             efficiency(
                 flops_per_inference=4.1e9, peak_flops_per_s=estimate(2e13), spinning=True, marks=(damaged,)

@@ -24,7 +24,7 @@ from tritonproof.accuracy.through_server import evaluate_through_server, mixed_b
 from tritonproof.base.errors import AccuracyError, ProofError
 from tritonproof.client import requests
 from tritonproof.client.requests import IN_FLIGHT
-from tritonproof.record.schema import Ledger, within_limits
+from tritonproof.record.schema import Ledger
 from tritonproof.reports.correctness_text import ledger_failures
 from tritonproof.serve.messages import raw_content
 from tritonproof.serve.server import Server
@@ -291,7 +291,7 @@ def test_fault_in_unused_output_is_found(
     assert all(score.passed for score in result.scores)
     assert all(entry.agreement == 1 for entry in result.disagreements)
     assert not result.passed
-    assert name in [entry.output for entry in result.outputs if not within_limits(entry)]
+    assert name in [entry.output for entry in result.outputs if not entry.passed]
 
 
 @pytest.mark.parametrize(
@@ -330,8 +330,12 @@ def test_wrong_text_fails_and_its_sample_is_named() -> None:
     comparison.add(given, range(1999, -1, -1))
 
     result, _ = comparison.outputs
-    assert (within_limits(result), result.sample) == (False, "row-7")
+    assert (result.passed, result.sample) == (False, "row-7")
     assert (result.largest_limit, result.mean_limit) == (0.0, 0.0)
-    (failure,) = ledger_failures(sample_records.accuracy(outputs=(result,), passed=False))
+    (failure,) = ledger_failures(
+        sample_records.accuracy(
+            outputs=(result,),
+        )
+    )
     assert "sample row-7" in failure
     assert "given" not in failure, "the record has no field for a text"

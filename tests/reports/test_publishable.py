@@ -32,7 +32,7 @@ def random_weights(**changes: Any) -> Record:
 
 
 APART = Disagreement(("converted", "served"), 9, 9, 0, ("digit-0007",), 0.9, 0.99)
-OTHER_DECISIONS = sample_records.accuracy(scores=(), disagreements=(APART,), passed=False)
+OTHER_DECISIONS = sample_records.accuracy(scores=(), disagreements=(APART,))
 WRONG_UNDER_LOAD = tuple(map(sample_records.wrong_under_load, planted().points))
 NOT_PROVEN: dict[str, Record] = {
     "below its floor": planted(accuracy=sample_records.failed_accuracy()),

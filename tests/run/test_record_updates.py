@@ -92,7 +92,7 @@ def test_failure_replaces_result_of_its_step_until_resolved(run: int, is_kept: b
 
 @pytest.mark.parametrize(("hides", "built", "is_kept"), [(1, 1, False), (0, 1, True), (1, 0, True)])
 def test_failure_leaves_measurements_and_other_builds_alone(hides: int, built: int, is_kept: bool) -> None:
-    warm = sample_records.record(model_warmup=ModelWarmup(8, (2.0,), (3.0,), passed=True))
+    warm = sample_records.record(model_warmup=ModelWarmup(8, (2.0,), (3.0,)))
     slow = sample_records.step_failure("test_model_warmup", step="model-warmup", hides_speed=bool(hides))
     failed = record_updates.with_failure(warm, slow, of_this_build=bool(built))
     assert (failed.model_warmup is not None) == is_kept

@@ -70,14 +70,11 @@ def accuracy_ledger(
         _disagreement(stages[i : i + 2], samples, goodness[i : i + 2], limit)
         for i, limit in enumerate((None, agreement))
     )
-    is_within = all(map(schema.within_limits, stages[-1].differences))
-    is_right = is_within and all(map(schema.agrees, disagreements))
     return Ledger(
         scores=scores,
         samples=len(item_ids(samples)),
         disagreements=disagreements,
         requests=stages[-1].requests,
-        passed=is_right and all(score.passed for score in scores),
         outputs=stages[-1].differences,
     )
 
@@ -90,10 +87,8 @@ def served_ledger(
     for metric in case.model.metrics:
         limits = [user_limits[metric.name]] if metric.name in user_limits else list(metric.limits.values())
         mean = float(per_item[metric.name][-1].mean())
-        passed = all(schema.meets(metric.better, mean, limit.value) for limit in limits)
-        scores.append(Score(metric.name, metric.better, None, None, mean, tuple(limits), passed))
-    passed = all(score.passed for score in scores)
-    return Ledger(tuple(scores), len(item_ids(samples)), (), requests=served.requests, passed=passed)
+        scores.append(Score(metric.name, metric.better, None, None, mean, tuple(limits)))
+    return Ledger(tuple(scores), len(item_ids(samples)), (), served.requests)
 
 
 def why_no_score(
@@ -130,8 +125,7 @@ def _score(
         if rounded > worst:  # as where the framework makes no error
             worst, source = rounded, f"{source}, or what rounding makes of its outputs"
         limits.append(Limit(worst, source))
-    passed = all(schema.meets(metric.better, served, limit.value) for limit in limits)
-    return Score(metric.name, metric.better, framework, converted, served, tuple(limits), passed)
+    return Score(metric.name, metric.better, framework, converted, served, tuple(limits))
 
 
 def _rounded_error(metric: Metric, precision: str, samples: Samples, outputs: Arrays) -> float:
@@ -244,5 +238,4 @@ def items_to_inspect(
 
 def with_same_answers(ledger: Ledger, entries: Sequence[AnswerComparison]) -> Ledger:
     """The ledger with the joint entry of these gates; it passes only if they pass too."""
-    entry = merge_comparisons(entries)
-    return structs.replace(ledger, same_answers=entry, passed=ledger.passed and not entry.wrong)
+    return structs.replace(ledger, same_answers=merge_comparisons(entries))

@@ -21,7 +21,7 @@ from tritonproof.base.errors import AccuracyError, InputError
 from tritonproof.client.requests import Answer
 from tritonproof.frameworks import pytorch
 from tritonproof.host.scratch import report_full_disk
-from tritonproof.record.schema import Conversion, Deployment, OutputDifference, within_limits
+from tritonproof.record.schema import Conversion, Deployment, OutputDifference
 from tritonproof.spec import Arrays, Case, Device, FrameworkModel, Model, OnProgress, Samples, why_undeclared
 
 
@@ -276,7 +276,7 @@ def compare_conversion(
         relative_error_limit=tolerance.max_relative_error if worst is None else worst.largest_limit,
         agreement=agreed if decided else None,
         agreement_limit=limit,
-        passed=all(map(within_limits, outputs)) and (limit is None or agreed >= limit),
+        passed=all(output.passed for output in outputs) and (limit is None or agreed >= limit),
         outputs=outputs,
         same_file=case.model.framework == case.format.name == "onnx" and case.precision == "fp32",
         precision_cost=costs.get(worst_in_costs),

@@ -216,14 +216,6 @@ def _parts(value: Any, key: str) -> Iterator[tuple[str, Struct]]:
 
 
 def _ledger_problems(ledger: schema.Ledger, key: str) -> _Problems:
-    """The contradictions of a ledger, whose `passed` reports show as proof."""
-    passed = [ledger.same_answers is None or not ledger.same_answers.wrong]
-    for score in ledger.scores:
-        passed.append(score.passed)
-        passed += [schema.meets(score.better, score.served, limit.value) for limit in score.limits]
-    passed += [*map(schema.agrees, ledger.disagreements), *map(schema.within_limits, ledger.outputs)]
-    if ledger.passed and not all(passed):
-        yield f"{key}.passed", "true, although a part of the ledger did not pass"
     if ledger.scores and ledger.samples < 1:
         yield f"{key}.samples", "there are scores, and none of a sample"
 

@@ -145,12 +145,10 @@ def measure_model_warmup(run: CaseRun) -> ModelWarmup:
 def time_first_and_later(load: Callable[[], object], ask: Callable[[], float], batch: int) -> ModelWarmup:
     """Load the model and time requests by `ask`, which returns seconds: the first is compared with the
     slowest of twenty later ones. If it is slow, load the model again, as the machine may be the cause."""
-    first_ms: list[float] = []
-    later_ms: list[float] = []
-    is_slow = True
-    while is_slow and len(first_ms) < _SLOW_LOADINGS:
+    result = ModelWarmup(batch, (), ())
+    while not result.passed and len(result.first_ms) < _SLOW_LOADINGS:
         load()
-        first_ms.append(round(1e3 * ask(), 3))
-        later_ms.append(round(1e3 * max(ask() for _ in range(20)), 3))
-        is_slow = first_ms[-1] > 2 * later_ms[-1]  # a request that loads kernels takes far longer
-    return ModelWarmup(batch, tuple(first_ms), tuple(later_ms), passed=not is_slow)
+        first_ms = round(1e3 * ask(), 3)
+        later_ms = round(1e3 * max(ask() for _ in range(20)), 3)
+        result = ModelWarmup(batch, (*result.first_ms, first_ms), (*result.later_ms, later_ms))
+    return result

@@ -43,14 +43,11 @@ class OutputDifference(Struct, frozen=True):
     """The share of rows that were compared; for floating-point outputs only rows whose integers agree."""
     compared_limit: Number = 0.0
 
-
-def within_limits(difference: OutputDifference) -> bool:
-    """Whether the largest and the mean difference, and the share of compared rows, keep their limits."""
-    return (
-        difference.largest <= difference.largest_limit
-        and difference.mean <= difference.mean_limit
-        and difference.compared >= difference.compared_limit
-    )
+    @property
+    def passed(self) -> bool:
+        """Whether the largest and the mean difference, and the share of compared rows, keep their limits."""
+        is_within = self.largest <= self.largest_limit and self.mean <= self.mean_limit
+        return is_within and self.compared >= self.compared_limit
 
 
 class Conversion(Struct, frozen=True):
@@ -94,9 +91,9 @@ class Disagreement(Struct, frozen=True):
     agreement: Number
     agreement_limit: Number | None
 
-
-def agrees(disagreement: Disagreement) -> bool:
-    return disagreement.agreement_limit is None or disagreement.agreement >= disagreement.agreement_limit
+    @property
+    def passed(self) -> bool:
+        return self.agreement_limit is None or self.agreement >= self.agreement_limit
 
 
 class Limit(Struct, frozen=True):
@@ -117,7 +114,10 @@ class Score(Struct, frozen=True):
     converted: Number | None
     served: Number
     limits: tuple[Limit, ...]
-    passed: bool
+
+    @property
+    def passed(self) -> bool:
+        return all(meets(self.better, self.served, limit.value) for limit in self.limits)
 
     @property
     def tightest_limit(self) -> Limit | None:
@@ -177,12 +177,18 @@ class Ledger(Struct, frozen=True):
     disagreements: tuple[Disagreement, ...]
     requests: Count
     """The number of requests, of mixed batch sizes and with many in flight."""
-    passed: bool
     same_answers: AnswerComparison | None = None
     """None if no sample was sent in several ways."""
     origin: Origin | None = None
     outputs: tuple[OutputDifference, ...] = ()
     """The differences from the converted model in process; empty for a model that is served as it is."""
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing in the ledger is wrong."""
+        parts: tuple[Score | Disagreement | OutputDifference, ...]
+        parts = (*self.scores, *self.disagreements, *self.outputs)
+        return all(part.passed for part in parts) and not (self.same_answers and self.same_answers.wrong)
 
 
 class GateResult(Struct, frozen=True):
