@@ -279,13 +279,14 @@ SIDE = schema.ServedSide("2.51.0", "", 0.0, (3.5, 4.0), {"memory of the server":
 
 def beside(wrong: str = "", *compared: dict[str, Any], **verified: schema.AnswerComparison | None) -> Record:
     """A model measured against another, with a load point for each comparison."""
-    build = schema.Build("0", "as it is", 0.0, 1.0, "As it is", "python", inputs={}, from_repository=True)
+    build = schema.Build("0", "as it is", 0.0, 1.0, "As it is", "python", inputs={})
     verified = verified or {"verified": schema.AnswerComparison(9)}
     points = [
         measured("offline", batch, 100.0, comparison=comparison(**changes), **verified)
         for batch, changes in enumerate(compared, 1)
     ]
     made = record(
+        case=structs.replace(record().case, format="asis", accelerator=None, precision=""),
         build=build,
         conversion=None,
         accuracy=None,

@@ -57,7 +57,7 @@ def _examples() -> list[Record]:
     plain = sample_records.record(points=(point, sample_records.measured("online", 16, 400.0)))
 
     def case(name: str, record: Record = plain, target: str = "a40", **changes: Any) -> Record:
-        return structs.replace(record, case=CaseKey(target, name, "onnx", None, "fp32"), **changes)
+        return structs.replace(record, **{"case": CaseKey(target, name, "onnx", None, "fp32"), **changes})
 
     apart = schema.AnswerComparison(96, 1, agreement=0.75, sample="digit-0007")
     published = (schema.Limit(0.04, "published"),)
@@ -77,9 +77,10 @@ def _examples() -> list[Record]:
     wrong_in_soak = structs.replace(present(whole.soak), verified=sample_records.verified(1))
     here = schema.ServedSide("2.51.0", "fp16", 1e-5, (3.5, 4.0), {"memory of the server": 2.0**30})
     there = structs.replace(here, triton="2.50.0")
-    build = structs.replace(whole.build, from_repository=True, requests_note="made up from the configuration")
+    build = structs.replace(whole.build, requests_note="made up from the configuration")
     talking = case(
         "chat",
+        case=CaseKey("a40", "chat", "asis", None, ""),
         build=build,
         conversion=None,
         accuracy=None,

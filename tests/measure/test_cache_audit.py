@@ -59,7 +59,7 @@ def test_response_caching_is_marked(server: tuple[Server, Path], who: str) -> No
     inputs = {model.inputs[0].name: np.random.default_rng(0).standard_normal((30, 4)).astype(np.float32)}
     config = model_config(built.case, toy.DEPLOYMENT, native=False)
     config.response_cache.enable = who == "Triton"
-    triton.load_from_repository(built.folder, config)
+    triton.load_folder(built.folder, config)
     triton.infer(str(built.case), model, {name: rows[:4] for name, rows in inputs.items()})
     result = structs.replace(
         records.measured("online", 4, 200.0, latency_ms={"avg": records.estimate(20.0)}),

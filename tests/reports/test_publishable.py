@@ -212,7 +212,7 @@ def of_repository(verified: AnswerComparison | None = ALONE, **changes: Any) -> 
     """A record of a model served as it is, with one load point."""
     result = sample_records.measured("online", 16, 900.0, verified=verified)
     plain = sample_records.record(points=(result,), conversion=None, accuracy=None)
-    build = structs.replace(plain.build, from_repository=True, requests_note="made up from the configuration")
+    build = structs.replace(plain.build, requests_note="made up from the configuration")
     case = structs.replace(plain.case, format="asis", precision="", accelerator=None)
     return structs.replace(plain, build=build, case=case, **changes)
 

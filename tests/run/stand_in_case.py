@@ -55,7 +55,7 @@ class StandInServer(Server):
         self.on_loading()
         return self.backend
 
-    def load_from_repository(self, _folder: Path, _config: ModelConfig | None = None) -> None:
+    def load_folder(self, _folder: Path, _config: ModelConfig | None = None) -> None:
         self.on_loading()
 
     def unload(self, _name: str) -> None:

@@ -141,7 +141,7 @@ def served(built: BuiltModel, server_of_models: tuple[Server, Path]) -> Server:
     config.parameters["tensors"].string_value = "torch"
     config.parameters["FORCE_CPU_ONLY_INPUT_TENSORS"].string_value = "no"
     server, _folder = server_of_models
-    server.load_from_repository(built.folder, config)
+    server.load_folder(built.folder, config)
     return server
 
 

@@ -129,7 +129,7 @@ def test_backend_that_another_model_lacked_excuses_no_failure(tmp_path: Path) ->
     log = tmp_path / "log"
     log.write_text("unable to find backend library for backend 'unheard_of'\n")
     with grpc_client("127.0.0.1:1") as client, pytest.raises(ProofError, match="unheard_of") as refused:
-        Server(ServerSpec("local"), "127.0.0.1:1", "2.51.0", log, client).load_from_repository(tmp_path)
+        Server(ServerSpec("local"), "127.0.0.1:1", "2.51.0", log, client).load_folder(tmp_path)
     assert type(refused.value) is ProofError
 
 
@@ -174,7 +174,7 @@ def refusing(refused: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 @pytest.mark.parametrize(("name", "reason"), [("shapeless", "dims"), ("renamed", "former")])
 def test_first_line_states_reason(refusing: Server, refused: Path, name: str, reason: str) -> None:
     with pytest.raises(ProofError) as caught:
-        refusing.load_from_repository(refused / name)
+        refusing.load_folder(refused / name)
     first_line = caught.value.what.splitlines()[0]
     assert reason in first_line
     assert "failed to poll" not in first_line

@@ -76,7 +76,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Models]:
     log = tmp_path_factory.mktemp("logs") / "log"
     with serve(ServerSpec("embedded"), linked, log, device="cpu") as server:
         for model in found_models:
-            server.load_from_repository(Path(model.name))
+            server.load_folder(Path(model.name))
         yield server, {model.name: as_model(model) for model in found_models}
 
 

@@ -78,7 +78,7 @@ def test_small_change_in_some_rows_fails_run_with_a_reproducer(
     for repository in repositories:
         log = tmp_path / "log"
         with serve(ServerSpec("embedded"), repository, log, device="cpu", key=None) as server:
-            server.load_from_repository(repository / "moved")
+            server.load_folder(repository / "moved")
             command = [sys.executable, str(folder / "show.py"), server.address]
             outputs.append(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 

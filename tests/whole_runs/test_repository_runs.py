@@ -100,7 +100,7 @@ def test_each_model_is_recorded_alone_and_one_that_does_not_load_as_failed(
     assert records.keys() == {"broken", "chain", "cold", "doubler", "five", "leaking", "warm", "wrong"}
     assert "Triton did not load broken" in publishable(records["broken"]).why_no_speed
     assert records["five"].build.inputs == {"IN": (-1, -1, -1, -1, -1)}
-    assert records["chain"].build.from_repository
+    assert records["chain"].case.from_repository
     assert records["chain"].build.requests_note.startswith("made up")
     assert records["chain"].conversion is None
     assert not list(run.results.rglob("*huge*.json"))
@@ -197,7 +197,7 @@ def test_labels_give_scores_and_fail_a_wrong_model(tmp_path_factory: pytest.Temp
 def test_foreign_server_is_left_unchanged(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     log = tmp_path_factory.mktemp("logs") / "log"
     with serve(ServerSpec("embedded"), repository, log, device="cpu", key=None) as server:
-        server.load_from_repository(repository / "doubler")
+        server.load_folder(repository / "doubler")
         results = tmp_path_factory.mktemp("results")
         options = ("--repository", "remote", "--triton", server.address, "--batches", "1", "-v")
         finished = suite(*options, "--point-budget-s", "0.5", "-k", "offline or reload", results=results)

@@ -64,7 +64,7 @@ def test_two_running_servers_are_compared_and_left_unchanged(tmp_path: Path) -> 
             started = serve(ServerSpec("embedded"), repository, log, device="cpu", key=None)
             server = stack.enter_context(started)
             for name in formulas:
-                server.load_from_repository(repository / name)
+                server.load_folder(repository / name)
             addresses.append(server.address)
         servers = ("--triton", addresses[0], "--against-triton", addresses[1])
         run = suite("--repository", "remote", *servers, "-k", "baseline", results=tmp_path / "results")

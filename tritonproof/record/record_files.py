@@ -180,10 +180,10 @@ def _problems(record: Record) -> _Problems:
     """The key and the description of each contradiction in a record, none of which a run writes."""
     if len(record.name) > 250:  # with `.json` it is a file's, of at most 255 (NAME_MAX in limits.h)
         yield "case", "its name is longer than a file's may be"
-    if record.case.precision == "" and not record.build.from_repository:
-        yield "case.precision", "it is empty, although the model was converted"
     if len({result.point for result in record.points}) < len(record.points):
         yield "points", "a load point is there twice"
+    if record.case.from_repository and record.conversion is not None:
+        yield "case.precision", "it is empty, although the model was converted"
     search = record.search
     if search is not None and search.percentile not in search.result.latency_ms:
         yield "search.percentile", "the load point has no latency of that name"

@@ -48,7 +48,7 @@ def accuracy_sentence(record: schema.Record) -> str:
         for pair in accuracy.disagreements
     ]
     text = f"on {accuracy.samples} samples, {scores}"
-    if record.build.from_repository:
+    if record.case.from_repository:
         return text  # there is no earlier stage that could decide differently
     return f"{text}; decisions that differ: {', '.join(pairs) or 'not counted'}"
 
@@ -64,7 +64,7 @@ def missing_score(record: schema.Record) -> str:
     """The words in place of a missing score."""
     if any(failure.step == "accuracy" for failure in record.failures):
         return "failed"
-    if record.build.from_repository:
+    if record.case.from_repository:
         return "no labels"
     return "random weights" if record.build.has_random_weights else "not measured"
 

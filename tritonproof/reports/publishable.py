@@ -113,7 +113,7 @@ def _wrong(record: Record) -> list[str]:
     if failed := correctness_text.failed_steps(record, hiding=True):
         return failed
     failures: list[str] = []
-    if not record.build.from_repository and record.conversion is not None:
+    if not record.case.from_repository and record.conversion is not None:
         failures += filter(None, [correctness_text.conversion_failure(record.conversion)])
     if record.accuracy is not None:
         failures += correctness_text.ledger_failures(record.accuracy)
@@ -125,7 +125,7 @@ def _wrong(record: Record) -> list[str]:
 
 def _not_proven(record: Record) -> list[str]:
     """What has to be right and was not measured, as parts of a sentence."""
-    if record.build.from_repository:
+    if record.case.from_repository:
         unverified = [result.point for result in record.measured_points if not result.verified][:1]
         return [f"answers under load were not compared ({full_point_text(point)})" for point in unverified]
     missing = [] if record.conversion else ["the converted model was not compared with the framework"]

@@ -145,7 +145,7 @@ def search_paragraph(record: Publishable) -> str:
     if search.verdict == "failed":
         return sentence(no_winner_text(search))
     proven = "for which conversion and accuracy hold"
-    if record.build.from_repository:
+    if record.case.from_repository:
         proven = "with which no answer changes"
     configurations = counted(search.configurations, "configuration")
     tried = f"{search.passes} passes of {configurations}, {quantities.DURATION.text(search.duration_s)}"

@@ -92,7 +92,7 @@ class ConvertedCase:
             return self.server.load(self.build, deployment, scenario)
         config = baseline_builds.config_of(self.build.folder)
         of_scenario = baseline_builds.for_scenario(config, self.case, scenario)
-        self.server.load_from_repository(self.build.folder, of_scenario)
+        self.server.load_folder(self.build.folder, of_scenario)
         return str(config.backend or config.platform)
 
     def batches_dynamically(self, scenario: Scenario) -> bool:

@@ -95,7 +95,7 @@ class RepositoryCase:
 
     def load_anew(self, *_scenario_and_deployment: object) -> str:
         assert self.described.model.folder is not None
-        self.server.load_from_repository(self.described.model.folder)
+        self.server.load_folder(self.described.model.folder)
         return self.backend
 
     def batches_dynamically(self, _scenario: Scenario) -> bool:

@@ -160,7 +160,7 @@ class RepositorySearch:
 
     def _load(self, candidate: Candidate) -> None:
         config = candidates.apply_candidate(self.completed, self.completed, candidate)
-        self.run.server.load_from_repository(self.folder, config)
+        self.run.server.load_folder(self.folder, config)
         # If the batcher joins requests, other kernels may compute them, whatever the model's own settings.
         loaded = self.gate_context.loaded
         batches = loaded.batches_dynamically or candidate.scenario == "online"
@@ -182,4 +182,4 @@ class RepositorySearch:
     def restore(self) -> None:
         """Load the model with its own configuration again."""
         with self.run.hold_machine(exclusive=False):
-            self.run.server.load_from_repository(self.folder)
+            self.run.server.load_folder(self.folder)

@@ -80,7 +80,7 @@ def load_model(
             fix = f"put it into the folder of a version: {part.folder / '1' / excerpt(name)}"
             what = f"{part.name} is of the Python backend, without {name!a}"
             raise ProofError(what, where=part.folder, fix=fix)
-        server.load_from_repository(part.folder)
+        server.load_folder(part.folder)
     loading_s = 0.0 if server.spec.is_remote else round(time.monotonic() - started, 3)
     versions = _versions(server, model)
     config, is_reported = model_config_of(server, model.name)

@@ -129,7 +129,7 @@ class Server:
                     raise self._refusal(str(case), error, built.taken_from or built.folder) from error
         raise NotAvailableError(f"{self.label} {self.version} has no {case.format.backend} backend")
 
-    def load_from_repository(self, folder: Path, config: "ModelConfig | None" = None) -> None:
+    def load_folder(self, folder: Path, config: "ModelConfig | None" = None) -> None:
         """Load the model in `folder` of the server's repository, with its own settings or as `config` says.
         Raises NotAvailableError if the server lacks the model's own backend, else what `load` raises."""
         name = folder.name if config is None else str(config.name)

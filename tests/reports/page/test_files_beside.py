@@ -37,12 +37,12 @@ def test_worst_samples_are_shown_only_for_the_same_build(tmp_path: Path) -> None
 
 
 def test_configurations_are_shown_without_control_characters(tmp_path: Path) -> None:
-    path = record_files.record_path(sample_records.record().case, tmp_path)
+    as_it_is = structs.replace(sample_records.record().case, precision="")
+    path = record_files.record_path(as_it_is, tmp_path)
     record_updates.write_beside(path.with_suffix(record_files.CONFIG_SUFFIX), b'name: "\x1b[2Jown"')
     name = record_updates.write_search_config(path, 'name: "winner"')
 
-    as_it_is = structs.replace(sample_records.record().build, from_repository=True)
-    html = page_of(tmp_path, unmeasured(search=sample_records.search(config=name), build=as_it_is))
+    html = page_of(tmp_path, unmeasured(search=sample_records.search(config=name), case=as_it_is))
 
     assert "offline it lacks" not in html
     assert "\x1b" not in html

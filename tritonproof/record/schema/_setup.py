@@ -93,6 +93,11 @@ class CaseKey(Struct, frozen=True):
     gpus: PositiveCount = 1
     """The number of GPUs, each with the instances of the deployment; 1 on a CPU."""
 
+    @property
+    def from_repository(self) -> bool:
+        """Whether the model is served as it is: nothing is converted, and its own answers are expected."""
+        return self.precision == ""
+
     def __str__(self) -> str:
         """The case's name everywhere: test id, folder, record file and table row."""
         several = f"{self.gpus}gpus" if self.gpus > 1 else None
@@ -183,8 +188,6 @@ class Build(Struct, frozen=True):
     """The library that computes, as readers know it: `PyTorch`."""
     inputs: ByName[tuple[Axis, ...]]
     """The model's inputs and their shapes without the batch dimension."""
-    from_repository: bool = False
-    """Whether nothing was converted: it is served as it is, and answers are compared with its own."""
     requests_note: Text = ""
     """What the requests contain, if not the model's data set."""
 

@@ -52,7 +52,7 @@ def status_of(record: Publishable) -> Status:
         return Status("care", "not all measured", unmeasured)
     if record.main_score is not None:
         return Status("good", "passed")
-    if record.build.from_repository:
+    if record.case.from_repository:
         verified = any(result.verified and result.verified.count for result in record.measured_points)
         compared = {gate.gate for gate in record.gates} - {"declared", "largest-batch"}
         if compared or verified:
@@ -133,7 +133,7 @@ def _worst(samples: SampleScores | None, accuracy: Ledger | None) -> list[tuple[
 
 def _configs(record: Publishable, path: Path) -> list[tuple[str, str]]:
     """The title and the text of each configuration beside the record: the case's, and a search winner's."""
-    remark = "" if record.build.from_repository else "; offline it lacks dynamic_batching"
+    remark = "" if record.case.from_repository else "; offline it lacks dynamic_batching"
     configs = [(path.with_suffix(record_files.CONFIG_SUFFIX), f"config.pbtxt{remark}")]
     if record.search:  # the path comes from the record's own path, so a record cannot show another file
         config = path.parent / record_files.config_of_search(path)

@@ -63,7 +63,7 @@ def scenario_section(record: Publishable, scenario: str) -> list[Block]:
 
 def _batching(record: Publishable, scenario: str) -> str:
     if scenario == "offline":
-        if record.build.from_repository:
+        if record.case.from_repository:
             return "Whole batches, one request in flight, by the model's own settings."
         return (
             "Static batching, one request in flight. The dynamic batcher is off, so queue delay and "
@@ -71,7 +71,7 @@ def _batching(record: Publishable, scenario: str) -> str:
         )
     points = (*record.points, *record.hidden)
     sizes = sorted({result.point.batch for result in points if result.point.scenario == "online"}) or [1]
-    how = "By the model's own settings" if record.build.from_repository else "Dynamic batching"
+    how = "By the model's own settings" if record.case.from_repository else "Dynamic batching"
     return f"{how}; client batch size {', '.join(map(str, sizes))}."
 
 
@@ -132,7 +132,7 @@ def _settings(record: Publishable, scenario: str, names: Sequence[str]) -> list[
     apply to the case. A value leaves out what another of them says. Add a line here for a new name."""
     case, build, deployment = record.case, record.build, record.deployment
     listed = {name.lower() for name in names}
-    is_batched = scenario == "online" or build.from_repository
+    is_batched = scenario == "online" or case.from_repository
     is_tf_trt = case.format == "tf-trt"
     is_bound = is_tf_trt and "model binding" in listed
     variant = {"ts-trace": "Trace", "ts-script": "Script"}.get(case.format, "")
@@ -244,7 +244,7 @@ def accuracy_blocks(record: Publishable) -> list[Block]:
     """Whether the case is right: the conversion, the ledger stage by stage, and the gates."""
     conversion, accuracy = record.conversion, record.accuracy
     blocks: list[Block] = []
-    if record.build.from_repository:
+    if record.case.from_repository:
         blocks.append(
             "Served as it is: nothing was converted, and answers under load are held to the server's "
             "own to the same samples, one request at a time."
