@@ -20,7 +20,7 @@ def test_search(run: CaseRun, recorder: Recorder) -> None:
     proven = {"conversion": run.expectations.conversion} if is_converted else {}
     why_no_score = run.expectations.why_no_score if is_converted else None
     with winner_loaded(run) as result:
-        if run.prepared.evaluation_samples is not None and result.verdict != "failed":
+        if (is_converted or run.case.model.metrics) and result.verdict != "failed":
             result = structs.replace(result, accuracy=evaluate(run).ledger)
         shown = recorder.record(search=result, why_no_score=why_no_score, **proven)
     if result.verdict != "failed":

@@ -25,7 +25,7 @@ from tritonproof.run.prepared_case import CaseScope, PreparedCase
 from tritonproof.run.progress import Progress, Write
 from tritonproof.run.repository_case import AcceptedSamples, RepositoryCase
 from tritonproof.serve.described_model import DescribedModel
-from tritonproof.serve.server import Server
+from tritonproof.serve.server import LoadedCase, Server
 from tritonproof.serve.server_spec import ServerSpec
 from tritonproof.settings.settings import Settings
 from tritonproof.spec import DEFAULT_PROFILES, Arrays, Case, Model, Samples
@@ -77,7 +77,6 @@ class StandInCase:
     samples: Samples = field(default_factory=lambda: toy.samples(1))
     folder: Path = Path("toy")
     """The folder of its build, which holds nothing unless the test puts something there."""
-    evaluation_samples: Samples | None = None
     keeps_config: bool = False
     requests_note: str = ""
     backend: str = "python"
@@ -95,11 +94,9 @@ class StandInCase:
     def load_anew(self, scenario: Scenario, deployment: Deployment) -> str:
         return self.server.load(self.build, deployment, scenario)
 
-    def bring_up(self, scenario: Scenario, deployment: Deployment) -> tuple[str, Start, Arrays | None]:
-        return self.load_anew(scenario, deployment), Start(scenario, None, 0.0, 0.0), None
-
-    def batches_dynamically(self, _scenario: Scenario) -> bool:
-        return True
+    def bring_up(self, scenario: Scenario, deployment: Deployment) -> tuple[LoadedCase, Start]:
+        backend = self.load_anew(scenario, deployment)
+        return LoadedCase(scenario, deployment, backend), Start(scenario, None, 0.0, 0.0)
 
     def remaining_data(self) -> Iterable[InputData]:
         return remaining_data(self.case.model, self.samples)

@@ -17,10 +17,10 @@ from tritonproof.record.schema import Deployment, Scenario, Start
 from tritonproof.run.once import once
 from tritonproof.run.prepared_case import CaseScope, time_request
 from tritonproof.serve.backends import local_backends, pool_options, server_variables, serves_natively
-from tritonproof.serve.server import Server
+from tritonproof.serve.server import LoadedCase, Server
 from tritonproof.settings.case_settings import deployment_of, samples_of
 from tritonproof.settings.settings import Settings
-from tritonproof.spec import Arrays, Case, Device, FrameworkModel, OnProgress, Samples
+from tritonproof.spec import Case, Device, FrameworkModel, OnProgress, Samples
 
 
 @dataclass(eq=False)
@@ -44,10 +44,6 @@ class ConvertedCase:
     @property
     def samples(self) -> Samples:
         return self.scope.model_run.samples
-
-    @property
-    def evaluation_samples(self) -> Samples:
-        return self.samples
 
     @property
     def deployment(self) -> Deployment:
@@ -77,7 +73,7 @@ class ConvertedCase:
             open_in_process = runtime_files.open_in_process
             return Oracle(open_in_process(self.case, self.build.artifact, self.deployment, engines))
 
-    def bring_up(self, scenario: Scenario, deployment: Deployment) -> tuple[str, Start, Arrays]:
+    def bring_up(self, scenario: Scenario, deployment: Deployment) -> tuple[LoadedCase, Start]:
         self.scope.say(f"load into Triton ({scenario})")
         with self.scope.hold_machine(exclusive=False):
             started = time.monotonic()
@@ -85,7 +81,8 @@ class ConvertedCase:
             loading_s = time.monotonic() - started
             first_s, first_answer = time_request(self, 1)
         start = Start(scenario, self.server.ready_s, round(loading_s, 3), round(1e3 * first_s, 3))
-        return backend, start, first_answer
+        is_joined = scenario == "online"
+        return LoadedCase(scenario, deployment, backend, first_answer, batches_dynamically=is_joined), start
 
     def load_anew(self, scenario: Scenario, deployment: Deployment) -> str:
         if not self.keeps_config:
@@ -94,9 +91,6 @@ class ConvertedCase:
         of_scenario = baseline_builds.for_scenario(config, self.case, scenario)
         self.server.load_folder(self.build.folder, of_scenario)
         return str(config.backend or config.platform)
-
-    def batches_dynamically(self, scenario: Scenario) -> bool:
-        return scenario == "online"
 
     def remaining_data(self) -> Iterable[InputData]:
         """Nothing: the accuracy step sends every sample, and compares every number."""

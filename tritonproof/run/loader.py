@@ -69,9 +69,7 @@ class Loader:
         if self.is_unloaded:
             prepared.load_anew(scenario, new_deployment)
             self.is_unloaded = False
-        backend, self.starts[scenario], first_answer = prepared.bring_up(scenario, new_deployment)
-        batches = prepared.batches_dynamically(scenario)
-        self.loaded = LoadedCase(scenario, new_deployment, backend, first_answer, batches)
+        self.loaded, self.starts[scenario] = prepared.bring_up(scenario, new_deployment)
         return self.loaded
 
     def check_may_reload(self) -> None:

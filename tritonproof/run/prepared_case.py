@@ -13,7 +13,7 @@ from tritonproof.client.input_data import InputData
 from tritonproof.record.schema import Deployment, Scenario, Start
 from tritonproof.run.model_run import ModelRun
 from tritonproof.serve.launch import serve
-from tritonproof.serve.server import Server
+from tritonproof.serve.server import LoadedCase, Server
 from tritonproof.spec import Arrays, Case, Samples
 
 
@@ -69,10 +69,6 @@ class PreparedCase(Protocol):
         """The samples of which requests are made."""
 
     @property
-    def evaluation_samples(self) -> Samples | None:
-        """The samples of the accuracy step; None without labels."""
-
-    @property
     def requests_note(self) -> str:
         """Where the requests come from, in words; empty for the model's data set."""
 
@@ -110,12 +106,8 @@ class PreparedCase(Protocol):
     def load_anew(self, scenario: Scenario, deployment: Deployment) -> str:
         """Load the model, even if it is loaded; returns the backend that serves it."""
 
-    def bring_up(self, scenario: Scenario, deployment: Deployment) -> tuple[str, Start, Arrays | None]:
-        """Have the model loaded for a scenario, and a first request answered. Returns the backend, how long
-        it took, and the answer, [1, ...] each; None if that request was not the first since the loading."""
-
-    def batches_dynamically(self, scenario: Scenario) -> bool:
-        """Whether the server may join requests to a batch; True if it does not say."""
+    def bring_up(self, scenario: Scenario, deployment: Deployment) -> tuple[LoadedCase, Start]:
+        """Have the model loaded for a scenario, and a first request answered; tells how long both took."""
 
     def remaining_data(self) -> Iterable[InputData]:
         """The samples that the accuracy step does not send, for which the gates then ask."""

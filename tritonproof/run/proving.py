@@ -57,8 +57,8 @@ def evaluate(run: CaseRun) -> Evaluation:
     """Score the case in the framework, in process and through the server as it is loaded now; a model of
     --repository, which has no source to compare with, through the server on all its labelled samples."""
     case, user_limits = run.case, run.settings.thresholds.limits(run.case)
-    if case.model.from_repository:
-        labelled = run.prepared.evaluation_samples
+    if isinstance(run.prepared, RepositoryCase):
+        labelled = run.prepared.labelled_samples
         assert labelled is not None
         served = _served(run, labelled)
         scores = score_each_item(case, labelled, [served])

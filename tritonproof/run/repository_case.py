@@ -22,7 +22,7 @@ from tritonproof.record.schema import Deployment, Scenario, Start
 from tritonproof.run.available_models import labelled_samples, samples_in_folder
 from tritonproof.run.prepared_case import CaseScope
 from tritonproof.serve.described_model import DescribedModel, load_model
-from tritonproof.serve.server import Server
+from tritonproof.serve.server import LoadedCase, Server
 from tritonproof.settings.case_settings import deployment_of
 from tritonproof.spec import Arrays, Case, Model, Samples, why_undeclared
 from tritonproof.user_models import model_from_config
@@ -57,7 +57,7 @@ class RepositoryCase:
     build: BuiltModel
     """The model's files, and its configuration as completed by the server."""
     accepted_samples: AcceptedSamples
-    evaluation_samples: Samples | None = None
+    labelled_samples: Samples | None = None
     """All of the user's labelled samples; None without labels."""
     keeps_config = False
 
@@ -85,22 +85,21 @@ class RepositoryCase:
     def oracle(self) -> Oracle:
         return Oracle(self.ask_alone, "alone")
 
-    def bring_up(self, scenario: Scenario, _deployment: Deployment) -> tuple[str, Start, Arrays | None]:
-        """What the first loading took, which serves both scenarios; nothing is loaded or sent again. The
-        answer is None for a remote model, which others may have asked before."""
+    def bring_up(self, scenario: Scenario, deployment: Deployment) -> tuple[LoadedCase, Start]:
+        """What the first loading took, which serves both scenarios; nothing is loaded or sent again. There is
+        no first answer of a remote model, which others may have asked before."""
         self.check_single_requests()
         first_ms = round(1e3 * self.accepted_samples.elapsed_s, 3)
         start = Start(scenario, self.server.ready_s, self.described.loading_s, first_ms)
-        return self.backend, start, self.accepted_samples.answer if self.described.model.folder else None
+        first_answer = self.accepted_samples.answer if self.described.model.folder else None
+        may_join = bool(self.described.called or self.unreported)  # as far as the server says
+        may_join |= model_from_config.batches_dynamically(self.described.config)
+        return LoadedCase(scenario, deployment, self.backend, first_answer, may_join), start
 
     def load_anew(self, *_scenario_and_deployment: object) -> str:
         assert self.described.model.folder is not None
         self.server.load_folder(self.described.model.folder)
         return self.backend
-
-    def batches_dynamically(self, _scenario: Scenario) -> bool:
-        unknown = self.described.called or self.unreported
-        return bool(unknown) or model_from_config.batches_dynamically(self.described.config)
 
     def remaining_data(self) -> Iterator[InputData]:
         return remaining_data(self.case.model, self.samples)
