@@ -179,7 +179,7 @@ def compare_conversion(
         return model.samples("training", None, None)
 
     framework, after = (
-        evaluate_in_process(name, model, how, samples, batch, with_outputs=True)
+        evaluate_in_process(name, model, how, samples, batch)
         for name, how in (("framework", run), ("converted", converted))
     )
     cost = measure_cost(model, precision, weights, samples, training, batch, emulated=emulated)

@@ -323,8 +323,6 @@ class Format:
     """Whether the runtime, on a GPU, may compute only a few batch sizes and pad other batches to the next."""
     gpu_settings: frozenset[str] = frozenset()
     """The settings of a deployment, `cuda_graphs` and `prefer_nhwc`, that the runtime obeys on a GPU."""
-    calibrated_precisions: frozenset[str] = frozenset()
-    """The precisions whose conversion calibrates on training samples, on which the artifact then depends."""
     compiles: bool = False
     """Whether the conversion compiles code, which takes half a minute: a model's cases with it come last."""
     only_named_on_cpu: bool = False

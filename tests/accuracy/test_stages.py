@@ -61,7 +61,7 @@ def test_changed_row_length_names_output_and_sample() -> None:
     last = samples.read([8])[toy.INPUT]
     model = toy.model(outputs=(Tensor(toy.OUTPUT, "FP32", (ANY,)),))
     with pytest.raises(AccuracyError) as caught:
-        evaluate_in_process("framework", model, selecting, samples, 8, with_outputs=True)
+        evaluate_in_process("framework", model, selecting, samples, 8)
 
     assert toy.OUTPUT in caught.value.where
     assert str(samples.ids[8]) in caught.value.what

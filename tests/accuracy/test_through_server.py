@@ -257,7 +257,7 @@ def served_ledger(
     _, server = connect(change)
     samples = toy.samples(COUNT)
     framework = evaluate_in_process("framework", case.model, three_outputs, samples, 8)
-    converted = evaluate_in_process("converted", case.model, three_outputs, samples, 8, with_outputs=True)
+    converted = evaluate_in_process("converted", case.model, three_outputs, samples, 8)
     expected = expect(samples.ids, present(converted.outputs))
     elements = {name: values.size for name, values in expected.outputs.items()}
     limits = stage_limits(case, precision, None, elements, COUNT, same_file=True)

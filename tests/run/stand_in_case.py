@@ -22,7 +22,7 @@ from tritonproof.record.schema import Deployment, Scenario, Start
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.model_run import ModelRun, SuiteRun
 from tritonproof.run.prepared_case import CaseScope, PreparedCase
-from tritonproof.run.progress import Progress, Write
+from tritonproof.run.progress import Progress
 from tritonproof.run.repository_case import AcceptedSamples, RepositoryCase
 from tritonproof.serve.described_model import DescribedModel
 from tritonproof.serve.server import LoadedCase, Server
@@ -122,7 +122,10 @@ def prepare_repository_case(server: Server = StandInServer(), **configuration: A
 
 @contextlib.contextmanager
 def running(
-    settings: Settings, how: Prepare, suite_run: SuiteRun | None = None, write_line: Write = print
+    settings: Settings,
+    how: Prepare,
+    suite_run: SuiteRun | None = None,
+    write_line: Callable[[str], None] = print,
 ) -> Iterator[CaseRun]:
     """A run of the toy model's case with these settings, prepared in this way, which writes lines of progress."""
     case = toy.case(MODEL)

@@ -61,7 +61,11 @@ def compared(run_of: RunOf, monkeypatch: pytest.MonkeyPatch) -> Compared:
 
     def start(own: Prepare, other: Prepare) -> CaseRun:
         monkeypatch.setattr(case_run, "prepare_baseline", lambda _compared, run: other(run))
-        return run_of(own, suite_run=SuiteRun(point_count=3), against=".")
+        return run_of(
+            own,
+            suite_run=SuiteRun({"toy": [LoadPoint("offline", batch, 1) for batch in (1, 2, 4)]}),
+            against=".",
+        )
 
     return start
 

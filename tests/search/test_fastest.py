@@ -264,7 +264,7 @@ def test_better_of_last_two_wins_when_attempts_are_spent(first: Any, second: Any
 def test_own_settings_of_model_are_tried_and_rerun_beside_the_best() -> None:
     odd = structs.replace(OWN, instances=3, preferred_batch_sizes=(5,), max_queue_delay_us=77)
     measurer = SimulatedMeasurer()
-    space = dataclasses.replace(SPACE, own_deployment=odd, incumbent=("online", odd))
+    space = dataclasses.replace(SPACE, own_deployment=odd, incumbent="online")
     measurer.search(SearchGoal(7, 99), space)
     assert ("online", odd) in {candidate.configuration for candidate, _ in measurer.probes}
     assert ("online", odd) in {one.candidate.configuration for one in measurer.reruns[0]}
@@ -283,7 +283,7 @@ def test_configuration_that_fails_to_load_is_left_out() -> None:
     assert result.winner.operating_point.candidate.deployment.instances == 1
     assert result.winner.verdict == "passed"
     own = structs.replace(OWN, instances=2)
-    space = dataclasses.replace(SPACE, own_deployment=own, incumbent=("online", own))
+    space = dataclasses.replace(SPACE, own_deployment=own, incumbent="online")
     found = one.search(SearchGoal(7, 99), space)
     assert (found.winner.verdict, found.lead, len(one.reruns[-1])) == ("passed", None, 1)
     with pytest.raises(ProofError, match=r"with 1$"):

@@ -164,23 +164,20 @@ def evaluate_in_process(
     samples: Samples,
     batch: int,
     on_progress: OnProgress = lambda _text: None,
-    *,
-    with_outputs: bool = False,
 ) -> StageAnswers:
-    """Run all samples through a model in this process, in batches; the last may be partial. `with_outputs`
-    keeps all outputs in the stage. Raises AccuracyError unless each row has one finite result."""
+    """Run all samples through a model in this process, in batches; the last may be partial. The stage keeps
+    all outputs. Raises AccuracyError unless each row has one finite result."""
     parts = []
     everything: dict[str, np.ndarray] = {}
     for start in range(0, len(samples), batch):
         indices = range(start, min(start + batch, len(samples)))
         outputs = infer(samples.read(indices))
         parts.append(keep_outputs(name, model, outputs, samples, indices))
-        if with_outputs:
-            everything = everything or temporary_arrays(outputs, len(samples))
-            slices = {output: values[indices.start : indices.stop] for output, values in everything.items()}
-            check_shapes(slices, outputs, name, f"before {samples.ids[indices[0]]} it")
-            for output, rows in slices.items():
-                rows[:] = outputs[output]
+        everything = everything or temporary_arrays(outputs, len(samples))
+        slices = {output: values[indices.start : indices.stop] for output, values in everything.items()}
+        check_shapes(slices, outputs, name, f"before {samples.ids[indices[0]]} it")
+        for output, rows in slices.items():
+            rows[:] = outputs[output]
         on_progress(f"{indices.stop:,} of {len(samples):,}")
     return answers_at(name, model, parts, outputs=everything or None)
 

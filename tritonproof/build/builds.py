@@ -112,7 +112,7 @@ def build_inputs(
     is_suites = source.is_relative_to(PACKAGE)
     if is_suites:  # the source is one file, or the `__init__.py` of a package
         sources.update(source.parent.glob("*.py") if source.name == "__init__.py" else [source])
-    is_calibrated = case.precision in case.format.calibrated_precisions
+    is_calibrated = case.precision == "int8"
     if is_calibrated:
         # Any file of these packages may make the samples for calibration.
         for package in (models, data, user_models):

@@ -86,20 +86,6 @@ def why_no_node(target: Target, nodes: Sequence[Node], gpus: int = 1) -> str:
     return f"no node of the fleet has {wanted}; it has: {kinds_text(nodes)}"
 
 
-@dataclass(frozen=True)
-class Fleet:
-    """The cluster that a run has joined."""
-
-    ray: ModuleType
-    """The package ray, connected to the cluster."""
-    address: str
-    """The cluster's address, as --fleet gives it."""
-
-    @property
-    def nodes(self) -> list[Node]:
-        return nodes_from(self.ray.nodes())
-
-
 def ray_module() -> ModuleType:
     """Import Ray. Raises SetupError if it is missing, or without a checkout, which nodes need."""
     if IS_INSTALLED:
@@ -118,11 +104,11 @@ def ray_module() -> ModuleType:
 
 
 @contextlib.contextmanager
-def connect(address: str) -> Iterator[Fleet]:
-    """Join the cluster at `address` for a block; its tasks import the modules of this checkout. An address is
-    `local`, which starts a cluster of this machine alone and ends it; `auto`, for the cluster that this
-    machine belongs to; HOST:PORT; or ray://HOST:PORT from a machine that is none of its nodes. Raises
-    SetupError without Ray, and InputError if no cluster answers."""
+def connect(address: str) -> Iterator[ModuleType]:
+    """Join the cluster at `address` for a block, which gets the package ray; the cluster's tasks import the
+    modules of this checkout. An address is `local`, which starts a cluster of this machine alone and ends it;
+    `auto`, for the cluster that this machine belongs to; HOST:PORT; or ray://HOST:PORT from a machine that is
+    none of its nodes. Raises SetupError without Ray, and InputError if no cluster answers."""
     if address == "local":
         # Before Ray is imported: its cluster listens on loopback alone, requires this run's token, and sends
         # Ray's makers no statistics. The first variable makes Ray use the loopback address, as on macOS; its
@@ -160,7 +146,7 @@ def connect(address: str) -> Iterator[Fleet]:
                 )
                 raise InputError(what, where=f"--fleet {address[:200]}", fix=fix) from error
             signal.signal(signal.SIGTERM, handler)  # Ray's own could exit at any point
-            yield Fleet(ray, address)
+            yield ray
         finally:
             ray.shutdown()
 

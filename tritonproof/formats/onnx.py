@@ -203,5 +203,4 @@ ONNX = Format(
         gpu_libraries.why_left_out_for_onnx_runtime(capability) if accelerator == "trt" else None
     ),
     why_missing=why_missing,
-    calibrated_precisions=frozenset({"int8"}),
 )

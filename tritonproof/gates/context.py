@@ -15,7 +15,6 @@ from tritonproof.accuracy.expected import ExpectedBySignature, expect_by_signatu
 from tritonproof.accuracy.limits import MIN_NOISE, NOISE_FACTOR, AnswerLimits, NumberLimits, inferred_limits
 from tritonproof.client.input_data import InputData
 from tritonproof.client.requests import IN_FLIGHT, IN_FLIGHT_BYTES, Answer, ServedModel
-from tritonproof.host.locks import OnWait
 from tritonproof.record.schema import AnswerComparison, GateResult
 from tritonproof.serve.messages import content_size_bytes
 from tritonproof.serve.server import LoadedCase
@@ -52,7 +51,7 @@ class AnswersFolder:
     """The id of the case whose answers are compared, or recorded."""
     run_id: str | None
     """The id of a run that records answers; None if it only compares them."""
-    on_wait: OnWait
+    on_wait: Callable[[str], None]
     """Called while another run records."""
 
 

@@ -10,9 +10,6 @@ from pathlib import Path
 from tritonproof.base.sanitize import one_line
 from tritonproof.host.scratch import SHARED_MEMORY_FOLDER
 
-OnWait = Callable[[str], None]
-"""Called before a wait with a description of who has the lock; an exception ends the attempt."""
-
 MACHINE_LOCK = SHARED_MEMORY_FOLDER
 """The folder whose lock is the machine's: all load generators share its names for shared memory, whatever
 TMPDIR is. Every user can open it and nobody can remove it, so its lock needs no file."""
@@ -23,13 +20,14 @@ _held: dict[Path, bool] = {}
 
 @contextlib.contextmanager
 def hold_machine(
-    *, exclusive: bool, on_wait: OnWait = lambda _holder: None, folder: Path | None = None
+    *, exclusive: bool, on_wait: Callable[[str], None] = lambda _holder: None, folder: Path | None = None
 ) -> Iterator[None]:
     """Lock the machine: exclusively to measure speed, which everything beside it changes, else shared.
 
     The kernel frees the lock of a process that dies. Requests to share do not overtake an earlier one to
     measure. `folder` stands for something else than the machine. A process may lock the same folder again,
     but not exclusively while it shares it. It must start no process that locks it: both might wait for ever.
+    `on_wait` gets a description of who has the lock, before a wait; an exception from it ends the attempt.
     """
     folder = MACHINE_LOCK if folder is None else folder
     if (held_exclusively := _held.get(folder)) is not None:
@@ -50,7 +48,7 @@ def hold_machine(
 
 
 @contextlib.contextmanager
-def hold_path(path: Path, *, on_wait: OnWait = lambda _holder: None) -> Iterator[None]:
+def hold_path(path: Path, *, on_wait: Callable[[str], None] = lambda _holder: None) -> Iterator[None]:
     """Lock a path, which need not exist, by the file `.NAME.lock` beside it, which is created and stays."""
     file, flags = path.with_name(f".{path.name}.lock"), os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
@@ -73,7 +71,7 @@ def _unlocking(descriptor: int) -> Iterator[int]:
         os.close(descriptor)
 
 
-def _wait_for(files: Sequence[int], operation: int, on_wait: OnWait) -> None:
+def _wait_for(files: Sequence[int], operation: int, on_wait: Callable[[str], None]) -> None:
     """Lock open files in turn; if one is taken, first tell `on_wait` who holds the last, or else another."""
     for index, file in enumerate(files):
         try:

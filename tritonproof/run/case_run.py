@@ -70,7 +70,7 @@ class CaseRun(CaseScope, contextlib.AbstractContextManager["CaseRun"]):
 
     @once
     def loader(self) -> Loader:
-        return Loader(self.prepared, self.model_run, self.stack)
+        return Loader(self, self.prepared)
 
     @once
     def expectations(self) -> Expectations:

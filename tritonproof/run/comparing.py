@@ -58,7 +58,7 @@ def add_baselines(
         settings.compared_plan,
         baseline_name=name,
         allowed_slowdown=settings.thresholds.allowed_slowdown(run.case, settings.allow_slowdown),
-        compared_points=run.suite_run.point_count,
+        compared_points=max(1, sum(map(len, (run.suite_run.points or {}).values()))),
     )
     served_name = baseline.server.name_of(run.case)
     compared = [

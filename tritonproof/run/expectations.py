@@ -58,7 +58,7 @@ class Expectations:
         prepared, say = self.prepared, functools.partial(self.scope.say, "evaluate in process")
         model, oracle, batch = prepared.case.model, prepared.oracle, evaluation_batch(prepared.deployment)
         samples = prepared.samples
-        return evaluate_in_process("converted", model, oracle.answer, samples, batch, say, with_outputs=True)
+        return evaluate_in_process("converted", model, oracle.answer, samples, batch, say)
 
     @once_sharing_machine
     def conversion(self) -> schema.Conversion:

@@ -1,6 +1,5 @@
 """Loads a prepared case on its server, for one scenario at a time."""
 
-import contextlib
 import dataclasses
 import time
 from dataclasses import dataclass, field
@@ -11,9 +10,8 @@ from tritonproof.client.requests import ServedModel
 from tritonproof.frameworks import pytorch
 from tritonproof.record import schema
 from tritonproof.record.schema import Deployment, Scenario
-from tritonproof.run.model_run import ModelRun
 from tritonproof.run.once import forget, once
-from tritonproof.run.prepared_case import PreparedCase
+from tritonproof.run.prepared_case import CaseScope, PreparedCase
 from tritonproof.serve.server import LoadedCase, check_supported, serving_entry
 
 
@@ -21,10 +19,8 @@ from tritonproof.serve.server import LoadedCase, check_supported, serving_entry
 class Loader:
     """Loads a prepared case, and knows how it is loaded at the moment."""
 
+    scope: CaseScope
     prepared: PreparedCase
-    model_run: ModelRun
-    stack: contextlib.ExitStack
-    """What ends with the run of the case."""
     loaded: LoadedCase | None = None
     was_under_load: bool = False
     """Whether the case has been under load since it was loaded."""
@@ -37,21 +33,21 @@ class Loader:
     def serving_entry(self) -> schema.Serving | None:
         """The record's entry of the server and the case's backend; None while nothing tells the backend."""
         backend = self.prepared.backend if self.loaded is None else self.loaded.backend
-        shared_memory = self.model_run.settings.shared_memory
+        shared_memory = self.scope.settings.shared_memory
         return serving_entry(self.prepared.server, backend, shared_memory) if backend else None
 
     @once
     def served(self) -> ServedModel:
         """The case's model on its server, with the samples of its requests."""
         case, server = self.prepared.case, self.prepared.server
-        data = self.stack.enter_context(input_data(case.model, self.prepared.samples, server.scratch))
+        data = self.scope.stack.enter_context(input_data(case.model, self.prepared.samples, server.scratch))
         return ServedModel(server, server.name_of(case), case.model, data)
 
     def leave_gpu(self) -> None:
         """Free the GPU memory of this process's models, as servers need it; the models reopen on use."""
         if self.prepared.case.target.device == "cuda":
             forget(self.prepared, "oracle")
-            forget(self.model_run, "framework_model")
+            forget(self.scope.model_run, "framework_model")
             pytorch.release_gpu_memory()
 
     def ensure_loaded(self, scenario: Scenario, deployment: Deployment | None = None) -> LoadedCase:
@@ -74,7 +70,7 @@ class Loader:
 
     def check_may_reload(self) -> None:
         """Raise NotAvailableError if others may use the server, which must then keep its models loaded."""
-        if self.model_run.settings.triton.is_remote:
+        if self.scope.settings.triton.is_remote:
             what = "models are not reloaded on a server that others may use"
             raise NotAvailableError(what, where=self.prepared.case)
 

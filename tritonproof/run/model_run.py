@@ -75,7 +75,7 @@ class ModelRun(contextlib.AbstractContextManager["ModelRun"]):
         infer: Callable[[Any], Any] = functools.partial(self.model.infer, self.framework_model.network)
         on_progress = functools.partial(self.say, "evaluate by the framework")
         return stages.evaluate_in_process(
-            "framework", self.model, infer, self.samples, self.batch, on_progress, with_outputs=True
+            "framework", self.model, infer, self.samples, self.batch, on_progress
         )
 
     def precision_cost(self, precision: str) -> PrecisionCost | None:
@@ -100,8 +100,6 @@ class SuiteRun:
 
     points: Mapping[str, Sequence[LoadPoint]] | None = None
     """The load points to measure of each case, by its id; None for all that the settings ask for."""
-    point_count: int = 1
-    """How many load points the suite measures, and thus at most compares with a baseline."""
     run_id: str = field(default_factory=lambda: run_origin.own_run().id)
     peaks: dict[worker.PeakKind, Estimate | ProofError] = field(default_factory=dict)
     """The machine's peaks measured so far, or the errors."""

@@ -7,15 +7,17 @@ import time
 import weakref
 from collections.abc import Callable
 
-Write = Callable[[str], None]
-
 
 class Progress:
     """Shows the current step, in plain lines: one for each new step, one with progress every few seconds, and
     one after each 15 s of silence. A terminal instead redraws the step with its seconds so far."""
 
     def __init__(
-        self, write_line: Write, draw: Callable[[str, str], None] | None = None, *, quiet_s: float = 15.0
+        self,
+        write_line: Callable[[str], None],
+        draw: Callable[[str, str], None] | None = None,
+        *,
+        quiet_s: float = 15.0,
     ) -> None:
         """`write_line` writes a line that stays, at least one every `quiet_s` seconds. `draw`, if there is a
         terminal, shows a step and its seconds in place of the last ones; two empty texts show nothing."""
@@ -39,8 +41,8 @@ class Progress:
             if is_new or now - self._shown_at >= interval_s:
                 self._show(now)
 
-    def waits(self, step: str) -> Write:
-        """A `tritonproof.host.locks.OnWait` that shows who holds the lock for which a step waits."""
+    def waits(self, step: str) -> Callable[[str], None]:
+        """A function that shows who holds the lock for which a step waits."""
         return lambda holder: self.say(step, holder)
 
     def note(self, text: str) -> None:
@@ -86,7 +88,7 @@ def _tick(progress: "weakref.ref[Progress]", tick_s: float) -> None:
         time.sleep(tick_s)
 
 
-def lines_to(descriptor: int, prefix: str = "", end: str = "\n") -> Write:
+def lines_to(descriptor: int, prefix: str = "", end: str = "\n") -> Callable[[str], None]:
     """A function that writes a text, between `prefix` and `end`, to a file descriptor."""
 
     def write(text: str) -> None:

@@ -145,7 +145,7 @@ class RepositorySearch:
             gpus=max([1, *(len(group.gpus) for group in groups)]),
             fixed=fixed,
             concurrencies=self.run.settings.concurrencies if goal.arrivals is None else None,
-            incumbent=("online" if is_batched else "offline", own_deployment),
+            incumbent="online" if is_batched else "offline",
         )
 
     def load(self, candidate: Candidate) -> None:

@@ -64,9 +64,9 @@ class SearchSpace:
     """The clients' batch sizes in place of all up to the largest; ignored if all of them are larger."""
     concurrencies: tuple[int, ...] | None = None
     """The numbers of requests in flight, in place of all."""
-    incumbent: tuple[Scenario, Deployment] | None = None
-    """The settings of a user's model, with which the winner is compared, with one sample in each request,
-    since a config.pbtxt does not say what clients send. None for a model of the suite's own."""
+    incumbent: Scenario | None = None
+    """How a user's model batches with its own settings, with which the winner is compared, with one sample in
+    each request, since a config.pbtxt does not say what clients send. None for a model of the suite's own."""
 
 
 @dataclass(frozen=True)

@@ -103,7 +103,8 @@ def find_fastest(
         tried[trial.candidate] = trials.screen(trial, _PROBES[1], goal, probe)
     best = trials.finalists(list(tried.values()), goal, _FINALISTS)
     measured = [trial for trial in tried.values() if not trial.error]
-    incumbent = [trial for trial in measured if trial.candidate.configuration == space.incumbent]
+    own = space.incumbent, space.own_deployment
+    incumbent = [trial for trial in measured if trial.candidate.configuration == own]
     if space.incumbent is not None and incumbent[:1] not in (best[:1], best[1:]):
         best[1:] = incumbent[:1]  # no other takes its place if it cannot be measured
     attempts = _rerun_best(best, goal, measure_again, on_progress)

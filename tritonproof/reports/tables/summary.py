@@ -17,10 +17,9 @@ from tritonproof.reports.tables.table import Block, Bullets, Cell, Column, Headi
 
 
 class SummaryRow(NamedTuple):
-    """A case, its score, its fastest load point and its rank; None for what it lacks or has to hide."""
+    """A case, its fastest load point and its rank; None for what it lacks or has to hide."""
 
     record: Publishable
-    score: schema.Score | None
     result: schema.PointResult | None
     rank: int | None
 
@@ -36,10 +35,7 @@ def summary(records: Sequence[Publishable]) -> list[Block]:
 def summary_table(of_target: Sequence[Publishable]) -> Table:
     records = derived.ranked(of_target)
     ranks = derived.ranks(records)
-    rows = [
-        SummaryRow(case, case.main_score, derived.fastest_point(case), ranks.get(case.name))
-        for case in records
-    ]
+    rows = [SummaryRow(case, derived.fastest_point(case), ranks.get(case.name)) for case in records]
     searches = ((case.name, speed_text.search_paragraph(case)) for case in records)
     notes = [
         *(f"`{name}`: {paragraph}" for name, paragraph in searches if paragraph),
@@ -124,15 +120,16 @@ def _score_cell(score: schema.Score, value: float, before: str) -> Cell:
 
 
 def _accuracy(row: SummaryRow) -> Cell:
-    if row.score is None:
+    if (score := row.record.main_score) is None:
         return Cell(correctness_text.missing_score(row.record))
-    return _score_cell(row.score, row.score.served, f"{row.score.metric} ")
+    return _score_cell(score, score.served, f"{score.metric} ")
 
 
 def _limit(row: SummaryRow) -> Cell | None:
-    if row.score is None or (limit := row.score.tightest_limit) is None:
+    score = row.record.main_score
+    if score is None or (limit := score.tightest_limit) is None:
         return None
-    return _score_cell(row.score, limit.value, "≤ " if row.score.better == "lower" else "")
+    return _score_cell(score, limit.value, "≤ " if score.better == "lower" else "")
 
 
 def _to_reference(row: SummaryRow) -> Cell | None:
@@ -148,7 +145,7 @@ def _marks(row: SummaryRow) -> list[Mark]:
     record, sentences = row.record, []
     if record.why_no_speed and (record.hidden or record.is_wrong or not record.search):
         sentences.append(record.why_no_speed)
-    if row.score is None and record.build.has_random_weights:
+    if record.main_score is None and record.build.has_random_weights:
         sentences.append(f"{correctness_text.no_score_text(record)}.")
     sentences += filter(None, [correctness_text.unmeasured_text(record), speed_text.version_note(record)])
     measured = row.result, derived.efficiency_at_fastest(record)
