@@ -17,7 +17,7 @@ from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
 from tritonproof.accuracy.precision_cost import measure_cost
 from tritonproof.accuracy.stages import evaluate_in_process
 from tritonproof.build import configuration, runtime_files
-from tritonproof.build.builds import BuiltModel
+from tritonproof.build.builds import CaseBuild
 from tritonproof.client.input_data import InputData
 from tritonproof.client.requests import ServedModel
 from tritonproof.host.activity import CpuTime
@@ -136,7 +136,7 @@ def case(toy: Model | None = None, precision: str = "fp32", tolerance: spec.Tole
     return Case(Target("cpu", "CPU", "cpu"), toy or model(), format_, None, precision)
 
 
-def make_build(root: Path, name: str, runtime: str) -> BuiltModel:
+def make_build(root: Path, name: str, runtime: str) -> CaseBuild:
     """Put a model into a repository without converting anything: `make_build(root, "doubling", DOUBLING)`.
     Its runtime is the given source; input `<name>_IN` and output `<name>_OUT` are four numbers."""
     four_numbers = dataclasses.replace(
@@ -156,7 +156,7 @@ def make_build(root: Path, name: str, runtime: str) -> BuiltModel:
     (version / "__pycache__").touch()
     config = configuration.model_config(in_raw, DEPLOYMENT, native=False)
     (folder / "config.pbtxt").write_text(configuration.config_text(config))
-    return BuiltModel(in_raw, folder, "digest", "none", 0.0, 0.0, reused=False)
+    return CaseBuild(in_raw, folder, "digest", "none", 0.0, 0.0, reused=False)
 
 
 def compare_conversion(

@@ -66,7 +66,7 @@ class Tensor:
 def fits(shape: Sequence[int], declared: Sequence[int]) -> bool:
     """Whether a row of this shape fits an input's declared shape, in which -1 is any length."""
     pairs = zip(shape, declared, strict=False)
-    return len(shape) == len(declared) and all(side in (ANY, length) for length, side in pairs)
+    return len(shape) == len(declared) and all(allowed in (ANY, length) for length, allowed in pairs)
 
 
 def why_undeclared(tensor: Tensor, values: "np.ndarray | None") -> str | None:

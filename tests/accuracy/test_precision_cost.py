@@ -48,7 +48,7 @@ def few(model: Model, count: int = 16) -> Samples:
 
 
 def compared(model: Model, precision: str, network: Any, count: int = 16) -> Conversion:
-    """The parity of a conversion that computes `network` with the framework."""
+    """The comparison of a conversion that computes `network` with the framework."""
     case, run = Case(CPU, model, ONNX, None, precision), functools.partial(model.infer, network)
     return compare_conversion(case, weights_of(model), run, few(model, count), count)
 
@@ -59,9 +59,9 @@ def compared(model: Model, precision: str, network: Any, count: int = 16) -> Con
     ids=["bert in fp16", "fastpitch in fp16", "fastpitch in bf16"],
 )
 def test_half_precision_costs_what_emulation_predicts(model: Model, precision: str, count: int) -> None:
-    parity = compared(model, precision, in_precision(weights_of(model).network, precision), count)
-    assert parity.passed, conversion_failure(parity)
-    assert parity.error_in_costs == pytest.approx(1, abs=0.5)
+    conversion = compared(model, precision, in_precision(weights_of(model).network, precision), count)
+    assert conversion.passed, conversion_failure(conversion)
+    assert conversion.error_in_costs == pytest.approx(1, abs=0.5)
 
 
 def test_fp32_is_limited_by_its_rounding_cost() -> None:
@@ -136,11 +136,11 @@ def test_decision_changes_keep_to_precision_cost(by_precision: int, by_conversio
         keep=lambda outputs: outputs,
         decide=lambda kept: kept["masks"],
     )
-    conversion, emulated = changed(by_conversion), changed(by_precision)
+    converted, emulated = changed(by_conversion), changed(by_precision)
     case, weights = toy.case(model, "bf16"), toy.weights(trained=False)
-    parity = compare_conversion(case, weights, conversion, samples, 24, emulated=emulated)
-    assert parity.passed is passed, parity
-    assert (parity.relative_error, parity.agreement_limit is None) == (None, False)
+    conversion = compare_conversion(case, weights, converted, samples, 24, emulated=emulated)
+    assert conversion.passed is passed, conversion
+    assert (conversion.relative_error, conversion.agreement_limit is None) == (None, False)
 
 
 def test_few_wrong_voxels_in_every_mask_fail() -> None:

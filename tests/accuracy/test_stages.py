@@ -1,4 +1,4 @@
-"""Evaluation in process counts every sample, and refuses wrong outputs; parity of a converted model with the
+"""Evaluation in process counts every sample, and refuses wrong outputs; a converted model is compared with the
 framework, in the values of each output and in decisions."""
 
 import dataclasses
@@ -117,7 +117,7 @@ def found(
     infer: Callable[[Arrays], Arrays] = outputs,
     **changes: Any,
 ) -> Conversion:
-    """The parity of a conversion with changed outputs, in batches of 8, beside the emulated precision."""
+    """The comparison of a conversion with changed outputs, in batches of 8, beside the emulated precision."""
 
     def changing(edit: Change) -> Callable[[Arrays], Arrays]:
         batch_numbers = iter(range(1000))
@@ -165,11 +165,11 @@ def shares_off(first: float, second: float) -> Change:
 @pytest.mark.parametrize("only", [0, 2, 4])
 @pytest.mark.parametrize(("share", "passed"), [(0.0005, True), (0.02, False)])
 def test_error_is_a_share_of_spread_over_all_batches(share: float, passed: bool, only: int) -> None:
-    parity = found(off(share * SPREAD, only=only))
-    assert parity.relative_error == pytest.approx(share, rel=1e-2)
-    assert (parity.samples, parity.agreement, parity.passed) == (COUNT, 1.0, passed)
-    assert (parity.relative_error_limit, parity.agreement_limit) == (0.01, 0.95)
-    assert parity.outputs[0].sample in [f"toy-{row:03d}" for row in range(8 * only, 8 * only + 8)]
+    conversion = found(off(share * SPREAD, only=only))
+    assert conversion.relative_error == pytest.approx(share, rel=1e-2)
+    assert (conversion.samples, conversion.agreement, conversion.passed) == (COUNT, 1.0, passed)
+    assert (conversion.relative_error_limit, conversion.agreement_limit) == (0.01, 0.95)
+    assert conversion.outputs[0].sample in [f"toy-{row:03d}" for row in range(8 * only, 8 * only + 8)]
 
 
 def test_output_error_is_relative_to_its_own_spread() -> None:
@@ -204,9 +204,9 @@ def test_incomparable_outputs_are_an_error(name: str, change: Callable[[Arrays],
     [((0.001, 0.0015), (0.001, 0.001), 1.5, 0.001), ((0.2, 1.3), (0.1, 1.0), 2, 0.1)],
 )
 def test_worst_output_by_precision_cost_counts(errors: Any, costs: Any, times: float, cost: float) -> None:
-    parity = found(shares_off(*errors), emulated=shares_off(*costs), precision="fp16")
-    assert parity.error_in_costs == pytest.approx(times, rel=0.01)
-    assert parity.precision_cost == pytest.approx(cost, rel=0.01)
+    conversion = found(shares_off(*errors), emulated=shares_off(*costs), precision="fp16")
+    assert conversion.error_in_costs == pytest.approx(times, rel=0.01)
+    assert conversion.precision_cost == pytest.approx(cost, rel=0.01)
 
 
 @pytest.mark.parametrize("unit", [1.0, 1000.0])
@@ -220,11 +220,11 @@ def test_error_above_cost_limit_fails_in_any_unit(of_limit: float, passed: bool,
         return shares_off(costs * 0.008 * unit, costs * 0.008 * unit)
 
     limit = present(found(times(1), emulated=times(1), precision="fp16", infer=in_unit).error_in_costs_limit)
-    parity = found(times(of_limit * limit), emulated=times(1), precision="fp16", infer=in_unit)
-    assert parity.precision_cost == pytest.approx(0.008, rel=0.01)
-    assert parity.error_in_costs == pytest.approx(of_limit * limit, rel=0.01)
-    assert parity.passed is passed
-    assert present(parity.relative_error) < parity.relative_error_limit
+    conversion = found(times(of_limit * limit), emulated=times(1), precision="fp16", infer=in_unit)
+    assert conversion.precision_cost == pytest.approx(0.008, rel=0.01)
+    assert conversion.error_in_costs == pytest.approx(of_limit * limit, rel=0.01)
+    assert conversion.passed is passed
+    assert present(conversion.relative_error) < conversion.relative_error_limit
 
 
 # --- decisions and whole numbers ----------------------------------------------------------------------------
@@ -235,9 +235,9 @@ def test_agreement_has_a_limit(agreement: float, passed: bool) -> None:
     def decided_otherwise(outputs: Arrays, _number: int) -> None:
         outputs[toy.OUTPUT][:1] = np.roll(outputs[toy.OUTPUT][:1], 1, axis=1)
 
-    parity = found(decided_otherwise, tolerance=Tolerance(10, agreement, "chosen"))
-    assert parity.agreement == pytest.approx(0.875)
-    assert parity.passed is passed
+    conversion = found(decided_otherwise, tolerance=Tolerance(10, agreement, "chosen"))
+    assert conversion.agreement == pytest.approx(0.875)
+    assert conversion.passed is passed
 
 
 def test_rows_with_differing_integers_are_left_out_of_error() -> None:
@@ -248,11 +248,11 @@ def test_rows_with_differing_integers_are_left_out_of_error() -> None:
         result[LARGE][4:] += np.float32(0.025)
 
     by_length: Any = {"keep": lambda outputs: outputs, "decide": lambda kept: kept[LENGTH]}
-    parity = found(longer, emulated=shares_off(0.001, 0.001), precision="fp16", **by_length)
-    assert present(parity.error_in_costs) < 2
-    assert parity.agreement == 0.5
-    assert not parity.passed, "by its decisions and by the rows that are left to compare"
-    by_name = {result.output: result for result in parity.outputs}
+    conversion = found(longer, emulated=shares_off(0.001, 0.001), precision="fp16", **by_length)
+    assert present(conversion.error_in_costs) < 2
+    assert conversion.agreement == 0.5
+    assert not conversion.passed, "by its decisions and by the rows that are left to compare"
+    by_name = {result.output: result for result in conversion.outputs}
     assert (by_name[LENGTH].mean, by_name[LARGE].compared, by_name[toy.OUTPUT].compared) == (0.5, 0.5, 0.5)
     assert by_name[LARGE].compared_limit > 0.8
 
@@ -264,10 +264,10 @@ def test_unused_integers_hide_no_error() -> None:
         result[LENGTH][1:] += 1
         result[toy.OUTPUT][1:] *= np.float32(0.5)
 
-    parity = found(wrong)
+    conversion = found(wrong)
 
-    by_name = {result.output: result for result in parity.outputs}
-    assert (parity.agreement, parity.relative_error, parity.passed) == (1.0, 0.0, False)
+    by_name = {result.output: result for result in conversion.outputs}
+    assert (conversion.agreement, conversion.relative_error, conversion.passed) == (1.0, 0.0, False)
     assert by_name[LENGTH].mean == by_name[LENGTH].largest * 7 / 8 == pytest.approx(7 / 8)
     assert by_name[toy.OUTPUT].compared == pytest.approx(1 / 8)
 
@@ -287,9 +287,9 @@ def test_class_may_differ_only_if_scores_tie(gap: float, passed: bool) -> None:
         batch[LENGTH][3] = 2
 
     tolerance = Tolerance(0.01, 0.8, "chosen")
-    parity = found(second, infer=classified, tolerance=tolerance)
-    assert parity.passed is passed
-    assert parity.outputs[0].compared == 1.0
+    conversion = found(second, infer=classified, tolerance=tolerance)
+    assert conversion.passed is passed
+    assert conversion.outputs[0].compared == 1.0
 
     def and_moved(batch: Arrays, number: int) -> None:
         second(batch, number)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tritonproof.build import builds
-from tritonproof.build.builds import BuiltModel
+from tritonproof.build.builds import CaseBuild
 from tritonproof.formats.onnx import ONNX
 from tritonproof.host.targets import CPU
 from tritonproof.models import all_models
@@ -39,5 +39,5 @@ def no_samples(split: str) -> Samples:
 
 def build(
     case: Case, root: Path, weights: FrameworkModel = WEIGHTS, deployment: Deployment = UP_TO_32
-) -> BuiltModel:
+) -> CaseBuild:
     return builds.build(case, weights, deployment, root, native=False, samples=no_samples)

@@ -9,7 +9,7 @@ from tests import toy
 from tests.helpers import git, settings
 from tritonproof.base.errors import InputError, ProofError
 from tritonproof.build import baseline_builds
-from tritonproof.build.builds import BuiltModel
+from tritonproof.build.builds import CaseBuild
 from tritonproof.settings.settings import flag
 
 
@@ -29,12 +29,12 @@ def test_invalid_other_build_is_an_error_naming_its_option(option: str, value: s
 
 
 @pytest.fixture
-def built(tmp_path: Path) -> BuiltModel:
+def built(tmp_path: Path) -> CaseBuild:
     """A build of the case `cpu-toy-raw-fp32` in models/cpu/."""
     return toy.make_build(tmp_path / "models" / "cpu", "toy", toy.SLEEPING.format(seconds=0.005))
 
 
-def test_other_build_may_be_repository_target_or_case_folder(built: BuiltModel, tmp_path: Path) -> None:
+def test_other_build_may_be_repository_target_or_case_folder(built: CaseBuild, tmp_path: Path) -> None:
     models = tmp_path / "models"
     for folder in (models, models / "cpu", built.folder):
         assert baseline_builds.find_build(baseline_builds.parse(str(folder)), built.case) == built.folder
@@ -44,7 +44,7 @@ def test_other_build_may_be_repository_target_or_case_folder(built: BuiltModel, 
             baseline_builds.find_build(baseline_builds.parse(str(folder)), other)
 
 
-def test_changed_build_is_refused_and_hand_made_one_is_not(built: BuiltModel, tmp_path: Path) -> None:
+def test_changed_build_is_refused_and_hand_made_one_is_not(built: CaseBuild, tmp_path: Path) -> None:
     baseline = baseline_builds.parse(str(tmp_path / "models"))
     baseline_builds.check_unchanged(baseline, built.folder)
     (built.folder / "build.json").write_text("{}")
@@ -52,13 +52,13 @@ def test_changed_build_is_refused_and_hand_made_one_is_not(built: BuiltModel, tm
         baseline_builds.check_unchanged(baseline, built.folder)
 
 
-def test_invalid_configuration_error_names_its_file(built: BuiltModel) -> None:
+def test_invalid_configuration_error_names_its_file(built: CaseBuild) -> None:
     (built.folder / "config.pbtxt").write_text("max_batch_size: many")
     with pytest.raises(InputError, check=lambda error: "config.pbtxt" in error.where):
         baseline_builds.config_of(built.folder)
 
 
-def test_each_build_keeps_own_settings(built: BuiltModel) -> None:
+def test_each_build_keeps_own_settings(built: CaseBuild) -> None:
     other = baseline_builds.config_of(built.folder)
     other.instance_group[0].count = 2
     assert baseline_builds.for_scenario(other, built.case, "online").instance_group[0].count == 2
@@ -148,7 +148,7 @@ def test_commit_without_benchmarks_is_refused(ref: str, checkout: Path, tmp_path
 
 
 def test_checkout_builds_case_by_its_own_command(
-    built: BuiltModel, checkout: Path, monkeypatch: pytest.MonkeyPatch
+    built: CaseBuild, checkout: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTEST_XDIST_WORKER", "gw0")
     other = baseline_builds.parse(str(checkout))

@@ -16,7 +16,7 @@ from msgspec import structs
 
 from tests import toy
 from tritonproof.base.errors import ProofError
-from tritonproof.build.builds import BuiltModel
+from tritonproof.build.builds import CaseBuild
 from tritonproof.efficiency import worker as process_module
 from tritonproof.efficiency import worker_main
 from tritonproof.efficiency.worker import artifact_worker
@@ -45,11 +45,11 @@ DYING = "import os\ndef load(artifact, settings):\n    return lambda arrays: os.
 HANGING = "import time\ndef load(artifact, settings):\n    return lambda arrays: time.sleep(60)\n"
 
 
-def sample_of(build: BuiltModel) -> dict[str, np.ndarray]:
+def sample_of(build: CaseBuild) -> dict[str, np.ndarray]:
     return {build.case.model.inputs[0].name: SAMPLE}
 
 
-def run_once(build: BuiltModel, batch: int = 1) -> None:
+def run_once(build: CaseBuild, batch: int = 1) -> None:
     with artifact_worker(build, toy.DEPLOYMENT, sample_of(build)) as worker:
         worker.wait_ready()
         worker.batches_per_s(batch, 0, 1)

@@ -57,7 +57,9 @@ def kept(tmp_path: Path) -> tuple[Path, RecordedAnswers]:
 
 
 def write(path: Path, limits: AnswerLimits = LIMITS) -> None:
-    path.write_bytes(recorded.encoded(recorded.record(context_of(limits=limits), "cpu-toy-onnx-fp32", "r1")))
+    path.write_bytes(
+        recorded.encoded(recorded.answers_to_record(context_of(limits=limits), "cpu-toy-onnx-fp32", "r1"))
+    )
 
 
 def test_recorded_answers_round_trip(kept: Any) -> None:
@@ -72,7 +74,7 @@ def test_recorded_answers_round_trip(kept: Any) -> None:
 
 def test_recorded_texts_count_by_their_length(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recorded, "_MAX_BYTES", 5 * (16 + 8))
-    rows = recorded.record(context_of(), "cpu-toy-onnx-fp32", "r1").rows
+    rows = recorded.answers_to_record(context_of(), "cpu-toy-onnx-fp32", "r1").rows
     assert len(rows) == 4, "each has 10 bytes of text"
 
 

@@ -1,4 +1,4 @@
-"""Micro models: committed weights keep their limits, and faults break a limit or parity."""
+"""Micro models: committed weights keep their limits, and faults break a limit or the conversion."""
 
 import copy
 import dataclasses
@@ -203,8 +203,8 @@ def test_checkpoint_rounded_to_half_precision_fails_fp32_parity(name: str) -> No
     half = with_weights(weights.network, lambda w: w.astype(np.float16).astype(w.dtype))
     for network, is_right in ((weights.network, True), (half, False)):
         run = functools.partial(model.infer, network)
-        parity = compare_conversion(Case(CPU, model, ONNX, None, "fp32"), weights, run, samples, 16)
-        assert (conversion_failure(parity) is None) is is_right
+        conversion = compare_conversion(Case(CPU, model, ONNX, None, "fp32"), weights, run, samples, 16)
+        assert (conversion_failure(conversion) is None) is is_right
 
 
 def test_every_phantom_has_every_class() -> None:

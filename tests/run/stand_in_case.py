@@ -15,7 +15,7 @@ from tritonclient.grpc.model_config_pb2 import ModelConfig
 from tests import toy
 from tritonproof.accuracy.answer_comparison import Oracle
 from tritonproof.base.errors import ProofError
-from tritonproof.build.builds import BuiltModel
+from tritonproof.build.builds import CaseBuild
 from tritonproof.client.input_data import InputData, remaining_data
 from tritonproof.host import locks
 from tritonproof.record.schema import Deployment, Scenario, Start
@@ -51,7 +51,7 @@ class StandInServer(Server):
     refused: tuple[int, ...] = ()
     """The batch sizes whose requests fail."""
 
-    def load(self, _built: BuiltModel, _deployment: Deployment, _scenario: Scenario) -> str:
+    def load(self, _built: CaseBuild, _deployment: Deployment, _scenario: Scenario) -> str:
         self.on_loading()
         return self.backend
 
@@ -84,8 +84,8 @@ class StandInCase:
     unreported: tuple[str, ...] = ()
 
     @property
-    def build(self) -> BuiltModel:
-        return BuiltModel(self.case, self.folder, "0f3c", reused=True)
+    def build(self) -> CaseBuild:
+        return CaseBuild(self.case, self.folder, "0f3c", reused=True)
 
     @property
     def oracle(self) -> Oracle:
@@ -113,7 +113,7 @@ def prepare_repository_case(server: Server = StandInServer(), **configuration: A
     described = DescribedModel(RepositoryModel("m", Path("m"), config), (), config, ("1",), 0.0)
 
     def prepare_it(scope: CaseScope) -> RepositoryCase:
-        build = BuiltModel(scope.requested, Path("m"), reused=True)
+        build = CaseBuild(scope.requested, Path("m"), reused=True)
         accepted = AcceptedSamples(toy.samples(1), "", 0.0, None)
         return RepositoryCase(scope.requested, toy.DEPLOYMENT, server, described, build, accepted)
 

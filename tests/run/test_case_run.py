@@ -16,7 +16,7 @@ from tests.helpers import ROOT, present, settings
 from tests.run.conftest import RunOf
 from tests.run.stand_in_case import StandInServer, prepare
 from tritonproof.build import baseline_builds, runtime_files
-from tritonproof.build.builds import BuiltModel
+from tritonproof.build.builds import CaseBuild
 from tritonproof.cases import cases_of
 from tritonproof.host import locks
 from tritonproof.host.targets import CPU
@@ -131,8 +131,8 @@ def test_only_loading_shares_the_machine(tmp_path: Path, monkeypatch: pytest.Mon
     case = dataclasses.replace(case, model=dataclasses.replace(case.model, **loading))
     given = settings(results=str(tmp_path))
     with ModelRun(case.model, CPU, given) as model_run, CaseRun(case, model_run) as run:
-        vars(run.prepared)["build"] = BuiltModel(case, tmp_path / "model", reused=True)
-        shared = model_run.cpu_model, model_run.samples, model_run.framework_model
+        vars(run.prepared)["build"] = CaseBuild(case, tmp_path / "model", reused=True)
+        shared = model_run.source_model, model_run.samples, model_run.framework_model
         assert all((*shared, run.prepared.oracle.answer, run.server))
 
         assert held == dict.fromkeys(["load", "samples", "reference", "oracle", "server"], True)

@@ -14,7 +14,7 @@ from tests.helpers import present, settings
 from tests.run.stand_in_case import StandInServer
 from tritonproof.base.errors import NotAvailableError
 from tritonproof.build import builds, runtime_files
-from tritonproof.build.builds import BuiltModel
+from tritonproof.build.builds import CaseBuild
 from tritonproof.cases import cases_of
 from tritonproof.efficiency.worker import peak_kind
 from tritonproof.frameworks import gpu_libraries
@@ -68,8 +68,8 @@ def two_a100s(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]
         SEEN["in process"] = options
         yield Worker()
 
-    def find(case: Case, *_arguments: Any) -> BuiltModel:
-        return BuiltModel(case, tmp_path / str(case), "0f3c", reused=True)
+    def find(case: Case, *_arguments: Any) -> CaseBuild:
+        return CaseBuild(case, tmp_path / str(case), "0f3c", reused=True)
 
     def beside(*_arguments: Any) -> None:
         SEEN["servers beside"] = SEEN["servers"]
@@ -99,7 +99,7 @@ def run_on_a100(name: str, folder: Path, **options: str) -> Iterator[CaseRun]:
     given = settings(**{"triton": "docker", "results": str(folder / "results"), **options})
     case = next(case for case in cases_of(recognise("NVIDIA A100"), given.gpus) if str(case) == name)
     with ModelRun(case.model, case.target, given) as model_run, CaseRun(case, model_run) as run:
-        vars(run.prepared).update(build=BuiltModel(case, folder / name, "0f3c", reused=True))
+        vars(run.prepared).update(build=CaseBuild(case, folder / name, "0f3c", reused=True))
         vars(model_run).update(flops_per_inference=None)
         yield run
 

@@ -13,7 +13,7 @@ from msgspec import structs
 from torch import nn
 
 from tritonproof.build import builds, runtime_files
-from tritonproof.build.builds import BuiltModel
+from tritonproof.build.builds import CaseBuild
 from tritonproof.build.configuration import model_config
 from tritonproof.formats import all_formats
 from tritonproof.frameworks.pytorch import infer, tf32_products
@@ -68,14 +68,14 @@ NETWORK = Small().eval()
 
 
 @pytest.fixture(scope="module", params=["onnx", "ts-trace", "ts-script"])
-def built(request: pytest.FixtureRequest, server_of_models: tuple[Server, Path]) -> BuiltModel:
+def built(request: pytest.FixtureRequest, server_of_models: tuple[Server, Path]) -> CaseBuild:
     case = Case(CPU, model_of(), FORMATS[request.param], None, "fp32")
     weights = FrameworkModel(NETWORK, "test", "w1", trained=False)
     root = server_of_models[1].parent
     return builds.build(case, weights, DEPLOYMENT, root, native=False, samples=samples)
 
 
-def on_tensors(built: BuiltModel) -> Any:
+def on_tensors(built: CaseBuild) -> Any:
     """The build's runtime, opened on the CPU as on a GPU."""
     settings = runtime_files.runtime_settings(built.case, DEPLOYMENT)
     settings |= {"device": "cpu", "device_id": "0", "tensors": "torch"}
@@ -83,7 +83,7 @@ def on_tensors(built: BuiltModel) -> Any:
 
 
 @pytest.mark.parametrize("rows", [1, 3, MAX_BATCH])
-def test_runtime_takes_and_returns_device_tensors(built: BuiltModel, rows: int) -> None:
+def test_runtime_takes_and_returns_device_tensors(built: CaseBuild, rows: int) -> None:
     inputs = inputs_of(rows)
     expected = built.case.model.infer(NETWORK, inputs)
     tensors = on_tensors(built)([torch.from_numpy(values) for values in inputs.values()])
@@ -96,7 +96,7 @@ def test_runtime_takes_and_returns_device_tensors(built: BuiltModel, rows: int) 
         np.testing.assert_allclose(array, values, atol=1e-5)
 
 
-def test_inputs_may_be_views_and_outputs_persist(built: BuiltModel) -> None:
+def test_inputs_may_be_views_and_outputs_persist(built: CaseBuild) -> None:
     """Pointers have no strides, and reusing a buffer would change an answer before Triton sends it."""
     predict, inputs = on_tensors(built), inputs_of(4)
     arrays = inputs.values()
@@ -113,7 +113,7 @@ def test_inputs_may_be_views_and_outputs_persist(built: BuiltModel) -> None:
 
 @pytest.mark.parametrize("built", ["ts-trace"], indirect=True)
 @pytest.mark.parametrize("tf32", [True, False])
-def test_pytorch_products_follow_tf32_setting(built: BuiltModel, tf32: bool) -> None:
+def test_pytorch_products_follow_tf32_setting(built: CaseBuild, tf32: bool) -> None:
     """PyTorch's default is TF32 for convolutions only."""
     settings = runtime_files.runtime_settings(built.case, structs.replace(DEPLOYMENT, tf32=tf32))
     settings |= {"device": "cpu", "device_id": "0"}
@@ -135,7 +135,7 @@ def test_pytorch_waits_for_its_stream(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="module")
-def served(built: BuiltModel, server_of_models: tuple[Server, Path]) -> Server:
+def served(built: CaseBuild, server_of_models: tuple[Server, Path]) -> Server:
     """The build on Triton's Python backend, which passes tensors by DLPack."""
     config = model_config(built.case, DEPLOYMENT, native=False)
     config.parameters["tensors"].string_value = "torch"
@@ -145,7 +145,7 @@ def served(built: BuiltModel, server_of_models: tuple[Server, Path]) -> Server:
     return server
 
 
-def test_server_passes_and_batches_tensors(served: Server, built: BuiltModel) -> None:
+def test_server_passes_and_batches_tensors(served: Server, built: CaseBuild) -> None:
     """Eight requests at once are one batch, and each gets its own rows."""
     requests = [inputs_of(1, seed) for seed in range(MAX_BATCH)]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests import toy
-from tritonproof.build.builds import BuiltModel
+from tritonproof.build.builds import CaseBuild
 from tritonproof.serve.launch import serve
 from tritonproof.serve.server import Server
 from tritonproof.serve.server_spec import ServerSpec
@@ -19,7 +19,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def doubling(models: Path) -> BuiltModel:
+def doubling(models: Path) -> CaseBuild:
     """A model of that repository that doubles its input."""
     return toy.make_build(models, "doubling", toy.DOUBLING)
 

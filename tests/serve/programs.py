@@ -10,7 +10,7 @@ import pytest
 
 from tests.helpers import command_line, program_name
 from tritonproof.base.errors import ProofError
-from tritonproof.build.builds import BuiltModel
+from tritonproof.build.builds import CaseBuild
 from tritonproof.serve.container import prepare_image
 from tritonproof.serve.launch import serve
 from tritonproof.serve.server import Server
@@ -24,7 +24,7 @@ HANG_S = 60.0
 VALUES = np.arange(8, dtype=np.float32).reshape(2, 4)
 
 
-def doubled_by(server: Server, built: BuiltModel) -> bool:
+def doubled_by(server: Server, built: CaseBuild) -> bool:
     """Whether the loaded model doubles its input."""
     model = built.case.model
     (answer,) = server.infer(server.name_of(built.case), model, {model.inputs[0].name: VALUES}).values()

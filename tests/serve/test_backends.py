@@ -15,7 +15,7 @@ from tests.helpers import NATIVE_PROGRAM, present
 from tests.serve.programs import script
 from tests.whole_runs.suite import suite
 from tritonproof.base.errors import NotAvailableError
-from tritonproof.build.builds import BuiltModel
+from tritonproof.build.builds import CaseBuild
 from tritonproof.cases import cases_of, profile_of
 from tritonproof.formats import all_formats
 from tritonproof.frameworks import gpu_libraries
@@ -133,7 +133,7 @@ def test_engine_cache_folder_depends_on_server_kind(
     config: dict[str, Any] = {}
     client = SimpleNamespace(load_model=lambda _name, **given: config.update(json.loads(given["config"])))
     case = Case(A100, MICRO, ONNX, accelerator, "fp16")
-    built = BuiltModel(case, tmp_path / str(case), "0f3c", "test", 1.0, 1.0, reused=False)
+    built = CaseBuild(case, tmp_path / str(case), "0f3c", "test", 1.0, 1.0, reused=False)
     Server(ServerSpec(kind), "127.0.0.1:1", "2.51.0", None, client).load(built, UP_TO_32, "online")
     # The container mounts no other folder, and ONNX Runtime makes only the last one of the path.
     here, there = str(tmp_path / "tritonproof" / "engines"), "/tmp/tritonproof-engines-0f3c"

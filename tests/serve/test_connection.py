@@ -22,7 +22,7 @@ from tests import toy
 from tests.helpers import grpc_server, settings
 from tests.serve.programs import HANG_S, VALUES, doubled_by
 from tritonproof.base.errors import InputError, NotAvailableError, ProofError, SetupError
-from tritonproof.build.builds import BuiltModel
+from tritonproof.build.builds import CaseBuild
 from tritonproof.client.input_data import input_data
 from tritonproof.client.requests import ConversationMessage, ServedModel, converse
 from tritonproof.client.shared_memory import shared_region
@@ -315,13 +315,13 @@ def encrypted(models: Path, certificate: tuple[Path, Path], headers: Path) -> It
 
 
 @contextlib.contextmanager
-def job_of(server: Server, built: BuiltModel) -> Iterator[LoadJob]:
+def job_of(server: Server, built: CaseBuild) -> Iterator[LoadJob]:
     model, point = built.case.model, LoadPoint("online", 1, 2)
     with input_data(model, toy.samples_of({model.inputs[0].name: VALUES}), None) as data:
         yield LoadJob(ServedModel(server, server.name_of(built.case), model, data), point, "none")
 
 
-def test_all_requests_use_tls_and_headers(encrypted: Server, doubling: BuiltModel, tmp_path: Path) -> None:
+def test_all_requests_use_tls_and_headers(encrypted: Server, doubling: CaseBuild, tmp_path: Path) -> None:
     spec = ServerSpec("remote", encrypted.address, encrypted.spec.access)
     with serve(spec, tmp_path, tmp_path / "log", device="cpu") as server:
         server.load(doubling, toy.DEPLOYMENT, "online")
@@ -338,7 +338,7 @@ def test_all_requests_use_tls_and_headers(encrypted: Server, doubling: BuiltMode
 
 
 def test_load_runs_over_tls(
-    models: Path, certificate: tuple[Path, Path], doubling: BuiltModel, tmp_path: Path
+    models: Path, certificate: tuple[Path, Path], doubling: CaseBuild, tmp_path: Path
 ) -> None:
     with encrypting(models, certificate, tmp_path / "log") as server:
         server.load(doubling, toy.DEPLOYMENT, "online")

@@ -14,7 +14,7 @@ from tests.helpers import command_line, present
 from tests.serve.programs import doubled_by, port_of, process_of, script
 from tests.whole_runs.suite import TRACE, suite
 from tritonproof.base.errors import ProofError, SetupError
-from tritonproof.build.builds import BuiltModel
+from tritonproof.build.builds import CaseBuild
 from tritonproof.host.scratch import SHARED_MEMORY_FOLDER
 from tritonproof.serve import command, launch, wheels
 from tritonproof.serve.command import Ports, free_ports
@@ -76,7 +76,7 @@ def wrapper(folder: Path, options: str = "") -> Path:
     )
 
 
-def test_local_server_uses_its_own_backends(models: Path, doubling: BuiltModel, tmp_path: Path) -> None:
+def test_local_server_uses_its_own_backends(models: Path, doubling: CaseBuild, tmp_path: Path) -> None:
     spec = parse_server(f"local:{wrapper(tmp_path)}")
     with serve(spec, models, tmp_path / "log", device="cpu") as server:
         assert server.spec.kind == "local"

@@ -19,7 +19,7 @@ from tests import toy
 from tests.helpers import ROOT, wait_until
 from tests.serve.programs import HANG_S, doubled_by, port_of
 from tritonproof.base.errors import ProofError, SetupError
-from tritonproof.build.builds import BuiltModel
+from tritonproof.build.builds import CaseBuild
 from tritonproof.serve.connection import Timeouts, http_get
 from tritonproof.serve.launch import serve
 from tritonproof.serve.remote import connect
@@ -47,12 +47,12 @@ def remote(server: Server) -> Iterator[Server]:
 
 
 @pytest.fixture(scope="module")
-def sent(tmp_path_factory: pytest.TempPathFactory) -> BuiltModel:
+def sent(tmp_path_factory: pytest.TempPathFactory) -> CaseBuild:
     """A model that doubles its input, in no server's repository."""
     return toy.make_build(tmp_path_factory.mktemp("here"), "sent", toy.DOUBLING)
 
 
-def test_remote_server_receives_model_with_files(remote: Server, sent: BuiltModel) -> None:
+def test_remote_server_receives_model_with_files(remote: Server, sent: CaseBuild) -> None:
     assert (remote.spec.kind, remote.log, remote.log_tail()) == ("remote", None, "")
     assert remote.load(sent, toy.DEPLOYMENT, "online") == "python", "it has no native backend"
     assert doubled_by(remote, sent)
@@ -66,7 +66,7 @@ def ready_on(server: Server) -> set[str]:
 
 
 def test_remote_server_keeps_exactly_its_own_models(
-    server: Server, sent: BuiltModel, doubling: BuiltModel, tmp_path: Path
+    server: Server, sent: CaseBuild, doubling: CaseBuild, tmp_path: Path
 ) -> None:
     tripling = toy.make_build(tmp_path, "doubling", toy.DOUBLING.replace("2 *", "3 *"))
     assert str(tripling.case) == str(doubling.case), "a name that somebody else's model has"
@@ -104,13 +104,13 @@ with serve(ServerSpec("remote", address), None, None, device="cpu") as server:
 """
 
 
-def leave_a_model(server: Server, sent: BuiltModel) -> None:
+def leave_a_model(server: Server, sent: CaseBuild) -> None:
     """Start a run that loads a model and then dies."""
     command = [sys.executable, "-c", KILLED, server.address, str(sent.folder)]
     assert subprocess.call(command, cwd=ROOT, timeout=HANG_S) == 9
 
 
-def test_next_run_removes_leftover_models_on_remote_server(server: Server, sent: BuiltModel) -> None:
+def test_next_run_removes_leftover_models_on_remote_server(server: Server, sent: CaseBuild) -> None:
     """The server lists a model only once it is loaded, possibly after the next run has begun."""
     before = ready_on(server)
     leave_a_model(server, sent)

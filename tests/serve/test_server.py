@@ -13,14 +13,14 @@ from tritonclient.utils import InferenceServerException
 from tests import toy
 from tests.serve.programs import HANG_S, doubled_by, process_of
 from tritonproof.base.errors import ProofError
-from tritonproof.build.builds import BuiltModel
+from tritonproof.build.builds import CaseBuild
 from tritonproof.serve.connection import Timeouts, grpc_client
 from tritonproof.serve.launch import serve
 from tritonproof.serve.server import Server, tail_of, why_not_loaded
 from tritonproof.serve.server_spec import EMBEDDED_TRITON, ServerSpec
 
 
-def test_model_loads_for_both_scenarios_answers_and_unloads(server: Server, doubling: BuiltModel) -> None:
+def test_model_loads_for_both_scenarios_answers_and_unloads(server: Server, doubling: CaseBuild) -> None:
     name = str(doubling.case)
     for scenario, batched in (("offline", False), ("online", True)):
         assert server.load(doubling, toy.DEPLOYMENT, scenario) == "python"  # type: ignore[arg-type]
@@ -38,7 +38,7 @@ def test_server_of_stated_version_listens_only_on_loopback(server: Server) -> No
     assert {address.ip.removeprefix("::ffff:") for address in listening} == {"127.0.0.1"}
 
 
-def test_server_control_needs_the_key(server: Server, doubling: BuiltModel) -> None:
+def test_server_control_needs_the_key(server: Server, doubling: CaseBuild) -> None:
     stranger = grpc_client(server.address)
     for ask in (
         lambda: stranger.load_model(str(doubling.case)),
@@ -59,7 +59,7 @@ def test_server_control_needs_the_key(server: Server, doubling: BuiltModel) -> N
     stranger.close()
 
 
-def test_tensors_of_requests_are_private(server: Server, doubling: BuiltModel) -> None:
+def test_tensors_of_requests_are_private(server: Server, doubling: CaseBuild) -> None:
     assert server.scratch is not None
     server.load(doubling, toy.DEPLOYMENT, "offline")
     segments = list(Path("/dev/shm").glob(f"{server.scratch.name}*"))
@@ -69,7 +69,7 @@ def test_tensors_of_requests_are_private(server: Server, doubling: BuiltModel) -
     assert "\nUmask:\t0077\n" in Path(f"/proc/{process_of(server).pid}/status").read_text()
 
 
-def test_failed_load_is_an_error_with_end_of_log(server: Server, models: Path, doubling: BuiltModel) -> None:
+def test_failed_load_is_an_error_with_end_of_log(server: Server, models: Path, doubling: CaseBuild) -> None:
     """cuDNN's refusal of a graph has 380 KB, of which gRPC's clients read 16 by default."""
     raises = "raise ValueError('upside down ' + 'x' * 380_000)"
     bad = toy.make_build(models, "bad", f"def load(artifact, settings):\n    {raises}\n")
@@ -104,7 +104,7 @@ def test_runtime_or_server_that_dies_while_loading_is_reported(fresh: Server, mo
     assert "loading: cpu-deadly-raw-fp32" in fresh.log_tail()
 
 
-def test_end_of_server_is_reported_repeatedly(fresh: Server, doubling: BuiltModel) -> None:
+def test_end_of_server_is_reported_repeatedly(fresh: Server, doubling: CaseBuild) -> None:
     fresh.load(doubling, toy.DEPLOYMENT, "online")
     fresh.check_running()
     assert fresh.how_it_ended() == ""

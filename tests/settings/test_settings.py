@@ -31,7 +31,11 @@ class WithColour(Settings):
     """The suite's settings with another option."""
 
     colour: str | None = option(
-        "output", "NAME", lambda _, text: text.lower(), passed_to="nodes builds", conflicts_with="repository"
+        "output",
+        "NAME",
+        lambda _, text: text.lower(),
+        goes_to="nodes builds",
+        conflicts_with="repository",
     )
     """The colour of the bars, 5 % of them."""
 

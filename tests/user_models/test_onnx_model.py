@@ -202,8 +202,8 @@ def test_unconverted_file_is_marked_as_same_file(tmp_path: Path, precision: str,
     def tenfold(inputs: Any) -> Any:
         return {"scores": 10 * model.infer(weights.network, inputs)["scores"]}
 
-    parity = toy.compare_conversion(case(model, precision), weights, tenfold, samples, 32)
-    assert (parity.passed, parity.same_file) == (False, same_file)
+    conversion = toy.compare_conversion(case(model, precision), weights, tenfold, samples, 32)
+    assert (conversion.passed, conversion.same_file) == (False, same_file)
 
 
 def no_onnx(folder: Path) -> OnnxOptions:

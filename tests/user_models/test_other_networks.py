@@ -8,7 +8,7 @@ import numpy as np
 from tests.formats.converting import case, converted, job_of, score
 from tests.user_models import networks
 from tritonproof.build import builds
-from tritonproof.build.builds import BuiltModel
+from tritonproof.build.builds import CaseBuild
 from tritonproof.cases import profile_of
 from tritonproof.efficiency.worker import artifact_worker
 from tritonproof.host.targets import CPU
@@ -32,7 +32,7 @@ def of_texts(folder: Path) -> Model:
     return model_of("mine", OnnxOptions(networks.words(folder / "net.onnx"), folder / "samples"))
 
 
-def built(model: Model, folder: Path) -> BuiltModel:
+def built(model: Model, folder: Path) -> CaseBuild:
     deployment, weights = profile_of(model, CPU).deployment, model.load_weights(None)
     return builds.build(case(model), weights, deployment, folder, native=False, samples=job_of(model).samples)
 

@@ -149,12 +149,14 @@ Stages = Sequence[StageAnswers]
 """The answers at the stages framework, converted and served, in this order, or at the last stage alone."""
 
 
-def framework_model_on(device: Device, model: Model, weights: FrameworkModel) -> FrameworkModel:
+def framework_model_on(device: Device, model: Model, source_model: FrameworkModel) -> FrameworkModel:
     """The framework's model on a device, in FP32 without TF32, to compare converted models with: for volumes
     a GPU takes minutes, a CPU hours. Given weights and Keras networks stay where they are."""
     if model.framework != "pytorch":
-        return weights
-    return dataclasses.replace(weights, network=pytorch.in_precision(weights.network, "fp32", device))
+        return source_model
+    return dataclasses.replace(
+        source_model, network=pytorch.in_precision(source_model.network, "fp32", device)
+    )
 
 
 def evaluate_in_process(

@@ -76,7 +76,7 @@ UNFINISHED = ".unfinished-"
 
 
 @dataclass(frozen=True)
-class BuiltModel:
+class CaseBuild:
     """A case's folder below --model-repos: converted, configured, and unchanged by its build.json."""
 
     case: Case
@@ -109,8 +109,8 @@ def build_inputs(
     packages = (Path(package.__path__[0]) for package in (formats, frameworks))
     shared = (path for package in packages for path in package.glob("*.py"))
     sources = {*shared, *_runtime_files(case).values()}
-    is_suites = source.is_relative_to(PACKAGE)
-    if is_suites:  # the source is one file, or the `__init__.py` of a package
+    is_own_model = source.is_relative_to(PACKAGE)
+    if is_own_model:  # the source is one file, or the `__init__.py` of a package
         sources.update(source.parent.glob("*.py") if source.name == "__init__.py" else [source])
     is_calibrated = case.precision == "int8"
     if is_calibrated:
@@ -118,7 +118,7 @@ def build_inputs(
         for package in (models, data, user_models):
             sources.update(Path(package.__path__[0]).rglob("*.py"))
     digests = {os.path.relpath(path, PACKAGE.parent): file_digest(path) for path in sorted(sources)}
-    if not is_suites:
+    if not is_own_model:
         beside = [path for path in source.parent.iterdir() if is_calibrated and path.is_file()]
         own_files = sorted({*importable_files(source), *beside})
         digests.update((f"own/{path.relative_to(source.parent)}", data_digest(path)) for path in own_files)
@@ -138,7 +138,7 @@ def build_inputs(
 
 def build(
     case: Case,
-    weights: FrameworkModel,
+    source_model: FrameworkModel,
     deployment: Deployment,
     root: Path,
     *,
@@ -147,14 +147,14 @@ def build(
     on_progress: OnProgress = lambda _step: None,
     device: Device | None = None,
     datasets: Mapping[str, Path] = MappingProxyType({}),
-) -> BuiltModel:
+) -> CaseBuild:
     """The case's model below `root`, converted now if it is missing, on `device`, by default its target's.
     `native` selects the configuration of the format's own backend instead of the suite's runtime; `samples`
     opens a split if the conversion needs it, from the user's `datasets` by model where given; `on_progress`
     gets the name of each step. One process builds a case at a time; the others wait and find the build. An
     unfinished build stays hidden until the next. Raises ProofError for a failed step."""
     device = device or case.target.device
-    inputs = build_inputs(case, weights.digest, deployment, datasets, device)
+    inputs = build_inputs(case, source_model.digest, deployment, datasets, device)
     folder = root / case.target.name / str(case)
     with scratch.report_full_disk(folder, _FIX):
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -163,7 +163,7 @@ def build(
             if built is None:
                 job = ConversionJob(
                     model=case.model,
-                    network=weights.network,
+                    network=source_model.network,
                     precision=case.precision,
                     accelerator=case.accelerator,
                     device=device,
@@ -172,7 +172,7 @@ def build(
                     on_progress=on_progress,
                     tf32=deployment.tf32,
                 )
-                built = _convert(case, job, folder, inputs, weights.weights_source)
+                built = _convert(case, job, folder, inputs, source_model.weights_source)
             text = config_text(model_config(case, deployment, native=native)).encode()
             if not disk.has_content(folder / CONFIG_FILE, text):
                 remove(folder / CONFIG_FILE)
@@ -187,15 +187,16 @@ def hold_build(folder: Path, on_progress: OnProgress) -> contextlib.AbstractCont
 
 def find(
     case: Case,
-    weights: FrameworkModel | None,
+    source_model: FrameworkModel | None,
     deployment: Deployment,
     root: Path,
     datasets: Mapping[str, Path],
-) -> BuiltModel | None:
-    """The case's model below `root` if it is up to date, else None; without `weights`, with any weights."""
+) -> CaseBuild | None:
+    """The case's model below `root` if it is up to date, with any weights if no `source_model` is given; else
+    None."""
     folder = root / case.target.name / str(case)
     with contextlib.suppress(OSError, ValueError, TypeError, LookupError, InputError):  # converting names it
-        digest = weights.digest if weights else stored_facts(folder)["content"]["weights_digest"]
+        digest = source_model.digest if source_model else stored_facts(folder)["content"]["weights_digest"]
         return _reused(case, folder, build_inputs(case, digest, deployment, datasets, case.target.device))
     return None
 
@@ -204,12 +205,12 @@ def _inputs_digest(inputs: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()
 
 
-def _reused(case: Case, folder: Path, inputs: dict[str, Any]) -> BuiltModel | None:
+def _reused(case: Case, folder: Path, inputs: dict[str, Any]) -> CaseBuild | None:
     digest, facts = _inputs_digest(inputs), unchanged_facts(folder)
     if facts is None or facts["digest"] != digest:
         return None
     figures = {name: facts[name] for name in ("digest", "weights_source", "build_time_s", "size_mib")}
-    return BuiltModel(case, folder, reused=True, **figures)
+    return CaseBuild(case, folder, reused=True, **figures)
 
 
 def _runtime_files(case: Case) -> dict[str, Path]:
@@ -219,7 +220,7 @@ def _runtime_files(case: Case) -> dict[str, Path]:
 
 def _convert(
     case: Case, job: ConversionJob, folder: Path, inputs: dict[str, Any], weights_source: str
-) -> BuiltModel:
+) -> CaseBuild:
     """Convert the case beside `folder`, and move the finished build there."""
     scratch.remove_unlocked(folder.parent, UNFINISHED)
     with scratch.locked_folder(folder.parent, f"{UNFINISHED}{case}-") as own_folder:
@@ -243,7 +244,7 @@ def _convert(
         (new_folder / FACTS).write_text(json.dumps(facts, indent=2) + "\n")
         remove(folder)
         new_folder.rename(folder)
-    return BuiltModel(case, folder, digest, weights_source, build_time_s, size_mib, reused=False)
+    return CaseBuild(case, folder, digest, weights_source, build_time_s, size_mib, reused=False)
 
 
 def remove(folder: Path) -> None:
@@ -260,7 +261,7 @@ _USE = "run-"
 
 
 @contextlib.contextmanager
-def in_use(built: BuiltModel, *, on_progress: OnProgress = lambda _step: None) -> Iterator[BuiltModel]:
+def in_use(built: CaseBuild, *, on_progress: OnProgress = lambda _step: None) -> Iterator[CaseBuild]:
     """The build, alone in its own model repository, until the end of the block. Other runs may rebuild the
     case meanwhile, with other weights, and nobody waits. `on_progress` gets what this waits for before the
     block. Raises ProofError if the build is gone, or the disk is full."""

@@ -19,7 +19,7 @@ from tritonproof.serve.connection import (
     MAX_REFUSAL_CHARS,
     REQUEST_S,
     HangsError,
-    client_error,
+    client_error_type,
     error_text,
     grpc_channel,
     grpc_client,
@@ -72,7 +72,7 @@ class ServedModel:
             inputs = inputs_of(self.model, self.data.inputs(samples))
             try:
                 replies.append(server.wait_for(functools.partial(infer, inputs)).get_response())
-            except client_error() as error:
+            except client_error_type() as error:
                 refusal = error.message() or str(error.status())  # type: ignore[attr-defined]
                 if not server.is_live():
                     what = f"Triton ended, or answers no more, at a request: {refusal}"
@@ -218,7 +218,7 @@ def _in_shared_memory(
         try:
             size = first_slot + slot_bytes * slots
             region, memory = stack.enter_context(region_of(served.server, size, where=name))
-        except client_error() as error:
+        except client_error_type() as error:
             what = f"the server does not take shared memory: {error}{served.server.log_tail()}"
             fix = "another --shared-memory, if the server is on another host or was started without it"
             raise ProofError(what, where=name, fix=fix) from error

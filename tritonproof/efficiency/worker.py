@@ -17,7 +17,7 @@ import numpy as np
 from msgspec import structs
 
 from tritonproof.base.errors import ProofError
-from tritonproof.build.builds import BuiltModel
+from tritonproof.build.builds import CaseBuild
 from tritonproof.build.runtime_files import engine_folder, runtime_inputs, runtime_settings, tf32_setting
 from tritonproof.efficiency import peak_runtime
 from tritonproof.host import machine
@@ -100,7 +100,7 @@ class Worker:
 
 
 def artifact_worker(
-    build: BuiltModel,
+    build: CaseBuild,
     deployment: Deployment,
     samples: Arrays,
     *,

@@ -51,7 +51,7 @@ def answers_path(folder: Path, model: str) -> Path:
     return folder / f"{model}.answers"
 
 
-def record(context: GateContext, case: str, run_id: str) -> RecordedAnswers:
+def answers_to_record(context: GateContext, case: str, run_id: str) -> RecordedAnswers:
     """Choose the answers to record: as many as fit into a file. Raises NotAvailableError if none does."""
     served = context.served
     single_rows = context.single_answers.rows
@@ -85,7 +85,7 @@ def recorded_gate(context: GateContext) -> GateFinding:
             with contextlib.suppress(InputError):  # of a file that is damaged, or of another version
                 is_own = path.is_file() and read(path).run_id == folder.run_id
             if not is_own:
-                disk.write_atomically(path, encoded(record(context, folder.case, folder.run_id)))
+                disk.write_atomically(path, encoded(answers_to_record(context, folder.case, folder.run_id)))
     elif not path.is_file():
         what = f"no answers of {name} were recorded"
         raise NotAvailableError(what, where=path, fix="record them: --record-answers")

@@ -16,7 +16,7 @@ from tritonproof.client.shared_memory import shared_region, tensor_slices
 from tritonproof.gates.context import GateContext, GateFinding, wrong_text
 from tritonproof.record.schema import GateResult
 from tritonproof.safe_io.arrays import values_of
-from tritonproof.serve.connection import MAX_REFUSAL_CHARS, REQUEST_S, client_error
+from tritonproof.serve.connection import MAX_REFUSAL_CHARS, REQUEST_S, client_error_type
 from tritonproof.serve.messages import raw_content, read_output
 from tritonproof.serve.server import Server
 from tritonproof.spec import Tensor
@@ -43,7 +43,7 @@ def transports_gate(context: GateContext) -> GateFinding:
         for transport in available:
             try:
                 answers = [_ask(served, transport, sample) for sample in samples]
-            except (client_error(), OSError) as error:
+            except (client_error_type(), OSError) as error:
                 if not served.server.is_live():
                     gone = f"Triton ended, or answers no more, at a request over {transport.name}: {error}"
                     raise ProofError(f"{gone}{served.server.log_tail()}", where=served.name) from error

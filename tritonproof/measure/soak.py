@@ -41,7 +41,7 @@ _SHARE_OF_LOADINGS = 1 / 3
 """The most seconds of loading the model repeatedly, for each second of the soak."""
 _STRETCHES = 5
 """Stretches of a quarter whose mean speeds are compared: successive passes share the machine's state."""
-Read = Callable[[], Usage]
+ReadUsage = Callable[[], Usage]
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class SoakedPoint:
 def keep_under_load(
     job: LoadJob,
     duration_s: float,
-    read: Read,
+    read: ReadUsage,
     *,
     run_pass: RunPass | None = None,
     answered: Callable[[], int] | None = None,
@@ -102,7 +102,7 @@ def keep_under_load(
 def reload_repeatedly(
     reload: Callable[[], object],
     soak_s: float,
-    read: Read,
+    read: ReadUsage,
     *,
     most: int = LOADINGS,
     clock: Callable[[], float] = time.monotonic,

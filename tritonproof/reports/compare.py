@@ -207,8 +207,8 @@ def _setup(record: Record) -> Mapping[str, str]:
 
 
 def _point_change(before: PointResult, after: PointResult) -> PointChange:
-    has_spread = min(len(before.passes), len(after.passes)) >= ratios.MIN_PASSES
-    ratio = ratios.unpaired_ratio(_speeds(after), _speeds(before)) if has_spread else None
+    has_variation = min(len(before.passes), len(after.passes)) >= ratios.MIN_PASSES
+    ratio = ratios.unpaired_ratio(_speeds(after), _speeds(before)) if has_variation else None
     return PointChange(before, after, ratio)
 
 

@@ -53,13 +53,13 @@ def publishable_together(records: Iterable[Record]) -> list[Publishable]:
     """The records as they may be shown together: without ratios to a reference of another place or build, or
     whose speed is hidden, as the ratio would reveal it."""
     shown = [*map(publishable, records)]
-    places = {record.name: not record.why_no_speed and comparable_setup(record) for record in shown}
+    setups = {record.name: not record.why_no_speed and comparable_setup(record) for record in shown}
     builds = {record.name: record.build.digest for record in shown}
     for index, record in enumerate(shown):
-        place = comparable_setup(record)
+        setup = comparable_setup(record)
         references = [entry.reference for entry in record.efficiency if entry.reference]
         if any(
-            places.get(reference.case, place) != place
+            setups.get(reference.case, setup) != setup
             or reference.digest not in ("", builds.get(reference.case, reference.digest))
             for reference in references
         ):

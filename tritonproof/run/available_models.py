@@ -87,8 +87,8 @@ def _repository_models(settings: Settings) -> AvailableModels:
         with contextlib.closing(server.client):
             entries = list_models(server, settings.repository.names)
     repository_models = {entry.name: entry for entry in entries}
-    samples = settings.samples.of(repository_models)
-    tolerances, labels = settings.tolerance.of(repository_models), settings.labels_of(repository_models)
+    samples = settings.samples.by_model(repository_models)
+    tolerances, labels = settings.tolerance.by_model(repository_models), settings.labels_of(repository_models)
     models = []
     for name, entry in repository_models.items():
         model = model_from_config.as_model(entry)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tritonproof.build import baseline_builds
 from tritonproof.build.baseline_builds import BaselineSpec
-from tritonproof.build.builds import BuiltModel, snapshot
+from tritonproof.build.builds import CaseBuild, snapshot
 from tritonproof.run.converted_case import ConvertedCase
 from tritonproof.run.model_run import ModelRun
 from tritonproof.run.prepared_case import CaseScope, PreparedCase
@@ -47,7 +47,7 @@ def prepare_baseline(compared: PreparedCase, scope: CaseScope) -> PreparedCase:
 
 
 @contextlib.contextmanager
-def _build(scope: CaseScope, baseline: BaselineSpec) -> Iterator[BuiltModel]:
+def _build(scope: CaseScope, baseline: BaselineSpec) -> Iterator[CaseBuild]:
     """The case's baseline in its own model repository: an existing build, or one that its own checkout makes.
     Its config.pbtxt serves it, as in production: a change of settings is part of the comparison."""
     case = scope.requested
@@ -65,4 +65,4 @@ def _build(scope: CaseScope, baseline: BaselineSpec) -> Iterator[BuiltModel]:
             scope.progress.note(f"{scope.label}: built in {built}")
             folder = stack.enter_context(snapshot(built, on_progress=scope.say))
             baseline_builds.check_unchanged(baseline, folder, built)
-        yield BuiltModel(case, folder, reused=True)
+        yield CaseBuild(case, folder, reused=True)

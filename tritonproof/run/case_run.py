@@ -8,7 +8,7 @@ from typing import Any, Literal, NoReturn
 
 from tritonproof.accuracy.answer_comparison import AnswerCheck
 from tritonproof.base.errors import AccuracyError, ProofError
-from tritonproof.build.builds import BuiltModel
+from tritonproof.build.builds import CaseBuild
 from tritonproof.gates.context import GateFinding
 from tritonproof.host import machine
 from tritonproof.measure.passes import LoadJob
@@ -85,7 +85,7 @@ class CaseRun(CaseScope, contextlib.AbstractContextManager["CaseRun"]):
         return self.prepared.samples
 
     @property
-    def build(self) -> BuiltModel:
+    def build(self) -> CaseBuild:
         return self.prepared.build
 
     @property

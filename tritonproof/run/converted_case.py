@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from tritonproof.accuracy.answer_comparison import Oracle
 from tritonproof.build import baseline_builds, builds, runtime_files
-from tritonproof.build.builds import BuiltModel, in_use
+from tritonproof.build.builds import CaseBuild, in_use
 from tritonproof.client.input_data import InputData
 from tritonproof.host.scratch import scratch_folder
 from tritonproof.host.targets import runs_here
@@ -28,7 +28,7 @@ class ConvertedCase:
     """A `PreparedCase` that the suite converts and loads into a Triton that it has started."""
 
     scope: CaseScope
-    building: contextlib.AbstractContextManager[BuiltModel]
+    building: contextlib.AbstractContextManager[CaseBuild]
     """Yields the build, which exists for the length of the block."""
     keeps_config: bool = False
     """Whether the build's own config.pbtxt serves it, instead of the run's settings."""
@@ -50,7 +50,7 @@ class ConvertedCase:
         return deployment_of(self.case, self.scope.settings)
 
     @once
-    def build(self) -> BuiltModel:
+    def build(self) -> CaseBuild:
         return self.scope.stack.enter_context(self.building)
 
     @once
@@ -98,7 +98,7 @@ class ConvertedCase:
 
 
 @contextlib.contextmanager
-def converted_build(scope: CaseScope) -> Iterator[BuiltModel]:
+def converted_build(scope: CaseScope) -> Iterator[CaseBuild]:
     """The converted case, in its folder of --model-repos. A case of a GPU that is not here (--convert-only)
     is converted on this machine's CPU and removed after the block: a run on that GPU would not reuse the
     build, since it converts with the packages for GPUs."""
@@ -111,7 +111,7 @@ def converted_build(scope: CaseScope) -> Iterator[BuiltModel]:
         with scope.hold_machine(exclusive=False):
             scope.say("convert")
             device: Device | None = None if is_here else "cpu"
-            build = build_case(case, scope.model_run.cpu_model, settings, scope.say, device=device)
+            build = build_case(case, scope.model_run.source_model, settings, scope.say, device=device)
         size, took = SIZE.text(build.size_mib), DURATION.text(build.build_time_s)
         if is_here:
             scope.progress.note(f"{case}: built in {took}{', reused' if build.reused else ''} ({size})")
@@ -123,17 +123,17 @@ def converted_build(scope: CaseScope) -> Iterator[BuiltModel]:
 
 def build_case(
     case: Case,
-    weights: FrameworkModel,
+    source_model: FrameworkModel,
     settings: Settings,
     on_progress: OnProgress,
     *,
     device: Device | None = None,
-) -> BuiltModel:
+) -> CaseBuild:
     """Convert the case for the server that --triton names, on its target's kind of device or `device`."""
     backends = local_backends(settings.triton.location) if settings.triton.kind == "local" else None
     return builds.build(
         case,
-        weights,
+        source_model,
         deployment_of(case, settings),
         settings.model_repos,
         native=serves_natively(settings.triton.kind, backends, case.format),

@@ -79,8 +79,11 @@ class Expectations:
     def why_no_score(self) -> str | None:
         """Why the task metric cannot be computed, or None; an InputError if an option limits that metric."""
         case, samples, settings = self.prepared.case, self.prepared.samples, self.scope.settings
-        has_dataset, cpu_model = case.model.name in settings.dataset, self.scope.model_run.cpu_model
-        reason = ledger.why_no_score(case.model, cpu_model, samples, has_dataset=has_dataset)
+        has_dataset, source_model = (
+            case.model.name in settings.dataset,
+            self.scope.model_run.source_model,
+        )
+        reason = ledger.why_no_score(case.model, source_model, samples, has_dataset=has_dataset)
         settings.thresholds.check_measured(case, reason)
         return reason
 

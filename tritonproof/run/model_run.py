@@ -49,7 +49,7 @@ class ModelRun(contextlib.AbstractContextManager["ModelRun"]):
         self.progress.say(f"{self.model.name}: {step}", detail)
 
     @once_sharing_machine
-    def cpu_model(self) -> FrameworkModel:
+    def source_model(self) -> FrameworkModel:
         """The framework's model on the CPU, with weights of --checkpoint, its own, or seeded random ones."""
         self.say("load weights")
         return self.model.load_weights(self.settings.checkpoint.get(self.model.name))
@@ -57,7 +57,7 @@ class ModelRun(contextlib.AbstractContextManager["ModelRun"]):
     @once_sharing_machine
     def framework_model(self) -> FrameworkModel:
         """The framework's model that converted models are compared with."""
-        return stages.framework_model_on(self.target.device, self.model, self.cpu_model)
+        return stages.framework_model_on(self.target.device, self.model, self.source_model)
 
     @once_sharing_machine
     def samples(self) -> Samples:
@@ -91,7 +91,7 @@ class ModelRun(contextlib.AbstractContextManager["ModelRun"]):
     @once
     def flops_per_inference(self) -> float | None:
         """Floating-point operations of one inference; None if the framework cannot count them."""
-        return count_operations(self.model, self.cpu_model.network, self.samples.read([0]))
+        return count_operations(self.model, self.source_model.network, self.samples.read([0]))
 
 
 @dataclass

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from tritonproof.accuracy.answer_comparison import Oracle
-from tritonproof.build.builds import BuiltModel
+from tritonproof.build.builds import CaseBuild
 from tritonproof.client.input_data import InputData
 from tritonproof.record.schema import Deployment, Scenario, Start
 from tritonproof.run.model_run import ModelRun
@@ -77,7 +77,7 @@ class PreparedCase(Protocol):
         """The settings that the case itself is loaded with."""
 
     @property
-    def build(self) -> BuiltModel: ...
+    def build(self) -> CaseBuild: ...
 
     @property
     def keeps_config(self) -> bool:

@@ -13,7 +13,7 @@ from pathlib import Path
 from tritonproof.accuracy.answer_comparison import Oracle
 from tritonproof.base.disk import file_digest, files_in, size_bytes
 from tritonproof.base.errors import AccuracyError, InputError, NotAvailableError, ProofError
-from tritonproof.build.builds import BuiltModel
+from tritonproof.build.builds import CaseBuild
 from tritonproof.build.configuration import config_text
 from tritonproof.client.input_data import InputData, remaining_data
 from tritonproof.client.requests import ConversationMessage, converse, sequence_of
@@ -54,7 +54,7 @@ class RepositoryCase:
     deployment: Deployment
     server: Server
     described: DescribedModel
-    build: BuiltModel
+    build: CaseBuild
     """The model's files, and its configuration as completed by the server."""
     accepted_samples: AcceptedSamples
     labelled_samples: Samples | None = None
@@ -202,7 +202,7 @@ def other_inputs(model: Model, samples: Samples) -> list[str]:
     ]
 
 
-def as_build(case: Case, described: DescribedModel, folder: Path) -> BuiltModel:
+def as_build(case: Case, described: DescribedModel, folder: Path) -> CaseBuild:
     """The files of a model and of those that it calls, as a build; its config.pbtxt, as completed by the
     server, is written into `folder`. For a remote model the build is what its server reports."""
     config = config_text(described.config)
@@ -220,14 +220,14 @@ def as_build(case: Case, described: DescribedModel, folder: Path) -> BuiltModel:
         size += size_bytes(model.folder)
     origin = f"as it is{'' if described.model.folder is not None else ' on the server'}, {described.version}"
     size_mib = round(size / 2**20, 3)
-    return BuiltModel(case, folder, digest.hexdigest(), origin, size_mib=size_mib, reused=True)
+    return CaseBuild(case, folder, digest.hexdigest(), origin, size_mib=size_mib, reused=True)
 
 
 def send_first_request(
-    server: Server, model: Model, samples: Samples | None, origin: str = ""
+    server: Server, model: Model, samples: Samples | None, samples_source: str = ""
 ) -> AcceptedSamples:
-    """Send the first of `samples`, whose `origin` the record states. Without any, make some up, with the
-    first length of variable dimensions that the server takes and a request can hold.
+    """Send the first of `samples`, whose `samples_source` the record states. Without any, make some up, with
+    the first length of variable dimensions that the server takes and a request can hold.
 
     Raises InputError if no request can hold a row, ProofError if the model answers none of them, or
     NotAvailableError if its configuration does not say which values it takes.
@@ -235,7 +235,7 @@ def send_first_request(
     if samples is not None:
         count = sum(map(len, samples.other_shapes))
         extra = f", {count} of other shapes than most, one to a request" if count else ""
-        return AcceptedSamples(samples, f"{origin}{extra}", *_ask(server, model, samples))
+        return AcceptedSamples(samples, f"{samples_source}{extra}", *_ask(server, model, samples))
     is_variable = any(-1 in tensor.shape for tensor in model.inputs)
     first_error: ProofError | None = None
     discrete = [input_.name for input_ in model.inputs if not input_.dtype.startswith(("FP", "BF", "BOOL"))]

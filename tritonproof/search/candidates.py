@@ -91,7 +91,7 @@ class Candidate:
         return f"{text}, preferred {preferred or 'none'}, delay {self.deployment.max_queue_delay_us} µs"
 
     @property
-    def levels(self) -> list[float]:
+    def sample_levels(self) -> list[float]:
         """The samples in flight at each point of the ladder, or its requests per second, ascending."""
         return [point.batch * point.level for point in self.ladder]
 
@@ -120,7 +120,7 @@ def steady_state_s(candidate: Candidate, goal: SearchGoal) -> float:
     """
     if not candidate.ladder[-1].is_at_rate:
         return 0.0
-    request_s = _TOP / candidate.levels[-1]
+    request_s = _TOP / candidate.sample_levels[-1]
     decay = math.log(100 / (100 - goal.percentile))
     idle = min(1.0, max(1 - _TOP, decay * request_s / (2 * goal.latency_budget_ms / 1e3)))
     return _RELAXATIONS * request_s / idle**2

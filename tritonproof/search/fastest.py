@@ -139,7 +139,7 @@ def _first_round(space: SearchSpace, goal: SearchGoal, probe: Probe, on_progress
 def with_rates(candidate: Candidate, goal: SearchGoal, probe: Probe) -> Trial:
     """The candidate with a ladder of rates up to its capacity, which is measured in a closed loop. If even
     one request at a time exceeds the budget, that load alone is its ladder: no rate can do better."""
-    levels, rung = candidate.levels, 0
+    levels, rung = candidate.sample_levels, 0
     probes: list[Pass] = []
     try:
         while True:
@@ -191,7 +191,7 @@ def _lighter(rerun: Rerun, goal: SearchGoal) -> OperatingPoint | None:
     share = max(_STEEPEST, goal.latency_budget_ms / rerun.latency_ms.high)
     if goal.arrivals is not None:
         share **= 1 / _RISE_AT_RATES
-    lower = trials.rung_at(operating_point.candidate.levels, share * operating_point.level)
+    lower = trials.rung_at(operating_point.candidate.sample_levels, share * operating_point.sample_level)
     return dataclasses.replace(operating_point, rung=min(operating_point.rung - 1, lower))
 
 

@@ -43,8 +43,8 @@ class OperatingPoint:
         return self.candidate.ladder[self.rung]
 
     @property
-    def level(self) -> float:
-        return self.candidate.levels[self.rung]
+    def sample_level(self) -> float:
+        return self.candidate.sample_levels[self.rung]
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def next_rung(trial: Trial, goal: SearchGoal) -> int:
     of them between. At a rate it is neither, so the search bisects the rates, in logarithmic steps, as MLPerf
     LoadGen finds the peak of its Server scenario (FindPeakPerformanceBinarySearch of its loadgen.cc).
     """
-    levels, readings = trial.candidate.levels, readings_of(trial, goal)
+    levels, readings = trial.candidate.sample_levels, readings_of(trial, goal)
     if not readings:
         return rung_at(levels, levels[-1] / 2 if goal.arrivals is not None else math.sqrt(levels[-1]))
     low, high = _bracket(readings, goal)

@@ -131,7 +131,7 @@ def _channel_options(address: str) -> list[tuple[str, Any]]:
     ]
 
 
-def client_error() -> type[Exception]:
+def client_error_type() -> type[Exception]:
     """The class of tritonclient's errors, which is imported late: an answer is refused, or does not come."""
     from tritonclient.utils import InferenceServerException
 

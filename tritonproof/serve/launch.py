@@ -18,7 +18,7 @@ from tritonproof.host.process import PRIVATE_UMASK, guarded, how_ended, log_end
 from tritonproof.host.scratch import report_full_disk, scratch_folder
 from tritonproof.serve import command, connection
 from tritonproof.serve.command import Ports
-from tritonproof.serve.connection import client_error
+from tritonproof.serve.connection import client_error_type
 from tritonproof.serve.container import docker_command, prepare_image
 from tritonproof.serve.remote import remote_server
 from tritonproof.serve.server import Server, tail_of
@@ -166,5 +166,5 @@ def _version_if_ready(client: Any, ports: Ports, name: str, limit_s: float) -> s
         if b"nv_" not in metrics or not client.is_server_ready(client_timeout=limit_s):
             return None
         return str(metadata["version"])
-    except (client_error(), OSError, http.client.HTTPException, ValueError, LookupError, TypeError):
+    except (client_error_type(), OSError, http.client.HTTPException, ValueError, LookupError, TypeError):
         return None  # no answer, or not Triton's

@@ -12,7 +12,7 @@ from pathlib import Path
 from tritonproof.base.errors import SetupError
 from tritonproof.base.sanitize import one_line
 from tritonproof.serve import connection
-from tritonproof.serve.connection import client_error, error_text
+from tritonproof.serve.connection import client_error_type, error_text
 from tritonproof.serve.server import Server
 from tritonproof.serve.server_spec import ServerSpec
 
@@ -55,7 +55,7 @@ def connect(spec: ServerSpec, *, answer_s: float = 10.0) -> Server:
             version = one_line(version, connection.MAX_VERSION_CHARS)  # it stands in records
             return Server(spec, spec.location, version, None, client)
         problem = "the server is not ready"
-    except client_error() as error:
+    except client_error_type() as error:
         problem = f"no server of the Open Inference Protocol answers ({error_text(error, answer_s)})"
     client.close()
     tls = "grpcs://HOST:PORT if it takes TLS, with --triton-ca FILE for an authority of your own"
@@ -72,7 +72,7 @@ def check_accepts_models(spec: ServerSpec) -> None:
         try:
             # No model has this name, so nothing is unloaded.
             server.client.unload_model(f"none{_new_suffix()}", client_timeout=server.timeouts.answer_s)
-        except client_error() as error:
+        except client_error_type() as error:
             if (refusal := server.refused_models(error)) is not None:
                 raise refusal from error
 

@@ -14,7 +14,7 @@ from tritonproof.base import disk
 from tritonproof.base.disk import files_in
 from tritonproof.base.errors import NotAvailableError, ProofError, SetupError
 from tritonproof.base.sanitize import visible
-from tritonproof.build.builds import BuiltModel
+from tritonproof.build.builds import CaseBuild
 from tritonproof.build.configuration import config_json, model_config
 from tritonproof.build.runtime_files import engine_folder
 from tritonproof.host import activity, scratch
@@ -22,7 +22,7 @@ from tritonproof.host.process import how_ended, indented_lines, log_end, stop
 from tritonproof.record.schema import Deployment, Scenario, Serving
 from tritonproof.serve import connection, server_spec
 from tritonproof.serve.backends import TENSORRT_BACKEND, engine_refusal, serves_natively, tensorrt_of
-from tritonproof.serve.connection import client_error, error_text, is_unimplemented
+from tritonproof.serve.connection import client_error_type, error_text, is_unimplemented
 from tritonproof.serve.container import container_process
 from tritonproof.serve.messages import inputs_of, read_output
 from tritonproof.serve.server_spec import ContainerImage, ServerSpec
@@ -100,7 +100,7 @@ class Server:
         """The name of a case's model on the server; a user's model keeps its own."""
         return case.model.name if case.model.from_repository else f"{case}{self.suffix}"
 
-    def load(self, built: BuiltModel, deployment: Deployment, scenario: Scenario) -> str:
+    def load(self, built: CaseBuild, deployment: Deployment, scenario: Scenario) -> str:
         """Load a build under its case's name, in place of any model of that name; returns the backend that
         serves it. Raises SetupError if the server takes no models, ProofError if the model does not load."""
         case = built.case
@@ -192,7 +192,7 @@ class Server:
             inputs = inputs_of(model, arrays)
             result = self.wait_for(lambda: self.client.infer(name, inputs, client_timeout=limit_s))
             values = {tensor.name: read_output(result, tensor.name) for tensor in model.outputs}
-        except (client_error(), ProofError) as error:
+        except (client_error_type(), ProofError) as error:
             why = f"{error_text(error, limit_s)}{self.log_tail()}"
             raise ProofError(f"a request failed: {why}", where=name) from error
         alone = not model.batched
@@ -222,7 +222,7 @@ class Server:
         limit_s = self.timeouts.answer_s
         try:
             return getattr(self.client, call)(*arguments, client_timeout=limit_s)
-        except client_error() as error:
+        except client_error_type() as error:
             if is_unimplemented(error):
                 return None
             why = f"{error_text(error, limit_s)}{self.log_tail()}"
@@ -269,7 +269,7 @@ class Server:
         """Whether the server answers within `limit_s` seconds, by default its own limit."""
         try:
             return bool(self.client.is_server_live(client_timeout=limit_s or self.timeouts.answer_s))
-        except client_error():
+        except client_error_type():
             return False
 
 

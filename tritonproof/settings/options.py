@@ -55,7 +55,7 @@ class Option:
     repeat: bool = False
     text: Callable[[Any], str] = text_of
     """Writes the text of the value, or of one of the values of a repeatable option."""
-    passed_to: str = ""
+    goes_to: str = ""
     """The other runs that get the option: "nodes" of a fleet, "builds" of the same models in a checkout."""
     conflicts_with: str = ""
     """The fields of the options with which this one cannot be combined."""
@@ -254,7 +254,7 @@ class PerModel(Generic[Value]):
     values: Mapping[str, Value]
     """The values by the model's name, which is empty for all models."""
 
-    def of(self, models: Collection[str]) -> dict[str, Value]:
+    def by_model(self, models: Collection[str]) -> dict[str, Value]:
         """The value of each model: its own, else that for all. Raises InputError for an unknown model."""
         for name, value in self.values.items():
             if not models or name not in ("", *models):
@@ -288,13 +288,13 @@ def per_model_option(metavar: str, read: Read = lambda _flag, text: text) -> Any
     def read_all(flag: str, texts: Sequence[str]) -> PerModel[Any]:
         return PerModel(flag, _by_name(flag, texts, read, may_be_for_all=True))
 
-    return option("own models", metavar, read_all, repeat=True, passed_to="nodes builds")
+    return option("own models", metavar, read_all, repeat=True, goes_to="nodes builds")
 
 
 def path_by_name_option(group: str, metavar: str) -> Any:
     """A field that is a repeatable option `NAME=PATH`, for models that are converted."""
     read = functools.partial(_by_name, read=existing_path, may_be_for_all=False)
-    return option(group, metavar, read, repeat=True, passed_to="nodes builds", conflicts_with="repository")
+    return option(group, metavar, read, repeat=True, goes_to="nodes builds", conflicts_with="repository")
 
 
 class _Changes(TypedDict, total=False):

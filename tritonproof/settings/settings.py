@@ -49,12 +49,12 @@ class Settings:
         "FILE_OR_DIR",
         options.read_paths,
         repeat=True,
-        passed_to="nodes builds",
+        goes_to="nodes builds",
         conflicts_with="repository",
     )
     """Run the models of a Python file, or of all files in a folder that assign MODELS. Repeatable. Only these
     models run, unless -k or a test's id names another. See docs/model-in-python.md."""
-    gpus: int = option("selection", "N", options.read_gpus, 1, passed_to="nodes builds")
+    gpus: int = option("selection", "N", options.read_gpus, 1, goes_to="nodes builds")
     """Serve each case on N GPUs of one kind, with the instances of --deployment on each. CUDA_VISIBLE_DEVICES
     says which may be used. Default: 1."""
     shard: Shard | None = option("selection", "I/N", options.read_shard)
@@ -90,7 +90,7 @@ class Settings:
         "SERVER",
         lambda flag, text: parse_server(text, flag),
         lambda _before: parse_server(None),
-        passed_to="nodes builds",
+        goes_to="nodes builds",
     )
     """The server: embedded, local[:PATH], docker[:IMAGE], HOST:PORT (the gRPC port) or grpcs://HOST:PORT (the
     same with TLS). Default: what the variable TRITONPROOF_TRITON names; else local, if tritonserver is on
@@ -113,7 +113,7 @@ class Settings:
         options.read_deployment,
         {},
         text=options.deployment_text,
-        passed_to="nodes builds",
+        goes_to="nodes builds",
         conflicts_with="repository",
     )
     """How the server loads the model, joined by commas: max_batch_size=64, instances=2,
@@ -125,7 +125,7 @@ class Settings:
         options.read_tf32,
         lambda _before: os.environ.get(TF32_OVERRIDE) != TF32_OFF,
         text=lambda is_on: "on" if is_on else "off",
-        passed_to="nodes builds",
+        goes_to="nodes builds",
         conflicts_with="repository",
     )
     """Whether GPUs from Ampere on compute FP32 matrix products and convolutions in TF32, as they did for
@@ -133,16 +133,16 @@ class Settings:
     model_repos: Path = option("deployment", "DIR", absolute_path, MODEL_REPOS, conflicts_with="fleet")
     """The folder in which converted models are built and kept. Default: model_repos."""
 
-    batches: tuple[int, ...] | None = option("speed", "N,...", options.read_batches, passed_to="nodes")
+    batches: tuple[int, ...] | None = option("speed", "N,...", options.read_batches, goes_to="nodes")
     """The batch sizes of the offline scenario, such as 1,8,32. Default: those of the model for the target."""
     concurrencies: tuple[int, ...] | None = option(
-        "speed", "N,...", options.read_concurrencies, passed_to="nodes"
+        "speed", "N,...", options.read_concurrencies, goes_to="nodes"
     )
     """The requests in flight of the online scenario, such as 8,16. Default: the model's for the target."""
-    request_rates: tuple[float, ...] | None = option("speed", "N,...", options.read_rates, passed_to="nodes")
+    request_rates: tuple[float, ...] | None = option("speed", "N,...", options.read_rates, goes_to="nodes")
     """Requests per second of the online scenario, in place of the model's own concurrencies. They are sent by
     a schedule, and a latency counts from the time at which its request was due. Default: none."""
-    arrivals: Arrivals | None = option("speed", "KIND", options.one_of(Arrivals), passed_to="nodes")
+    arrivals: Arrivals | None = option("speed", "KIND", options.one_of(Arrivals), goes_to="nodes")
     """How the requests of a rate follow each other: poisson or constant. Default: poisson. With
     --latency-budget-ms it makes the search look for the highest request rate that keeps the budget."""
     shared_memory: SharedMemory = option(
@@ -150,21 +150,21 @@ class Settings:
         "KIND",
         options.one_of(SharedMemory),
         lambda before: "none" if before["triton"].is_remote else "system",
-        passed_to="nodes",
+        goes_to="nodes",
     )
     """How the tensors of the load tests get to the server: system or cuda shared memory, or none (in
     messages). Default: system, and none with HOST:PORT."""
-    interval_target: float = options.percent_option("speed", MeasuringPlan.interval_target, passed_to="nodes")
+    interval_target: float = options.percent_option("speed", MeasuringPlan.interval_target, goes_to="nodes")
     """Stop measuring a load point when the 95 % confidence interval of its throughput is as narrow as ±
     PERCENT. At a request rate, the mean latency takes the place of the throughput. Default: 5."""
-    point_budget_s: float | None = option("speed", "SECONDS", options.read_seconds, passed_to="nodes")
+    point_budget_s: float | None = option("speed", "SECONDS", options.read_seconds, goes_to="nodes")
     """Stop measuring a load point after SECONDS, not counting the warm-up, even if its interval is wider than
     --interval-target. Default: 3; with --against and --against-triton 120, for both sides."""
-    certify: float | None = option("speed", "PERCENT", options.percentile_of(*CERTIFIABLE), passed_to="nodes")
+    certify: float | None = option("speed", "PERCENT", options.percentile_of(*CERTIFIABLE), goes_to="nodes")
     """Measure each load point, however long that takes, until MLPerf LoadGen's early stopping gives an upper
     bound of its p99 (99) or p99.9 (99.9) with 99 % confidence. See docs/how-it-measures.md."""
     soak: float | None = option(
-        "speed", "TIME", options.read_duration, text=lambda seconds: f"{seconds}s", passed_to="nodes"
+        "speed", "TIME", options.read_duration, text=lambda seconds: f"{seconds}s", goes_to="nodes"
     )
     """Add test_soak, which keeps each case under load for TIME, such as 10m, loads the model again and again,
     and fails if what the server uses grows without end. See docs/soak.md."""
@@ -193,11 +193,11 @@ class Settings:
         thresholds.read_thresholds,
         Thresholds(),
         text=lambda requirements: str(requirements.file),
-        passed_to="nodes",
+        goes_to="nodes",
     )
     """A TOML file of limits for single cases: of metrics, slow-downs and latencies. See docs/ci.md."""
 
-    latency_budget_ms: float | None = option("search", "MS", options.read_milliseconds, passed_to="nodes")
+    latency_budget_ms: float | None = option("search", "MS", options.read_milliseconds, goes_to="nodes")
     """Add test_search, which searches for the configuration with the highest throughput whose latency stays
     within MS, or with --arrivals for the highest request rate. What --deployment, --batches and
     --concurrencies give stays fixed. See docs/comparing.md."""
@@ -206,18 +206,18 @@ class Settings:
         "PERCENT",
         options.percentile_of(90, 95, 99),
         99,
-        passed_to="nodes",
+        goes_to="nodes",
         needs="latency_budget_ms",
     )
     """The percentile of the latencies that has to keep --latency-budget-ms: 90, 95 or 99. Default: 99."""
 
     results: Path = option("output", "DIR", absolute_path, RESULTS)
     """The folder for records. Default: reports/results."""
-    answers: Path | None = option("output", "DIR", absolute_path, passed_to="nodes")
+    answers: Path | None = option("output", "DIR", absolute_path, goes_to="nodes")
     """Compare answers with those recorded in DIR, one file for each model. See docs/how-it-measures.md."""
-    record_answers: bool = option("output", default=False, passed_to="nodes", needs="answers")
+    record_answers: bool = option("output", default=False, goes_to="nodes", needs="answers")
     """Record each model's answers in the folder of --answers, with which later runs compare theirs."""
-    price_per_hour: float | None = option("output", "AMOUNT", options.read_price, passed_to="nodes")
+    price_per_hour: float | None = option("output", "AMOUNT", options.read_price, goes_to="nodes")
     """The price of an hour of this machine: tables then give the cost of a million correct inferences."""
     summary: Path | None = option("output", "FILE", absolute_path)
     """Write what failed and the tables of this run to a markdown file. Default: in GitHub Actions they are
@@ -295,7 +295,7 @@ class Settings:
         """The options of each ONNX file, by its model's name; raises InputError."""
         if self.repository is not None:
             return {}  # --samples and the like are then for the models of the repository
-        samples, tolerances = self.samples.of(self.onnx), self.tolerance.of(self.onnx)
+        samples, tolerances = self.samples.by_model(self.onnx), self.tolerance.by_model(self.onnx)
         labels = self.labels_of(self.onnx)
         return {
             name: OnnxOptions(file, samples.get(name), labels.get(name), tolerances.get(name))
@@ -304,16 +304,20 @@ class Settings:
 
     def labels_of(self, models: Collection[str]) -> dict[str, LabelOptions]:
         """The label options of each of these models that has labels; raises InputError."""
-        labels, metrics, floors = self.labels.of(models), self.metric.of(models), self.floor.of(models)
+        labels, metrics, floors = (
+            self.labels.by_model(models),
+            self.metric.by_model(models),
+            self.floor.by_model(models),
+        )
         for values, needed in (
             (self.labels, self.metric),
             (self.metric, self.labels),
             (self.floor, self.metric),
             (self.labels, self.samples),
         ):
-            for name in sorted(values.of(models).keys() - needed.of(models).keys()):
+            for name in sorted(values.by_model(models).keys() - needed.by_model(models).keys()):
                 what = f"{values.flag} for model {name} also needs {needed.flag}"
-                where = f"{values.flag} {excerpt(str(values.of(models)[name]))}"
+                where = f"{values.flag} {excerpt(str(values.by_model(models)[name]))}"
                 fix = f"add {needed.flag}, as in --samples DIR --labels FILE --metric top-1 --floor 0.75"
                 raise InputError(what, where=where, fix=fix)
         return {name: LabelOptions(file, metrics[name], floors.get(name)) for name, file in labels.items()}
@@ -323,7 +327,7 @@ class Settings:
         "nodes" of a fleet or "builds" of another checkout; of values per model only those of `model`."""
         words: list[str] = []
         for name, option_ in options_of(type(self)).items():
-            if name in self.given and (not recipient or recipient in option_.passed_to.split()):
+            if name in self.given and (not recipient or recipient in option_.goes_to.split()):
                 for text in self._texts(name, option_, model):
                     words += [flag(name), text] if text else [flag(name)]
         return words

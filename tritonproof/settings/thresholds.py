@@ -71,7 +71,7 @@ class Thresholds:
         """What is wrong with a key of an entry."""
         return InputError(what, where=f"{self.option}: entry {self.entries.index(entry) + 1}: {key}", fix=fix)
 
-    def of(self, case: Case) -> Iterable[ThresholdEntry]:
+    def entries_for(self, case: Case) -> Iterable[ThresholdEntry]:
         """The entries that match a case, the one that counts last."""
         return (entry for entry in self.entries if fnmatchcase(str(case), entry.match))
 
@@ -80,7 +80,7 @@ class Thresholds:
         metrics = {metric.name for metric in case.model.metrics}
         return {
             name: Limit(value, entry.source)
-            for entry in self.of(case)
+            for entry in self.entries_for(case)
             for name, value in entry.limits.items()
             if name in metrics
         }
@@ -88,14 +88,14 @@ class Thresholds:
     def check_measured(self, case: Case, why_no_score: str | None) -> None:
         """Raise InputError for a limit that would test nothing, as its metric has no score."""
         labelled = {metric.name for metric in case.model.metrics if metric.labelled}
-        for entry in self.of(case) if why_no_score else ():
+        for entry in self.entries_for(case) if why_no_score else ():
             for name in labelled & entry.limits.keys():
                 what = f"{case} cannot be held to a limit of {name}: {why_no_score}"
                 raise self.error(entry, f"limits.{name}", what, "give what it needs, or leave the limit out")
 
     def allowed_slowdown(self, case: Case, otherwise: float) -> float:
         """The slow-down that a case may have, as a fraction: the file's, or `otherwise`."""
-        percents = [entry.allowed_slowdown_percent for entry in self.of(case)]
+        percents = [entry.allowed_slowdown_percent for entry in self.entries_for(case)]
         stated = [percent for percent in percents if percent is not None]
         return stated[-1] / 100 if stated else otherwise
 
@@ -103,7 +103,7 @@ class Thresholds:
         """The budget of a load point's p99 latency with the measurement's verdict; None without a budget."""
         budgets = [
             (budget_ms, entry.source)
-            for entry in self.of(case)
+            for entry in self.entries_for(case)
             for pattern, budget_ms in entry.budgets_ms.items()
             if fnmatchcase(str(result.point), pattern)
         ]

@@ -31,7 +31,7 @@ def synthetic_samples(inputs: Sequence[Tensor], indices: Mapping[str, int], leng
     number of rows of the table that they index, and within their type's range. Those of a mask are 1; all
     others are 0 or 1, as are BOOL, and as digits BYTES."""
     sized = [
-        Tensor(tensor.name, tensor.dtype, tuple(length if side == ANY else side for side in tensor.shape))
+        Tensor(tensor.name, tensor.dtype, tuple(length if axis == ANY else axis for axis in tensor.shape))
         for tensor in inputs
     ]
     numbers = sum(math.prod(tensor.shape) * (8 if tensor.dtype == "BYTES" else 1) for tensor in sized)
@@ -109,7 +109,7 @@ def synthetic_samples_for(network: OnnxNetwork, inputs: Sequence[Tensor], interf
     raise problems[0]
 
 
-Batch = Literal["open", "one row", "none"]
+BatchAxis = Literal["open", "one row", "none"]
 """The first axis of a network's inputs: a batch of any length, a batch of one row, or no batch."""
 
 
@@ -117,13 +117,13 @@ class BatchError(InputError):
     """The first axis of an output is not the batch axis of the inputs."""
 
 
-def row_tensor(name: str, dtype: str, shape: tuple[int, ...], batch: Batch) -> Tensor:
+def row_tensor(name: str, dtype: str, shape: tuple[int, ...], batch: BatchAxis) -> Tensor:
     """A row of a network's tensor as clients of Triton see it, with at least one axis. A network without
     batches gets that axis when it is converted, as Triton reshapes to no axis only behind a batch."""
     return Tensor(name, dtype, shape or (1,), is_scalar=not shape and batch != "none")
 
 
-def sample_outputs(network: OnnxNetwork, samples: Samples, batch: Batch) -> dict[str, np.ndarray]:
+def sample_outputs(network: OnnxNetwork, samples: Samples, batch: BatchAxis) -> dict[str, np.ndarray]:
     """The outputs of up to 16 evenly spaced samples, [samples, ...] each, or [samples] for single numbers.
     Raises InputError if an output's first axis is not the batch, or its shape depends on the data."""
     rows: list[dict[str, np.ndarray]] = []

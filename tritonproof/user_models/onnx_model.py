@@ -25,7 +25,7 @@ from tritonproof.user_models import network_samples
 from tritonproof.user_models.labels import LabelOptions, read_labels
 from tritonproof.user_models.media_files import TOKENIZER, TOKENIZER_FILES
 from tritonproof.user_models.metrics import class_axis, metric_of, threshold_of
-from tritonproof.user_models.network_samples import Batch, BatchError, row_tensor
+from tritonproof.user_models.network_samples import BatchAxis, BatchError, row_tensor
 from tritonproof.user_models.samples import CALIBRATION, sized_inputs
 from tritonproof.user_models.value_files import shape_text
 
@@ -68,7 +68,7 @@ def model_of(name: str, options: OnnxOptions) -> Model:
         return _model_of(name, options, path, interface, "none")
 
 
-def _model_of(name: str, options: OnnxOptions, path: Path, interface: Interface, batch: Batch) -> Model:
+def _model_of(name: str, options: OnnxOptions, path: Path, interface: Interface, batch: BatchAxis) -> Model:
     from tritonclient.utils import np_to_triton_dtype
 
     batched = batch != "none"
