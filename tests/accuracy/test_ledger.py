@@ -75,7 +75,7 @@ def test_ledger_holds_stages_and_disagreements() -> None:
     assert (result.outputs, result.passed) == ((), True)
     first, second = result.disagreements
     assert (first.between, first.count, first.lost, first.gained) == (("framework", "converted"), 2, 2, 0)
-    assert first.samples == ("toy-093", "toy-094")
+    assert first.sample_ids == ("toy-093", "toy-094")
     assert first.agreement == pytest.approx(0.98)
     assert (second.between, second.count, second.lost, second.gained) == (("converted", "served"), 3, 0, 3)
 
@@ -92,7 +92,7 @@ def test_rows_of_an_item_are_scored_together() -> None:
     assert result.samples == 3
     assert result.scores[0].served == pytest.approx(2 / 3)
     first = result.disagreements[0]
-    assert (first.count, first.lost, first.samples) == (1, 1, ("row-3",))
+    assert (first.count, first.lost, first.sample_ids) == (1, 1, ("row-3",))
     assert first.agreement == pytest.approx(4 / 6)
 
 

@@ -253,8 +253,12 @@ def test_rows_with_differing_integers_are_left_out_of_error() -> None:
     assert conversion.agreement == 0.5
     assert not conversion.passed, "by its decisions and by the rows that are left to compare"
     by_name = {result.output: result for result in conversion.outputs}
-    assert (by_name[LENGTH].mean, by_name[LARGE].compared, by_name[toy.OUTPUT].compared) == (0.5, 0.5, 0.5)
-    assert by_name[LARGE].compared_limit > 0.8
+    assert (by_name[LENGTH].mean, by_name[LARGE].compared_share, by_name[toy.OUTPUT].compared_share) == (
+        0.5,
+        0.5,
+        0.5,
+    )
+    assert by_name[LARGE].compared_share_limit > 0.8
 
 
 def test_unused_integers_hide_no_error() -> None:
@@ -269,7 +273,7 @@ def test_unused_integers_hide_no_error() -> None:
     by_name = {result.output: result for result in conversion.outputs}
     assert (conversion.agreement, conversion.relative_error, conversion.passed) == (1.0, 0.0, False)
     assert by_name[LENGTH].mean == by_name[LENGTH].largest * 7 / 8 == pytest.approx(7 / 8)
-    assert by_name[toy.OUTPUT].compared == pytest.approx(1 / 8)
+    assert by_name[toy.OUTPUT].compared_share == pytest.approx(1 / 8)
 
 
 @pytest.mark.parametrize(
@@ -289,7 +293,7 @@ def test_class_may_differ_only_if_scores_tie(gap: float, passed: bool) -> None:
     tolerance = Tolerance(0.01, 0.8, "chosen")
     conversion = found(second, infer=classified, tolerance=tolerance)
     assert conversion.passed is passed
-    assert conversion.outputs[0].compared == 1.0
+    assert conversion.outputs[0].compared_share == 1.0
 
     def and_moved(batch: Arrays, number: int) -> None:
         second(batch, number)

@@ -225,7 +225,7 @@ def test_ledger_catches_swapped_rows(connect: Connect) -> None:
     assert result.scores[0].served == pytest.approx(1 - len(wrong) / COUNT)
     served = result.disagreements[1]
     assert served.agreement == pytest.approx(1 - len(wrong) / COUNT)
-    assert (served.samples, served.lost, served.gained) == (tuple(wrong), len(wrong), 0)
+    assert (served.sample_ids, served.lost, served.gained) == (tuple(wrong), len(wrong), 0)
 
 
 Network = Callable[[Arrays], Arrays]

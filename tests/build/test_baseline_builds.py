@@ -10,7 +10,7 @@ from tests.helpers import git, settings
 from tritonproof.base.errors import InputError, ProofError
 from tritonproof.build import baseline_builds
 from tritonproof.build.builds import CaseBuild
-from tritonproof.settings.settings import flag
+from tritonproof.settings.settings import flag_of
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ from tritonproof.settings.settings import flag
     ],
 )
 def test_invalid_other_build_is_an_error_naming_its_option(option: str, value: str) -> None:
-    with pytest.raises(InputError, check=lambda error: flag(option) in error.where and bool(error.fix)):
+    with pytest.raises(InputError, check=lambda error: flag_of(option) in error.where and bool(error.fix)):
         settings(**{option: value})
 
 

@@ -77,7 +77,7 @@ def measure(
     server, process = toy.SimulatedServer(), cast(Any, Process())
 
     def run_pass(job: LoadJob, _window_s: float) -> Pass:
-        return replace(server.run_pass(job, 0.12), damaged=("killed",) * (not server.calls[1:]))
+        return replace(server.run_pass(job, 0.12), failed_attempts=("killed",) * (not server.calls[1:]))
 
     cold = [job] * is_cold
     turns = in_turns.measure_in_turns(job, process, batch, QUICK, run_pass=run_pass, gpus=gpus, cold=cold)
@@ -97,12 +97,12 @@ def test_rates_count_inferences_on_all_gpus_once_compiled(gpus: int, batch: int,
 def test_cold_model_runs_once_before_measuring(is_cold: bool, request_s: float, uncounted: int) -> None:
     turns, passes = measure(request_s, is_cold=is_cold)
     assert passes - len(turns.per_s["served"]) == uncounted
-    assert list(turns.damaged) == ["killed"] * (1 - uncounted)
+    assert list(turns.failed_attempts) == ["killed"] * (1 - uncounted)
 
 
 def test_turns_are_summarized_by_geometric_means() -> None:
     turns, peak = turns_of((90.0, 110.0), (100.0, 100.0)), Estimate(2e9, 1e9, 4e9)
-    turns = replace(turns, damaged=["killed"])
+    turns = replace(turns, failed_attempts=["killed"])
     entry = in_turns.efficiency_entry(
         turns,
         sample_records.measured("offline", 8, 1.0),

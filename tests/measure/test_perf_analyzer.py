@@ -48,7 +48,7 @@ def test_pass_yields_timestamps_and_components(take_pass: TakePass) -> None:
     assert estimates.throughput([one_pass]) == pytest.approx(4 * 1000 / LATENCY_MS, rel=1e-6)
     assert one_pass.components_us == dict(zip(COMPONENTS, (100, 200, 300, 400, 8000, 600, 400), strict=True))
     assert one_pass.elapsed_s >= one_pass.cpu.children_s > 0
-    assert one_pass.damaged == ()
+    assert one_pass.failed_attempts == ()
 
 
 @pytest.mark.parametrize(("batch", "size"), [(1, 40 * 40 * 4), (2, 2 * 4 * 4 * 4)])
@@ -124,7 +124,7 @@ def test_damaged_pass_is_repeated_and_noted(
     one_pass = take_pass(server=server)
 
     assert estimates.throughput([one_pass]) == pytest.approx(400, rel=1e-6)
-    (text,) = one_pass.damaged
+    (text,) = one_pass.failed_attempts
     assert named in text
     assert len(analyzer.calls) == 2
     was_cut_off = behaviour != "stopped"
@@ -140,7 +140,7 @@ def test_pass_delayed_by_load_is_still_measured(
     analyzer.plan(*plan)
     one_pass = take_pass()
     assert one_pass.duration_s > 5.0
-    assert len(one_pass.damaged) == repeated
+    assert len(one_pass.failed_attempts) == repeated
 
 
 @pytest.mark.parametrize(("gib", "said"), [(4.0, "half of the free memory"), (9.0, "within 3 s")])
@@ -161,7 +161,7 @@ def test_window_grows(take_pass: TakePass, analyzer: FakePerfAnalyzer, reasons: 
     analyzer.plan(*reasons, "good")
     one_pass = take_pass()
     assert analyzer.windows_ms() == [120, 480, 1920]
-    assert (one_pass.window_s, len(one_pass.damaged)) == (pytest.approx(1.92), 2)
+    assert (one_pass.window_s, len(one_pass.failed_attempts)) == (pytest.approx(1.92), 2)
 
 
 @pytest.mark.parametrize(

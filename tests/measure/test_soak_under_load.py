@@ -40,7 +40,7 @@ class LeakingServer:
 
     def run_pass(self, job: LoadJob, window_s: float) -> Pass:
         if window_s not in self.passes:
-            server = toy.SimulatedServer(changes=lambda *_: {"damaged": ("killed",)})
+            server = toy.SimulatedServer(changes=lambda *_: {"failed_attempts": ("killed",)})
             self.passes[window_s] = server.run_pass(job, window_s)
         result = self.passes[window_s]
         if self.answered == 50:  # one request loads kernels

@@ -145,7 +145,7 @@ def test_pauses_longer_than_a_window_keep_their_share(monkeypatch: pytest.Monkey
     passes = [one_pass for state in states for one_pass in state.passes]
     assert estimates.throughput(passes) == pytest.approx(1 / (0.995 * 0.005 + 0.005 * 0.3), rel=0.04)
     assert np.mean(estimates.pooled_ms(passes) > 100) == pytest.approx(8 * 0.005, rel=0.2)
-    assert all(state.damaged for state in states)
+    assert all(state.failed_attempts for state in states)
 
 
 def test_continued_point_keeps_earlier_passes() -> None:
@@ -177,8 +177,8 @@ def test_warm_up_continues_while_server_gets_faster() -> None:
 @pytest.mark.parametrize(
     ("changes", "pass_number", "marks"),
     [
-        ({"damaged": ("its file was empty", "it ended with status 137")}, 3, ["damaged-passes"]),
-        ({"damaged": ("its file was empty",)}, 0, []),  # a warm-up does not count
+        ({"failed_attempts": ("its file was empty", "it ended with status 137")}, 3, ["damaged-passes"]),
+        ({"failed_attempts": ("its file was empty",)}, 0, []),  # a warm-up does not count
         ({"cpu": CpuTime(0.5, 0.05, 0.25, 0.3, 0.0, nice=10)}, 3, ["niced"]),
     ],
 )

@@ -183,7 +183,7 @@ def _disagreement(
         count=len(differ),
         lost=int((change < 0).sum()),
         gained=int((change > 0).sum()),
-        samples=tuple(ids[i] for i in differ[:100]),
+        sample_ids=tuple(ids[i] for i in differ[:100]),
         agreement=float(equal_fraction(pair[0].decisions, pair[1].decisions).mean()),
         agreement_limit=limit,
     )

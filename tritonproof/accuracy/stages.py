@@ -122,8 +122,8 @@ class StageComparison:
             expected=totals.expected,
             actual=totals.actual,
             source=limits.source,
-            compared=1.0 if spread is None else 1 - self.left_out / max(self.rows, 1),
-            compared_limit=1.0 if spread is None else per_answer.min_compared_share,
+            compared_share=1.0 if spread is None else 1 - self.left_out / max(self.rows, 1),
+            compared_share_limit=1.0 if spread is None else per_answer.min_compared_share,
         )
 
 

@@ -45,7 +45,7 @@ class Turns:
     """Inferences per second of each side, by turn: "served", through the server; "in_process", of the same
     artifact on as many GPUs as the server has; and perhaps "reference", of the served reference format."""
     spent_s: float = 0.0
-    damaged: Sequence[str] = ()
+    failed_attempts: Sequence[str] = ()
     """Why passes of the load generator were repeated."""
 
     def ratio(self, to: str = "in_process") -> Ratio:
@@ -94,7 +94,7 @@ def measure_in_turns(
     they are slow. `worker` runs on one GPU, and counts `gpus` times.
     """
     slow = is_slow(job.request_s)
-    damaged = list[str]()
+    failed_attempts = list[str]()
     worker.batches_per_s(batch, 0 if slow else _STRETCH_S, 1 if slow else _STRETCH_BATCHES)
     for cold_job in cold:
         if not is_slow(cold_job.request_s):
@@ -106,7 +106,7 @@ def measure_in_turns(
         def rate() -> float:
             nonlocal window_s
             one_pass = run_pass(job, window_s)
-            damaged.extend(one_pass.damaged)
+            failed_attempts.extend(one_pass.failed_attempts)
             window_s = one_pass.window_s  # longer from now on if it was too short
             return estimates.throughput([one_pass]) * job.point.batch
 
@@ -119,7 +119,7 @@ def measure_in_turns(
     if reference is not None:
         sides["reference"] = served(reference)
     turns = take_turns(sides, lambda turns: is_done(turns, plan, slow=slow))
-    return replace(turns, damaged=damaged)
+    return replace(turns, failed_attempts=failed_attempts)
 
 
 def efficiency_entry(
@@ -149,7 +149,7 @@ def efficiency_entry(
     changed = "; ".join(filter(None, changes))
     causes = "answers from a cache, fewer threads or another batch in process, or other programs at work"
     marks = marks_where(
-        damaged_passes(turns.damaged),
+        damaged_passes(turns.failed_attempts),
         ("not-repeated", bool(changed), changed),
         ("faster-than-in-process", ratio.value > _MAX_RATIO and ratio.low > 1, f"look for {causes}"),
     )

@@ -58,7 +58,7 @@ class Pass:
     """Seconds that the pass took, including the start of the load generator and reading its files."""
     window_s: float = 0.0
     """Seconds of each window, more than asked for if no request ended in one of an earlier attempt."""
-    damaged: tuple[str, ...] = ()
+    failed_attempts: tuple[str, ...] = ()
     """Why each earlier attempt did not count."""
     verified: AnswerComparison | None = None
     """The comparison of answers that were sent after the pass, if any were."""

@@ -101,29 +101,29 @@ class OverloadError(BadPassError):
 def run_pass(job: LoadJob, window_s: float) -> Pass:
     """Run perf_analyzer until an attempt is good, with windows of `window_s` seconds.
 
-    `Pass.damaged` says why each earlier attempt did not count. If no request ends in a window, the next
+    `Pass.failed_attempts` says why each earlier one did not count. If no request ends in a window, the next
     attempt has longer windows. An attempt that stood still, unless it is the last, is repeated once,
     since the machine may have been suspended; if the repeat stands still too, the load is the cause.
     Raises ProofError if no attempt succeeds, the server has ended, or a rate is far above its capacity.
     """
-    damaged, stood_still = list[str](), False
+    failed, stood_still = list[str](), False
     for attempt in range(1, _ATTEMPTS + 1):
         try:
             one_pass, late_s = _attempt_pass(job, window_s)
             if late_s <= _STOOD_STILL_S or stood_still or attempt == _ATTEMPTS:
-                return dataclasses.replace(one_pass, window_s=window_s, damaged=tuple(damaged))
+                return dataclasses.replace(one_pass, window_s=window_s, failed_attempts=tuple(failed))
             stood_still = True
-            damaged.append(f"it stood still for {late_s:.1f} s")
+            failed.append(f"it stood still for {late_s:.1f} s")
         except (BadPassError, FileNotFoundError) as error:  # the folder for its files goes with the server
             _recover(job, error)
-            if isinstance(error, OverloadError) and str(error) in (_TOOK_MEMORY, *damaged):
+            if isinstance(error, OverloadError) and str(error) in (_TOOK_MEMORY, *failed):
                 what = f"requests come far faster than they are answered: perf_analyzer was ended, as {error}"
                 raise ProofError(what, where=job, fix="give a lower --request-rates") from error
-            damaged.append(str(error))
+            failed.append(str(error))
             if isinstance(error, ShortWindowError):
                 window_s *= _LENGTHEN
     raise ProofError(
-        f"perf_analyzer gave no result in {_ATTEMPTS} attempts; the last: {damaged[-1]}"
+        f"perf_analyzer gave no result in {_ATTEMPTS} attempts; the last: {failed[-1]}"
         f"{job.served.server.log_tail()}",
         where=job,
         fix="see its last lines above: if the folder of temporary files is full, give another, TMPDIR=DIR; "

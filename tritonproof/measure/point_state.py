@@ -25,7 +25,7 @@ class PointState:
     """The passes since the model was loaded that only warmed it up."""
     window_s: float = 0.0
     """Seconds of each window of the next pass."""
-    damaged: tuple[str, ...] = ()
+    failed_attempts: tuple[str, ...] = ()
     """Why attempts at passes, void ones too, were repeated, but for warm-ups, whose windows are short."""
     verified: tuple[AnswerComparison, ...] = ()
     """The verifications of all passes, also of warm-ups after earlier loadings."""
@@ -64,8 +64,12 @@ def with_pass(state: PointState, one_pass: Pass, *, warms_up: bool = False) -> P
     state = dataclasses.replace(state, verified=(*state.verified, *filter(None, [one_pass.verified])))
     if warms_up:
         return dataclasses.replace(state, warm_up=(*state.warm_up, one_pass))
-    passes, damaged = (*state.passes, one_pass), (*state.damaged, *one_pass.damaged)
-    return dataclasses.replace(state, passes=passes, damaged=damaged, window_s=one_pass.window_s)
+    return dataclasses.replace(
+        state,
+        passes=(*state.passes, one_pass),
+        failed_attempts=(*state.failed_attempts, *one_pass.failed_attempts),
+        window_s=one_pass.window_s,
+    )
 
 
 def warm_up_latencies_ms(state: PointState) -> np.ndarray:

@@ -55,7 +55,7 @@ class SoakedPoint:
     speeds: Sequence[float]
     """The speed in each pass but the first."""
     verified: Sequence[schema.AnswerComparison]
-    damaged: int
+    failed_attempt_count: int
     """How many attempts at passes were repeated."""
     duration_s: float
     """Seconds from the first pass to the end of the last."""
@@ -91,7 +91,7 @@ def keep_under_load(
         on_progress(clock() - started, requests[-1], used[0], used[-1])
         latency_s = point_state.pass_latency_s(one_pass)
         one_pass = run_pass(job, pass_window_s(job.point, latency_s, min(duration_s, _MAX_S), _PASSES))
-        damaged += len(one_pass.damaged)
+        damaged += len(one_pass.failed_attempts)
         speeds.append(point_state.speed(one_pass, job.point))
         verified.append(one_pass.verified)
         requests.append(float(count() - before))
@@ -152,7 +152,7 @@ def soak_entry(
         end_over_begin=end_over_begin(under_load.speeds),
         requests_per_s=under_load.requests[-1] / under_load.duration_s,
         verified=merge_comparisons(under_load.verified) if under_load.verified else None,
-        damaged_passes=under_load.damaged,
+        damaged_passes=under_load.failed_attempt_count,
     )
 
 

@@ -136,8 +136,8 @@ def _output_failure(output: schema.OutputDifference) -> str:
         mean = _with_limit(RELATIVE_ERROR, output.mean, output.mean_limit)
         largest = _with_limit(RELATIVE_ERROR, output.largest, output.largest_limit, " of the spread")
         text = f"on the mean {mean}; at most {largest}"
-    if output.compared < output.compared_limit:
-        share = _with_limit(AGREEMENT, output.compared, output.compared_limit, " of the samples")
+    if output.compared_share < output.compared_share_limit:
+        share = _with_limit(AGREEMENT, output.compared_share, output.compared_share_limit, " of the samples")
         text += f"; compared on {share}, as integers in the same rows differ on the others"
     worst = f"sample {output.sample}"
     if output.expected != output.actual:  # they are equal for texts, which a record has no field for

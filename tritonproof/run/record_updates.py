@@ -16,14 +16,14 @@ from tritonproof.record.schema import Record, StepFailure
 
 
 def update(
-    fresh: Record,
+    blank: Record,
     results: Path,
     change: Callable[[Record], Record],
     *,
     run_id: str = "",
     in_fleet: bool = False,
 ) -> Record:
-    """Apply `change` to the case's record on disk, or to `fresh` if no stored record fits; returns the record
+    """Apply `change` to the case's record on disk, or to `blank` if no stored record fits; returns the record
     that is then on disk. Raises ProofError if the folder cannot be written.
 
     Results join only results of the same machine, build, deployment and server. A conversion depends on
@@ -31,7 +31,7 @@ def update(
     the machine's earlier record. Another machine's record moves to `superseded/` beside it; any other is
     outdated and replaced. If `in_fleet`, GPUs' UUIDs may differ: a later run may use another node.
     """
-    path = record_files.record_path(fresh.case, results)
+    path = record_files.record_path(blank.case, results)
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         with locks.hold_path(path):
@@ -39,24 +39,24 @@ def update(
             if stored is None and path.is_file():  # neither lost nor in the way
                 path.replace(path.with_name(f"{path.name}.unreadable"))
             if in_fleet and stored is not None:
-                stored, fresh = _alike(stored, fresh)
-            if stored is not None and stored.machine != fresh.machine:
+                stored, blank = _alike(stored, blank)
+            if stored is not None and stored.machine != blank.machine:
                 _supersede(path, stored)
                 stored = None
             now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
-            changed = structs.replace(change(_joinable(stored, fresh, run_id)), updated=now)
+            changed = structs.replace(change(_joinable(stored, blank, run_id)), updated=now)
             record_files.write(changed, path)
     return changed
 
 
-def _alike(stored: Record, fresh: Record) -> tuple[Record, Record]:
+def _alike(stored: Record, blank: Record) -> tuple[Record, Record]:
     """Both records with the UUIDs of all GPUs, if their machines differ in nothing else; else unchanged."""
-    uuids = tuple(sorted({*stored.machine.gpu_uuids, *fresh.machine.gpu_uuids}))
-    stored_alike, fresh_alike = (
+    uuids = tuple(sorted({*stored.machine.gpu_uuids, *blank.machine.gpu_uuids}))
+    stored_alike, blank_alike = (
         structs.replace(record, machine=structs.replace(record.machine, gpu_uuids=uuids))
-        for record in (stored, fresh)
+        for record in (stored, blank)
     )
-    return (stored_alike, fresh_alike) if stored_alike.machine == fresh_alike.machine else (stored, fresh)
+    return (stored_alike, blank_alike) if stored_alike.machine == blank_alike.machine else (stored, blank)
 
 
 def write_search_config(path: Path, text: str, diff: str = "") -> str:
@@ -87,25 +87,25 @@ def writing(file: Path) -> Iterator[None]:
         raise ProofError(f"the record cannot be written: {error.strerror}", where=file, fix=fix) from error
 
 
-def _joinable(stored: Record | None, fresh: Record, run_id: str) -> Record:
-    """The part of the stored record that this run's results may join; `fresh` if there is none. The price is
+def _joinable(stored: Record | None, blank: Record, run_id: str) -> Record:
+    """The part of the stored record that this run's results may join; `blank` if there is none. The price is
     the machine's; a run without a price keeps the stored one."""
     if stored is None:
-        return fresh
-    if fresh.price_per_hour is None:
-        fresh = structs.replace(fresh, price_per_hour=stored.price_per_hour)
-    if not fresh.build.digest:
+        return blank
+    if blank.price_per_hour is None:
+        blank = structs.replace(blank, price_per_hour=stored.price_per_hour)
+    if not blank.build.digest:
         return stored  # the case could not be built: this run has only failures
-    if stored.build.digest != fresh.build.digest:
-        return fresh
-    served_alike = fresh.serving is None or stored.serving is None or stored.serving == fresh.serving
-    if stored.deployment == fresh.deployment and served_alike:
-        pairs = ((field, getattr(fresh, field.name)) for field in structs.fields(fresh))
+    if stored.build.digest != blank.build.digest:
+        return blank
+    served_alike = blank.serving is None or stored.serving is None or stored.serving == blank.serving
+    if stored.deployment == blank.deployment and served_alike:
+        pairs = ((field, getattr(blank, field.name)) for field in structs.fields(blank))
         updates = {field.name: value for field, value in pairs if value not in (field.default, None)}
         return structs.replace(stored, **updates)
     # A test may fail before it knows the server; its failure is then in the record of an earlier server.
     own = tuple(failure for failure in stored.failures if failure.origin and failure.origin.run == run_id)
-    return structs.replace(fresh, conversion=stored.conversion, failures=own)
+    return structs.replace(blank, conversion=stored.conversion, failures=own)
 
 
 _KEYS: Mapping[str, Callable[[Any], Any]] = {

@@ -74,7 +74,7 @@ def options_of(settings_type: type) -> Mapping[str, Option]:
     return {field.name: field.metadata["option"] for field in fields if "option" in field.metadata}
 
 
-def flag(name: str) -> str:
+def flag_of(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
@@ -100,10 +100,10 @@ def add_options(parser: Any, settings_type: type) -> None:
         last_group = group_name
         text = help_by_field[field].replace("%", "%%")  # argparse formats it
         if option_.metavar is None:
-            group.addoption(flag(field), action="store_true", help=text)
+            group.addoption(flag_of(field), action="store_true", help=text)
         else:
             action = {"action": "append", "default": []} if option_.repeat else {}
-            group.addoption(flag(field), metavar=option_.metavar, help=text, **action)
+            group.addoption(flag_of(field), metavar=option_.metavar, help=text, **action)
 
 
 def _refused(flag: str, text: str, problem: str, fix: str) -> InputError:

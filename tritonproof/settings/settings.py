@@ -22,7 +22,7 @@ from tritonproof.safe_io.files import absolute_path, existing_path
 from tritonproof.search.candidates import SearchGoal
 from tritonproof.serve.server_spec import ServerSpec, parse_server, with_access
 from tritonproof.settings import options, thresholds
-from tritonproof.settings.options import Option, PerModel, RemoteModels, Shard, flag, option, options_of
+from tritonproof.settings.options import Option, PerModel, RemoteModels, Shard, flag_of, option, options_of
 from tritonproof.settings.thresholds import Thresholds
 from tritonproof.spec import Target
 from tritonproof.user_models.labels import LabelOptions
@@ -237,21 +237,21 @@ class Settings:
         for name, option_ in options_of(cls).items():
             for conflict in option_.conflicts_with.split():
                 if {name, conflict} <= given:
-                    what = f"{flag(name)} cannot be combined with {flag(conflict)}"
-                    fix = f"leave {flag(name)} out, or {flag(conflict)}"
-                    raise InputError(what, where=f"{flag(conflict)} {flag(name)}", fix=fix)
+                    what = f"{flag_of(name)} cannot be combined with {flag_of(conflict)}"
+                    fix = f"leave {flag_of(name)} out, or {flag_of(conflict)}"
+                    raise InputError(what, where=f"{flag_of(conflict)} {flag_of(name)}", fix=fix)
             if name in given and option_.needs and given.isdisjoint(option_.needs.split()):
-                needed = " or ".join(map(flag, option_.needs.split()))
-                fix = f"add {needed}, or leave {flag(name)} out"
-                raise InputError(f"{flag(name)} is used with {needed}", where=flag(name), fix=fix)
+                needed = " or ".join(map(flag_of, option_.needs.split()))
+                fix = f"add {needed}, or leave {flag_of(name)} out"
+                raise InputError(f"{flag_of(name)} is used with {needed}", where=flag_of(name), fix=fix)
         values: dict[str, Any] = {}
         for name, option_ in options_of(cls).items():
             if option_.repeat:
-                values[name] = option_.read(flag(name), texts.get(name) or ())
+                values[name] = option_.read(flag_of(name), texts.get(name) or ())
             elif name not in given:
                 values[name] = option_.default(values) if callable(option_.default) else option_.default
             else:
-                values[name] = True if option_.metavar is None else option_.read(flag(name), texts[name])
+                values[name] = True if option_.metavar is None else option_.read(flag_of(name), texts[name])
         for name in ("triton", "against_triton"):
             if values[name] is not None:
                 values[name] = with_access(values[name], values["triton_ca"], values["triton_headers"])
@@ -329,7 +329,7 @@ class Settings:
         for name, option_ in options_of(type(self)).items():
             if name in self.given and (not recipient or recipient in option_.goes_to.split()):
                 for text in self._texts(name, option_, model):
-                    words += [flag(name), text] if text else [flag(name)]
+                    words += [flag_of(name), text] if text else [flag_of(name)]
         return words
 
     def _texts(self, name: str, option_: Option, model: str | None) -> list[str]:
@@ -358,9 +358,9 @@ def _check_together(settings: Settings) -> None:
         raise InputError(what, where=f"--repository {settings.repository} {triton}", fix=fix)
     for name, is_used in (("triton_ca", settings.triton.access.tls), ("triton_headers", is_remote)):
         if name in given and not is_used:
-            what = f"{flag(name)} is for a server that is reached over the network"
+            what = f"{flag_of(name)} is for a server that is reached over the network"
             fix = "use it with --triton grpcs://HOST:PORT"
-            raise InputError(what, where=f"{flag(name)} {triton}", fix=fix)
+            raise InputError(what, where=f"{flag_of(name)} {triton}", fix=fix)
     if against_triton is not None and against_triton.is_remote != is_remote:
         what = "this run must start both servers, or both must be at HOST:PORT"
         fix = "use embedded, local[:PATH] or docker[:IMAGE] for both, or HOST:PORT for both"
@@ -368,10 +368,12 @@ def _check_together(settings: Settings) -> None:
     starting_servers = {"against", "fleet"} | ({"latency_budget_ms"} if has_repository else set())
     for name in sorted(given & starting_servers):
         if is_remote:
-            what = f"{flag(name)} starts a server or loads models, and a server at HOST:PORT is left as it is"
+            what = (
+                f"{flag_of(name)} starts a server or loads models, and a server at HOST:PORT is left as it is"
+            )
             compare = commands.tool_command("report", "compare")
             fix = f"use embedded, local or docker, or compare records: {compare}"
-            raise InputError(what, where=f"{flag(name)} {triton}", fix=fix)
+            raise InputError(what, where=f"{flag_of(name)} {triton}", fix=fix)
     if has_repository and against is not None and against.kind != "builds":
         what = "a model repository is compared with another one, and nothing is built for that"
         fix = "give --against the folder of the repository that this one is to replace"
@@ -391,4 +393,4 @@ def _check_together(settings: Settings) -> None:
     if "arrivals" in given and len(searches) != 1:
         what = "--arrivals is for the given rates or for the rate that is searched for"
         fix = "give --request-rates to measure those, or --latency-budget-ms to search for the highest"
-        raise InputError(what, where=" ".join(map(flag, ["arrivals", *sorted(searches)])), fix=fix)
+        raise InputError(what, where=" ".join(map(flag_of, ["arrivals", *sorted(searches)])), fix=fix)

@@ -39,15 +39,15 @@ class OutputDifference(Struct, frozen=True):
     """The previous stage's value at the index of the largest difference; `actual` is this stage's."""
     actual: Number
     source: Text
-    compared: Number = 1.0
+    compared_share: Number = 1.0
     """The share of rows that were compared; for floating-point outputs only rows whose integers agree."""
-    compared_limit: Number = 0.0
+    compared_share_limit: Number = 0.0
 
     @property
     def passed(self) -> bool:
         """Whether the largest and the mean difference, and the share of compared rows, keep their limits."""
         is_within = self.largest <= self.largest_limit and self.mean <= self.mean_limit
-        return is_within and self.compared >= self.compared_limit
+        return is_within and self.compared_share >= self.compared_share_limit
 
 
 class Conversion(Struct, frozen=True):
@@ -86,7 +86,7 @@ class Disagreement(Struct, frozen=True):
     lost: Count
     """The number of these that score worse in the second stage, by the ledger's first metric."""
     gained: Count
-    samples: tuple[Text, ...]
+    sample_ids: tuple[Text, ...]
     """The ids of the samples that differ, at most the first hundred."""
     agreement: Number
     agreement_limit: Number | None

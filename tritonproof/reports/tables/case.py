@@ -203,7 +203,7 @@ _DISAGREEMENTS: Sequence[Column[Disagreement]] = (
     Column("Gained", lambda pair: pair.gained, COUNT),
     Column("Agreement", lambda pair: pair.agreement, AGREEMENT, with_unit=True),
     Column("Limit", lambda pair: pair.agreement_limit, AGREEMENT, with_unit=True),
-    Column("Samples", lambda pair: phrases.first_of(pair.samples, 10, count=pair.count) or None),
+    Column("Samples", lambda pair: phrases.first_of(pair.sample_ids, 10, count=pair.count) or None),
 )
 
 
