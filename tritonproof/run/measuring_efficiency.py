@@ -168,7 +168,7 @@ def _served_reference(run: CaseRun, case: Case, stack: contextlib.ExitStack) -> 
         return None
     run.progress.say(f"{case}: serve the reference format (of {run.case.model.name})")
 
-    used = builds.in_use(build, on_progress=lambda step: run.progress.say(f"{case}: {step}"))
+    used = builds.in_use(build, on_progress=lambda activity: run.progress.say(f"{case}: {activity}"))
     prepare_reference = functools.partial(ConvertedCase, building=used)
     reference_run = stack.enter_context(
         CaseRun(case, run.model_run, run.suite_run, "reference", prepare_reference)

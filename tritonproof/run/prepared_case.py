@@ -37,8 +37,8 @@ class CaseScope:
             return f"{self.requested} against {self.settings.baseline_name}"
         return f"the reference {self.requested}" if self.role == "reference" else str(self.requested)
 
-    def say(self, step: str, detail: str = "") -> None:
-        self.progress.say(f"{self.label}: {step}", detail)
+    def say(self, activity: str, detail: str = "") -> None:
+        self.progress.say(f"{self.label}: {activity}", detail)
 
     @contextlib.contextmanager
     def open_server(self, repository: Path, **more: Any) -> Iterator[Server]:

@@ -1,4 +1,4 @@
-"""Live progress: shows the current step, as plain lines or in a terminal."""
+"""Live progress: shows the current activity, as plain lines or in a terminal."""
 
 import contextlib
 import os
@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 
 class Progress:
-    """Shows the current step, in plain lines: one for each new step, one with progress every few seconds, and
-    one after each 15 s of silence. A terminal instead redraws the step with its seconds so far."""
+    """Shows the current activity, in plain lines: one for each new one, one with progress every few seconds,
+    and one after each 15 s of silence. A terminal instead redraws the activity with its seconds so far."""
 
     def __init__(
         self,
@@ -20,30 +20,30 @@ class Progress:
         quiet_s: float = 15.0,
     ) -> None:
         """`write_line` writes a line that stays, at least one every `quiet_s` seconds. `draw`, if there is a
-        terminal, shows a step and its seconds in place of the last ones; two empty texts show nothing."""
+        terminal, shows an activity and its seconds in place of the last; two empty texts show nothing."""
         self._write_line, self._draw = write_line, draw
         self._quiet_s = quiet_s if draw is None else 0.0
         self._lock = threading.Lock()
-        self._step, self._detail = "", ""
+        self._activity, self._detail = "", ""
         self._began, self._shown_at = 0.0, 0.0
         threading.Thread(target=_tick, args=(weakref.ref(self), min(1.0, quiet_s)), daemon=True).start()
 
-    def say(self, step: str, detail: str = "") -> None:
-        """Show a step and its progress, such as the running estimate."""
+    def say(self, activity: str, detail: str = "") -> None:
+        """Show an activity and its progress, such as the running estimate."""
         now = time.monotonic()
         with self._lock:
-            is_new = step != self._step
+            is_new = activity != self._activity
             if is_new:
                 self._began = now
-            self._step, self._detail = step, detail
+            self._activity, self._detail = activity, detail
             # A live line changes as fast as people read; plain lines are rare, to keep the log short.
             interval_s = max(5.0, 0.2 * (now - self._began)) if self._draw is None else 0.1
             if is_new or now - self._shown_at >= interval_s:
                 self._show(now)
 
-    def waits(self, step: str) -> Callable[[str], None]:
-        """A function that shows who holds the lock for which a step waits."""
-        return lambda holder: self.say(step, holder)
+    def waits(self, activity: str) -> Callable[[str], None]:
+        """A function that shows who holds the lock for which an activity waits."""
+        return lambda holder: self.say(activity, holder)
 
     def note(self, text: str) -> None:
         """Write one line that stays."""
@@ -52,14 +52,14 @@ class Progress:
             self._write_line(text)
 
     def rest(self) -> None:
-        """Show no step any more."""
+        """Show no activity any more."""
         with self._lock:
             self._clear()
 
     def _show(self, now: float, *, again: bool = False) -> None:
-        """Show the step; `again`, without news, a plain line adds its seconds."""
+        """Show the activity; `again`, without news, a plain line adds its seconds."""
         self._shown_at = now
-        text = f"{self._step}: {self._detail}" if self._detail else self._step
+        text = f"{self._activity}: {self._detail}" if self._detail else self._activity
         seconds = f"{now - self._began:.0f} s"
         if self._draw is not None:
             self._draw(text, seconds)
@@ -67,15 +67,15 @@ class Progress:
             self._write_line(f"{text} ({seconds})" if again else text)
 
     def _clear(self) -> None:
-        self._step = ""
+        self._activity = ""
         if self._draw is not None:
             self._draw("", "")
 
     def _rewrite(self) -> None:
-        """Show the step again while it lasts, to update its seconds."""
+        """Show the activity again while it lasts, to update its seconds."""
         now = time.monotonic()
         with self._lock:
-            if self._step and now - self._shown_at >= self._quiet_s:
+            if self._activity and now - self._shown_at >= self._quiet_s:
                 self._show(now, again=True)
 
 

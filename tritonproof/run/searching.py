@@ -47,8 +47,8 @@ def winner_loaded(run: CaseRun) -> Iterator[Search]:
             request_s[key] = time_request(run.prepared, point.batch)[0]
         return run.job(point, run.expectations.answer_check, request_s[key])
 
-    def say(step: str, detail: str = "") -> None:
-        run.say(f"search within {goal.latency_budget_ms:g} ms: {step}", detail)
+    def say(activity: str, detail: str = "") -> None:
+        run.say(f"search within {goal.latency_budget_ms:g} ms: {activity}", detail)
 
     measurer = CandidateMeasurer(
         goal,
