@@ -1,10 +1,10 @@
 """The record of one case, which `run/record_updates.py` writes and `reports` shows.
 
-All of the schema is imported from here. Most parts have a file; soaks, baselines, failures do not."""
+All of the schema is imported from here, also what the other files hold. Soaks are beside the record itself."""
 
 # ruff: noqa: F403, F405 - the stars gather the parts
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from tritonproof.record.schema._answers import *
@@ -63,58 +63,6 @@ class Soak(Struct, frozen=True):
     damaged_passes: Count = 0
     """The passes that were repeated: machine or server paused, or nothing usable was left of them."""
     origin: Origin | None = None
-
-
-class ServedSide(Struct, frozen=True):
-    """A model of a repository on one of two servers that are compared."""
-
-    triton: Text
-    precision: Text
-    """The precision that the floats in the answers show; empty for FP32, and if they do not tell."""
-    noise: NotNegative | None
-    """The typical change of a repeated answer, as a share of the spread; None for conversations."""
-    loadings_s: tuple[NotNegative, ...]
-    """Seconds from each loading of the model to its first answer; the two servers take turns."""
-    used: ByName[NotNegative]
-    """What the server used of each visible resource of RESOURCE_UNITS, after answering every sample."""
-
-    @property
-    def ready_s(self) -> float | None:
-        """Seconds from loading the model to its first answer in the fastest of all loadings."""
-        return min(self.loadings_s, default=None)
-
-    @property
-    def memory_bytes(self) -> float | None:
-        used_bytes = [value for name, value in self.used.items() if name.startswith("memory of")]
-        return sum(used_bytes) if used_bytes else None
-
-
-class BaselineComparison(Struct, frozen=True):
-    """A model of a repository compared with the one that it is to replace, or with itself on another Triton.
-    Answers are compared by the gate `baseline`, and speed by the load points' `comparison`."""
-
-    baseline_name: Text
-    """The other repository, or the other Triton."""
-    current: ServedSide
-    baseline: ServedSide
-    warnings: Annotated[tuple[Text, ...], Meta(max_length=20)] = ()
-    """Warnings in this server's log that are not in the baseline's."""
-    origin: Origin | None = None
-
-
-MAX_LOADINGS = 5
-"""How often each of two servers loads its model, in turns, at most. Start-up is slower only if every loading
-is: of equal servers, one is so by chance once in 252 times, and slower by a quarter far less often."""
-FAR_MORE = 1.25
-"""Start-up or memory of at least this multiple of the baseline's counts as far more."""
-_MIN_LOADING_S = 0.1
-"""Seconds; nobody notices a smaller difference."""
-
-
-def loading_is_slower(current_s: Sequence[float], baseline_s: Sequence[float]) -> bool:
-    """Whether each loading took far longer than the baseline's longest."""
-    longest_s = max(baseline_s, default=float("inf"))
-    return min(current_s, default=0.0) > max(FAR_MORE * longest_s, longest_s + _MIN_LOADING_S)
 
 
 class StepFailure(Struct, frozen=True):

@@ -1,7 +1,10 @@
-"""What a record says of speed: each load point, the efficiency of serving, and a search within a budget."""
+"""What a record says of speed: each load point, the efficiency of serving, a search within a budget, and a
+model's start-up and memory on two servers."""
 
 from collections.abc import Sequence
 from typing import Annotated
+
+from msgspec import Meta
 
 from tritonproof.record.schema._answers import AnswerComparison, Ledger
 from tritonproof.record.schema._setup import (
@@ -308,3 +311,55 @@ class ModelWarmup(Struct, frozen=True):
         """Whether after one loading the first request took at most twice as long as the slowest later one:
         one that loads kernels takes far longer."""
         return any(first <= 2 * later for first, later in zip(self.first_ms, self.later_ms, strict=True))
+
+
+class ServedSide(Struct, frozen=True):
+    """A model of a repository on one of two servers that are compared."""
+
+    triton: Text
+    precision: Text
+    """The precision that the floats in the answers show; empty for FP32, and if they do not tell."""
+    noise: NotNegative | None
+    """The typical change of a repeated answer, as a share of the spread; None for conversations."""
+    loadings_s: tuple[NotNegative, ...]
+    """Seconds from each loading of the model to its first answer; the two servers take turns."""
+    used: ByName[NotNegative]
+    """What the server used of each visible resource of RESOURCE_UNITS, after answering every sample."""
+
+    @property
+    def ready_s(self) -> float | None:
+        """Seconds from loading the model to its first answer in the fastest of all loadings."""
+        return min(self.loadings_s, default=None)
+
+    @property
+    def memory_bytes(self) -> float | None:
+        used_bytes = [value for name, value in self.used.items() if name.startswith("memory of")]
+        return sum(used_bytes) if used_bytes else None
+
+
+class BaselineComparison(Struct, frozen=True):
+    """A model of a repository compared with the one that it is to replace, or with itself on another Triton.
+    Answers are compared by the gate `baseline`, and speed by the load points' `comparison`."""
+
+    baseline_name: Text
+    """The other repository, or the other Triton."""
+    current: ServedSide
+    baseline: ServedSide
+    warnings: Annotated[tuple[Text, ...], Meta(max_length=20)] = ()
+    """Warnings in this server's log that are not in the baseline's."""
+    origin: Origin | None = None
+
+
+MAX_LOADINGS = 5
+"""How often each of two servers loads its model, in turns, at most. Start-up is slower only if every loading
+is: of equal servers, one is so by chance once in 252 times, and slower by a quarter far less often."""
+FAR_MORE = 1.25
+"""Start-up or memory of at least this multiple of the baseline's counts as far more."""
+_MIN_LOADING_S = 0.1
+"""Seconds; nobody notices a smaller difference."""
+
+
+def loading_is_slower(current_s: Sequence[float], baseline_s: Sequence[float]) -> bool:
+    """Whether each loading took far longer than the baseline's longest."""
+    longest_s = max(baseline_s, default=float("inf"))
+    return min(current_s, default=0.0) > max(FAR_MORE * longest_s, longest_s + _MIN_LOADING_S)
