@@ -9,7 +9,7 @@ import pytest
 from tests import sample_records
 from tests.gates.made_up_model import CLASSES, FAULTS, WIDE, Fault
 from tests.helpers import present
-from tritonproof.accuracy.answer_comparison import ComparedAnswers, compare_groups
+from tritonproof.accuracy.answer_comparison import ComparedAnswers, compare_all
 from tritonproof.accuracy.ledger import with_same_answers
 from tritonproof.accuracy.limits import MIN_NOISE, AnswerLimits, NumberLimits
 from tritonproof.client.requests import Answer
@@ -33,7 +33,7 @@ def compared(
     count = len(next(iter(expected.values())))
     rows = {n: {name: values[n] for name, values in expected.items()} for n in range(count)}
     singles = make_single_answers(IDS, rows, limits)
-    return compare_groups(singles.groups, [Answer(np.asarray(which), answers)], limits)
+    return compare_all(singles.expected, [Answer(np.asarray(which), answers)], limits)
 
 
 # --- answers that differ ------------------------------------------------------------------------------------
@@ -97,10 +97,10 @@ def test_answers_of_several_shapes_are_compared_separately() -> None:
     rows = {n: {"OUT": ROWS[n, : 1 + n % 3]} for n in range(6)}
     again = [Answer(np.array([n]), {"OUT": row["OUT"][None]}) for n, row in rows.items()]
     singles = make_single_answers(IDS, rows, EXACT)
-    comparison = compare_groups(singles.groups, again, EXACT)
+    comparison = compare_all(singles.expected, again, EXACT)
     assert (comparison.entry.count, comparison.entry.wrong) == (6, 0)
     again[4] = Answer(np.array([4]), {"OUT": rows[5]["OUT"][None]})
-    assert compare_groups(singles.groups, again, EXACT).entry.wrong == 1
+    assert compare_all(singles.expected, again, EXACT).entry.wrong == 1
 
 
 # --- answers that match -------------------------------------------------------------------------------------
@@ -226,7 +226,7 @@ def test_repeated_request_shows_ties_of_integers(elements: int, flipped: int, al
     repeats = [Answer(np.array([n]), {"OUT": again[[n]]}) for n in range(20)]
     singles = make_single_answers(IDS, {n: {"OUT": masks[n]} for n in range(20)}, WIDE, repeats)
     assert singles.noise_limits.min_agreement == allowed
-    passes = not compare_groups(singles.groups, repeats, singles.noise_limits).entry.wrong
+    passes = not compare_all(singles.expected, repeats, singles.noise_limits).entry.wrong
     assert passes == (not flipped or allowed < 1)
 
 

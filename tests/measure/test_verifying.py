@@ -30,8 +30,8 @@ def answers_of(limits: AnswerLimits = LIMITS, **outputs: np.ndarray) -> AnswerCh
 
 
 CHECK, LONG = answers_of(OUT=ROWS), ROWS[:, [0, 1, 2, 3, 0]]
-OF_BOTH_SHAPES = {**CHECK.groups, "longer": (range(6, 12), expect("abcdef", {"OUT": LONG}))}
-CHECK = dataclasses.replace(CHECK, groups=OF_BOTH_SHAPES)
+OF_BOTH_SHAPES = {**CHECK.expected, "longer": (range(6, 12), expect("abcdef", {"OUT": LONG}))}
+CHECK = dataclasses.replace(CHECK, expected=OF_BOTH_SHAPES)
 
 
 def answer(values: np.ndarray | None = None, **outputs: Any) -> Answer:

@@ -48,7 +48,7 @@ class Oracle:
 class AnswerCheck:
     """The expected answers to the samples of the load data, and how near actual answers must be."""
 
-    groups: ExpectedBySignature
+    expected: ExpectedBySignature
     limits: AnswerLimits
     expected_from: str = "in process"
 
@@ -233,13 +233,17 @@ def compare_answers(
     return merge_compared([_summary(expected, result, beyond, limit) for result in results])
 
 
-def compare_groups(
-    groups: ExpectedBySignature, answers: Sequence[Answer], limits: AnswerLimits, *, only_finite: bool = False
+def compare_all(
+    expected: ExpectedBySignature,
+    answers: Sequence[Answer],
+    limits: AnswerLimits,
+    *,
+    only_finite: bool = False,
 ) -> ComparedAnswers:
     """Compare each row of the answers with the expected answer to its sample; see `compare_answers`."""
-    pairs = ((expected, answers_to(keys, answers)) for keys, expected in groups.values())
+    pairs = ((outputs, answers_to(keys, answers)) for keys, outputs in expected.values())
     compared = merge_compared([compare_answers(*pair, limits, only_finite=only_finite) for pair in pairs])
-    tells_apart = len(groups) > 1 or compared.entry.tells_apart
+    tells_apart = len(expected) > 1 or compared.entry.tells_apart
     return replace(compared, entry=structs.replace(compared.entry, tells_apart=tells_apart))
 
 

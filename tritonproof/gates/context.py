@@ -31,7 +31,7 @@ class SingleAnswers:
     """The answers to samples that were each sent alone, with which gates compare all other answers."""
 
     rows: AnswersBySample
-    groups: ExpectedBySignature
+    expected: ExpectedBySignature
     wide_limits: AnswerLimits
     """The limits of GateContext, inferred from the answers if need be, and no narrower than the noise."""
     noise_limits: AnswerLimits
@@ -157,20 +157,23 @@ def make_single_answers(
 ) -> SingleAnswers:
     """The answers `rows`, with the noise that `repeats` show; at least `min_noise` of the spread is allowed.
     More noise than other kernels may cause is a fault, and allows nothing more."""
-    groups = expect_by_signature(rows, lambda sample: str(ids[sample]))
-    pairs = ((expected, answer_comparison.answers_to(keys, repeats)) for keys, expected in groups.values())
+    expected = expect_by_signature(rows, lambda sample: str(ids[sample]))
+    pairs = ((outputs, answer_comparison.answers_to(keys, repeats)) for keys, outputs in expected.values())
     noises = (answer_comparison.typical_difference(*pair) for pair in pairs)
     noise = max(noises, default=0.0)
     largest = max(min_noise, min(NOISE_FACTOR * noise, limits.default.max_element))
     # Where numbers are noisy, integers may tie, such as one voxel in two million of a mask without scores
     # among the outputs; without noise every integer must be equal.
-    repeated = answer_comparison.compare_groups(groups, repeats, limits).entry
+    repeated = answer_comparison.compare_all(expected, repeats, limits).entry
     is_noisy = noise > 0 or (not repeated.wrong and _STEADY_SHARE <= (repeated.agreement or 0.0) < 1)
     agreement = (limits.min_agreement, limits.agreement_by_output) if is_noisy else (1.0, {})
-    noise_limits = AnswerLimits(NumberLimits(largest, np.inf), *agreement)
-    limits = limits.at_least(largest)
     return SingleAnswers(
-        rows=rows, groups=groups, wide_limits=limits, noise_limits=noise_limits, noise=noise, repeats=repeats
+        rows=rows,
+        expected=expected,
+        wide_limits=limits.at_least(largest),
+        noise_limits=AnswerLimits(NumberLimits(largest, np.inf), *agreement),
+        noise=noise,
+        repeats=repeats,
     )
 
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import msgspec
 import numpy as np
 
-from tritonproof.accuracy.answer_comparison import compare_groups
+from tritonproof.accuracy.answer_comparison import compare_all
 from tritonproof.accuracy.limits import AnswerLimits, inferred_limits
 from tritonproof.base import disk
 from tritonproof.base.errors import InputError, NotAvailableError
@@ -115,7 +115,7 @@ def compare_with_recorded(context: GateContext, earlier: RecordedAnswers, where:
     limits = both[0].or_wider(both[1]).at_least(context.min_noise)
     answers = served.ask([[sample] for sample in sorted(expected)])
     recorded = make_single_answers(served.data.ids, expected, limits)
-    comparison = compare_groups(recorded.groups, answers, limits)
+    comparison = compare_all(recorded.expected, answers, limits)
     tried = f"{len(expected)} answers recorded of {earlier.case} on Triton {earlier.triton}"
     context = dataclasses.replace(context, single_answers=recorded)
     return gate_finding("recorded", context, comparison, len(answers), tried, "recorded")

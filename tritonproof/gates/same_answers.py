@@ -7,7 +7,7 @@ import numpy as np
 from msgspec import structs
 
 from tritonproof.accuracy import answer_comparison
-from tritonproof.accuracy.answer_comparison import ComparedAnswers, compare_answers, compare_groups
+from tritonproof.accuracy.answer_comparison import ComparedAnswers, compare_all, compare_answers
 from tritonproof.accuracy.expected import ExpectedOutputs, expect, signature
 from tritonproof.accuracy.limits import NOISE_FACTOR, AnswerLimits, inferred_precision
 from tritonproof.accuracy.outputs import Spread
@@ -34,10 +34,10 @@ def repeated_gate(context: GateContext) -> GateFinding:
     the answers to requests without optional inputs."""
     served, singles = context.served, context.single_answers
     backwards = served.ask([[sample] for sample in sorted(singles.rows, reverse=True)])
-    comparisons = [compare_groups(singles.groups, [*singles.repeats, *backwards], singles.noise_limits)]
+    comparisons = [compare_all(singles.expected, [*singles.repeats, *backwards], singles.noise_limits)]
     text = "each sample again alone, in the same and in reverse order"
     if first := _first_answer(context):
-        comparisons.append(compare_groups(singles.groups, first, _limits_after_load(context)))
+        comparisons.append(compare_all(singles.expected, first, _limits_after_load(context)))
         text += ", the first request after the model was loaded"
     if (lacking := _without_optional(served, singles)) is not None:
         comparisons.append(lacking)
@@ -51,7 +51,7 @@ def reload_gate(context: GateContext) -> GateFinding:
     served, singles = context.served, context.single_answers
     answers = [*_first_answer(context), *served.ask([[sample] for sample in sorted(singles.rows)])]
     text = "each sample again alone, after the model was loaded again"
-    comparison = compare_groups(singles.groups, answers, _limits_after_load(context))
+    comparison = compare_all(singles.expected, answers, _limits_after_load(context))
     return gate_finding("reload", context, comparison, len(answers), text)
 
 
@@ -65,7 +65,7 @@ def in_flight_gate(context: GateContext) -> GateFinding:
     limits = singles.wide_limits if is_joined else singles.noise_limits
     answers = served.ask(list(np.resize(requests, (count, 1))), in_flight)
     text = f"{count} requests of one sample each, {in_flight} in flight"
-    return gate_finding("in-flight", context, compare_groups(singles.groups, answers, limits), count, text)
+    return gate_finding("in-flight", context, compare_all(singles.expected, answers, limits), count, text)
 
 
 def batches_gate(context: GateContext) -> GateFinding:
@@ -79,7 +79,7 @@ def batches_gate(context: GateContext) -> GateFinding:
 
     def compare_kept() -> None:
         nonlocal sent
-        comparisons.append(compare_groups(singles.groups, answers, singles.wide_limits))
+        comparisons.append(compare_all(singles.expected, answers, singles.wide_limits))
         sent += len(answers)
         answers.clear()
 
@@ -167,7 +167,7 @@ def _without_optional(served: ServedModel, singles: SingleAnswers) -> ComparedAn
 
 def _spreads_like(singles: SingleAnswers, outputs: Arrays) -> Mapping[str, Spread] | None:
     """The spreads of answers given alone with the signature of `outputs`, [rows, ...] each, if any."""
-    group = singles.groups.get(signature({name: values[0, ...] for name, values in outputs.items()}))
+    group = singles.expected.get(signature({name: values[0, ...] for name, values in outputs.items()}))
     return None if group is None else group[1].spreads
 
 
@@ -187,7 +187,7 @@ def compare_servers(
         is_asked = data is current.served.data
         ours, expected = singles if is_asked else (ask_for(data, current), ask_for(data, baseline))
         both_answers = [*(single_answer(sample, row) for sample, row in ours.rows.items()), *ours.repeats]
-        comparisons.append(compare_groups(expected.groups, both_answers, _limits_between(ours, expected)))
+        comparisons.append(compare_all(expected.expected, both_answers, _limits_between(ours, expected)))
         samples += len(expected.rows)
     whole = answer_comparison.merge_compared(comparisons)
     tried = f"{samples} samples, each twice alone, beside {baseline_name}"

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tritonproof.accuracy.answer_comparison import ComparedAnswers, compare_groups, merge_compared
+from tritonproof.accuracy.answer_comparison import ComparedAnswers, compare_all, merge_compared
 from tritonproof.base.errors import ProofError
 from tritonproof.client.requests import Answer, ServedModel, single_answer
 from tritonproof.client.shared_memory import shared_region, tensor_slices
@@ -50,7 +50,7 @@ def transports_gate(context: GateContext) -> GateFinding:
                 refusal = str(error)[:MAX_REFUSAL_CHARS]
                 problems.append(f"over {transport.name} a request was refused: {refusal}")
                 continue
-            comparisons.append(compare_groups(singles.groups, answers, singles.noise_limits))
+            comparisons.append(compare_all(singles.expected, answers, singles.noise_limits))
             if problem := wrong_text(comparisons[-1].entry):
                 problems.append(f"over {transport.name} {problem}")
     whole = merge_compared(comparisons)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from msgspec import structs
 
-from tritonproof.accuracy.answer_comparison import AnswerCheck, Oracle, compare_groups
+from tritonproof.accuracy.answer_comparison import AnswerCheck, Oracle, compare_all
 from tritonproof.accuracy.expected import expect_by_signature
 from tritonproof.accuracy.limits import AnswerLimits, inferred_limits
 from tritonproof.client.input_data import InputData
@@ -44,13 +44,13 @@ def make_answer_check(
         answer_bytes = max(answer_bytes, content_size_bytes(outputs) // len(part))
         for index, sample in enumerate(part):
             rows[sample] = {name: values[index, ...] for name, values in outputs.items()}
-    groups = expect_by_signature(rows, lambda sample: str(data.ids[sample]))
-    return AnswerCheck(groups, inferred_limits(limits, rows.values()), oracle.expected_from)
+    expected = expect_by_signature(rows, lambda sample: str(data.ids[sample]))
+    return AnswerCheck(expected, inferred_limits(limits, rows.values()), oracle.expected_from)
 
 
 def verify(check: AnswerCheck, answers: Sequence[Answer]) -> AnswerComparison:
     """The comparison of every row of the answers; all values must be finite."""
-    entry = compare_groups(check.groups, answers, check.limits, only_finite=True).entry
+    entry = compare_all(check.expected, answers, check.limits, only_finite=True).entry
     return structs.replace(entry, expected_from=check.expected_from)
 
 
