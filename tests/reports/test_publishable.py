@@ -16,8 +16,10 @@ from tests import sample_records
 from tests.conftest import Reports
 from tests.helpers import as_markdown, present
 from tests.reports.every_output import ALL_SAYING_WHY, OUTPUTS, SAYING_WHY, TRACE, Reporter, planted
+from tests.sample_records import ONNX, SLOW
 from tritonproof.record import record_files
 from tritonproof.record.schema import AnswerComparison, Disagreement, GateResult, Ratio, Record, WrongAnswer
+from tritonproof.reports import derived
 from tritonproof.reports.export import figures_by_name
 from tritonproof.reports.page import status_of
 from tritonproof.reports.publishable import publishable
@@ -203,6 +205,14 @@ def test_missing_or_damaged_record_is_named_in_summary(
     run_summary.show_summary(reporter, records, wrong)
     assert any(str(path) in line for line in reporter.lines)
     assert str(path) in run_summary.job_summary(Outcomes(passed=1, unreadable=wrong), [])
+
+
+def test_summary_of_a_run_has_no_ratio_to_a_wrong_reference_of_another(tmp_path: Path) -> None:
+    reporter = Reporter(tmp_path, f"a40/{SLOW.name}.json")
+    for accuracy, is_shown in ((ONNX.accuracy, True), (sample_records.failed_accuracy(), False)):
+        sample_records.store(tmp_path, structs.replace(ONNX, accuracy=accuracy), SLOW)
+        (record,), _ = run_summary.written_records(reporter)
+        assert (derived.format_comparison(record) is not None) == is_shown
 
 
 ALONE = AnswerComparison(300)
