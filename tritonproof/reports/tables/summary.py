@@ -79,8 +79,8 @@ def summary_columns(rows: Sequence[SummaryRow]) -> Sequence[Column[SummaryRow]]:
             lambda row: row.rank,
             COUNT,
             narrow="#",
-            meaning="1 plus the number of the model's formats that are shown to be faster; formats whose "
-            "intervals overlap share a rank",
+            meaning="1 plus the number of the model's formats here that are shown to be faster; formats "
+            "whose intervals overlap share a rank",
         ),
         optional(
             "Ratio to reference",
