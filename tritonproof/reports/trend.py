@@ -221,7 +221,7 @@ def shift_text(series: Series, shift: LevelShift) -> str:
         between += ", so not by a commit" if before.clean else ""
     remark = "" if before.build == after.build else "; the build is another"
     if before.triton != after.triton:
-        remark = f"; Triton {before.triton} became {after.triton}"
+        remark += f"; Triton {before.triton} became {after.triton}"
     return f"{between}: {series.tracked.changes.text_with_interval(shift.change)}{remark}"
 
 

@@ -86,6 +86,12 @@ def test_shift_within_one_commit_names_both_runs(tmp_path: Path, trend: Reports,
     assert (f"{past.COMMITS[0][:9]}-dirty" in text) == (not clean)
 
 
+def test_shift_names_the_build_and_the_triton_that_changed(tmp_path: Path, trend: Reports) -> None:
+    later = past.rows(SLOWER, build="another", triton="2.61.0")[50:]
+    append(tmp_path, [*past.rows(SLOWER)[:50], *later])
+    assert "; the build is another; Triton 2.51.0 became 2.61.0" in trend().out
+
+
 def test_shifts_do_not_depend_on_selection(tmp_path: Path, trend: Reports) -> None:
     of_machine = np.exp(np.random.default_rng(0).normal(0, 0.01, 60))
     for case in range(12):
