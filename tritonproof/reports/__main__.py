@@ -74,7 +74,7 @@ def _chosen(options: argparse.Namespace) -> dict[Path, Publishable]:
 
 
 def _themes(options: argparse.Namespace) -> Sequence[Theme]:
-    return plots.THEMES if options.theme == "both" else (options.theme,)
+    return (options.theme,) if options.theme in plots.THEMES else plots.THEMES
 
 
 def _tables(options: argparse.Namespace) -> int:
@@ -159,8 +159,10 @@ def _trend(options: argparse.Namespace) -> int:
     from tritonproof.reports import trend
 
     folder = options.history or paths.history_folder(options.results)
-    if options.known and not options.fail_on:
-        raise UsageError("--known accepts shifts that --fail-on shift would fail for: give both")
+    if (options.known or options.within) and not options.fail_on:
+        raise UsageError("--known and --within say which shifts --fail-on shift fails for: give it too")
+    if options.theme and options.output is None:
+        raise UsageError("--theme is that of the picture, which --output DIR draws: give both")
     if options.output is not None:
         disk.check_folder(options.output)  # before anything is added to the history
     _add(folder, options.add)
@@ -178,9 +180,10 @@ def _trend(options: argparse.Namespace) -> int:
         svg_file = options.output / f"trend-{theme}.svg"
         disk.write_atomically(svg_file, plots.rendered(lambda: trend.picture(chosen), theme))
         print(svg_file)
-    worse = trend.worse_shifts(chosen, options.within, options.known) if options.fail_on else []
+    within = options.within or 50
+    worse = trend.worse_shifts(chosen, within, options.known) if options.fail_on else []
     for _, sentence in worse:
-        print(f"worse within the latest {options.within} runs: {sentence}", file=sys.stderr)
+        print(f"worse within the latest {within} runs: {sentence}", file=sys.stderr)
     return max((status for status, _ in worse), default=0)
 
 
@@ -273,8 +276,7 @@ _SHARED: Mapping[str, Mapping[str, Any]] = {
     "-k": {"default": "", "metavar": "SUBSTRING", "help": "use only the cases whose name contains SUBSTRING"},
     "--theme": {
         "choices": (*plots.THEMES, "both"),
-        "default": "both",
-        "help": "for pages with a light or a dark background (default: %(default)s)",
+        "help": "for pages with a light or a dark background (default: both)",
     },
     "--format": {
         "choices": (*RENDERINGS, "terminal"),
@@ -346,8 +348,8 @@ def _parser() -> Parser:
     option("--join-hosts", action="store_true", help=note)
     note = "exit with 10 if a speed, with 12 if an accuracy has a shift for the worse in the latest runs"
     option("--fail-on", choices=("shift",), help=note)
-    note = "in how many of a series' latest runs --fail-on looks for a shift (default: %(default)s)"
-    option("--within", type=count_argument, default=50, metavar="N", help=note)
+    note = "in how many of a series' latest runs --fail-on looks for a shift (default: 50)"
+    option("--within", type=count_argument, metavar="N", help=note)
     note = "--fail-on ignores the shifts up to this commit, which have been accepted"
     option("--known", metavar="COMMIT", help=note)
 

@@ -46,6 +46,8 @@ def trend(tmp_path: Path, reports: Reports) -> Reports:
         (SLOWER, (*FAIL, "--known", "fffff"), 4),
         (SLOWER, (*FAIL, "--known", past.COMMITS[50][:6]), 4),
         (SLOWER, ("--known", past.COMMITS[50][:9]), 4),
+        (SLOWER, ("--within", "9"), 4),
+        (SLOWER, ("--theme", "light"), 4),
         (past.shifted(60, 50, 1.05), FAIL, 0),
         (past.shifted(60, 0, 1.0), FAIL, 0),
         (past.shifted(120, 50, 0.95), FAIL, 0),  # long ago
