@@ -74,7 +74,7 @@ def _copy(path: Path, record: Record, attached: Iterable[Path], merged: Path, an
         ending = str(file.relative_to(path.parent)).removeprefix(path.stem)
         if ending.endswith(record_files.SAMPLES_SUFFIX):
             sample_files.read(file, path.parent)  # raises RecordError if it is damaged
-        if anonymous and ending.endswith(".server.log"):  # a log may name the machine
+        if anonymous and ending.endswith((".server.log", ".unreadable")):  # they may name the machine
             continue
         copied = destination.parent / f"{destination.stem}{ending}"
         copied.parent.mkdir(parents=True, exist_ok=True)
