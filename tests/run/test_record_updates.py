@@ -107,6 +107,12 @@ def test_baseline_of_an_earlier_run_stays_for_the_same_one_alone(name: str, kept
     assert [left.baseline is not None, len(left.gates), len(left.failures)] == [kept, kept, 1 + 2 * kept]
 
 
+def test_failed_comparison_leaves_neither_the_earlier_one_nor_its_gate() -> None:
+    failed = sample_records.step_failure("test_same_answer_as_baseline", step="baseline")
+    left = record_updates.with_failure(sample_records.beside(), failed)
+    assert (left.baseline, left.gates, left.failures) == (None, (), (failed,))
+
+
 def test_conversion_joins_served_and_unserved_records(tmp_path: Path, path: Path) -> None:
     unserved, failed = structs.replace(FRESH, serving=None), sample_records.failed_conversion()
     stored = add(unserved, tmp_path, conversion=failed)

@@ -128,7 +128,7 @@ def with_results(stored: Record, **results: Any) -> Record:
 
 def with_failure(stored: Record, failure: StepFailure, *, of_this_build: bool = True) -> Record:
     """The record with a failed test. If its step proves the case, and the build is the record's, the single
-    result of that step goes if it is another run's."""
+    result of that step goes if it is another run's, with the gate of a comparison with a baseline."""
     run_id = failure.origin and failure.origin.run
     # A step with a single result has the name of its field.
     field = failure.step.replace("-", "_")
@@ -136,6 +136,8 @@ def with_failure(stored: Record, failure: StepFailure, *, of_this_build: bool = 
     is_single = earlier is not None and not isinstance(earlier, tuple)
     is_other = is_single and not (earlier.origin and earlier.origin.run == run_id)
     cleared: dict[str, Any] = {field: None} if is_other and failure.hides_speed and of_this_build else {}
+    if "baseline" in cleared:
+        stored = without_other_baseline(stored, "")
     return with_results(stored, failures=(failure,), **cleared)
 
 
