@@ -27,6 +27,9 @@ from tritonproof.serve.server import warnings_in
 from tritonproof.spec import ANY, fits
 from tritonproof.user_models.model_repository import CONFIG_FILE
 
+IS_NEW = " is new: "
+"""What the reason says if a model is not compared because it replaces none."""
+
 
 def add_baselines(
     run: CaseRun, baseline: CaseRun, states: Sequence[PointState]
@@ -99,7 +102,7 @@ def compare_with_baseline(run: CaseRun) -> tuple[GateFinding, BaselineComparison
         return run.comparison
     baseline, name, model = run.baseline, run.settings.baseline_name, run.case.model
     if baseline is None:
-        what = f"{model.name} is new: {name} has no such model to compare it with"
+        what = f"{model.name}{IS_NEW}{name} has no such model to compare it with"
         raise NotAvailableError(what, where=run.case)
     with run.hold_machine(exclusive=False):
         finding = _compare_answers(run, baseline, name)

@@ -73,16 +73,20 @@ def test_safe_model_has_same_answers_and_speed(record: Record, verdict: str) -> 
 
 
 @pytest.mark.parametrize(
-    ("records", "failed", "was_ended", "begins"),
+    ("records", "failed", "lacking", "was_ended", "begins"),
     [
-        ([beside("", FAST)], [], False, "Safe to upgrade"),
-        ([beside("", FAST), beside("", FIVE_PERCENT)], [], True, "Not safe"),
-        ([beside("", FAST)], ["test_x[cpu-gone-asis]"], False, "Not safe"),
-        ([beside("", OPEN)], [], False, "Not shown to be"),
-        ([of_two_runs("baseline")], [], False, "Nothing says"),
-        ([], [], True, "Not shown to be safe to upgrade: the run was ended."),
-        ([], [], False, "Nothing says whether it is safe to upgrade: answers were not compared."),
+        ([beside("", FAST)], [], [], False, "Safe to upgrade"),
+        ([beside("", FAST), beside("", FIVE_PERCENT)], [], [], True, "Not safe"),
+        ([beside("", FAST)], ["test_x[cpu-gone-asis]"], [], False, "Not safe"),
+        ([beside("", OPEN)], [], [], False, "Not shown to be"),
+        ([beside("", FAST)], [], ["cpu-left-asis"], False, "Not shown to be safe to upgrade: cpu-left-asis"),
+        ([of_two_runs("baseline")], [], [], False, "Nothing says"),
+        ([], [], [], True, "Not shown to be safe to upgrade: the run was ended."),
+        ([], [], [], False, "Nothing says whether it is safe to upgrade: answers were not compared."),
     ],
 )
-def test_run_has_one_verdict(records: list[Record], failed: list[str], was_ended: bool, begins: str) -> None:
-    assert upgrade_sentence(sample_records.seen(*records), OWN.run, failed, 0, was_ended).startswith(begins)
+def test_run_has_one_verdict(
+    records: list[Record], failed: list[str], lacking: list[str], was_ended: bool, begins: str
+) -> None:
+    seen = sample_records.seen(*records)
+    assert upgrade_sentence(seen, OWN.run, failed, lacking, 0, was_ended).startswith(begins)
