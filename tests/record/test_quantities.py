@@ -20,3 +20,4 @@ def test_different_values_render_differently(one: float, other: float) -> None:
     for quantity in (SCORE, ERROR):
         first, second = quantity.apart(one, other)
         assert first != second
+    assert SCORE.apart(0.98, 0.9825) == ("98.0 %", "98.25 %")

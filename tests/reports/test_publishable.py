@@ -116,6 +116,12 @@ def test_hidden_speed_states_reason_and_points(why: str) -> None:
     assert not TRACE.findall(repr(seen))
 
 
+def test_missed_limit_looks_unlike_what_missed_it() -> None:
+    near = structs.replace(sample_records.failed_conversion(), relative_error=0.01003, agreement=0.98997)
+    why = publishable(planted(conversion=near)).why_no_speed
+    assert "relative error 0.01003, limit 0.01; agreement 98.997 %, limit 99.000 %" in why
+
+
 def test_reason_that_stopped_several_steps_is_said_once() -> None:
     failures = [sample_records.step_failure(step=step) for step in ("accuracy", "gates", "gates", "reload")]
     why = publishable(planted(failures=tuple(failures))).why_no_speed

@@ -73,9 +73,12 @@ class Quantity:
         return f"{self.text(estimate.value) if with_unit else self.cell(estimate.value)} ± {share}"
 
     def apart(self, first: float, second: float) -> tuple[str, str]:
-        """Two values with their units, and with enough digits to tell them apart."""
-        format_spec = self._telling_format(first, {first, second})
-        return self.text(first, format_spec), self.text(second, format_spec)
+        """Two values with their units, and with enough digits to tell them apart, if they differ."""
+        for extra in range(9):  # a double has no more
+            texts = [self.text(value, self._format(value, extra)) for value in (first, second)]
+            if first == second or texts[0] != texts[1]:
+                break
+        return texts[0], texts[1]
 
     def _telling_format(self, value: float, different: Set[float]) -> str:
         """The format of `value`, with enough extra digits that the values in `different` look different."""

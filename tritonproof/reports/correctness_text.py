@@ -122,8 +122,9 @@ def conversion_text(conversion: schema.Conversion) -> str:
 
 
 def _with_limit(quantity: Quantity, value: float, limit: float | None, suffix: str = "") -> str:
-    """`50 % of one sample's, limit 1 %`."""
-    return f"{quantity.text(value)}{suffix}" + ("" if limit is None else f", limit {quantity.text(limit)}")
+    """`50 % of one sample's, limit 1 %`, with enough digits to tell them apart."""
+    shown, shown_limit = quantity.apart(value, value if limit is None else limit)
+    return f"{shown}{suffix}" + ("" if limit is None else f", limit {shown_limit}")
 
 
 def _output_failure(output: schema.OutputDifference) -> str:
