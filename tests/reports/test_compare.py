@@ -258,6 +258,9 @@ LOWER = sample.accuracy(sample.score(served=0.961))
 RIGHT, WRONG = [1.0] * 500, [0.0] * 50 + [1.0] * 450
 
 
+NO_LOAD = sample.step_failure("test_offline-b008-c001", step="offline", hides_speed=False)
+
+
 def at(speed: float, **changes: Any) -> Record:
     """The record of a case, by default with one load point of this speed."""
     return structs.replace(sample.record(), **({"points": (point(speed=speed),)} | changes))
@@ -315,13 +318,21 @@ def test_allowed_slowdown_is_named(tmp_path: Path, capsys: pytest.CaptureFixture
 
 @pytest.mark.parametrize(
     ("after", "scores", "status"),
-    [(at(900), WRONG, 12), (at(1000, points=()), RIGHT, 0), (at(500, conversion=None), RIGHT, 4)],
-    ids=["worse and slower", "samples alone", "its speed is hidden"],
+    [
+        (at(900), WRONG, 12),
+        (at(1000, points=()), RIGHT, 0),
+        (at(1000, points=(), failures=(NO_LOAD,)), RIGHT, 4),
+        (at(500, conversion=None), RIGHT, 4),
+    ],
+    ids=["worse and slower", "samples alone", "its load failed", "its speed is hidden"],
 )
-def test_worse_accuracy_comes_first(tmp_path: Path, after: Record, scores: list[float], status: int) -> None:
+def test_worse_accuracy_comes_first(
+    tmp_path: Path, after: Record, scores: list[float], status: int, capsys: pytest.CaptureFixture[str]
+) -> None:
     store_samples(tmp_path / "before", at(1000), RIGHT)
     store_samples(tmp_path / "after", after, scores)
     assert status_of(tmp_path, at(1000), after, *WORSE) == status
+    assert ("offline failed: the served" in capsys.readouterr().out) == bool(after.failures)
 
 
 @pytest.mark.parametrize("text", ["-1", "100", "150", "three", "nan"])

@@ -15,6 +15,7 @@ from tritonproof.record import record_files, sample_files, schema
 from tritonproof.record.record_files import RecordError
 from tritonproof.record.sample_files import SampleScores
 from tritonproof.record.schema import CONFIDENCE, LoadPoint, PointResult, Record, Score
+from tritonproof.reports.correctness_text import unmeasured_text
 from tritonproof.reports.phrases import first_of, setting_text
 from tritonproof.reports.publishable import Publishable, publishable
 
@@ -315,7 +316,7 @@ def exit_status(changes: Changes) -> int:
     pairs: list[PairedScores] = []
     unknown: list[str] = []
     for case in changes.cases:
-        name = case.after.record.name
+        name, why_missing = case.after.record.name, unmeasured_text(case.after.record)
         measured = [point for point in case.points if point.ratio is not None]
         paired = [score.pairs for score in case.scores if isinstance(score.pairs, PairedScores)]
         had_figures = case.before.record.points or any(score.before for score in case.scores)
@@ -323,6 +324,8 @@ def exit_status(changes: Changes) -> int:
             unknown.append(f"{name}: no load point and no sample is in both")
         elif case.before.record.points and case.after.record.hidden:
             unknown.append(f"{name}: {case.after.record.why_no_speed}")
+        elif case.only_before and why_missing:
+            unknown.append(f"{name}: {why_missing}")
         for metric, better, before, after, why in case.scores:
             has_fallen = before and after and not schema.meets(better, after.served, before.served)
             if has_fallen and isinstance(why, str):

@@ -7,7 +7,7 @@ from tritonproof.record.quantities import GIVEN_SHARE, LATENCY, METRIC_CHANGES, 
 from tritonproof.record.schema import Mark
 from tritonproof.reports import compare
 from tritonproof.reports.compare import CaseChange, Changes, PairedScores, PointChange, ScoreChange
-from tritonproof.reports.correctness_text import metric_text, no_score_text
+from tritonproof.reports.correctness_text import metric_text, no_score_text, unmeasured_text
 from tritonproof.reports.phrases import counted, days_text, first_of, full_point_text
 from tritonproof.reports.tables.rendering import bold, code, italic, join_markdown
 from tritonproof.reports.tables.table import Block, Bullets, Cell, Column, Heading, cell_of, table
@@ -87,7 +87,8 @@ def _accuracy_cell(case: CaseChange) -> str:
 def _speed_cell(case: CaseChange) -> str:
     words = [_speed_word(point) for point in case.points]
     if not words:
-        return "not shown" if _reasons_for_no_speed(case) else "no point in both"
+        sides = (case.before.record, case.after.record)
+        return "not shown" if any(record.why_no_speed for record in sides) else "no point in both"
     counts = [join_markdown([str(words.count(word)), word], " ") for word in _SPEEDS if word in words]
     return join_markdown([join_markdown(counts, ", "), f"of {len(words)}"], " ") if counts else words[0]
 
@@ -130,7 +131,7 @@ def _case_section(case: CaseChange, common: Sequence[compare.SettingChange]) -> 
     return [
         Heading(_case_name(case), 2),
         Bullets([*([f"Setup: {_settings_text(specific)}"] if specific else []), *scores]),
-        *_reasons_for_no_speed(case),
+        *_reasons_for_missing_figures(case),
         table(_POINTS, case.points, marks=_both_marks),
         *_one_sided("; ", before, after),
     ]
@@ -141,9 +142,10 @@ def _case_name(case: CaseChange) -> str:
     return " → ".join(dict.fromkeys(stored.record.name for stored in (case.before, case.after)))
 
 
-def _reasons_for_no_speed(case: CaseChange) -> list[str]:
+def _reasons_for_missing_figures(case: CaseChange) -> list[str]:
     sides = (("A", case.before.record), ("B", case.after.record))
-    return [f"{letter}: {record.why_no_speed}" for letter, record in sides if record.why_no_speed]
+    reasons = ((letter, record.why_no_speed or unmeasured_text(record)) for letter, record in sides)
+    return [f"{letter}: {reason}" for letter, reason in reasons if reason]
 
 
 def _score_text(change: ScoreChange, case: CaseChange) -> str:
