@@ -47,7 +47,7 @@ def test_wrong_case_shows_accuracy_but_no_speed() -> None:
     assert row.limit == pytest.approx(94.0)
     assert row.values["served"].value == pytest.approx(93.1)
     assert row.text.endswith(": fails")
-    assert [*plots.available([publishable(wrong)])] == ["accuracy-ledger"]
+    assert [*plots.available([publishable(wrong)])[0]] == ["accuracy-ledger"]
     assert not rows_of("best-throughput", wrong, sample_records.random_weights())["onnx-trt-fp16"].values
 
 
@@ -149,6 +149,14 @@ def test_command_writes_and_lists_available_plots(command: Callable[..., list[st
     ]
     assert paths == [str(tmp_path / "pictures" / f"{name}-light.svg") for name in expected]
     assert all(Path(path).is_file() for path in paths)
+
+
+def test_command_says_why_a_case_has_no_plot(command: Callable[..., list[str]], results: Path) -> None:
+    sample_records.store(results, sample_records.random_weights())
+    (line,) = command("-k", "nnunet")
+    assert line.endswith(
+        ": No accuracy has been measured. Fewer than two online load points have been measured: no curve."
+    )
 
 
 def test_command_draws_both_themes_and_png(command: Callable[..., list[str]]) -> None:

@@ -107,10 +107,9 @@ def _plots(options: argparse.Namespace) -> int:
     if len(records) > 1:
         groups[""] = records
     for case, group in groups.items():
-        charts = plots.available(group)
+        charts, reasons = plots.available(group)
         if not charts:
-            reason = group[0].why_no_speed or "no load point has been measured."
-            print(f"{case or 'all cases'}: nothing to show: {reason}")
+            print(f"{case or 'all cases'}: nothing to show: {' '.join(reasons)}")
         for (name, chart), theme in itertools.product(charts.items(), _themes(options)):
             picture = options.output / readme.picture_name(name, case, theme, ending=options.format)
             disk.write_atomically(picture, plots.draw(chart, theme, options.format))

@@ -3,7 +3,6 @@
 A `Chart` is a picture's content as plain values, for the alternative text and the digest; `draw` draws it
 with matplotlib, imported only then. The same records give the same SVG by one version of matplotlib."""
 
-import contextlib
 import hashlib
 import io
 import json
@@ -214,14 +213,16 @@ PLOTS: Mapping[str, View] = {
 }
 
 
-def available(records: Sequence[Publishable]) -> dict[str, Chart]:
-    """The plots that have content, by name; for one record pass `[record]`."""
-    charts = {}
+def available(records: Sequence[Publishable]) -> tuple[dict[str, Chart], list[str]]:
+    """The plots that have content, by name, and why others have none; for one record pass `[record]`."""
+    charts, reasons = {}, []
     for name, plot in PLOTS.items():
         if plot.of in ("any", "one" if len(records) == 1 else "several"):
-            with contextlib.suppress(NothingToShowError):
+            try:
                 charts[name] = plot.make(records)
-    return charts
+            except NothingToShowError as error:
+                reasons.append(str(error))
+    return charts, reasons
 
 
 def _chart(
