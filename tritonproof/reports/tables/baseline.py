@@ -101,19 +101,15 @@ def baseline_verdict(model: ComparedModel) -> tuple[Verdict, str]:
 
 
 def upgrade_sentence(
-    records: Sequence[Publishable],
-    run_id: str,
-    failed: Sequence[str],
-    not_compared: Sequence[str],
-    skipped: int,
-    ended: bool,
+    records: Sequence[Publishable], run_id: str, failed: list[str], lacking: list[str], skipped: int, ended: bool
 ) -> str:
-    """Whether an upgrade is safe, by what the run with the id `run_id` compared and how its tests ended."""
+    """Whether an upgrade is safe, by what the run with the id `run_id` compared, how its tests ended, and which
+    cases are `lacking`, as they could not be compared."""
     of_run = [model for model in compared_models(records) if _run_id(model.comparison) == run_id]
     verdicts = {model.record.name: baseline_verdict(model) for model in of_run}
     unsafe = {name: reason for name, (verdict, reason) in verdicts.items() if verdict == "failed"}
     not_shown = {name: reason for name, (verdict, reason) in verdicts.items() if verdict == "inconclusive"}
-    not_shown |= dict.fromkeys(not_compared, "answers were not compared")
+    not_shown |= dict.fromkeys(lacking, "answers were not compared")
     for test in failed:
         function, _, case = test.rstrip("]").partition("[")
         if not any(case.startswith(name) for name in unsafe):
