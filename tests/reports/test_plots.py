@@ -151,14 +151,6 @@ def test_command_writes_and_lists_available_plots(command: Callable[..., list[st
     assert all(Path(path).is_file() for path in paths)
 
 
-def test_command_says_why_a_case_has_no_plot(command: Callable[..., list[str]], results: Path) -> None:
-    sample_records.store(results, sample_records.random_weights())
-    (line,) = command("-k", "nnunet")
-    assert line.endswith(
-        ": No accuracy has been measured. Fewer than two online load points have been measured: no curve."
-    )
-
-
 def test_command_draws_both_themes_and_png(command: Callable[..., list[str]]) -> None:
     assert len(command("-k", "onnx-fp32")) == 2
     (path,) = command("-k", "onnx-fp32", "--format", "png", "--theme", "dark")

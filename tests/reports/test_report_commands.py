@@ -101,7 +101,8 @@ def test_cases_with_nothing_to_show_are_named(tmp_path: Path, reports: Reports) 
     failed = sample_records.record(points=(), accuracy=None)
     options = ("--results", sample_records.store(tmp_path, failed, sample_records.random_weights(points=())))
     assert reports("csv", *options).out.startswith("case,target,")
-    assert "\nall cases: nothing to show" in reports("plots", "--output", tmp_path / "plots", *options).out
+    text = reports("plots", "--output", tmp_path / "plots", *options).out
+    assert "\nall cases: nothing to show: No accuracy has been measured. No case has a throughput to" in text
 
 
 def test_unwritable_page_is_named(one_record: Path, refused: Callable[..., str]) -> None:

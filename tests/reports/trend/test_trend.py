@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from fixtures.failures import STATUS
 from tests import sample_records
@@ -79,19 +80,15 @@ def test_lower_accuracy_precedes_speed(tmp_path: Path, trend: Reports, speeds: l
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_shift_within_one_commit_names_both_runs(tmp_path: Path, trend: Reports, clean: bool) -> None:
+def test_shift_of_one_commit_names_both_runs_and_changes(tmp_path: Path, trend: Reports, clean: bool) -> None:
     rows = past.rows(SLOWER, commit=past.COMMITS[0], clean=clean)
+    rows[50:] = [replace(row, build="another", triton="2.61.0") for row in rows[50:]]
     append(tmp_path, rows)
     text = trend().out
     assert rows[49].started[:16] in text
     assert rows[50].started[:16] in text
     assert (f"{past.COMMITS[0][:9]}-dirty" in text) == (not clean)
-
-
-def test_shift_names_the_build_and_the_triton_that_changed(tmp_path: Path, trend: Reports) -> None:
-    later = past.rows(SLOWER, build="another", triton="2.61.0")[50:]
-    append(tmp_path, [*past.rows(SLOWER)[:50], *later])
-    assert "; the build is another; Triton 2.51.0 became 2.61.0" in trend().out
+    assert "; the build is another; Triton 2.51.0 became 2.61.0" in text
 
 
 def test_shifts_do_not_depend_on_selection(tmp_path: Path, trend: Reports) -> None:
