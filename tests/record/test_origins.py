@@ -17,17 +17,18 @@ HERE = sample_records.origin("secret-host", 1, "GPU-5ec2e70d-1111-2222-3333-4444
 README = Path("reports/readme")
 
 
-def measured(where: Origin = HERE, other: str = "secret-box.example:8001", why: str = "no secret") -> Record:
+def measured(where: Origin = HERE, other: str = "secret-box.example:8001", *texts: str) -> Record:
     """A record with every measurement, all of them of one machine, beside another server and a commit."""
     compared = [sample_records.comparison(baseline_name=name) for name in (other, "HEAD~1 (3643daf)")]
     points = [sample_records.measured("offline", n, 9.0, comparison=one) for n, one in enumerate(compared, 1)]
+    why, warning = texts or ("no secret", "a secret")
     gate = sample_records.gate("baseline", f"OUT is 1, and 2 by {other}", tried=f"9 samples beside {other}")
     found = structs.replace(points[0], origin=where)
     whole = sample_records.complete(
         points=tuple(points),
         search=sample_records.search(result=found, accuracy=sample_records.accuracy(origin=where)),
         gates=(gate,),
-        baseline=BaselineComparison(other, sample_records.SIDE, sample_records.SIDE),
+        baseline=BaselineComparison(other, sample_records.SIDE, sample_records.SIDE, (warning,)),
         failures=(sample_records.step_failure("test_reload", step="reload", message=why),),
     )
     return sample_records.measured_at(where, whole)
@@ -57,7 +58,8 @@ def test_anonymous_merge_removes_names_but_no_figures(one_machine: Path, tmp_pat
         assert b"5ec2e70d" not in path.read_bytes()
     (record,) = records_in(tmp_path / "out")
     left_out = structs.replace(HERE, host="", gpu_uuids=())
-    assert record == measured(left_out, "the baseline", "the reason is left out")
+    texts = "the reason is left out", "the text is left out"
+    assert record == measured(left_out, "the baseline", *texts)
 
 
 def test_published_records_name_no_host_or_gpu() -> None:

@@ -146,7 +146,7 @@ def machine_digest(machine: Machine) -> str:
 
 def without_names(part: Any) -> Any:
     """A record, or a part of one, for readers elsewhere: without the names of hosts, the UUIDs of GPUs, the
-    folders and servers of baselines, and the reasons of failures, in which any of these may occur."""
+    folders and servers of baselines, and the reasons of failures and lines of logs that may name them."""
     if isinstance(part, Record) and part.baseline is not None:
         renamed = f" {part.baseline.baseline_name}", " the baseline"
         gates = [
@@ -157,6 +157,8 @@ def without_names(part: Any) -> Any:
     if isinstance(part, schema.BaselineComparison | schema.SpeedComparison):
         is_commit = re.fullmatch(r"(.+ \()?[0-9a-f]{7}\)?", part.baseline_name)
         part = part if is_commit else structs.replace(part, baseline_name="the baseline")
+    if isinstance(part, schema.BaselineComparison):
+        part = structs.replace(part, warnings=("the text is left out",) * len(part.warnings))
     if isinstance(part, schema.StepFailure):
         part = structs.replace(part, message="the reason is left out")
     if isinstance(part, Machine):
