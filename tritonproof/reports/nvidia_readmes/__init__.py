@@ -111,16 +111,14 @@ class NvidiaMatch:
 def match_nvidia(record: Publishable) -> NvidiaMatch:
     """A record with the published rows of its model, format, accelerator and precision. All published figures
     are of one whole GPU; a slice may have its GPU's target, so the driver's name for it counts too."""
-    case, why_no_rows = record.case, ""
+    case = record.case
     if case.gpus > 1 or case.target == "mig" or re.search(r"\bMIG\b", record.machine.gpu or ""):
-        device = phrases.device_text(record)
-        why_no_rows = f"It was measured on {device}; NVIDIA's figures are of one whole GPU."
-        return NvidiaMatch(record, (), why_no_rows)
+        why = f"It was measured on {phrases.device_text(record)}; NVIDIA's figures are of one whole GPU."
+        return NvidiaMatch(record, (), why)
     served = served_as(structs.asdict(case))
     alike = [row for row in rows() if row["model"] == case.model and served_as(row) == served]
-    if not alike:
-        why_no_rows = f"NVIDIA published no figures of {case.model} as {' '.join(filter(None, served))}."
-    return NvidiaMatch(record, [row for row in alike if row["gpu"] == case.target] or alike, why_no_rows)
+    why = "" if alike else f"NVIDIA published no figures of {case.model} as {' '.join(filter(None, served))}."
+    return NvidiaMatch(record, [row for row in alike if row["gpu"] == case.target] or alike, why)
 
 
 def served_as(case: Mapping[str, Any]) -> tuple[str | None, ...]:
