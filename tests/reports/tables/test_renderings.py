@@ -163,10 +163,13 @@ def test_csv_has_numbers_apart_from_texts_that_say_more() -> None:
     assert [(row["Score"], row["Score, text"]) for row in rows] == [*cells.values()]
 
 
-def test_csv_tells_targets_apart() -> None:
-    seen = sample_records.seen(sample_records.record(), sample_records.random_weights())
-    rows = rows_of(summary.summary(seen))
-    assert [row["Section"].split()[:2] for row in rows] == [["Target", "a40,"], ["Target", "cpu,"]]
+def test_csv_tells_targets_apart_and_names_each_device() -> None:
+    machine = structs.replace(sample_records.record().machine, gpu="NVIDIA A40-8Q")
+    other = structs.replace(sample_records.ONNX, machine=machine)
+    seen = sample_records.seen(sample_records.record(), sample_records.random_weights(), other)
+    sections = [row["Section"] for row in rows_of(summary.summary(seen))]
+    assert sections[0] == sections[1] == "Target a40, NVIDIA A40 or NVIDIA A40-8Q"
+    assert sections[2].startswith("Target cpu, ")
 
 
 @pytest.mark.parametrize("width", [20, 60, 200])

@@ -28,7 +28,8 @@ def summary(records: Sequence[Publishable]) -> list[Block]:
     """A table for each target with a row for each case, and notes on columns, servers and what needs care."""
     blocks: list[Block] = []
     for target, group in phrases.grouped(records, lambda record: record.case.target).items():
-        blocks += [Heading(f"Target `{target}`, {phrases.kind_of_device(group[0])}", 4), summary_table(group)]
+        devices = " or ".join(dict.fromkeys(map(phrases.kind_of_device, group)))
+        blocks += [Heading(f"Target `{target}`, {devices}", 4), summary_table(group)]
     return blocks if len(blocks) > 2 else blocks[1:]
 
 
