@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from tritonproof.record import schema
 from tritonproof.record.quantities import COUNT, DURATION, MEMORY, RATIO, RELATIVE_ERROR, Quantity
 from tritonproof.record.schema import BaselineComparison, GateResult, ServedSide, SpeedComparison, Verdict
-from tritonproof.reports.correctness_text import difference_text
+from tritonproof.reports.correctness_text import difference_text, failed_steps
 from tritonproof.reports.phrases import counted, first_of
 from tritonproof.reports.publishable import Publishable
 from tritonproof.reports.tables.points import p99_cell, speed_cell
@@ -73,7 +73,8 @@ def baseline_verdict(model: ComparedModel) -> tuple[Verdict, str]:
     point is slower or has a longer p99, its footprint is about equal, and its log has no new warning."""
     record, comparison, gate, speeds = model
     if record.is_wrong:
-        return "failed", "answers differ" if gate and gate.fault else "answers are wrong"
+        wrong = "answers differ" if gate and gate.fault else "; ".join(failed_steps(record, hiding=True))
+        return "failed", wrong or "answers are wrong"
     verdicts = [speed.verdict for speed in speeds]
 
     def points(what: str, number: int) -> list[str]:
