@@ -322,9 +322,16 @@ def test_allowed_slowdown_is_named(tmp_path: Path, capsys: pytest.CaptureFixture
         (at(900), WRONG, 12),
         (at(1000, points=()), RIGHT, 0),
         (at(1000, points=(), failures=(NO_LOAD,)), RIGHT, 4),
+        (at(1000, points=(), failures=(structs.replace(NO_LOAD, test="test_efficiency"),)), RIGHT, 0),
         (at(500, conversion=None), RIGHT, 4),
     ],
-    ids=["worse and slower", "samples alone", "its load failed", "its speed is hidden"],
+    ids=[
+        "worse and slower",
+        "samples alone",
+        "its load failed",
+        "another test failed",
+        "its speed is hidden",
+    ],
 )
 def test_worse_accuracy_comes_first(
     tmp_path: Path, after: Record, scores: list[float], status: int, capsys: pytest.CaptureFixture[str]

@@ -316,7 +316,7 @@ def exit_status(changes: Changes) -> int:
     pairs: list[PairedScores] = []
     unknown: list[str] = []
     for case in changes.cases:
-        name, why_missing = case.after.record.name, unmeasured_text(case.after.record)
+        name, failed = case.after.record.name, {failure.test for failure in case.after.record.failures}
         measured = [point for point in case.points if point.ratio is not None]
         paired = [score.pairs for score in case.scores if isinstance(score.pairs, PairedScores)]
         had_figures = case.before.record.points or any(score.before for score in case.scores)
@@ -324,8 +324,8 @@ def exit_status(changes: Changes) -> int:
             unknown.append(f"{name}: no load point and no sample is in both")
         elif case.before.record.points and case.after.record.hidden:
             unknown.append(f"{name}: {case.after.record.why_no_speed}")
-        elif case.only_before and why_missing:
-            unknown.append(f"{name}: {why_missing}")
+        elif not failed.isdisjoint(f"test_{point.scenario}-{point}" for point in case.only_before):
+            unknown.append(f"{name}: {unmeasured_text(case.after.record)}")
         for metric, better, before, after, why in case.scores:
             has_fallen = before and after and not schema.meets(better, after.served, before.served)
             if has_fallen and isinstance(why, str):
