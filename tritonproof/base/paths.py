@@ -24,4 +24,4 @@ def history_folder(results: Path) -> Path:
     """The folder for the history of records: `reports/history` for the checkout's own, else one inside the
     records' folder, so that a scratch run never adds to the checkout's history."""
     is_own = os.path.realpath(results) == os.path.realpath(RESULTS)
-    return (results.parent if is_own else results) / "history"
+    return (RESULTS.parent if is_own else results) / "history"

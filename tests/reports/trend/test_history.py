@@ -91,5 +91,8 @@ def test_run_adds_its_records_to_history_or_says_how(tmp_path: Path) -> None:
 
 
 def test_only_the_checkouts_own_records_have_its_history(tmp_path: Path) -> None:
-    expected = {ROOT / "reports" / "results": ROOT / "reports" / "history", tmp_path: tmp_path / "history"}
+    link = tmp_path / "link"
+    link.symlink_to(ROOT / "reports" / "results")
+    own = dict.fromkeys((ROOT / "reports" / "results", link), ROOT / "reports" / "history")
+    expected = own | {tmp_path: tmp_path / "history"}
     assert {results: history_folder(results) for results in expected} == expected
