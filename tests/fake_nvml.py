@@ -149,19 +149,14 @@ class Clock:
 
 
 def watched(
-    clock: Clock,
-    monkeypatch: pytest.MonkeyPatch,
-    *,
-    seconds: float = 2.0,
-    roots: tuple[int, ...] = (),
-    server: int | None = None,
+    clock: Clock, monkeypatch: pytest.MonkeyPatch, *, roots: tuple[int, ...] = (), server: int | None = None
 ) -> GpuWatch:
-    """A watch of this many seconds, with a sample every 20 ms."""
+    """A watch of two seconds, with a sample every 20 ms."""
     gpus = nvml.visible_gpus(None)
     assert gpus
     monkeypatch.setattr(time, "time_ns", lambda: round(clock.now_s * S))
     watch = GpuWatch(gpus, frozenset(roots), server_root=server)
-    for step in range(round(seconds / 0.02) + 1):
+    for step in range(101):
         clock.now_s = step * 0.02
         watch.read()
     return watch

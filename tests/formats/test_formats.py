@@ -112,17 +112,10 @@ def test_torchscript_error_is_one_line(job: ConversionJob, tmp_path: Path) -> No
         FORMATS["ts-script"].convert(dataclasses.replace(job, network=Refused()), tmp_path / "model.pt")
 
 
-def install(monkeypatch: pytest.MonkeyPatch, torch_cuda: str = "", **versions: str) -> None:
-    """A machine with these distributions, and a PyTorch for this CUDA."""
-    installed = {name.replace("_", "-"): version for name, version in versions.items()}
-    for module in (onnx, machine):
-        monkeypatch.setattr(module, "version_of", installed.get)
-    monkeypatch.setattr(pytorch, "cuda_of_torch", lambda: torch_cuda)
-
-
-FOR_CPUS: dict[str, str] = {"onnxruntime": "1.31.1"}
-FOR_GPUS: dict[str, str] = {"torch_cuda": "13.0", "onnxruntime_gpu": "1.28.0"}
-FOR_TENSORRT = FOR_GPUS | {"tensorrt_cu13": "10.16.1.11"}
+FOR_CPUS = {"onnxruntime": "1.31.1"}
+FOR_GPUS = {"CUDA of torch": "13.0", "onnxruntime-gpu": "1.28.0"}
+FOR_TENSORRT = FOR_GPUS | {"tensorrt-cu13": "10.16.1.11"}
+"""Distributions and the CUDA that PyTorch is for, if any, with their versions."""
 
 
 @pytest.mark.parametrize(
@@ -131,7 +124,7 @@ FOR_TENSORRT = FOR_GPUS | {"tensorrt_cu13": "10.16.1.11"}
         *((key, None, FOR_CPUS, "benchmarks-gpu") for key in ("onnx", "ts-trace", "ts-script", "pt2")),
         *((key, None, FOR_GPUS, None) for key in ("onnx", "ts-trace", "ts-script", "pt2")),
         # A session would find no provider, even with PyTorch for CUDA.
-        ("onnx", None, FOR_CPUS | {"torch_cuda": "13.0"}, "benchmarks-gpu"),
+        ("onnx", None, FOR_CPUS | {"CUDA of torch": "13.0"}, "benchmarks-gpu"),
         *((*key, FOR_GPUS, "benchmarks-gpu-trt") for key in (("trt", None), ("onnx", "trt"))),
         *((*key, FOR_TENSORRT, None) for key in (("trt", None), ("onnx", "trt"))),
     ],
@@ -144,7 +137,9 @@ def test_missing_gpu_package_names_its_environment(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("CXX", str(shutil.which("env")))
-    install(monkeypatch, **installed)
+    for module in (onnx, machine):
+        monkeypatch.setattr(module, "version_of", installed.get)
+    monkeypatch.setattr(pytorch, "cuda_of_torch", lambda: installed.get("CUDA of torch", ""))
     missing = FORMATS[name].why_missing("cuda", accelerator, "fp16")
     assert missing is None if environment is None else f"tox run -e {environment} " in str(missing)
 

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from tests.models import nvidia_checkpoints
-from tests.models.nvidia_checkpoints import State
 from tritonproof.data import synthetic_questions
 
 CONFIG: dict[str, Any] = {
@@ -23,14 +22,6 @@ CONFIG: dict[str, Any] = {
     "vocab_size": 744,
 }
 WORDS = synthetic_questions.vocabulary()
-
-
-def small_state() -> State:
-    """Every key of NVIDIA's checkpoint, pooler included, in the sizes of CONFIG, with random values."""
-    sizes = {30528: 744, 512: 400, 288: 48, 1152: 80}
-    return nvidia_checkpoints.drawn(
-        nvidia_checkpoints.shrunk(nvidia_checkpoints.layout("bert-dist4l"), sizes, layers=2), gain=2
-    )
 
 
 def write_folder(content: object, path: Path, config: Mapping[str, Any] = CONFIG, tokens: int = 739) -> Path:

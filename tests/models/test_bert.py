@@ -12,7 +12,7 @@ import torch
 
 from tests.helpers import present
 from tests.models import nvidia_checkpoints
-from tests.models.bert_folder import CONFIG, WORDS, small_state, write_folder
+from tests.models.bert_folder import CONFIG, WORDS, write_folder
 from tests.models.nvidia_checkpoints import State
 from tritonproof.base.errors import InputError
 from tritonproof.data import squad_v1, synthetic_questions
@@ -27,8 +27,10 @@ GELU = 2e-4
 
 @pytest.fixture(scope="module")
 def state() -> State:
-    """The state dictionary of a small BERT in NVIDIA's layout."""
-    return small_state()
+    """Every key of NVIDIA's checkpoint, pooler included, in the sizes of CONFIG, with random values."""
+    sizes = {30528: 744, 512: 400, 288: 48, 1152: 80}
+    small = nvidia_checkpoints.shrunk(nvidia_checkpoints.layout("bert-dist4l"), sizes, layers=2)
+    return nvidia_checkpoints.drawn(small, gain=2)
 
 
 @pytest.fixture

@@ -57,10 +57,6 @@ def settings_of_samples(path: Path) -> Any:
     return sample(path)
 
 
-def patients(path: Path) -> Any:
-    return brats.patients(path.parent, "evaluation")
-
-
 READERS: dict[str, Callable[[Path], Any]] = {
     "x.npy": sample,
     "x.npz": sample,
@@ -79,7 +75,7 @@ READERS: dict[str, Callable[[Path], Any]] = {
     "config.json": read_bert_config,
     "vocab.txt": squad_v1.read_vocabulary,
     "dev-v1.1.json": squad_v1.read,
-    "dataset.json": patients,
+    "dataset.json": lambda path: brats.patients(path.parent, "evaluation"),
     "metadata.csv": lambda path: ljspeech.recordings(path.parent, "evaluation", 400),
     "sound.wav": ljspeech.log_mel_of,
     "picture.jpeg": preprocess,

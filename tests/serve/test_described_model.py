@@ -28,6 +28,11 @@ from tritonproof.user_models.model_repository import RepositoryModel, link_repos
 
 Found = dict[str, RepositoryModel]
 """The models of a repository by their names."""
+WITHOUT_DIMS = """
+backend: "python"
+input { name: "IN" data_type: TYPE_FP32 dims: 4 }
+output { name: "OUT" data_type: TYPE_FP32 }
+"""
 
 
 @pytest.fixture(scope="module")
@@ -45,6 +50,12 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (broken / "config.pbtxt").write_text(config() + "version_policy { all {} }")
     (broken / "2" / "model.py").write_text("raise RuntimeError('planted')")
     write_model(root, "elsewhere", None, config(more='backend: "unheard_of"'))
+    write_model(root, "shapeless", code("values"), WITHOUT_DIMS)
+    write_model(root, "renamed", code("values"), f'name: "former"\n{config()}')
+    on_gpu = 'backend: "python" instance_group [{ kind: KIND_GPU }]'
+    write_model(root, "gpu-doubler", code("2 * values"), config(more=on_gpu))
+    write_model(root, "gpu-chain", None, config(more=ENSEMBLE.replace("doubler", "gpu-doubler")))
+    write_model(root, "empty", None, config())
     return root
 
 
@@ -144,50 +155,22 @@ def test_rejected_synthetic_inputs_may_ask_for_samples(
     assert (f"--samples {name}=DIR" in str(refused.value)) == (kind is NotAvailableError)
 
 
-WITHOUT_DIMS = """
-backend: "python"
-input { name: "IN" data_type: TYPE_FP32 dims: 4 }
-output { name: "OUT" data_type: TYPE_FP32 }
-"""
-
-
-@pytest.fixture(scope="module")
-def refused(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A repository of models that do not load."""
-    root = tmp_path_factory.mktemp("refused")
-    write_model(root, "shapeless", code("values"), WITHOUT_DIMS)
-    write_model(root, "renamed", code("values"), f'name: "former"\n{config()}')
-    on_gpu = 'backend: "python" instance_group [{ kind: KIND_GPU }]'
-    write_model(root, "doubler", code("2 * values"), config(more=on_gpu))
-    write_model(root, "chain", None, config(more=ENSEMBLE))
-    write_model(root, "empty", None, config())
-    return root
-
-
-@pytest.fixture(scope="module")
-def refusing(refused: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    log = tmp_path_factory.mktemp("logs") / "log"
-    with serve(ServerSpec("embedded"), refused, log, device="cpu", auto_complete=True) as started:
-        yield started
-
-
 @pytest.mark.parametrize(("name", "reason"), [("shapeless", "dims"), ("renamed", "former")])
-def test_first_line_states_reason(refusing: Server, refused: Path, name: str, reason: str) -> None:
+def test_first_line_states_reason(server: Server, repository: Path, name: str, reason: str) -> None:
     with pytest.raises(ProofError) as caught:
-        refusing.load_folder(refused / name)
+        server.load_folder(repository / name)
     first_line = caught.value.what.splitlines()[0]
     assert reason in first_line
     assert "failed to poll" not in first_line
 
 
-def test_unloadable_model_is_not_waited_for(refusing: Server, refused: Path) -> None:
-    models = {model.name: model for model in models_in(refused, "--repository")}
-    for name in ("doubler", "chain"):
-        with pytest.raises(NotAvailableError, match="doubler"):
-            load_model(refusing, models[name], models)
+def test_unloadable_model_is_not_waited_for(server: Server, found: Found) -> None:
+    for name in ("gpu-doubler", "gpu-chain"):
+        with pytest.raises(NotAvailableError, match="gpu-doubler"):
+            load_model(server, found[name], found)
     with pytest.raises(ProofError, match=r"model\.py"):
-        load_model(refusing, models["empty"], {})
-    assert refusing.is_live()
+        load_model(server, found["empty"], {})
+    assert server.is_live()
 
 
 def test_file_that_moves_between_folders_of_a_model_is_another_build(tmp_path: Path) -> None:

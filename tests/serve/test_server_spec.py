@@ -39,7 +39,7 @@ def test_option_names_a_server(text: str, spec: ServerSpec) -> None:
     [
         *("", "embedded:1", ":8001", "host:", "host:0", "host:65536", "host:http"),
         *("docker:", "local:", "local:/nowhere/triton", "http://host:8001", "grpc://host:8001/"),
-        "h" * 10_000 + ":8001",
+        *("h" * 10_000 + ":8001", "host:" + "9" * 5000),
         # Docker would read an option, or a shell more than a name.
         *("docker:--privileged", "docker:triton;id", "docker:image\n", "docker:$(id)"),
     ],
@@ -79,18 +79,14 @@ def test_default_server_follows_environment_then_path_then_embedded(
 OPTIONS = Path(__file__).with_name("server_options.txt")
 
 
-def known_options(release: str) -> set[str]:
-    lines = [line.split() for line in OPTIONS.read_text().splitlines() if not line.startswith("#")]
-    return {f"--{name}" for name, since in lines if since <= release}
-
-
 @pytest.mark.parametrize("release", RELEASES, ids=lambda value: value.name)
 @pytest.mark.parametrize("shared_memory", ["system", "none"])
 def test_each_release_knows_its_options(release: Release, shared_memory: str) -> None:
     image = ContainerImage("any", release=release.name)
     command = docker_command(image, Ports(1, 2, 3), Path("proof"), (), shared_memory, {}, "key")
     options = {part.partition("=")[0] for part in command[command.index("tritonserver") + 1 :]}
-    known = known_options(release.name)
+    lines = [line.split() for line in OPTIONS.read_text().splitlines() if not line.startswith("#")]
+    known = {f"--{name}" for name, since in lines if since <= release.name}
     assert options <= known
     wants_memory = shared_memory != "none" and "--allow-client-shm" in known
     assert ("--allow-client-shm" in options) is wants_memory

@@ -49,7 +49,8 @@ def served(model: Model, folder: Path, inputs: Any) -> Any:
 
 
 def test_unbatched_network_matches_converted_quantized_and_served(tmp_path: Path) -> None:
-    model = without_batches(tmp_path)
+    path, rows = networks.without_batch(tmp_path / "net.onnx"), networks.rows(tmp_path / "rows", 12, (3, 4))
+    model = model_of("mine", OnnxOptions(path, rows))
     assert "TensorRT" in model.excluded["trt"]
     inputs = model.samples("evaluation", None, None).read([0, 1, 2])
     expected = model.infer(model.load_weights(None).network, inputs)
@@ -62,7 +63,9 @@ def test_unbatched_network_matches_converted_quantized_and_served(tmp_path: Path
 
 
 def test_strings_reach_the_network_and_return(tmp_path: Path) -> None:
-    model = of_texts(tmp_path)
+    (tmp_path / "samples").mkdir()
+    np.save(tmp_path / "samples" / "words.npy", TEXTS)
+    model = model_of("mine", OnnxOptions(networks.words(tmp_path / "net.onnx"), tmp_path / "samples"))
     assert "openvino" in model.excluded, "it has no texts"
     inputs = model.samples("evaluation", None, None).read(range(len(TEXTS)))
     texts = [[text.encode()] for (text,) in TEXTS.tolist()]

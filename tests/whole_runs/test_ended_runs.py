@@ -10,10 +10,6 @@ from tests.helpers import Household, program_name, wait_until
 from tests.whole_runs.suite import FAST, GIVEN, Run, command
 
 
-def below(pid: int) -> list[psutil.Process]:
-    return psutil.Process(pid).children(recursive=True)
-
-
 def segments_of(processes: list[psutil.Process]) -> set[tuple[Path, int]]:
     """The shared-memory segments that processes have mapped, each with its inode: another run, which may
     start as soon as this one ends, uses the same names."""
@@ -51,7 +47,7 @@ def test_ended_run_leaves_no_process_and_keeps_measurements(
 
     def is_under_load() -> bool:
         nonlocal started, segments
-        started = below(run.pid)
+        started = psutil.Process(run.pid).children(recursive=True)
         segments = segments_of(started)
         return any(path.name.startswith("NUMBERS") for path, _ in segments)
 
