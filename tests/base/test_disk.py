@@ -128,9 +128,7 @@ def test_folder_search_matches_pathlib(tree: Path) -> None:
     assert strict_glob(tree / "none", "*") == list(strict_walk(tree / "a" / "one.json")) == []
 
 
-@pytest.mark.parametrize(
-    "find", [lambda folder: strict_glob(folder, "*/*"), lambda folder: list(strict_walk(folder))]
-)
+@pytest.mark.parametrize("find", [lambda tree: strict_glob(tree, "*/*"), lambda tree: [*strict_walk(tree)]])
 def test_unlistable_folder_is_named(find: Callable[[Path], object], tree: Path) -> None:
     with closed(tree / "b"), pytest.raises(PermissionError, match=str(tree / "b")):
         find(tree)

@@ -70,13 +70,11 @@ SPOKEN = (
 PARTS = (*SPOKEN.split(), "u s", "\u00a0", "", " ", "...", "Paris", "paris")
 
 
-def evaluate(accepted: Mapping[str, list[str]], predictions: Mapping[str, str]) -> tuple[float, float]:
+def evaluate(accepted: Mapping[str, list[str]], predictions: Mapping[str, str]) -> tuple[float, ...]:
     """Mean F1 and exact match, 0 to 1, of answers by question id."""
     questions = [Question(id_, (), tuple(texts)) for id_, texts in accepted.items()]
-    f1, exact = (
-        squad_v1.score(metric, questions, predictions).mean() for metric in (squad_v1.f1, squad_v1.exact)
-    )
-    return float(f1), float(exact)
+    metrics = (squad_v1.f1, squad_v1.exact)
+    return tuple(float(squad_v1.score(metric, questions, predictions).mean()) for metric in metrics)
 
 
 def test_metric_matches_torchmetrics() -> None:
@@ -140,13 +138,10 @@ def test_windows_match_the_original(size: str) -> None:
         assert (list(window.tokens), window.first, list(window.words)) == (tokens, first, words)
         assert "".join("01"[bool(flag)] for flag in window.central) == central
         behind = [0] * (sizes.sequence - len(tokens))
-        wanted = (
-            [*(VOCABULARY.index(token) for token in tokens), *behind],
-            [*[0] * first, *[1] * (len(tokens) - first), *behind],
-            [*[1] * len(tokens), *behind],
-        )
+        numbers = [VOCABULARY.index(token) for token in tokens]
+        wanted = (numbers, [0] * first + [1] * (len(tokens) - first), [1] * len(tokens))
         for array, values in zip(arrays, wanted, strict=True):
-            assert array.tolist() == values
+            assert array.tolist() == values + behind
             assert array.dtype == np.int32
 
 

@@ -75,11 +75,7 @@ def test_missing_wrong_or_duplicate_package_is_named(
 
 
 @pytest.mark.parametrize(
-    ("lines", "named"),
-    [
-        (None, ""),
-        ("echo error while loading shared libraries: libcudart.so.12 >&2; exit 127", "libcudart.so.12"),
-    ],
+    ("lines", "named"), [(None, ""), ("echo cannot load libcudart.so.12 >&2; exit 127", "libcudart.so.12")]
 )
 def test_broken_load_generator_is_a_problem(
     lines: str | None, named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -122,10 +118,7 @@ def test_container_gets_gpu_by_nvidia_toolkit(
 
 @pytest.mark.parametrize(
     ("lines", "fix"),
-    [
-        ('[ "$1" != image ]', f"docker pull {IMAGE.location}"),
-        ("echo cannot connect >&2; exit 1", "start one"),
-    ],
+    [('[ "$1" != image ]', f"docker pull {IMAGE.location}"), ("echo no engine >&2; exit 1", "start one")],
 )
 def test_container_needs_running_engine_and_image(
     lines: str, fix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

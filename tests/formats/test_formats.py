@@ -130,11 +130,7 @@ FOR_TENSORRT = FOR_GPUS | {"tensorrt-cu13": "10.16.1.11"}
     ],
 )
 def test_missing_gpu_package_names_its_environment(
-    name: str,
-    accelerator: str | None,
-    installed: dict[str, str],
-    environment: str | None,
-    monkeypatch: pytest.MonkeyPatch,
+    name: str, accelerator: Any, installed: Any, environment: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CXX", str(shutil.which("env")))
     for module in (onnx, machine):

@@ -64,13 +64,8 @@ def built(model: Model, network: Small, tmp_path_factory: pytest.TempPathFactory
     return Built(path, steps, files, changed)
 
 
-@pytest.fixture
-def package(built: Built) -> Path:
-    return built.path
-
-
-def open_package(path: Path) -> Callable[[Arrays], list[np.ndarray]]:
-    predict = runtime_files.load_runtime("pytorch.py").load(path, SETTINGS)
+def open_package(built: Built) -> Callable[[Arrays], list[np.ndarray]]:
+    predict = runtime_files.load_runtime("pytorch.py").load(built.path, SETTINGS)
     return lambda inputs: predict(list(inputs.values()))
 
 
@@ -87,8 +82,8 @@ def assert_equal_to_framework(network: Small, inputs: Arrays, found: Sequence[np
     assert error_of(network, inputs, found) <= pt2.PT2.tolerances["fp32"].max_relative_error
 
 
-def test_package_matches_framework_at_every_batch(package: Path, network: Small) -> None:
-    predict = open_package(package)
+def test_package_matches_framework_at_every_batch(built: Built, network: Small) -> None:
+    predict = open_package(built)
     for batch in range(1, MAX_BATCH + 1):
         assert_equal_to_framework(network, arrays(batch), predict(arrays(batch)))
 
@@ -117,8 +112,8 @@ def test_export_takes_several_inputs_of_any_batch() -> None:
             np.testing.assert_allclose(values, micro.infer(job.network, inputs)[name], atol=1e-3)
 
 
-def test_inputs_may_have_any_memory_layout(package: Path, network: Small) -> None:
-    predict, inputs = open_package(package), arrays(4)
+def test_inputs_may_have_any_memory_layout(built: Built, network: Small) -> None:
+    predict, inputs = open_package(built), arrays(4)
     channels_last = np.ascontiguousarray(inputs["x"].transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)
     every_second = np.repeat(inputs["x"], 2, axis=0)[::2]
     assert not channels_last.flags.c_contiguous
@@ -130,8 +125,9 @@ def test_inputs_may_have_any_memory_layout(package: Path, network: Small) -> Non
         assert_equal_to_framework(network, inputs, predict({"x": x}))
 
 
-def test_batch_normalization_is_folded_into_convolution_weights(package: Path) -> None:
-    constants = torch._C._aoti.AOTIModelPackageLoader(str(package), "model", False, 1, -1).get_constant_fqns()
+def test_batch_normalization_is_folded_into_convolution_weights(built: Built) -> None:
+    loader = torch._C._aoti.AOTIModelPackageLoader(str(built.path), "model", False, 1, -1)
+    constants = loader.get_constant_fqns()
     assert constants
     assert not [name for name in constants if name.startswith(("conv.", "norm."))]
 
@@ -142,7 +138,7 @@ def test_conversion_leaves_a_single_file(built: Built) -> None:
 
 
 def test_package_opens_without_compiler_and_temporary_files(
-    package: Path, network: Small, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    built: Built, network: Small, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
@@ -151,7 +147,7 @@ def test_package_opens_without_compiler_and_temporary_files(
         raise AssertionError("this finds the CPU's vector instructions by compiling for each")
 
     monkeypatch.setattr("torch._inductor.codecache.get_device_information", compile_probes)
-    predict = open_package(package)
+    predict = open_package(built)
     assert_equal_to_framework(network, arrays(2), predict(arrays(2)))
     assert list(tmp_path.iterdir()) == [], "what is unpacked would stay when the process is killed"
 

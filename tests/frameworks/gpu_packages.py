@@ -14,9 +14,7 @@ from packaging.requirements import Requirement
 
 from tests.helpers import project_file
 
-TABLE: Mapping[str, Mapping[str, Mapping[str, Any]]] = json.loads(
-    Path(__file__).with_suffix(".json").read_text()
-)
+TABLE: dict[str, dict[str, dict[str, Any]]] = json.loads(Path(__file__).with_suffix(".json").read_text())
 """By distribution and version."""
 SETS = {"gpu": (13, "trt"), "gpu-cuda12": (12, "trt-cuda12")}
 """The extras for a GPU: the major version of CUDA of each, and the extra that adds TensorRT to it."""

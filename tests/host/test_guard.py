@@ -18,9 +18,9 @@ from tests.helpers import ENDED_S, ROOT, Household, command_line, end, give_to_a
 from tritonproof.host import guard, scratch
 from tritonproof.host.process import guarded
 
+STAY = "\ntime.sleep(600)"
 STUBBORN = (
-    "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); "
-    "time.sleep(600)"
+    f"import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True){STAY}"
 )
 DAEMON = """
 import os, signal, time
@@ -33,7 +33,6 @@ if os.fork() == 0:
 os.wait()
 print("up", flush=True)
 """
-STAY = "\ntime.sleep(600)"
 MAPPING = """
 import mmap, sys, time
 file = open(sys.argv[1], "wb+")

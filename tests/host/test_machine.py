@@ -72,9 +72,7 @@ def test_environment_overrides_host_and_commit(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setenv(run_origin.HOST_VARIABLE, "node7")
     assert commit_of.__wrapped__(tmp_path) == ("a" * 40, False)
     assert run_origin.origin("cpu").host == "node7"
-    assert run_origin.origin("cpu") == run_origin.origin("cpu"), (
-        "all measurements of a process are of one run"
-    )
+    assert run_origin.origin("cpu") == run_origin.origin("cpu"), "a process has one run"
 
 
 def test_all_workers_share_run_and_start(monkeypatch: pytest.MonkeyPatch) -> None:

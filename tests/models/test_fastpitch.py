@@ -23,9 +23,8 @@ FULL, MICRO = fastpitch.MODELS
 @pytest.mark.parametrize("heads", [1, 2])
 def test_published_layout_matches_recorded_outputs(heads: int, tmp_path: Path) -> None:
     """Narrower than published, 64 wide and two layers of six, for a batch of texts of different lengths."""
-    layout = nvidia_checkpoints.shrunk(
-        nvidia_checkpoints.layout("fastpitch"), {384: 64, 1536: 128, 256: 64}, layers=2
-    )
+    published, sizes = nvidia_checkpoints.layout("fastpitch"), {384: 64, 1536: 128, 256: 64}
+    layout = nvidia_checkpoints.shrunk(published, sizes, layers=2)
     state = {key: value for key, value in nvidia_checkpoints.drawn(layout).items() if "inv_freq" not in key}
     state["duration_predictor.fc.bias"] += 1.5  # some frames for each symbol
     small = {"frames": 256, "width": 64, "inner": 128, "predictor": 64, "layers": 2}

@@ -141,11 +141,7 @@ OF_OUTPUTS: dict[str, tuple[str, Change, float]] = {
     "turned": ("nnunet-micro", of(nnunet.OUTPUT, lambda y: y.transpose(0, 3, 2, 1)), 0.5),
     "swapped": ("bert-dist4l-micro", lambda y: dict(zip(y, reversed(list(y.values())), strict=True)), 0.1),
     "shifted": ("bert-dist4l-micro", lambda y: {k: np.roll(v, 1, axis=1) for k, v in y.items()}, 0.1),
-    "rows in another order": (
-        "fastpitch-micro",
-        lambda y: {k: np.roll(v, 1, axis=0) for k, v in y.items()},
-        0.5,
-    ),
+    "other rows": ("fastpitch-micro", lambda y: {k: np.roll(v, 1, axis=0) for k, v in y.items()}, 0.5),
     "bands in another order": ("fastpitch-micro", of(MEL, lambda y: y[:, ::-1]), 0.5),
     "a frame late": ("fastpitch-micro", of(MEL, lambda y: np.roll(y, 1, axis=2)), 0.5),
     "a frame lost": ("fastpitch-micro", of(FRAME_COUNT, lambda y: y - 1), 0.5),

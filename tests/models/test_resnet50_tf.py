@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Callable, Mapping
+from operator import methodcaller
 from pathlib import Path
 
 import numpy as np
@@ -139,15 +140,11 @@ def with_another_index(folder: Path) -> Path:
     return folder / "model.ckpt-5"
 
 
+ABSENT = ("", "model.ckpt-6", "weights.safetensors")
+
+
 @pytest.mark.parametrize(
-    "spoil",
-    [
-        flipped,
-        with_another_index,
-        lambda folder: folder,
-        lambda folder: folder / "model.ckpt-6",
-        lambda folder: folder / "weights.safetensors",
-    ],
+    "spoil", [flipped, with_another_index, *(methodcaller("joinpath", name) for name in ABSENT)]
 )
 def test_incomplete_checkpoint_is_refused(spoil: Callable[[Path], Path], folder: Path) -> None:
     path = spoil(folder)

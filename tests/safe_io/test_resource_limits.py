@@ -25,8 +25,6 @@ from tritonproof.user_models.model_repository import models_in
 from tritonproof.user_models.onnx_model import OnnxOptions, model_of
 from tritonproof.user_models.samples import read_samples
 
-ROW = Tensor("X", "FP32", (2, 3))
-
 
 def header(shape: str, dtype: str = "<f4") -> bytes:
     """The header of an array in NumPy's format."""
@@ -48,8 +46,8 @@ def archive(path: Path, **members: bytes) -> Path:
     return path
 
 
-def samples(path: Path, tensor: Tensor = ROW) -> Any:
-    return read_samples(path, (tensor,)).read([0])
+def samples(path: Path, dtype: str = "FP32", shape: tuple[int, ...] = (2, 3)) -> Any:
+    return read_samples(path, (Tensor("X", dtype, shape),)).read([0])
 
 
 def unpacked(folder: Path) -> Any:
@@ -61,7 +59,7 @@ def unpacked(folder: Path) -> Any:
 def shape_of_a_request(folder: Path) -> Any:
     values = {"content": [], "shape": [10**40, 0]}
     put(folder / "x.json", json.dumps({"data": [{"X": values}]}).encode())
-    return samples(folder, Tensor("X", "FP32", (-1, -1)))
+    return samples(folder, shape=(-1, -1))
 
 
 def png(path: Path, size: tuple[int, int], declared: int | None = None) -> Path:
@@ -103,18 +101,12 @@ def network(folder: Path, length: int, kind: int = onnx.TensorProto.FLOAT) -> An
 
 MANY = 10_000_000_000_000
 MUCH: dict[str, Callable[[Path], Any]] = {
-    "rows of no length": lambda folder: samples(
-        put(folder / "x.npy", header(f"({MANY}, 0)")), Tensor("X", "FP32", (-1,))
-    ),
+    "rows of no length": lambda folder: samples(put(folder / "x.npy", header(f"({MANY}, 0)")), shape=(-1,)),
     "an archive that unpacks to more than its array": unpacked,
     "labels": lambda folder: read_labels(archive(folder / "l.npz", a=header(f"({MANY},)")), ["a"], ["a"]),
     "a request's shape": shape_of_a_request,
-    "a text for a shape": lambda folder: samples(
-        put(folder / "x.txt", b"a\n"), Tensor("X", "BYTES", (10**12,))
-    ),
-    "many texts": lambda folder: samples(
-        put(folder / "x.txt", b"a\n" * 3_000_000), Tensor("X", "BYTES", (1,))
-    ),
+    "a text for a shape": lambda folder: samples(put(folder / "x.txt", b"a\n"), "BYTES", (10**12,)),
+    "many texts": lambda folder: samples(put(folder / "x.txt", b"a\n" * 3_000_000), "BYTES", (1,)),
     "an image of one column": lambda folder: preprocess(png(folder / "x.png", (1, 400_000))),
     "an image of a terapixel": lambda folder: preprocess(png(folder / "x.png", (1, 1), declared=2**20)),
     "a volume's shape": lambda folder: patient(folder, (32767, 32767, 32767, 4), (1, 1, 1)),
@@ -149,6 +141,6 @@ def test_program_in_place_of_a_picture_does_not_run(tmp_path: Path, monkeypatch:
     folder = tmp_path / "samples"
     folder.mkdir()
     put(folder / "x.png", b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\nshowpage\n")
-    refusal(lambda: samples(folder, Tensor("X", "FP32", (3, 9, 9))))
+    refusal(lambda: samples(folder, shape=(3, 9, 9)))
     refusal(lambda: preprocess(folder / "x.png"))
     assert not (tmp_path / "it-ran").exists()

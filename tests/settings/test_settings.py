@@ -225,11 +225,8 @@ BAD: dict[str, tuple[str, dict[str, list[str]]]] = {
     "labels without samples": ("--labels", {"onnx": ["a={net}"], "labels": ["{net}"], "metric": ["top-1"]}),
     "a floor without a metric": ("--floor", {"onnx": ["a={net}"], "floor": ["0.5"]}),
     "a floor that is none": ("--floor high", {"onnx": ["a={net}"], "floor": ["high"]}),
-    "samples of a network that there is not": (
-        "--samples b=/",
-        {"onnx": ["a={net}"], "samples": ["b={rows}"]},
-    ),
-    "labels of a network that there is not": ("--labels b=/", {"onnx": ["a={net}"], "labels": ["b={net}"]}),
+    "samples of another network": ("--samples b=/", {"onnx": ["a={net}"], "samples": ["b={rows}"]}),
+    "labels of another network": ("--labels b=/", {"onnx": ["a={net}"], "labels": ["b={net}"]}),
     "a tolerance that is no number": ("--tolerance a=wide", {"onnx": ["a={net}"], "tolerance": ["a=wide"]}),
     "a tolerance of nothing": ("--tolerance 0", {"onnx": ["a={net}"], "tolerance": ["0"]}),
     "a tolerance of everything": ("--tolerance 100%", {"onnx": ["a={net}"], "tolerance": ["100%"]}),

@@ -47,9 +47,7 @@ def test_recipe_makes_loadable_weights_of_committed_layout(
     model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     # Two steps need few paragraphs, and making all takes ten seconds of a core.
-    monkeypatch.setattr(
-        synthetic_questions, "PARAGRAPHS", {**synthetic_questions.PARAGRAPHS, "training": 1200}
-    )
+    monkeypatch.setitem(synthetic_questions.PARAGRAPHS, "training", 1200)
     recipe, weights = present(model.train), present(model.weights)
     if model.framework == "tensorflow":  # tracing and optimising a step takes as long as many steps
         config = import_tensorflow().config

@@ -44,9 +44,8 @@ def test_top_k_matches_torchmetrics_accuracy(count: int) -> None:
     from torchmetrics.functional.classification import multiclass_accuracy
 
     output, labels = random(200, 7), classes(7, 200)
-    expected = multiclass_accuracy(
-        torch.from_numpy(output), torch.from_numpy(labels), 7, average="micro", top_k=count
-    )
+    tensors = torch.from_numpy(output), torch.from_numpy(labels)
+    expected = multiclass_accuracy(*tensors, 7, average="micro", top_k=count)
     per_item = scores(f"top-{count}", output, labels)
     assert per_item.shape == (200,)
     assert per_item.mean() == pytest.approx(float(expected))
@@ -89,10 +88,8 @@ def test_dice_averages_classes_without_background() -> None:
     import torch
 
     metric = DiceScore(3, input_format="index", average="macro", include_background=False)
-    expected = [
-        float(metric(torch.from_numpy(output[i : i + 1].argmax(axis=1)), torch.from_numpy(labels[i : i + 1])))
-        for i in (0, 1)
-    ]
+    decided, right = torch.from_numpy(output.argmax(axis=1)), torch.from_numpy(labels)
+    expected = [float(metric(decided[i : i + 1], right[i : i + 1])) for i in (0, 1)]
     assert scores("dice", output, labels) == pytest.approx(expected)
     background = np.zeros((1, 2, 4, 4), np.float32)
     background[:, 0] = 1
