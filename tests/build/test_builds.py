@@ -209,6 +209,11 @@ def worker(tmp_path: Path, seconds: float) -> "subprocess.Popen[str]":
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
 
 
+def test_conversion_that_writes_nothing_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ProofError, match="wrote no"):
+        build(case_with(lambda _job, _path: None), tmp_path)
+
+
 def test_parallel_processes_build_once(tmp_path: Path) -> None:
     workers = [worker(tmp_path, seconds=1) for _ in range(2)]
     outputs = sorted(process.communicate(timeout=60)[0].strip() for process in workers)

@@ -12,7 +12,7 @@ from tests.user_models import networks
 from tritonproof.base.errors import InputError
 from tritonproof.measure.plan import MeasuringPlan
 from tritonproof.search.candidates import SearchGoal
-from tritonproof.settings.options import options_of, sentences
+from tritonproof.settings.options import options_of
 from tritonproof.settings.settings import Settings, option
 
 DIGITS = "9" * 5000
@@ -51,10 +51,11 @@ def test_option_is_a_single_field() -> None:
     assert parsed([], WithColour).colour is None
 
 
-def test_every_option_has_a_sentence_and_a_value_a_reader() -> None:
+def test_every_option_with_a_value_has_a_reader_and_names_others_that_exist() -> None:
     for name, spec in options_of(Settings).items():
-        assert sentences(Settings).get(name), f"write a sentence below the field {name}"
         assert spec.metavar is None or callable(spec.read), f"{name} has no reader"
+        assert {*spec.goes_to.split()} <= {"nodes", "builds"}, f"{name} goes nowhere else"
+        assert {*spec.conflicts_with.split(), *spec.needs.split()} <= options_of(Settings).keys(), name
 
 
 def test_header_lists_given_options(collect: Collect) -> None:

@@ -231,6 +231,8 @@ def _convert(
         started = time.monotonic()
         case.format.convert(job, artifact)
         build_time_s = round(time.monotonic() - started, 3)
+        if not artifact.exists():
+            raise ProofError(f"`convert` of {case.format.name} wrote no {artifact.name}", where=case)
         size_mib = round(size_bytes(artifact) / 2**20, 3)
         for name, source in _runtime_files(case).items():
             shutil.copyfile(source, version / name)

@@ -60,9 +60,12 @@ def listed_models(module: ModuleType, where: str) -> tuple[Model, ...]:
         if not isinstance(model.name, str) or not MODEL_NAME.fullmatch(model.name):
             name = excerpt(str(model.name))
             raise InputError(f"{name!r} cannot be a model's name", where=where, fix=f"use {NAME_RULE}")
+        check_fields(model, _hints(), where)
         for metric in model.metrics:
             check_fields(metric, {"limits": Mapping[Precision, Limit]}, where)
-        check_fields(model, _hints(), where)
+        if not model.metrics[0].limits:
+            what = f"{model.name} runs in no precision, as its first metric has no limits"
+            raise InputError(what, where=where, fix='limit it: limits={"fp32": Limit(VALUE, SOURCE)}')
     return models
 
 

@@ -98,6 +98,7 @@ def add_options(parser: Any, settings_type: type) -> None:
         group_name = f"tritonproof: {option_.group}"
         group = parser.getgroup(group_name, after=last_group)
         last_group = group_name
+        assert field in help_by_field, f"write a sentence below the field {field}: it is the option's help"
         text = help_by_field[field].replace("%", "%%")  # argparse formats it
         if option_.metavar is None:
             group.addoption(flag_of(field), action="store_true", help=text)
