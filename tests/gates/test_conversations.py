@@ -12,7 +12,7 @@ from tritonclient.grpc.model_config_pb2 import ModelConfig
 
 from tests import toy
 from tritonproof.base.errors import AccuracyError
-from tritonproof.client.requests import ConversationMessage, Replies
+from tritonproof.client.requests import ConversationMessage, StreamedAnswers
 from tritonproof.gates import conversations
 from tritonproof.gates.conversations import compare_conversations
 from tritonproof.serve.server import Server
@@ -42,7 +42,9 @@ def test_concurrent_sequence_limit_follows_configuration(config: str, at_once: i
 def test_sequences_overlap_only_if_model_allows(at_once: int) -> None:
     most = 0
 
-    def send(_server: Server, _model: Model, messages: Sequence[ConversationMessage]) -> list[Replies]:
+    def send(
+        _server: Server, _model: Model, messages: Sequence[ConversationMessage]
+    ) -> list[StreamedAnswers]:
         nonlocal most
         most = max(most, len({message.sequence for message in messages}))
         return [[{"OUT": message.rows["IN"]}] for message in messages]
@@ -55,7 +57,9 @@ def test_sequences_overlap_only_if_model_allows(at_once: int) -> None:
     "wrong", [np.zeros((1, 1)), np.zeros((1, 2), np.float32), np.full((1, 1), np.nan, np.float32)]
 )
 def test_undeclared_conversation_answer_is_an_error(wrong: np.ndarray) -> None:
-    def send(_server: Server, _model: Model, messages: Sequence[ConversationMessage]) -> list[Replies]:
+    def send(
+        _server: Server, _model: Model, messages: Sequence[ConversationMessage]
+    ) -> list[StreamedAnswers]:
         return [[{"OUT": wrong}] for _message in messages]
 
     with pytest.raises(AccuracyError):
@@ -71,12 +75,12 @@ def test_two_servers_without_answers_are_no_match(monkeypatch: pytest.MonkeyPatc
 
 # --- simulated models ---------------------------------------------------------------------------------------
 
-Answering = Callable[[int, ConversationMessage], Replies]
+Answering = Callable[[int, ConversationMessage], StreamedAnswers]
 """The answers to a message, by its number since the start."""
 SIX = toy.samples_of({"IN": np.arange(6, dtype=np.float32)[:, None] + np.array([1, 2, 3], np.float32)})
 
 
-def parts(_number: int, message: ConversationMessage) -> Replies:
+def parts(_number: int, message: ConversationMessage) -> StreamedAnswers:
     """Each number of the message as a separate part."""
     return [{"OUT": np.array([value], np.float32)} for value in message.rows["IN"].reshape(-1)]
 
@@ -86,7 +90,7 @@ def of_parts(count: int) -> Answering:
     return lambda number, message: (2 * parts(number, message))[: count if number % 50 == 49 else 3]
 
 
-def off(number: int, message: ConversationMessage) -> Replies:
+def off(number: int, message: ConversationMessage) -> StreamedAnswers:
     """The answer is off by a thousandth in one of 30 requests."""
     factor = np.float32(1.001 if number % 30 == 29 else 1)
     return [{"OUT": factor * part["OUT"]} for part in parts(number, message)]
@@ -99,7 +103,7 @@ class Summing:
         self._share, self._of_any = share, of_any
         self._sums: dict[int, np.ndarray] = {}
 
-    def __call__(self, _number: int, message: ConversationMessage) -> Replies:
+    def __call__(self, _number: int, message: ConversationMessage) -> StreamedAnswers:
         key = 0 if self._of_any else message.sequence
         previous = self._sums.get(key, np.zeros((1, 3)))
         own = self._sums.get(message.sequence, previous)
@@ -129,7 +133,9 @@ def test_occasional_or_small_fault_of_a_conversation_is_found(
     def passes(answering: Answering, model: Model = model) -> bool:
         numbers = itertools.count()
 
-        def send(_server: Server, _model: Model, messages: Sequence[ConversationMessage]) -> list[Replies]:
+        def send(
+            _server: Server, _model: Model, messages: Sequence[ConversationMessage]
+        ) -> list[StreamedAnswers]:
             return [answering(next(numbers), message) for message in messages]
 
         return not compare_conversations(cast(Any, None), model, SIX, send=send).fault

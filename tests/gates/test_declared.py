@@ -61,7 +61,7 @@ class ReplyingModel(MadeUpModel):
     """From the number of a request and the request, the reply."""
     received: list[Any] = field(default_factory=list)
 
-    def replies(self, sample_indices: Iterable[Any]) -> list[Any]:
+    def responses(self, sample_indices: Iterable[Any]) -> list[Any]:
         inputs = [self.data.inputs(samples) for samples in sample_indices]
         messages = [infer_message(self.name, self.model, rows) for rows in inputs]
         self.received[:] = map(service_pb2.ModelInferRequest.FromString, messages)
@@ -249,7 +249,7 @@ def test_refusal_of_a_live_server_counts_with_any_status(
     code: grpc.StatusCode, words: str, said: str
 ) -> None:
     with served_by(lambda _request, call: call.abort(code, words)) as model:
-        (reply,) = model.replies([[0]])
+        (reply,) = model.responses([[0]])
         for in_flight, where in ((1, "alone"), (2, "b001-c002")):
             with pytest.raises(ProofError, match=f"where: {model.name}, {where}\n"):
                 model.ask([[0], [1]], in_flight)
@@ -260,7 +260,7 @@ def test_refusal_of_a_live_server_counts_with_any_status(
 
 def test_replies_keep_request_order() -> None:
     with served_by(careful) as model:
-        replies = model.replies([[2], [0, 1], [0]])
+        replies = model.responses([[2], [0, 1], [0]])
     assert replies.pop(1) == "not as declared"
     contents = [reply.raw_output_contents[0] for reply in replies]
     assert contents == [(2 * SENT[sample]).tobytes() for sample in (2, 0)]

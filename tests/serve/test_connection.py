@@ -323,7 +323,7 @@ def test_all_requests_use_tls_and_headers(encrypted: Server, doubling: CaseBuild
         ((answer,),) = converse(server, model, [ConversationMessage({model.inputs[0].name: VALUES[:1]})])
         assert (answer[model.outputs[0].name] == 2 * VALUES[:1]).all()
         with job_of(server, doubling) as job:
-            assert not isinstance(job.served.replies([[0]])[0], str)
+            assert not isinstance(job.served.responses([[0]])[0], str)
             assert len(job.served.ask([[0], [1]], 2)) == 2
             with pytest.raises(NotAvailableError):
                 server.check_measurable()  # perf_analyzer sends no headers

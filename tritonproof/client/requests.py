@@ -60,25 +60,25 @@ class ServedModel:
         where = f"{self.name}, {'alone' if rows == in_flight == 1 else f'b{rows:03d}-c{in_flight:03d}'}"
         return ask_samples(self, batches, in_flight, where)
 
-    def replies(self, sample_indices: Iterable[Sequence[int] | np.ndarray]) -> list[Any]:
+    def responses(self, sample_indices: Iterable[Sequence[int] | np.ndarray]) -> list[Any]:
         """Send requests for samples one by one; returns each ModelInferResponse, or as a text the server's
         reason for a refusal. Raises ProofError if the server is gone or late, which is no refusal."""
         from tritonclient.grpc import InferRequestedOutput
 
-        server, replies = self.server, []
+        server, responses = self.server, []
         outputs = [InferRequestedOutput(tensor.name) for tensor in self.model.outputs]
         infer = functools.partial(server.client.infer, self.name, outputs=outputs, client_timeout=REQUEST_S)
         for samples in sample_indices:
             inputs = inputs_of(self.model, self.data.inputs(samples))
             try:
-                replies.append(server.wait_for(functools.partial(infer, inputs)).get_response())
+                responses.append(server.wait_for(functools.partial(infer, inputs)).get_response())
             except client_error_type() as error:
                 refusal = error.message() or str(error.status())  # type: ignore[attr-defined]
                 if not server.is_live():
                     what = f"Triton ended, or answers no more, at a request: {refusal}"
                     raise ProofError(f"{what}{server.log_tail()}", where=self.name) from error
-                replies.append(refusal[:MAX_REFUSAL_CHARS])
-        return replies
+                responses.append(refusal[:MAX_REFUSAL_CHARS])
+        return responses
 
 
 @dataclass(frozen=True)
@@ -324,7 +324,9 @@ def requests_in_flight(
         yield RequestsInFlight(server, start, where, fix)
 
 
-Replies = list[dict[str, np.ndarray]]
+# --- messages to decoupled models and of sequences ----------------------------------------------------------
+
+StreamedAnswers = list[dict[str, np.ndarray]]
 """The answers to one request, in order of arrival: outputs by name, in their shape on the wire."""
 
 
@@ -346,7 +348,7 @@ def sequence_of(steps: Sequence[Arrays], number: int) -> list[ConversationMessag
     return [ConversationMessage(rows, number, index == 0, index == last) for index, rows in enumerate(steps)]
 
 
-def converse(server: Server, model: Model, messages: Sequence[ConversationMessage]) -> list[Replies]:
+def converse(server: Server, model: Model, messages: Sequence[ConversationMessage]) -> list[StreamedAnswers]:
     """All answers to each request, each sent after the last answer to the one before. Raises ProofError."""
     client = grpc_client(server.address, server.spec.access)
     received: queue.SimpleQueue[tuple[Any, Exception | None]] = queue.SimpleQueue()

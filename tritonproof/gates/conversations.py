@@ -12,7 +12,7 @@ from tritonproof.base.errors import AccuracyError
 from tritonproof.client.requests import (
     Answer,
     ConversationMessage,
-    Replies,
+    StreamedAnswers,
     converse,
     sequence_of,
     single_answer,
@@ -36,14 +36,14 @@ def compare_conversations(
     model: Model,
     samples: Samples,
     max_sequences: int = 2,
-    send: Callable[[Server, Model, Sequence[ConversationMessage]], Sequence[Replies]] = converse,
+    send: Callable[[Server, Model, Sequence[ConversationMessage]], Sequence[StreamedAnswers]] = converse,
 ) -> GateResult:
     """Send the same messages three times, and those of a sequence a fourth time, in turns with another
     sequence's, unless the model takes only one at once. Every output must repeat within the noise of the
     third time. Raises ProofError if a request is refused, AccuracyError if an output is not as declared."""
     is_sequence = model.exchange == "sequence"
     messages = _messages(model, samples)
-    first, second, third = [_replies(send(server, model, messages)) for _time in range(3)]
+    first, second, third = [_by_number(send(server, model, messages)) for _time in range(3)]
     allowed = _allowed(model, second, third)
     difference = _difference(first, second, allowed, "when it was asked again")
     difference = difference or _difference(first, third, allowed, "when it was asked a third time")
@@ -56,7 +56,7 @@ def compare_conversations(
         others = [samples.read([(number + 1) % len(samples)]) for number in range(len(messages))]
         pairs = zip(messages, sequence_of(others, 8), strict=True)
         in_turns = send(server, model, list(itertools.chain.from_iterable(pairs)))[::2]
-        difference = _difference(first, _replies(in_turns), allowed, "beside another sequence")
+        difference = _difference(first, _by_number(in_turns), allowed, "beside another sequence")
     if not difference:
         _require_declared(model, first)
     fault = f"the same messages got different answers: {difference}" if difference else ""
@@ -69,8 +69,8 @@ def compare_server_conversations(
     """Send the same messages to both servers, and compare the answers within the noise of `other`. As the
     first round may change what a model keeps, which is no noise, this compares later rounds."""
     messages = _messages(model, samples)
-    _, current = [_replies(converse(server, model, messages)) for _time in range(2)]
-    _, second, third = [_replies(converse(other, model, messages)) for _time in range(3)]
+    _, current = [_by_number(converse(server, model, messages)) for _time in range(2)]
+    _, second, third = [_by_number(converse(other, model, messages)) for _time in range(3)]
     difference = _difference(second, current, _allowed(model, second, third), "here")
     tried = f"{len(second)} answers beside {baseline_name}"
     return GateResult("baseline", 5 * len(messages), tried=tried, fault=difference)
@@ -82,7 +82,7 @@ def _messages(model: Model, samples: Samples) -> list[ConversationMessage]:
     return sequence_of(steps, 7)  # always the same number, as a model may answer with it
 
 
-def _replies(answers: Sequence[Replies]) -> _ByNumber:
+def _by_number(answers: Sequence[StreamedAnswers]) -> _ByNumber:
     return {(number, index): row for number, rows in enumerate(answers) for index, row in enumerate(rows)}
 
 

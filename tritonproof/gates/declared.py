@@ -22,7 +22,7 @@ def declared_gate(context: GateContext) -> GateFinding:
     batches = [[sample] for sample in range(len(served.data.ids))][:4]
     if context.takes_batches:
         batches.append([0, served.data.batchable_count - 1])
-    problems = [_violation(served, *pair) for pair in zip(batches, served.replies(batches), strict=True)]
+    problems = [_violation(served, *pair) for pair in zip(batches, served.responses(batches), strict=True)]
     problems += _all_as_declared(served, single_rows)
     remaining_count = 0
     for data in context.remaining_data():
@@ -85,7 +85,7 @@ def largest_batch_gate(context: GateContext) -> GateFinding:
         return GateFinding(GateResult("largest-batch", 0, "no batch axis, so no batch sizes"))
     sizes, largest, count = context.kernel_sizes, context.largest_batch, served.data.batchable_count
     one_more = [largest + 1] if largest < context.most_rows else []
-    replies = served.replies(np.arange(size) % count for size in (*sizes, *one_more))
+    replies = served.responses(np.arange(size) % count for size in (*sizes, *one_more))
     problems = [
         f"a batch of {size}, of {largest} declared, was refused: {reply}"
         for size, reply in zip(sizes, replies, strict=False)
