@@ -64,7 +64,7 @@ class Process:
 
     is_compiled = False
 
-    def batches_per_s(self, _batch: int, _least_s: float, _least: int) -> float:
+    def measure_batches_per_s(self, _batch: int, _least_s: float, _least: int) -> float:
         rate_per_s, self.is_compiled = 25.0 if self.is_compiled else 0.1, True
         return rate_per_s
 

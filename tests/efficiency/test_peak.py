@@ -21,7 +21,7 @@ def peak_per_s(precision: str) -> float:
     before = set(psutil.Process().children(recursive=True))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(peak_runtime, "SIZE", {"cpu": SIZE})
-        peak_per_s = worker.peak_per_s(worker.PeakKind("cpu", precision, None)).value
+        peak_per_s = worker.measure_peak_per_s(worker.PeakKind("cpu", precision, None)).value
     assert set(psutil.Process().children(recursive=True)) <= before
     return peak_per_s
 

@@ -95,7 +95,7 @@ def measure_in_turns(
     """
     slow = is_slow(job.request_s)
     failed_attempts = list[str]()
-    worker.batches_per_s(batch, 0 if slow else _STRETCH_S, 1 if slow else _STRETCH_BATCHES)
+    worker.measure_batches_per_s(batch, 0 if slow else _STRETCH_S, 1 if slow else _STRETCH_BATCHES)
     for cold_job in cold:
         if not is_slow(cold_job.request_s):
             run_pass(cold_job, pass_window_s(cold_job.point, cold_job.request_s))
@@ -113,7 +113,7 @@ def measure_in_turns(
         return rate
 
     def in_process() -> float:
-        return gpus * worker.batches_per_s(batch, _STRETCH_S, _STRETCH_BATCHES) * batch
+        return gpus * worker.measure_batches_per_s(batch, _STRETCH_S, _STRETCH_BATCHES) * batch
 
     sides = {"served": served(job), "in_process": in_process}
     if reference is not None:

@@ -63,7 +63,7 @@ class Worker:
     answers: IO[bytes]
     """The pipe of answers, one line of JSON each."""
 
-    def batches_per_s(self, batch: int, min_s: float, min_batches: int) -> float:
+    def measure_batches_per_s(self, batch: int, min_s: float, min_batches: int) -> float:
         """The rate of at least `min_batches` batches in at least `min_s` seconds. Raises ProofError."""
         answer = self._run(batch, min_s, min_batches)
         return float(answer["batches"] / answer["seconds"])
@@ -164,7 +164,7 @@ def peak_kind(case: Case, deployment: Deployment) -> PeakKind:
     return PeakKind(case.target.device, case.precision, deployment.tf32)
 
 
-def peak_per_s(kind: PeakKind) -> Estimate:
+def measure_peak_per_s(kind: PeakKind) -> Estimate:
     """The machine's peak: operations per second of the fastest product or convolution. Raises ProofError."""
     size = peak_runtime.SIZE[kind.device]
     settings = {"threads": str(machine.cores()), "precision": kind.precision, **tf32_setting(kind.tf32)}

@@ -112,7 +112,7 @@ class SuiteRun:
             with locks.hold_machine(exclusive=True, on_wait=progress.waits(f"{text}wait for the machine")):
                 progress.say(f"{text}measure {kind.precision.upper()}")
                 try:
-                    self.peaks[kind] = worker.peak_per_s(kind)
+                    self.peaks[kind] = worker.measure_peak_per_s(kind)
                 except ProofError as error:
                     self.peaks[kind] = error.with_traceback(None)  # which would keep a model in memory
         return self.peaks[kind]
