@@ -12,10 +12,10 @@ _NAMES = (
     "fixtures.recorder",
     "fixtures.failures",
     "fixtures.live_progress",
-    "fixtures.output",
+    "fixtures.terminal",
     "fixtures.interrupts",
     "fixtures.fleet",
-    "fixtures.summary",
+    "fixtures.outcomes",
 )
 _PLUGINS = {name: import_module(name) for name in _NAMES}
 

@@ -21,31 +21,31 @@ def record_finding(run: CaseRun, recorder: Recorder, finding: GateFinding) -> No
 
 
 @pytest.mark.step("gates")
-def test_same_answer_again(run: CaseRun, recorder: Recorder) -> None:
+def test_repeated(run: CaseRun, recorder: Recorder) -> None:
     """A request that is sent again, after others, gets the same answer."""
     record_finding(run, recorder, run_gate(run, "repeated"))
 
 
 @pytest.mark.step("gates")
-def test_same_answer_in_flight(run: CaseRun, recorder: Recorder) -> None:
+def test_in_flight(run: CaseRun, recorder: Recorder) -> None:
     """A request gets the same answer alone and with up to 64 in flight."""
     record_finding(run, recorder, run_gate(run, "in-flight"))
 
 
 @pytest.mark.step("gates")
-def test_same_answer_in_batches(run: CaseRun, recorder: Recorder) -> None:
+def test_batches(run: CaseRun, recorder: Recorder) -> None:
     """A sample gets the same answer alone and in batches of all sizes, at any position, beside any others."""
     record_finding(run, recorder, run_gate(run, "batches"))
 
 
 @pytest.mark.step("gates")
-def test_same_answer_over_every_way(run: CaseRun, recorder: Recorder) -> None:
+def test_transport(run: CaseRun, recorder: Recorder) -> None:
     """A request gets the same answer over gRPC and HTTP, with and without shared memory."""
-    record_finding(run, recorder, run_gate(run, "transports"))
+    record_finding(run, recorder, run_gate(run, "transport"))
 
 
 @pytest.mark.step("gates")
-def test_declared_output(run: CaseRun, recorder: Recorder) -> None:
+def test_declared(run: CaseRun, recorder: Recorder) -> None:
     """Answers have the outputs, types and shapes that are declared, and finite numbers."""
     record_finding(run, recorder, run_gate(run, "declared"))
 
@@ -57,13 +57,13 @@ def test_largest_batch(run: CaseRun, recorder: Recorder) -> None:
 
 
 @pytest.mark.step("recorded")
-def test_recorded_answers(run: CaseRun, recorder: Recorder) -> None:
+def test_recorded(run: CaseRun, recorder: Recorder) -> None:
     """The answers are those that --record-answers recorded."""
     record_finding(run, recorder, run_gate(run, "recorded"))
 
 
 @pytest.mark.step("reload")
-def test_same_answer_after_a_reload(run: CaseRun, recorder: Recorder) -> None:
+def test_reload(run: CaseRun, recorder: Recorder) -> None:
     """A request gets the same answer after the model was loaded again."""
     record_finding(run, recorder, run_gate(run, "reload"))
 

@@ -12,7 +12,7 @@ from tritonproof.run.proving import reproduce
 
 
 @pytest.mark.step("baseline")
-def test_same_answer_as_baseline(run: CaseRun, recorder: Recorder) -> None:
+def test_baseline(run: CaseRun, recorder: Recorder) -> None:
     """Every sample gets the same answer from both, within the noise of a request that is sent again."""
     (gate_result, mismatch), comparison = compare_with_baseline(run)
     recorder.record(gates=(gate_result,), baseline=comparison)

@@ -9,7 +9,7 @@ import pytest
 from tests import sample_records
 from tests.gates.made_up_model import CLASSES, FAULTS, WIDE, Fault
 from tests.helpers import present
-from tritonproof.accuracy.answer_comparison import ComparedAnswers, compare_all
+from tritonproof.accuracy.answer_comparison import ComparisonFinding, compare_all
 from tritonproof.accuracy.ledger import with_same_answers
 from tritonproof.accuracy.limits import MIN_NOISE, AnswerLimits, NumberLimits
 from tritonproof.client.requests import Answer
@@ -28,7 +28,7 @@ EXACT = AnswerLimits(NumberLimits(1e-4, 1e-4))
 
 def compared(
     expected: Arrays, answers: Arrays, which: Sequence[int], limits: AnswerLimits = EXACT
-) -> ComparedAnswers:
+) -> ComparisonFinding:
     """Compare one answer to these samples with `expected`, which holds each sample's row when sent alone."""
     count = len(next(iter(expected.values())))
     rows = {n: {name: values[n] for name, values in expected.items()} for n in range(count)}
@@ -166,7 +166,7 @@ def test_few_integers_of_a_long_output_may_differ() -> None:
     masks = np.arange(2000).reshape(20, 100)
     expected = {"MASK": masks, "OUT": ROWS}
 
-    def of(differing: int, change: float) -> ComparedAnswers:
+    def of(differing: int, change: float) -> ComparisonFinding:
         mask = masks[[7]] + (np.arange(100) < differing)
         return compared(expected, {"MASK": mask, "OUT": ROWS[[7]] + np.float32(change)}, [7], TIES)
 

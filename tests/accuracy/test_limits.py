@@ -8,7 +8,7 @@ import torch
 
 from tests import toy
 from tritonproof.accuracy import limits
-from tritonproof.accuracy.answer_comparison import allowed_in_a_row, compare_answers
+from tritonproof.accuracy.answer_comparison import allowed_ties_per_row, compare_answers
 from tritonproof.accuracy.expected import expect
 from tritonproof.accuracy.precision_cost import PrecisionCost
 from tritonproof.accuracy.precisions import PRECISIONS
@@ -70,4 +70,4 @@ def test_class_beside_mask_widens_no_limit_of_the_mask() -> None:
     [(1000, 1.0, 0.0), (4, 0.99, 2.0), (1000, 0.999, 8.2), (1000, 0.9, 352.0)],
 )
 def test_row_may_differ_by_thrice_the_share_and_chance(size: int, agreement: float, allowed: float) -> None:
-    assert allowed_in_a_row(size, agreement) == pytest.approx(allowed, rel=0.01)
+    assert allowed_ties_per_row(size, agreement) == pytest.approx(allowed, rel=0.01)

@@ -37,15 +37,17 @@ def built(tmp_path: Path) -> CaseBuild:
 def test_other_build_may_be_repository_target_or_case_folder(built: CaseBuild, tmp_path: Path) -> None:
     models = tmp_path / "models"
     for folder in (models, models / "cpu", built.folder):
-        assert baseline_builds.find_build(baseline_builds.parse(str(folder)), built.case) == built.folder
+        assert (
+            baseline_builds.find_build(baseline_builds.parse_against(str(folder)), built.case) == built.folder
+        )
     other = dataclasses.replace(built.case, precision="int8")
     for folder in (models, built.folder):
         with pytest.raises(InputError, match="cpu-toy-raw-fp32"):
-            baseline_builds.find_build(baseline_builds.parse(str(folder)), other)
+            baseline_builds.find_build(baseline_builds.parse_against(str(folder)), other)
 
 
 def test_changed_build_is_refused_and_hand_made_one_is_not(built: CaseBuild, tmp_path: Path) -> None:
-    baseline = baseline_builds.parse(str(tmp_path / "models"))
+    baseline = baseline_builds.parse_against(str(tmp_path / "models"))
     baseline_builds.check_unchanged(baseline, built.folder)
     (built.folder / "build.json").write_text("{}")
     with pytest.raises(InputError, check=lambda error: str(built.folder) in error.where):
@@ -110,11 +112,11 @@ def test_commit_that_git_does_not_give_is_an_error_with_fixes(
 ) -> None:
     shallow = tmp_path / "shallow"
     git(tmp_path, "clone", "-q", "--depth", "1", f"file://{checkout}", str(shallow))
-    assert baseline_builds.parse("HEAD", shallow).commit == git(checkout, "rev-parse", "HEAD")
+    assert baseline_builds.parse_against("HEAD", shallow).commit == git(checkout, "rev-parse", "HEAD")
 
     def refuses(root: Path) -> None:
         with pytest.raises(InputError, check=lambda error: "git fetch --unshallow" in error.fix):
-            baseline_builds.parse("HEAD~1", root)
+            baseline_builds.parse_against("HEAD~1", root)
 
     refuses(shallow)
     refuses(tmp_path)
@@ -123,10 +125,10 @@ def test_commit_that_git_does_not_give_is_an_error_with_fixes(
 
 
 def test_ref_is_exported_to_a_separate_folder(checkout: Path, tmp_path: Path) -> None:
-    other = baseline_builds.parse("trunk", checkout)
+    other = baseline_builds.parse_against("trunk", checkout)
     commit = git(checkout, "rev-parse", "HEAD")
     assert (other.kind, other.commit, other.name) == ("commit", commit, f"trunk ({commit[:7]})")
-    assert baseline_builds.parse(commit[:10], checkout).name == commit[:7]
+    assert baseline_builds.parse_against(commit[:10], checkout).name == commit[:7]
 
     folder = baseline_builds.export_commit(other, tmp_path / "cache", checkout)
 
@@ -141,7 +143,7 @@ def test_ref_is_exported_to_a_separate_folder(checkout: Path, tmp_path: Path) ->
 @pytest.mark.parametrize("ref", ["HEAD~1", "empty"])
 def test_commit_without_benchmarks_is_refused(ref: str, checkout: Path, tmp_path: Path) -> None:
     git(checkout, "tag", "empty", git(checkout, "commit-tree", NO_FILES, "-m", "no files"))
-    other = baseline_builds.parse(ref, checkout)
+    other = baseline_builds.parse_against(ref, checkout)
     with pytest.raises(InputError, check=lambda error: error.where.startswith(f"--against {ref}")):
         baseline_builds.export_commit(other, tmp_path / "cache", checkout)
     assert not [path for path in (tmp_path / "cache").iterdir() if path.is_dir()]
@@ -151,7 +153,7 @@ def test_checkout_builds_case_by_its_own_command(
     built: CaseBuild, checkout: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTEST_XDIST_WORKER", "gw0")
-    other = baseline_builds.parse(str(checkout))
+    other = baseline_builds.parse_against(str(checkout))
     assert other.kind == "checkout"
     options = ["--deployment", "instances=2"]
     folder = baseline_builds.build_in_checkout(checkout, other, built.case, options, print)

@@ -21,7 +21,7 @@ from tests.build.conversions import MICRO, UP_TO_32, WEIGHTS, build, case_with, 
 from tests.helpers import ROOT, present, wait_until
 from tritonproof.base.errors import ProofError
 from tritonproof.build import builds
-from tritonproof.build.builds import IN_USE, in_use, remove_unfinished
+from tritonproof.build.builds import IN_USE, private_copy, remove_unfinished
 from tritonproof.run.converted_case import build_case
 from tritonproof.settings.case_settings import deployment_of, samples_of
 from tritonproof.settings.settings import Settings
@@ -135,14 +135,14 @@ def test_equal_build_is_reused(tmp_path: Path) -> None:
 
 def test_outdated_build_is_detected_without_loading_weights(tmp_path: Path) -> None:
     case = case_with(writing("converted"))
-    assert not builds.find(case, None, UP_TO_32, tmp_path, {})
+    assert not builds.reusable_build(case, None, UP_TO_32, tmp_path, {})
     built = build(case, tmp_path)
-    assert builds.find(case, None, UP_TO_32, tmp_path, {})
-    assert not builds.find(case, None, LARGER, tmp_path, {})
+    assert builds.reusable_build(case, None, UP_TO_32, tmp_path, {})
+    assert not builds.reusable_build(case, None, LARGER, tmp_path, {})
     facts = built.folder / "build.json"
     for damage in (lambda: built.artifact.write_text("x"), lambda: rewrite(facts, content=None)):
         damage()
-        assert not builds.find(case, None, UP_TO_32, tmp_path, {})
+        assert not builds.reusable_build(case, None, UP_TO_32, tmp_path, {})
 
 
 def test_fp32_without_tf32_is_rebuilt(tmp_path: Path) -> None:
@@ -244,7 +244,7 @@ def test_only_int8_is_rebuilt_for_other_calibration_data(
         settings = Settings.of(dataset=given, model_repos=str(tmp_path), triton="embedded")
         deployment, datasets = deployment_of(case, settings), settings.dataset
         for weights in (WEIGHTS, None):
-            assert (builds.find(case, weights, deployment, tmp_path, datasets) is None) is is_new
+            assert (builds.reusable_build(case, weights, deployment, tmp_path, datasets) is None) is is_new
         built = build_case(case, WEIGHTS, settings, print)
         assert built.reused is not is_new
     decided_by = builds.stored_facts(built.folder)["content"]["sources"].keys()
@@ -290,7 +290,7 @@ def test_samples_that_do_not_fit_the_model_are_refused(ids: list[str], name: str
 def test_rebuild_does_not_change_a_build_in_use(tmp_path: Path, megabytes: int) -> None:
     before, after = ("." * (megabytes << 20) + text for text in ("before", "after"))
     first = build(case_with(writing(before)), tmp_path)
-    with in_use(first) as taken:
+    with private_copy(first) as taken:
         second = build(case_with(writing(after)), tmp_path, OTHER_WEIGHTS)
         assert second.digest != taken.digest == first.digest
         assert second.artifact.read_text() == after
@@ -305,7 +305,7 @@ def test_code_edit_does_not_change_a_build_in_use_nor_its_permissions(tmp_path: 
     code = (built.folder / runtime).read_text()
     for mode in (0o755, 0o700):
         built.folder.parent.chmod(mode)
-        with in_use(built) as taken:
+        with private_copy(built) as taken:
             (built.folder / runtime).write_text("import time; time.sleep(0.05)")
             assert (taken.folder / runtime).read_text() == code
             assert stat.S_IMODE(taken.folder.parent.stat().st_mode) == mode
@@ -315,7 +315,7 @@ def test_code_edit_does_not_change_a_build_in_use_nor_its_permissions(tmp_path: 
 def test_build_replaced_before_use_is_refused(tmp_path: Path) -> None:
     first = build(case_with(writing("before")), tmp_path)
     build(case_with(writing("after")), tmp_path, OTHER_WEIGHTS)
-    with pytest.raises(ProofError, check=lambda error: error.where == str(first.folder)), in_use(first):
+    with pytest.raises(ProofError, check=lambda error: error.where == str(first.folder)), private_copy(first):
         pass
     assert left_in(tmp_path) == []
 
@@ -328,9 +328,9 @@ def left_in(root: Path) -> list[str]:
 KILLED = """
 import os, sys
 from pathlib import Path
-from tritonproof.build.builds import in_use
+from tritonproof.build.builds import private_copy
 from tests.build.conversions import build, case_with, writing
-with in_use(build(case_with(writing("converted")), Path(sys.argv[1]))):
+with private_copy(build(case_with(writing("converted")), Path(sys.argv[1]))):
     os._exit(9)
 """
 
@@ -341,7 +341,7 @@ def test_leftovers_of_killed_run_are_removed(tmp_path: Path) -> None:
     assert result.returncode == 9
     killed = left_in(tmp_path)
     assert killed
-    with in_use(built) as first, in_use(built) as second:
+    with private_copy(built) as first, private_copy(built) as second:
         assert not set(killed) & set(left_in(tmp_path))
         assert first.artifact.is_file(), "it lives, and is left alone by the other"
         assert second.folder != first.folder

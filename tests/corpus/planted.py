@@ -10,8 +10,8 @@ import numpy as np
 
 from tests.corpus.verdicts import ACCURACY, ALIKE, PASSES, Expected
 
-AGAIN, IN_FLIGHT, BATCHES = "same_answer_again", "same_answer_in_flight", "same_answer_in_batches"
-WAYS, DECLARED, RELOADED = "same_answer_over_every_way", "declared_output", "same_answer_after_a_reload"
+AGAIN, IN_FLIGHT, BATCHES = "repeated", "in_flight", "batches"
+WAYS, DECLARED, RELOADED = "transport", "declared", "reload"
 CONVERSATION = "conversation"
 
 _MODEL = Path(__file__).with_name("planted_model.py")

@@ -99,7 +99,7 @@ def test_inputs_become_pytest_options_and_paths_resolve_in_workspace(
     collected = collect("--target", "cpu", *options)
     assert collected.status == 0, collected.text
     assert collected.cases("test_accuracy") == {"cpu-mine-onnx-fp32", "cpu-recorded-onnx-fp32"}
-    assert collected.cases("test_same_answer_in_batches")
+    assert collected.cases("test_batches")
     assert bool(collected.cases("test_offline")) is (speed == "true")
 
 

@@ -68,7 +68,7 @@ def repository_run(workspace: Workspace, selection: str, *options: str) -> list[
 
 def evaluate(workspace: Workspace) -> None:
     """Start a run that proves the slow model, and wait until it does."""
-    workspace.start(*repository_run(workspace, "slow and same_answer_again"))
+    workspace.start(*repository_run(workspace, "slow and test_repeated"))
     workspace.says("answers without labels")
 
 
@@ -107,7 +107,7 @@ def test_next_run_cleans_up_after_killed_guards(workspace: Workspace) -> None:
         process.kill()
     workspace.runs[-1].wait()
     assert workspace.household.left(10) == [], "killed processes are still there"
-    workspace.start(*repository_run(workspace, "doubler and same_answer_again"))
+    workspace.start(*repository_run(workspace, "doubler and test_repeated"))
     workspace.ends(PASSED)
 
 
@@ -130,7 +130,7 @@ def test_next_comparison_cleans_up_after_a_killed_one(workspace: Workspace) -> N
 
 def test_empty_path_no_home_and_locale_c_change_nothing(workspace: Workspace) -> None:
     locale = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
-    workspace.start(*repository_run(workspace, "doubler and same_answer_again"), PATH="", HOME=None, **locale)
+    workspace.start(*repository_run(workspace, "doubler and test_repeated"), PATH="", HOME=None, **locale)
     workspace.ends(PASSED)
 
 
@@ -159,7 +159,7 @@ def test_ctrl_c_in_the_terminal_of_tox_ends_the_run_with_its_summary(workspace: 
     project = ConfigParser()
     project.read(ROOT / "tox.ini")
     file = workspace.folder / "junit.xml"
-    words = workspace.command(*repository_run(workspace, "slow and same_answer_again", f"--junit-xml={file}"))
+    words = workspace.command(*repository_run(workspace, "slow and test_repeated", f"--junit-xml={file}"))
     settings = {
         "skip_install": "true",
         "package": "skip",

@@ -11,7 +11,7 @@ from tritonproof.client.requests import ServedModel
 from tritonproof.gates import GATES
 from tritonproof.gates.context import GateContext, ask_one_by_one
 from tritonproof.record.schema import GateResult, Scenario
-from tritonproof.serve.server import LoadedCase
+from tritonproof.serve.server import LoadState
 
 Loader = Callable[..., ServedModel]
 """`load(fault)`, or `load(fault, "online")` with a batcher that waits for others."""
@@ -60,7 +60,7 @@ def served_with(serving: LoadRuntime) -> Loader:
 
 def results_of(served: ServedModel, names: Iterable[str]) -> dict[str, GateResult]:
     """The results of these gates, by name."""
-    loaded, alone = LoadedCase("online", toy.DEPLOYMENT, "python"), ask_one_by_one(served, LIMITS)
+    loaded, alone = LoadState("online", toy.DEPLOYMENT, "python"), ask_one_by_one(served, LIMITS)
     context = GateContext(served, loaded, alone, LIMITS, can_share_memory=True)
     return {name: GATES[name].check(context).result for name in names}
 
@@ -70,7 +70,7 @@ def test_sound_model_passes_every_gate(served_with: Loader) -> None:
     assert {name: result.fault for name, result in results.items() if result.fault} == {}
     assert {name: result.gate for name, result in results.items()} == {name: name for name in TRIED}
     assert all(result.requests for result in results.values())
-    assert len(results["transports"].tried.split(", ")) == 4
+    assert len(results["transport"].tried.split(", ")) == 4
 
 
 @pytest.mark.parametrize("name", FAULTS)

@@ -11,21 +11,21 @@ from tests.gates import answering_servers
 from tests.gates.answering_servers import IN_MEMORY, ROWS, SINGLES, Memory, careful, served_by, with_memory
 from tests.gates.made_up_model import gate_context
 from tests.helpers import present
-from tritonproof.gates.transports import transports_gate
+from tritonproof.gates.transports import transport_gate
 
 
 @pytest.mark.parametrize("factor", [2.0, 2.5])
 def test_transport_with_different_answers_is_named(factor: float) -> None:
     with answering_servers.web_server(factor) as address, served_by(careful, address) as model:
-        result, mismatch = transports_gate(gate_context(model, SINGLES))
+        result, mismatch = transport_gate(gate_context(model, SINGLES))
     assert (result.tried, mismatch is None) == ("gRPC, HTTP", factor == 2)
     assert ("HTTP" in result.fault, "gRPC " in result.fault.partition(":")[0]) == (factor != 2, False)
 
 
 def test_refusing_transport_is_named() -> None:
     with served_by(careful) as model:
-        result = transports_gate(gate_context(model, SINGLES, can_share_memory=True)).result
-        nothing = transports_gate(gate_context(model, dataclasses.replace(SINGLES, rows={}))).result
+        result = transport_gate(gate_context(model, SINGLES, can_share_memory=True)).result
+        nothing = transport_gate(gate_context(model, dataclasses.replace(SINGLES, rows={}))).result
     assert "gRPC with shared memory" in result.fault
     assert "no answer could be read" in nothing.fault
 
@@ -37,7 +37,7 @@ def test_shared_memory_and_message_answers_are_equal(batched: bool, more: dict[s
     with with_memory(memory, batched=batched) as model:
         data = dataclasses.replace(model.data, arrays={**model.data.arrays, **more})
         with_data = dataclasses.replace(model, data=data)
-        result = transports_gate(gate_context(with_data, IN_MEMORY, can_share_memory=True)).result
+        result = transport_gate(gate_context(with_data, IN_MEMORY, can_share_memory=True)).result
     assert (result.fault, result.tried, result.requests) == ("", "gRPC, gRPC with shared memory", 6)
     assert (present(result.comparison).count, present(result.comparison).wrong) == (6, 0)
     assert memory.regions == {}, "none is left"
@@ -52,7 +52,7 @@ def test_different_answer_in_shared_memory_is_found() -> None:
 
     with with_memory(memory) as model, served_by(answer, more=memory.answers) as other:
         changed = dataclasses.replace(model, server=other.server)
-        result = transports_gate(gate_context(changed, IN_MEMORY, can_share_memory=True)).result
+        result = transport_gate(gate_context(changed, IN_MEMORY, can_share_memory=True)).result
     assert "gRPC with shared memory" in result.fault
     found = present(result.comparison)
     assert (found.wrong, found.count, found.sample) == (3, 6, "c"), "the largest"

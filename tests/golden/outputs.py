@@ -12,7 +12,7 @@ from unittest import mock
 import pytest
 from msgspec import structs
 
-from fixtures import summary
+from fixtures import outcomes
 from tests import sample_records
 from tests.helpers import present
 from tests.reports.every_output import PRINTING, Reporter
@@ -124,7 +124,7 @@ def _summary(results: Path, columns: str) -> str:
     records = [str(path.relative_to(results)) for path in sorted(results.glob("*/*.json"))]
     reporter = Reporter(results, *records, isatty=True)
     with mock.patch.dict(os.environ, {"COLUMNS": columns}):
-        summary.show_summary(reporter, *summary.written_records(reporter))
+        outcomes.show_summary(reporter, *outcomes.written_records(reporter))
     return "\n".join(line for line in reporter.lines if not line.startswith("records: ")) + "\n"
 
 

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from fixtures import SETTINGS, summary
-from fixtures.summary import Outcomes
+from fixtures import SETTINGS, outcomes
+from fixtures.outcomes import Outcomes
 from tests import sample_records
 from tests.conftest import Reports
 from tritonproof.record import record_files
@@ -134,7 +134,7 @@ def terminal(columns: str | None) -> Output:
         reporter = Reporter(results, isatty=columns is not None)
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("COLUMNS", columns or "")
-            summary.show_summary(reporter, *summary.written_records(reporter))
+            outcomes.show_summary(reporter, *outcomes.written_records(reporter))
         return "\n".join(reporter.lines)
 
     return output
@@ -142,9 +142,9 @@ def terminal(columns: str | None) -> Output:
 
 def job(results: Path, reports: Reports) -> str:
     reporter = Reporter(results)
-    records, _ = summary.written_records(reporter)
-    further = summary.further_tables(reporter.config, records)
-    return summary.job_summary(Outcomes(passed=1), records, further)
+    records, _ = outcomes.written_records(reporter)
+    further = outcomes.further_tables(reporter.config, records)
+    return outcomes.job_summary(Outcomes(passed=1), records, further)
 
 
 OUTPUTS: dict[str, Output] = {

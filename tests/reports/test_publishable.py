@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from fixtures import summary as run_summary
-from fixtures.summary import Outcomes
+from fixtures import outcomes
+from fixtures.outcomes import Outcomes
 from tests import sample_records
 from tests.conftest import Reports
 from tests.helpers import as_markdown, present
@@ -207,17 +207,17 @@ def test_missing_or_damaged_record_is_named_in_summary(
     if damage is not None:
         damage(path)
     reporter = Reporter(tmp_path)
-    records, wrong = run_summary.written_records(reporter)
-    run_summary.show_summary(reporter, records, wrong)
+    records, wrong = outcomes.written_records(reporter)
+    outcomes.show_summary(reporter, records, wrong)
     assert any(str(path) in line for line in reporter.lines)
-    assert str(path) in run_summary.job_summary(Outcomes(passed=1, unreadable=wrong), [])
+    assert str(path) in outcomes.job_summary(Outcomes(passed=1, unreadable=wrong), [])
 
 
 def test_summary_of_a_run_has_no_ratio_to_a_wrong_reference_of_another(tmp_path: Path) -> None:
     reporter = Reporter(tmp_path, f"a40/{SLOW.name}.json")
     for accuracy, is_shown in ((ONNX.accuracy, True), (sample_records.failed_accuracy(), False)):
         sample_records.store(tmp_path, structs.replace(ONNX, accuracy=accuracy), SLOW)
-        (record,), _ = run_summary.written_records(reporter)
+        (record,), _ = outcomes.written_records(reporter)
         assert (derived.format_comparison(record) is not None) == is_shown
 
 

@@ -25,7 +25,7 @@ from tritonproof.run.prepared_case import CaseScope, PreparedCase
 from tritonproof.run.progress import Progress
 from tritonproof.run.repository_case import AcceptedSamples, RepositoryCase
 from tritonproof.serve.described_model import DescribedModel
-from tritonproof.serve.server import LoadedCase, Server
+from tritonproof.serve.server import LoadState, Server
 from tritonproof.serve.server_spec import ServerSpec
 from tritonproof.settings.settings import Settings
 from tritonproof.spec import DEFAULT_PROFILES, Arrays, Case, Model, Samples
@@ -94,9 +94,9 @@ class StandInCase:
     def load_anew(self, scenario: Scenario, deployment: Deployment) -> str:
         return self.server.load(self.build, deployment, scenario)
 
-    def bring_up(self, scenario: Scenario, deployment: Deployment) -> tuple[LoadedCase, Start]:
+    def bring_up(self, scenario: Scenario, deployment: Deployment) -> tuple[LoadState, Start]:
         backend = self.load_anew(scenario, deployment)
-        return LoadedCase(scenario, deployment, backend), Start(scenario, None, 0.0, 0.0)
+        return LoadState(scenario, deployment, backend), Start(scenario, None, 0.0, 0.0)
 
     def remaining_data(self) -> Iterable[InputData]:
         return remaining_data(self.case.model, self.samples)

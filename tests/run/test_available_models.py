@@ -96,7 +96,7 @@ def test_repository_models_replace_own_models(repository: Path, collect: Collect
     points = {f"cpu-{name}-asis-b{batch:03d}-c001" for name, sizes in batches.items() for batch in sizes}
     assert collected.cases("test_offline") == points
     incomplete = {"cpu-bare-asis", "cpu-named-asis"}
-    assert collected.cases("test_declared_output") == {"cpu-resnet50-asis", *incomplete}
+    assert collected.cases("test_declared") == {"cpu-resnet50-asis", *incomplete}
     assert collected.cases("test_conversation") == {"cpu-parts-asis", *incomplete}
     for test in ("test_conversion", "test_accuracy", "test_efficiency"):
         assert not collected.cases(test)

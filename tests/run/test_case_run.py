@@ -56,7 +56,7 @@ def test_baseline_of_earlier_builds_keeps_its_config(
     example: tuple[Path, dict[str, Any], list[str]],
 ) -> None:
     builds, names, _ = example
-    case, earlier = names["case"], baseline_builds.parse(str(builds))
+    case, earlier = names["case"], baseline_builds.parse_against(str(builds))
     settings = dataclasses.replace(names["settings"], against=earlier)
     with ModelRun(case.model, case.target, settings) as model_run, CaseRun(case, model_run) as run:
         baseline = present(run.baseline)

@@ -8,7 +8,7 @@ from tests import toy
 from tests.run.conftest import RunOf
 from tests.run.stand_in_case import StandInServer, prepare, prepare_repository_case
 from tritonproof.base.errors import ProofError
-from tritonproof.serve.server import LoadedCase
+from tritonproof.serve.server import LoadState
 
 
 def test_case_that_a_reload_left_unloaded_is_loaded_again(run_of: RunOf) -> None:
@@ -24,6 +24,6 @@ def test_case_that_a_reload_left_unloaded_is_loaded_again(run_of: RunOf) -> None
 
 def test_reloaded_case_is_cold(run_of: RunOf) -> None:
     loader = run_of(prepare()).loader
-    loader.loaded, loader.was_under_load = LoadedCase("offline", toy.DEPLOYMENT, "onnx", {}), True
+    loader.loaded, loader.was_under_load = LoadState("offline", toy.DEPLOYMENT, "onnx", {}), True
     loader.reload()
-    assert (loader.loaded, loader.was_under_load) == (LoadedCase("offline", toy.DEPLOYMENT, "python"), False)
+    assert (loader.loaded, loader.was_under_load) == (LoadState("offline", toy.DEPLOYMENT, "python"), False)

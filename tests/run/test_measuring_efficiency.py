@@ -50,7 +50,7 @@ def test_this_runs_points_join_those_on_record(run_of: RunOf) -> None:
         ({"conversion": None}, True, False),
         ({"accuracy": sample_records.failed_accuracy()}, True, False),
         ({"accuracy": None}, True, False),
-        ({"gates": (GateResult("transports", 8, "HTTP", "other answers"),)}, True, False),
+        ({"gates": (GateResult("transport", 8, "HTTP", "other answers"),)}, True, False),
         ({"points": (sample_records.wrong_under_load(RECORD.points[0]),)}, True, False),
         ({"failures": (sample_records.step_failure(),)}, True, False),
         ({"points": ()}, False, False),

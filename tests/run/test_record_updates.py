@@ -108,7 +108,7 @@ def test_baseline_of_an_earlier_run_stays_for_the_same_one_alone(name: str, kept
 
 
 def test_failed_comparison_leaves_neither_the_earlier_one_nor_its_gate() -> None:
-    failed = sample_records.step_failure("test_same_answer_as_baseline", step="baseline")
+    failed = sample_records.step_failure("test_baseline", step="baseline")
     left = record_updates.with_failure(sample_records.beside(), failed)
     assert (left.baseline, left.gates, left.failures) == (None, (), (failed,))
 

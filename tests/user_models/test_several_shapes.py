@@ -79,7 +79,7 @@ def run(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
         write_model(root / "old", name, code("2 * values"), CONFIG)
     sample_options = [word for name in (*MODELS, "ragged") for word in ("--samples", f"{name}={folder}")]
     points = ("--concurrencies", "8", "--batches", "1,2", "--point-budget-s", "0.5", "--triton", "embedded")
-    tests = "same_answer_as_baseline or declared or (right and offline) or in_flight or (ragged and c008)"
+    tests = "test_baseline or declared or (right and offline) or in_flight or (ragged and c008)"
     repositories = ("--repository", str(root / "new"), "--against", str(root / "old"))
     results = tmp_path_factory.mktemp("results")
     more = 'backend: "python" dynamic_batching { max_queue_delay_microseconds: 1000 }'

@@ -13,7 +13,7 @@ import pytest
 from tests.helpers import ROOT, junit
 
 MODELS = Path(__file__).with_name("models")
-FAST = ("-k", "declared or in_batches")
+FAST = ("-k", "declared or test_batches")
 
 Call = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -105,18 +105,18 @@ def test_plugin_proves_a_repository_beside_own_tests(call: Call, tmp_path: Path)
     for name, factor in (("right", "2"), ("wrong", rows)):
         model = shutil.copytree(MODELS / "double", tmp_path / "models" / name) / "1" / "model.py"
         model.write_text(model.read_text().replace("2 * pb", f"{factor} * pb"))
-    options = ("--triton-prove", "models", "-k", "mine or in_batches")
+    options = ("--triton-prove", "models", "-k", "mine or test_batches")
     result = call("pytest", *options, "--junit-xml=junit.xml", PYTEST_ADDOPTS="-q")
     outcomes = {name: test.outcome for name, test in junit(tmp_path / "junit.xml").items()}
     assert outcomes == {
         "test_mine": "passed",
-        "test_same_answer_in_batches[cpu-right-asis]": "passed",
-        "test_same_answer_in_batches[cpu-wrong-asis]": "failure",
+        "test_batches[cpu-right-asis]": "passed",
+        "test_batches[cpu-wrong-asis]": "failure",
     }, result.stdout + result.stderr
     assert call("pytest", "-n1", *options).returncode == pytest.ExitCode.USAGE_ERROR, "it would run in each"
     for mark, has_speed in (("speed", True), ("not speed", False)):
         listed = call("pytest", *options[:2], "-m", mark, "--collect-only", "--strict-markers").stdout
-        assert ("test_online" in listed, "test_same_answer_again" in listed) == (has_speed, not has_speed)
+        assert ("test_online" in listed, "test_repeated" in listed) == (has_speed, not has_speed)
 
 
 def test_plugin_adds_nothing_without_its_option(call: Call, tmp_path: Path) -> None:

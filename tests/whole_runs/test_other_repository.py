@@ -118,7 +118,7 @@ def test_speed_is_compared_where_both_take_the_batch(run: Run) -> None:
 def test_missing_model_fails_and_new_model_skips(
     run: Run, repositories: tuple[Path, Path], collect: Collect
 ) -> None:
-    assert "ERROR benchmarks/test_baseline.py::test_same_answer_as_baseline[cpu-gone-asis]" in run.text
+    assert "ERROR benchmarks/test_baseline.py::test_baseline[cpu-gone-asis]" in run.text
     assert "SKIPPED [2] benchmarks:1: fresh is new" in run.text
     assert {path.stem for path in (run.results / "cpu").glob("*.json")} == {
         f"cpu-{name}-asis" for name in ("moved", "slower", "dear", "gone")
@@ -127,5 +127,5 @@ def test_missing_model_fails_and_new_model_skips(
     new, old = map(str, repositories)
     collected = collect("--repository", new, "--against", old, "--target", "cpu")
     of_gone = [name for name in collected.names if "gone" in name]
-    assert of_gone == ["test_same_answer_as_baseline[cpu-gone-asis]"]
-    assert not collect("--repository", new, "--target", "cpu").cases("test_same_answer_as_baseline")
+    assert of_gone == ["test_baseline[cpu-gone-asis]"]
+    assert not collect("--repository", new, "--target", "cpu").cases("test_baseline")

@@ -79,7 +79,7 @@ def test_other_server_is_tested_within_its_features(address: str, tmp_path: Path
     assert right.serving is not None
     assert (right.serving.kind, right.serving.triton) == ("remote", "mlserver 1.7.1")
     assert right.machine.is_client
-    gates = {"repeated", "in-flight", "batches", "transports", "declared"}
+    gates = {"repeated", "in-flight", "batches", "transport", "declared"}
     assert {gate.gate for gate in right.gates if not gate.fault} == gates
     assert "repeated" in {gate.gate for gate in wrong.gates if gate.fault}
     assert not right.points, "perf_analyzer needs what the server does not give"

@@ -58,7 +58,7 @@ SLOW_ONCE = """
         return values
 """
 SELECTED = (
-    "chain and (offline or same_answer_again or search) or leaking and (offline or same_answer_again) or "
+    "chain and (offline or test_repeated or search) or leaking and (offline or test_repeated) or "
     "(doubler or wrong) and search or (broken or huge or five) and declared or model_warmup"
 )
 

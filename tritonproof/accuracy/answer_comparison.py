@@ -69,7 +69,7 @@ class Mismatch:
 
 
 @dataclass(frozen=True)
-class ComparedAnswers:
+class ComparisonFinding:
     """What comparing answers gives: the record's entry, and the first wrong answer for the reproducer."""
 
     entry: AnswerComparison
@@ -152,7 +152,7 @@ def compare_rows(
     return replace(result, wrong_rows={**wrong, first: wrong[first] | is_nearer & ~left_out})
 
 
-def allowed_in_a_row(size: int, agreement: float) -> float:
+def allowed_ties_per_row(size: int, agreement: float) -> float:
     """How many of a row's `size` integers may be ties, where no scores show them, for this `agreement`."""
     typical = _ROW_SHARE_FACTOR * (1 - agreement) * size
     return max(_TIED_ELEMENTS, typical + 3 * typical**0.5) if agreement < 1 else 0.0
@@ -183,7 +183,7 @@ def _compare_discrete(
     elif not is_text and checks_identity and unequal.shape[1] <= _TIED_ELEMENTS:
         is_tied = left_out  # as a duration that is rounded up moves the sum of all
     elif not is_text:
-        is_tied = differing <= allowed_in_a_row(unequal.shape[1], limits.agreement_of(name))
+        is_tied = differing <= allowed_ties_per_row(unequal.shape[1], limits.agreement_of(name))
         left_out = left_out | (is_tied & (differing > 0))
     return unequal, (differing > 0) & ~is_tied, left_out
 
@@ -208,7 +208,7 @@ def _is_tie_of_scores(
 
 def compare_answers(
     expected: ExpectedOutputs, answers: Sequence[Answer], limits: AnswerLimits, *, only_finite: bool = False
-) -> ComparedAnswers:
+) -> ComparisonFinding:
     """Compare answers with the expected ones, row by row and together; see `compare_rows`."""
     answers = [answer for answer in answers if len(answer.sample_indices)]
     results = [compare_rows(expected, answer, limits, only_finite=only_finite) for answer in answers]
@@ -230,7 +230,7 @@ def compare_answers(
         if too_many or differing.sum() > allowed:
             beyond.add(name)
     limit = limits.default.max_element if expected.spreads else None
-    return merge_compared([_summary(expected, result, beyond, limit) for result in results])
+    return merge_findings([_summary(expected, result, beyond, limit) for result in results])
 
 
 def compare_all(
@@ -239,10 +239,10 @@ def compare_all(
     limits: AnswerLimits,
     *,
     only_finite: bool = False,
-) -> ComparedAnswers:
+) -> ComparisonFinding:
     """Compare each row of the answers with the expected answer to its sample; see `compare_answers`."""
     pairs = ((outputs, answers_to(keys, answers)) for keys, outputs in expected.values())
-    compared = merge_compared([compare_answers(*pair, limits, only_finite=only_finite) for pair in pairs])
+    compared = merge_findings([compare_answers(*pair, limits, only_finite=only_finite) for pair in pairs])
     tells_apart = len(expected) > 1 or compared.entry.tells_apart
     return replace(compared, entry=structs.replace(compared.entry, tells_apart=tells_apart))
 
@@ -263,7 +263,7 @@ def answers_to(sample_indices: Sequence[int], answers: Sequence[Answer]) -> list
 
 def _summary(
     expected: ExpectedOutputs, result: RowDifferences, beyond: Collection[str], limit: float | None
-) -> ComparedAnswers:
+) -> ComparisonFinding:
     """The comparison of one answer, with its worst wrong row. A row is also wrong if an output in `beyond`,
     which differs too much over all rows, differs in it."""
     unequal = {name: rows.any(axis=1) for name, rows in result.unequal.items() if name in beyond}
@@ -294,15 +294,15 @@ def _summary(
         first_wrong=first,
         tells_apart=expected.tells_apart,
     )
-    return ComparedAnswers(entry, mismatch)
+    return ComparisonFinding(entry, mismatch)
 
 
-def merge_compared(parts: Sequence[ComparedAnswers]) -> ComparedAnswers:
+def merge_findings(parts: Sequence[ComparisonFinding]) -> ComparisonFinding:
     """One comparison of all answers of these; with nothing compared, if there are none."""
     if not parts:
-        return ComparedAnswers(AnswerComparison(0, tells_apart=False))
+        return ComparisonFinding(AnswerComparison(0, tells_apart=False))
     mismatch = next((part.mismatch for part in parts if part.mismatch is not None), None)
-    return ComparedAnswers(merge_comparisons([part.entry for part in parts]), mismatch)
+    return ComparisonFinding(merge_comparisons([part.entry for part in parts]), mismatch)
 
 
 def merge_comparisons(parts: Sequence[AnswerComparison]) -> AnswerComparison:

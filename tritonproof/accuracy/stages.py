@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tritonproof.accuracy.answer_comparison import allowed_in_a_row, compare_rows
+from tritonproof.accuracy.answer_comparison import allowed_ties_per_row, compare_rows
 from tritonproof.accuracy.expected import ExpectedOutputs, expect
 from tritonproof.accuracy.limits import StageLimits, min_agreement_for, stage_limits
 from tritonproof.accuracy.outputs import CHUNK_BYTES, check_finite, check_shapes, equal_fraction
@@ -107,7 +107,7 @@ class StageComparison:
         if spread is None:
             size = self.expected.outputs[name][:1].size
             agreement = 1.0 if name in self.expected.score_output_of else per_answer.agreement_of(name)
-            largest_limit = allowed_in_a_row(size, agreement) / size if totals.is_wrong else 1.0
+            largest_limit = allowed_ties_per_row(size, agreement) / size if totals.is_wrong else 1.0
         else:
             largest_limit = per_answer.of_output(name).max_element
             rounding = limits.mean_rounding * spread.max_magnitude / (spread.mean_magnitude or 1.0)

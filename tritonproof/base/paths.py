@@ -11,6 +11,8 @@ SUITE = PACKAGE / "suite" if IS_INSTALLED else PACKAGE.parent
 """The folder of conftest.py, benchmarks/, fixtures/ and pyproject.toml: in the wheel, or the checkout."""
 RUNTIMES = PACKAGE / "runtimes"
 """What Triton's Python backend runs, a file for each runtime."""
+CONFIG_FILE = "config.pbtxt"
+"""The name of a model's configuration in every model repository."""
 
 WORK = Path.cwd() if IS_INSTALLED else SUITE
 """The folder below which a run writes: the checkout, or the current folder of an installed suite."""

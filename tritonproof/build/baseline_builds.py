@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from tritonproof.base import commands, sanitize
 from tritonproof.base.disk import strict_glob
 from tritonproof.base.errors import InputError, ProofError
-from tritonproof.base.paths import SUITE
+from tritonproof.base.paths import CONFIG_FILE, SUITE
 from tritonproof.build import builds
 from tritonproof.build.builds import UNFINISHED
 from tritonproof.host import locks
@@ -28,7 +28,7 @@ from tritonproof.host.scratch import locked_folder, scratch_folder
 from tritonproof.record.schema import Scenario
 from tritonproof.safe_io import files
 from tritonproof.spec import Case, OnProgress
-from tritonproof.user_models.model_repository import CONFIG_FILE, read_config
+from tritonproof.user_models.model_repository import read_config
 
 if TYPE_CHECKING:
     from tritonclient.grpc.model_config_pb2 import ModelConfig
@@ -50,7 +50,7 @@ class BaselineSpec:
     commit: str = ""
 
 
-def parse(text: str, root: Path = SUITE) -> BaselineSpec:
+def parse_against(text: str, root: Path = SUITE) -> BaselineSpec:
     """What `--against` names; a folder comes before a git ref of its name. Raises InputError for neither."""
     folder = files.absolute_path("--against", text)
     if folder.is_dir():

@@ -25,7 +25,7 @@ from tritonproof import data, formats, frameworks, models, user_models
 from tritonproof.base import disk
 from tritonproof.base.disk import file_digest, size_bytes, strict_walk
 from tritonproof.base.errors import InputError, ProofError
-from tritonproof.base.paths import PACKAGE
+from tritonproof.base.paths import CONFIG_FILE, PACKAGE
 from tritonproof.build import runtime_files
 from tritonproof.build.configuration import VERSION_FOLDER, config_text, model_config
 from tritonproof.host import locks, machine, scratch
@@ -33,7 +33,6 @@ from tritonproof.record.schema import Deployment
 from tritonproof.safe_io.files import data_digest
 from tritonproof.spec import Case, ConversionJob, Device, FrameworkModel, OnProgress, Samples, Split
 from tritonproof.user_models.model_files import importable_files
-from tritonproof.user_models.model_repository import CONFIG_FILE
 
 FACTS = "build.json"
 """The file with everything that decided a build, and the build's time and size."""
@@ -92,7 +91,7 @@ class CaseBuild:
     reused: bool = field(kw_only=True)
     """Whether this call found the build instead of converting the case."""
     taken_from: Path | None = None
-    """The original folder, if this is a copy in use: see `in_use`."""
+    """The original folder, if this is a copy in use: see `private_copy`."""
 
     @property
     def artifact(self) -> Path:
@@ -175,7 +174,7 @@ def build(
                 built = _convert(case, job, folder, inputs, source_model.weights_source)
             text = config_text(model_config(case, deployment, native=native)).encode()
             if not disk.has_content(folder / CONFIG_FILE, text):
-                remove(folder / CONFIG_FILE)
+                remove_path(folder / CONFIG_FILE)
                 disk.write_atomically(folder / CONFIG_FILE, text)
     return built
 
@@ -185,7 +184,7 @@ def hold_build(folder: Path, on_progress: OnProgress) -> contextlib.AbstractCont
     return locks.hold_path(folder, on_wait=lambda holder: on_progress(f"wait for a conversion by {holder}"))
 
 
-def find(
+def reusable_build(
     case: Case,
     source_model: FrameworkModel | None,
     deployment: Deployment,
@@ -244,12 +243,12 @@ def _convert(
         facts |= {"build_time_s": build_time_s, "size_mib": size_mib, "content": inputs}
         facts[_DIGEST] = _folder_digest(new_folder, facts)
         (new_folder / FACTS).write_text(json.dumps(facts, indent=2) + "\n")
-        remove(folder)
+        remove_path(folder)
         new_folder.rename(folder)
     return CaseBuild(case, folder, digest, weights_source, build_time_s, size_mib, reused=False)
 
 
-def remove(folder: Path) -> None:
+def remove_path(folder: Path) -> None:
     """Remove whatever is in the place of a folder; a link's target stays."""
     if folder.is_dir() and not folder.is_symlink():
         shutil.rmtree(folder, ignore_errors=True)
@@ -263,7 +262,7 @@ _USE = "run-"
 
 
 @contextlib.contextmanager
-def in_use(built: CaseBuild, *, on_progress: OnProgress = lambda _step: None) -> Iterator[CaseBuild]:
+def private_copy(built: CaseBuild, *, on_progress: OnProgress = lambda _step: None) -> Iterator[CaseBuild]:
     """The build, alone in its own model repository, until the end of the block. Other runs may rebuild the
     case meanwhile, with other weights, and nobody waits. `on_progress` gets what this waits for before the
     block. Raises ProofError if the build is gone, or the disk is full."""

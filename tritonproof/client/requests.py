@@ -102,7 +102,7 @@ def single_answer(sample: int, row: Arrays) -> Answer:
 
 
 @dataclass(frozen=True)
-class Requests:
+class PreparedRequests:
     """Prepared requests, numbered from 0, and slots for as many answers as there are requests in flight."""
 
     count: int
@@ -131,7 +131,7 @@ def ask_samples(
 
 
 def closed_loop(
-    server: Server, requests: Requests, concurrency: int, where: str, seconds: float | None = None
+    server: Server, requests: PreparedRequests, concurrency: int, where: str, seconds: float | None = None
 ) -> list[tuple[int, RawAnswer]]:
     """Each answer with its request's number, as they arrive. Each request is sent once, or all repeatedly for
     `seconds`, `concurrency` in flight. Raises ProofError, with `where`, if one fails."""
@@ -158,7 +158,7 @@ def closed_loop(
 @contextlib.contextmanager
 def prepared_requests(
     served: ServedModel, batches: Sequence[np.ndarray], concurrency: int, shared_memory: SharedMemory
-) -> Iterator[Requests]:
+) -> Iterator[PreparedRequests]:
     """Requests for `batches`, lists of samples' indices of one size, at most `concurrency` at a time, with
     tensors in this kind of shared memory, for the length of the block.
 
@@ -185,7 +185,7 @@ def prepared_requests(
         yield in_messages(messages, batched=model.batched)
 
 
-def in_messages(messages: Sequence[bytes], *, batched: bool = True) -> Requests:
+def in_messages(messages: Sequence[bytes], *, batched: bool = True) -> PreparedRequests:
     """Requests whose messages carry the tensors, as do those of their answers."""
 
     def read(raw: RawAnswer) -> Arrays:
@@ -194,13 +194,13 @@ def in_messages(messages: Sequence[bytes], *, batched: bool = True) -> Requests:
         return response_outputs(service_pb2.ModelInferResponse.FromString(raw[0]), batched=batched)
 
     count, keep = len(messages), lambda _slot, answer: (answer,)
-    return Requests(count, lambda number, _slot: messages[number], keep, read)
+    return PreparedRequests(count, lambda number, _slot: messages[number], keep, read)
 
 
 @contextlib.contextmanager
 def _in_shared_memory(
     served: ServedModel, batches: Sequence[np.ndarray], slots: int, shared_memory: SharedMemory
-) -> Iterator[Requests]:
+) -> Iterator[PreparedRequests]:
     """Requests with the inputs of all in one region of shared memory, followed by the slots of answers."""
     from tritonclient.grpc import service_pb2
     from tritonclient.utils import triton_to_np_dtype
@@ -256,7 +256,7 @@ def _in_shared_memory(
         def keep(slot: int, answer: bytes) -> RawAnswer:
             return answer, memory[starts[slot] : starts[slot] + slot_bytes]
 
-        yield Requests(len(batches), message, keep, read)
+        yield PreparedRequests(len(batches), message, keep, read)
 
 
 def _point_to(tensor: Any, region: str, slice_: slice) -> None:

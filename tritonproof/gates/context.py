@@ -10,14 +10,14 @@ import numpy as np
 from msgspec import structs
 
 from tritonproof.accuracy import answer_comparison
-from tritonproof.accuracy.answer_comparison import ComparedAnswers, Mismatch
+from tritonproof.accuracy.answer_comparison import ComparisonFinding, Mismatch
 from tritonproof.accuracy.expected import ExpectedBySignature, expect_by_signature
 from tritonproof.accuracy.limits import MIN_NOISE, NOISE_FACTOR, AnswerLimits, NumberLimits, inferred_limits
 from tritonproof.client.input_data import InputData
 from tritonproof.client.requests import IN_FLIGHT, IN_FLIGHT_BYTES, Answer, ServedModel
 from tritonproof.record.schema import AnswerComparison, GateResult
 from tritonproof.serve.messages import content_size_bytes
-from tritonproof.serve.server import LoadedCase
+from tritonproof.serve.server import LoadState
 from tritonproof.spec import Arrays
 
 _STEADY_SHARE = 0.99
@@ -60,7 +60,7 @@ class GateContext:
     """What a gate gets: the loaded model, its answers to samples alone, and what single gates need."""
 
     served: ServedModel
-    loaded: LoadedCase
+    loaded: LoadState
     single_answers: SingleAnswers
     limits: AnswerLimits
     """The limits of two answers to one sample if other kernels may compute them."""
@@ -180,7 +180,7 @@ def make_single_answers(
 def gate_finding(
     gate_name: str,
     context: GateContext,
-    compared: ComparedAnswers,
+    compared: ComparisonFinding,
     requests: int,
     tried: str,
     expected_from: str = "alone",

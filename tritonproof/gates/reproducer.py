@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 
 from tritonproof.accuracy.answer_comparison import Mismatch
+from tritonproof.base.paths import CONFIG_FILE
 from tritonproof.spec import Arrays, Model
-from tritonproof.user_models.model_repository import CONFIG_FILE
 
 _SCRIPT = '''\
 """Sends request.npz to a Triton that serves the model, and sets the answer beside expected.npz.

@@ -7,7 +7,7 @@ import numpy as np
 from msgspec import structs
 
 from tritonproof.accuracy import answer_comparison
-from tritonproof.accuracy.answer_comparison import ComparedAnswers, compare_all, compare_answers
+from tritonproof.accuracy.answer_comparison import ComparisonFinding, compare_all, compare_answers
 from tritonproof.accuracy.expected import ExpectedOutputs, expect, signature
 from tritonproof.accuracy.limits import NOISE_FACTOR, AnswerLimits, inferred_precision
 from tritonproof.accuracy.outputs import Spread
@@ -42,7 +42,7 @@ def repeated_gate(context: GateContext) -> GateFinding:
     if (lacking := _without_optional(served, singles)) is not None:
         comparisons.append(lacking)
         text += ", and requests without the optional inputs"
-    whole = answer_comparison.merge_compared(comparisons)
+    whole = answer_comparison.merge_findings(comparisons)
     return gate_finding("repeated", context, whole, whole.entry.count, text)
 
 
@@ -74,7 +74,7 @@ def batches_gate(context: GateContext) -> GateFinding:
     its neighbours nor, in the largest batch, on the instance that computes it."""
     served, singles = context.served, context.single_answers
     answers: list[Answer] = []
-    comparisons: list[ComparedAnswers] = []
+    comparisons: list[ComparisonFinding] = []
     sent = varied = 0
 
     def compare_kept() -> None:
@@ -110,7 +110,7 @@ def batches_gate(context: GateContext) -> GateFinding:
         f"{len(sizes)} of {context.largest_batch} batch sizes, {sizes[0]} to "
         f"{largest}, {varied} of them beside other neighbours, {len(requests)} of {largest} in flight"
     )
-    return gate_finding("batches", context, answer_comparison.merge_compared(comparisons), sent, text)
+    return gate_finding("batches", context, answer_comparison.merge_findings(comparisons), sent, text)
 
 
 def _first_answer(context: GateContext) -> list[Answer]:
@@ -133,11 +133,11 @@ def _neighbour_variants(base: np.ndarray, count: int) -> list[np.ndarray]:
 
 def _compare_positions(
     served: ServedModel, singles: SingleAnswers, before: Answer, after: Answer
-) -> ComparedAnswers:
+) -> ComparisonFinding:
     """Compare two batches of one size where both have the same sample at a position, within the noise."""
     spreads = _spreads_like(singles, before.outputs)
     if spreads is None:  # the comparison with the answers alone finds those of another signature
-        return answer_comparison.merge_compared([])
+        return answer_comparison.merge_findings([])
     rows = np.flatnonzero(before.sample_indices == after.sample_indices)
     ids = [str(served.data.ids[sample]) for sample in before.sample_indices[rows]]
     expected, actual = ({name: out[rows] for name, out in batch.outputs.items()} for batch in (before, after))
@@ -145,7 +145,7 @@ def _compare_positions(
     return compare_answers(ExpectedOutputs(ids, expected, spreads), [answer], singles.noise_limits)
 
 
-def _without_optional(served: ServedModel, singles: SingleAnswers) -> ComparedAnswers | None:
+def _without_optional(served: ServedModel, singles: SingleAnswers) -> ComparisonFinding | None:
     """Compare the answers to four requests without optional inputs, each sent after one of another sample
     that has them: all must be the same. None if no input is optional, or all are."""
     optional = {tensor.name for tensor in served.model.inputs if tensor.optional} & served.data.arrays.keys()
@@ -189,7 +189,7 @@ def compare_servers(
         both_answers = [*(single_answer(sample, row) for sample, row in ours.rows.items()), *ours.repeats]
         comparisons.append(compare_all(expected.expected, both_answers, _limits_between(ours, expected)))
         samples += len(expected.rows)
-    whole = answer_comparison.merge_compared(comparisons)
+    whole = answer_comparison.merge_findings(comparisons)
     tried = f"{samples} samples, each twice alone, beside {baseline_name}"
     finding = gate_finding("baseline", baseline, whole, 4 * samples, tried, f"by {baseline_name}")
     precisions = [inferred_precision(answers.rows.values()) or "fp32" for answers in singles]

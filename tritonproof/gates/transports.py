@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tritonproof.accuracy.answer_comparison import ComparedAnswers, compare_all, merge_compared
+from tritonproof.accuracy.answer_comparison import ComparisonFinding, compare_all, merge_findings
 from tritonproof.base.errors import ProofError
 from tritonproof.client.requests import Answer, ServedModel, single_answer
 from tritonproof.client.shared_memory import shared_region, tensor_slices
@@ -32,12 +32,12 @@ class Transport:
     in_memory: bool = False
 
 
-def transports_gate(context: GateContext) -> GateFinding:
+def transport_gate(context: GateContext) -> GateFinding:
     """Send four samples over each possible transport, also through shared memory if the context allows it,
     and compare the answers with those given alone over gRPC. Raises ProofError if the server is gone."""
     served, singles = context.served, context.single_answers
     samples = sorted(singles.rows)[:4]
-    comparisons: list[ComparedAnswers] = []
+    comparisons: list[ComparisonFinding] = []
     problems = list(filter(None, [context.why_nothing_compared]))
     with _available(served.server, context.can_share_memory) as available:
         for transport in available:
@@ -53,10 +53,10 @@ def transports_gate(context: GateContext) -> GateFinding:
             comparisons.append(compare_all(singles.expected, answers, singles.noise_limits))
             if problem := wrong_text(comparisons[-1].entry):
                 problems.append(f"over {transport.name} {problem}")
-    whole = merge_compared(comparisons)
+    whole = merge_findings(comparisons)
     tried = ", ".join(transport.name for transport in available)
     fault, requests = next(iter(problems), ""), len(samples) * len(available)
-    result = GateResult("transports", requests, tried, fault, whole.entry if comparisons else None)
+    result = GateResult("transport", requests, tried, fault, whole.entry if comparisons else None)
     return GateFinding(result, whole.mismatch)
 
 

@@ -13,6 +13,7 @@ from msgspec import structs
 
 from tritonproof.base import disk
 from tritonproof.base.commands import os_error_text
+from tritonproof.base.paths import CONFIG_FILE
 from tritonproof.base.sanitize import cut, one_line, path_text, visible
 from tritonproof.record import schema
 from tritonproof.record.schema import MAX_TEXT_CHARS, CaseKey, Machine, Origin, Record, Struct
@@ -41,7 +42,7 @@ def record_path(case: CaseKey, results: Path) -> Path:
 
 def config_of_search(path: Path) -> str:
     """The config.pbtxt of a search's winner, relative to the folder of the record at `path`."""
-    return f"{path.stem}{SEARCH_SUFFIX}/config.pbtxt"
+    return f"{path.stem}{SEARCH_SUFFIX}/{CONFIG_FILE}"
 
 
 def write(record: Record, path: Path) -> None:

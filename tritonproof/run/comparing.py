@@ -9,8 +9,10 @@ from collections.abc import Callable, Sequence
 
 from msgspec import structs
 
+from tritonproof import ratios
 from tritonproof.accuracy.limits import inferred_precision
 from tritonproof.base.errors import InputError, NotAvailableError
+from tritonproof.base.paths import CONFIG_FILE
 from tritonproof.build import baseline_builds
 from tritonproof.client.input_data import InputData, input_data, remaining_data
 from tritonproof.gates.context import GateFinding
@@ -19,13 +21,11 @@ from tritonproof.gates.same_answers import compare_servers
 from tritonproof.measure.plan import MeasuringPlan
 from tritonproof.measure.point_state import PointState, with_baseline
 from tritonproof.measure.usage import Usage, read_usage, watch
-from tritonproof.record import schema
 from tritonproof.record.schema import BaselineComparison, GateResult, ServedSide
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.prepared_case import time_request
 from tritonproof.serve.server import warnings_in
 from tritonproof.spec import ANY, fits
-from tritonproof.user_models.model_repository import CONFIG_FILE
 
 IS_NEW = " is new: "
 """What the reason says if a model is not compared because it replaces none."""
@@ -184,8 +184,8 @@ def _loadings_in_turns(run: CaseRun, baseline: CaseRun) -> tuple[list[float], li
     returns the seconds of each side's loadings with a first answer: none if others may use a server."""
     current_s: list[float] = []
     baseline_s: list[float] = []
-    most = 0 if run.settings.triton.is_remote else schema.MAX_LOADINGS
-    while len(current_s) < most and (not current_s or schema.loading_is_slower(current_s, baseline_s)):
+    most = 0 if run.settings.triton.is_remote else ratios.MAX_LOADINGS
+    while len(current_s) < most and (not current_s or ratios.loading_is_slower(current_s, baseline_s)):
         for side, loadings_s in ((run, current_s), (baseline, baseline_s)):
             loading_s = side.loader.reload()
             answer_s = time_request(side.prepared, 1)[0] if side.case.model.exchange == "single" else 0.0

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from tritonproof.accuracy.answer_comparison import Oracle
 from tritonproof.build import baseline_builds, builds, runtime_files
-from tritonproof.build.builds import CaseBuild, in_use
+from tritonproof.build.builds import CaseBuild, private_copy
 from tritonproof.client.input_data import InputData
 from tritonproof.host.scratch import scratch_folder
 from tritonproof.host.targets import runs_here
@@ -17,7 +17,7 @@ from tritonproof.record.schema import Deployment, Scenario, Start
 from tritonproof.run.once import once
 from tritonproof.run.prepared_case import CaseScope, time_request
 from tritonproof.serve.backends import local_backends, pool_options, server_variables, serves_natively
-from tritonproof.serve.server import LoadedCase, Server
+from tritonproof.serve.server import LoadState, Server
 from tritonproof.settings.case_settings import deployment_of, samples_of
 from tritonproof.settings.settings import Settings
 from tritonproof.spec import Case, Device, FrameworkModel, OnProgress, Samples
@@ -73,7 +73,7 @@ class ConvertedCase:
             open_in_process = runtime_files.open_in_process
             return Oracle(open_in_process(self.case, self.build.artifact, self.deployment, engines))
 
-    def bring_up(self, scenario: Scenario, deployment: Deployment) -> tuple[LoadedCase, Start]:
+    def bring_up(self, scenario: Scenario, deployment: Deployment) -> tuple[LoadState, Start]:
         self.scope.say(f"load into Triton ({scenario})")
         with self.scope.hold_machine(exclusive=False):
             started = time.monotonic()
@@ -82,7 +82,7 @@ class ConvertedCase:
             first_s, first_answer = time_request(self, 1)
         start = Start(scenario, self.server.ready_s, round(loading_s, 3), round(1e3 * first_s, 3))
         is_joined = scenario == "online"
-        return LoadedCase(scenario, deployment, backend, first_answer, batches_dynamically=is_joined), start
+        return LoadState(scenario, deployment, backend, first_answer, batches_dynamically=is_joined), start
 
     def load_anew(self, scenario: Scenario, deployment: Deployment) -> str:
         if not self.keeps_config:
@@ -115,7 +115,7 @@ def converted_build(scope: CaseScope) -> Iterator[CaseBuild]:
         size, took = SIZE.text(build.size_mib), DURATION.text(build.build_time_s)
         if is_here:
             scope.progress.note(f"{case}: built in {took}{', reused' if build.reused else ''} ({size})")
-            build = stack.enter_context(in_use(build, on_progress=scope.say))
+            build = stack.enter_context(private_copy(build, on_progress=scope.say))
         else:
             scope.progress.note(f"{case}: can be converted ({size}); {case.target.label} converts its own")
         yield build

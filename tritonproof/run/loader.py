@@ -12,7 +12,7 @@ from tritonproof.record import schema
 from tritonproof.record.schema import Deployment, Scenario
 from tritonproof.run.once import forget, once
 from tritonproof.run.prepared_case import CaseScope, PreparedCase
-from tritonproof.serve.server import LoadedCase, check_supported, serving_entry
+from tritonproof.serve.server import LoadState, check_supported, serving_entry
 
 
 @dataclass(eq=False)
@@ -21,7 +21,7 @@ class Loader:
 
     scope: CaseScope
     prepared: PreparedCase
-    loaded: LoadedCase | None = None
+    loaded: LoadState | None = None
     was_under_load: bool = False
     """Whether the case has been under load since it was loaded."""
     is_unloaded: bool = False
@@ -50,7 +50,7 @@ class Loader:
             forget(self.scope.model_run, "framework_model")
             pytorch.release_gpu_memory()
 
-    def ensure_loaded(self, scenario: Scenario, deployment: Deployment | None = None) -> LoadedCase:
+    def ensure_loaded(self, scenario: Scenario, deployment: Deployment | None = None) -> LoadState:
         """Load the case for a scenario, with `deployment` or its own settings, unless it is loaded so. Both
         scenarios of a model of --repository are loaded in the same way."""
         prepared, new_deployment = self.prepared, deployment or self.prepared.deployment

@@ -156,7 +156,9 @@ def reference_for(run: CaseRun, best: PointResult, stack: contextlib.ExitStack |
 
 def _served_reference(run: CaseRun, case: Case, stack: contextlib.ExitStack) -> _Reference | None:
     deployment, settings = deployment_of(case, run.settings), run.settings
-    build = builds.find(case, run.model_run.source_model, deployment, settings.model_repos, settings.dataset)
+    build = builds.reusable_build(
+        case, run.model_run.source_model, deployment, settings.model_repos, settings.dataset
+    )
     record = record_updates.read_stored(record_files.record_path(case.key, run.settings.results))
     right = None if record is None else publishable(record)  # the speed of a wrong case says nothing
     best = fastest_closed_loop(points_of(right, run, "" if build is None else build.digest, deployment))
@@ -168,7 +170,7 @@ def _served_reference(run: CaseRun, case: Case, stack: contextlib.ExitStack) -> 
         return None
     run.progress.say(f"{case}: serve the reference format (of {run.case.model.name})")
 
-    used = builds.in_use(build, on_progress=lambda activity: run.progress.say(f"{case}: {activity}"))
+    used = builds.private_copy(build, on_progress=lambda activity: run.progress.say(f"{case}: {activity}"))
     prepare_reference = functools.partial(ConvertedCase, building=used)
     reference_run = stack.enter_context(
         CaseRun(case, run.model_run, run.suite_run, "reference", prepare_reference)

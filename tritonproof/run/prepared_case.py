@@ -13,7 +13,7 @@ from tritonproof.client.input_data import InputData
 from tritonproof.record.schema import Deployment, Scenario, Start
 from tritonproof.run.model_run import ModelRun
 from tritonproof.serve.launch import serve
-from tritonproof.serve.server import LoadedCase, Server
+from tritonproof.serve.server import LoadState, Server
 from tritonproof.spec import Arrays, Case, Samples
 
 
@@ -106,7 +106,7 @@ class PreparedCase(Protocol):
     def load_anew(self, scenario: Scenario, deployment: Deployment) -> str:
         """Load the model, even if it is loaded; returns the backend that serves it."""
 
-    def bring_up(self, scenario: Scenario, deployment: Deployment) -> tuple[LoadedCase, Start]:
+    def bring_up(self, scenario: Scenario, deployment: Deployment) -> tuple[LoadState, Start]:
         """Have the model loaded for a scenario, and a first request answered; tells how long both took."""
 
     def remaining_data(self) -> Iterable[InputData]:

@@ -18,6 +18,7 @@ from tritonproof.accuracy.limits import stage_limits
 from tritonproof.accuracy.stages import StageAnswers, StageComparison
 from tritonproof.accuracy.through_server import evaluate_through_server
 from tritonproof.base.errors import NotAvailableError
+from tritonproof.base.paths import CONFIG_FILE
 from tritonproof.gates import GATES
 from tritonproof.gates.context import GateFinding
 from tritonproof.gates.conversations import compare_conversations
@@ -26,10 +27,9 @@ from tritonproof.record import sample_files
 from tritonproof.record.schema import GateResult, Ledger
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.repository_case import RepositoryCase
-from tritonproof.serve.server import LoadedCase
+from tritonproof.serve.server import LoadState
 from tritonproof.spec import Samples
 from tritonproof.user_models.model_from_config import sequences_at_once
-from tritonproof.user_models.model_repository import CONFIG_FILE
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ def run_gate(run: CaseRun, name: str) -> GateFinding:
     return run.gate_findings[name]
 
 
-def _reload(run: CaseRun) -> LoadedCase:
+def _reload(run: CaseRun) -> LoadState:
     """Load the case again: a converted one for offline, after it was loaded for online."""
     run.loader.check_may_reload()
     loaded = run.loader.ensure_loaded("offline")

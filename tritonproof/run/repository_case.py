@@ -13,6 +13,7 @@ from pathlib import Path
 from tritonproof.accuracy.answer_comparison import Oracle
 from tritonproof.base.disk import file_digest, files_in, size_bytes
 from tritonproof.base.errors import AccuracyError, InputError, NotAvailableError, ProofError
+from tritonproof.base.paths import CONFIG_FILE
 from tritonproof.build.builds import CaseBuild
 from tritonproof.build.configuration import config_text
 from tritonproof.client.input_data import InputData, remaining_data
@@ -22,11 +23,11 @@ from tritonproof.record.schema import Deployment, Scenario, Start
 from tritonproof.run.available_models import labelled_samples, samples_in_folder
 from tritonproof.run.prepared_case import CaseScope
 from tritonproof.serve.described_model import DescribedModel, load_model
-from tritonproof.serve.server import LoadedCase, Server
+from tritonproof.serve.server import LoadState, Server
 from tritonproof.settings.case_settings import deployment_of
 from tritonproof.spec import Arrays, Case, Model, Samples, why_undeclared
 from tritonproof.user_models import model_from_config
-from tritonproof.user_models.model_repository import CONFIG_FILE, link_repository
+from tritonproof.user_models.model_repository import link_repository
 from tritonproof.user_models.network_samples import VARIABLE_LENGTHS, synthetic_samples
 
 _INTEGER_BOUNDS = (10, 1)
@@ -85,7 +86,7 @@ class RepositoryCase:
     def oracle(self) -> Oracle:
         return Oracle(self.ask_alone, "alone")
 
-    def bring_up(self, scenario: Scenario, deployment: Deployment) -> tuple[LoadedCase, Start]:
+    def bring_up(self, scenario: Scenario, deployment: Deployment) -> tuple[LoadState, Start]:
         """What the first loading took, which serves both scenarios; nothing is loaded or sent again. There is
         no first answer of a remote model, which others may have asked before."""
         self.check_single_requests()
@@ -94,7 +95,7 @@ class RepositoryCase:
         first_answer = self.accepted_samples.answer if self.described.model.folder else None
         may_join = bool(self.described.called or self.unreported)  # as far as the server says
         may_join |= model_from_config.batches_dynamically(self.described.config)
-        return LoadedCase(scenario, deployment, self.backend, first_answer, may_join), start
+        return LoadState(scenario, deployment, self.backend, first_answer, may_join), start
 
     def load_anew(self, *_scenario_and_deployment: object) -> str:
         assert self.described.model.folder is not None

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tritonproof.base.errors import AccuracyError, NotAvailableError, ProofError
+from tritonproof.base.paths import CONFIG_FILE
 from tritonproof.build.configuration import config_text, model_config
 from tritonproof.gates.same_answers import in_flight_gate, reload_gate
 from tritonproof.host import machine
@@ -24,7 +25,6 @@ from tritonproof.search import candidates, fastest
 from tritonproof.search.candidates import Candidate, SearchGoal, SearchSpace
 from tritonproof.search.fastest import CandidateMeasurer, search_entry
 from tritonproof.user_models import model_from_config, model_repository
-from tritonproof.user_models.model_repository import CONFIG_FILE
 
 
 @contextlib.contextmanager

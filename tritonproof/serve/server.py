@@ -38,7 +38,7 @@ _ENDING_S = 5.0
 
 
 @dataclass(frozen=True)
-class LoadedCase:
+class LoadState:
     """How a case is loaded at the moment."""
 
     scenario: Scenario

@@ -172,7 +172,7 @@ class Settings:
     against: baseline_builds.BaselineSpec | None = option(
         "comparison",
         "REF_OR_DIR",
-        lambda _flag, text: baseline_builds.parse(text),
+        lambda _flag, text: baseline_builds.parse_against(text),
         text=lambda against: against.name,
         conflicts_with="fleet",
     )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from tritonproof.base.disk import is_plain, strict_glob, strict_walk
 from tritonproof.base.errors import InputError, ProofError
+from tritonproof.base.paths import CONFIG_FILE
 from tritonproof.base.sanitize import excerpt
 from tritonproof.safe_io.files import MAX_DIMENSIONS, MAX_SETTINGS_BYTES, read_bytes, read_text, readable
 from tritonproof.spec import ANY
@@ -19,7 +20,6 @@ from tritonproof.spec import ANY
 if TYPE_CHECKING:
     from tritonclient.grpc.model_config_pb2 import ModelConfig
 
-CONFIG_FILE = "config.pbtxt"
 _FIX = "give the folder of a model repository"
 _MAX_NAME_CHARS = 200
 """A file's name has at most 255 bytes (NAME_MAX in linux/limits.h), and a record's extends the model's."""

@@ -8,6 +8,7 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from msgspec import structs
@@ -15,17 +16,17 @@ from msgspec import structs
 from tritonproof import spec
 from tritonproof.base.disk import file_digest, strict_glob
 from tritonproof.base.errors import InputError
-from tritonproof.frameworks import onnx_networks
-from tritonproof.frameworks.onnx_networks import Interface
+from tritonproof.frameworks import error_line, onnx_networks
+from tritonproof.frameworks.onnx_networks import Interface, OnnxNetwork
 from tritonproof.frameworks.pytorch import TOLERANCES
 from tritonproof.record.schema import Limit
 from tritonproof.safe_io.files import data_digest, readable
-from tritonproof.spec import ANY, Arrays, FrameworkModel, Metric, Model, Samples, Split, Tolerance
+from tritonproof.spec import ANY, Arrays, FrameworkModel, Metric, Model, Samples, Split, Tensor, Tolerance
 from tritonproof.user_models import network_samples
 from tritonproof.user_models.labels import LabelOptions, read_labels
 from tritonproof.user_models.media_files import TOKENIZER, TOKENIZER_FILES
 from tritonproof.user_models.metrics import class_axis, metric_of, threshold_of
-from tritonproof.user_models.network_samples import BatchAxis, BatchError, row_tensor
+from tritonproof.user_models.network_samples import MIN_SAMPLES, VARIABLE_LENGTHS, synthetic_samples
 from tritonproof.user_models.samples import CALIBRATION, sized_inputs
 from tritonproof.user_models.value_files import shape_text
 
@@ -38,6 +39,12 @@ _TOLERANCES = {
         max_mean_error=0.2,
     )
 }
+BatchAxis = Literal["open", "one row", "none"]
+"""The first axis of a network's inputs: a batch of any length, a batch of one row, or no batch."""
+
+
+class BatchError(InputError):
+    """The first axis of an output is not the batch axis of the inputs."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +85,7 @@ def _model_of(name: str, options: OnnxOptions, path: Path, interface: Interface,
     network = onnx_networks.open_network(path, batched=batched)
     rows = tuple(row_tensor(each.name, each.dtype, each.shape[batched:], batch) for each in interface.inputs)
     if options.samples is None:
-        evaluation, calibration = network_samples.synthetic_samples_for(network, rows, interface), None
+        evaluation, calibration = synthetic_samples_for(network, rows, interface), None
         every_id = evaluation.ids
     else:
         every_id, evaluation, calibration = network_samples.split_samples(
@@ -92,7 +99,7 @@ def _model_of(name: str, options: OnnxOptions, path: Path, interface: Interface,
         calibration = None
         no_int8 = "INT8 has nothing to quantise: there is no matrix product and no convolution"
     inputs = sized_inputs(rows, evaluation)
-    answers = network_samples.sample_outputs(network, evaluation, batch)
+    answers = sample_outputs(network, evaluation, batch)
     outputs = tuple(
         row_tensor(output, str(np_to_triton_dtype(values.dtype)), values.shape[1:], batch)
         for output, values in answers.items()
@@ -117,7 +124,7 @@ def _model_of(name: str, options: OnnxOptions, path: Path, interface: Interface,
     profile = spec.DEFAULT_PROFILES["cpu"]
     if batch != "open":
         profile = spec.ServingProfile.batching(1, (1,), (16,), preferred=(), max_queue_delay_us=0)
-    warmup = network_samples.computes_zeros(network, evaluation)
+    warmup = computes_zeros(network, evaluation)
     profile = dataclasses.replace(profile, deployment=structs.replace(profile.deployment, warmup=warmup))
     excluded = {
         "onnx-int8": no_int8 if calibration is None else None,
@@ -281,3 +288,77 @@ def _error(kept: Arrays, _labels: object, framework: Arrays) -> np.ndarray:
         magnitude = 1.0 if threshold_of(expected) else float(np.abs(expected).max())  # 1 for shares of 1
         errors.append(np.abs(kept[name] - expected).mean(axis=1) / magnitude)
     return np.asarray(np.max(errors, axis=0))
+
+
+# --- what running the network shows -------------------------------------------------------------------------
+
+
+def synthetic_samples_for(network: OnnxNetwork, inputs: Sequence[Tensor], interface: Interface) -> Samples:
+    """Generated samples with the first variable length that the network computes. Raises InputError."""
+    is_open = any(ANY in tensor.shape for tensor in inputs)
+    problems = []
+    for length in VARIABLE_LENGTHS if is_open else VARIABLE_LENGTHS[:1]:
+        samples = synthetic_samples(inputs, interface.indices, length)
+        try:
+            for index in range(MIN_SAMPLES):  # the few values of the first may fit by chance
+                _run(network, samples.read([index]), "inputs that were made up for it")
+            return samples
+        except InputError as error:
+            problems.append(error)
+    raise problems[0]
+
+
+def row_tensor(name: str, dtype: str, shape: tuple[int, ...], batch: BatchAxis) -> Tensor:
+    """A row of a network's tensor as clients of Triton see it, with at least one axis. A network without
+    batches gets that axis when it is converted, as Triton reshapes to no axis only behind a batch."""
+    return Tensor(name, dtype, shape or (1,), is_scalar=not shape and batch != "none")
+
+
+def sample_outputs(network: OnnxNetwork, samples: Samples, batch: BatchAxis) -> dict[str, np.ndarray]:
+    """The outputs of up to 16 evenly spaced samples, [samples, ...] each, or [samples] for single numbers.
+    Raises InputError if an output's first axis is not the batch, or its shape depends on the data."""
+    rows: list[dict[str, np.ndarray]] = []
+    for index in np.linspace(0, len(samples) - 1, min(len(samples), 16)).astype(int).tolist():
+        rows.append(_run(network, samples.read([index]), "a sample"))
+        _check_rows(network, rows[0], rows[-1], 1)
+    if batch == "open":
+        pair = _run(network, samples.read([0, len(samples) - 1]), "a batch of two samples")
+        _check_rows(network, rows[0], pair, 2)
+    return {name: np.concatenate([outputs[name] for outputs in rows]) for name in rows[0]}
+
+
+def computes_zeros(network: OnnxNetwork, samples: Samples) -> bool:
+    """Whether the network accepts zeros and empty texts, which Triton's warm-up sends: an encoder of
+    categories may not, as scikit-learn's by default refuses unknown categories."""
+    first = samples.read([0]).items()
+    zeros = {name: np.full_like(row, b"" if row.dtype == object else 0) for name, row in first}
+    try:
+        _run(network, zeros, "zeros")
+    except InputError:
+        return False
+    return True
+
+
+def _check_rows(network: OnnxNetwork, first: Arrays, outputs: Arrays, count: int) -> None:
+    """Raise InputError unless outputs have `count` rows, in the shape of those of the sample `first`."""
+    for name, values in outputs.items():
+        if values.ndim == 0 or len(values) != count:
+            what = f"the first axis of the output {name}, {shape_text(values.shape)}, is no batch of {count}"
+            fix = "export the network without that output, or with a batch axis of all inputs and outputs"
+            raise BatchError(what, where=network.path, fix=fix)
+        if values.shape[1:] != first[name].shape[1:]:
+            shapes = first[name].shape[1:], values.shape[1:]
+            raise onnx_networks.shape_depends_on_data(network.path, name, *shapes)
+
+
+def _run(network: OnnxNetwork, inputs: Arrays, what: str) -> dict[str, np.ndarray]:
+    """The network's outputs for `inputs`, which `what` names in the InputError if the network fails."""
+    try:
+        return onnx_networks.run_as_exported(network, inputs)
+    except InputError:
+        raise
+    except Exception as error:  # ONNX Runtime has a type of its own for each status
+        shapes = ", ".join(f"{name} {shape_text(values.shape)}" for name, values in inputs.items())
+        problem = f"the network does not compute {what} ({shapes}): {error_line(str(error))[:300]}"
+        fix = "give samples that it computes: --samples DIR; if two at a time fail, export a dynamic batch"
+        raise InputError(problem, where=network.path, fix=fix) from error

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from fixtures.summary import add_to_history
+from fixtures.outcomes import add_to_history
 from tests import sample_records
 from tests.helpers import ROOT
 from tests.reports.trend import past

@@ -8,7 +8,7 @@ GATE_DEMANDS = {
     "repeated": "a request that is sent again, after others, gets the same answer",
     "in-flight": "a request gets the same answer alone and with up to 64 in flight",
     "batches": "a sample gets the same answer alone and in batches, at any place and beside any others",
-    "transports": "a request gets the same answer over gRPC and HTTP, with and without shared memory",
+    "transport": "a request gets the same answer over gRPC and HTTP, with and without shared memory",
     "declared": "answers have the outputs, types and shapes that are declared, and finite numbers",
     "largest-batch": "batches of the declared sizes are answered, and one more row is refused",
     "recorded": "answers are the recorded ones",
