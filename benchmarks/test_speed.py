@@ -21,7 +21,7 @@ def measure_and_record(run: CaseRun, point: LoadPoint, recorder: Recorder, bench
     """Measure and record a load point, and show its speed if the case is proven right. Raises AccuracyError
     if an answer is wrong, SpeedError if it is shown to be too slow or beyond its latency budget."""
     save = functools.partial(recorder.record_points, point.scenario)
-    result = measure_point(run, point, functools.partial(save, are_all=True))
+    result = measure_point(run, point, functools.partial(save, replaces_earlier=True))
     record = save([result])
     if failure := wrong_answers_text(result.verified):
         raise run.accuracy_error(failure)

@@ -168,7 +168,7 @@ def test_record_names_image_and_native_libraries(
     SEEN.update(kind=kind, backend=backend)
     with run_on_a100(FP32, tmp_path) as run:
         run.loader.ensure_loaded("online")
-        serving = present(run.loader.serving_entry)
+        serving = present(run.loader.serving)
     assert (serving.image, serving.versions.get("tensorrt")) == (image, tensorrt)
 
 

@@ -258,7 +258,7 @@ def remove_path(folder: Path) -> None:
 
 IN_USE = ".in-use"
 """The folder of builds in use, beside the originals: on the same disk large files need no copy."""
-_USE = "run-"
+_USE_PREFIX = "run-"
 
 
 @contextlib.contextmanager
@@ -284,8 +284,8 @@ def snapshot(folder: Path, *, on_progress: OnProgress = lambda _step: None) -> I
         with scratch.report_full_disk(folder, _FIX):
             folder_of_uses = folder.parent / IN_USE
             folder_of_uses.mkdir(exist_ok=True)
-            scratch.remove_unlocked(folder_of_uses, _USE)
-            own_folder = stack.enter_context(scratch.locked_folder(folder_of_uses, _USE))
+            scratch.remove_unlocked(folder_of_uses, _USE_PREFIX)
+            own_folder = stack.enter_context(scratch.locked_folder(folder_of_uses, _USE_PREFIX))
             # A container's user may read only what everybody may.
             own_folder.chmod(folder.parent.stat().st_mode & 0o777)
             copy = own_folder / folder.name
@@ -308,5 +308,5 @@ def remove_unfinished(root: Path) -> list[Path]:
     removed = []
     for folder in sorted(root.glob("*/")):
         removed += scratch.remove_unlocked(folder, UNFINISHED)
-        removed += scratch.remove_unlocked(folder / IN_USE, _USE)
+        removed += scratch.remove_unlocked(folder / IN_USE, _USE_PREFIX)
     return removed

@@ -19,7 +19,7 @@ _MAX_OUTSIDE = 0.5
 """If more of the latency passes outside, most requests are elsewhere: three times those points' most."""
 _MIN_QUEUED = 0.05
 """If a smaller share of the latency passes in the queue, it is almost empty: half of those points' least."""
-_FULL = 0.9
+_FULL_SHARE = 0.9
 """From this share of cores in use on, the machine is full; 92 % at most in README's records."""
 _MAX_CLIENT = 0.25
 """The largest share of a full machine's cores for the load generator. README's records: 16 % at most."""
@@ -93,7 +93,7 @@ def marks_of_cpu(use: CpuUse, components_ms: Mapping[str, float], concurrency: i
     inside = sum(value for name, value in components_ms.items() if name.startswith("server_")) / total
     waits = concurrency > 1 and queued < _MIN_QUEUED and 1 - inside > _MAX_OUTSIDE
     busy = use.load_generator + (use.server or 0.0) + use.others + use.stolen
-    crowds = busy > _FULL * use.cores and use.load_generator > _MAX_CLIENT * use.cores
+    crowds = busy > _FULL_SHARE * use.cores and use.load_generator > _MAX_CLIENT * use.cores
     reason = f"all {use.cores} cores were busy, {use.load_generator:.2g} of them with the load generator"
     if waits:
         reason = f"{1 - inside:.0%} of the time passed outside of the server, whose queue was empty"

@@ -18,7 +18,7 @@ MAX_PASSES = 30
 """Passes within a budget; this makes each longer, so that less time is lost to starting them."""
 MAX_WARM_UP_PASSES = 5
 """Passes of a warm-up at most; latencies that are not stationary by then are measured with a mark."""
-_FALLING = 0.9
+_STILL_FASTER_SHARE = 0.9
 """A mean latency below this share of the one before shows that the server still gets faster. From one second
 to the next, the machine of the README's records varies by 10 % or more without such a reason."""
 
@@ -33,7 +33,7 @@ def is_warmed_up(state: PointState) -> bool:
     if is_slow(point_state.median_latency_s(state)):
         return True
     means = [float(one_pass.all_latencies_ms.mean()) for one_pass in state.warm_up]
-    is_falling = len(means) < 2 or means[-1] < _FALLING * means[-2]
+    is_falling = len(means) < 2 or means[-1] < _STILL_FASTER_SHARE * means[-2]
     return not is_falling and point_state.is_stationary(state)
 
 

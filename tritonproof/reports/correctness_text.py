@@ -82,7 +82,7 @@ def failed_steps(record: schema.Record, *, hiding: bool) -> list[str]:
     for failure in record.failures:
         if failure.hides_speed == hiding:
             steps.setdefault(failure.message, {})[failure.step] = None
-    return [f"{', '.join(of)} failed: {message}" for message, of in steps.items()]
+    return [f"{', '.join(names)} failed: {message}" for message, names in steps.items()]
 
 
 def unmeasured_text(record: schema.Record) -> str:
@@ -107,7 +107,7 @@ def conversion_failure(conversion: schema.Conversion) -> str | None:
 
 
 def conversion_text(conversion: schema.Conversion) -> str:
-    """Each answers with its limit: `relative error 3e-07, limit 1e-05; agreement 100.0 %, limit ...`."""
+    """Each figure with its limit: `relative error 3e-07, limit 1e-05; agreement 100.0 %, limit ...`."""
     costs = " times what the precision itself costs this model"
     comparisons = [
         ("relative error", RELATIVE_ERROR, conversion.relative_error, conversion.relative_error_limit, ""),

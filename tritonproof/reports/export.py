@@ -23,12 +23,12 @@ def data_frame(records: Sequence[Publishable]) -> "pd.DataFrame":
     import pandas as pd
 
     rows = [row for record in records for row in _rows(record)]
-    empty = [*_case(records[0]), *_OF_HIDDEN, "why_no_speed"] if records and not rows else None
+    empty = [*_case(records[0]), *_HIDDEN_POINT_COLUMNS, "why_no_speed"] if records and not rows else None
     return pd.DataFrame(rows, columns=empty)
 
 
-_COUNTS = ("requests", "passes", "samples", "answers_verified", "answers_wrong")
-_OF_HIDDEN = (*schema.LoadPoint.__struct_fields__, *_COUNTS)
+_COUNTS = ("requests", "passes", "samples", "verified_count", "verified_wrong")
+_HIDDEN_POINT_COLUMNS = (*schema.LoadPoint.__struct_fields__, *_COUNTS)
 """The columns of a load point of hidden speed, beside its origin: a list, so that no new field gets in."""
 
 
@@ -36,7 +36,8 @@ def _rows(record: Publishable) -> list[dict[str, Any]]:
     case, rows = _case(record), []
     for result in record.hidden:
         figures = figures_by_name("", result)
-        shown = {name: figures[name] for name in figures if name in _OF_HIDDEN or name.startswith("origin_")}
+        names = [name for name in figures if name in _HIDDEN_POINT_COLUMNS or name.startswith("origin_")]
+        shown = {name: figures[name] for name in names}
         rows.append(case | shown | {"why_no_speed": record.why_no_speed})
     for result in record.points:
         row = case | figures_by_name("", result)
@@ -74,7 +75,7 @@ def bencher(records: Sequence[Publishable]) -> dict[str, Any]:
     benchmarks: dict[str, Any] = {}
     for record in records:
         measured = record.accuracy.scores if record.accuracy and record.main_score else ()
-        scores = {score.metric.replace(" ", "_"): {"value": _served(score)} for score in measured}
+        scores = {score.metric.replace(" ", "_"): {"value": _served_score(score)} for score in measured}
         benchmarks |= {record.name: scores} if scores else {}
         for name, result in _points(record):
             benchmarks[name] = {
@@ -95,7 +96,7 @@ def github_action(records: Sequence[Publishable], better: str) -> list[dict[str,
         score = record.main_score
         if score is not None and score.better == better:
             name, unit = f"{record.name} {score.metric}", "%" if is_bigger else "error"
-            entries.append({"name": name, "unit": unit, "value": _served(score)})
+            entries.append({"name": name, "unit": unit, "value": _served_score(score)})
     for name, result in _points(*records):
         estimate = result.throughput_per_s if is_bigger else result.latency_ms["p99"]
         span = f"{estimate.low:g} {'or more' if estimate.open_above else f'to {estimate.high:g}'}"
@@ -122,7 +123,7 @@ def _points(*records: Publishable) -> list[tuple[str, schema.PointResult]]:
     ]
 
 
-def _served(score: schema.Score) -> float | None:
+def _served_score(score: schema.Score) -> float | None:
     """The served score, in percent if it is a share."""
     return cell_of(METRICS[score.better], score.served).value
 

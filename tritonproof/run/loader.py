@@ -30,7 +30,7 @@ class Loader:
     """By scenario: how long the server's start, the last loading and the first request after it took."""
 
     @property
-    def serving_entry(self) -> schema.Serving | None:
+    def serving(self) -> schema.Serving | None:
         """The record's entry of the server and the case's backend; None while nothing tells the backend."""
         backend = self.prepared.backend if self.loaded is None else self.loaded.backend
         shared_memory = self.scope.settings.shared_memory

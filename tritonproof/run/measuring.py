@@ -74,8 +74,8 @@ def _sweep(run: CaseRun, points: Sequence[LoadPoint], save: Save) -> SweepResult
     """Measure the points of a scenario; `save` gets results so far. Raises ProofError if the server ended."""
     if (baseline := run.baseline) is not None:
         baseline.server.check_running()  # starts it, before the machine is held exclusively
-    with prepare_to_measure(run, points) as held:
-        states = [time_first_request(run, job) for job in held]
+    with prepare_to_measure(run, points) as jobs:
+        states = [time_first_request(run, job) for job in jobs]
         try:
             return _measure_states(run, states, save)
         except Exception:

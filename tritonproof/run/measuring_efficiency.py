@@ -110,8 +110,8 @@ def _measure(
         raise peak_per_s
     batch = in_turns.batch_in_process(best, run.deployment, run.case.gpus)
     point = best.point
-    with prepare_to_measure(run, [point]) as (held,):
-        job = replace(held, request_s=_request_s(best))
+    with prepare_to_measure(run, [point]) as (loaded,):
+        job = replace(loaded, request_s=_request_s(best))
         cold = [] if run.loader.was_under_load else [job]
         reference_job = None
         reference_text = ""

@@ -60,7 +60,7 @@ def evaluate(run: CaseRun) -> Evaluation:
     if isinstance(run.prepared, RepositoryCase):
         labelled = run.prepared.labelled_samples
         assert labelled is not None
-        served = _served(run, labelled)
+        served = _evaluate_served(run, labelled)
         scores = score_each_item(case, labelled, [served])
         ledger = served_ledger(case, labelled, served, scores, user_limits)
         return Evaluation(ledger, None, sample_scores(case, run.build.digest, labelled, [served], scores))
@@ -73,14 +73,16 @@ def evaluate(run: CaseRun) -> Evaluation:
     limits = stage_limits(case, precision, cost, elements, rows, same_file=True)
     expected = expect(run.samples.ids, converted.outputs)
     comparison = StageComparison(expected, limits, "served", "in process it")
-    stages = framework, converted, _served(run, run.samples, comparison)
+    stages = framework, converted, _evaluate_served(run, run.samples, comparison)
     scores = score_each_item(case, run.samples, stages, labelled=why_no_score is None)
     ledger = accuracy_ledger(case, precision, run.samples, stages, scores, user_limits=user_limits)
     every_score = sample_scores(case, run.build.digest, run.samples, stages, scores)
     return Evaluation(ledger, why_no_score, every_score)
 
 
-def _served(run: CaseRun, samples: Samples, comparison: StageComparison | None = None) -> StageAnswers:
+def _evaluate_served(
+    run: CaseRun, samples: Samples, comparison: StageComparison | None = None
+) -> StageAnswers:
     run.loader.leave_gpu()
     batch, on_progress = run.deployment.max_batch_size, functools.partial(run.say, "evaluate through Triton")
     with run.hold_machine(exclusive=False):

@@ -108,7 +108,7 @@ def _joinable(stored: Record | None, blank: Record, run_id: str) -> Record:
     return structs.replace(blank, conversion=stored.conversion, failures=own)
 
 
-_KEYS: Mapping[str, Callable[[Any], Any]] = {
+_ENTRY_KEYS: Mapping[str, Callable[[Any], Any]] = {
     "points": lambda result: result.point,
     "starts": lambda start: start.scenario,
     "gates": lambda gate: gate.gate,
@@ -118,10 +118,10 @@ _KEYS: Mapping[str, Callable[[Any], Any]] = {
 
 
 def with_results(stored: Record, **results: Any) -> Record:
-    """The record with these results, by field; entries with the same key (`_KEYS`) are replaced."""
+    """The record with these results, by field; entries with the same key (`_ENTRY_KEYS`) are replaced."""
     joined = dict(results)
-    for name in results.keys() & _KEYS.keys():
-        by_key = {_KEYS[name](result): result for result in (*getattr(stored, name), *results[name])}
+    for name in results.keys() & _ENTRY_KEYS.keys():
+        by_key = {_ENTRY_KEYS[name](result): result for result in (*getattr(stored, name), *results[name])}
         joined[name] = tuple(by_key[key] for key in sorted(by_key))
     return structs.replace(stored, **joined)
 

@@ -25,8 +25,8 @@ def soak(run: CaseRun) -> Soak:
         time = f"{DURATION.text(spent_s)} of {DURATION.text(duration_s)}"
         run.say("soak", f"{time}, {requests:,.0f} requests")
 
-    with prepare_to_measure(run, [point]) as (held,):
-        job = dataclasses.replace(held, request_s=time_request(run.prepared, point.batch)[0])
+    with prepare_to_measure(run, [point]) as (loaded,):
+        job = dataclasses.replace(loaded, request_s=time_request(run.prepared, point.batch)[0])
         watched = watch(job.served.server)
         read = functools.partial(read_usage, watched)
         under_load = keep_under_load(job, duration_s, read, on_progress=on_progress)

@@ -21,9 +21,9 @@ _MAX_INSTANCES = 4
 """The most instances: each holds a copy of the model."""
 _DELAY_US, _MAX_DELAY_US = 100, 10_000
 """Microseconds that the server may wait for a batch to fill: a usual delay, and the longest that is tried."""
-_STEP = 1.025
+_RATE_RATIO = 1.025
 """The ratio of successive rates, above one by half of the interval target, so within a measurement's own."""
-_TOP = 0.95
+_TOP_RATE_SHARE = 0.95
 """The highest rate, as a share of the capacity: there a pass already takes 6,400 requests (`steady_state_s`),
 beyond it more, and the capacity itself is known no better."""
 _RATES = 157
@@ -106,7 +106,7 @@ def numbers_up_to(most: int) -> list[int]:
 
 def ladder_of_rates(capacity_per_s: float, goal: SearchGoal) -> tuple[LoadPoint, ...]:
     """Rates of three digits, in equal logarithmic steps, up to almost this capacity."""
-    rates = (_TOP * capacity_per_s / _STEP**step for step in reversed(range(_RATES)))
+    rates = (_TOP_RATE_SHARE * capacity_per_s / _RATE_RATIO**step for step in reversed(range(_RATES)))
     return tuple(LoadPoint("online", 1, 0, float(f"{rate:.3g}"), goal.arrivals) for rate in rates)
 
 
@@ -120,9 +120,9 @@ def steady_state_s(candidate: Candidate, goal: SearchGoal) -> float:
     """
     if not candidate.ladder[-1].is_at_rate:
         return 0.0
-    request_s = _TOP / candidate.sample_levels[-1]
+    request_s = _TOP_RATE_SHARE / candidate.sample_levels[-1]
     decay = math.log(100 / (100 - goal.percentile))
-    idle = min(1.0, max(1 - _TOP, decay * request_s / (2 * goal.latency_budget_ms / 1e3)))
+    idle = min(1.0, max(1 - _TOP_RATE_SHARE, decay * request_s / (2 * goal.latency_budget_ms / 1e3)))
     return _RELAXATIONS * request_s / idle**2
 
 
@@ -141,13 +141,14 @@ def basic_candidates(space: SearchSpace, goal: SearchGoal) -> list[Candidate]:
     each request has one sample, so static batching does not apply."""
     candidates, own = [], space.own_deployment
     for count in instance_counts(space):
-        deployment, of_all = structs.replace(own, instances=count), count * space.gpus
+        deployment, total_instances = structs.replace(own, instances=count), count * space.gpus
         online = _online(space, deployment, (), 0)
         ladders: list[list[LoadPoint]] = []
         if goal.arrivals is None and space.incumbent is None:
             fitting = [batch for batch in space.batches or () if batch <= own.max_batch_size]
-            batches, clients = fitting or numbers_up_to(own.max_batch_size), (of_all, 2 * of_all)
-            ladders = [[LoadPoint("offline", batch, of) for batch in batches] for of in clients]
+            batches = fitting or numbers_up_to(own.max_batch_size)
+            clients = total_instances, 2 * total_instances
+            ladders = [[LoadPoint("offline", batch, count) for batch in batches] for count in clients]
         elif space.incumbent is not None and own.max_batch_size > 1:
             ladders = [[LoadPoint("offline", 1, point.concurrency) for point in online.ladder]]
         candidates += [Candidate("offline", deployment, tuple(ladder)) for ladder in ladders]

@@ -29,7 +29,7 @@ from tritonproof.search.candidates import Candidate, SearchGoal, SearchSpace, st
 from tritonproof.search.trials import OperatingPoint, Probe, Trial
 from tritonproof.spec import OnProgress
 
-_AMPLE = 2.0
+_CAPACITY_LOAD_FACTOR = 2.0
 """The requests in flight by which the capacity is measured, over those that would just keep the budget: by
 Little's law, a rate that keeps it never has more in flight."""
 _PROBES = (4, 10)
@@ -42,7 +42,7 @@ _VERDICTS: Sequence[Verdict] = ("passed", "inconclusive", "failed")
 """The verdicts, the best first."""
 _MAX_RERUNS = 6
 """Reruns at most. In 150 simulated searches for a highest rate one of six kept the budget, of four in 143."""
-_STEEPEST = 0.7
+_LEAST_LOAD_SHARE = 0.7
 """The least share of the load after a step down: a percentile's upper end may be one slow request."""
 _RISE_AT_RATES = 4
 """The power of the rate with which latency rises: waiting times go with 1 / (1 - busy), which rises four
@@ -147,7 +147,7 @@ def with_rates(candidate: Candidate, goal: SearchGoal, probe: Probe) -> Trial:
             latency_ms = estimates.percentile_latency(probes[-1:], 50)
             if latency_ms >= goal.latency_budget_ms or rung == len(levels) - 1:
                 break
-            aim = _AMPLE * levels[rung] * goal.latency_budget_ms / latency_ms
+            aim = _CAPACITY_LOAD_FACTOR * levels[rung] * goal.latency_budget_ms / latency_ms
             rung = max(rung + 1, trials.rung_at(levels, aim))
     except ProofError as error:
         return Trial(candidate, capacity_probes=tuple(probes), error=error)
@@ -188,7 +188,7 @@ def _lighter(rerun: Rerun, goal: SearchGoal) -> OperatingPoint | None:
         return operating_point
     if operating_point.rung == 0:
         return None
-    share = max(_STEEPEST, goal.latency_budget_ms / rerun.latency_ms.high)
+    share = max(_LEAST_LOAD_SHARE, goal.latency_budget_ms / rerun.latency_ms.high)
     if goal.arrivals is not None:
         share **= 1 / _RISE_AT_RATES
     lower = trials.rung_at(operating_point.candidate.sample_levels, share * operating_point.sample_level)

@@ -104,7 +104,7 @@ def _axis_of_classes(values: np.ndarray, labels: np.ndarray) -> int | None:
     return next((axis for axis in possible if tuple(np.delete(values.shape, axis)) == labels.shape), None)
 
 
-_SHORT: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+_TORCHMETRICS_NAMES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "mse": ("MeanSquaredError", {}),
     "mae": ("MeanAbsoluteError", {}),
     "cosine": ("CosineSimilarity", {}),
@@ -168,7 +168,7 @@ def _of_torchmetrics(name: str, settings: Mapping[str, Any], where: str) -> tupl
     """A torchmetrics class as a function that scores each sample alone, and which scores are better."""
     import importlib
 
-    class_name, preset = _SHORT.get(name.lower(), (name, {}))
+    class_name, preset = _TORCHMETRICS_NAMES.get(name.lower(), (name, {}))
     with readable("torchmetrics", where, "pip install torchmetrics; top-1 and f1 do not need it"):
         parts = ("", ".segmentation", ".image", ".regression")
         modules = [importlib.import_module(f"torchmetrics{part}") for part in parts]
@@ -179,7 +179,8 @@ def _of_torchmetrics(name: str, settings: Mapping[str, Any], where: str) -> tupl
     # Those of classification score a whole data set, and not each sample by itself.
     if higher is None or not is_fraction or ".classification." in metric_class.__module__:
         what = f"torchmetrics has no {excerpt(name)!r} that gives each sample an error or a fraction of 1"
-        fix = f"use top-1, top-5, f1, {', '.join(_SHORT)}, or a class of torchmetrics that scores each sample"
+        names = ", ".join(_TORCHMETRICS_NAMES)
+        fix = f"use top-1, top-5, f1, {names}, or a class of torchmetrics that scores each sample"
         raise InputError(what, where=where, fix=fix)
     by_class = ".segmentation." in metric_class.__module__
     form = {"input_format": "index"} if by_class else {}
