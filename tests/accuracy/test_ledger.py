@@ -12,7 +12,7 @@ import pytest
 from tests import sample_records as records
 from tests import toy
 from tritonproof.accuracy import ledger as ledger_module
-from tritonproof.accuracy.ledger import accuracy_ledger, items_to_inspect, score_each_item, why_no_score
+from tritonproof.accuracy.ledger import accuracy_ledger, score_each_item, why_no_score, worst_items
 from tritonproof.accuracy.stages import StageAnswers, Stages
 from tritonproof.base.errors import ProofError
 from tritonproof.record import record_files, sample_files
@@ -288,7 +288,7 @@ def with_wrong(*items: int) -> np.ndarray:
 
 
 def worst(case: Case, samples: Samples, three: Stages, *, labelled: bool = True) -> list[tuple[int, str]]:
-    return items_to_inspect(case, samples, three, score_each_item(case, samples, three, labelled=labelled))
+    return worst_items(case, samples, three, score_each_item(case, samples, three, labelled=labelled))
 
 
 def error(_kept: object, _labels: np.ndarray, _framework: object) -> np.ndarray:

@@ -189,7 +189,7 @@ def _disagreement(
     )
 
 
-INSPECTED_ITEMS = 5
+MAX_WORST_ITEMS = 5
 """How many items of a case a reader sees."""
 
 
@@ -209,14 +209,12 @@ def sample_scores(
     show = case.model.show or (lambda *_args: ())
     shown = tuple(
         sample_files.Sample(str(ids[item]), why, tuple(show(samples, item, stages[0].kept, stages[-1].kept)))
-        for item, why in items_to_inspect(case, samples, stages, per_item)
+        for item, why in worst_items(case, samples, stages, per_item)
     )
     return sample_files.SampleScores(case.key, digest, tuple(str(item_id) for item_id in ids), scores, shown)
 
 
-def items_to_inspect(
-    case: Case, samples: Samples, stages: Stages, per_item: ItemScores
-) -> list[tuple[int, str]]:
+def worst_items(case: Case, samples: Samples, stages: Stages, per_item: ItemScores) -> list[tuple[int, str]]:
     """The items worth a look, the worst first, each with the reason: those lost between two stages, then
     those decided differently, then those with a served score worse than the mean, by the first metric."""
     metrics = [metric for metric in case.model.metrics if metric.name in per_item]
@@ -233,7 +231,7 @@ def items_to_inspect(
     reasons = dict[int, str]()
     for _, item, why in sorted(candidates, key=lambda entry: (entry[0], served[entry[1]], entry[1])):
         reasons.setdefault(item, why)
-    return list(reasons.items())[:INSPECTED_ITEMS]
+    return list(reasons.items())[:MAX_WORST_ITEMS]
 
 
 def with_same_answers(ledger: Ledger, entries: Sequence[AnswerComparison]) -> Ledger:

@@ -1,0 +1,1 @@
+"""How are a model's requests made and sent, and answers read?"""

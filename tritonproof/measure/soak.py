@@ -86,17 +86,19 @@ def keep_under_load(
     requests = [float(count() - before)]
     speeds = []
     verified = [one_pass.verified]
-    damaged = 0
+    failed_attempt_count = 0
     while clock() - started < duration_s or len(used) < MIN_SAMPLES["request"]:
         on_progress(clock() - started, requests[-1], used[0], used[-1])
         latency_s = point_state.pass_latency_s(one_pass)
         one_pass = run_pass(job, pass_window_s(job.point, latency_s, min(duration_s, _MAX_S), _PASSES))
-        damaged += len(one_pass.failed_attempts)
+        failed_attempt_count += len(one_pass.failed_attempts)
         speeds.append(point_state.speed(one_pass, job.point))
         verified.append(one_pass.verified)
         requests.append(float(count() - before))
         used.append(read())
-    return SoakedPoint(used, requests, speeds, [*filter(None, verified)], damaged, clock() - started)
+    return SoakedPoint(
+        used, requests, speeds, [*filter(None, verified)], failed_attempt_count, clock() - started
+    )
 
 
 def reload_repeatedly(

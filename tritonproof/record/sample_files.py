@@ -42,7 +42,7 @@ class SampleScores(Struct, frozen=True):
     scores: ByName[ByName[tuple[Number, ...]]]
     """The score of each sample, in the order of `ids`, by metric as in the ledger, then by stage (STAGES)."""
     worst: tuple[Sample, ...]
-    """The samples to show: those that were lost between stages, then those of the lowest scores."""
+    """The samples to show: those lost between stages, then those decided differently, then of low scores."""
     schema: Literal[1] = 1
 
 

@@ -1,0 +1,1 @@
+"""What do the options ask for, and what do they make of models and cases?"""

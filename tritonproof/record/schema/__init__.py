@@ -1,6 +1,6 @@
 """The record of one case, which `run/record_updates.py` writes and `reports` shows.
 
-All of the schema is imported from here, also what other files hold. Soaks are beside the record itself."""
+All of the schema is imported from here, also what other files hold. Soaks and failures are defined here."""
 
 # ruff: noqa: F403, F405 - the stars gather the parts
 
