@@ -10,7 +10,7 @@ from msgspec import structs
 from tests import sample_records
 from tests.helpers import records_in
 from tritonproof.record import record_files
-from tritonproof.record.schema import BaselineComparison, Origin, Record
+from tritonproof.record.schema import AnswerComparison, BaselineComparison, GateResult, Origin, Record
 from tritonproof.reports.merge import merge
 
 HERE = sample_records.origin("secret-host", 1, "GPU-5ec2e70d-1111-2222-3333-444455556666")
@@ -22,7 +22,8 @@ def measured(where: Origin = HERE, other: str = "secret-box.example:8001", *text
     compared = [sample_records.comparison(baseline_name=name) for name in (other, "HEAD~1 (3643daf)")]
     points = [sample_records.measured("offline", n, 9.0, comparison=one) for n, one in enumerate(compared, 1)]
     why, warning = texts or ("no secret", "a secret")
-    gate = sample_records.gate("baseline", f"OUT is 1, and 2 by {other}", tried=f"9 samples beside {other}")
+    answers = AnswerComparison(9, expected_from=f"by {other}")
+    gate = GateResult("baseline", 18, f"9 samples beside {other}", f"OUT is 1, and 2 by {other}", answers)
     found = structs.replace(points[0], origin=where)
     whole = sample_records.complete(
         points=tuple(points),

@@ -160,6 +160,8 @@ def without_names(part: Any) -> Any:
         part = part if is_commit else structs.replace(part, baseline_name="the baseline")
     if isinstance(part, schema.BaselineComparison):
         part = structs.replace(part, warnings=("the text is left out",) * len(part.warnings))
+    if isinstance(part, schema.AnswerComparison) and part.expected_from.startswith("by "):
+        part = structs.replace(part, expected_from="by the baseline")
     if isinstance(part, schema.StepFailure):
         part = structs.replace(part, message="the reason is left out")
     if isinstance(part, Machine):
@@ -193,8 +195,8 @@ def _problems(record: Record) -> _Problems:
     for key, part in _parts(record, ""):
         if isinstance(part, schema.Estimate):
             yield from _estimate_problems(part, key)
-        elif isinstance(part, schema.Ledger):
-            yield from _ledger_problems(part, key)
+        elif isinstance(part, schema.Ledger) and part.scores and part.samples < 1:
+            yield f"{key}.samples", "there are scores, and none of a sample"
         elif isinstance(part, schema.LoadPoint):
             if len({part.concurrency == 0, part.is_at_rate, part.arrivals is not None}) > 1:
                 what = "a load point has either requests in flight, or a rate and its arrivals"
@@ -216,11 +218,6 @@ def _parts(value: Any, key: str) -> Iterator[tuple[str, Struct]]:
     for suffix, member in inside:
         if isinstance(member, (Struct, dict, tuple)):
             yield from _parts(member, f"{key}{suffix}")
-
-
-def _ledger_problems(ledger: schema.Ledger, key: str) -> _Problems:
-    if ledger.scores and ledger.samples < 1:
-        yield f"{key}.samples", "there are scores, and none of a sample"
 
 
 def _point_problems(result: schema.PointResult, key: str) -> _Problems:
