@@ -59,12 +59,15 @@ def test_records_behind_a_link_in_the_folder_are_refused(path: Path, tmp_path: P
         record_files.read_folder(artifact)
 
 
-def test_nonfinite_number_is_not_written(path: Path) -> None:
-    infinite = sample_records.measured("offline", 1, float("inf"))
+def test_number_beyond_any_is_written_as_the_largest_and_infinity_is_not(path: Path) -> None:
+    """A wrong answer in FP32 may be 3e38, and a share of a small spread even more."""
+    infinite, far = (sample_records.measured("offline", 1, speed) for speed in (float("inf"), 3e41))
     with pytest.raises(ValueError, match="JSON"):
         record_files.write(sample_records.record(points=(infinite,)), path)
     assert record_files.read(path) == sample_records.complete_but_wrong()
     assert list(path.parent.iterdir()) == [path]
+    record_files.write(sample_records.record(points=(far,)), path)
+    assert record_files.read(path).points[0].throughput_per_s.value == 1e30
 
 
 @pytest.mark.parametrize("step", ["os.fsync", "pathlib.Path.replace"])

@@ -3,6 +3,7 @@ names of machines for readers elsewhere."""
 
 import hashlib
 import json
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -16,7 +17,7 @@ from tritonproof.base.commands import os_error_text
 from tritonproof.base.paths import CONFIG_FILE
 from tritonproof.base.sanitize import cut, one_line, path_text, visible
 from tritonproof.record import schema
-from tritonproof.record.schema import MAX_TEXT_CHARS, CaseKey, Machine, Origin, Record, Struct
+from tritonproof.record.schema import MAX_NUMBER, MAX_TEXT_CHARS, CaseKey, Machine, Origin, Record, Struct
 
 SAMPLES_SUFFIX = ".samples.json"
 """The suffix of a file of samples beside a record."""
@@ -57,9 +58,12 @@ def encode(record: Record) -> bytes:
 
 
 def _shown(value: Any) -> Any:
-    """A value of plain types with visible texts, such as a server's error, cut to MAX_TEXT_CHARS."""
+    """A value of plain types with visible texts, such as a server's error, cut to MAX_TEXT_CHARS, and with
+    numbers up to MAX_NUMBER, which wrong answers may exceed."""
     if isinstance(value, str):
         return cut(visible(value), MAX_TEXT_CHARS)
+    if isinstance(value, float) and MAX_NUMBER < abs(value) < math.inf:
+        return math.copysign(MAX_NUMBER, value)
     if isinstance(value, dict):
         return {_shown(key): _shown(item) for key, item in value.items()}
     return [_shown(item) for item in value] if isinstance(value, list | tuple) else value

@@ -15,7 +15,7 @@ class Struct(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
 
 
 _Value = TypeVar("_Value")
-_MAX_NUMBER = 1e30
+MAX_NUMBER = 1e30
 """The largest value of any quantity, in any unit: far above real ones, but products do not overflow."""
 _MAX_WHOLE_NUMBER = 2**53
 """A double represents every whole number up to here."""
@@ -26,9 +26,9 @@ Count = Annotated[int, Meta(ge=0, le=_MAX_WHOLE_NUMBER)]
 PositiveCount = Annotated[int, Meta(ge=1, le=_MAX_WHOLE_NUMBER)]
 Axis = Annotated[int, Meta(ge=-1, le=_MAX_WHOLE_NUMBER)]
 """The length of an axis; -1 if it is variable, as in Triton's `dims: [ -1 ]`."""
-Number = Annotated[float, Meta(ge=-_MAX_NUMBER, le=_MAX_NUMBER)]
-NotNegative = Annotated[float, Meta(ge=0, le=_MAX_NUMBER)]
-Positive = Annotated[float, Meta(ge=1 / _MAX_NUMBER, le=_MAX_NUMBER)]
+Number = Annotated[float, Meta(ge=-MAX_NUMBER, le=MAX_NUMBER)]
+NotNegative = Annotated[float, Meta(ge=0, le=MAX_NUMBER)]
+Positive = Annotated[float, Meta(ge=1 / MAX_NUMBER, le=MAX_NUMBER)]
 """A quantity that is a divisor, such as a speed."""
 Share = Annotated[float, Meta(ge=0, le=1)]
 Confidence = Annotated[float, Meta(ge=0.01, le=0.999999)]
