@@ -93,7 +93,7 @@ def _examples() -> list[Record]:
     return [
         whole,
         talking,
-        case("below-its-floor", accuracy=failed),
+        case("below-its-floor", accuracy=failed, points=(sample_records.wrong_under_load(point),)),
         case("wrong-in-soak", soak=wrong_in_soak, search=whole.search),
         case("fastpitch-micro", points=(rough,), accuracy=far, efficiency=(elsewhere,)),
         structs.replace(plain, case=structs.replace(plain.case, gpus=2)),
