@@ -10,6 +10,7 @@ from tests import sample_records
 from tests.gates.made_up_model import CLASSES, FAULTS, WIDE, Fault
 from tests.helpers import present
 from tritonproof.accuracy.answer_comparison import ComparisonFinding, compare_all
+from tritonproof.accuracy.expected import expect
 from tritonproof.accuracy.ledger import with_same_answers
 from tritonproof.accuracy.limits import MIN_NOISE, AnswerLimits, NumberLimits
 from tritonproof.client.requests import Answer
@@ -236,6 +237,9 @@ def test_equal_answers_for_all_samples_are_reported() -> None:
 
     alike = np.zeros_like(ROWS), np.tile(TEXTS[:1], (20, 1))
     assert [tells_apart(rows) for rows in (ROWS, TEXTS, *alike)] == [True, True, False, False]
+    expected = expect(IDS, {"OUT": TEXTS})
+    assert expected.tells_apart
+    assert "tells_apart" in vars(expected), "kept: masks of 64 samples take longer than comparing an answer"
 
 
 # --- several ways to send the samples -----------------------------------------------------------------------

@@ -55,7 +55,7 @@ class ExpectedOutputs:
                     score_names[name] = score_name
         return score_names
 
-    @property
+    @functools.cached_property
     def tells_apart(self) -> bool:
         """Whether samples get different answers at all: otherwise no answer can be another sample's."""
         floating = any(spread.tells_apart for spread in self.spreads.values())
