@@ -107,10 +107,11 @@ def test_baseline_of_an_earlier_run_stays_for_the_same_one_alone(name: str, kept
     assert [left.baseline is not None, len(left.gates), len(left.failures)] == [kept, kept, 1 + 2 * kept]
 
 
-def test_failed_comparison_leaves_neither_the_earlier_one_nor_its_gate() -> None:
-    failed = sample_records.step_failure("test_baseline", step="baseline")
-    left = record_updates.with_failure(sample_records.beside(), failed)
-    assert (left.baseline, left.gates, left.failures) == (None, (), (failed,))
+@pytest.mark.parametrize("step", ["baseline", "conversation", "recorded", "reload"])
+def test_failed_step_leaves_neither_the_earlier_comparison_nor_its_gate(step: str) -> None:
+    failed, earlier = sample_records.step_failure(step=step), sample_records.gate(step)
+    left = record_updates.with_failure(structs.replace(sample_records.beside(), gates=(earlier,)), failed)
+    assert (left.baseline is None, left.gates, left.failures) == (step == "baseline", (), (failed,))
 
 
 def test_conversion_joins_served_and_unserved_records(tmp_path: Path, path: Path) -> None:

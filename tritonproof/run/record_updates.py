@@ -128,17 +128,18 @@ def with_results(stored: Record, **results: Any) -> Record:
 
 def with_failure(stored: Record, failure: StepFailure, *, of_this_build: bool = True) -> Record:
     """The record with a failed test. If its step proves the case, and the build is the record's, the single
-    result of that step goes if it is another run's, with the gate of a comparison with a baseline."""
-    run_id = failure.origin and failure.origin.run
+    result of that step goes if it is another run's, and so does the gate of its name."""
+
+    def is_void(result: Any) -> bool:
+        is_own = result.origin and failure.origin and result.origin.run == failure.origin.run
+        return failure.hides_speed and of_this_build and not is_own
+
     # A step with a single result has the name of its field.
     field = failure.step.replace("-", "_")
-    earlier: Any = getattr(stored, field, None)
-    is_single = earlier is not None and not isinstance(earlier, tuple)
-    is_other = is_single and not (earlier.origin and earlier.origin.run == run_id)
-    cleared: dict[str, Any] = {field: None} if is_other and failure.hides_speed and of_this_build else {}
-    if "baseline" in cleared:
-        stored = without_other_baseline(stored, "")
-    return with_results(stored, failures=(failure,), **cleared)
+    earlier = getattr(stored, field, ())
+    cleared = {} if earlier is None or isinstance(earlier, tuple) or not is_void(earlier) else {field: None}
+    gates = tuple(gate for gate in stored.gates if gate.gate != failure.step or not is_void(gate))
+    return with_results(structs.replace(stored, gates=gates), failures=(failure,), **cleared)
 
 
 def without_other_baseline(stored: Record, name: str) -> Record:
