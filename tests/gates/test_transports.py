@@ -19,7 +19,8 @@ def test_only_transport_with_different_answers_is_named(factor: float, named: li
     with answering_servers.web_server(factor) as address, served_by(careful, address) as model:
         result, mismatch = transport_gate(gate_context(model, SINGLES))
     assert (result.tried, mismatch is None) == ("gRPC, HTTP", not named)
-    assert [name for name in ("gRPC", "HTTP") if f"over {name} " in result.fault] == named
+    assert [name for name in ("gRPC", "HTTP") if result.fault.startswith(f"over {name} ")] == named
+    assert result.fault.endswith(" alone over gRPC before") == bool(named)
 
 
 def test_refusing_transport_is_named() -> None:

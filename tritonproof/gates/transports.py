@@ -52,7 +52,7 @@ def transport_gate(context: GateContext) -> GateFinding:
                 continue
             comparisons.append(compare_all(singles.expected, answers, singles.noise_limits))
             if problem := wrong_text(comparisons[-1].entry):
-                problems.append(f"over {transport.name} {problem}")
+                problems.append(f"over {transport.name} {problem} over gRPC before")
     whole = merge_findings(comparisons)
     tried = ", ".join(transport.name for transport in available)
     fault, requests = next(iter(problems), ""), len(samples) * len(available)
