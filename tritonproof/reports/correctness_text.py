@@ -107,7 +107,7 @@ def conversion_failure(conversion: schema.Conversion) -> str | None:
 
 
 def conversion_text(conversion: schema.Conversion) -> str:
-    """Each figure with its limit: `relative error 3e-07, limit 1e-05; agreement 100.0 %, limit ...`."""
+    """Each comparison with its limit: `relative error 3e-07, limit 1e-05; agreement 100.0 %, limit ...`."""
     costs = " times what the precision itself costs this model"
     comparisons = [
         ("relative error", RELATIVE_ERROR, conversion.relative_error, conversion.relative_error_limit, ""),

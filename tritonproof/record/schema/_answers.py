@@ -163,7 +163,7 @@ class AnswerComparison(Struct, frozen=True):
     first_wrong: WrongAnswer | None = None
     expected_from: Text = "alone"
     """Where the expected answers are from: alone, the server's to single requests; in process, the converted
-    model's; recorded; or by another build or Triton."""
+    model's; recorded; or by another repository or Triton."""
     tells_apart: bool = True
     """Whether different samples get different answers; otherwise swapped answers would go unnoticed."""
 
@@ -202,5 +202,5 @@ class GateResult(Struct, frozen=True):
     fault: Text = ""
     """What is wrong, as a sentence about the first fault; empty if the gate passed."""
     comparison: AnswerComparison | None = None
-    """The differences between answers to one sample; None for a gate that compares none."""
+    """The differences between answers to one sample; None for a gate that compares no single answers."""
     origin: Origin | None = None
