@@ -71,10 +71,10 @@ DIFFERING: dict[str, tuple[np.ndarray, Callable[[np.ndarray], np.ndarray]]] = {
 
 @pytest.mark.parametrize(("expected", "change"), DIFFERING.values(), ids=DIFFERING)
 def test_differing_answer_is_counted_and_its_sample_named(expected: np.ndarray, change: Any) -> None:
-    comparison = compared({"OUT": expected}, {"OUT": change(expected[[4, 9]])}, [4, 9])
-    assert comparison.entry.wrong >= 1
-    wrong = present(comparison.mismatch).wrong
-    assert comparison.entry.sample == wrong.sample in ("row-4", "row-9")
+    entry = compared({"OUT": expected}, {"OUT": change(expected[[4, 9]])}, [4, 9]).entry
+    assert entry.wrong >= 1
+    wrong = present(entry.first_wrong)
+    assert entry.sample == wrong.sample in ("row-4", "row-9")
     assert wrong.expected != wrong.actual
 
 

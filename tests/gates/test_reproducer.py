@@ -16,7 +16,6 @@ from tritonproof.accuracy.expected import expect
 from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
 from tritonproof.client.requests import Answer
 from tritonproof.gates.reproducer import write_reproducer
-from tritonproof.record.schema import WrongAnswer
 from tritonproof.run.proving import reproduce
 from tritonproof.spec import Samples, Tensor
 
@@ -27,9 +26,8 @@ ROWS = {
 INPUTS = (Tensor("IN", "FP32", (4,)), Tensor("TEXT", "BYTES", (1,)), Tensor("MORE", "FP32", (1,)))
 MODEL = toy.model(inputs=INPUTS)
 RIGHT = ROWS["IN"][1]
-WRONG = WrongAnswer("b", "OUT[0]", expected="1", actual="2")
 EXPECTED = {"OUT": RIGHT, "LABEL": b"cat\0", "GONE": RIGHT}
-FOUND = Mismatch(batch=["a", "b"], row=1, expected=EXPECTED, actual={"OUT": 2 * RIGHT}, wrong=WRONG)
+FOUND = Mismatch(batch=["a", "b"], row=1, expected=EXPECTED, actual={"OUT": 2 * RIGHT})
 
 
 @pytest.fixture

@@ -64,8 +64,6 @@ class Mismatch:
     expected: Arrays
     """The expected outputs of this sample, without the batch axis; `actual` has the same form."""
     actual: Arrays
-    wrong: WrongAnswer
-    """The first wrong output, and its element that differs most."""
 
 
 @dataclass(frozen=True)
@@ -282,7 +280,7 @@ def _summary(
         expected_row = {key: values[answer.sample_indices[worst]] for key, values in expected.outputs.items()}
         actual = {key: values[worst] for key, values in answer.outputs.items()}
         first = _wrong_answer(sample, name, expected_row[name], actual.get(name), expected.spreads.get(name))
-        mismatch = Mismatch(batch=batch, row=worst, expected=expected_row, actual=actual, wrong=first)
+        mismatch = Mismatch(batch=batch, row=worst, expected=expected_row, actual=actual)
     entry = AnswerComparison(
         count=len(wrong),
         wrong=int(wrong.sum()),
