@@ -9,7 +9,7 @@ import pytest
 from tests import sample_records
 from tests.gates.made_up_model import CLASSES, FAULTS, WIDE, Fault
 from tests.helpers import present
-from tritonproof.accuracy.answer_comparison import ComparisonFinding, compare_all
+from tritonproof.accuracy.answer_comparison import compare_all
 from tritonproof.accuracy.expected import expect
 from tritonproof.accuracy.ledger import with_same_answers
 from tritonproof.accuracy.limits import MIN_NOISE, AnswerLimits, NumberLimits
@@ -29,12 +29,12 @@ EXACT = AnswerLimits(NumberLimits(1e-4, 1e-4))
 
 def compared(
     expected: Arrays, answers: Arrays, which: Sequence[int], limits: AnswerLimits = EXACT
-) -> ComparisonFinding:
+) -> AnswerComparison:
     """Compare one answer to these samples with `expected`, which holds each sample's row when sent alone."""
     count = len(next(iter(expected.values())))
     rows = {n: {name: values[n] for name, values in expected.items()} for n in range(count)}
     singles = make_single_answers(IDS, rows, limits)
-    return compare_all(singles.expected, [Answer(np.asarray(which), answers)], limits)
+    return compare_all(singles.expected, [Answer(np.asarray(which), answers)], limits).entry
 
 
 # --- answers that differ ------------------------------------------------------------------------------------
@@ -46,8 +46,7 @@ def compared(
     ids=["floats", "NaN", "texts", "integers", "truth", "a number for each row", "nothing detected"],
 )
 def test_equal_answers_match_in_any_order_and_type(expected: np.ndarray) -> None:
-    comparison = compared({"OUT": expected}, {"OUT": expected[[5, 3, 3, 19]]}, [5, 3, 3, 19])
-    same = comparison.entry
+    same = compared({"OUT": expected}, {"OUT": expected[[5, 3, 3, 19]]}, [5, 3, 3, 19])
     assert (same.wrong, same.count, same.left_out, same.agreement) == (0, 4, 0, 1.0)
     assert same.sample == "", "none differs most"
 
@@ -71,7 +70,7 @@ DIFFERING: dict[str, tuple[np.ndarray, Callable[[np.ndarray], np.ndarray]]] = {
 
 @pytest.mark.parametrize(("expected", "change"), DIFFERING.values(), ids=DIFFERING)
 def test_differing_answer_is_counted_and_its_sample_named(expected: np.ndarray, change: Any) -> None:
-    entry = compared({"OUT": expected}, {"OUT": change(expected[[4, 9]])}, [4, 9]).entry
+    entry = compared({"OUT": expected}, {"OUT": change(expected[[4, 9]])}, [4, 9])
     assert entry.wrong >= 1
     wrong = present(entry.first_wrong)
     assert entry.sample == wrong.sample in ("row-4", "row-9")
@@ -81,25 +80,25 @@ def test_differing_answer_is_counted_and_its_sample_named(expected: np.ndarray, 
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
 def test_faults_within_2_percent_of_magnitude_are_found(fault: tuple[Arrays, Fault]) -> None:
     expected, spoil = fault
-    assert compared(expected, expected, range(12), WIDE).entry.wrong == 0
-    assert compared(expected, spoil(expected), range(12), WIDE).entry.wrong >= 10
+    assert compared(expected, expected, range(12), WIDE).wrong == 0
+    assert compared(expected, spoil(expected), range(12), WIDE).wrong >= 10
 
 
 def test_one_wrong_text_and_a_row_that_is_off_on_the_mean_or_lacks_an_output_are_wrong() -> None:
     given = np.where(TEXTS == b"text 9", b"another", TEXTS)[[4, 9]]
-    assert compared({"OUT": TEXTS}, {"OUT": given}, [4, 9]).entry.wrong == 1
+    assert compared({"OUT": TEXTS}, {"OUT": given}, [4, 9]).wrong == 1
     off = ROWS[:1] + np.float32(0.03)
-    assert compared({"OUT": ROWS}, {"OUT": off}, [0], ON_THE_MEAN).entry.wrong == 1
-    assert compared({"OUT": ROWS, "MORE": ROWS}, {"OUT": ROWS[:1]}, [0]).entry.wrong == 1
-    assert compared({"OUT": ROWS}, {"OUT": np.array(0.5)}, [0]).entry.wrong == 1, "one for all"
+    assert compared({"OUT": ROWS}, {"OUT": off}, [0], ON_THE_MEAN).wrong == 1
+    assert compared({"OUT": ROWS, "MORE": ROWS}, {"OUT": ROWS[:1]}, [0]).wrong == 1
+    assert compared({"OUT": ROWS}, {"OUT": np.array(0.5)}, [0]).wrong == 1, "one for all"
 
 
 def test_answers_of_several_shapes_are_compared_separately() -> None:
     rows = {n: {"OUT": ROWS[n, : 1 + n % 3]} for n in range(6)}
     again = [Answer(np.array([n]), {"OUT": row["OUT"][None]}) for n, row in rows.items()]
     singles = make_single_answers(IDS, rows, EXACT)
-    comparison = compare_all(singles.expected, again, EXACT)
-    assert (comparison.entry.count, comparison.entry.wrong) == (6, 0)
+    right = compare_all(singles.expected, again, EXACT).entry
+    assert (right.count, right.wrong) == (6, 0)
     again[4] = Answer(np.array([4]), {"OUT": rows[5]["OUT"][None]})
     assert compare_all(singles.expected, again, EXACT).entry.wrong == 1
 
@@ -133,8 +132,8 @@ ROUNDED: dict[str, tuple[np.ndarray, np.ndarray, AnswerLimits]] = {
 
 @pytest.mark.parametrize(("expected", "answer", "limits"), ROUNDED.values(), ids=ROUNDED)
 def test_rounding_is_accepted(expected: np.ndarray, answer: np.ndarray, limits: AnswerLimits) -> None:
-    comparison = compared({"OUT": expected}, {"OUT": answer}, range(20), limits)
-    assert (comparison.entry.wrong, comparison.entry.count) == (0, 20)
+    rounded = compared({"OUT": expected}, {"OUT": answer}, range(20), limits)
+    assert (rounded.wrong, rounded.count) == (0, 20)
 
 
 def test_class_may_differ_only_if_scores_tie() -> None:
@@ -144,10 +143,10 @@ def test_class_may_differ_only_if_scores_tie() -> None:
     tied = classes.copy()
     tied[3] = second
     expected, given = ({"SCORES": scores, "CLASS": values} for values in (classes, tied))
-    assert compared(expected, given, range(12), WIDE).entry.wrong == 0
-    assert compared(expected, given, range(12)).entry.wrong == 1, "in FP32 none may differ"
+    assert compared(expected, given, range(12), WIDE).wrong == 0
+    assert compared(expected, given, range(12)).wrong == 1, "in FP32 none may differ"
     tied[3] = scores[3].argmin()
-    assert compared(expected, given, range(12), WIDE).entry.wrong == 1
+    assert compared(expected, given, range(12), WIDE).wrong == 1
 
 
 def test_class_chosen_by_rounding_may_differ_in_every_row() -> None:
@@ -157,7 +156,7 @@ def test_class_chosen_by_rounding_may_differ_in_every_row() -> None:
 
     def wrong(label: int) -> int:
         given = {"SCORES": noisy(scores, 1e-7), "LABEL": np.full((20, 1), label)}
-        return compared(expected, given, range(20)).entry.wrong
+        return compared(expected, given, range(20)).wrong
 
     assert (wrong(1), wrong(2)) == (0, 20)
 
@@ -167,13 +166,13 @@ def test_few_integers_of_a_long_output_may_differ() -> None:
     masks = np.arange(2000).reshape(20, 100)
     expected = {"MASK": masks, "OUT": ROWS}
 
-    def of(differing: int, change: float) -> ComparisonFinding:
+    def of(differing: int, change: float) -> AnswerComparison:
         mask = masks[[7]] + (np.arange(100) < differing)
         return compared(expected, {"MASK": mask, "OUT": ROWS[[7]] + np.float32(change)}, [7], TIES)
 
-    assert (of(2, 1.0).entry.wrong, of(2, 1.0).entry.left_out) == (0, 1)
-    assert of(2, 1.0).entry.agreement == pytest.approx(0.98)
-    assert [of(*wrong).entry.wrong for wrong in ((2, np.nan), (50, 0.0), (0, 1.0))] == [1, 1, 1]
+    assert (of(2, 1.0).wrong, of(2, 1.0).left_out) == (0, 1)
+    assert of(2, 1.0).agreement == pytest.approx(0.98)
+    assert [of(*wrong).wrong for wrong in ((2, np.nan), (50, 0.0), (0, 1.0))] == [1, 1, 1]
 
 
 def test_differing_integers_are_bounded_over_all_rows() -> None:
@@ -181,7 +180,7 @@ def test_differing_integers_are_bounded_over_all_rows() -> None:
 
     def wrong(rows: int) -> int:
         given = masks + (np.arange(20) < rows)[:, None] * (np.arange(100) < 3)
-        return compared({"MASK": masks}, {"MASK": given}, range(20), TIES).entry.wrong
+        return compared({"MASK": masks}, {"MASK": given}, range(20), TIES).wrong
 
     assert [wrong(rows) for rows in (6, 7, 20)] == [0, 7, 20]
 
@@ -191,8 +190,8 @@ def test_swapped_rows_fail_under_any_limit(offset: float) -> None:
     wide, expected = AnswerLimits(NumberLimits(4.0, np.inf)), ROWS + np.float32(offset)
     given = expected.copy()
     given[[3, 7]] = expected[[7, 3]]
-    assert compared({"OUT": expected}, {"OUT": expected + np.float32(0.1)}, range(20), wide).entry.wrong == 0
-    assert compared({"OUT": expected}, {"OUT": given}, range(20), wide).entry.wrong == 2
+    assert compared({"OUT": expected}, {"OUT": expected + np.float32(0.1)}, range(20), wide).wrong == 0
+    assert compared({"OUT": expected}, {"OUT": given}, range(20), wide).wrong == 2
 
 
 # --- noise --------------------------------------------------------------------------------------------------
@@ -232,11 +231,9 @@ def test_repeated_request_shows_ties_of_integers(elements: int, flipped: int, al
 
 
 def test_equal_answers_for_all_samples_are_reported() -> None:
-    def tells_apart(rows: np.ndarray) -> bool:
-        return compared({"OUT": rows}, {"OUT": rows}, range(20)).entry.tells_apart
-
     alike = np.zeros_like(ROWS), np.tile(TEXTS[:1], (20, 1))
-    assert [tells_apart(rows) for rows in (ROWS, TEXTS, *alike)] == [True, True, False, False]
+    entries = [compared({"OUT": rows}, {"OUT": rows}, range(20)) for rows in (ROWS, TEXTS, *alike)]
+    assert [entry.tells_apart for entry in entries] == [True, True, False, False]
     expected = expect(IDS, {"OUT": TEXTS})
     assert expected.tells_apart
     assert "tells_apart" in vars(expected), "kept: masks of 64 samples take longer than comparing an answer"
