@@ -107,11 +107,13 @@ def test_baseline_of_an_earlier_run_stays_for_the_same_one_alone(name: str, kept
     assert [left.baseline is not None, len(left.gates), len(left.failures)] == [kept, kept, 1 + 2 * kept]
 
 
-@pytest.mark.parametrize("step", ["baseline", "conversation", "recorded", "reload"])
-def test_failed_step_leaves_neither_the_earlier_comparison_nor_its_gate(step: str) -> None:
-    failed, earlier = sample_records.step_failure(step=step), sample_records.gate(step)
-    left = record_updates.with_failure(structs.replace(sample_records.beside(), gates=(earlier,)), failed)
-    assert (left.baseline is None, left.gates, left.failures) == (step == "baseline", (), (failed,))
+@pytest.mark.parametrize(("gate", "step"), [("baseline", "baseline"), ("largest-batch", "gates")])
+def test_failed_gate_leaves_neither_the_earlier_comparison_nor_its_result(gate: str, step: str) -> None:
+    failed = sample_records.step_failure(f"test_{gate.replace('-', '_')}", step=step)
+    others, earlier = sample_records.gate("batches"), sample_records.gate(gate)
+    stored = structs.replace(sample_records.beside(), gates=(others, earlier))
+    left = record_updates.with_failure(stored, failed)
+    assert (left.baseline is None, left.gates) == (step == "baseline", (others,))
 
 
 def test_conversion_joins_served_and_unserved_records(tmp_path: Path, path: Path) -> None:

@@ -128,7 +128,7 @@ def with_results(stored: Record, **results: Any) -> Record:
 
 def with_failure(stored: Record, failure: StepFailure, *, of_this_build: bool = True) -> Record:
     """The record with a failed test. If its step proves the case, and the build is the record's, the single
-    result of that step goes if it is another run's, and so does the gate of its name."""
+    result of that step goes if it is another run's, and so does the test's gate."""
 
     def is_void(result: Any) -> bool:
         is_own = result.origin and failure.origin and result.origin.run == failure.origin.run
@@ -138,7 +138,8 @@ def with_failure(stored: Record, failure: StepFailure, *, of_this_build: bool = 
     field = failure.step.replace("-", "_")
     earlier = getattr(stored, field, ())
     cleared = {} if earlier is None or isinstance(earlier, tuple) or not is_void(earlier) else {field: None}
-    gates = tuple(gate for gate in stored.gates if gate.gate != failure.step or not is_void(gate))
+    tested = failure.test.removeprefix("test_").replace("_", "-")
+    gates = tuple(gate for gate in stored.gates if gate.gate != tested or not is_void(gate))
     return with_results(structs.replace(stored, gates=gates), failures=(failure,), **cleared)
 
 
