@@ -13,7 +13,6 @@ import numpy as np
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
 from tests import toy
-from tritonproof.accuracy.answer_comparison import Oracle
 from tritonproof.base.errors import ProofError
 from tritonproof.build.builds import CaseBuild
 from tritonproof.client.input_data import InputData, remaining_data
@@ -87,9 +86,8 @@ class StandInCase:
     def build(self) -> CaseBuild:
         return CaseBuild(self.case, self.folder, "0f3c", reused=True)
 
-    @property
-    def oracle(self) -> Oracle:
-        return Oracle(lambda inputs: self.server.infer("", self.case.model, inputs), "alone")
+    def oracle(self, inputs: Arrays) -> Arrays:
+        return self.server.infer("", self.case.model, inputs)
 
     def load_anew(self, scenario: Scenario, deployment: Deployment) -> str:
         return self.server.load(self.build, deployment, scenario)

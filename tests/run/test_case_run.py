@@ -133,7 +133,7 @@ def test_only_loading_shares_the_machine(tmp_path: Path, monkeypatch: pytest.Mon
     with ModelRun(case.model, CPU, given) as model_run, CaseRun(case, model_run) as run:
         vars(run.prepared)["build"] = CaseBuild(case, tmp_path / "model", reused=True)
         shared = model_run.source_model, model_run.samples, model_run.framework_model
-        assert all((*shared, run.prepared.oracle.answer, run.server))
+        assert all((*shared, run.prepared.oracle, run.server))
 
         assert held == dict.fromkeys(["load", "samples", "reference", "oracle", "server"], True)
         assert not is_held(), "nobody could measure beside what only runs"

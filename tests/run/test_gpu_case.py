@@ -132,9 +132,9 @@ def test_in_process_data_location_matches_shared_memory(way: str, resident: bool
 def test_process_leaves_gpu_before_case_is_loaded_and_with_the_block(tmp_path: Path) -> None:
     """Its ONNX Runtime sessions take as much GPU memory as the server's."""
     with run_on_a100(FP16, tmp_path) as run:
-        SEEN["opened"] = [*map(weakref.ref, (run.prepared.oracle.answer, run.model_run.framework_model))]
+        SEEN["opened"] = [*map(weakref.ref, (run.prepared.oracle, run.model_run.framework_model))]
         run.loader.ensure_loaded("online")
-        reopened = weakref.ref(run.prepared.oracle.answer)
+        reopened = weakref.ref(run.prepared.oracle)
     assert (len(SEEN["opened"]), SEEN["left"]) == (2, [])
     assert reopened() is None
 

@@ -13,7 +13,7 @@
   3.8 times the measured cost, and two samples count as told apart only from twice that on.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -32,16 +32,6 @@ _TIED_ELEMENTS = 2
 _ROW_SHARE_FACTOR = 3
 """How many times the allowed share of unequal integers over all rows one row may have, plus three standard
 deviations. In BF16, 73 voxels differ in 24 masks of nnU-Net's micro size, 7 in one mask, where 28 may."""
-
-
-@dataclass(frozen=True)
-class Oracle:
-    """Where expected answers come from; the term is testing's."""
-
-    answer: Callable[[Arrays], Arrays]
-    """Takes inputs by name, [rows, ...] each, with one row if asked alone, and returns the outputs."""
-    expected_from: str = "in process"
-    """See `AnswerComparison.expected_from`."""
 
 
 @dataclass(frozen=True)

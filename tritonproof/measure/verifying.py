@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from msgspec import structs
 
-from tritonproof.accuracy.answer_comparison import AnswerCheck, Oracle, compare_all
+from tritonproof.accuracy.answer_comparison import AnswerCheck, compare_all
 from tritonproof.accuracy.expected import expect_by_signature
 from tritonproof.accuracy.limits import AnswerLimits, inferred_limits
 from tritonproof.client.input_data import InputData
@@ -31,21 +31,24 @@ _MAX_BYTES = 256 << 20
 
 
 def make_answer_check(
-    case: Case, data: InputData, oracle: Oracle, batch: int, limits: AnswerLimits
+    case: Case, data: InputData, oracle: Callable[[Arrays], Arrays], batch: int, limits: AnswerLimits
 ) -> AnswerCheck:
-    """The check against the oracle's answers to all samples: in process, `batch` at once after the first."""
+    """The check against the oracle's answers to all samples: in process, `batch` at once after the first; a
+    repository's server is asked for each alone."""
     answer_bytes = sum(tensor.row_bytes for tensor in case.model.outputs)  # at least: a dimension may be open
-    samples, rows = range(len(data.ids)), dict[int, Arrays]()
+    is_alone, samples, rows = case.model.from_repository, range(len(data.ids)), dict[int, Arrays]()
     while left := samples[len(rows) :]:
         fitting = _MAX_BYTES // (max(data.sample_bytes) + answer_bytes)
-        part = left[: max(1, min(batch, fitting)) if rows and oracle.expected_from != "alone" else 1]
-        answer = oracle.answer(data.inputs(part))
+        part = left[: max(1, min(batch, fitting)) if rows and not is_alone else 1]
+        answer = oracle(data.inputs(part))
         outputs = {tensor.name: np.asarray(answer[tensor.name]) for tensor in case.model.outputs}
         answer_bytes = max(answer_bytes, content_size_bytes(outputs) // len(part))
         for index, sample in enumerate(part):
             rows[sample] = {name: values[index, ...] for name, values in outputs.items()}
     expected = expect_by_signature(rows, lambda sample: str(data.ids[sample]))
-    return AnswerCheck(expected, inferred_limits(limits, rows.values()), oracle.expected_from)
+    return AnswerCheck(
+        expected, inferred_limits(limits, rows.values()), "alone" if is_alone else "in process"
+    )
 
 
 def verify(check: AnswerCheck, answers: Sequence[Answer]) -> AnswerComparison:

@@ -3,10 +3,9 @@
 import contextlib
 import dataclasses
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from tritonproof.accuracy.answer_comparison import Oracle
 from tritonproof.build import baseline_builds, builds, runtime_files
 from tritonproof.build.builds import CaseBuild, private_copy
 from tritonproof.client.input_data import InputData
@@ -20,7 +19,7 @@ from tritonproof.serve.backends import local_backends, pool_options, server_vari
 from tritonproof.serve.server import LoadState, Server
 from tritonproof.settings.case_settings import deployment_of, samples_of
 from tritonproof.settings.settings import Settings
-from tritonproof.spec import Case, Device, FrameworkModel, OnProgress, Samples
+from tritonproof.spec import Arrays, Case, Device, FrameworkModel, OnProgress, Samples
 
 
 @dataclass(eq=False)
@@ -66,12 +65,12 @@ class ConvertedCase:
             return scope.stack.enter_context(triton)
 
     @once
-    def oracle(self) -> Oracle:
+    def oracle(self) -> Callable[[Arrays], Arrays]:
         """The build's artifact, in process."""
         engines = runtime_files.engine_folder(self.build.case, self.build.digest)
         with self.scope.hold_machine(exclusive=False):
             open_in_process = runtime_files.open_in_process
-            return Oracle(open_in_process(self.case, self.build.artifact, self.deployment, engines))
+            return open_in_process(self.case, self.build.artifact, self.deployment, engines)
 
     def bring_up(self, scenario: Scenario, deployment: Deployment) -> tuple[LoadState, Start]:
         self.scope.say(f"load into Triton ({scenario})")

@@ -58,7 +58,7 @@ class Expectations:
         prepared, say = self.prepared, functools.partial(self.scope.say, "evaluate in process")
         model, oracle, batch = prepared.case.model, prepared.oracle, evaluation_batch(prepared.deployment)
         samples = prepared.samples
-        return evaluate_in_process("converted", model, oracle.answer, samples, batch, say)
+        return evaluate_in_process("converted", model, oracle, samples, batch, say)
 
     @once_sharing_machine
     def conversion(self) -> schema.Conversion:
@@ -78,12 +78,11 @@ class Expectations:
     @once
     def why_no_score(self) -> str | None:
         """Why the task metric cannot be computed, or None; an InputError if an option limits that metric."""
+        if self.prepared.case.model.from_repository:
+            return None
         case, samples, settings = self.prepared.case, self.prepared.samples, self.scope.settings
-        has_dataset, source_model = (
-            case.model.name in settings.dataset,
-            self.scope.model_run.source_model,
-        )
-        reason = ledger.why_no_score(case.model, source_model, samples, has_dataset=has_dataset)
+        has_dataset, source = case.model.name in settings.dataset, self.scope.model_run.source_model
+        reason = ledger.why_no_score(case.model, source, samples, has_dataset=has_dataset)
         settings.thresholds.check_measured(case, reason)
         return reason
 
@@ -133,6 +132,6 @@ class Expectations:
     def check_of(self, data: InputData) -> AnswerCheck:
         """The check of the case's answers to this load data."""
         case, limits, oracle = self.prepared.case, self.answer_limits, self.prepared.oracle
-        samples = f"{len(data.ids)} samples {oracle.expected_from}"
+        samples = f"{len(data.ids)} samples {'alone' if case.model.from_repository else 'in process'}"
         self.scope.say("compute the answers to expect under load", samples)
         return make_answer_check(case, data, oracle, self.prepared.deployment.max_batch_size, limits)

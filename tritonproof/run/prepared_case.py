@@ -3,11 +3,10 @@
 import contextlib
 import dataclasses
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from tritonproof.accuracy.answer_comparison import Oracle
 from tritonproof.build.builds import CaseBuild
 from tritonproof.client.input_data import InputData
 from tritonproof.record.schema import Deployment, Scenario, Start
@@ -88,8 +87,9 @@ class PreparedCase(Protocol):
         """The case's Triton, which is started when first asked for."""
 
     @property
-    def oracle(self) -> Oracle:
-        """The source of expected answers."""
+    def oracle(self) -> Callable[[Arrays], Arrays]:
+        """The source of expected answers: from inputs by name, [rows, ...] each, the outputs. A repository's
+        server is asked with one row at a time."""
 
     @property
     def backend(self) -> str:

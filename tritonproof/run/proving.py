@@ -3,7 +3,6 @@
 import dataclasses
 import functools
 import shutil
-from dataclasses import dataclass
 
 from tritonproof.accuracy.answer_comparison import Mismatch
 from tritonproof.accuracy.expected import expect
@@ -23,7 +22,7 @@ from tritonproof.gates import GATES
 from tritonproof.gates.context import GateFinding
 from tritonproof.gates.conversations import compare_conversations
 from tritonproof.gates.reproducer import write_reproducer
-from tritonproof.record import sample_files
+from tritonproof.record.sample_files import SampleScores
 from tritonproof.record.schema import GateResult, Ledger
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.repository_case import RepositoryCase
@@ -32,28 +31,17 @@ from tritonproof.spec import Samples
 from tritonproof.user_models.model_from_config import sequences_at_once
 
 
-@dataclass(frozen=True)
-class Evaluation:
-    """The scores of a case as it is served, on the whole evaluation set."""
-
-    ledger: Ledger
-    why_no_score: str | None
-    """Why the task's metric is not in the ledger; None if it is."""
-    sample_scores: sample_files.SampleScores
-    """The score of every item after each stage, and the worst items."""
-
-
-def prove_accuracy(run: CaseRun) -> Evaluation:
+def prove_accuracy(run: CaseRun) -> tuple[Ledger, SampleScores]:
     """Evaluate the case with its own settings, under dynamic batching. The ledger passes only if each sample
     also gets the same answer again, with many requests in flight, and in batches."""
     run.loader.ensure_loaded("online")
-    evaluation = evaluate(run)
+    ledger, every_score = evaluate(run)
     gates = [run_gate(run, name).result for name in ("repeated", "in-flight", "batches")]
     comparisons = [gate.comparison for gate in gates if gate.comparison is not None]
-    return dataclasses.replace(evaluation, ledger=with_same_answers(evaluation.ledger, comparisons))
+    return with_same_answers(ledger, comparisons), every_score
 
 
-def evaluate(run: CaseRun) -> Evaluation:
+def evaluate(run: CaseRun) -> tuple[Ledger, SampleScores]:
     """Score the case in the framework, in process and through the server as it is loaded now; a model of
     --repository, which has no source to compare with, through the server on all its labelled samples."""
     case, user_limits = run.case, run.settings.thresholds.limits(run.case)
@@ -63,7 +51,7 @@ def evaluate(run: CaseRun) -> Evaluation:
         served = _evaluate_served(run, labelled)
         scores = score_each_item(case, labelled, [served])
         ledger = served_ledger(case, labelled, served, scores, user_limits)
-        return Evaluation(ledger, None, sample_scores(case, run.build.digest, labelled, [served], scores))
+        return ledger, sample_scores(case, run.build.digest, labelled, [served], scores)
     expectations = run.expectations
     precision, why_no_score = expectations.arithmetic_precision, expectations.why_no_score
     framework, converted = run.model_run.framework_answers, expectations.converted_answers
@@ -76,8 +64,7 @@ def evaluate(run: CaseRun) -> Evaluation:
     stages = framework, converted, _evaluate_served(run, run.samples, comparison)
     scores = score_each_item(case, run.samples, stages, labelled=why_no_score is None)
     ledger = accuracy_ledger(case, precision, run.samples, stages, scores, user_limits=user_limits)
-    every_score = sample_scores(case, run.build.digest, run.samples, stages, scores)
-    return Evaluation(ledger, why_no_score, every_score)
+    return ledger, sample_scores(case, run.build.digest, run.samples, stages, scores)
 
 
 def _evaluate_served(

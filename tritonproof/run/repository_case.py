@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tritonproof.accuracy.answer_comparison import Oracle
 from tritonproof.base.disk import file_digest, files_in, size_bytes
 from tritonproof.base.errors import AccuracyError, InputError, NotAvailableError, ProofError
 from tritonproof.base.paths import CONFIG_FILE
@@ -82,10 +81,6 @@ class RepositoryCase:
     def unreported(self) -> tuple[str, ...]:
         return self.described.unreported
 
-    @property
-    def oracle(self) -> Oracle:
-        return Oracle(self.ask_alone, "alone")
-
     def bring_up(self, scenario: Scenario, deployment: Deployment) -> tuple[LoadState, Start]:
         """What the first loading took, which serves both scenarios; nothing is loaded or sent again. There is
         no first answer of a remote model, which others may have asked before."""
@@ -105,7 +100,7 @@ class RepositoryCase:
     def remaining_data(self) -> Iterator[InputData]:
         return remaining_data(self.case.model, self.samples)
 
-    def ask_alone(self, inputs: Arrays) -> Arrays:
+    def oracle(self, inputs: Arrays) -> Arrays:
         """The answer to a request of one row, [1, ...] each, with no other request in flight."""
         self.check_single_requests()
         answer = self.server.infer(self.case.model.name, self.case.model, inputs)
