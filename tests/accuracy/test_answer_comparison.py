@@ -209,7 +209,7 @@ def test_repeated_request_sets_noise_limit(repeated: np.ndarray, allowed: float)
     repeats = [Answer(np.array([n]), {"OUT": repeated[[n]]}) for n in range(20)]
     singles = make_single_answers(IDS, {n: {"OUT": ROWS[n]} for n in range(20)}, WIDE, repeats)
     noise = singles.noise_limits.default.max_element
-    assert MIN_NOISE <= noise <= min(allowed, singles.wide_limits.default.max_element)
+    assert MIN_NOISE <= noise <= min(allowed, singles.kernel_limits.default.max_element)
     assert (noise > MIN_NOISE) == (allowed > MIN_NOISE)
 
 

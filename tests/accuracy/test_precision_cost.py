@@ -152,7 +152,7 @@ def test_few_wrong_voxels_in_every_mask_fail() -> None:
     tied[[3, 7], 5] += 1
     outputs = (Tensor("masks", "INT64", (10_000,)),)
     case = toy.case(toy.model(outputs=outputs), "fp16", Tolerance(0.01, 0.99, "chosen"))
-    limits = stage_limits(case, "fp16", None, {"masks": masks.size}, 24, same_file=True)
+    limits = stage_limits(case, "fp16", None, {"masks": masks.size}, 24, kernels_only=True)
 
     def compared(served: np.ndarray) -> OutputDifference:
         ids = [str(row) for row in range(24)]

@@ -260,7 +260,7 @@ def served_ledger(
     converted = evaluate_in_process("converted", case.model, three_outputs, samples, 8)
     expected = expect(samples.ids, present(converted.outputs))
     elements = {name: values.size for name, values in expected.outputs.items()}
-    limits = stage_limits(case, precision, None, elements, COUNT, same_file=True)
+    limits = stage_limits(case, precision, None, elements, COUNT, kernels_only=True)
     comparison = StageComparison(expected, limits, "served", "in process it")
     last = evaluate_through_server(server, case, samples, 4, comparison=comparison)
     stages = (framework, converted, last)
@@ -322,7 +322,7 @@ def test_wrong_text_fails_and_its_sample_is_named() -> None:
     ids = [f"row-{n}" for n in range(2000)]
     texts = np.array([[name.encode()] for name in ids], object)
     case = toy.case(toy.model(outputs=(Tensor("TEXT", "BYTES", (1,)), THREE[2])))
-    limits = stage_limits(case, "fp32", None, {"TEXT": 2000, COUNTS: 2000}, 2000, same_file=True)
+    limits = stage_limits(case, "fp32", None, {"TEXT": 2000, COUNTS: 2000}, 2000, kernels_only=True)
     right = {"TEXT": texts, COUNTS: np.zeros((2000, 1), int)}
     comparison = StageComparison(expect(ids, right), limits, "served", "in process it")
 

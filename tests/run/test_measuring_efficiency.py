@@ -14,7 +14,7 @@ from tritonproof.efficiency.in_turns import batch_in_process
 from tritonproof.host.targets import EVERY_TARGET
 from tritonproof.record.schema import GateResult, LoadPoint, fastest_closed_loop
 from tritonproof.reports.publishable import publishable
-from tritonproof.run.measuring_efficiency import fastest_by_scenario, known_points, points_of
+from tritonproof.run.measuring_efficiency import fastest_by_scenario, known_results, results_of
 
 RECORD = sample_records.record()
 
@@ -39,7 +39,7 @@ def test_this_runs_points_join_those_on_record(run_of: RunOf) -> None:
     of_this = {"case": run.case.key, "machine": run.machine, "deployment": run.deployment, "build": build}
     sample_records.store(run.settings.results, structs.replace(RECORD, points=(light, heavy), **of_this))
     run.sweeps = {"online": {anew.point: anew, LoadPoint("online", 1, 4): ProofError("refused")}}
-    assert known_points(run) == [anew, heavy]
+    assert known_results(run) == [anew, heavy]
 
 
 @pytest.mark.parametrize(
@@ -69,9 +69,9 @@ def test_recorded_points_need_same_machine_build_deployment_and_server(
     """A reference must also be right."""
     this = run_of(), RECORD.build.digest, RECORD.deployment
     record = structs.replace(RECORD, **{"machine": this[0].machine, **changes})
-    assert bool(points_of(record, *this)) is points
-    assert bool(points_of(publishable(record), *this)) is reference
-    assert points_of(None, *this) == ()
+    assert bool(results_of(record, *this)) is points
+    assert bool(results_of(publishable(record), *this)) is reference
+    assert results_of(None, *this) == ()
 
 
 def test_reference_is_published_format_or_onnx_fp32() -> None:

@@ -126,9 +126,9 @@ def test_triton_warms_up_only_if_zeros_are_valid(network: Any, is_warmed_up: boo
 
 def test_given_tolerance_limits_conversion_and_answers(tmp_path: Path) -> None:
     usual, wide = linear(tmp_path), linear(tmp_path, tolerance=0.25)
-    for same_file in (False, True):
+    for kernels_only in (False, True):
         of_usual, limits = (
-            stage_limits(case(each_model), "fp32", None, {"scores": 10}, 10, same_file=same_file)
+            stage_limits(case(each_model), "fp32", None, {"scores": 10}, 10, kernels_only=kernels_only)
             for each_model in (usual, wide)
         )
         assert (limits.per_answer.default.max_element, limits.max_mean_by_output["scores"]) == (0.25, 0.25)
@@ -203,7 +203,7 @@ def test_unconverted_file_is_marked_as_same_file(tmp_path: Path, precision: str,
         return {"scores": 10 * model.infer(weights.network, inputs)["scores"]}
 
     conversion = toy.compare_conversion(case(model, precision), weights, tenfold, samples, 32)
-    assert (conversion.passed, conversion.same_file) == (False, same_file)
+    assert (conversion.passed, conversion.is_users_file) == (False, same_file)
 
 
 def no_onnx(folder: Path) -> OnnxOptions:

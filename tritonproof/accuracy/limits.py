@@ -121,26 +121,34 @@ class StageLimits:
     """Where the limits come from, in words."""
 
 
-Sizes = Mapping[str, int]
+ElementCounts = Mapping[str, int]
 """The number of elements that are compared, by the name of the output."""
 
 
-def limits_per_answer(case: Case, precision: str, cost: PrecisionCost | None, sizes: Sizes) -> AnswerLimits:
+def limits_per_answer(
+    case: Case, precision: str, cost: PrecisionCost | None, sizes: ElementCounts
+) -> AnswerLimits:
     """The limits of two answers to one sample by the same file, if other kernels may compute them."""
     share = AnswerLimits.min_compared_share if cost is None else max(0.0, cost.comparable - _TIE_MARGIN)
-    stages = (stage_limits(case, precision, cost, sizes, 1, same_file=is_same) for is_same in (True, False))
+    stages = (stage_limits(case, precision, cost, sizes, 1, kernels_only=only) for only in (True, False))
     same, converted = (replace(stage.per_answer, min_compared_share=share) for stage in stages)
     is_known = precision or tolerance_of(case, precision).is_given
     return replace(same, of_conversion=converted) if is_known else replace(same, inferred_on=case.answers_on)
 
 
 def stage_limits(
-    case: Case, precision: str, cost: PrecisionCost | None, sizes: Sizes, row_count: int, *, same_file: bool
+    case: Case,
+    precision: str,
+    cost: PrecisionCost | None,
+    sizes: ElementCounts,
+    row_count: int,
+    *,
+    kernels_only: bool,
 ) -> StageLimits:
     """The limits of a stage's outputs, `row_count` rows, compared with those of the stage before."""
     floating_names = [tensor.name for tensor in case.model.outputs if tensor.dtype.startswith(("FP", "BF"))]
     floating = [name for name in floating_names if name in sizes]
-    largest, mean, source = _floating_limits(case, precision, cost, floating, same_file=same_file)
+    largest, mean, source = _floating_limits(case, precision, cost, floating, kernels_only=kernels_only)
     tolerated = tolerance_of(case, precision).min_agreement
     texts = {tensor.name: 0.0 for tensor in case.model.outputs if tensor.dtype == "BYTES"}
     unequal = {
@@ -166,20 +174,20 @@ def stage_limits(
 
 
 def _floating_limits(
-    case: Case, precision: str, cost: PrecisionCost | None, names: Sequence[str], *, same_file: bool
+    case: Case, precision: str, cost: PrecisionCost | None, names: Sequence[str], *, kernels_only: bool
 ) -> tuple[dict[str, float], dict[str, float], str]:
     """The limits of the largest and of the mean error of the floating-point outputs `names`, and where they
-    come from: a multiple of the cost, by one factor for a conversion and another for the `same_file` by other
+    come from: a multiple of the cost, by one factor for a conversion and another for the same file by other
     kernels. If the cost is unknown, they are the case's tolerance, or the precision's `unknown_mean`."""
     tolerance, rule = tolerance_of(case, precision), PRECISIONS.get(precision)
     if cost is not None and rule is not None:
-        factor = rule.kernel_factor if same_file else rule.conversion_factor
+        factor = rule.kernel_factor if kernels_only else rule.conversion_factor
         largest = {name: max(LARGEST_FACTOR * cost.largest[name], _MIN_LARGEST) for name in names}
         mean = {name: factor * cost.mean[name] for name in names}
         most = f"{LARGEST_FACTOR:g} times at most"
         source = f"{factor:g} times what {precision.upper()} itself costs this model on the mean, {most}"
         return largest, mean, source
-    if same_file and rule is not None and not tolerance.is_given:
+    if kernels_only and rule is not None and not tolerance.is_given:
         source = f"the same file by other kernels in {precision.upper()}"
         largest_error, mean_error = rule.unknown_largest, rule.unknown_mean
     else:

@@ -248,7 +248,7 @@ def compare_conversion(
     assert framework.outputs is not None
     assert converted.outputs is not None
     elements = {name: values.size for name, values in framework.outputs.items()}
-    limits = stage_limits(case, precision, cost, elements, len(ids), same_file=False)
+    limits = stage_limits(case, precision, cost, elements, len(ids), kernels_only=False)
     comparison = StageComparison(expect(ids, framework.outputs), limits, "converted", "the framework's")
     row_bytes = max(1, sum(values[:1].nbytes for values in framework.outputs.values()))
     step = max(1, CHUNK_BYTES // row_bytes)
@@ -277,7 +277,7 @@ def compare_conversion(
         agreement_limit=limit,
         passed=all(output.passed for output in outputs) and (limit is None or agreed >= limit),
         outputs=outputs,
-        same_file=case.model.framework == case.format.name == "onnx" and case.precision == "fp32",
+        is_users_file=case.model.framework == case.format.name == "onnx" and case.precision == "fp32",
         precision_cost=costs.get(worst_in_costs),
         error_in_costs=errors_in_costs.get(worst_in_costs),
         error_in_costs_limit=PRECISIONS[precision].conversion_factor if errors_in_costs else None,

@@ -46,7 +46,7 @@ class Turns:
     artifact on as many GPUs as the server has; and perhaps "reference", of the served reference format."""
     spent_s: float = 0.0
     failed_attempts: Sequence[str] = ()
-    """Why passes of the load generator were repeated."""
+    """Why passes of the load rng were repeated."""
 
     def ratio(self, to: str = "in_process") -> Ratio:
         """The ratio of served to another side, from two turns on."""
@@ -67,10 +67,10 @@ def is_done(turns: Turns, plan: MeasuringPlan, *, slow: bool) -> bool:
 def take_turns(sides: Mapping[str, TakeTurn], done: Callable[[Turns], bool]) -> Turns:
     """Run all sides in turns, in random order, so that disturbances of the machine affect all alike."""
     per_s: dict[str, list[float]] = {name: [] for name in sides}
-    spent_s, generator = 0.0, np.random.default_rng()
+    spent_s, rng = 0.0, np.random.default_rng()
     while not done(Turns(per_s, spent_s)):
         started = time.monotonic()
-        for name in generator.permutation(list(sides)):
+        for name in rng.permutation(list(sides)):
             per_s[name].append(sides[name]())
         spent_s += time.monotonic() - started
     return Turns(per_s, spent_s)

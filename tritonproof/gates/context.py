@@ -32,7 +32,7 @@ class SingleAnswers:
 
     rows: AnswersBySample
     expected: ExpectedBySignature
-    wide_limits: AnswerLimits
+    kernel_limits: AnswerLimits
     """The limits of GateContext, inferred from the answers if need be, and no narrower than the noise."""
     noise_limits: AnswerLimits
     """The limits where nothing may change an answer: the noise of a repeated request, mostly none."""
@@ -170,7 +170,7 @@ def make_single_answers(
     return SingleAnswers(
         rows=rows,
         expected=expected,
-        wide_limits=limits.at_least(largest),
+        kernel_limits=limits.at_least(largest),
         noise_limits=AnswerLimits(NumberLimits(largest, np.inf), *agreement),
         noise=noise,
         repeats=repeats,

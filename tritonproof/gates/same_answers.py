@@ -56,13 +56,14 @@ def reload_gate(context: GateContext) -> GateFinding:
 
 
 def in_flight_gate(context: GateContext) -> GateFinding:
-    """Send samples of all shapes alone, up to 64 in flight, so that the server joins and spreads them."""
+    """Send samples of all shapes, each in its own request, up to 64 in flight, so that the server joins and
+    spreads them."""
     served, singles = context.served, context.single_answers
     in_flight = context.most_in_flight(1)
     requests = served.data.requests(1)
     count = max(len(requests), in_flight)
     is_joined = context.loaded.batches_dynamically and context.takes_batches
-    limits = singles.wide_limits if is_joined else singles.noise_limits
+    limits = singles.kernel_limits if is_joined else singles.noise_limits
     answers = served.ask(list(np.resize(requests, (count, 1))), in_flight)
     text = f"{count} requests of one sample each, {in_flight} in flight"
     return gate_finding("in-flight", context, compare_all(singles.expected, answers, limits), count, text)
@@ -79,7 +80,7 @@ def batches_gate(context: GateContext) -> GateFinding:
 
     def compare_kept() -> None:
         nonlocal sent
-        comparisons.append(compare_all(singles.expected, answers, singles.wide_limits))
+        comparisons.append(compare_all(singles.expected, answers, singles.kernel_limits))
         sent += len(answers)
         answers.clear()
 
@@ -121,7 +122,7 @@ def _first_answer(context: GateContext) -> list[Answer]:
 
 def _limits_after_load(context: GateContext) -> AnswerLimits:
     singles = context.single_answers
-    return singles.wide_limits if context.kernels_may_change else singles.noise_limits
+    return singles.kernel_limits if context.kernels_may_change else singles.noise_limits
 
 
 def _neighbour_variants(base: np.ndarray, count: int) -> list[np.ndarray]:

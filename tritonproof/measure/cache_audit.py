@@ -55,7 +55,7 @@ def _repeated_speed(job: LoadJob, result: PointResult) -> Ratio | None:
     count = min(in_stretch, max(1, _STRETCH_BYTES // len(first)))
     concurrency, where = point.concurrency, f"{job}, under load"
     closed_loop(served.server, in_messages([first]), concurrency, where)  # from now on a cache has its answer
-    generator = np.random.default_rng()
+    rng = np.random.default_rng()
     speeds: dict[int, list[float]] = {0: [], 1: []}
     for _pair in range(MIN_PAIRS):
         # Each message has its own memory, so that the two kinds differ in nothing else.
@@ -65,7 +65,7 @@ def _repeated_speed(job: LoadJob, result: PointResult) -> Ratio | None:
         )
         if len(kinds[1]) < count:
             return None
-        for kind in map(int, generator.permutation(2)):
+        for kind in map(int, rng.permutation(2)):
             started = time.monotonic()
             closed_loop(served.server, in_messages(kinds[kind]), concurrency, where)
             speeds[kind].append(len(kinds[kind]) / (time.monotonic() - started))
@@ -83,7 +83,7 @@ def marks_of_cache(result: PointResult, ratio: Ratio | None) -> list[Mark]:
 def fresh_inputs(rows: Arrays, batch: int) -> Iterator[Arrays]:
     """Inputs of batches that were never sent before: samples, the first of which has elements of another
     sample in its largest varying input. Ends when chance finds no more; empty if all samples are alike."""
-    generator = np.random.default_rng()
+    rng = np.random.default_rng()
     sent, misses = set[bytes](), 0
     name = max(rows, key=lambda key: ((rows[key] != rows[key][0]).any(), rows[key][0].nbytes))
     flat = rows[name].reshape(len(rows[name]), -1)
@@ -91,13 +91,13 @@ def fresh_inputs(rows: Arrays, batch: int) -> Iterator[Arrays]:
         return
     while misses < _MAX_MISSES:
         misses += 1
-        samples = (generator.integers(len(flat)) + np.arange(batch)) % len(flat)
-        other = flat[generator.integers(len(flat))]
+        samples = (rng.integers(len(flat)) + np.arange(batch)) % len(flat)
+        other = flat[rng.integers(len(flat))]
         indices = np.flatnonzero(flat[samples[0]] != other)
         if len(indices) == 0:
             continue
         inputs = {key: np.ascontiguousarray(values[samples]) for key, values in rows.items()}
-        chosen = generator.choice(indices, max(1, min(_ELEMENTS, len(indices) // 2)), replace=False)
+        chosen = rng.choice(indices, max(1, min(_ELEMENTS, len(indices) // 2)), replace=False)
         inputs[name].reshape(batch, -1)[0, chosen] = other[chosen]
         digest = hashlib.blake2b(inputs[name][0].tobytes(), digest_size=16).digest()
         if digest not in sent:

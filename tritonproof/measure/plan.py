@@ -33,8 +33,6 @@ class MeasuringPlan:
     """Seconds of measuring a point, on both servers if there is a baseline, without warm-up and verifying."""
     certify: float | None = None
     """The percentile, such as 99, that requests must suffice to certify, even over budget; None for none."""
-    min_window_s: float = 0.0
-    """The least seconds of a window, for a queue that is known to take this long to its steady state."""
     baseline_name: str = ""
     """The baseline's name for a reader: a commit, a folder, or a Triton with its version."""
     allowed_slowdown: float = 0.03

@@ -54,7 +54,7 @@ def sweep_points(
     slower for as long as it is loaded. If `reload` fails, so does every unfinished point.
     """
     is_done = is_done or stopping.sweep_rule(plan)
-    generator = np.random.default_rng()
+    rng = np.random.default_rng()
 
     def take_pass(side: PointState) -> PointState:
         return point_state.with_pass(side, run_pass(side.job, side.window_s))
@@ -78,10 +78,10 @@ def sweep_points(
         rounds = 0
         needs_reload = False
         while active and not needs_reload:
-            for index in generator.permutation(active):
+            for index in rng.permutation(active):
                 progress = _progress(results[index], plan, len(results) - len(active), len(results))
                 on_progress(results[index].point, progress)
-                taken = _with_sides(results[index], take_pass, generator.permutation)
+                taken = _with_sides(results[index], take_pass, rng.permutation)
                 longest_s = max(side.window_s for side in taken.sides)
                 is_longer = longest_s > results[index].window_s
                 results[index] = _with_window(taken, longest_s, passes=()) if is_longer else taken
@@ -123,7 +123,7 @@ def _with_windows(state: PointState, plan: MeasuringPlan) -> PointState:
     longest_s = max(point_state.median_latency_s(side) for side in state.sides)
     most_passes = stopping.MAX_PASSES if state.baseline is None else 2 * MAX_PAIRS
     share_s = pass_window_s(state.point, longest_s, plan.budget_s, most_passes)
-    return _with_window(state, max(plan.min_window_s, state.window_s, share_s))
+    return _with_window(state, max(state.window_s, share_s))
 
 
 def _with_window(state: PointState, window_s: float, **changes: Any) -> PointState:

@@ -96,7 +96,7 @@ def conversion_failure(conversion: schema.Conversion) -> str | None:
     if conversion.passed:
         return None
     sentence = "the converted model differs from the framework"
-    if conversion.same_file:
+    if conversion.is_users_file:
         sentence = "ONNX Runtime with its optimisations differs from ONNX Runtime without them"
     outputs = [
         f"; output {difference.output}: {_output_failure(difference)}"

@@ -100,11 +100,11 @@ def efficiency_text(measurements: Sequence[schema.Efficiency], precision: str) -
     return "; ".join(texts)
 
 
-def model_warmup_text(warm_up: schema.ModelWarmup) -> str:
+def model_warmup_text(warmup: schema.ModelWarmup) -> str:
     """The latency of the first request after a loading, and the largest of the next ones."""
-    first, later = LATENCY.text(warm_up.first_ms[-1]), LATENCY.text(warm_up.later_ms[-1])
-    again = "" if warm_up.passed else f"; slow after each of {len(warm_up.first_ms)} loadings"
-    text = f"first request of batch {warm_up.batch} after a loading {first}"
+    first, later = LATENCY.text(warmup.first_ms[-1]), LATENCY.text(warmup.later_ms[-1])
+    again = "" if warmup.passed else f"; slow after each of {len(warmup.first_ms)} loadings"
+    text = f"first request of batch {warmup.batch} after a loading {first}"
     return f"{text}, the slowest of the next twenty {later}{again}"
 
 

@@ -28,7 +28,7 @@ _Reference = tuple[CaseRun, PointResult]
 def measure_efficiency(run: CaseRun) -> list[Efficiency]:
     """Measure the fastest point of each scenario, or of a micro model the fastest of all, in turns with the
     same artifact in process, and the fastest of all also with the model's reference format."""
-    best_results = fastest_by_scenario(run.case, known_points(run))
+    best_results = fastest_by_scenario(run.case, known_results(run))
     loaded = run.loader.ensure_loaded(best_results[0].point.scenario)
     overall = fastest_closed_loop(best_results)
     assert overall is not None
@@ -56,11 +56,11 @@ def measure_efficiency(run: CaseRun) -> list[Efficiency]:
         ]
 
 
-def known_points(run: CaseRun) -> Sequence[PointResult]:
+def known_results(run: CaseRun) -> Sequence[PointResult]:
     """The load points measured so far, and others on record for this machine, build, settings and server.
     Raises NotAvailableError if an answer was wrong."""
     record = record_updates.read_stored(record_files.record_path(run.case.key, run.settings.results))
-    on_record = points_of(record, run, run.build.digest, run.deployment)
+    on_record = results_of(record, run, run.build.digest, run.deployment)
     points = {result.point: result for result in on_record}
     for sweep in run.sweeps.values():
         points |= {point: result for point, result in sweep.items() if isinstance(result, PointResult)}
@@ -86,7 +86,7 @@ def fastest_by_scenario(case: Case, results: Sequence[PointResult]) -> list[Poin
     return [overall] if case.model.micro else points
 
 
-def points_of(
+def results_of(
     record: Record | None, run: CaseRun, digest: str, deployment: Deployment
 ) -> Sequence[PointResult]:
     """The record's load points; none if build, deployment, machine, Triton or transport are not the run's."""
@@ -161,7 +161,7 @@ def _served_reference(run: CaseRun, case: Case, stack: contextlib.ExitStack) -> 
     )
     record = record_updates.read_stored(record_files.record_path(case.key, run.settings.results))
     right = None if record is None else publishable(record)  # the speed of a wrong case says nothing
-    best = fastest_closed_loop(points_of(right, run, "" if build is None else build.digest, deployment))
+    best = fastest_closed_loop(results_of(right, run, "" if build is None else build.digest, deployment))
     if build is None or best is None:
         run.progress.note(
             f"{run.case.model.name}: no format is compared with its reference {case}, which is not on "

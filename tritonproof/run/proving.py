@@ -58,7 +58,7 @@ def evaluate(run: CaseRun) -> tuple[Ledger, SampleScores]:
     assert converted.outputs is not None
     elements = {name: values.size for name, values in converted.outputs.items()}
     cost, rows = expectations.precision_cost, len(run.samples)
-    limits = stage_limits(case, precision, cost, elements, rows, same_file=True)
+    limits = stage_limits(case, precision, cost, elements, rows, kernels_only=True)
     expected = expect(run.samples.ids, converted.outputs)
     comparison = StageComparison(expected, limits, "served", "in process it")
     stages = framework, converted, _evaluate_served(run, run.samples, comparison)

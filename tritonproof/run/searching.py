@@ -137,7 +137,7 @@ class RepositorySearch:
             what = "has several groups of instances and takes no batches: there is nothing to vary"
             raise NotAvailableError(f"{self.model.name} {what}")
         own_deployment = model_from_config.configured_deployment(self.completed)
-        is_batched = self.completed.HasField("dynamic_batching") or largest <= 1
+        joins_requests = self.completed.HasField("dynamic_batching") or largest <= 1
         return SearchSpace(
             own_deployment=own_deployment,
             device=self.run.case.target.device,
@@ -145,7 +145,7 @@ class RepositorySearch:
             gpus=max([1, *(len(group.gpus) for group in groups)]),
             fixed=fixed,
             concurrencies=self.run.settings.concurrencies if goal.arrivals is None else None,
-            incumbent="online" if is_batched else "offline",
+            incumbent="online" if joins_requests else "offline",
         )
 
     def load(self, candidate: Candidate) -> None:

@@ -295,10 +295,10 @@ class CandidateMeasurer:
             job = self.load_candidate(operating_point.candidate, operating_point.point)
             steady_window_s = steady_state_s(operating_point.candidate, self.goal) / WINDOWS
             budget_s = share * _RERUN_BUDGETS * self.plan.budget_s
-            plan = MeasuringPlan(budget_s=budget_s, min_window_s=steady_window_s)
+            plan = MeasuringPlan(budget_s=budget_s)
             is_done = _is_rerun_done(plan, self.goal, operating_point, share)
             run_pass = verified[operating_point]
-            state = states.get(operating_point) or PointState(job)
+            state = states.get(operating_point) or PointState(job, window_s=steady_window_s)
             with self.hold_machine():
                 (state,) = sweep.sweep_points(
                     [state], plan, is_done=is_done, run_pass=run_pass, on_progress=self.on_progress

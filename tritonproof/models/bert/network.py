@@ -16,7 +16,7 @@ from tritonproof.data.synthetic_questions import Paragraph, SyntheticQuestion, p
 from tritonproof.frameworks import pytorch
 from tritonproof.models import _shared
 from tritonproof.safe_io.files import MAX_SETTINGS_BYTES, check_regular, read_json, readable
-from tritonproof.spec import FrameworkModel
+from tritonproof.spec import Arrays, FrameworkModel
 
 if TYPE_CHECKING:
     import torch
@@ -167,15 +167,14 @@ _PREFERENCE = 5.0
 _ROLES = {"plain": 0, "entity": 1, "answer": 2}
 
 
-Rows = Mapping[str, np.ndarray]
-"""The model's inputs `ids`, `segments` and `mask`, [rows, sequence] INT32, and the targets of its outputs and
-inner layers: `span`, the positions of the answer's first and last token, [rows, 2], 0 if the window lacks it;
-`mentions`, 1 on tokens that name the entity asked for, and `answers`, 1 on those of the answer in every
-statement about that entity, [rows, sequence] FP32; and the number of the `attribute` asked for, [rows]."""
+def training_rows(paragraphs: Sequence[Paragraph]) -> Arrays:
+    """A row for each question of the paragraphs; a long paragraph is cut where the generator chooses.
 
-
-def training_rows(paragraphs: Sequence[Paragraph]) -> Rows:
-    """A row for each question of the paragraphs; a long paragraph is cut where the generator chooses."""
+    They are the model's inputs `ids`, `segments` and `mask`, [rows, sequence] INT32, and the targets of its
+    outputs and inner layers: `span`, the positions of the answer's first and last token, [rows, 2], 0 if the
+    window lacks it; `mentions`, 1 on tokens that name the entity asked for, and `answers`, 1 on those of the
+    answer in every statement about that entity, [rows, sequence] FP32; and the `attribute` asked for, [rows].
+    """
     vocabulary = synthetic_questions.vocabulary()
     number_of = {token: number for number, token in enumerate(vocabulary)}
     pieces = word_pieces(vocabulary)
@@ -203,7 +202,7 @@ def training_rows(paragraphs: Sequence[Paragraph]) -> Rows:
     return {name: np.stack([row[name] for row in rows]) for name in rows[0]}
 
 
-def _row(paragraph: Paragraph, question: SyntheticQuestion, query: Sequence[int], part: np.ndarray) -> Rows:
+def _row(paragraph: Paragraph, question: SyntheticQuestion, query: Sequence[int], part: np.ndarray) -> Arrays:
     fact = paragraph.statements[question.statement]
     first, last = len(query) + 2, len(query) + 2 + len(part)
     ids, segments, mask = np.zeros((3, MICRO_SIZES.sequence), np.int32)
@@ -319,7 +318,7 @@ def train_micro(steps: int = 800) -> Mapping[str, Any]:
     return model.state_dict()
 
 
-def _loss(network: Any, hints: "nn.ModuleDict", source: Rows, chosen: np.ndarray) -> "torch.Tensor":
+def _loss(network: Any, hints: "nn.ModuleDict", source: Arrays, chosen: np.ndarray) -> "torch.Tensor":
     """The loss of the answer's position, and of what the second and third layers should find."""
     import torch
     from torch.nn import functional

@@ -72,7 +72,7 @@ class Conversion(Struct, frozen=True):
     """The converted model's mean error of that output over `precision_cost`; about 1 if it is right."""
     error_in_costs_limit: Number | None = None
     outputs: tuple[OutputDifference, ...] = ()
-    same_file: bool = False
+    is_users_file: bool = False
     """Whether the artifact is the user's ONNX file itself, so that only optimisation makes differences."""
 
 

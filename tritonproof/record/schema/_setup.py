@@ -201,7 +201,7 @@ class Start(Struct, frozen=True):
     """How long it takes to start the server, to load the model, and to answer the first request."""
 
     scenario: Scenario
-    server_s: Number | None
+    server_start_s: Number | None
     """Seconds until the server was ready, without a model; None for one that already ran."""
     loading_s: Number
     """Seconds of loading the model, with the server's own warm-up requests."""

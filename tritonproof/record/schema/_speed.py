@@ -327,7 +327,7 @@ class ServedSide(Struct, frozen=True):
     """What the server used of each visible resource of RESOURCE_UNITS, after answering every sample."""
 
     @property
-    def ready_s(self) -> float | None:
+    def fastest_loading_s(self) -> float | None:
         """Seconds from loading the model to its first answer in the fastest of all loadings."""
         return min(self.loadings_s, default=None)
 

@@ -50,11 +50,11 @@ _MIN_BYTES = 64 * 2.0**20
 def footprint_changes(comparison: BaselineComparison) -> Iterator[tuple[str, bool]]:
     """A text on start-up and on memory beside the baseline's, and whether it is far more."""
     current, baseline = comparison.current, comparison.baseline
-    if current.ready_s is not None and baseline.ready_s is not None:
+    if current.fastest_loading_s is not None and baseline.fastest_loading_s is not None:
         is_slower = ratios.loading_is_slower(current.loadings_s, baseline.loadings_s)
         is_far_more = len(current.loadings_s) >= ratios.MAX_LOADINGS and is_slower
-        ready, baseline_ready = DURATION.text(current.ready_s), DURATION.text(baseline.ready_s)
-        yield f"ready in {ready}, the baseline in {baseline_ready}", is_far_more
+        ready, there = map(DURATION.text, (current.fastest_loading_s, baseline.fastest_loading_s))
+        yield f"ready in {ready}, the baseline in {there}", is_far_more
     gpu_memory = (current.used.get("GPU memory"), baseline.used.get("GPU memory"))
     sizes = {"memory": (current.memory_bytes, baseline.memory_bytes), "GPU memory": gpu_memory}
     for label, (used, baseline_used) in sizes.items():
@@ -174,7 +174,7 @@ _COLUMNS: Sequence[Column[ComparedModel]] = (
     *_both("Precision shown", "Precision there", lambda side: side.precision.upper() or None),
     Column("Least speed, ratio", _least_ratio, RATIO, is_optional=True),
     Column("Largest p99, ratio", _largest_p99, RATIO, is_optional=True),
-    *_both("Ready in (s)", "Ready there", lambda side: side.ready_s, DURATION),
+    *_both("Ready in (s)", "Ready there", lambda side: side.fastest_loading_s, DURATION),
     *_both("Memory (MiB)", "Memory there", lambda side: side.memory_bytes, MEMORY),
     *_both("GPU memory (MiB)", "GPU memory there", lambda side: side.used.get("GPU memory"), MEMORY),
     Column("New warnings", lambda row: len(row.comparison.warnings), COUNT),

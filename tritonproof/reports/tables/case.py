@@ -132,7 +132,7 @@ def _settings(record: Publishable, scenario: str, names: Sequence[str]) -> list[
     apply to the case. A value leaves out what another of them says. Add a line here for a new name."""
     case, build, deployment = record.case, record.build, record.deployment
     listed = {name.lower() for name in names}
-    is_batched = scenario == "online" or case.from_repository
+    joins_requests = scenario == "online" or case.from_repository
     is_tf_trt = case.format == "tf-trt"
     is_bound = is_tf_trt and "model binding" in listed
     variant = {"ts-trace": "Trace", "ts-script": "Script"}.get(case.format, "")
@@ -158,8 +158,8 @@ def _settings(record: Publishable, scenario: str, names: Sequence[str]) -> list[
         "number of model instances": str(deployment.instances),
         "nvidia tensorrt capture cuda graph": graphs if case.format == "trt" else "",
         "squad v1.1 f1 score": SCORE.cell(score.served) if score else correctness_text.missing_score(record),
-        "triton max queue delay": f"{deployment.max_queue_delay_us} µs" if is_batched else "-",
-        "triton preferred batch sizes": sizes if is_batched else "-",
+        "triton max queue delay": f"{deployment.max_queue_delay_us} µs" if joins_requests else "-",
+        "triton preferred batch sizes": sizes if joins_requests else "-",
     }
     of_target = {"cpu": "CPU", REMOTE: "Hardware"}
     own_names = {"GPU": of_target.get(case.target, "GPU")}  # a name has to be true of this case
@@ -173,7 +173,7 @@ def _start(record: Publishable, scenario: str) -> str:
     start = next((candidate for candidate in record.starts if candidate.scenario == scenario), None)
     if start is None:
         return ""
-    server = f"server {DURATION.text(start.server_s)}, " if start.server_s is not None else ""
+    server = f"server {DURATION.text(start.server_start_s)}, " if start.server_start_s is not None else ""
     warm_ups = [result.warm_up_s for result in record.points if result.point.scenario == scenario]
     longest = f", warm-up under load {DURATION.text(max(warm_ups))} at most" if warm_ups else ""
     first = LATENCY.text(start.first_request_ms)
