@@ -71,13 +71,13 @@ def answers(values: np.ndarray, count: np.ndarray) -> dict[str, np.ndarray]:
 
 @contextlib.contextmanager
 def memory_server(
-    fault: Fault = "none", scratch: Path | None = None, *, private_copy: int = 0, refuses: bool = False
+    fault: Fault = "none", scratch: Path | None = None, *, in_use: int = 0, refuses: bool = False
 ) -> Iterator[tuple[Server, Seen]]:
-    """The server, which refuses `private_copy` times to release a region, and the requests to it."""
+    """The server, which refuses `in_use` times to release a region, and the requests to it."""
     import grpc
     from tritonclient.grpc import service_pb2
 
-    seen, refusals = Seen(), iter(range(private_copy))
+    seen, refusals = Seen(), iter(range(in_use))
 
     def check_allowed(context: Any) -> None:
         if refuses:

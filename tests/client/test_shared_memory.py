@@ -100,7 +100,7 @@ def test_stale_answer_in_shared_memory_is_detected() -> None:
 def test_region_is_private_and_never_stays_registered_or_on_disk() -> None:
     """The server first refuses to let go of one, as a request uses it."""
     scratch = Path(f"tritonproof-{secrets.token_hex(8)}")
-    with memory_server(scratch=scratch, private_copy=3) as (server, seen):
+    with memory_server(scratch=scratch, in_use=3) as (server, seen):
         with shared_memory.shared_region(server, 100, "m"):
             assert seen.modes == [0o600]
             assert not (SHARED_MEMORY_FOLDER / seen.keys[0]).exists(), "a killed process leaves none behind"

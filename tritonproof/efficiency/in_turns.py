@@ -46,7 +46,7 @@ class Turns:
     artifact on as many GPUs as the server has; and perhaps "reference", of the served reference format."""
     spent_s: float = 0.0
     failed_attempts: Sequence[str] = ()
-    """Why passes of the load rng were repeated."""
+    """Why passes of the load generator were repeated."""
 
     def ratio(self, to: str = "in_process") -> Ratio:
         """The ratio of served to another side, from two turns on."""
