@@ -251,7 +251,7 @@ def complete(**changes: Any) -> Record:
         "serving": structs.replace(
             SERVING, image="tritonserver:24.10-py3", image_digest="sha256:ab", versions={"torch": "2.5.0a0"}
         ),
-        "gates": (gate("transport"), gate()),
+        "gates": (gate(), gate("transport")),
         "soak": soak,
         "price_per_hour": 3.6,
         "points": (whole, *others, rated),

@@ -120,7 +120,7 @@ def _wrong(record: Record) -> list[str]:
     for result in record.measured_points:
         if wrong := correctness_text.wrong_answers_text(result.verified):
             failures.append(f"{wrong} ({full_point_text(result.point)})")
-    return failures + [f"{gate.fault} (gate {gate.gate})" for gate in record.gates_in_order if gate.fault]
+    return failures + [f"{gate.fault} (gate {gate.gate})" for gate in record.gates if gate.fault]
 
 
 def _not_proven(record: Record) -> list[str]:

@@ -45,8 +45,8 @@ class ModelRun(contextlib.AbstractContextManager["ModelRun"]):
         on_wait = self.progress.waits(f"{self.model.name}: wait for the machine")
         return locks.hold_machine(exclusive=exclusive, on_wait=on_wait)
 
-    def say(self, step: str, detail: str = "") -> None:
-        self.progress.say(f"{self.model.name}: {step}", detail)
+    def say(self, activity: str, detail: str = "") -> None:
+        self.progress.say(f"{self.model.name}: {activity}", detail)
 
     @once_sharing_machine
     def source_model(self) -> FrameworkModel:

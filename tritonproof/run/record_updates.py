@@ -12,7 +12,7 @@ from tritonproof.base import disk
 from tritonproof.base.errors import ProofError
 from tritonproof.host import locks
 from tritonproof.record import record_files
-from tritonproof.record.schema import Record, StepFailure
+from tritonproof.record.schema import GATE_DEMANDS, Record, StepFailure
 
 
 def update(
@@ -111,10 +111,10 @@ def _joinable(stored: Record | None, blank: Record, run_id: str) -> Record:
 _ENTRY_KEYS: Mapping[str, Callable[[Any], Any]] = {
     "points": lambda result: result.point,
     "starts": lambda start: start.scenario,
-    "gates": lambda gate: gate.gate,
+    "gates": lambda result: ([*GATE_DEMANDS, result.gate].index(result.gate), result.gate),
     "failures": lambda failure: failure.test,
 }
-"""By field with several entries: what identifies an entry."""
+"""By field with several entries: what identifies an entry, in the order of the entries."""
 
 
 def with_results(stored: Record, **results: Any) -> Record:

@@ -91,6 +91,7 @@ class Record(Struct, frozen=True):
     why_no_score: Text | None = None
     """Why the task's metric was not measured. The ledger then has only comparisons with the framework."""
     gates: tuple[GateResult, ...] = ()
+    """The results of the gates, in the order of GATE_DEMANDS."""
     starts: tuple[Start, ...] = ()
     points: Annotated[tuple[PointResult, ...], MAX_ENTRIES, SPEED] = ()
     efficiency: Annotated[tuple[Efficiency, ...], SPEED] = ()
@@ -118,11 +119,6 @@ class Record(Struct, frozen=True):
         if self.accuracy is None or self.why_no_score or not self.accuracy.scores:
             return None
         return self.accuracy.scores[0]
-
-    @property
-    def gates_in_order(self) -> list[GateResult]:
-        """The results of the gates in the order of GATE_DEMANDS, unknown ones last."""
-        return sorted(self.gates, key=lambda result: [*GATE_DEMANDS, result.gate].index(result.gate))
 
     @property
     def measured_points(self) -> list[PointResult | Soak]:

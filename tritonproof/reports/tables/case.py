@@ -20,7 +20,7 @@ def case_section(record: Publishable) -> list[Block]:
     blocks = [*scenario_section(record, "offline"), *scenario_section(record, "online")]
     if any(gate.gate == "conversation" for gate in record.gates):
         heading = Heading(f"Conversation: {phrases.device_text(record)}, {_engine(record)}", 4)
-        blocks = [heading, table(_GATES, record.gates_in_order)]
+        blocks = [heading, table(_GATES, record.gates)]
     return [*blocks, *sections_beside_points(record)]
 
 
@@ -269,4 +269,4 @@ def accuracy_blocks(record: Publishable) -> list[Block]:
             _outputs_table("the same file in process", accuracy.outputs),
             phrases.sentence(correctness_text.same_answers_text(same)) if same else "",
         ]
-    return [*blocks, table(_GATES, record.gates_in_order)]
+    return [*blocks, table(_GATES, record.gates)]
