@@ -121,8 +121,7 @@ def accuracy_chart(records: Sequence[Publishable]) -> Chart:
         raise NothingToShowError("No accuracy has been measured.")
     panels, gists = [], []
     for (model, metric), scores in by_panel.items():
-        better = scores[0][1].better
-        quantity = METRICS[better]
+        quantity = METRICS[better := scores[0][1].better]
         axis = f"{metric}{f', {quantity.unit}' if quantity.unit else ''} ({better} is better)"
         rows = []
         for name, score in scores:
