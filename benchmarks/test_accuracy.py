@@ -13,7 +13,7 @@ from tritonproof.run.proving import prove_accuracy
 
 @pytest.mark.step("build")
 def test_build(run: CaseRun) -> None:
-    """The model is in the model repository; the output says whether it was converted now or unchanged."""
+    """The case's build exists; the output says whether it was made now or reused."""
     assert run.build.artifact.exists()
 
 

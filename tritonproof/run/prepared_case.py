@@ -17,8 +17,8 @@ from tritonproof.spec import Arrays, Case, Samples
 
 
 class CaseScope:
-    """The case that a run is asked for, with its model's run, its name in progress and errors, and the stack
-    of all that ends with it. A `CaseRun` is one; what prepares its case knows no more of it."""
+    """The part of a `CaseRun` that exists before its case is prepared: the case asked for, its model's run,
+    its name in progress and errors, and the stack of all that ends with it. What prepares a case takes this."""
 
     def __init__(
         self, requested: Case, model_run: ModelRun, role: Literal["", "baseline", "reference"] = ""

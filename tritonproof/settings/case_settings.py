@@ -1,4 +1,4 @@
-"""What the settings make of a model and its cases: samples, deployment, load points and builds."""
+"""What the settings make of a model and its cases: samples, deployments and load points."""
 
 import dataclasses
 from collections.abc import Iterable, Sequence
