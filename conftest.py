@@ -1,5 +1,5 @@
 """The suite's pytest plugins. A hook that has to run around another plugin's says so by `tryfirst`; of two
-such hooks the plugin that is registered later runs first, so `summary` stays last."""
+such hooks the plugin that is registered later runs first, so `outcomes` stays last."""
 
 from importlib import import_module
 

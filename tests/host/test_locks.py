@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers import present
+from tests.helpers import present, wait_until
 from tests.host.conftest import Beside
 from tritonproof.host import locks
 
@@ -118,6 +118,5 @@ def test_waiting_process_is_not_a_holder(tmp_path: Path) -> None:
 
 def test_command_of_holder_is_printed_without_control_characters(beside: Beside) -> None:
     process = beside("input()", "\x1b[31mred\n")
-    while "red" not in (text := locks.describe_process(process.pid)):
-        pass
-    assert text.isprintable()
+    wait_until(lambda: "red" in locks.describe_process(process.pid))
+    assert locks.describe_process(process.pid).isprintable()

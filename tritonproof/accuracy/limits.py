@@ -63,7 +63,7 @@ class AnswerLimits:
     min_agreement: float = 1.0
     """The least share of equal elements over all rows of each other output, from 0 to 1, by default."""
     agreement_by_output: Mapping[str, float] = field(default_factory=dict)
-    """The same, by the name of the output: three of ten classes are no share of a mask's elements."""
+    """The same of outputs that have their own: a share of ten classes would be far too much of a mask."""
     rounding: float = PRECISIONS["fp32"].rounding
     """How far rounding may move an element, as a share of the output's largest magnitude."""
     min_compared_share: float = 0.5

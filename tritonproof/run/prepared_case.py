@@ -18,7 +18,7 @@ from tritonproof.spec import Arrays, Case, Samples
 
 class CaseScope:
     """The part of a `CaseRun` that exists before its case is prepared: the case asked for, its model's run,
-    its name in progress and errors, and the stack of all that ends with it. What prepares a case takes this."""
+    its name in progress and errors, and the stack of all that ends with it. Preparing takes no more."""
 
     def __init__(
         self, requested: Case, model_run: ModelRun, role: Literal["", "baseline", "reference"] = ""

@@ -33,7 +33,7 @@ def samples_of(model: Model, split: Split, settings: Settings) -> Samples:
 
 
 def deployment_of(case: Case, settings: Settings) -> Deployment:
-    """The settings of a case on the server: its model's, and whether it computes in TF32."""
+    """The deployment of a case: its model's, and whether it computes in TF32."""
     is_tf32 = uses_tf32(case.precision, case.target.device, wanted=settings.tf32)
     return structs.replace(model_deployment(case.model, case.target, settings), tf32=is_tf32)
 
