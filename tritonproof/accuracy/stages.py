@@ -139,8 +139,9 @@ class StageAnswers:
     """What the model decides for each row, [rows, ...]; two stages agree where these are equal."""
     requests: int = 0
     """The number of requests behind the answers; 0 in process."""
-    outputs: Arrays | None = None
-    """All outputs, [rows, ...] each, in unnamed files that vanish after use; None if nothing needs them."""
+    outputs: Arrays = field(default_factory=dict)
+    """All outputs, [rows, ...] each, in unnamed files that vanish after use; none of the served model, whose
+    answers are compared as they come."""
     differences: tuple[OutputDifference, ...] = ()
     """How far each output is from the stage before, over all rows; empty if only decisions are compared."""
 
@@ -181,7 +182,7 @@ def evaluate_in_process(
         for output, rows in slices.items():
             rows[:] = outputs[output]
         on_progress(f"{indices.stop:,} of {len(samples):,}")
-    return answers_at(name, model, parts, outputs=everything or None)
+    return answers_at(name, model, parts, outputs=everything)
 
 
 def temporary_arrays(outputs: Arrays, row_count: int) -> dict[str, np.ndarray]:
@@ -241,12 +242,10 @@ def compare_conversion(
     trained: bool,
     on_progress: OnProgress = lambda _text: None,
 ) -> Conversion:
-    """Compare all outputs of the `converted` model with those of the `framework`; both stages must have kept
-    them. The limits follow from the `cost` of the precision, or if it is None from the case's tolerance.
-    Decisions on floating-point outputs have no limit if weights are not `trained`: they are ties that any
-    rounding breaks. Raises AccuracyError if an output is missing or has another shape."""
-    assert framework.outputs is not None
-    assert converted.outputs is not None
+    """Compare all outputs of the `converted` model with those of the `framework`. The limits follow from the
+    `cost` of the precision, or if it is None from the case's tolerance. Decisions on floating-point outputs
+    have no limit if weights are not `trained`: they are ties that any rounding breaks. Raises AccuracyError
+    if an output is missing or has another shape."""
     elements = {name: values.size for name, values in framework.outputs.items()}
     limits = stage_limits(case, precision, cost, elements, len(ids), kernels_only=False)
     comparison = StageComparison(expect(ids, framework.outputs), limits, "converted", "the framework's")

@@ -186,10 +186,10 @@ def compare_servers(
 
     for data in parts:
         is_asked = data is current.served.data
-        ours, expected = singles if is_asked else (ask_for(data, current), ask_for(data, baseline))
-        both_answers = [*(single_answer(sample, row) for sample, row in ours.rows.items()), *ours.repeats]
-        comparisons.append(compare_all(expected.expected, both_answers, _limits_between(ours, expected)))
-        samples += len(expected.rows)
+        ours, theirs = singles if is_asked else (ask_for(data, current), ask_for(data, baseline))
+        our_answers = [*(single_answer(sample, row) for sample, row in ours.rows.items()), *ours.repeats]
+        comparisons.append(compare_all(theirs.expected, our_answers, _limits_between(ours, theirs)))
+        samples += len(theirs.rows)
     whole = answer_comparison.merge_findings(comparisons)
     tried = f"{samples} samples, each twice alone, beside {baseline_name}"
     finding = gate_finding("baseline", baseline, whole, 4 * samples, tried, f"by {baseline_name}")

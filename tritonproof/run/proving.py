@@ -55,7 +55,6 @@ def evaluate(run: CaseRun) -> tuple[Ledger, SampleScores]:
     expectations = run.expectations
     precision, why_no_score = expectations.arithmetic_precision, expectations.why_no_score
     framework, converted = run.model_run.framework_answers, expectations.converted_answers
-    assert converted.outputs is not None
     elements = {name: values.size for name, values in converted.outputs.items()}
     cost, rows = expectations.precision_cost, len(run.samples)
     limits = stage_limits(case, precision, cost, elements, rows, kernels_only=True)

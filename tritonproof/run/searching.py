@@ -68,10 +68,10 @@ def winner_loaded(run: CaseRun) -> Iterator[Search]:
     started = time.monotonic()
     try:
         result = fastest.find_fastest(space, goal, probe, measurer.measure_again, say)
-        winner, has_winner = result.winner.operating_point, result.winner.verdict != "failed"
-        searched.load(winner.candidate)
+        winner = result.winner.operating_point.candidate
+        searched.load(winner)
         took_s = time.monotonic() - started
-        text, diff = searched.proposal(winner.candidate) if has_winner else ("", "")
+        text, diff = ("", "") if result.winner.verdict == "failed" else searched.proposal(winner)
         path = record_files.record_path(run.case.key, run.settings.results)
         config = record_updates.write_search_config(path, text, diff)
         yield search_entry(result, goal, plan, took_s, config, diff)
