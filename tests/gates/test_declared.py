@@ -6,7 +6,6 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,6 +14,7 @@ import numpy as np
 import pytest
 from tritonclient.grpc import service_pb2
 
+from tests import toy
 from tests.gates.answering_servers import ROWS as SENT
 from tests.gates.answering_servers import careful, right, served_by
 from tests.gates.made_up_model import (
@@ -28,7 +28,7 @@ from tests.gates.made_up_model import (
 )
 from tritonproof.base.errors import ProofError
 from tritonproof.client import requests
-from tritonproof.client.input_data import InputData
+from tritonproof.client.input_data import MAX_SAMPLES
 from tritonproof.client.requests import ServedModel
 from tritonproof.gates.context import AnswersBySample, GateContext, make_single_answers
 from tritonproof.gates.declared import declared_gate, largest_batch_gate
@@ -166,24 +166,23 @@ def test_dynamic_dimension_accepts_any_length() -> None:
     assert gate(context=model((5,)))[0].fault
 
 
-@pytest.mark.parametrize("wrong", [None, 6, 12])
+@pytest.mark.parametrize("wrong", [None, 6, 70, 130])
 def test_every_answer_must_be_finite(wrong: int | None) -> None:
     """This includes the answers given alone, of the first eight samples, and samples that no other gate sends."""
 
     def outputs_of(sample: int) -> dict[str, np.ndarray]:
         return {"OUT": np.full(4, np.nan if sample == wrong else 1.0), "COUNT": np.array([4])}
 
-    pieces = [[f"row-{n}" for n in numbers] for numbers in (range(8, 11), range(11, 14))]
-    remaining = [InputData(Path(), ids, {"IN": np.zeros((3, 4))}) for ids in pieces]
-    asked = iter(range(8, 14))
+    unsent = toy.samples_of({"IN": np.zeros((MAX_SAMPLES + 70, 4), np.float32)})
+    asked = iter(range(MAX_SAMPLES, len(unsent)))
 
     def rule(samples: np.ndarray, _in_flight: int) -> Arrays:
         (number,) = (next(asked) for _ in samples)
         return {name: values[None] for name, values in outputs_of(number).items()}
 
     rows = {n: outputs_of(n) for n in range(8)}
-    result, _ = gate(context=model(rows=rows, rule=rule, remaining_data=lambda: remaining))
-    assert result.requests == 5 + 6
+    result, _ = gate(context=model(rows=rows, rule=rule, unsent=unsent))
+    assert result.requests == 5 + 70
     assert (f"row-{wrong}" in result.fault, bool(result.fault)) == (wrong is not None, wrong is not None)
 
 

@@ -4,7 +4,7 @@ import contextlib
 import dataclasses
 import fcntl
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,6 @@ from tritonclient.grpc.model_config_pb2 import ModelConfig
 from tests import toy
 from tritonproof.base.errors import ProofError
 from tritonproof.build.builds import CaseBuild
-from tritonproof.client.input_data import InputData, remaining_data
 from tritonproof.host import locks
 from tritonproof.record.schema import Deployment, Scenario, Start
 from tritonproof.run.case_run import CaseRun
@@ -76,7 +75,6 @@ class StandInCase:
     samples: Samples = field(default_factory=lambda: toy.samples(1))
     folder: Path = Path("toy")
     """The folder of its build, which holds nothing unless the test puts something there."""
-    keeps_config: bool = False
     requests_note: str = ""
     backend: str = "python"
     called_names: tuple[str, ...] = ()
@@ -95,9 +93,6 @@ class StandInCase:
     def bring_up(self, scenario: Scenario, deployment: Deployment) -> tuple[LoadState, Start]:
         backend = self.load_anew(scenario, deployment)
         return LoadState(scenario, deployment, backend), Start(scenario, None, 0.0, 0.0)
-
-    def remaining_data(self) -> Iterable[InputData]:
-        return remaining_data(self.case.model, self.samples)
 
 
 def prepare(**changes: Any) -> Prepare:

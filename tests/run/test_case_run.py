@@ -22,6 +22,7 @@ from tritonproof.host import locks
 from tritonproof.host.targets import CPU
 from tritonproof.run import prepared_case
 from tritonproof.run.case_run import CaseRun
+from tritonproof.run.converted_case import ConvertedCase
 from tritonproof.run.model_run import ModelRun
 from tritonproof.run.once import forget, is_made, once
 
@@ -62,6 +63,7 @@ def test_baseline_of_earlier_builds_keeps_its_config(
         baseline = present(run.baseline)
         config = (baseline.build.folder / "config.pbtxt").resolve()
         assert config == builds / "cpu" / str(case) / "config.pbtxt"
+        assert isinstance(baseline.prepared, ConvertedCase)
         assert baseline.prepared.keeps_config
 
 

@@ -13,12 +13,11 @@ from tritonproof.accuracy import answer_comparison
 from tritonproof.accuracy.answer_comparison import ComparisonFinding, Mismatch
 from tritonproof.accuracy.expected import ExpectedBySignature, expect_by_signature
 from tritonproof.accuracy.limits import MIN_NOISE, NOISE_FACTOR, AnswerLimits, NumberLimits, inferred_limits
-from tritonproof.client.input_data import InputData
 from tritonproof.client.requests import IN_FLIGHT, IN_FLIGHT_BYTES, Answer, ServedModel
 from tritonproof.record.schema import AnswerComparison, GateResult
 from tritonproof.serve.messages import content_size_bytes
 from tritonproof.serve.server import LoadState
-from tritonproof.spec import Arrays
+from tritonproof.spec import Arrays, Samples
 
 _STEADY_SHARE = 0.99
 """If at least this share of integers is equal in the answers to a repeated request, the others are noise."""
@@ -68,8 +67,8 @@ class GateContext:
     """The noise that is always allowed, as a share of the spread; the user may allow more."""
     kernels_may_change: bool = False
     """Whether loading again may change kernels: on a GPU libraries choose kernels by trying some."""
-    remaining_data: Callable[[], Iterable[InputData]] = tuple
-    """Returns the samples that no other check sends."""
+    unsent: Samples | None = None
+    """The evaluation samples, if no other check sends those beyond the load data; else None."""
     can_share_memory: bool = False
     """Whether requests may go through memory that the server and this process share."""
     answers_folder: AnswersFolder | None = None

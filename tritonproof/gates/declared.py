@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tritonproof.client.input_data import remaining_data
 from tritonproof.client.requests import ServedModel
 from tritonproof.gates.context import AnswersBySample, GateContext, GateFinding, rows_of
 from tritonproof.record.schema import GateResult
@@ -25,7 +26,7 @@ def declared_gate(context: GateContext) -> GateFinding:
     problems = [_violation(served, *pair) for pair in zip(batches, served.responses(batches), strict=True)]
     problems += _all_as_declared(served, single_rows)
     remaining_count = 0
-    for data in context.remaining_data():
+    for data in () if context.unsent is None else remaining_data(served.model, context.unsent):
         served_part = replace(served, data=data)
         in_flight = replace(context, served=served_part).most_in_flight(1)
         answers = served_part.ask([[sample] for sample in range(len(data.ids))], in_flight)

@@ -36,8 +36,8 @@ def add_baselines(
 ) -> tuple[list[PointState], MeasuringPlan]:
     """The unmeasured load points of one scenario, each with its baseline unless that takes no such batch, and
     the plan for them. Raises InputError if the baseline is a build that does not take the largest batch."""
-    scenario, prepared = states[0].point.scenario, baseline.prepared
-    if prepared.keeps_config:
+    scenario = states[0].point.scenario
+    if run.settings.against is not None and not run.case.model.from_repository:
         needed = max(state.point.batch for state in states)
         largest_there = baseline_builds.config_of(baseline.build.folder).max_batch_size
         if needed > largest_there:

@@ -3,12 +3,11 @@
 import contextlib
 import dataclasses
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from tritonproof.build import baseline_builds, builds, runtime_files
 from tritonproof.build.builds import CaseBuild, private_copy
-from tritonproof.client.input_data import InputData
 from tritonproof.host.scratch import scratch_folder
 from tritonproof.host.targets import runs_here
 from tritonproof.record.quantities import DURATION, SIZE
@@ -90,10 +89,6 @@ class ConvertedCase:
         of_scenario = baseline_builds.for_scenario(config, self.case, scenario)
         self.server.load_folder(self.build.folder, of_scenario)
         return str(config.backend or config.platform)
-
-    def remaining_data(self) -> Iterable[InputData]:
-        """Nothing: the accuracy step sends every sample, and compares every number."""
-        return ()
 
 
 @contextlib.contextmanager

@@ -109,7 +109,8 @@ class Expectations:
             limits,
             min_noise,
             kernels_may_change=case.answers_on == "cuda",
-            remaining_data=self.prepared.remaining_data,
+            # The accuracy step sends all samples of a converted case.
+            unsent=self.prepared.samples if case.model.from_repository else None,
             can_share_memory=self.scope.settings.shared_memory == "system",
             answers_folder=self.answers_folder,
         )

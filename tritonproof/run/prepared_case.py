@@ -3,12 +3,11 @@
 import contextlib
 import dataclasses
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from tritonproof.build.builds import CaseBuild
-from tritonproof.client.input_data import InputData
 from tritonproof.record.schema import Deployment, Scenario, Start
 from tritonproof.run.model_run import ModelRun
 from tritonproof.serve.launch import serve
@@ -79,10 +78,6 @@ class PreparedCase(Protocol):
     def build(self) -> CaseBuild: ...
 
     @property
-    def keeps_config(self) -> bool:
-        """Whether it is another build, which is served by its own config.pbtxt."""
-
-    @property
     def server(self) -> Server:
         """The case's Triton, which is started when first asked for."""
 
@@ -108,9 +103,6 @@ class PreparedCase(Protocol):
 
     def bring_up(self, scenario: Scenario, deployment: Deployment) -> tuple[LoadState, Start]:
         """Have the model loaded for a scenario, and a first request answered; tells how long both took."""
-
-    def remaining_data(self) -> Iterable[InputData]:
-        """The samples that the accuracy step does not send, for which the gates then ask."""
 
 
 def time_request(prepared: PreparedCase, batch: int) -> tuple[float, Arrays]:

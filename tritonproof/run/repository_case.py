@@ -15,7 +15,6 @@ from tritonproof.base.errors import AccuracyError, InputError, NotAvailableError
 from tritonproof.base.paths import CONFIG_FILE
 from tritonproof.build.builds import CaseBuild
 from tritonproof.build.configuration import config_text
-from tritonproof.client.input_data import InputData, remaining_data
 from tritonproof.client.requests import ConversationMessage, converse, sequence_of
 from tritonproof.host.scratch import scratch_folder
 from tritonproof.record.schema import Deployment, Scenario, Start
@@ -59,7 +58,6 @@ class RepositoryCase:
     accepted_samples: AcceptedSamples
     labelled_samples: Samples | None = None
     """All of the user's labelled samples; None without labels."""
-    keeps_config = False
 
     @property
     def samples(self) -> Samples:
@@ -96,9 +94,6 @@ class RepositoryCase:
         assert self.described.model.folder is not None
         self.server.load_folder(self.described.model.folder)
         return self.backend
-
-    def remaining_data(self) -> Iterator[InputData]:
-        return remaining_data(self.case.model, self.samples)
 
     def oracle(self, inputs: Arrays) -> Arrays:
         """The answer to a request of one row, [1, ...] each, with no other request in flight."""
