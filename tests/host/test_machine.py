@@ -71,8 +71,8 @@ def test_environment_overrides_host_and_commit(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setenv(run_origin.COMMIT_VARIABLE, "a" * 40 + "-dirty")
     monkeypatch.setenv(run_origin.HOST_VARIABLE, "node7")
     assert commit_of.__wrapped__(tmp_path) == ("a" * 40, False)
-    assert run_origin.origin("cpu").host == "node7"
-    assert run_origin.origin("cpu") == run_origin.origin("cpu"), "a process has one run"
+    assert run_origin.origin("cpu", run_origin.own_run()).host == "node7"
+    assert run_origin.own_run() == run_origin.own_run(), "a process has one run"
 
 
 def test_all_workers_share_run_and_start(monkeypatch: pytest.MonkeyPatch) -> None:

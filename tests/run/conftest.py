@@ -2,7 +2,7 @@
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +11,8 @@ import pytest
 from tests.helpers import settings
 from tests.run.stand_in_case import Prepare, prepare, running
 from tritonproof.host import locks
+from tritonproof.record.schema import LoadPoint
 from tritonproof.run.case_run import CaseRun
-from tritonproof.run.model_run import SuiteRun
 from tritonproof.settings.thresholds import Thresholds
 
 RunOf = Callable[..., CaseRun]
@@ -34,12 +34,12 @@ def run_of(lines: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
         def start(
             how: Prepare = AS_IT_IS,
-            suite_run: SuiteRun | None = None,
+            points: Mapping[str, Sequence[LoadPoint]] | None = None,
             thresholds: Thresholds | None = None,
             **options: Any,
         ) -> CaseRun:
             chosen = settings(**{"results": str(tmp_path / "results"), **options})
             chosen = dataclasses.replace(chosen, thresholds=thresholds or chosen.thresholds)
-            return stack.enter_context(running(chosen, how, suite_run, lines.append))
+            return stack.enter_context(running(chosen, how, lines.append, points))
 
         yield start

@@ -4,7 +4,7 @@ import contextlib
 import dataclasses
 import fcntl
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from tests import toy
 from tritonproof.base.errors import ProofError
 from tritonproof.build.builds import CaseBuild
 from tritonproof.host import locks
-from tritonproof.record.schema import Deployment, Scenario, Start
+from tritonproof.record.schema import Deployment, LoadPoint, Scenario, Start
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.model_run import ModelRun, SuiteRun
 from tritonproof.run.prepared_case import CaseScope, PreparedCase
@@ -117,13 +117,13 @@ def prepare_repository_case(server: Server = StandInServer(), **configuration: A
 def running(
     settings: Settings,
     how: Prepare,
-    suite_run: SuiteRun | None = None,
     write_line: Callable[[str], None] = print,
+    points: Mapping[str, Sequence[LoadPoint]] | None = None,
 ) -> Iterator[CaseRun]:
-    """A run of the toy model's case with these settings, prepared in this way, which writes lines of progress."""
-    case = toy.case(MODEL)
-    model_run = ModelRun(MODEL, case.target, settings, progress=Progress(write_line))
-    with model_run, CaseRun(case, model_run, suite_run, prepare=how) as run:
+    """A run of the toy model's case with these settings, prepared in this way, which writes lines of progress;
+    `points` are the selected ones of all cases."""
+    case, suite_run = toy.case(MODEL), SuiteRun(settings, progress=Progress(write_line), points=points)
+    with ModelRun(MODEL, case.target, suite_run) as model_run, CaseRun(case, model_run, prepare=how) as run:
         yield run
 
 

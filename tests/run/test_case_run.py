@@ -23,7 +23,7 @@ from tritonproof.host.targets import CPU
 from tritonproof.run import prepared_case
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.converted_case import ConvertedCase
-from tritonproof.run.model_run import ModelRun
+from tritonproof.run.model_run import ModelRun, SuiteRun
 from tritonproof.run.once import forget, is_made, once
 
 
@@ -58,8 +58,8 @@ def test_baseline_of_earlier_builds_keeps_its_config(
 ) -> None:
     builds, names, _ = example
     case, earlier = names["case"], baseline_builds.parse_against(str(builds))
-    settings = dataclasses.replace(names["settings"], against=earlier)
-    with ModelRun(case.model, case.target, settings) as model_run, CaseRun(case, model_run) as run:
+    suite_run = SuiteRun(dataclasses.replace(names["suite_run"].settings, against=earlier))
+    with ModelRun(case.model, case.target, suite_run) as model_run, CaseRun(case, model_run) as run:
         baseline = present(run.baseline)
         config = (baseline.build.folder / "config.pbtxt").resolve()
         assert config == builds / "cpu" / str(case) / "config.pbtxt"
@@ -132,7 +132,7 @@ def test_only_loading_shares_the_machine(tmp_path: Path, monkeypatch: pytest.Mon
     loading: dict[str, Any] = {"load_weights": noting("load"), "samples": noting("samples", toy.samples())}
     case = dataclasses.replace(case, model=dataclasses.replace(case.model, **loading))
     given = settings(results=str(tmp_path))
-    with ModelRun(case.model, CPU, given) as model_run, CaseRun(case, model_run) as run:
+    with ModelRun(case.model, CPU, SuiteRun(given)) as model_run, CaseRun(case, model_run) as run:
         vars(run.prepared)["build"] = CaseBuild(case, tmp_path / "model", reused=True)
         shared = model_run.source_model, model_run.samples, model_run.framework_model
         assert all((*shared, run.prepared.oracle, run.server))

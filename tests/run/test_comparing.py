@@ -22,7 +22,6 @@ from tritonproof.ratios import MAX_LOADINGS, loading_is_slower
 from tritonproof.record.schema import GateResult, LoadPoint
 from tritonproof.run import case_run, comparing, expectations, loader
 from tritonproof.run.case_run import CaseRun
-from tritonproof.run.model_run import SuiteRun
 from tritonproof.run.repository_case import other_inputs
 from tritonproof.spec import Samples, Tensor
 
@@ -64,7 +63,7 @@ def compared(run_of: RunOf, monkeypatch: pytest.MonkeyPatch) -> Compared:
         monkeypatch.setattr(case_run, "prepare_baseline", lambda _compared, run: other(run))
         return run_of(
             own,
-            suite_run=SuiteRun({"toy": [LoadPoint("offline", batch, 1) for batch in (1, 2, 4)]}),
+            points={"toy": [LoadPoint("offline", batch, 1) for batch in (1, 2, 4)]},
             against=".",
         )
 

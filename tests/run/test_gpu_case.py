@@ -23,7 +23,7 @@ from tritonproof.host import locks
 from tritonproof.host.targets import recognise
 from tritonproof.run import measuring_efficiency, prepared_case
 from tritonproof.run.case_run import CaseRun
-from tritonproof.run.model_run import ModelRun
+from tritonproof.run.model_run import ModelRun, SuiteRun
 from tritonproof.serve.server_spec import ContainerImage, ServerSpec
 from tritonproof.spec import Case
 
@@ -98,7 +98,7 @@ def run_on_a100(name: str, folder: Path, **options: str) -> Iterator[CaseRun]:
     """A run of a case of the A100, which is built already."""
     given = settings(**{"triton": "docker", "results": str(folder / "results"), **options})
     case = next(case for case in cases_of(recognise("NVIDIA A100"), given.gpus) if str(case) == name)
-    with ModelRun(case.model, case.target, given) as model_run, CaseRun(case, model_run) as run:
+    with ModelRun(case.model, case.target, SuiteRun(given)) as model_run, CaseRun(case, model_run) as run:
         vars(run.prepared).update(build=CaseBuild(case, folder / name, "0f3c", reused=True))
         vars(model_run).update(flops_per_inference=None)
         yield run

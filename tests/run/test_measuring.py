@@ -15,7 +15,6 @@ from tritonproof.measure.passes import LoadJob
 from tritonproof.record.schema import LoadPoint, Mark, PointResult
 from tritonproof.run import measuring
 from tritonproof.run.measuring import time_first_and_later
-from tritonproof.run.model_run import SuiteRun
 from tritonproof.settings.thresholds import ThresholdEntry, Thresholds
 
 LATER = [0.001] * 19 + [0.002]
@@ -39,7 +38,7 @@ def test_what_counts_after_the_sweep_is_saved(
     refused = (points[1].batch,) if fails == "first request" else ()
     server = StandInServer(refused=refused, stop_reasons=[ended])
     thresholds = Thresholds([ThresholdEntry("*", p99_ms=50.0)])
-    selected = SuiteRun({str(toy.case(MODEL)): points})
+    selected = {str(toy.case(MODEL)): points}
     run = run_of(prepare(server=server), selected, thresholds, point_budget_s="0.1")
     alone = set[bool]()
 

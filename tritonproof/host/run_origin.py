@@ -33,9 +33,8 @@ class RunIdentity(NamedTuple):
     started: str
 
 
-def origin(device: str, identity: RunIdentity | None = None) -> Origin:
-    """Where a measurement on "cpu" or "cuda" comes from; `identity` is by default this process's run."""
-    identity = identity or own_run()
+def origin(device: str, identity: RunIdentity) -> Origin:
+    """Where a measurement of the run `identity` on "cpu" or "cuda" comes from."""
     commit, clean = commit_of(SUITE)
     uuids = () if device == "cpu" else tuple(gpu.uuid for gpu in gpus())
     return Origin(

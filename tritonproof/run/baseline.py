@@ -18,7 +18,8 @@ from tritonproof.user_models import model_from_config
 def as_baseline(case: Case, model_run: ModelRun) -> tuple[Case, ModelRun] | None:
     """The case and the run of its model as they are for the baseline; None without --against and
     --against-triton, or if the baseline's repository has no model of the case's name."""
-    settings, models, against = model_run.settings, model_run.models, model_run.settings.against
+    suite_run, settings, models = model_run.suite_run, model_run.settings, model_run.suite_run.models
+    against = settings.against
     if settings.against_triton is not None:
         settings = dataclasses.replace(settings, triton=settings.against_triton)
     elif against is None:
@@ -33,7 +34,8 @@ def as_baseline(case: Case, model_run: ModelRun) -> tuple[Case, ModelRun] | None
             model = model_from_config.as_model(models.repository_models[case.model.name])
             model = dataclasses.replace(model, tolerances=case.model.tolerances)
             case = dataclasses.replace(case, model=model)
-    return case, ModelRun(case.model, case.target, settings, models, model_run.progress)
+    suite_run = dataclasses.replace(suite_run, settings=settings, models=models)
+    return case, ModelRun(case.model, case.target, suite_run)
 
 
 def prepare_baseline(compared: PreparedCase, scope: CaseScope) -> PreparedCase:

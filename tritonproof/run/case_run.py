@@ -18,7 +18,7 @@ from tritonproof.run.baseline import as_baseline, prepare_baseline
 from tritonproof.run.converted_case import ConvertedCase, converted_build
 from tritonproof.run.expectations import Expectations
 from tritonproof.run.loader import Loader
-from tritonproof.run.model_run import ModelRun, SuiteRun
+from tritonproof.run.model_run import ModelRun
 from tritonproof.run.once import forget, is_made, once
 from tritonproof.run.prepared_case import CaseScope, PreparedCase
 from tritonproof.run.repository_case import serve_repository_case
@@ -46,12 +46,11 @@ class CaseRun(CaseScope, contextlib.AbstractContextManager["CaseRun"]):
         self,
         requested: Case,
         model_run: ModelRun,
-        suite_run: SuiteRun | None = None,
         role: Literal["", "baseline", "reference"] = "",
         prepare: Callable[[CaseScope], PreparedCase] = prepare_own,
     ) -> None:
         super().__init__(requested, model_run, role)
-        self.suite_run, self._prepare = suite_run or SuiteRun(), prepare
+        self._prepare = prepare
         # What steps have found, for later steps and when they are asked again.
         self.gate_findings: dict[str, GateFinding] = {}
         self.sweeps: dict[Scenario, Mapping[LoadPoint, PointResult | ProofError]] = {}
@@ -74,7 +73,7 @@ class CaseRun(CaseScope, contextlib.AbstractContextManager["CaseRun"]):
 
     @once
     def expectations(self) -> Expectations:
-        return Expectations(self, self.loader, self.suite_run.run_id)
+        return Expectations(self.loader)
 
     @property
     def case(self) -> Case:
@@ -135,4 +134,4 @@ class CaseRun(CaseScope, contextlib.AbstractContextManager["CaseRun"]):
         (case, model_run) = baseline
         prepare = functools.partial(prepare_baseline, self.prepared)
         self.stack.enter_context(model_run)
-        return self.stack.enter_context(CaseRun(case, model_run, self.suite_run, "baseline", prepare))
+        return self.stack.enter_context(CaseRun(case, model_run, "baseline", prepare))

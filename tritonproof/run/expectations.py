@@ -29,10 +29,11 @@ from tritonproof.run.prepared_case import CaseScope, PreparedCase
 class Expectations:
     """The expected answers to a prepared case, and their limits. Each value is computed once."""
 
-    scope: CaseScope
     loader: Loader
-    run_id: str
-    """The id of the suite's run, for the answers that it records."""
+
+    @property
+    def scope(self) -> CaseScope:
+        return self.loader.scope
 
     @property
     def prepared(self) -> PreparedCase:
@@ -122,7 +123,7 @@ class Expectations:
         if settings.answers is None:
             return None
         on_wait = self.scope.progress.waits(f"{name}: wait for answers that another run records")
-        run_id = self.run_id if settings.record_answers else None
+        run_id = self.scope.suite_run.identity.id if settings.record_answers else None
         return AnswersFolder(settings.answers, name, run_id, on_wait)
 
     @once_sharing_machine

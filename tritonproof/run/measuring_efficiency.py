@@ -105,7 +105,7 @@ def _measure(
     run: CaseRun, best: PointResult, worker: Worker, flops: float | None, reference: _Reference | None
 ) -> Efficiency:
     """Measure a load point in turns: served, in process and in the reference format; and the peak."""
-    peak_per_s = run.suite_run.measure_peak(peak_kind(run.case, run.deployment), run.progress)
+    peak_per_s = run.suite_run.measure_peak(peak_kind(run.case, run.deployment))
     if isinstance(peak_per_s, ProofError):
         raise peak_per_s
     batch = in_turns.batch_in_process(best, run.deployment, run.case.gpus)
@@ -172,8 +172,6 @@ def _served_reference(run: CaseRun, case: Case, stack: contextlib.ExitStack) -> 
 
     used = builds.private_copy(build, on_progress=lambda activity: run.progress.say(f"{case}: {activity}"))
     prepare_reference = functools.partial(ConvertedCase, building=used)
-    reference_run = stack.enter_context(
-        CaseRun(case, run.model_run, run.suite_run, "reference", prepare_reference)
-    )
+    reference_run = stack.enter_context(CaseRun(case, run.model_run, "reference", prepare_reference))
     reference_run.loader.ensure_loaded(best.point.scenario)
     return reference_run, best

@@ -22,16 +22,41 @@ from tritonproof.settings.settings import Settings
 from tritonproof.spec import FrameworkModel, Model, Samples, Target
 
 
+@dataclass(frozen=True)
+class SuiteRun:
+    """What all cases of a suite's run share: what the user asked for, and what was measured for all."""
+
+    settings: Settings
+    models: AvailableModels = field(default_factory=lambda: AvailableModels(()))
+    """The models that the user selected; those of --repository may call each other."""
+    progress: Progress = field(default_factory=lambda: Progress(lines_to(os.dup(2))))
+    points: Mapping[str, Sequence[LoadPoint]] | None = None
+    """The load points to measure of each case, by its id; None for all that the settings ask for."""
+    identity: run_origin.RunIdentity = field(default_factory=run_origin.own_run)
+    peaks: dict[worker.PeakKind, Estimate | ProofError] = field(default_factory=dict)
+    """The machine's peaks measured so far, or the errors."""
+
+    def measure_peak(self, kind: worker.PeakKind) -> Estimate | ProofError:
+        """The machine's peak, or the error, measured once, while nothing else runs on the machine. It takes
+        gigabytes of a GPU's memory, so a suite measures it before its first server starts."""
+        if kind not in self.peaks:
+            on_wait = self.progress.waits("the machine's peak: wait for the machine")
+            with locks.hold_machine(exclusive=True, on_wait=on_wait):
+                self.progress.say(f"the machine's peak: measure {kind.precision.upper()}")
+                try:
+                    self.peaks[kind] = worker.measure_peak_per_s(kind)
+                except ProofError as error:
+                    self.peaks[kind] = error.with_traceback(None)  # which would keep a model in memory
+        return self.peaks[kind]
+
+
 @dataclass(eq=False)
 class ModelRun(contextlib.AbstractContextManager["ModelRun"]):
     """What the cases of a model on a target share, for the length of a `with` block."""
 
     model: Model
     target: Target
-    settings: Settings
-    models: AvailableModels = field(default_factory=lambda: AvailableModels(()))
-    """The models that the user selected; those of --repository may call each other."""
-    progress: Progress = field(default_factory=lambda: Progress(lines_to(os.dup(2))))
+    suite_run: SuiteRun
     reference_runs: dict[str, Any] = field(default_factory=dict, init=False)
     """By the id of its case, the `CaseRun` of the reference format with its fastest point, or None."""
     precision_costs: dict[str, PrecisionCost | None] = field(default_factory=dict, init=False)
@@ -40,6 +65,14 @@ class ModelRun(contextlib.AbstractContextManager["ModelRun"]):
 
     def __exit__(self, *error: Any) -> None:
         self.stack.__exit__(*error)
+
+    @property
+    def settings(self) -> Settings:
+        return self.suite_run.settings
+
+    @property
+    def progress(self) -> Progress:
+        return self.suite_run.progress
 
     def hold_machine(self, *, exclusive: bool) -> contextlib.AbstractContextManager[None]:
         on_wait = self.progress.waits(f"{self.model.name}: wait for the machine")
@@ -92,27 +125,3 @@ class ModelRun(contextlib.AbstractContextManager["ModelRun"]):
     def flops_per_inference(self) -> float | None:
         """Floating-point operations of one inference; None if the framework cannot count them."""
         return count_operations(self.model, self.source_model.network, self.samples.read([0]))
-
-
-@dataclass
-class SuiteRun:
-    """What all cases of a suite's run share: what is selected, and what was measured for earlier cases."""
-
-    points: Mapping[str, Sequence[LoadPoint]] | None = None
-    """The load points to measure of each case, by its id; None for all that the settings ask for."""
-    run_id: str = field(default_factory=lambda: run_origin.own_run().id)
-    peaks: dict[worker.PeakKind, Estimate | ProofError] = field(default_factory=dict)
-    """The machine's peaks measured so far, or the errors."""
-
-    def measure_peak(self, kind: worker.PeakKind, progress: Progress) -> Estimate | ProofError:
-        """The machine's peak, or the error, measured once, while nothing else runs on the machine. It takes
-        gigabytes of a GPU's memory, so a suite measures it before its first server starts."""
-        if kind not in self.peaks:
-            text = "the machine's peak: "
-            with locks.hold_machine(exclusive=True, on_wait=progress.waits(f"{text}wait for the machine")):
-                progress.say(f"{text}measure {kind.precision.upper()}")
-                try:
-                    self.peaks[kind] = worker.measure_peak_per_s(kind)
-                except ProofError as error:
-                    self.peaks[kind] = error.with_traceback(None)  # which would keep a model in memory
-        return self.peaks[kind]

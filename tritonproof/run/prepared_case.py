@@ -24,7 +24,8 @@ class CaseScope:
     ) -> None:
         """`requested` is the case before its server completes it; `role` is empty for the case's own run."""
         self.requested, self.role, self.model_run = requested, role, model_run
-        self.settings, self.progress = model_run.settings, model_run.progress
+        self.suite_run = model_run.suite_run
+        self.settings, self.progress = self.suite_run.settings, self.suite_run.progress
         self.hold_machine = model_run.hold_machine  # exclusively to measure speed, else shared
         self.stack = contextlib.ExitStack()
 

@@ -119,7 +119,7 @@ def serve_repository_case(
     scope: CaseScope, shared_samples: Samples | None = None
 ) -> Iterator[RepositoryCase]:
     """The case of --repository after its first answer; a baseline gets its case's `shared_samples`."""
-    case, settings, available = scope.requested, scope.settings, scope.model_run.models
+    case, settings, available = scope.requested, scope.settings, scope.suite_run.models
     name, models = case.model.name, available.repository_models
     if name not in models:
         what = f"{name} is not in this repository, so that its clients would get no answers"
@@ -156,7 +156,7 @@ def _describe_and_ask(
 ) -> tuple[Model, DescribedModel, AcceptedSamples]:
     """Load a model of --repository and send its first request. Returns the model as its server completed it,
     the server's description of it, and the samples that it accepts."""
-    requested, name, available = scope.requested.model, scope.requested.model.name, scope.model_run.models
+    requested, name, available = scope.requested.model, scope.requested.model.name, scope.suite_run.models
     labels, models = available.labels.get(name), available.repository_models
 
     def user_samples(model: Model) -> Samples | None:
