@@ -22,6 +22,8 @@ Framework = Literal["pytorch", "tensorflow", "onnx"]
 Precision = Literal["fp32", "tf32", "fp16", "bf16", "int8"]
 Split = Literal["training", "evaluation"]
 Exchange = Literal["single", "decoupled", "sequence"]
+BatchAxis = Literal["open", "one row", "none"]
+"""The first axis of a network's inputs: a batch of any length, a batch of one row, or no batch."""
 Arrays = Mapping[str, "np.ndarray"]
 """Tensors by name, [rows, ...] each: the first axis is the batch."""
 OnProgress = Callable[[str], None]
@@ -208,9 +210,9 @@ class Model:
     """Reduces a batch's outputs to what `decide` and the metrics need; only this is kept of all samples."""
     profiles: Mapping[str, ServingProfile] = field(default_factory=lambda: DEFAULT_PROFILES)
     """The deployment and load points by a target's name; `cpu` and `gpu` are for all others of that kind."""
-    batched: bool = True
-    """Whether requests have a batch dimension. Otherwise a request is a single row, and its tensors on the
-    wire lack the first axis that all arrays of the suite have."""
+    batch_axis: BatchAxis = "open"
+    """The first axis, which all arrays of the suite have. With "none", tensors on the wire lack it; with "one
+    row", Triton does not batch, and the shapes that it is told begin with 1."""
     exchange: Exchange = "single"
     """single: one answer a request; decoupled: any number; sequence: the server keeps state between them."""
     is_ensemble: bool = False
@@ -234,8 +236,6 @@ class Model:
     """The distributions with the network's code, besides the formats'; a new version makes builds anew."""
     show: Callable[[Samples, int, Arrays, Arrays], Sequence[SamplePart]] | None = None
     """Shows an item on the page, by its index and the kept outputs of the framework and of the server."""
-    one_row: bool = False
-    """Whether the network takes only batches of one row: Triton does not batch, and shapes begin with 1."""
     excluded: Mapping[str, str] = field(default_factory=dict)
     """Why the model lacks a format, by `name` or `name-precision`."""
     train: Callable[..., Mapping[str, Any]] | None = None
@@ -252,9 +252,14 @@ class Model:
         return self.framework is None
 
     @property
+    def batched(self) -> bool:
+        """Whether requests have a batch axis."""
+        return self.batch_axis != "none"
+
+    @property
     def takes_single_rows(self) -> bool:
         """Whether every request has a single row."""
-        return self.one_row or not self.batched
+        return self.batch_axis != "open"
 
     @property
     def precisions(self) -> tuple[str, ...]:

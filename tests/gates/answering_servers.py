@@ -159,6 +159,8 @@ def with_memory(memory: Memory, *, batched: bool = True) -> Iterator[ServedModel
         outputs = Tensor("OUT", "FP32", (4,)), Tensor("TEXT", "BYTES", (1,)), Tensor("SAME", "FP32", (4,))
         more = Tensor("MORE", "FP32", (4,), optional=True)
         inputs = Tensor("IN", "FP32", (4,)), more, Tensor("BIAS", "INT64", (1,))
-        model = dataclasses.replace(served.model, inputs=inputs, outputs=outputs, batched=batched)
+        model = dataclasses.replace(
+            served.model, inputs=inputs, outputs=outputs, batch_axis="open" if batched else "none"
+        )
         data = InputData(Path(), IDS, {"IN": ROWS, "BIAS": BIASES})
         yield dataclasses.replace(served, model=model, data=data)

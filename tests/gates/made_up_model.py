@@ -50,7 +50,7 @@ class MadeUpModel(ServedModel):
 def served_model(count: int = 8, *, batched: bool = True, **changes: Any) -> MadeUpModel:
     """A model of FP32 rows of four, with `count` samples; with `changes`."""
     inputs, outputs = (Tensor("IN", "FP32", (4,)),), (Tensor("OUT", "FP32", (4,)),)
-    model = toy.model(inputs=inputs, outputs=outputs, batched=batched)
+    model = toy.model(inputs=inputs, outputs=outputs, batch_axis="open" if batched else "none")
     data = InputData(Path(), IDS[:count], {"IN": ROWS[:count]})
     fields: dict[str, Any] = {"server": None, "name": "toy", "model": model, "data": data}
     return MadeUpModel(**(fields | changes))

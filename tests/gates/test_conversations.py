@@ -127,7 +127,9 @@ def test_occasional_or_small_fault_of_a_conversation_is_found(
 ) -> None:
     is_sequence = exchange == "sequence"
     outputs = (Tensor("OUT", "FP32", (3 if is_sequence else 1,)),)
-    model = dataclasses.replace(MODEL, exchange=exchange, batched=is_sequence, outputs=outputs)
+    model = dataclasses.replace(
+        MODEL, exchange=exchange, batch_axis="open" if is_sequence else "none", outputs=outputs
+    )
     tolerant = dataclasses.replace(model, tolerances={"": user_tolerance(0.05, 1.0)})
 
     def passes(answering: Answering, model: Model = model) -> bool:

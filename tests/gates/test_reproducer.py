@@ -61,7 +61,7 @@ def test_reproducer_round_trips_without_pickle(
 def test_reproducer_respects_missing_batch_axis(config: Path, tmp_path: Path) -> None:
     rows = {name: values[:1] for name, values in ROWS.items()}
     mismatch = dataclasses.replace(FOUND, batch=["a"], row=0)
-    unbatched = dataclasses.replace(MODEL, batched=False)
+    unbatched = dataclasses.replace(MODEL, batch_axis="none")
     write_reproducer(tmp_path / "found", "toy", config, unbatched, rows, mismatch)
     assert np.load(tmp_path / "found" / "request.npz")["IN"].shape == (4,)
     assert "ROW, TYPES = 'toy', None" in (tmp_path / "found" / "show.py").read_text()

@@ -126,7 +126,8 @@ def _add_warmup(config: "ModelConfig", case: Case, deployment: Deployment, scena
 def _type_and_shape(case: Case, tensor: Tensor) -> dict[str, Any]:
     """A tensor's entries in a configuration: without the batch, except for a model that takes one row."""
     data_type = "TYPE_STRING" if tensor.dtype == "BYTES" else f"TYPE_{tensor.dtype}"
-    return {"data_type": data_type, "dims": (1, *tensor.shape) if case.model.one_row else tensor.shape}
+    has_one_row = case.model.batch_axis == "one row"
+    return {"data_type": data_type, "dims": (1, *tensor.shape) if has_one_row else tensor.shape}
 
 
 def config_text(config: "ModelConfig") -> str:

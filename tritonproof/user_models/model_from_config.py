@@ -106,7 +106,7 @@ def with_config(model: Model, config: "ModelConfig", called: Sequence[Repository
         inputs=inputs,
         outputs=tuple(_tensor(tensor) for tensor in config.output),
         profiles=dict.fromkeys(("cpu", "gpu"), ServingProfile(deployment, batches, (_CLIENTS,))),
-        batched=is_unknown or config.max_batch_size > 0,
+        batch_axis="open" if is_unknown or config.max_batch_size > 0 else "none",
         exchange=exchange,
         is_ensemble=bool(config.ensemble_scheduling.step),
     )

@@ -8,7 +8,6 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 from msgspec import structs
@@ -39,8 +38,6 @@ _TOLERANCES = {
         max_mean_error=0.2,
     )
 }
-BatchAxis = Literal["open", "one row", "none"]
-"""The first axis of a network's inputs: a batch of any length, a batch of one row, or no batch."""
 
 
 class BatchError(InputError):
@@ -75,7 +72,9 @@ def model_of(name: str, options: OnnxOptions) -> Model:
         return _model_of(name, options, path, interface, "none")
 
 
-def _model_of(name: str, options: OnnxOptions, path: Path, interface: Interface, batch: BatchAxis) -> Model:
+def _model_of(
+    name: str, options: OnnxOptions, path: Path, interface: Interface, batch: spec.BatchAxis
+) -> Model:
     from tritonclient.utils import np_to_triton_dtype
 
     batched = batch != "none"
@@ -147,8 +146,7 @@ def _model_of(name: str, options: OnnxOptions, path: Path, interface: Interface,
         excluded={format_: reason for format_, reason in excluded.items() if reason is not None},
         tolerances=tolerances,
         micro=True,
-        batched=batched,
-        one_row=batch == "one row",
+        batch_axis=batch,
     )
 
 
@@ -163,7 +161,7 @@ def onnx_description(model: Model, options: OnnxOptions) -> str:
     origin = f"of {options.samples}" if options.samples else "made up (no --samples)"
     samples = f"{len(model.samples('evaluation', None, None))} samples {origin}"
     parts = [f"{model.name}: {options.file}", inputs, samples, *model.excluded.values()]
-    if model.one_row:
+    if model.batch_axis == "one row":
         parts.append("a batch is one row, as the file has it")
     if not model.batched:
         parts.append("no batches, as the first axis of its inputs and outputs is not one for all of them")
@@ -308,13 +306,13 @@ def synthetic_samples_for(network: OnnxNetwork, inputs: Sequence[Tensor], interf
     raise problems[0]
 
 
-def row_tensor(name: str, dtype: str, shape: tuple[int, ...], batch: BatchAxis) -> Tensor:
+def row_tensor(name: str, dtype: str, shape: tuple[int, ...], batch: spec.BatchAxis) -> Tensor:
     """A row of a network's tensor as clients of Triton see it, with at least one axis. A network without
     batches gets that axis when it is converted, as Triton reshapes to no axis only behind a batch."""
     return Tensor(name, dtype, shape or (1,), is_scalar=not shape and batch != "none")
 
 
-def sample_outputs(network: OnnxNetwork, samples: Samples, batch: BatchAxis) -> dict[str, np.ndarray]:
+def sample_outputs(network: OnnxNetwork, samples: Samples, batch: spec.BatchAxis) -> dict[str, np.ndarray]:
     """The outputs of up to 16 evenly spaced samples, [samples, ...] each, or [samples] for single numbers.
     Raises InputError if an output's first axis is not the batch, or its shape depends on the data."""
     rows: list[dict[str, np.ndarray]] = []
