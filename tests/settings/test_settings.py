@@ -34,7 +34,7 @@ class WithColour(Settings):
         "output",
         "NAME",
         lambda _, text: text.lower(),
-        goes_to="nodes builds",
+        goes_to="nodes checkout",
         conflicts_with="repository",
     )
     """The colour of the bars, 5 % of them."""
@@ -44,7 +44,7 @@ def test_option_is_a_single_field() -> None:
     given = parsed(["--colour", "RED"], WithColour)
     assert given.colour == "red"
     assert "The colour of the bars, 5 % of them." in parser(WithColour).format_help()
-    for receiver in ("nodes", "builds", ""):
+    for receiver in ("nodes", "checkout", ""):
         assert given.command_line(receiver)[-2:] == ["--colour", "red"]
     with pytest.raises(InputError, check=lambda error: error.where == "--repository --colour"):
         parsed(["--colour", "RED", "--repository", "."], WithColour)
@@ -54,7 +54,7 @@ def test_option_is_a_single_field() -> None:
 def test_every_option_with_a_value_has_a_reader_and_names_others_that_exist() -> None:
     for name, spec in options_of(Settings).items():
         assert spec.metavar is None or callable(spec.read), f"{name} has no reader"
-        assert {*spec.goes_to.split()} <= {"nodes", "builds"}, f"{name} goes nowhere else"
+        assert {*spec.goes_to.split()} <= {"nodes", "checkout"}, f"{name} goes nowhere else"
         assert {*spec.conflicts_with.split(), *spec.needs.split()} <= options_of(Settings).keys(), name
 
 
@@ -282,13 +282,13 @@ def test_network_options_reach_nodes_and_builds(paths: dict[str, Path], tmp_path
     words += f"--labels a={tmp_path / 'labels.csv'} --metric a=dice:average=micro"
     options = parsed(words.split())
     assert parsed(options.command_line("nodes")).onnx_options == options.onnx_options
-    assert parsed(options.command_line("builds", "b")).onnx_options == {"b": options.onnx_options["b"]}
-    assert parsed(options.command_line("builds", "resnet50")).onnx_options == {}
+    assert parsed(options.command_line("checkout", "b")).onnx_options == {"b": options.onnx_options["b"]}
+    assert parsed(options.command_line("checkout", "resnet50")).onnx_options == {}
 
 
 def test_other_checkout_gets_only_build_options(tmp_path: Path) -> None:
     """An earlier version does not know later options."""
     given = settings(checkpoint=["resnet50=/", "nnunet=/"], deployment="instances=2", batches="1", tf32="off")
     expected = "--triton embedded --checkpoint resnet50=/ --deployment instances=2 --tf32 off"
-    assert given.command_line("builds", "resnet50") == expected.split()
-    assert settings().command_line("builds", "resnet50") == ["--triton", "embedded"]
+    assert given.command_line("checkout", "resnet50") == expected.split()
+    assert settings().command_line("checkout", "resnet50") == ["--triton", "embedded"]

@@ -43,10 +43,10 @@ class BaselineSpec:
 
     name: str
     """The name for a reader: the folder, or the git ref with its commit."""
-    kind: Literal["builds", "checkout", "commit"]
-    """builds: a folder of built cases; checkout, commit: this project's code, which builds the cases."""
+    kind: Literal["folder", "checkout", "commit"]
+    """folder: of builds, or a model repository; checkout, commit: this project's code, which makes builds."""
     folder: Path | None = None
-    """The folder of the builds or of the checkout; None for a commit."""
+    """The folder, or the checkout; None for a commit."""
     commit: str = ""
 
 
@@ -54,7 +54,7 @@ def parse_against(text: str, root: Path = SUITE) -> BaselineSpec:
     """What `--against` names; a folder comes before a git ref of its name. Raises InputError for neither."""
     folder = files.absolute_path("--against", text)
     if folder.is_dir():
-        return BaselineSpec(text, "checkout" if is_checkout(folder) else "builds", folder)
+        return BaselineSpec(text, "checkout" if is_checkout(folder) else "folder", folder)
     commit = _commit_of(text, root)
     short = commit[:7]
     return BaselineSpec(short if commit.startswith(text) else f"{text} ({short})", "commit", commit=commit)

@@ -54,7 +54,7 @@ def _build(scope: CaseScope, baseline: BaselineSpec) -> Iterator[CaseBuild]:
     Its config.pbtxt serves it, as in production: a change of settings is part of the comparison."""
     case = scope.requested
     with contextlib.ExitStack() as stack:
-        if baseline.kind == "builds":
+        if baseline.kind == "folder":
             folder = baseline_builds.find_build(baseline, case)
             baseline_builds.check_unchanged(baseline, folder)
         else:
@@ -62,7 +62,7 @@ def _build(scope: CaseScope, baseline: BaselineSpec) -> Iterator[CaseBuild]:
                 scope.say("get the commit's files")
                 cache = scope.settings.model_repos / ".against"
                 checkout = baseline_builds.export_commit(baseline, cache, on_progress=scope.say)
-            options = scope.settings.command_line("builds", case.model.name)
+            options = scope.settings.command_line("checkout", case.model.name)
             built = baseline_builds.build_in_checkout(checkout, baseline, case, options, scope.say)
             scope.progress.note(f"{scope.label}: built in {built}")
             folder = stack.enter_context(snapshot(built, on_progress=scope.say))

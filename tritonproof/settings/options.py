@@ -56,7 +56,7 @@ class Option:
     text: Callable[[Any], str] = text_of
     """Writes the text of the value, or of one of the values of a repeatable option."""
     goes_to: str = ""
-    """The other runs that get the option: "nodes" of a fleet, "builds" of the same models in a checkout."""
+    """Who else gets the option: "nodes" of a fleet, another "checkout" that builds the same models."""
     conflicts_with: str = ""
     """The fields of the options with which this one cannot be combined."""
     needs: str = ""
@@ -289,13 +289,13 @@ def per_model_option(metavar: str, read: Read = lambda _flag, text: text) -> Any
     def read_all(flag: str, texts: Sequence[str]) -> PerModel[Any]:
         return PerModel(flag, _by_name(flag, texts, read, may_be_for_all=True))
 
-    return option("own models", metavar, read_all, repeat=True, goes_to="nodes builds")
+    return option("own models", metavar, read_all, repeat=True, goes_to="nodes checkout")
 
 
 def path_by_name_option(group: str, metavar: str) -> Any:
     """A field that is a repeatable option `NAME=PATH`, for models that are converted."""
     read = functools.partial(_by_name, read=existing_path, may_be_for_all=False)
-    return option(group, metavar, read, repeat=True, goes_to="nodes builds", conflicts_with="repository")
+    return option(group, metavar, read, repeat=True, goes_to="nodes checkout", conflicts_with="repository")
 
 
 class _Changes(TypedDict, total=False):

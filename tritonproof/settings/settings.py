@@ -49,12 +49,12 @@ class Settings:
         "FILE_OR_DIR",
         options.read_paths,
         repeat=True,
-        goes_to="nodes builds",
+        goes_to="nodes checkout",
         conflicts_with="repository",
     )
     """Run the models of a Python file, or of all files in a folder that assign MODELS. Repeatable. Only these
     models run, unless -k or a test's id names another. See docs/model-in-python.md."""
-    gpus: int = option("selection", "N", options.read_gpus, 1, goes_to="nodes builds")
+    gpus: int = option("selection", "N", options.read_gpus, 1, goes_to="nodes checkout")
     """Serve each case on N GPUs of one kind, with the instances of --deployment on each. CUDA_VISIBLE_DEVICES
     says which may be used. Default: 1."""
     shard: Shard | None = option("selection", "I/N", options.read_shard)
@@ -90,7 +90,7 @@ class Settings:
         "SERVER",
         lambda flag, text: parse_server(text, flag),
         lambda _before: parse_server(None),
-        goes_to="nodes builds",
+        goes_to="nodes checkout",
     )
     """The server: embedded, local[:PATH], docker[:IMAGE], HOST:PORT (the gRPC port) or grpcs://HOST:PORT (the
     same with TLS). Default: what the variable TRITONPROOF_TRITON names; else local, if tritonserver is on
@@ -113,7 +113,7 @@ class Settings:
         options.read_deployment,
         {},
         text=options.deployment_text,
-        goes_to="nodes builds",
+        goes_to="nodes checkout",
         conflicts_with="repository",
     )
     """How the server loads the model, joined by commas: max_batch_size=64, instances=2,
@@ -125,7 +125,7 @@ class Settings:
         options.read_tf32,
         lambda _before: os.environ.get(TF32_OVERRIDE) != TF32_OFF,
         text=lambda is_on: "on" if is_on else "off",
-        goes_to="nodes builds",
+        goes_to="nodes checkout",
         conflicts_with="repository",
     )
     """Whether GPUs from Ampere on compute FP32 matrix products and convolutions in TF32, as they did for
@@ -324,7 +324,7 @@ class Settings:
 
     def command_line(self, recipient: str = "", model: str | None = None) -> list[str]:
         """The given options as a command line: all, or those that are passed to the `recipient`, which is
-        "nodes" of a fleet or "builds" of another checkout; of values per model only those of `model`."""
+        "nodes" of a fleet or another "checkout"; of values per model only those of `model`."""
         words: list[str] = []
         for name, option_ in options_of(type(self)).items():
             if name in self.given and (not recipient or recipient in option_.goes_to.split()):
@@ -374,7 +374,7 @@ def _check_together(settings: Settings) -> None:
             compare = commands.tool_command("report", "compare")
             fix = f"use embedded, local or docker, or compare records: {compare}"
             raise InputError(what, where=f"{flag_of(name)} {triton}", fix=fix)
-    if has_repository and against is not None and against.kind != "builds":
+    if has_repository and against is not None and against.kind != "folder":
         what = "a model repository is compared with another one, and nothing is built for that"
         fix = "give --against the folder of the repository that this one is to replace"
         where = f"--repository {settings.repository} --against {against.name}"
