@@ -12,10 +12,10 @@ from tests import toy
 from tritonproof.measure.passes import LoadJob, Pass
 from tritonproof.measure.plan import MeasuringPlan
 from tritonproof.measure.point_state import PointState
-from tritonproof.record.schema import Deployment, Estimate, LoadPoint, Verdict
+from tritonproof.record.schema import Deployment, Estimate, LoadPoint, Search, Verdict
 from tritonproof.search import candidates, fastest
 from tritonproof.search.candidates import Candidate, SearchGoal, SearchSpace
-from tritonproof.search.fastest import CandidateMeasurer, Rerun, SearchOutcome
+from tritonproof.search.fastest import CandidateMeasurer, Rerun
 from tritonproof.search.trials import OperatingPoint
 
 OWN = Deployment(32, 1, (16, 32), 1_000, cuda_graphs=False, warmup=True)
@@ -69,11 +69,13 @@ class QueueingServer(toy.SimulatedServer):
         factor = self.factor_of_instances ** (candidate.deployment.instances - 1)
         return toy.job(point, request_s=self.service_s * factor)
 
-    def search(self, goal: SearchGoal, budget_s: float = 3.0, space: SearchSpace = SPACE) -> SearchOutcome:
+    def search(
+        self, goal: SearchGoal, budget_s: float = 3.0, space: SearchSpace = SPACE
+    ) -> tuple[Rerun, Search]:
         """Search as a real run does, with this server in place of the load generator."""
         plan = MeasuringPlan(budget_s=budget_s)
         measurer = CandidateMeasurer(goal, self.job_of, contextlib.nullcontext, plan, run_pass=self.run_pass)
-        return fastest.find_fastest(space, goal, measurer.probe, measurer.measure_again)
+        return fastest.find_fastest(space, goal, measurer.probe, measurer.measure_again, plan)
 
 
 def rerun_with(verdict: Verdict, per_s: float) -> Rerun:

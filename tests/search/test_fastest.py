@@ -17,13 +17,13 @@ from tests.helpers import present
 from tests.search import queueing
 from tests.search.queueing import ALONE, OWN, PASS_S, SPACE, QueueingServer, highest_rate_per_s, rerun_with
 from tritonproof.base.errors import ProofError
-from tritonproof.measure import estimates
 from tritonproof.measure.passes import Pass
+from tritonproof.measure.plan import MeasuringPlan
 from tritonproof.measure.point_state import PointState
-from tritonproof.record.schema import LoadPoint
+from tritonproof.record.schema import LoadPoint, Search
 from tritonproof.search import candidates, fastest
 from tritonproof.search.candidates import Candidate, SearchGoal, SearchSpace
-from tritonproof.search.fastest import SearchOutcome
+from tritonproof.search.fastest import Rerun
 from tritonproof.search.trials import OperatingPoint
 
 POISSON = SearchGoal(10, 99, "poisson")
@@ -44,7 +44,7 @@ CAPACITY_PER_S = 1000
 def test_highest_rate_is_found_and_keeps_budget(
     goal: SearchGoal, budget_s: float, exact_per_s: float, least: float
 ) -> None:
-    winner = QueueingServer(service_s=0.001).search(goal, budget_s, ALONE).winner
+    winner, _entry = QueueingServer(service_s=0.001).search(goal, budget_s, ALONE)
     assert winner.verdict == "passed"
     assert winner.operating_point.point.arrivals == goal.arrivals
     assert least * exact_per_s <= present(winner.operating_point.point.request_rate_per_s) <= exact_per_s
@@ -55,9 +55,9 @@ def test_short_measurement_rarely_passes_an_excessive_rate(service_s: float, bud
     goal = SearchGoal(budget_ms, 99, "poisson")
     exact = highest_rate_per_s(service_s, goal)
     servers = [QueueingServer(seed=seed, service_s=service_s) for seed in range(12)]
-    winners = [server.search(goal, 0.5, ALONE).winner for server in servers]
+    entries = [server.search(goal, 0.5, ALONE)[1] for server in servers]
 
-    passed = [winner.operating_point.point for winner in winners if winner.verdict == "passed"]
+    passed = [entry.result.point for entry in entries if entry.verdict == "passed"]
     rates = [present(point.request_rate_per_s) for point in passed]
     assert len(rates) >= 9
     assert np.mean([rate <= exact for rate in rates]) >= 0.8, "the queue began empty"
@@ -66,20 +66,20 @@ def test_short_measurement_rarely_passes_an_excessive_rate(service_s: float, bud
 
 def test_faster_configuration_wins_with_scheduled_load() -> None:
     server = QueueingServer(service_s=0.001, factor_of_instances=2.0)
-    result = server.search(POISSON)
-    winner = result.winner.operating_point
-    assert winner.candidate.deployment.instances == 1
-    assert (winner.point.concurrency, winner.point.batch, winner.point.arrivals) == (0, 1, "poisson")
-    assert result.configurations == 7
+    _winner, entry = server.search(POISSON)
+    point = entry.result.point
+    assert entry.deployment.instances == 1
+    assert (point.concurrency, point.batch, point.arrivals) == (0, 1, "poisson")
+    assert entry.configurations == 7
     assert len({point for _, point, _ in server.calls if point.request_rate_per_s is not None}) <= 60
 
 
 def test_budget_below_service_time_fails_without_search() -> None:
     server = QueueingServer(service_s=0.012)
-    result = server.search(POISSON, space=ALONE)
-    assert result.winner.verdict == "failed"
-    assert result.winner.operating_point.point == LoadPoint("online", 1, 1)
-    assert result.winner.latency_ms.value == pytest.approx(12)
+    winner, entry = server.search(POISSON, space=ALONE)
+    assert winner.verdict == entry.verdict == "failed"
+    assert winner.operating_point.point == LoadPoint("online", 1, 1)
+    assert winner.latency_ms.value == pytest.approx(12)
     assert all(point.request_rate_per_s is None for _, point, _ in server.calls)
 
 
@@ -157,10 +157,11 @@ class SimulatedMeasurer:
         luck = self.generator.normal(0, self.luck, (count, 1, 1))
         passes = mean_ms / 1e3 * np.exp(noise + luck)
         results = tuple(toy.closed_loop(latencies_s, PASS_S) for latencies_s in passes)
-        return PointState(toy.job(point), passes=results)
+        return PointState(toy.job(point), passes=results, warm_up=results[:2])
 
-    def search(self, goal: SearchGoal, space: SearchSpace = SPACE) -> SearchOutcome:
-        return fastest.find_fastest(space, goal, self.probe, self.measure_again, self.steps.append)
+    def search(self, goal: SearchGoal, space: SearchSpace = SPACE) -> tuple[Rerun, Search]:
+        measuring, plan = (self.probe, self.measure_again), MeasuringPlan()
+        return fastest.find_fastest(space, goal, *measuring, plan, self.steps.append)
 
     def throughput_per_s(self, operating_point: OperatingPoint) -> float:
         return (
@@ -190,9 +191,9 @@ TRIALS = 40
 
 
 @functools.cache
-def searched(goal: SearchGoal) -> list[tuple[SimulatedMeasurer, SearchOutcome]]:
+def searched(goal: SearchGoal) -> list[tuple[SimulatedMeasurer, Rerun, Search]]:
     """Searches on usual servers with different seeds, each with its measurer."""
-    return [(measurer := SimulatedMeasurer(seed), measurer.search(goal)) for seed in range(TRIALS)]
+    return [(measurer := SimulatedMeasurer(seed), *measurer.search(goal)) for seed in range(TRIALS)]
 
 
 @pytest.mark.parametrize(
@@ -201,7 +202,7 @@ def searched(goal: SearchGoal) -> list[tuple[SimulatedMeasurer, SearchOutcome]]:
     ids=str,
 )
 def test_search_finds_near_optimum_within_budget(goal: SearchGoal) -> None:
-    winners = [(measurer, fastest.winner) for measurer, fastest in searched(goal)]
+    winners = [(measurer, winner) for measurer, winner, _entry in searched(goal)]
     least_per_s = 0.95 * SimulatedMeasurer().optimum_per_s(goal)
     assert all(winner.verdict == "passed" for _, winner in winners)
     near = [measurer.throughput_per_s(winner.operating_point) >= least_per_s for measurer, winner in winners]
@@ -210,10 +211,10 @@ def test_search_finds_near_optimum_within_budget(goal: SearchGoal) -> None:
 
 
 def test_search_takes_few_measurements_and_loads() -> None:
-    for measurer, result in searched(SearchGoal(7, 99)):
+    for measurer, _winner, entry in searched(SearchGoal(7, 99)):
         configurations = [candidate.configuration for candidate, _ in measurer.probes]
         changes = sum(before != after for before, after in itertools.pairwise(configurations))
-        assert result.configurations == sum("configuration" in step for step in measurer.steps) == 9
+        assert entry.configurations == sum("configuration" in step for step in measurer.steps) == 9
         assert len(measurer.probes) <= 90
         assert changes <= 9 + 4 + 2
         assert len(measurer.reruns) <= 4
@@ -221,19 +222,19 @@ def test_search_takes_few_measurements_and_loads() -> None:
 
 def test_impossible_budget_fails_with_nearest_configuration() -> None:
     measurer = SimulatedMeasurer()
-    result = measurer.search(SearchGoal(0.5, 99))
-    assert (result.winner.verdict, result.lead, result.winner.operating_point.rung) == ("failed", None, 0)
-    assert result.winner.latency_ms.value > 0.5
+    winner, entry = measurer.search(SearchGoal(0.5, 99))
+    assert (entry.verdict, entry.lead, winner.operating_point.rung) == ("failed", None, 0)
+    assert winner.latency_ms.value > 0.5
     assert len(measurer.probes) < 90
 
 
 def test_too_few_requests_leave_verdict_open_without_lighter_loads() -> None:
     goal = SearchGoal(100_000, 99)
     measurer = SimulatedMeasurer(latency=lambda candidate, load: 8 * usual(candidate, load), enough=0)
-    result = measurer.search(goal)
-    assert result.winner.verdict == "inconclusive"
+    winner, entry = measurer.search(goal)
+    assert winner.verdict == entry.verdict == "inconclusive"
     assert len(measurer.reruns) == 1
-    assert measurer.throughput_per_s(result.winner.operating_point) >= 0.95 * measurer.optimum_per_s(goal)
+    assert measurer.throughput_per_s(winner.operating_point) >= 0.95 * measurer.optimum_per_s(goal)
 
 
 def test_figures_come_from_fresh_passes() -> None:
@@ -244,11 +245,11 @@ def test_figures_come_from_fresh_passes() -> None:
     goal, errors, selected = SearchGoal(1000, 99), [], []
     for seed in range(TRIALS):
         measurer = SimulatedMeasurer(seed, alike, luck=0.2)
-        winner = measurer.search(goal).winner
+        winner, entry = measurer.search(goal)
         true_per_s = measurer.throughput_per_s(winner.operating_point)
         assert any(winner.state is state for state in measurer.fresh)
-        measured_per_s = estimates.throughput(winner.state.passes) * winner.operating_point.point.batch
-        errors.append(math.log(measured_per_s / true_per_s))
+        assert entry.passes == len(measurer.probes) + sum(len(state.passes) for state in measurer.fresh)
+        errors.append(math.log(entry.result.throughput_per_s.value / true_per_s))
         selected.append(max(measurer.rates_per_s) / true_per_s)
     assert abs(np.mean(errors)) < 3 * 0.2 / math.sqrt(TRIALS * queueing.FRESH)
     assert np.mean(selected) > 1.2, "the passes that selected are lucky ones"
@@ -289,12 +290,11 @@ def test_configuration_that_fails_to_load_is_left_out() -> None:
         return usual(candidate, load)
 
     one, none = (SimulatedMeasurer(latency=functools.partial(with_at_most, count)) for count in (1, 0))
-    result = one.search(SearchGoal(7, 99))
-    assert result.winner.operating_point.candidate.deployment.instances == 1
-    assert result.winner.verdict == "passed"
+    _winner, entry = one.search(SearchGoal(7, 99))
+    assert (entry.deployment.instances, entry.verdict) == (1, "passed")
     own = structs.replace(OWN, instances=2)
     space = dataclasses.replace(SPACE, own_deployment=own, incumbent="online")
-    found = one.search(SearchGoal(7, 99), space)
-    assert (found.winner.verdict, found.lead, len(one.reruns[-1])) == ("passed", None, 1)
+    _winner, entry = one.search(SearchGoal(7, 99), space)
+    assert (entry.verdict, entry.lead, len(one.reruns[-1])) == ("passed", None, 1)
     with pytest.raises(ProofError, match=r"with 1$"):
         none.search(SearchGoal(7, 99))

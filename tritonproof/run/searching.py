@@ -8,6 +8,8 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from msgspec import structs
+
 from tritonproof.base.errors import AccuracyError, NotAvailableError, ProofError
 from tritonproof.base.paths import CONFIG_FILE
 from tritonproof.build.configuration import config_text, model_config
@@ -23,7 +25,7 @@ from tritonproof.run.repository_case import RepositoryCase
 from tritonproof.safe_io.files import MAX_SETTINGS_BYTES, read_text
 from tritonproof.search import candidates, fastest
 from tritonproof.search.candidates import Candidate, SearchGoal, SearchSpace
-from tritonproof.search.fastest import CandidateMeasurer, search_entry
+from tritonproof.search.fastest import CandidateMeasurer
 from tritonproof.user_models import model_from_config, model_repository
 
 
@@ -67,14 +69,14 @@ def winner_loaded(run: CaseRun) -> Iterator[Search]:
 
     started = time.monotonic()
     try:
-        result = fastest.find_fastest(space, goal, probe, measurer.measure_again, say)
-        winner = result.winner.operating_point.candidate
+        rerun, entry = fastest.find_fastest(space, goal, probe, measurer.measure_again, plan, say)
+        winner = rerun.operating_point.candidate
         searched.load(winner)
-        took_s = time.monotonic() - started
-        text, diff = ("", "") if result.winner.verdict == "failed" else searched.proposal(winner)
+        duration_s = round(time.monotonic() - started, 1)
+        text, diff = ("", "") if entry.verdict == "failed" else searched.proposal(winner)
         path = record_files.record_path(run.case.key, run.settings.results)
         config = record_updates.write_search_config(path, text, diff)
-        yield search_entry(result, goal, plan, took_s, config, diff)
+        yield structs.replace(entry, duration_s=duration_s, config=config, diff=diff)
     finally:
         searched.restore()
 

@@ -70,25 +70,16 @@ class Rerun:
         return [estimates.throughput([one_pass]) * batch for one_pass in self.state.passes]
 
 
-@dataclass(frozen=True)
-class SearchOutcome:
-    """The winner of a search, and how sure its lead is."""
-
-    winner: Rerun
-    lead: Ratio | None
-    """The winner's throughput over the runner-up's; None if that failed the budget, or there is none."""
-    configurations: int
-    passes: int
-
-
 def find_fastest(
     space: SearchSpace,
     goal: SearchGoal,
     probe: Probe,
     measure_again: MeasureAgain,
+    plan: MeasuringPlan,
     on_progress: OnProgress = lambda _step: None,
-) -> SearchOutcome:
-    """The configuration and load of the highest throughput, or rate, that is shown to keep the budget.
+) -> tuple[Rerun, Search]:
+    """The configuration and load of the highest throughput, or rate, that is shown to keep the budget, and
+    the record's entry of the search, without its duration and the winner's config.pbtxt.
 
     Every configuration gets a few short passes, the best third more. Within a configuration, the search finds
     the load by interpolating the latency, a rate by bisection. Since the best of many noisy figures is too
@@ -109,10 +100,21 @@ def find_fastest(
         best[1:] = incumbent[:1]  # no other takes its place if it cannot be measured
     attempts = _rerun_best(best, goal, measure_again, on_progress)
     best_reruns = best_attempt(attempts)
-    probes = sum(len(trial.probes) + len(trial.capacity_probes) for trial in tried.values())
-    passes = probes + sum(len(rerun.state.passes) for attempt in attempts for rerun in attempt)
-    configurations = len({trial.candidate.configuration for trial in measured})
-    return SearchOutcome(best_reruns[0], _lead(best_reruns), configurations, passes)
+    winner = best_reruns[0]
+    probes = sum(len(trial.probes) + trial.capacity_probe_count for trial in tried.values())
+    entry = Search(
+        latency_budget_ms=goal.latency_budget_ms,
+        percentile=f"p{goal.percentile}",
+        deployment=winner.operating_point.candidate.deployment,
+        result=point_result(winner.state, plan),
+        verdict=winner.verdict,
+        lead=_lead(best_reruns),
+        configurations=len({trial.candidate.configuration for trial in measured}),
+        passes=probes + sum(len(rerun.state.passes) for attempt in attempts for rerun in attempt),
+        duration_s=0.0,
+        config="",
+    )
+    return winner, entry
 
 
 def _first_round(space: SearchSpace, goal: SearchGoal, probe: Probe, on_progress: OnProgress) -> list[Trial]:
@@ -150,12 +152,12 @@ def with_rates(candidate: Candidate, goal: SearchGoal, probe: Probe) -> Trial:
             aim = _CAPACITY_LOAD_FACTOR * levels[rung] * goal.latency_budget_ms / latency_ms
             rung = max(rung + 1, trials.rung_at(levels, aim))
     except ProofError as error:
-        return Trial(candidate, capacity_probes=tuple(probes), error=error)
+        return Trial(candidate, capacity_probe_count=len(probes), error=error)
     ladder = candidate.ladder[:1]
     if rung > 0 or latency_ms <= goal.latency_budget_ms:
         capacity_per_s = max(estimates.throughput([one_pass]) for one_pass in probes)
         ladder = candidates.ladder_of_rates(capacity_per_s, goal)
-    return Trial(dataclasses.replace(candidate, ladder=ladder), capacity_probes=tuple(probes))
+    return Trial(dataclasses.replace(candidate, ladder=ladder), capacity_probe_count=len(probes))
 
 
 def _rerun_best(
@@ -332,23 +334,3 @@ def _is_rerun_done(
         return is_decided or state.spent_s > _MAX_POINT_BUDGETS * plan.budget_s
 
     return is_done
-
-
-def search_entry(
-    fastest: SearchOutcome, goal: SearchGoal, plan: MeasuringPlan, took_s: float, config: str, diff: str = ""
-) -> Search:
-    """The record's entry of a search; `config` is the winner's configuration file, and `diff` how it differs
-    from a user's, both empty if the winner failed."""
-    return Search(
-        latency_budget_ms=goal.latency_budget_ms,
-        percentile=f"p{goal.percentile}",
-        deployment=fastest.winner.operating_point.candidate.deployment,
-        result=point_result(fastest.winner.state, plan),
-        verdict=fastest.winner.verdict,
-        lead=fastest.lead,
-        configurations=fastest.configurations,
-        passes=fastest.passes,
-        duration_s=round(took_s, 1),
-        config=config,
-        diff=diff,
-    )

@@ -26,8 +26,8 @@ class Trial:
     probes: tuple[tuple[int, Pass], ...] = ()
     """Each pass with its rung, the index of its load in the candidate's ladder, in the order of time."""
     error: ProofError | None = None
-    capacity_probes: tuple[Pass, ...] = ()
-    """The passes in a closed loop that show which rates to try."""
+    capacity_probe_count: int = 0
+    """How many passes in a closed loop have shown which rates to try."""
 
 
 @dataclass(frozen=True)
