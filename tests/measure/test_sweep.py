@@ -223,9 +223,9 @@ def test_each_round_is_saved() -> None:
 
 def test_progress_shows_step_and_estimate() -> None:
     reports: list[str] = []
-    run(SimulatedServer(), on_progress=lambda _point, now: reports.append(now))
+    run(SimulatedServer(), on_progress=reports.append)
     steps = [text.partition(",")[0] for text in reports]
-    assert steps == ["warm up", "warm up", "pass 1", "pass 2", "pass 3"]
+    assert steps == [f"{ONLINE} {now}" for now in ("warm up", "warm up", "pass 1", "pass 2", "pass 3")]
     assert "400" in reports[-1]
 
 
@@ -234,7 +234,7 @@ def test_point_runs_until_certified_and_shows_requests(certify: float | None) ->
     """At 100 requests per second; without --certify what is missing is recorded silently."""
     progress, server = list[str](), SimulatedServer(lambda _job, _number: 20.0, std=0.02)
     plan, point = MeasuringPlan(certify=certify), LoadPoint("online", 1, 2)
-    result = one(server, point, plan=plan, on_progress=lambda _point, now: progress.append(now))
+    result = one(server, point, plan=plan, on_progress=progress.append)
 
     missing = result.certified["p99"].requests_missing
     assert (result.certified["p99"].bound_ms is not None) == (missing == 0) == (certify is not None)

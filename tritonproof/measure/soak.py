@@ -29,7 +29,9 @@ from tritonproof.measure.usage import Usage
 from tritonproof.measure.verifying import verifying
 from tritonproof.ratios import unpaired_ratio
 from tritonproof.record import schema
+from tritonproof.record.quantities import DURATION
 from tritonproof.record.schema import RESOURCE_UNITS, Growth, LoadPoint, Ratio, Slope, Soak, Verdict
+from tritonproof.spec import OnProgress
 
 Per = Literal["request", "loading"]
 _PASSES, _MAX_S = 120, 600.0
@@ -69,13 +71,13 @@ def keep_under_load(
     run_pass: RunPass | None = None,
     answered: Callable[[], int] | None = None,
     clock: Callable[[], float] = time.monotonic,
-    on_progress: Callable[[float, float, Usage, Usage], None] = lambda *_now: None,
+    on_progress: OnProgress = lambda _now: None,
 ) -> SoakedPoint:
     """Keep a load point under load for `duration_s` seconds, in passes, between which it reads the server's
     use and verifies answers; at least for as many passes as growth needs, however long these take.
 
     `answered` returns how many requests of the model the server has answered so far, by default from its
-    statistics. `on_progress` gets the seconds and requests so far, and the first and the latest use.
+    statistics. `on_progress` gets the time and the requests so far.
     """
     run_pass = run_pass or verifying(perf_analyzer.run_pass)
     count = answered or (lambda: counts_by_model(job.served.server)[job.served.name][0])  # of requests
@@ -88,7 +90,8 @@ def keep_under_load(
     verified = [one_pass.verified]
     failed_attempt_count = 0
     while clock() - started < duration_s or len(used) < MIN_SAMPLES["request"]:
-        on_progress(clock() - started, requests[-1], used[0], used[-1])
+        spent = f"{DURATION.text(clock() - started)} of {DURATION.text(duration_s)}"
+        on_progress(f"{spent}, {requests[-1]:,.0f} requests")
         latency_s = point_state.pass_latency_s(one_pass)
         one_pass = run_pass(job, pass_window_s(job.point, latency_s, min(duration_s, _MAX_S), _PASSES))
         failed_attempt_count += len(one_pass.failed_attempts)
@@ -108,7 +111,7 @@ def reload_repeatedly(
     *,
     most: int = LOADINGS,
     clock: Callable[[], float] = time.monotonic,
-    on_progress: Callable[[int], None] = lambda _count: None,
+    on_progress: OnProgress = lambda _now: None,
 ) -> list[Usage]:
     """What the server uses after each `reload` of the model, which also asks it once: `most` times, or as
     often as fits into a third of the time under load."""
@@ -118,7 +121,7 @@ def reload_repeatedly(
         elapsed_s = clock() - started
         if used and elapsed_s * (len(used) + 1) / len(used) > _SHARE_OF_LOADINGS * soak_s:
             break
-        on_progress(len(used) + 1)
+        on_progress(f"load the model again, {len(used) + 1}")
         reload()
         used.append(read())
     return used

@@ -16,15 +16,14 @@ from tritonproof.measure.point_state import PointState
 from tritonproof.measure.slowdown import MAX_PAIRS
 from tritonproof.measure.stopping import StoppingRule
 from tritonproof.record.quantities import COUNT, LATENCY, RATIO, THROUGHPUT
-from tritonproof.record.schema import LoadPoint, PointResult
+from tritonproof.record.schema import PointResult
+from tritonproof.spec import OnProgress
 
 PAIRS_PER_LOADING = 8
 """Pairs of passes until both builds are reloaded. Of two servers with one model of 1.3 ms on 2 cores, the
 first to start was 3 to 8 % slower in each of six trials, in CPU time too; reloaded twelve times, 1.7 %."""
 _PAIRS_OVER_RELOADING = 3.0
 """The least seconds of pairs for each second of loading again and warming up."""
-PointProgress = Callable[[LoadPoint, str], None]
-"""Called with the point that is measured next, and a text on its progress."""
 
 
 def sweep_points(
@@ -33,7 +32,7 @@ def sweep_points(
     *,
     is_done: StoppingRule | None = None,
     run_pass: RunPass = perf_analyzer.run_pass,
-    on_progress: PointProgress = lambda _point, _now: None,
+    on_progress: OnProgress = lambda _now: None,
     save: Callable[[Sequence[PointResult]], object] = lambda _points: None,
     reload: Callable[[], None] | None = None,
     clock: Callable[[], float] = time.monotonic,
@@ -80,7 +79,7 @@ def sweep_points(
         while active and not needs_reload:
             for index in rng.permutation(active):
                 progress = _progress(results[index], plan, len(results) - len(active), len(results))
-                on_progress(results[index].point, progress)
+                on_progress(f"{results[index].point} {progress}")
                 taken = _with_sides(results[index], take_pass, rng.permutation)
                 longest_s = max(side.window_s for side in taken.sides)
                 is_longer = longest_s > results[index].window_s
@@ -97,7 +96,7 @@ def sweep_points(
 
 
 def _warmed_up(
-    states: Sequence[PointState], plan: MeasuringPlan, run_pass: RunPass, on_progress: PointProgress
+    states: Sequence[PointState], plan: MeasuringPlan, run_pass: RunPass, on_progress: OnProgress
 ) -> list[PointState]:
     """The points after warm-up passes of each side until its latencies were stationary, with the length of
     their windows, or with an error. They keep their passes."""
@@ -111,7 +110,7 @@ def _warmed_up(
     cold = list(range(len(results)))
     for _round in range(stopping.MAX_WARM_UP_PASSES):
         for index in cold:
-            on_progress(results[index].point, "warm up")
+            on_progress(f"{results[index].point} warm up")
             results[index] = _with_sides(results[index], warm_up)
         active = [index for index in cold if results[index].error is None]
         cold = [index for index in active if not all(map(stopping.is_warmed_up, results[index].sides))]

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import functools
 from collections.abc import Callable, Iterator, Sequence
 
 from msgspec import structs
@@ -86,6 +87,7 @@ def _sweep(run: CaseRun, points: Sequence[LoadPoint], save: Save) -> SweepResult
 def _measure_states(run: CaseRun, states: Sequence[PointState], save: Save) -> SweepResults:
     """Measure the points of a loaded scenario, audit the fastest, and judge all by their latency budgets."""
     baseline, plan = run.baseline, run.settings.plan
+    say = functools.partial(run.say, f"measure {states[0].point.scenario}")
 
     def with_latency_verdict(result: PointResult) -> PointResult:
         budget = run.settings.thresholds.latency_budget(run.case, result)
@@ -97,7 +99,7 @@ def _measure_states(run: CaseRun, states: Sequence[PointState], save: Save) -> S
         states,
         plan,
         run_pass=verifying(counting_calls(perf_analyzer.run_pass, run.prepared.called_names)),
-        on_progress=lambda point, now: run.say(f"measure {point.scenario}", f"{point} {now}"),
+        on_progress=say,
         save=lambda results: save([*map(with_latency_verdict, results)]),
         reload=None if baseline is None else comparing.reloader(run, baseline),
     )
@@ -105,7 +107,7 @@ def _measure_states(run: CaseRun, states: Sequence[PointState], save: Save) -> S
     errors = [error for error in results.values() if isinstance(error, ProofError)]
     if errors and run.server.how_it_ended():
         raise errors[0]  # measurements on a server that has ended do not count
-    run.say(f"measure {states[0].point.scenario}", "one sample repeated")
+    say("one sample repeated")
     run.loader.was_under_load = True
     best = fastest_closed_loop([result for result in results.values() if isinstance(result, PointResult)])
     for state in states:

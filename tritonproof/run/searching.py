@@ -40,6 +40,7 @@ def winner_loaded(run: CaseRun) -> Iterator[Search]:
         RepositorySearch(run, prepared) if isinstance(prepared, RepositoryCase) else ConvertedSearch(run)
     )
     space = searched.space(goal)
+    search = f"search within {goal.latency_budget_ms:g} ms"
     request_s: dict[tuple[Candidate, int], float] = {}
 
     def load(candidate: Candidate, point: LoadPoint) -> LoadJob:
@@ -49,15 +50,15 @@ def winner_loaded(run: CaseRun) -> Iterator[Search]:
             request_s[key] = time_request(run.prepared, point.batch)[0]
         return run.job(point, run.expectations.answer_check, request_s[key])
 
-    def say(activity: str, detail: str = "") -> None:
-        run.say(f"search within {goal.latency_budget_ms:g} ms: {activity}", detail)
+    def say(activity: str) -> None:
+        run.say(f"{search}: {activity}")
 
     measurer = CandidateMeasurer(
         goal,
         load,
         functools.partial(run.hold_machine, exclusive=True),
         plan,
-        lambda point, now: say(f"rerun, {point.scenario} {point}", now),
+        functools.partial(run.say, search),
     )
 
     def probe(candidate: Candidate, point: LoadPoint) -> Pass:

@@ -5,8 +5,7 @@ import functools
 import os
 
 from tritonproof.measure.soak import ARENAS_OF_A_CPU, LOADINGS, keep_under_load, reload_repeatedly, soak_entry
-from tritonproof.measure.usage import Usage, read_usage, read_usage_after_unloading, watch
-from tritonproof.record.quantities import DURATION
+from tritonproof.measure.usage import read_usage, read_usage_after_unloading, watch
 from tritonproof.record.schema import LoadPoint, Soak
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.measuring import check_batch, prepare_to_measure
@@ -20,22 +19,18 @@ def soak(run: CaseRun) -> Soak:
     assert duration_s is not None
     heaps = ARENAS_OF_A_CPU * (os.cpu_count() or 1)
     point = _soak_point(run)
-
-    def on_progress(spent_s: float, requests: float, *_used: Usage) -> None:
-        time = f"{DURATION.text(spent_s)} of {DURATION.text(duration_s)}"
-        run.say("soak", f"{time}, {requests:,.0f} requests")
-
+    say = functools.partial(run.say, "soak")
     with prepare_to_measure(run, [point]) as (loaded,):
         job = dataclasses.replace(loaded, request_s=time_request(run.prepared, point.batch)[0])
         watched = watch(job.served.server)
         read = functools.partial(read_usage, watched)
-        under_load = keep_under_load(job, duration_s, read, on_progress=on_progress)
+        under_load = keep_under_load(job, duration_s, read, on_progress=say)
         loadings = reload_repeatedly(
             lambda: (run.loader.reload(), time_request(run.prepared, 1)),
             duration_s,
             functools.partial(read_usage_after_unloading, watched),
             most=max(LOADINGS, 2 * heaps),
-            on_progress=lambda count: run.say("soak", f"load the model again, {count}"),
+            on_progress=say,
         )
     return soak_entry(point, under_load, loadings, watched.not_watched, heaps)
 

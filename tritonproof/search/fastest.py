@@ -9,6 +9,7 @@ load that does not keep the budget. The functions that measure are arguments, so
 
 import contextlib
 import dataclasses
+import functools
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ from tritonproof.measure.plan import WINDOWS, MeasuringPlan, warm_up_window_s
 from tritonproof.measure.point_result import point_result
 from tritonproof.measure.point_state import PointState
 from tritonproof.measure.verifying import verifying
-from tritonproof.record.schema import Estimate, LoadPoint, Ratio, Search, Verdict
+from tritonproof.record.schema import Estimate, LoadPoint, Ratio, Scenario, Search, Verdict
 from tritonproof.search import candidates, trials
 from tritonproof.search.candidates import Candidate, SearchGoal, SearchSpace, steady_state_s
 from tritonproof.search.trials import OperatingPoint, Probe, Trial
@@ -271,7 +272,7 @@ class CandidateMeasurer:
     """Returns a block in which nothing else is measured or built on this machine."""
     plan: MeasuringPlan
     """The plan of an ordinary load point; probes take less, reruns more."""
-    on_progress: sweep.PointProgress = lambda _point, _now: None
+    on_progress: OnProgress = lambda _now: None
     run_pass: RunPass = perf_analyzer.run_pass
 
     def probe(self, candidate: Candidate, point: LoadPoint) -> Pass:
@@ -301,14 +302,18 @@ class CandidateMeasurer:
             is_done = _is_rerun_done(plan, self.goal, operating_point, share)
             run_pass = verified[operating_point]
             state = states.get(operating_point) or PointState(job, window_s=steady_window_s)
+            say = functools.partial(self._say_rerun, operating_point.candidate.scenario)
             with self.hold_machine():
                 (state,) = sweep.sweep_points(
-                    [state], plan, is_done=is_done, run_pass=run_pass, on_progress=self.on_progress
+                    [state], plan, is_done=is_done, run_pass=run_pass, on_progress=say
                 )
             if state.error is not None:
                 raise state.error
             states[operating_point] = state
         return list(states.values())
+
+    def _say_rerun(self, scenario: Scenario, now: str) -> None:
+        self.on_progress(f"rerun, {scenario} {now}")
 
 
 def _is_rerun_done(
