@@ -2,11 +2,13 @@
 
 import functools
 from pathlib import Path
+from unittest.mock import Mock
 
 import psutil
 import pytest
 import torch
 
+from tritonproof.base.errors import ProofError
 from tritonproof.cases import cases_of
 from tritonproof.efficiency import peak_runtime, worker
 from tritonproof.frameworks.pytorch import tf32_products
@@ -21,7 +23,7 @@ def peak_per_s(precision: str) -> float:
     before = set(psutil.Process().children(recursive=True))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(peak_runtime, "SIZE", {"cpu": SIZE})
-        peak_per_s = worker.measure_peak_per_s(worker.PeakKind("cpu", precision, None)).value
+        peak_per_s = worker.measure_peak_per_s(worker.PeakKind("cpu", precision)).value
     assert set(psutil.Process().children(recursive=True)) <= before
     return peak_per_s
 
@@ -42,6 +44,14 @@ def test_every_cpu_precision_has_a_peak(precision: str, fp32_per_s: float) -> No
         rate_per_s = max(peak_per_s(precision) for _attempt in range(4))
     assert 1e9 < fp32_per_s < 1e14
     assert fp32_per_s / 10 < rate_per_s < fp32_per_s * 100
+
+
+@pytest.mark.parametrize(("precision", "tf32"), [("tf32", "1"), ("fp32", "0")])
+def test_tf32_is_fp32_with_a_setting(precision: str, tf32: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker, "worker_process", process := Mock(side_effect=ProofError("no GPU")))
+    with pytest.raises(ProofError):
+        worker.measure_peak_per_s(worker.PeakKind("cuda", precision))
+    assert process.call_args.args[2].items() >= {"precision": "fp32", "tf32": tf32}.items()
 
 
 @pytest.mark.parametrize(("tf32", "allowed"), [("1", True), ("0", False)])

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from tritonproof.record.schema import Deployment
 from tritonproof.spec import Case, Model, Tolerance
 
 _Limit = TypeVar("_Limit")
@@ -77,6 +78,11 @@ PRECISIONS: Mapping[str, PrecisionRule] = {
 
 _FALLBACKS: Mapping[str, Sequence[str]] = {"tf32": ("fp16", "fp32")}
 """The precisions whose limits apply where a precision has none of its own: TF32 has FP16's 11 bits."""
+
+
+def arithmetic_precision(case: Case, deployment: Deployment) -> str:
+    """The precision that the case computes in: tf32 for FP32 whose products a GPU computes in TF32."""
+    return "tf32" if deployment.tf32 else case.precision
 
 
 def limit_in(precision: str, limits: Mapping[str, _Limit]) -> _Limit | None:

@@ -16,6 +16,7 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 from msgspec import structs
 
+from tritonproof.accuracy.precisions import arithmetic_precision
 from tritonproof.base.errors import ProofError
 from tritonproof.build.builds import CaseBuild
 from tritonproof.build.runtime_files import engine_folder, runtime_inputs, runtime_settings, tf32_setting
@@ -37,11 +38,10 @@ _PEAK_S, _PEAK_READINGS = 0.2, 5
 
 
 class PeakKind(NamedTuple):
-    """What a machine's peak depends on; `tf32` says whether FP32 is computed in TF32."""
+    """What a machine's peak depends on; the `precision` is tf32 for FP32 that is computed in TF32."""
 
     device: Device
     precision: str
-    tf32: bool | None
 
 
 @dataclass
@@ -161,14 +161,15 @@ def worker_process(
 
 
 def peak_kind(case: Case, deployment: Deployment) -> PeakKind:
-    return PeakKind(case.target.device, case.precision, deployment.tf32)
+    return PeakKind(case.target.device, arithmetic_precision(case, deployment))
 
 
 def measure_peak_per_s(kind: PeakKind) -> Estimate:
     """The machine's peak: operations per second of the fastest product or convolution. Raises ProofError."""
     size = peak_runtime.SIZE[kind.device]
-    settings = {"threads": str(machine.cores()), "precision": kind.precision, **tf32_setting(kind.tf32)}
-    settings |= {"size": str(size), "device": kind.device}
+    is_tf32 = kind.precision == "tf32"
+    settings = {"precision": "fp32" if is_tf32 else kind.precision, **tf32_setting(is_tf32)}
+    settings |= {"threads": str(machine.cores()), "size": str(size), "device": kind.device}
     label = f"the {kind.precision.upper()} computation that gives the machine's peak"
     task = {"runtime": peak_runtime.__file__, "artifact": "", "resident": False, "first": ()}
     with worker_process(label, task, settings, []) as peak_worker:

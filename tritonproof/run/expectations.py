@@ -5,11 +5,10 @@ import functools
 import math
 from dataclasses import dataclass
 
-from tritonproof.accuracy import ledger
+from tritonproof.accuracy import ledger, precisions
 from tritonproof.accuracy.answer_comparison import AnswerCheck
 from tritonproof.accuracy.limits import MIN_NOISE, AnswerLimits, limits_per_answer
 from tritonproof.accuracy.precision_cost import PrecisionCost
-from tritonproof.accuracy.precisions import tolerance_of
 from tritonproof.accuracy.stages import (
     StageAnswers,
     compare_conversion,
@@ -44,8 +43,8 @@ class Expectations:
 
     @property
     def arithmetic_precision(self) -> str:
-        """The precision that the case computes in: tf32 for FP32 whose products a GPU computes in TF32."""
-        return "tf32" if self.prepared.deployment.tf32 else self.prepared.case.precision
+        """The precision that the case computes in."""
+        return precisions.arithmetic_precision(self.prepared.case, self.prepared.deployment)
 
     @once_sharing_machine
     def precision_cost(self) -> PrecisionCost | None:
@@ -99,7 +98,7 @@ class Expectations:
         """What gates get: the case as it is loaded online, and its answers to samples sent alone."""
         loader, case = self.loader, self.prepared.case
         loaded, limits = loader.ensure_loaded("online"), self.answer_limits
-        tolerance, served = tolerance_of(case, self.arithmetic_precision), loader.served
+        tolerance, served = precisions.tolerance_of(case, self.arithmetic_precision), loader.served
         min_noise = max(MIN_NOISE, tolerance.max_relative_error if tolerance.is_given else 0.0)
         loader.leave_gpu()  # which the limits may have used
         singles = ask_one_by_one(served, limits, min_noise)
