@@ -33,9 +33,6 @@ _MAX_RATIO = 1.05
 _REPEATED_WITHIN = 0.1
 """How far a repeated throughput may be from the first: twice the default interval target of both."""
 
-TakeTurn = Callable[[], float]
-"""Runs one side for its turn, and returns its inferences per second."""
-
 
 @dataclass(frozen=True)
 class Turns:
@@ -64,8 +61,9 @@ def is_done(turns: Turns, plan: MeasuringPlan, *, slow: bool) -> bool:
     return (count >= TURNS_TO_BELIEVE_A_RATIO and are_narrow) or is_spent(turns.spent_s, count, plan.budget_s)
 
 
-def take_turns(sides: Mapping[str, TakeTurn], done: Callable[[Turns], bool]) -> Turns:
-    """Run all sides in turns, in random order, so that disturbances of the machine affect all alike."""
+def take_turns(sides: Mapping[str, Callable[[], float]], done: Callable[[Turns], bool]) -> Turns:
+    """Run all sides in turns, in random order, so that disturbances of the machine affect all alike. Each
+    side is a function that runs for one turn, and returns its inferences per second."""
     per_s: dict[str, list[float]] = {name: [] for name in sides}
     spent_s, rng = 0.0, np.random.default_rng()
     while not done(Turns(per_s, spent_s)):
@@ -100,7 +98,7 @@ def measure_in_turns(
         if not is_slow(cold_job.request_s):
             run_pass(cold_job, pass_window_s(cold_job.point, cold_job.request_s))
 
-    def served(job: LoadJob) -> TakeTurn:
+    def served(job: LoadJob) -> Callable[[], float]:
         window_s = pass_window_s(job.point, job.request_s)
 
         def rate() -> float:

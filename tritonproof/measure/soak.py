@@ -43,7 +43,6 @@ _SHARE_OF_LOADINGS = 1 / 3
 """The most seconds of loading the model repeatedly, for each second of the soak."""
 _STRETCHES = 5
 """Stretches of a quarter whose mean speeds are compared: successive passes share the machine's state."""
-ReadUsage = Callable[[], Usage]
 
 
 @dataclass(frozen=True)
@@ -66,7 +65,7 @@ class SoakedPoint:
 def keep_under_load(
     job: LoadJob,
     duration_s: float,
-    read: ReadUsage,
+    read: Callable[[], Usage],
     *,
     run_pass: RunPass | None = None,
     answered: Callable[[], int] | None = None,
@@ -107,7 +106,7 @@ def keep_under_load(
 def reload_repeatedly(
     reload: Callable[[], object],
     soak_s: float,
-    read: ReadUsage,
+    read: Callable[[], Usage],
     *,
     most: int = LOADINGS,
     clock: Callable[[], float] = time.monotonic,

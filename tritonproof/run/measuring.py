@@ -22,7 +22,6 @@ from tritonproof.run.prepared_case import time_request
 from tritonproof.run.repository_case import RepositoryCase
 from tritonproof.user_models.model_from_config import warmup_batch
 
-SweepResults = dict[LoadPoint, PointResult | ProofError]
 Save = Callable[[Sequence[PointResult]], object]
 """Called with all results so far of a scenario that count, each time that a round of passes ends."""
 _SLOW_LOADINGS = 3
@@ -71,7 +70,9 @@ def measure_point(run: CaseRun, point: LoadPoint, save: Save = lambda _results: 
     return measured
 
 
-def _sweep(run: CaseRun, points: Sequence[LoadPoint], save: Save) -> SweepResults:
+def _sweep(
+    run: CaseRun, points: Sequence[LoadPoint], save: Save
+) -> dict[LoadPoint, PointResult | ProofError]:
     """Measure the points of a scenario; `save` gets results so far. Raises ProofError if the server ended."""
     if (baseline := run.baseline) is not None:
         baseline.server.check_running()  # starts it, before the machine is held exclusively
@@ -84,7 +85,9 @@ def _sweep(run: CaseRun, points: Sequence[LoadPoint], save: Save) -> SweepResult
             raise
 
 
-def _measure_states(run: CaseRun, states: Sequence[PointState], save: Save) -> SweepResults:
+def _measure_states(
+    run: CaseRun, states: Sequence[PointState], save: Save
+) -> dict[LoadPoint, PointResult | ProofError]:
     """Measure the points of a loaded scenario, audit the fastest, and judge all by their latency budgets."""
     baseline, plan = run.baseline, run.settings.plan
     say = functools.partial(run.say, f"measure {states[0].point.scenario}")

@@ -49,9 +49,6 @@ _RISE_AT_RATES = 4
 """The power of the rate with which latency rises: waiting times go with 1 / (1 - busy), which rises four
 times as fast as the rate at a server that is busy for four fifths of the time."""
 
-MeasureAgain = Callable[[Sequence[OperatingPoint]], Sequence[PointState]]
-"""Takes fresh passes at each operating point, in turns; raises ProofError if one cannot be measured."""
-
 
 @dataclass(frozen=True)
 class Rerun:
@@ -75,7 +72,7 @@ def find_fastest(
     space: SearchSpace,
     goal: SearchGoal,
     probe: Probe,
-    measure_again: MeasureAgain,
+    measure_again: Callable[[Sequence[OperatingPoint]], Sequence[PointState]],
     plan: MeasuringPlan,
     on_progress: OnProgress = lambda _step: None,
 ) -> tuple[Rerun, Search]:
@@ -84,7 +81,8 @@ def find_fastest(
 
     Every configuration gets a few short passes, the best third more. Within a configuration, the search finds
     the load by interpolating the latency, a rate by bisection. Since the best of many noisy figures is too
-    good on average, the reported figures come from fresh passes of the finalists, in turns.
+    good on average, the reported figures come from fresh passes of the finalists, which `measure_again` takes
+    in turns; it raises ProofError if one cannot be measured.
 
     Leaves out what does not load, cannot be measured or answers otherwise; raises ProofError if all do.
     """
@@ -162,7 +160,10 @@ def with_rates(candidate: Candidate, goal: SearchGoal, probe: Probe) -> Trial:
 
 
 def _rerun_best(
-    best: Sequence[Trial], goal: SearchGoal, measure_again: MeasureAgain, on_progress: OnProgress
+    best: Sequence[Trial],
+    goal: SearchGoal,
+    measure_again: Callable[[Sequence[OperatingPoint]], Sequence[PointState]],
+    on_progress: OnProgress,
 ) -> list[list[Rerun]]:
     """Measure the best load points of the trials with fresh passes, until the first is shown to keep the
     budget or none is left; returns all attempts. If the first fails, the next attempt lowers its load, and
