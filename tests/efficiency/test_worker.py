@@ -172,7 +172,7 @@ def test_failing_worker_is_an_error_with_its_output(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, runtime: str, said: str
 ) -> None:
     if runtime == HANGING:
-        monkeypatch.setattr(process_module, "_ANSWER_LIMIT_S", 1.0)
+        monkeypatch.setattr(process_module, "REQUEST_S", 1.0)
     build = toy.make_build(tmp_path, "failing", runtime)
     with pytest.raises(ProofError, match=rf"(?s){said}.*\n  where: {build.case}\n"):
         run_once(build)

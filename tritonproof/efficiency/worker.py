@@ -26,12 +26,9 @@ from tritonproof.host.process import guarded, how_ended, indented_lines, last_li
 from tritonproof.host.scratch import scratch_folder
 from tritonproof.measure.estimates import geometric_mean
 from tritonproof.record.schema import Deployment, Estimate
+from tritonproof.serve.connection import REQUEST_S, Timeouts
 from tritonproof.spec import Arrays, Case, Device
 
-_LOADING_LIMIT_S = 900.0
-"""Seconds for loading a runtime: as for a server, whose TensorRT accelerator may build an engine."""
-_ANSWER_LIMIT_S = 600.0
-"""Seconds beyond those requested: as for a server's request, such as a volume on few cores."""
 _WORKER = Path(__file__).with_name("worker_main.py")
 _PEAK_S, _PEAK_READINGS = 0.2, 5
 """Seconds of products in a reading of the peak, and how many readings count, after one that does not."""
@@ -75,11 +72,12 @@ class Worker:
     def _run(self, batch: int, min_s: float, min_batches: int) -> dict[str, Any]:
         request = {"batch": batch, "seconds": min_s, "min_batches": min_batches}
         self.requests.write(json.dumps(request).encode() + b"\n")
-        return self._answer(_ANSWER_LIMIT_S + min_s)
+        return self._answer(REQUEST_S + min_s)
 
     def wait_ready(self) -> None:
-        """Wait until the runtime is loaded. Raises ProofError with the end of the log if that fails."""
-        self._answer(_LOADING_LIMIT_S)
+        """Wait until the runtime is loaded, as long as for a server's model. Raises ProofError with the end
+        of the log if that fails."""
+        self._answer(Timeouts.loading_s)
 
     def _answer(self, limit_s: float) -> dict[str, Any]:
         deadline, problem = time.monotonic() + limit_s, ""
