@@ -13,7 +13,7 @@ NO_SPEED: dict[type, Set[str]] = {
     LoadPoint: {"batch", "concurrency", "request_rate_per_s"},
     PointResult: {"requests", "warm_up_s", "samples"},
     Search: {"latency_budget_ms", "configurations", "passes", "duration_s"},
-    Soak: {"requests", "passes", "damaged_passes", "loadings"},
+    Soak: {"requests", "passes", "failed_attempt_count", "loadings"},
     Efficiency: set(),
 }
 """The numbers that tell no speed: settings, how much was measured, and times of more than requests."""

@@ -11,7 +11,7 @@ from msgspec import structs
 
 from tritonproof.efficiency.worker import Worker
 from tritonproof.measure import estimates, perf_analyzer
-from tritonproof.measure.marks import damaged_passes, marks_where
+from tritonproof.measure.marks import mark_of_failed_attempts, marks_where
 from tritonproof.measure.passes import LoadJob, RunPass
 from tritonproof.measure.plan import MeasuringPlan, is_slow, pass_window_s
 from tritonproof.measure.stopping import is_spent
@@ -43,7 +43,7 @@ class Turns:
     artifact on as many GPUs as the server has; and perhaps "reference", of the served reference format."""
     spent_s: float = 0.0
     failed_attempts: Sequence[str] = ()
-    """Why passes of the load generator were repeated."""
+    """Why attempts at passes of the load generator were repeated."""
 
     def ratio(self, to: str = "in_process") -> Ratio:
         """The ratio of served to another side, from two turns on."""
@@ -147,7 +147,7 @@ def efficiency_entry(
     changed = "; ".join(filter(None, changes))
     causes = "answers from a cache, fewer threads or another batch in process, or other programs at work"
     marks = marks_where(
-        damaged_passes(turns.failed_attempts),
+        mark_of_failed_attempts(turns.failed_attempts),
         ("not-repeated", bool(changed), changed),
         ("faster-than-in-process", ratio.value > _MAX_RATIO and ratio.low > 1, f"look for {causes}"),
     )

@@ -46,8 +46,8 @@ def marks_where(*possible: tuple[str, bool, str]) -> list[Mark]:
     ]
 
 
-def damaged_passes(failed_attempts: Sequence[str]) -> tuple[str, bool, str]:
-    """For `marks_where`: the mark of repeated passes, from the reasons why passes did not count."""
+def mark_of_failed_attempts(failed_attempts: Sequence[str]) -> tuple[str, bool, str]:
+    """For `marks_where`: the mark of attempts at passes that were repeated, from the reasons why."""
     last = "".join(failed_attempts[-1:])
     return "damaged-passes", bool(failed_attempts), f"{len(failed_attempts)}, the last: {last[:_SHOWN]}"
 
@@ -67,7 +67,7 @@ def marks_of(
     target, spent = GIVEN_SHARE.text(plan.interval_target), DURATION.text(state.spent_s)
     marks = marks_where(
         ("unfinished", not finished, ""),
-        damaged_passes(state.failed_attempts),
+        mark_of_failed_attempts(state.failed_attempts),
         ("few-requests", result.requests < stopping.FEW_REQUESTS, f"{result.requests} in all"),
         ("niced", nice > 0, f"nice {nice}; Triton sets some of its own threads back to 0"),
         ("not-warm", not all(map(point_state.is_stationary, state.sides)), ""),

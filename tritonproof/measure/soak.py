@@ -156,7 +156,7 @@ def soak_entry(
         end_over_begin=end_over_begin(under_load.speeds),
         requests_per_s=under_load.requests[-1] / under_load.duration_s,
         verified=merge_comparisons(under_load.verified) if under_load.verified else None,
-        damaged_passes=under_load.failed_attempt_count,
+        failed_attempt_count=under_load.failed_attempt_count,
     )
 
 

@@ -100,7 +100,7 @@ def find_fastest(
     attempts = _rerun_best(best, goal, measure_again, on_progress)
     best_reruns = best_attempt(attempts)
     winner = best_reruns[0]
-    probes = sum(len(trial.probes) + trial.capacity_probe_count for trial in tried.values())
+    probe_count = sum(len(trial.probes) + trial.capacity_probe_count for trial in tried.values())
     entry = Search(
         latency_budget_ms=goal.latency_budget_ms,
         percentile=f"p{goal.percentile}",
@@ -109,7 +109,7 @@ def find_fastest(
         verdict=winner.verdict,
         lead=_lead(best_reruns),
         configurations=len({trial.candidate.configuration for trial in measured}),
-        passes=probes + sum(len(rerun.state.passes) for attempt in attempts for rerun in attempt),
+        passes=probe_count + sum(len(rerun.state.passes) for attempt in attempts for rerun in attempt),
         duration_s=0.0,
         config="",
     )

@@ -59,9 +59,9 @@ class RungReading:
     """The latency at the goal's percentile."""
 
 
-def screen(trial: Trial, probes: int, goal: SearchGoal, probe: Probe) -> Trial:
-    """The trial with `probes` more passes, each where it helps most, or with the error of one that failed."""
-    for _count in range(probes if trial.error is None else 0):
+def screen(trial: Trial, probe_count: int, goal: SearchGoal, probe: Probe) -> Trial:
+    """The trial with `probe_count` more passes, each where it helps most, or the error of one that failed."""
+    for _count in range(probe_count if trial.error is None else 0):
         rung = next_rung(trial, goal)
         try:
             one_pass = probe(trial.candidate, trial.candidate.ladder[rung])

@@ -60,8 +60,8 @@ class Soak(Struct, frozen=True):
     requests_per_s: Annotated[Positive | None, SPEED] = None
     """Requests per second over the whole time under load; None for a hidden speed."""
     verified: AnswerComparison | None = None
-    damaged_passes: Count = 0
-    """The passes that were repeated: machine or server paused, or nothing usable was left of them."""
+    failed_attempt_count: Count = 0
+    """How many attempts at passes were repeated: machine or server paused, or nothing usable was left."""
     origin: Origin | None = None
 
 

@@ -47,8 +47,8 @@ def _length_text(soak: Soak) -> str:
     requests = f"{COUNT.text(soak.requests)} requests"
     if soak.requests_per_s is not None:
         requests += f" in {DURATION.text(soak.duration_s)}"
-    if soak.damaged_passes:
-        requests += f", {phrases.counted(soak.damaged_passes, 'attempt')} repeated"
+    if repeated := soak.failed_attempt_count:
+        requests += f", {COUNT.text(repeated)} {'pass' if repeated == 1 else 'passes'} repeated"
     return requests + (f", and {soak.loadings} loadings" if soak.loadings else "")
 
 
