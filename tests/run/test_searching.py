@@ -1,4 +1,4 @@
-"""A search over configurations of a repository's model: what may vary, and which settings are left out."""
+"""A search over configurations of a repository's model: what may vary, and what is left out."""
 
 from collections.abc import Callable
 from typing import Any
@@ -45,7 +45,7 @@ def test_several_groups_of_instances_stay_as_they_are(
     assert (space.fixed, space.incumbent, space.gpus) == (fixed, "offline", gpus)
 
 
-def test_settings_that_change_answers_are_left_out(
+def test_arrangement_that_changes_answers_is_left_out(
     search_of: SearchOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     findings = (GateFinding(GateResult("reload", 1, "", fault)) for fault in ("", "row 3 differs", "", ""))

@@ -1,5 +1,5 @@
 """A server with exactly known percentiles: M/D/1, so Poisson arrivals and equally long requests; the spaces of
-the tests' searches; and a configuration that a search has measured anew."""
+the tests' searches; and a candidate that a search has measured anew."""
 
 import contextlib
 import math
@@ -21,7 +21,7 @@ from tritonproof.search.trials import OperatingPoint
 OWN = Deployment(32, 1, (16, 32), 1_000, cuda_graphs=False, warmup=True)
 SPACE = SearchSpace(OWN, "cpu", 2)
 ALONE = SearchSpace(OWN, "cpu", 2, 1, frozenset({"instances", "max_queue_delay_us", "preferred_batch_sizes"}))
-"""A space of one configuration."""
+"""A space of one arrangement."""
 PASS_S, FRESH = 0.3, 10
 
 

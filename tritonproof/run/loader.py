@@ -51,7 +51,7 @@ class Loader:
             pytorch.release_gpu_memory()
 
     def ensure_loaded(self, scenario: Scenario, deployment: Deployment | None = None) -> LoadState:
-        """Load the case for a scenario, with `deployment` or its own settings, unless it is loaded so. Both
+        """Load the case for a scenario, with `deployment` or its own, unless it is loaded so. Both
         scenarios of a model of --repository are loaded in the same way."""
         prepared, new_deployment = self.prepared, deployment or self.prepared.deployment
         self.leave_gpu()

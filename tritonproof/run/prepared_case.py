@@ -73,7 +73,7 @@ class PreparedCase(Protocol):
 
     @property
     def deployment(self) -> Deployment:
-        """The settings that the case itself is loaded with."""
+        """The deployment that the case itself is loaded with."""
 
     @property
     def build(self) -> CaseBuild: ...

@@ -113,7 +113,7 @@ class ConvertedSearch:
         return config_text(config), ""
 
     def restore(self) -> None:
-        """Do nothing: the next step loads its own settings."""
+        """Do nothing: the next step loads its own deployment."""
 
 
 class RepositorySearch:
@@ -131,7 +131,7 @@ class RepositorySearch:
         self.own = type(self.completed)() if self.model.config is None else self.model.config
         self.gate_context = run.expectations.gate_context
         _ = run.expectations.answer_check  # computed now, with the model's own configuration
-        self.loaded_configuration: object = None  # None for the model's own
+        self.loaded_arrangement: object = None  # None for the model's own configuration
 
     def space(self, goal: SearchGoal) -> SearchSpace:
         groups, largest = self.completed.instance_group, self.completed.max_batch_size
@@ -152,19 +152,19 @@ class RepositorySearch:
         )
 
     def load(self, candidate: Candidate) -> None:
-        """Load a candidate's settings, unless they are loaded, and check that no answer changes. Raises
-        ProofError if they do not load, AccuracyError if an answer changes."""
-        if candidate.configuration != self.loaded_configuration:
-            self.loaded_configuration = None
+        """Load a candidate's arrangement, unless it is loaded, and check that no answer changes. Raises
+        ProofError if it does not load, AccuracyError if an answer changes."""
+        if candidate.arrangement != self.loaded_arrangement:
+            self.loaded_arrangement = None
             with self.run.hold_machine(exclusive=False):
                 self._load(candidate)
-            self.loaded_configuration = candidate.configuration
+            self.loaded_arrangement = candidate.arrangement
         self.run.loader.ensure_loaded("online")
 
     def _load(self, candidate: Candidate) -> None:
         config = candidates.apply_candidate(self.completed, self.completed, candidate)
         self.run.server.load_folder(self.folder, config)
-        # If the batcher joins requests, other kernels may compute them, whatever the model's own settings.
+        # If the batcher joins requests, other kernels may compute them, whatever the model's own deployment.
         loaded = self.gate_context.loaded
         batches = loaded.batches_dynamically or candidate.scenario == "online"
         loaded = dataclasses.replace(loaded, first_answer=None, batches_dynamically=batches)
@@ -173,7 +173,7 @@ class RepositorySearch:
                 raise AccuracyError(f"answers change: {wrong}", where=self.run.case)
 
     def proposal(self, winner: Candidate) -> tuple[str, str]:
-        """The config.pbtxt with the winner's settings, and its differences from the model's own."""
+        """The config.pbtxt with the winner's arrangement, and its differences from the model's own."""
         text = ""
         if self.model.config is not None:
             path, fix = self.folder / CONFIG_FILE, "leave it as it is while a run goes on"

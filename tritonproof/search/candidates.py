@@ -1,4 +1,4 @@
-"""The configurations among which a search within a latency budget chooses, and the load points of each."""
+"""The candidates among which a search within a latency budget chooses, with their load points."""
 
 import itertools
 import math
@@ -49,10 +49,10 @@ class SearchGoal:
 
 @dataclass(frozen=True)
 class SearchSpace:
-    """What limits the configurations of a search: the model's own settings, the machine and the user."""
+    """What limits the candidates of a search: the model's own deployment, the machine and the user."""
 
     own_deployment: Deployment
-    """The model's own settings, which are always tried."""
+    """The model's own deployment, which is always tried."""
     device: Device
     cores: int
     """CPU cores of the machine, which limit the number of instances on a CPU."""
@@ -65,21 +65,21 @@ class SearchSpace:
     concurrencies: tuple[int, ...] | None = None
     """The numbers of requests in flight, in place of all."""
     incumbent: Scenario | None = None
-    """How a user's model batches with its own settings, with which the winner is compared, with one sample in
+    """How a user's model batches with its own deployment, which the winner is compared with, at one sample in
     each request, since a config.pbtxt does not say what clients send. None for a model of the suite's own."""
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A configuration with its possible load points, from light to heavy."""
+    """An arrangement with its possible load points, from light to heavy."""
 
     scenario: Scenario
     deployment: Deployment
     ladder: tuple[LoadPoint, ...]
 
     @property
-    def configuration(self) -> tuple[Scenario, Deployment]:
-        """What the candidate's config.pbtxt sets."""
+    def arrangement(self) -> tuple[Scenario, Deployment]:
+        """The deployment with its scenario, which the candidate's config.pbtxt sets."""
         return self.scenario, self.deployment
 
     @property
@@ -136,7 +136,7 @@ def instance_counts(space: SearchSpace) -> list[int]:
 
 def basic_candidates(space: SearchSpace, goal: SearchGoal) -> list[Candidate]:
     """The candidates of the first round: for each number of instances, static batching and a dynamic batcher
-    that never waits; and the model's own settings. With static batching there are as many clients as
+    that never waits; and the model's own deployment. With static batching there are as many clients as
     instances on all GPUs, or twice as many, so that the next batch is ready when one ends. At a request rate
     each request has one sample, so static batching does not apply."""
     candidates, own = [], space.own_deployment
@@ -180,7 +180,7 @@ def _online(space: SearchSpace, own: Deployment, preferred: tuple[int, ...], del
 
 
 def apply_candidate(config: "ModelConfig", completed: "ModelConfig", candidate: Candidate) -> "ModelConfig":
-    """`config` with a candidate's settings; `completed`, the server's own version of it, has instances."""
+    """`config` with a candidate's arrangement; `completed`, the server's own version of it, has instances."""
     changed = type(config)()
     changed.CopyFrom(config)
     count = candidate.deployment.instances

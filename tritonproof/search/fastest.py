@@ -1,10 +1,11 @@
 """Finds the highest throughput or request rate within a latency budget with few measurements, and measures
 the best again with fresh passes, which did not help to choose it.
 
-A candidate is a configuration with its possible load points. Its trial has a few probes, short passes at the
-load points where they help most. The most promising trials get more probes; the two best are the finalists,
-each at one of its load points, an operating point. The rerun measures these with fresh passes, and lowers a
-load that does not keep the budget. The functions that measure are arguments, so a simulated server works too.
+A candidate is an arrangement, a deployment for a scenario, with its possible load points. Its trial has a few
+probes, short passes at the load points where they help most. The most promising trials get more probes; the
+two best are the finalists, each at one of its load points, an operating point. The rerun measures these with
+fresh passes, and lowers a load that does not keep the budget. The functions that measure are arguments, so a
+simulated server works too.
 """
 
 import contextlib
@@ -34,11 +35,11 @@ _CAPACITY_LOAD_FACTOR = 2.0
 """The requests in flight by which the capacity is measured, over those that would just keep the budget: by
 Little's law, a rate that keeps it never has more in flight."""
 _PROBES = (4, 10)
-"""The most passes of a configuration in the first and in the second round."""
+"""The most passes of a candidate in the first and in the second round."""
 _KEPT_SHARE, _MIN_KEPT = 1 / 3, 3
-"""The first round keeps a third of the configurations, and at least three."""
+"""The first round keeps a third of the candidates, and at least three."""
 _FINALISTS = 2
-"""Configurations to rerun: the best, and the runner-up or the user's own, to show whether the best leads."""
+"""Arrangements to rerun: the best, and the runner-up or the user's own, to show whether the best leads."""
 _VERDICTS: Sequence[Verdict] = ("passed", "inconclusive", "failed")
 """The verdicts, the best first."""
 _MAX_RERUNS = 6
@@ -76,10 +77,10 @@ def find_fastest(
     plan: MeasuringPlan,
     on_progress: OnProgress = lambda _step: None,
 ) -> tuple[Rerun, Search]:
-    """The configuration and load of the highest throughput, or rate, that is shown to keep the budget, and
+    """The arrangement and load of the highest throughput, or rate, that is shown to keep the budget, and
     the record's entry of the search, without its duration and the winner's config.pbtxt.
 
-    Every configuration gets a few short passes, the best third more. Within a configuration, the search finds
+    Every candidate gets a few short passes, the best third more. Within a candidate, the search finds
     the load by interpolating the latency, a rate by bisection. Since the best of many noisy figures is too
     good on average, the reported figures come from fresh passes of the finalists, which `measure_again` takes
     in turns; it raises ProofError if one cannot be measured.
@@ -94,7 +95,7 @@ def find_fastest(
     best = trials.finalists(list(tried.values()), goal, _FINALISTS)
     measured = [trial for trial in tried.values() if not trial.error]
     own = space.incumbent, space.own_deployment
-    incumbent = [trial for trial in measured if trial.candidate.configuration == own]
+    incumbent = [trial for trial in measured if trial.candidate.arrangement == own]
     if space.incumbent is not None and incumbent[:1] not in (best[:1], best[1:]):
         best[1:] = incumbent[:1]  # no other takes its place if it cannot be measured
     attempts = _rerun_best(best, goal, measure_again, on_progress)
@@ -108,7 +109,7 @@ def find_fastest(
         result=point_result(winner.state, plan),
         verdict=winner.verdict,
         lead=_lead(best_reruns),
-        configurations=len({trial.candidate.configuration for trial in measured}),
+        configurations=len({trial.candidate.arrangement for trial in measured}),
         passes=probe_count + sum(len(rerun.state.passes) for attempt in attempts for rerun in attempt),
         duration_s=0.0,
         config="",
@@ -117,14 +118,14 @@ def find_fastest(
 
 
 def _first_round(space: SearchSpace, goal: SearchGoal, probe: Probe, on_progress: OnProgress) -> list[Trial]:
-    """A few passes of every configuration: first to find the number of instances, then their batching."""
+    """A few passes of every candidate: first to find the number of instances, then their batching."""
     first: list[Trial] = []
     seen: set[object] = set()
 
     def try_all(proposals: Iterable[Candidate]) -> None:
         for candidate in proposals:
-            if candidate.configuration not in seen:  # else it is tried with other load points
-                seen.add(candidate.configuration)
+            if candidate.arrangement not in seen:  # else it is tried with other load points
+                seen.add(candidate.arrangement)
                 on_progress(f"configuration {len(seen)}, {candidate.label}")
             trial = Trial(candidate) if goal.arrivals is None else with_rates(candidate, goal, probe)
             first.append(trials.screen(trial, _PROBES[0], goal, probe))
@@ -133,7 +134,7 @@ def _first_round(space: SearchSpace, goal: SearchGoal, probe: Probe, on_progress
     online = trials.most_promising([trial for trial in first if trial.candidate.scenario == "online"], goal)
     instances = online[0].candidate.deployment.instances if online else space.own_deployment.instances
     varied = candidates.variations(space, goal, instances)
-    try_all(candidate for candidate in varied if candidate.configuration not in seen)
+    try_all(candidate for candidate in varied if candidate.arrangement not in seen)
     return first
 
 
