@@ -95,18 +95,3 @@ def unpaired_ratio(speeds: Speeds, baseline: Speeds) -> Ratio:
 
 def _ratio(middle: float, low: float, high: float, confidence: float = CONFIDENCE) -> Ratio:
     return Ratio(float(np.exp(middle)), float(np.exp(low)), float(np.exp(high)), confidence)
-
-
-MAX_LOADINGS = 5
-"""How often each of two servers loads its model, in turns, at most. Start-up is slower only if every loading
-is: of equal servers, one is so by chance once in 252 times, and slower by a quarter far less often."""
-FAR_MORE = 1.25
-"""Start-up or memory of at least this multiple of the baseline's counts as far more."""
-_MIN_LOADING_S = 0.1
-"""Seconds; nobody notices a smaller difference."""
-
-
-def loading_is_slower(current_s: Sequence[float], baseline_s: Sequence[float]) -> bool:
-    """Whether each loading took far longer than the baseline's longest."""
-    longest_s = max(baseline_s, default=float("inf"))
-    return min(current_s, default=0.0) > max(FAR_MORE * longest_s, longest_s + _MIN_LOADING_S)

@@ -18,8 +18,7 @@ from tests.run.conftest import RunOf
 from tests.run.stand_in_case import MODEL, Prepare, StandInServer, prepare
 from tritonproof.gates.context import GateFinding
 from tritonproof.measure.point_state import PointState
-from tritonproof.ratios import MAX_LOADINGS, loading_is_slower
-from tritonproof.record.schema import GateResult, LoadPoint
+from tritonproof.record.schema import MAX_LOADINGS, GateResult, LoadPoint, loading_is_slower
 from tritonproof.run import case_run, comparing, expectations, loader
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.repository_case import other_inputs

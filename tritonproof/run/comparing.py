@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 
 from msgspec import structs
 
-from tritonproof import ratios
 from tritonproof.accuracy.limits import inferred_precision
 from tritonproof.base.errors import InputError, NotAvailableError
 from tritonproof.base.paths import CONFIG_FILE
@@ -21,6 +20,7 @@ from tritonproof.gates.same_answers import compare_servers
 from tritonproof.measure.plan import MeasuringPlan
 from tritonproof.measure.point_state import PointState, with_baseline
 from tritonproof.measure.usage import Usage, read_usage, watch
+from tritonproof.record import schema
 from tritonproof.record.schema import BaselineComparison, GateResult, ServedSide
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.prepared_case import time_request
@@ -184,8 +184,8 @@ def _loadings_in_turns(run: CaseRun, baseline: CaseRun) -> tuple[list[float], li
     returns the seconds of each side's loadings with a first answer: none if others may use a server."""
     current_s: list[float] = []
     baseline_s: list[float] = []
-    most = 0 if run.settings.triton.is_remote else ratios.MAX_LOADINGS
-    while len(current_s) < most and (not current_s or ratios.loading_is_slower(current_s, baseline_s)):
+    most = 0 if run.settings.triton.is_remote else schema.MAX_LOADINGS
+    while len(current_s) < most and (not current_s or schema.loading_is_slower(current_s, baseline_s)):
         for side, loadings_s in ((run, current_s), (baseline, baseline_s)):
             loading_s = side.loader.reload()
             answer_s = time_request(side.prepared, 1)[0] if side.case.model.exchange == "single" else 0.0
