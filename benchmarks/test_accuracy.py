@@ -20,19 +20,19 @@ def test_build(run: CaseRun) -> None:
 @pytest.mark.step("conversion")
 def test_conversion(run: CaseRun, recorder: Recorder) -> None:
     """The error and the share of equal decisions are within the tolerance and the cost of the precision."""
-    case, conversion = run.case, run.expectations.conversion
+    case, conversion = run.case, run.conversion
     recorder.record(conversion=conversion)
     texts = []
     if conversion.relative_error is not None:
         texts.append(f"relative error {RELATIVE_ERROR.text(conversion.relative_error)}")
     if conversion.error_in_costs is not None:
         error = RATIO.text(conversion.error_in_costs)
-        texts.append(f"{error} times what {run.expectations.arithmetic_precision.upper()} itself costs")
+        texts.append(f"{error} times what {run.arithmetic_precision.upper()} itself costs")
     if conversion.agreement is not None:
         texts.append(f"{AGREEMENT.text(conversion.agreement)} of decisions agree")
     recorder.show(", ".join(texts))
     if failure := correctness_text.conversion_failure(conversion):
-        where = f"tolerance: {tolerance_of(case, run.expectations.arithmetic_precision).source}"
+        where = f"tolerance: {tolerance_of(case, run.arithmetic_precision).source}"
         if case.model.framework == "onnx":
             where += f"; --tolerance {case.model.name}=SHARE sets another"
         raise run.accuracy_error(failure, where=where)
@@ -43,7 +43,7 @@ def test_accuracy(run: CaseRun, recorder: Recorder) -> None:
     """Each metric, computed from Triton's answers, keeps the model's own limit and nearly the framework's
     score, and a sample gets the same answer however it is sent."""
     ledger, sample_scores = prove_accuracy(run)
-    why_no_score = run.expectations.why_no_score
+    why_no_score = run.why_no_score
     assert ledger.same_answers is not None
     recorder.record(accuracy=ledger, why_no_score=why_no_score)
     recorder.record_sample_scores(sample_scores)

@@ -17,15 +17,15 @@ from tritonproof.run.searching import winner_loaded
 def test_search(run: CaseRun, recorder: Recorder) -> None:
     """The winning configuration keeps the budget, and passes the tests of conversion and accuracy."""
     is_converted = not run.case.model.from_repository
-    proven = {"conversion": run.expectations.conversion} if is_converted else {}
+    proven = {"conversion": run.conversion} if is_converted else {}
     with winner_loaded(run) as result:
         if (is_converted or run.case.model.metrics) and result.verdict != "failed":
             result = structs.replace(result, accuracy=evaluate(run)[0])
-        shown = recorder.record(search=result, why_no_score=run.expectations.why_no_score, **proven)
+        shown = recorder.record(search=result, why_no_score=run.why_no_score, **proven)
     if result.verdict != "failed":
         recorder.show(shown.why_no_winner or search_text(result))
     failures = [] if result.accuracy is None else ledger_failures(result.accuracy)
-    failures += filter(None, [conversion_failure(run.expectations.conversion)] if is_converted else [])
+    failures += filter(None, [conversion_failure(run.conversion)] if is_converted else [])
     failures += filter(None, [wrong_answers_text(result.result.verified)])
     if failures:
         raise AccuracyError("; ".join(failures))

@@ -19,7 +19,7 @@ from tests.run.stand_in_case import MODEL, Prepare, StandInServer, prepare
 from tritonproof.gates.context import GateFinding
 from tritonproof.measure.point_state import PointState
 from tritonproof.record.schema import MAX_LOADINGS, GateResult, LoadPoint, loading_is_slower
-from tritonproof.run import case_run, comparing, expectations, loader
+from tritonproof.run import case_run, comparing, loader
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.repository_case import other_inputs
 from tritonproof.spec import Samples, Tensor
@@ -151,11 +151,11 @@ def test_samples_that_only_one_side_takes_are_not_compared(
         return side(inputs=(replace(B, shape=shape),), exchange="single", samples=own, loadings_s=(1.0,) * 9)
 
     monkeypatch.setattr(comparing, "compare_servers", compare)
-    monkeypatch.setattr(expectations, "ask_one_by_one", lambda *_arguments: singles())
+    monkeypatch.setattr(case_run, "ask_one_by_one", lambda *_arguments: singles())
     taken, lost = samples_of(3, 4), samples_of(2, 5)
     run = compared(taking(-1, -1, others=[lost, taken]), taking(-1, 4, others=[taken]))
     run.loader.ensure_loaded("online")
-    begun = PointState(run.job(LoadPoint("online", 1, 4), run.expectations.answer_check))
+    begun = PointState(run.job(LoadPoint("online", 1, 4), run.answer_check))
     (state,), _ = comparing.add_baselines(run, present(run.baseline), [begun])
     tried = comparing.compare_with_baseline(run)[0].result.tried
     for sent in (state.job, present(state.baseline).job):

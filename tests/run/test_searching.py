@@ -13,7 +13,7 @@ from tests.run.stand_in_case import StandInServer, prepare, prepare_repository_c
 from tritonproof.base.errors import AccuracyError, ProofError
 from tritonproof.gates.context import GateFinding
 from tritonproof.record.schema import GateResult, LoadPoint
-from tritonproof.run import expectations, searching
+from tritonproof.run import case_run, searching
 from tritonproof.run.repository_case import RepositoryCase
 from tritonproof.run.searching import RepositorySearch
 from tritonproof.search import fastest
@@ -25,7 +25,7 @@ SearchOf = Callable[..., RepositorySearch]
 @pytest.fixture
 def search_of(run_of: RunOf, monkeypatch: pytest.MonkeyPatch) -> SearchOf:
     """The search of a model with this configuration, which the server loads."""
-    monkeypatch.setattr(expectations, "ask_one_by_one", lambda *_arguments: singles())
+    monkeypatch.setattr(case_run, "ask_one_by_one", lambda *_arguments: singles())
 
     def search(on_loading: Callable[[], object] = str, **configuration: Any) -> RepositorySearch:
         run = run_of(prepare_repository_case(StandInServer(on_loading=on_loading), **configuration))

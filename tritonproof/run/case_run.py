@@ -3,23 +3,34 @@ the length of a block. Other modules have functions that take a run, such as `me
 
 import contextlib
 import functools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NoReturn
 
+from tritonproof.accuracy import ledger, precisions
 from tritonproof.accuracy.answer_comparison import AnswerCheck
+from tritonproof.accuracy.limits import MIN_NOISE, AnswerLimits, limits_per_answer
+from tritonproof.accuracy.precision_cost import PrecisionCost
+from tritonproof.accuracy.stages import (
+    StageAnswers,
+    compare_conversion,
+    evaluate_in_process,
+    evaluation_batch,
+)
 from tritonproof.base.errors import AccuracyError, ProofError
 from tritonproof.build.builds import CaseBuild
-from tritonproof.gates.context import GateFinding
+from tritonproof.client.input_data import InputData
+from tritonproof.gates.context import AnswersFolder, GateContext, GateFinding, ask_one_by_one
 from tritonproof.host import machine
 from tritonproof.measure.passes import LoadJob
+from tritonproof.measure.verifying import make_answer_check
 from tritonproof.record import schema
 from tritonproof.record.schema import Deployment, LoadPoint, PointResult, Scenario
 from tritonproof.run.baseline import as_baseline, prepare_baseline
 from tritonproof.run.converted_case import ConvertedCase, converted_build
-from tritonproof.run.expectations import Expectations
 from tritonproof.run.loader import Loader
 from tritonproof.run.model_run import ModelRun
-from tritonproof.run.once import forget, is_made, once
+from tritonproof.run.once import forget_all, is_made, once, once_sharing_machine
 from tritonproof.run.prepared_case import CaseScope, PreparedCase
 from tritonproof.run.repository_case import serve_repository_case
 from tritonproof.serve.server import Server
@@ -39,8 +50,8 @@ def _ended(scope: CaseScope) -> NoReturn:
 
 
 class CaseRun(CaseScope, contextlib.AbstractContextManager["CaseRun"]):
-    """A case for the duration of a block, `with CaseRun(case, model_run) as run`, whose steps ask it for what
-    they need: the prepared case, its loader, its expectations. The end of the block frees their models."""
+    """A case for the duration of a block, `with CaseRun(case, model_run) as run`. Steps ask it for the case,
+    prepared and loaded, and for what its answers are compared with. The end of the block frees all of it."""
 
     def __init__(
         self,
@@ -58,8 +69,7 @@ class CaseRun(CaseScope, contextlib.AbstractContextManager["CaseRun"]):
         self.comparison: tuple[GateFinding, schema.BaselineComparison] | None = None
 
     def __exit__(self, *error: Any) -> None:
-        for part in ("prepared", "loader", "expectations", "baseline"):
-            forget(self, part)
+        forget_all(self)
         self._prepare = _ended
         self.stack.__exit__(*error)
 
@@ -70,10 +80,6 @@ class CaseRun(CaseScope, contextlib.AbstractContextManager["CaseRun"]):
     @once
     def loader(self) -> Loader:
         return Loader(self, self.prepared)
-
-    @once
-    def expectations(self) -> Expectations:
-        return Expectations(self.loader)
 
     @property
     def case(self) -> Case:
@@ -111,6 +117,99 @@ class CaseRun(CaseScope, contextlib.AbstractContextManager["CaseRun"]):
             name = self.case.model.name
             fix = f"its inputs are made up; see whether it holds with real ones: --samples {name}=DIR"
         return AccuracyError(what, where=where, fix=fix)
+
+    @property
+    def arithmetic_precision(self) -> str:
+        """The precision that the case computes in."""
+        return precisions.arithmetic_precision(self.case, self.deployment)
+
+    @once_sharing_machine
+    def precision_cost(self) -> PrecisionCost | None:
+        """The cost of the case's precision, from which limits follow; None without a framework."""
+        has_framework = not self.case.model.from_repository
+        return self.model_run.precision_cost(self.arithmetic_precision) if has_framework else None
+
+    @once_sharing_machine
+    def converted_answers(self) -> StageAnswers:
+        """The converted model's answers to the whole evaluation set, in process."""
+        oracle, batch = self.prepared.oracle, evaluation_batch(self.deployment)
+        on_progress = functools.partial(self.say, "evaluate in process")
+        return evaluate_in_process("converted", self.case.model, oracle, self.samples, batch, on_progress)
+
+    @once_sharing_machine
+    def conversion(self) -> schema.Conversion:
+        """The comparison of the converted model, in process, with the framework's."""
+        return compare_conversion(
+            self.case,
+            self.arithmetic_precision,
+            self.model_run.framework_answers,
+            self.converted_answers,
+            self.samples.ids,
+            self.precision_cost,
+            trained=self.model_run.framework_model.trained,
+            on_progress=functools.partial(self.say, "compare with the framework"),
+        )
+
+    @once
+    def why_no_score(self) -> str | None:
+        """Why the task metric cannot be computed, or None; an InputError if an option limits that metric."""
+        model, settings = self.case.model, self.settings
+        if model.from_repository:
+            return None
+        source, has_dataset = self.model_run.source_model, model.name in settings.dataset
+        reason = ledger.why_no_score(model, source, self.samples, has_dataset=has_dataset)
+        settings.thresholds.check_measured(self.case, reason)
+        return reason
+
+    @once
+    def answer_limits(self) -> AnswerLimits:
+        """The limits of two answers to one sample if other kernels may compute them."""
+        outputs, count = self.case.model.outputs, len(self.samples)
+        elements = {tensor.name: count * math.prod(map(abs, tensor.shape)) for tensor in outputs}
+        return limits_per_answer(self.case, self.arithmetic_precision, self.precision_cost, elements)
+
+    @once
+    def gate_context(self) -> GateContext:
+        """What gates get: the case as it is loaded online, and its answers to samples sent alone."""
+        loaded, limits = self.loader.ensure_loaded("online"), self.answer_limits
+        tolerance = precisions.tolerance_of(self.case, self.arithmetic_precision)
+        min_noise = max(MIN_NOISE, tolerance.max_relative_error if tolerance.is_given else 0.0)
+        served = self.loader.served
+        self.loader.leave_gpu()  # which the limits may have used
+        return GateContext(
+            served,
+            loaded,
+            ask_one_by_one(served, limits, min_noise),
+            limits,
+            min_noise,
+            kernels_may_change=self.case.answers_on == "cuda",
+            # The accuracy step sends all samples of a converted case.
+            unsent=self.samples if self.case.model.from_repository else None,
+            can_share_memory=self.settings.shared_memory == "system",
+            answers_folder=self.answers_folder,
+        )
+
+    @property
+    def answers_folder(self) -> AnswersFolder | None:
+        """The folder of the answers that other runs recorded, or this one records; None if none is given."""
+        settings, name = self.settings, str(self.requested)
+        if settings.answers is None:
+            return None
+        on_wait = self.progress.waits(f"{name}: wait for answers that another run records")
+        run_id = self.suite_run.identity.id if settings.record_answers else None
+        return AnswersFolder(settings.answers, name, run_id, on_wait)
+
+    @once_sharing_machine
+    def answer_check(self) -> AnswerCheck:
+        """The check of the case's answers under load."""
+        return self.check_of(self.loader.served.data)
+
+    def check_of(self, data: InputData) -> AnswerCheck:
+        """The check of the case's answers to this load data."""
+        how = "alone" if self.case.model.from_repository else "in process"
+        self.say("compute the answers to expect under load", f"{len(data.ids)} samples {how}")
+        rows, limits = self.deployment.max_batch_size, self.answer_limits
+        return make_answer_check(self.case, data, self.prepared.oracle, rows, limits)
 
     def job(self, point: LoadPoint, check: AnswerCheck, request_s: float = 0.0) -> LoadJob:
         """The load generator's job at a load point, with the case as it is loaded now."""

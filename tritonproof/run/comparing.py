@@ -54,7 +54,7 @@ def add_baselines(
     if data is not (own := run.loader.served).data:
         run.progress.note(f"{run.case} against {name}: load of the shapes that it takes too")
         served = dataclasses.replace(own, data=data)
-        check = run.expectations.check_of(data)
+        check = run.check_of(data)
         jobs = [dataclasses.replace(state.job, served=served, check=check) for state in states]
         states = [dataclasses.replace(state, job=job) for state, job in zip(states, jobs, strict=True)]
     plan = dataclasses.replace(
@@ -127,7 +127,7 @@ def _compare_answers(run: CaseRun, baseline: CaseRun, baseline_name: str) -> Gat
         return GateFinding(GateResult("baseline", 0, "the configuration"))
     if model.exchange == "single":
         run.say("answers beside the baseline's", baseline_name)
-        sides = run.expectations.gate_context, baseline.expectations.gate_context
+        sides = run.gate_context, baseline.gate_context
         parts = itertools.chain([_shared_data(run, baseline)], remaining_data(model, baseline.samples))
         gate = compare_servers(*sides, parts, baseline_name)
         lacking = len(run.samples.other_shapes) - len(baseline.samples.other_shapes)
@@ -171,7 +171,7 @@ def _served_side(run: CaseRun) -> ServedSide:
     precision = ""
     noise = None
     if run.case.model.exchange == "single":
-        alone = run.expectations.gate_context.single_answers
+        alone = run.gate_context.single_answers
         precision, noise = inferred_precision(alone.rows.values()), alone.noise
     used: Usage = {}
     with contextlib.suppress(NotAvailableError):  # the server's processes are not visible from here

@@ -52,11 +52,10 @@ def evaluate(run: CaseRun) -> tuple[Ledger, SampleScores]:
         scores = score_each_item(case, labelled, [served])
         ledger = served_ledger(case, labelled, served, scores, user_limits)
         return ledger, sample_scores(case, run.build.digest, labelled, [served], scores)
-    expectations = run.expectations
-    precision, why_no_score = expectations.arithmetic_precision, expectations.why_no_score
-    framework, converted = run.model_run.framework_answers, expectations.converted_answers
+    precision, why_no_score = run.arithmetic_precision, run.why_no_score
+    framework, converted = run.model_run.framework_answers, run.converted_answers
     elements = {name: values.size for name, values in converted.outputs.items()}
-    cost, rows = expectations.precision_cost, len(run.samples)
+    cost, rows = run.precision_cost, len(run.samples)
     limits = stage_limits(case, precision, cost, elements, rows, kernels_only=True)
     expected = expect(run.samples.ids, converted.outputs)
     comparison = StageComparison(expected, limits, "served", "in process it")
@@ -94,7 +93,7 @@ def run_gate(run: CaseRun, name: str) -> GateFinding:
     if name not in run.gate_findings:
         gate = GATES[name]
         with run.hold_machine(exclusive=False):
-            context = run.expectations.gate_context  # before a reload, as it has the answers given alone
+            context = run.gate_context  # before a reload, as it has the answers given alone
             loaded = _reload(run) if gate.after_reload else run.loader.ensure_loaded("online")
             if gate.needs_configuration and "configuration" in run.prepared.unreported:
                 raise NotAvailableError("the server does not give the configuration and its largest batch")

@@ -48,7 +48,7 @@ def winner_loaded(run: CaseRun) -> Iterator[Search]:
         key = candidate, point.batch
         if key not in request_s:
             request_s[key] = time_request(run.prepared, point.batch)[0]
-        return run.job(point, run.expectations.answer_check, request_s[key])
+        return run.job(point, run.answer_check, request_s[key])
 
     def say(activity: str) -> None:
         run.say(f"{search}: {activity}")
@@ -129,8 +129,8 @@ class RepositorySearch:
         assert self.model.folder is not None
         self.folder, self.completed = self.model.folder, prepared.described.config
         self.own = type(self.completed)() if self.model.config is None else self.model.config
-        self.gate_context = run.expectations.gate_context
-        _ = run.expectations.answer_check  # computed now, with the model's own configuration
+        self.gate_context = run.gate_context
+        _ = run.answer_check  # computed now, with the model's own configuration
         self.loaded_arrangement: object = None  # None for the model's own configuration
 
     def space(self, goal: SearchGoal) -> SearchSpace:
