@@ -51,6 +51,7 @@ def test_contributing_example_converts_serves_and_measures(
     assert names["server"].process.poll() is not None, "it ends with the block"
     with pytest.raises(RuntimeError, match="has ended"):
         assert names["run"].server
+    assert not is_made(names["run"], "converted_answers"), "the end frees all values"
 
 
 def test_baseline_of_earlier_builds_keeps_its_config(
