@@ -27,6 +27,7 @@ from tritonproof.serve.server import LoadState, Server
 from tritonproof.serve.server_spec import ServerSpec
 from tritonproof.settings.settings import Settings
 from tritonproof.spec import DEFAULT_PROFILES, Arrays, Case, Model, Samples
+from tritonproof.user_models.model_from_config import AS_IS
 from tritonproof.user_models.model_repository import RepositoryModel
 
 MODEL = toy.model(framework=None, profiles=DEFAULT_PROFILES)
@@ -106,9 +107,10 @@ def prepare_repository_case(server: Server = StandInServer(), **configuration: A
     described = DescribedModel(RepositoryModel("m", Path("m"), config), (), config, ("1",), 0.0)
 
     def prepare_it(scope: CaseScope) -> RepositoryCase:
-        build = CaseBuild(scope.requested, Path("m"), reused=True)
+        case = dataclasses.replace(scope.requested, format=AS_IS, precision="")
         accepted = AcceptedSamples(toy.samples(1), "", 0.0, None)
-        return RepositoryCase(scope.requested, toy.DEPLOYMENT, server, described, build, accepted)
+        build = CaseBuild(case, Path("m"), reused=True)
+        return RepositoryCase(case, toy.DEPLOYMENT, server, described, build, accepted)
 
     return prepare_it
 

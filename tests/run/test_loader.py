@@ -1,5 +1,6 @@
 """How a case is loaded again, and what its run then knows of it."""
 
+from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
@@ -9,6 +10,7 @@ from tests.run.conftest import RunOf
 from tests.run.stand_in_case import StandInServer, prepare, prepare_repository_case
 from tritonproof.base.errors import ProofError
 from tritonproof.serve.server import LoadState
+from tritonproof.serve.server_spec import ServerKind, ServerSpec
 
 
 def test_case_that_a_reload_left_unloaded_is_loaded_again(run_of: RunOf) -> None:
@@ -20,6 +22,16 @@ def test_case_that_a_reload_left_unloaded_is_loaded_again(run_of: RunOf) -> None
     for _ in range(2):
         loader.ensure_loaded("offline")
     assert loading.call_count == 2
+
+
+@pytest.mark.parametrize("kind", ["embedded", "local", "docker", "remote"])
+def test_every_kind_of_server_takes_a_repositorys_model(
+    kind: ServerKind, run_of: RunOf, tmp_path: Path
+) -> None:
+    """It needs no backend of the suite's, such as Python's, which `tmp_path`, the server's folder, lacks."""
+    server = StandInServer(spec=ServerSpec(kind), backends=tmp_path)
+    loaded = run_of(prepare_repository_case(server)).loader.ensure_loaded("online")
+    assert loaded.scenario == "online"
 
 
 def test_reloaded_case_is_cold(run_of: RunOf) -> None:

@@ -15,7 +15,7 @@ from tritonproof.record.schema import Deployment, Scenario, Start
 from tritonproof.run.once import once
 from tritonproof.run.prepared_case import CaseScope, time_request
 from tritonproof.serve.backends import local_backends, pool_options, server_variables, serves_natively
-from tritonproof.serve.server import LoadState, Server
+from tritonproof.serve.server import LoadState, Server, check_supported
 from tritonproof.settings.case_settings import deployment_of, samples_of
 from tritonproof.settings.settings import Settings
 from tritonproof.spec import Arrays, Case, Device, FrameworkModel, OnProgress, Samples
@@ -72,6 +72,7 @@ class ConvertedCase:
             return open_in_process(self.case, self.build.artifact, self.deployment, engines)
 
     def bring_up(self, scenario: Scenario, deployment: Deployment) -> tuple[LoadState, Start]:
+        check_supported(self.server, self.case)
         self.scope.say(f"load into Triton ({scenario})")
         with self.scope.hold_machine(exclusive=False):
             started = time.monotonic()

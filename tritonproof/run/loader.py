@@ -12,7 +12,7 @@ from tritonproof.record import schema
 from tritonproof.record.schema import Deployment, Scenario
 from tritonproof.run.once import forget, once
 from tritonproof.run.prepared_case import CaseScope, PreparedCase
-from tritonproof.serve.server import LoadState, check_supported, serving_entry
+from tritonproof.serve.server import LoadState, serving_entry
 
 
 @dataclass(eq=False)
@@ -61,7 +61,6 @@ class Loader:
             return loaded
         self.loaded = None  # nothing is loaded if the next steps fail
         self.was_under_load = False
-        check_supported(prepared.server, prepared.case)
         if self.is_unloaded:
             prepared.load_anew(scenario, new_deployment)
             self.is_unloaded = False
