@@ -18,6 +18,7 @@ from tritonproof.run.repository_case import RepositoryCase
 from tritonproof.run.searching import RepositorySearch
 from tritonproof.search import fastest
 from tritonproof.search.candidates import Candidate, SearchGoal
+from tritonproof.search.trials import OperatingPoint
 
 SearchOf = Callable[..., RepositorySearch]
 
@@ -42,7 +43,7 @@ def test_several_groups_of_instances_stay_as_they_are(
     groups: Any, fixed: set[str], gpus: int, search_of: SearchOf
 ) -> None:
     space = search_of(max_batch_size=4, instance_group=groups).space(SearchGoal(10, 99))
-    assert (space.fixed, space.incumbent, space.gpus) == (fixed, "offline", gpus)
+    assert (space.fixed, space.own_scenario, space.gpus) == (fixed, "offline", gpus)
 
 
 def test_arrangement_that_changes_answers_is_left_out(
@@ -66,7 +67,7 @@ def test_what_a_search_leaves_out_is_noted(
     candidate = Candidate("online", UP_TO_32, (LoadPoint("online", 1, 4),))
     server = StandInServer(on_loading=Mock(side_effect=ProofError("too large")))
     run = run_of(prepare(server=server, deployment=UP_TO_32), latency_budget_ms="7", batches="1,8,64")
-    probing = lambda _space, _goal, probe, *_more: probe(candidate, candidate.ladder[0])  # noqa: E731
+    probing = lambda _space, _goal, probe, *_more: probe(OperatingPoint(candidate, 0))  # noqa: E731
     monkeypatch.setattr(fastest, "find_fastest", probing)
     with pytest.raises(ProofError), searching.winner_loaded(run):
         pass

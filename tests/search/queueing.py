@@ -12,9 +12,9 @@ from tests import toy
 from tritonproof.measure.passes import LoadJob, Pass
 from tritonproof.measure.plan import MeasuringPlan
 from tritonproof.measure.point_state import PointState
-from tritonproof.record.schema import Deployment, Estimate, LoadPoint, Search, Verdict
+from tritonproof.record.schema import Deployment, Estimate, Search, Verdict
 from tritonproof.search import candidates, fastest
-from tritonproof.search.candidates import Candidate, SearchGoal, SearchSpace
+from tritonproof.search.candidates import SearchGoal, SearchSpace
 from tritonproof.search.fastest import CandidateMeasurer, Rerun
 from tritonproof.search.trials import OperatingPoint
 
@@ -64,10 +64,10 @@ class QueueingServer(toy.SimulatedServer):
         self.passes.append(super().run_pass(job, window_s))
         return self.passes[-1]
 
-    def job_of(self, candidate: Candidate, point: LoadPoint) -> LoadJob:
+    def job_of(self, operating_point: OperatingPoint) -> LoadJob:
         """The job of a candidate, with its service time."""
-        factor = self.factor_of_instances ** (candidate.deployment.instances - 1)
-        return toy.job(point, request_s=self.service_s * factor)
+        factor = self.factor_of_instances ** (operating_point.candidate.deployment.instances - 1)
+        return toy.job(operating_point.point, request_s=self.service_s * factor)
 
     def search(
         self, goal: SearchGoal, budget_s: float = 3.0, space: SearchSpace = SPACE

@@ -16,7 +16,6 @@ from tritonproof.client.requests import Answer
 from tritonproof.measure.passes import LoadJob
 from tritonproof.measure.plan import MeasuringPlan
 from tritonproof.measure.verifying import verifying
-from tritonproof.record.schema import LoadPoint
 from tritonproof.search import candidates, fastest
 from tritonproof.search.candidates import Candidate, SearchGoal
 from tritonproof.search.fastest import CandidateMeasurer
@@ -26,9 +25,9 @@ from tritonproof.search.trials import OperatingPoint
 def measurer_of(server: toy.SimulatedServer, loaded: list[Candidate]) -> CandidateMeasurer:
     """A measurer of a simulated server; it appends each loaded candidate to `loaded`."""
 
-    def job_of(candidate: Candidate, point: LoadPoint) -> LoadJob:
-        loaded.append(candidate)
-        return toy.job(point, request_s=0.002)
+    def job_of(operating_point: OperatingPoint) -> LoadJob:
+        loaded.append(operating_point.candidate)
+        return toy.job(operating_point.point, request_s=0.002)
 
     goal, plan = SearchGoal(7, 99), MeasuringPlan(budget_s=2.0)
     return CandidateMeasurer(goal, job_of, contextlib.nullcontext, plan, run_pass=server.run_pass)
@@ -40,14 +39,14 @@ def test_answers_of_each_choice_are_verified_in_reruns(monkeypatch: pytest.Monke
     expected = {toy.OUTPUT: toy.rows([0])}
     check, measurer = toy.check(["toy-000"], expected), measurer_of(server, [])
 
-    def load_candidate(candidate: Candidate, point: LoadPoint) -> LoadJob:
-        return dataclasses.replace(measurer.load_candidate(candidate, point), check=check, request_s=60.0)
+    def load_candidate(operating_point: OperatingPoint) -> LoadJob:
+        return dataclasses.replace(measurer.load_candidate(operating_point), check=check, request_s=60.0)
 
     verify = functools.partial(verifying, ask=lambda _job, _seconds: [Answer(np.array([0]), expected)])
     monkeypatch.setattr(fastest, "verifying", verify)
     slow = dataclasses.replace(measurer, load_candidate=load_candidate)
     first, *_, last = candidates.basic_candidates(SPACE, SearchGoal(7, 99))
-    assert slow.probe(first, first.ladder[3]).verified is None
+    assert slow.probe(OperatingPoint(first, 3)).verified is None
     twins = [OperatingPoint(dataclasses.replace(one, ladder=first.ladder), 3) for one in (first, last)]
     assert [len(state.verified) for state in slow.measure_again(twins)] == [1, 1]
 
@@ -68,8 +67,8 @@ def test_highest_rate_of_live_server_matches_its_queue(tmp_path: Path) -> None:
     name, goal, times_ms = timed_server.name_of("rates"), SearchGoal(25, 90, "poisson"), [5.0]
     with timed_server.served(tmp_path) as timed, timed.job(name, times_ms, timed_server.POINT) as job:
 
-        def job_of(_candidate: Candidate, point: LoadPoint) -> LoadJob:
-            return dataclasses.replace(job, point=point, request_s=0.005)
+        def job_of(operating_point: OperatingPoint) -> LoadJob:
+            return dataclasses.replace(job, point=operating_point.point, request_s=0.005)
 
         measurer = CandidateMeasurer(goal, job_of, contextlib.nullcontext, plan := MeasuringPlan())
         winner, _entry = fastest.find_fastest(ALONE, goal, measurer.probe, measurer.measure_again, plan)

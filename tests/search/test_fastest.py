@@ -86,9 +86,10 @@ def test_budget_below_service_time_fails_without_search() -> None:
 def test_rate_fails_once_server_falls_behind() -> None:
     server, point = QueueingServer(service_s=0.001), LoadPoint("online", 1, 0, 1200.0, "poisson")
     candidate = Candidate("online", SPACE.own_deployment, (point,))
-    results = tuple(server.run_pass(server.job_of(candidate, point), 0.3) for _pass in range(6))
+    operating_point = OperatingPoint(candidate, 0)
+    results = tuple(server.run_pass(server.job_of(operating_point), 0.3) for _pass in range(6))
     state = PointState(toy.job(point), passes=results)
-    result = fastest.rerun_of(OperatingPoint(candidate, 0), state, SearchGoal(10_000, 99, "poisson"))
+    result = fastest.rerun_of(operating_point, state, SearchGoal(10_000, 99, "poisson"))
     assert (result.verdict, result.latency_ms.high < 10_000) == ("failed", True)
 
 
@@ -118,7 +119,7 @@ class SimulatedMeasurer:
     """Deviation between passes of the logarithm of the speed."""
     enough: int = 800
     """Fewest requests of a rerun; 662 certify a p99."""
-    probes: list[tuple[Candidate, LoadPoint]] = field(default_factory=list)
+    probes: list[OperatingPoint] = field(default_factory=list)
     rates_per_s: list[float] = field(default_factory=list)
     """The rate of each look."""
     reruns: list[Sequence[OperatingPoint]] = field(default_factory=list)
@@ -131,9 +132,10 @@ class SimulatedMeasurer:
     def __post_init__(self) -> None:
         self.generator = np.random.default_rng(self.seed)
 
-    def probe(self, candidate: Candidate, point: LoadPoint) -> Pass:
-        self.probes.append((candidate, point))
-        mean_ms = self.latency(candidate, point.batch * point.concurrency)
+    def probe(self, operating_point: OperatingPoint) -> Pass:
+        self.probes.append(operating_point)
+        point = operating_point.point
+        mean_ms = self.latency(operating_point.candidate, point.batch * point.concurrency)
         mean_ms *= math.exp(self.generator.normal(0, self.luck))
         self.rates_per_s.append(1e3 * point.batch * point.concurrency / mean_ms)
         count = max(3, round(point.concurrency * PASS_S * 1e3 / mean_ms))
@@ -212,7 +214,7 @@ def test_search_finds_near_optimum_within_budget(goal: SearchGoal) -> None:
 
 def test_search_takes_few_measurements_and_loads() -> None:
     for measurer, _winner, entry in searched(SearchGoal(7, 99)):
-        arrangements = [candidate.arrangement for candidate, _ in measurer.probes]
+        arrangements = [probed.candidate.arrangement for probed in measurer.probes]
         changes = sum(before != after for before, after in itertools.pairwise(arrangements))
         assert entry.configurations == sum("configuration" in step for step in measurer.steps) == 9
         assert len(measurer.probes) <= 90
@@ -275,9 +277,9 @@ def test_better_of_last_two_wins_when_attempts_are_spent(first: Any, second: Any
 def test_own_deployment_of_model_is_tried_and_rerun_beside_the_best() -> None:
     odd = structs.replace(OWN, instances=3, preferred_batch_sizes=(5,), max_queue_delay_us=77)
     measurer = SimulatedMeasurer()
-    space = dataclasses.replace(SPACE, own_deployment=odd, incumbent="online")
+    space = dataclasses.replace(SPACE, own_deployment=odd, own_scenario="online")
     measurer.search(SearchGoal(7, 99), space)
-    assert ("online", odd) in {candidate.arrangement for candidate, _ in measurer.probes}
+    assert ("online", odd) in {probed.candidate.arrangement for probed in measurer.probes}
     assert ("online", odd) in {one.candidate.arrangement for one in measurer.reruns[0]}
 
 
@@ -293,7 +295,7 @@ def test_arrangement_that_fails_to_load_is_left_out() -> None:
     _winner, entry = one.search(SearchGoal(7, 99))
     assert (entry.deployment.instances, entry.verdict) == (1, "passed")
     own = structs.replace(OWN, instances=2)
-    space = dataclasses.replace(SPACE, own_deployment=own, incumbent="online")
+    space = dataclasses.replace(SPACE, own_deployment=own, own_scenario="online")
     _winner, entry = one.search(SearchGoal(7, 99), space)
     assert (entry.verdict, entry.lead, len(one.reruns[-1])) == ("passed", None, 1)
     with pytest.raises(ProofError, match=r"with 1$"):

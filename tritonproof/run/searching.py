@@ -17,7 +17,7 @@ from tritonproof.gates.same_answers import in_flight_gate, reload_gate
 from tritonproof.host import machine
 from tritonproof.measure.passes import LoadJob, Pass
 from tritonproof.record import record_files
-from tritonproof.record.schema import LoadPoint, Search
+from tritonproof.record.schema import Search
 from tritonproof.run import record_updates
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.prepared_case import time_request
@@ -26,6 +26,7 @@ from tritonproof.safe_io.files import MAX_SETTINGS_BYTES, read_text
 from tritonproof.search import candidates, fastest
 from tritonproof.search.candidates import Candidate, SearchGoal, SearchSpace
 from tritonproof.search.fastest import CandidateMeasurer
+from tritonproof.search.trials import OperatingPoint
 from tritonproof.user_models import model_from_config, model_repository
 
 
@@ -43,7 +44,8 @@ def winner_loaded(run: CaseRun) -> Iterator[Search]:
     search = f"search within {goal.latency_budget_ms:g} ms"
     request_s: dict[tuple[Candidate, int], float] = {}
 
-    def load(candidate: Candidate, point: LoadPoint) -> LoadJob:
+    def load(operating_point: OperatingPoint) -> LoadJob:
+        candidate, point = operating_point.candidate, operating_point.point
         searched.load(candidate)
         key = candidate, point.batch
         if key not in request_s:
@@ -61,11 +63,12 @@ def winner_loaded(run: CaseRun) -> Iterator[Search]:
         functools.partial(run.say, search),
     )
 
-    def probe(candidate: Candidate, point: LoadPoint) -> Pass:
+    def probe(operating_point: OperatingPoint) -> Pass:
         try:
-            return measurer.probe(candidate, point)
+            return measurer.probe(operating_point)
         except ProofError as error:
-            run.progress.note(f"{run.case}: left out: {candidate.label}: {error.what}")
+            label = operating_point.candidate.label
+            run.progress.note(f"{run.case}: left out: {label}: {error.what}")
             raise
 
     started = time.monotonic()
@@ -148,7 +151,7 @@ class RepositorySearch:
             gpus=max([1, *(len(group.gpus) for group in groups)]),
             fixed=fixed,
             concurrencies=self.run.settings.concurrencies if goal.arrivals is None else None,
-            incumbent="online" if joins_requests else "offline",
+            own_scenario="online" if joins_requests else "offline",
         )
 
     def load(self, candidate: Candidate) -> None:

@@ -64,7 +64,7 @@ class SearchSpace:
     """The clients' batch sizes in place of all up to the largest; ignored if all of them are larger."""
     concurrencies: tuple[int, ...] | None = None
     """The numbers of requests in flight, in place of all."""
-    incumbent: Scenario | None = None
+    own_scenario: Scenario | None = None
     """How a user's model batches with its own deployment, which the winner is compared with, at one sample in
     each request, since a config.pbtxt does not say what clients send. None for a model of the suite's own."""
 
@@ -144,12 +144,12 @@ def basic_candidates(space: SearchSpace, goal: SearchGoal) -> list[Candidate]:
         deployment, total_instances = structs.replace(own, instances=count), count * space.gpus
         online = _online(space, deployment, (), 0)
         ladders: list[list[LoadPoint]] = []
-        if goal.arrivals is None and space.incumbent is None:
+        if goal.arrivals is None and space.own_scenario is None:
             fitting = [batch for batch in space.batches or () if batch <= own.max_batch_size]
             batches = fitting or numbers_up_to(own.max_batch_size)
             clients = total_instances, 2 * total_instances
             ladders = [[LoadPoint("offline", batch, count) for batch in batches] for count in clients]
-        elif space.incumbent is not None and own.max_batch_size > 1:
+        elif space.own_scenario is not None and own.max_batch_size > 1:
             ladders = [[LoadPoint("offline", 1, point.concurrency) for point in online.ladder]]
         candidates += [Candidate("offline", deployment, tuple(ladder)) for ladder in ladders]
         candidates.append(online)

@@ -25,7 +25,7 @@ from tritonproof.measure.plan import WINDOWS, MeasuringPlan, warm_up_window_s
 from tritonproof.measure.point_result import point_result
 from tritonproof.measure.point_state import PointState
 from tritonproof.measure.verifying import verifying
-from tritonproof.record.schema import Estimate, LoadPoint, Ratio, Scenario, Search, Verdict
+from tritonproof.record.schema import Estimate, Ratio, Scenario, Search, Verdict
 from tritonproof.search import candidates, trials
 from tritonproof.search.candidates import Candidate, SearchGoal, SearchSpace, steady_state_s
 from tritonproof.search.trials import OperatingPoint, Probe, Trial
@@ -94,10 +94,10 @@ def find_fastest(
         tried[trial.candidate] = trials.screen(trial, _PROBES[1], goal, probe)
     best = trials.finalists(list(tried.values()), goal, _FINALISTS)
     measured = [trial for trial in tried.values() if not trial.error]
-    own = space.incumbent, space.own_deployment
-    incumbent = [trial for trial in measured if trial.candidate.arrangement == own]
-    if space.incumbent is not None and incumbent[:1] not in (best[:1], best[1:]):
-        best[1:] = incumbent[:1]  # no other takes its place if it cannot be measured
+    own_arrangement = space.own_scenario, space.own_deployment
+    own = [trial for trial in measured if trial.candidate.arrangement == own_arrangement]
+    if space.own_scenario is not None and own[:1] not in (best[:1], best[1:]):
+        best[1:] = own[:1]  # no other takes its place if it cannot be measured
     attempts = _rerun_best(best, goal, measure_again, on_progress)
     best_reruns = best_attempt(attempts)
     winner = best_reruns[0]
@@ -145,7 +145,7 @@ def with_rates(candidate: Candidate, goal: SearchGoal, probe: Probe) -> Trial:
     probes: list[Pass] = []
     try:
         while True:
-            probes.append(probe(candidate, candidate.ladder[rung]))
+            probes.append(probe(OperatingPoint(candidate, rung)))
             latency_ms = estimates.percentile_latency(probes[-1:], 50)
             if latency_ms >= goal.latency_budget_ms or rung == len(levels) - 1:
                 break
@@ -267,9 +267,9 @@ class CandidateMeasurer:
     """Measures the candidates of a search on a real server."""
 
     goal: SearchGoal
-    load_candidate: Callable[[Candidate, LoadPoint], LoadJob]
-    """Loads a candidate, unless it is loaded, and returns the job of one of its load points, with the seconds
-    of one request. Raises ProofError if it does not load."""
+    load_candidate: Callable[[OperatingPoint], LoadJob]
+    """Loads the candidate, unless it is loaded, and returns the job of the load point, with the seconds of
+    one request. Raises ProofError if it does not load."""
     hold_machine: Callable[[], contextlib.AbstractContextManager[None]]
     """Returns a block in which nothing else is measured or built on this machine."""
     plan: MeasuringPlan
@@ -277,9 +277,10 @@ class CandidateMeasurer:
     on_progress: OnProgress = lambda _now: None
     run_pass: RunPass = perf_analyzer.run_pass
 
-    def probe(self, candidate: Candidate, point: LoadPoint) -> Pass:
-        """One short pass of a candidate at a load. Answers are not verified, as it only gives a speed."""
-        job = self.load_candidate(candidate, point)
+    def probe(self, operating_point: OperatingPoint) -> Pass:
+        """One short pass. Answers are not verified, as it only gives a speed."""
+        candidate, point = operating_point.candidate, operating_point.point
+        job = self.load_candidate(operating_point)
         queued_s = job.request_s * max(1.0, point.concurrency / candidate.deployment.instances)
         # Latencies beyond the budget need not be precise.
         latency_s = max(job.request_s, min(queued_s, self.goal.latency_budget_ms / 1e3))
@@ -297,7 +298,7 @@ class CandidateMeasurer:
             turns = [(point, 0.5) for point in operating_points] + turns
         states: dict[OperatingPoint, PointState] = {}
         for operating_point, share in turns:
-            job = self.load_candidate(operating_point.candidate, operating_point.point)
+            job = self.load_candidate(operating_point)
             steady_window_s = steady_state_s(operating_point.candidate, self.goal) / WINDOWS
             budget_s = share * _RERUN_BUDGETS * self.plan.budget_s
             plan = MeasuringPlan(budget_s=budget_s)

@@ -14,25 +14,10 @@ from tritonproof.measure.passes import Pass
 from tritonproof.record.schema import LoadPoint
 from tritonproof.search.candidates import Candidate, SearchGoal
 
-Probe = Callable[[Candidate, LoadPoint], Pass]
-"""Takes one short pass of a candidate at a load; raises ProofError if it cannot be loaded or measured."""
-
-
-@dataclass(frozen=True)
-class Trial:
-    """A candidate with the passes that select it; no reported figure comes from them."""
-
-    candidate: Candidate
-    probes: tuple[tuple[int, Pass], ...] = ()
-    """Each pass with its rung, the index of its load in the candidate's ladder, in the order of time."""
-    error: ProofError | None = None
-    capacity_probe_count: int = 0
-    """How many passes in a closed loop have shown which rates to try."""
-
 
 @dataclass(frozen=True)
 class OperatingPoint:
-    """A candidate at a load that the search has tried."""
+    """A candidate at one of its loads."""
 
     candidate: Candidate
     rung: int
@@ -45,6 +30,22 @@ class OperatingPoint:
     @property
     def sample_level(self) -> float:
         return self.candidate.sample_levels[self.rung]
+
+
+Probe = Callable[[OperatingPoint], Pass]
+"""Takes one short pass; raises ProofError if the candidate cannot be loaded or measured."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A candidate with the passes that select it; no reported figure comes from them."""
+
+    candidate: Candidate
+    probes: tuple[tuple[int, Pass], ...] = ()
+    """Each pass with its rung, the index of its load in the candidate's ladder, in the order of time."""
+    error: ProofError | None = None
+    capacity_probe_count: int = 0
+    """How many passes in a closed loop have shown which rates to try."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ def screen(trial: Trial, probe_count: int, goal: SearchGoal, probe: Probe) -> Tr
     for _count in range(probe_count if trial.error is None else 0):
         rung = next_rung(trial, goal)
         try:
-            one_pass = probe(trial.candidate, trial.candidate.ladder[rung])
+            one_pass = probe(OperatingPoint(trial.candidate, rung))
         except ProofError as error:
             return dataclasses.replace(trial, error=error)
         trial = dataclasses.replace(trial, probes=(*trial.probes, (rung, one_pass)))
