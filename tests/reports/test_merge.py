@@ -9,6 +9,7 @@ from msgspec import structs
 from tests import sample_records
 from tests.helpers import closed
 from tritonproof.base import disk
+from tritonproof.base.errors import InputError
 from tritonproof.record import record_files
 from tritonproof.record.record_files import RecordError
 from tritonproof.record.schema import CaseKey, Record
@@ -35,7 +36,7 @@ def refused(tmp_path: Path) -> Callable[..., str]:
 
     def run(*arguments: Path, output: str = "out") -> str:
         before = content(tmp_path)
-        with pytest.raises((RecordError, OSError)) as error:
+        with pytest.raises((InputError, RecordError, OSError)) as error:
             merge(arguments, tmp_path / output)
         assert content(tmp_path) == before
         assert not list(tmp_path.glob(".*"))

@@ -10,8 +10,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NoReturn
 
+from tritonproof.base.errors import InputError
 from tritonproof.base.paths import IS_INSTALLED
-from tritonproof.base.sanitize import one_line, path_text, quoted, visible
+from tritonproof.base.sanitize import excerpt, one_line, path_text, visible
 
 
 def benchmarks_command(options: str = "") -> str:
@@ -67,14 +68,10 @@ class Parser(argparse.ArgumentParser):
         self.exit(EXIT_INPUT, f"{self.prog}: error: {one_line(message)}\n")
 
 
-class UsageError(Exception):
-    """A command that cannot be carried out; the message says why and what to do."""
-
-
-def no_case(where: Path, substring: str, names: Iterable[str]) -> UsageError:
+def no_case(where: Path, substring: str, names: Iterable[str]) -> InputError:
     """The error if none of the cases in the folder `where`, whose `names` it lists, has `substring` in it."""
-    listed = ", ".join(dict.fromkeys(names))
-    return UsageError(f"{where}: no case has {substring!r} in its name. There are: {listed}")
+    fix = f"name one of these, or a part of some: {', '.join(dict.fromkeys(names))}"
+    return InputError(f"no case has {excerpt(substring)!r} in its name", where=where, fix=fix)
 
 
 def path_argument(text: str) -> Path:
@@ -87,7 +84,7 @@ def path_argument(text: str) -> Path:
 def count_argument(text: str) -> int:
     """A whole number from 1, of up to nine digits."""
     if not re.fullmatch(r"0*[1-9][0-9]{0,8}", text[:100], re.ASCII):
-        raise argparse.ArgumentTypeError(f"{quoted(text)} is not a whole number from 1 to 999,999,999")
+        raise argparse.ArgumentTypeError(f"{excerpt(text)!r} is not a whole number from 1 to 999,999,999")
     return int(text)
 
 

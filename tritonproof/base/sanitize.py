@@ -44,8 +44,3 @@ def cut(text: str, longest: int = MAX_CHARS) -> str:
         return text
     room = longest - 3
     return f"{text[: room - room // 4]}...{text[len(text) - room // 4 :]}"
-
-
-def quoted(value: str) -> str:
-    """A value for an error, as Python writes it, in at most 80 characters."""
-    return one_line(repr(value), 80)

@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from tritonproof.base import commands, disk, paths
-from tritonproof.base.commands import Parser, UsageError, count_argument, no_case, path_argument
+from tritonproof.base.commands import Parser, count_argument, no_case, path_argument
 from tritonproof.base.disk import strict_glob
-from tritonproof.base.sanitize import quoted, visible
+from tritonproof.base.errors import InputError
+from tritonproof.base.sanitize import excerpt, visible
 from tritonproof.record import record_files
 from tritonproof.record.quantities import SIZE
 from tritonproof.record.record_files import RecordError
@@ -54,19 +55,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0].replace("markdown_it", "markdown-it-py")
         reason = f"this needs {package}: {sys.executable} -m pip install {package}"
-    except (UsageError, RecordError) as error:
+    except (InputError, RecordError) as error:
         reason = str(error)
     print(f"error: {visible(reason)}", file=sys.stderr)
     return commands.EXIT_INPUT
 
 
 def _chosen(options: argparse.Namespace) -> dict[Path, Publishable]:
-    """The selected records by file. Raises RecordError if one is unreadable, UsageError if there are none."""
+    """The selected records by file. Raises RecordError if one is unreadable, InputError if there are none."""
     stored = record_files.read_folder(options.results)
     records = dict(zip(stored, publishable_together(stored.values()), strict=True))
     if not records:
-        fix = f"Measure some: {commands.benchmarks_command()}"
-        raise UsageError(f"{options.results}: no records (TARGET/CASE.json). {fix}")
+        fix = f"measure some: {commands.benchmarks_command()}"
+        raise InputError("there are no records (TARGET/CASE.json)", where=options.results, fix=fix)
     chosen = {path: record for path, record in records.items() if options.k in record.name}
     if not chosen:
         raise no_case(options.results, options.k, [record.name for record in records.values()])
@@ -159,9 +160,9 @@ def _trend(options: argparse.Namespace) -> int:
 
     folder = options.history or paths.history_folder(options.results)
     if (options.known or options.within) and not options.fail_on:
-        raise UsageError("--known and --within say which shifts --fail-on shift fails for: give it too")
+        raise InputError("--known and --within say which shifts fail", fix="give --fail-on shift too")
     if options.theme and options.output is None:
-        raise UsageError("--theme is that of the picture, which --output DIR draws: give both")
+        raise InputError("--theme is that of the picture, which --output DIR draws", fix="give both")
     if options.output is not None:
         disk.check_folder(options.output)  # before anything is added to the history
     _add(folder, options.add)
@@ -170,8 +171,8 @@ def _trend(options: argparse.Namespace) -> int:
     all_series = trend.all_series(rows, join_hosts=options.join_hosts)
     chosen = [series for series in all_series if options.k in series.case]
     if not rows:
-        source = "A run of the benchmarks adds to it, and --add FOLDER what other machines measured."
-        raise UsageError(f"{folder}: no history (TARGET.jsonl). {source}")
+        fix = "run the benchmarks, which adds to it, or --add FOLDER what other machines measured"
+        raise InputError("there is no history (TARGET.jsonl)", where=folder, fix=fix)
     if not chosen:
         raise no_case(folder, options.k, (series.case for series in all_series))
     print(trend.table(chosen))
@@ -232,8 +233,11 @@ def _readme(options: argparse.Namespace) -> int:
         text = disk.content(Path(os.path.realpath(file))).decode()
         records = map(record_files.without_names, record_files.read_folder(options.results).values())
         synced, names, pictures = readme.sync(text, publishable_together(records))
-    except (UsageError, UnicodeDecodeError) as error:
-        raise UsageError(f"{file}: {error}") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"the file is not in UTF-8: {error}", where=file) from error
+    except InputError as error:
+        where = ", ".join(filter(None, [str(file), error.where]))
+        raise InputError(error.what, where=where, fix=error.fix) from error
     folder = Path(os.path.realpath(file)).parent
     stale = [picture for picture in pictures if not picture.is_in_step(folder)]
     differing = [*names, *(os.path.relpath(folder / picture.path) for picture in stale)]
@@ -262,7 +266,7 @@ def _percent(text: str) -> float:
     with contextlib.suppress(ValueError):
         if 0 <= (value := float(text.strip().removesuffix("%"))) < 100:
             return value / 100
-    raise argparse.ArgumentTypeError(f"{quoted(text)} is not a percentage from 0 to below 100")
+    raise argparse.ArgumentTypeError(f"{excerpt(text)!r} is not a percentage from 0 to below 100")
 
 
 _SHARED: Mapping[str, Mapping[str, Any]] = {

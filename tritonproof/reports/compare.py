@@ -10,9 +10,9 @@ import numpy as np
 from msgspec import structs
 
 from tritonproof import ratios
-from tritonproof.base.commands import EXIT_ACCURACY, EXIT_SPEED, UsageError, no_case
+from tritonproof.base.commands import EXIT_ACCURACY, EXIT_SPEED, no_case
+from tritonproof.base.errors import InputError
 from tritonproof.record import record_files, sample_files, schema
-from tritonproof.record.record_files import RecordError
 from tritonproof.record.sample_files import SampleScores
 from tritonproof.record.schema import CONFIDENCE, LoadPoint, PointResult, Record, Score
 from tritonproof.reports.correctness_text import unmeasured_text
@@ -38,7 +38,7 @@ class RecordSet(NamedTuple):
 
 def read_record_sets(arguments: Sequence[Path], substring: str = "") -> list[RecordSet]:
     """The records of each argument of the cases whose name contains `substring`. Raises RecordError if one is
-    unreadable or an argument has none, and UsageError if no case has such a name."""
+    unreadable or an argument has none, and InputError if no case has such a name."""
     record_sets = []
     records_of = record_files.read_each(record_files.read_argument, arguments)
     for argument in arguments:
@@ -132,18 +132,19 @@ class Changes:
 
 def compare_records(before: RecordSet, after: RecordSet, allowed_slowdown: float = 0) -> Changes:
     """Compare the cases that both sets have, or two records of one model. A point is slower if it is shown so
-    by more than `allowed_slowdown`. Raises RecordError if nothing is comparable or samples are damaged."""
+    by more than `allowed_slowdown`. Raises InputError if nothing is comparable, or RecordError if a file of
+    samples is damaged."""
     names = [name for name in before.records if name in after.records]
     pairs = [(before.records[name], after.records[name]) for name in names]
-    hint = " To compare different cases of one model, give two record files."
+    fix = "to compare different cases of one model, give two record files"
     if before.argument.is_file() and after.argument.is_file():
         (first,), (second,) = before.records.values(), after.records.values()
         pairs = [(first, second)] if first.record.case.model == second.record.case.model else []
-        hint = " Only cases of one model are compared."
+        fix = "compare cases of one model"
     if not pairs:
         examples, others = (first_of([*source.records], 3) for source in (after, before))
-        what = f"{after.argument}: has no case in common with {before.argument}. It has {examples}"
-        raise RecordError(f"{what}; {before.argument} has {others}.{hint}")
+        what = f"no case in common with {before.argument}, which has {others}; here {examples}"
+        raise InputError(what, where=after.argument, fix=fix)
     cases = [_case_change(first, second) for first, second in pairs]
     paired_names = {stored.record.name for pair in pairs for stored in pair}
     only_before, only_after = (sorted(source.records.keys() - paired_names) for source in (before, after))
@@ -309,7 +310,7 @@ def sign_flips(change: np.ndarray) -> float:
 
 
 def exit_status(changes: Changes) -> int:
-    """The exit status for these changes; accuracy is compared on different machines too. Raises UsageError if
+    """The exit status for these changes; accuracy is compared on different machines too. Raises InputError if
     the records allow no verdict, as comparing nothing would look like finding nothing worse."""
     names = f"{changes.before.argument} and {changes.after.argument}"
     points: list[PointChange] = []
@@ -336,8 +337,8 @@ def exit_status(changes: Changes) -> int:
     if any(fails_now) or any(pair.outcome == "worse" for pair in pairs):
         return EXIT_ACCURACY
     if machine_changes(changes):
-        raise UsageError(f"compare: {names} are of different machines, whose speeds say nothing of a change")
+        raise InputError("the machines differ, so their speeds say nothing of a change", where=names)
     if unknown or not (points or pairs):
         why = "; ".join(unknown) or "no load point and no sample is in both"
-        raise UsageError(f"compare: {names} allow no verdict: {why}")
+        raise InputError(f"the records allow no verdict: {why}", where=names)
     return EXIT_SPEED if any(point.outcome == "worse" for point in points) else 0

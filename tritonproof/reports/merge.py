@@ -8,6 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from tritonproof.base import commands, disk
+from tritonproof.base.errors import InputError
 from tritonproof.base.sanitize import one_line
 from tritonproof.record import record_files, sample_files
 from tritonproof.record.schema import Record
@@ -17,10 +18,11 @@ from tritonproof.reports.phrases import grouped
 
 def merge(arguments: Sequence[Path], output: Path, *, anonymous: bool = False) -> int:
     """Write the records of folders and files, with the files beside them, into a new folder; return their
-    number. Raises RecordError with all unreadable or contradictory records, and then writes nothing."""
+    number. Raises RecordError with all unreadable or contradictory records, InputError for a folder in use,
+    and then writes nothing."""
     destination = Path(os.path.realpath(output))
     if destination.exists() and (not destination.is_dir() or any(destination.iterdir())):
-        raise record_files.RecordError(f"{output}: not an empty folder. Give a new one with --output.")
+        raise InputError("not an empty folder", where=output, fix="give a new one with --output")
     record_groups = record_files.read_each(record_files.read_argument, arguments).values()
     records = dict(itertools.chain.from_iterable(records.items() for records in record_groups))
     if contradictions := [*_contradictions(records)]:

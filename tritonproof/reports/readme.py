@@ -10,8 +10,7 @@ from typing import NamedTuple
 from urllib.parse import unquote
 
 from tritonproof.base import commands, disk
-from tritonproof.base.commands import UsageError
-from tritonproof.base.sanitize import one_line
+from tritonproof.base.errors import InputError
 from tritonproof.reports import plots
 from tritonproof.reports.plots import NothingToShowError, Theme, View
 from tritonproof.reports.publishable import Publishable
@@ -54,11 +53,7 @@ def _parsed(marker: str) -> tuple[str, str]:
             return name, ""
         if marker.startswith(f"{name} ") and kind.of != "several":
             return name, marker.removeprefix(name).strip()
-    raise UsageError(f"unknown marker tritonproof:{_quoted(marker)}. There are {', '.join(_FORMS)}.")
-
-
-def _quoted(part: str) -> str:
-    return one_line(part, 300)  # room for a whole marker of a case, and to see where it differs
+    raise InputError(f"unknown marker tritonproof:{marker}", fix=f"use one of {', '.join(_FORMS)}")
 
 
 PLOTS = "plots"
@@ -128,7 +123,7 @@ class Synced(NamedTuple):
 
 
 def sync(text: str, records: Sequence[Publishable]) -> Synced:
-    """`text` with every region rendered anew; raises UsageError if that is not possible. A region with a
+    """`text` with every region rendered anew; raises InputError if that is not possible. A region with a
     picture keeps the picture's folder, and any other uses PLOTS."""
     _check(text)
     drifted: list[str] = []
@@ -139,8 +134,9 @@ def sync(text: str, records: Sequence[Publishable]) -> Synced:
             return part[0]
         try:
             body, drawn = _filling(part["name"], part["body"], records)
-        except UsageError as error:
-            raise UsageError(f"line {_line(text, part.start())}: {error}") from error
+        except InputError as error:
+            where = f"line {_line(text, part.start())}"
+            raise InputError(error.what, where=where, fix=error.fix) from error
         pictures.update((picture.path, picture) for picture in drawn)
         lines = "".join(f"{line}{part['end']}" for line in ("", *body.split("\n"), ""))
         region = f"{part['opening']}{lines}{part['closing']}"
@@ -152,7 +148,7 @@ def sync(text: str, records: Sequence[Publishable]) -> Synced:
 
 
 def _check(text: str) -> None:
-    """Raise UsageError for a text without regions, or with a marker that begins or ends none."""
+    """Raise InputError for a text without regions, or with a marker that begins or ends none."""
 
     def remaining(part: re.Match[str]) -> str:
         """The body of a region, nothing of a code block; with the same number of lines."""
@@ -160,15 +156,15 @@ def _check(text: str) -> None:
 
     outside = _CODE.sub("", _PARTS.sub(remaining, text))
     if stray := _MARKER.search(outside):
-        raise UsageError(
-            f"line {_line(outside, stray.start())}: {_quoted(stray[0])} begins or ends no region. A region "
-            "lies between <!-- tritonproof:NAME --> and <!-- /tritonproof:NAME -->, each on its own line."
-        )
+        where = f"line {_line(outside, stray.start())}"
+        fix = "put <!-- tritonproof:NAME --> and <!-- /tritonproof:NAME --> each on its own line"
+        raise InputError(f"{stray[0]} begins or ends no region", where=where, fix=fix)
     if all(part["fence"] for part in _PARTS.finditer(text)):
-        raise UsageError(
-            "no markers. Paste those you need, each pair on two lines, such as <!-- tritonproof:summary --> "
-            f"and <!-- /tritonproof:summary -->. All: {commands.tool_command('report', 'readme --help')}"
+        fix = (
+            "paste those you need, each pair on two lines, such as <!-- tritonproof:summary --> and "
+            f"<!-- /tritonproof:summary -->. All: {commands.tool_command('report', 'readme --help')}"
         )
+        raise InputError("there are no markers", fix=fix)
 
 
 def _line(text: str, position: int) -> int:
@@ -180,10 +176,9 @@ def _filling(marker: str, before: str, records: Sequence[Publishable]) -> tuple[
     name, case = _parsed(marker)
     chosen = [record for record in records if case in ("", record.name)]
     if not chosen:
-        case = _quoted(case)
         problem = f"there is no record of {case}" if case else "there are no records"
         command = commands.benchmarks_command(f"-k {case}" if case else "")
-        raise UsageError(f"{problem}. Measure: {command}, or name another folder: --results DIR")
+        raise InputError(problem, fix=f"measure: {command}, or name another folder: --results DIR")
     try:
         made = KINDS[name].make(chosen)
     except NothingToShowError as error:

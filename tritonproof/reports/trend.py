@@ -14,8 +14,9 @@ from matplotlib.figure import Figure
 from msgspec import structs
 from ruptures import KernelCPD
 
-from tritonproof.base.commands import EXIT_ACCURACY, EXIT_SPEED, UsageError
-from tritonproof.base.sanitize import quoted, visible
+from tritonproof.base.commands import EXIT_ACCURACY, EXIT_SPEED
+from tritonproof.base.errors import InputError
+from tritonproof.base.sanitize import excerpt, visible
 from tritonproof.record import quantities
 from tritonproof.record.schema import Estimate, Ratio
 from tritonproof.reports.history import HistoryRow, identity
@@ -198,11 +199,12 @@ def _changed(series: Series) -> str | None:
 
 def worse_shifts(series: Sequence[Series], within: int, known: str | None) -> list[tuple[int, str]]:
     """The exit status and a sentence for each shift for the worse in the latest `within` runs of a series and
-    after its runs of the commit `known`. Raises UsageError if no run is of that commit."""
+    after its runs of the commit `known`. Raises InputError if no run is of that commit."""
     digits = max(7, len(known or ""))  # with fewer digits many commits begin
     runs = [[row.started for row in each.rows if (row.commit or "?")[:digits] == known] for each in series]
     if known and not any(runs):
-        raise UsageError(f"--known {quoted(known)}: no run of the history has this commit (7 or more digits)")
+        what, fix = "no run of the history has this commit", "give its first 7 or more digits"
+        raise InputError(what, where=f"--known {excerpt(known)}", fix=fix)
     return [
         (each.tracked.status, f"{each.case}, {each.at}, {each.tracked.name}: {shift_text(each, shift)}")
         for each, accepted in zip(series, runs, strict=True)
