@@ -22,8 +22,8 @@ from tests.helpers import Collect, Household
 from tritonproof.client.input_data import input_data
 from tritonproof.client.requests import ServedModel
 from tritonproof.host import scratch
-from tritonproof.host.activity import GpuTime
 from tritonproof.host.process import EXTRA_VARIABLES
+from tritonproof.host.processor_use import GpuStretch
 from tritonproof.record.schema import Scenario
 from tritonproof.reports.__main__ import main
 from tritonproof.serve import wheels
@@ -262,7 +262,7 @@ def nvml(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Iterator[Nvml]:
 def stretch(nvml: Nvml, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Stretch:
     """GPU use between two moments, by default of this process."""
 
-    def take(opened_s: float = 0.5, closed_s: float = 1.5, **watch: Any) -> GpuTime:
+    def take(opened_s: float = 0.5, closed_s: float = 1.5, **watch: Any) -> GpuStretch:
         taken = watched(clock, monkeypatch, **watch or {"roots": (os.getpid(),), "server": os.getpid()})
         return helpers.present(taken.between(round(opened_s * S), round(closed_s * S)))
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tritonproof.host import nvml
-from tritonproof.host.activity import GpuTime, GpuWatch
+from tritonproof.host.processor_use import GpuStretch, GpuWatch
 
 S = 10**9
 
@@ -162,5 +162,5 @@ def watched(
     return watch
 
 
-Stretch = Callable[..., GpuTime]
+Stretch = Callable[..., GpuStretch]
 """`stretch(0.5, 1.5, roots=...)`: what the stand-in's GPUs did between two moments of a watch."""

@@ -20,7 +20,7 @@ from tritonproof.build import configuration, runtime_files
 from tritonproof.build.builds import CaseBuild
 from tritonproof.client.input_data import InputData
 from tritonproof.client.requests import ServedModel
-from tritonproof.host.activity import CpuTime
+from tritonproof.host.processor_use import CpuTime
 from tritonproof.host.targets import CPU
 from tritonproof.measure.passes import LoadJob, Pass, closed_loop_pass, open_loop_pass
 from tritonproof.measure.plan import WINDOWS

@@ -13,8 +13,8 @@ from msgspec import structs
 from tests.fake_nvml import Nvml, Stretch
 from tests.helpers import present
 from tests.measure import timed_server
-from tritonproof.host import activity
-from tritonproof.host.activity import GpuTime
+from tritonproof.host import processor_use
+from tritonproof.host.processor_use import GpuStretch
 from tritonproof.measure import sweep
 from tritonproof.measure.marks import marks_of_gpu
 from tritonproof.measure.plan import MeasuringPlan
@@ -23,7 +23,7 @@ from tritonproof.measure.point_state import PointState
 from tritonproof.record.schema import GpuUse, LoadPoint
 
 
-def use_of(*times: GpuTime, throughput_per_s: float = 400) -> GpuUse:
+def use_of(*times: GpuStretch, throughput_per_s: float = 400) -> GpuUse:
     return present(gpu_use(times, throughput_per_s))
 
 
@@ -41,14 +41,14 @@ def test_gpu_memory_is_of_server_alone(nvml: Nvml, stretch: Stretch) -> None:
     """The processes that measure the peak or run the model in process use GPU memory too."""
     with subprocess.Popen(["sleep", "60"]) as server:
         nvml.pids = lambda _handle: [server.pid, os.getpid(), 1]
-        gpu_time = stretch(roots=tuple(activity.own_root_processes(server.pid)), server=server.pid)
+        gpu_stretch = stretch(roots=tuple(processor_use.own_root_processes(server.pid)), server=server.pid)
         server.kill()
-    assert use_of(gpu_time).memory_mib == 5120
+    assert use_of(gpu_stretch).memory_mib == 5120
     assert use_of(stretch(roots=())).memory_mib is None
 
 
 def test_longer_pass_weighs_more() -> None:
-    use = use_of(GpuTime(1, 100, ()), GpuTime(3, 900, ()), throughput_per_s=1000)
+    use = use_of(GpuStretch(1, 100, ()), GpuStretch(3, 900, ()), throughput_per_s=1000)
     assert (use.power_w, use.energy_j_per_1000) == (250, 250)
 
 

@@ -7,7 +7,7 @@ import pytest
 from msgspec import structs
 
 from tests import sample_records
-from tritonproof.host.activity import CpuTime
+from tritonproof.host.processor_use import CpuTime
 from tritonproof.measure.marks import marks_of_cpu, marks_of_schedule
 from tritonproof.measure.passes import Pass
 from tritonproof.measure.point_result import cpu_use

@@ -10,7 +10,7 @@ import pytest
 from tests import sample_records, toy
 from tests.toy import LATENCY_MS, SimulatedServer
 from tritonproof.base.errors import ProofError
-from tritonproof.host.activity import CpuTime
+from tritonproof.host.processor_use import CpuTime
 from tritonproof.measure import estimates, perf_analyzer, stopping, sweep
 from tritonproof.measure.passes import LoadJob, Pass
 from tritonproof.measure.plan import WINDOWS, MeasuringPlan

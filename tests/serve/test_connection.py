@@ -26,7 +26,7 @@ from tritonproof.build.builds import CaseBuild
 from tritonproof.client.input_data import input_data
 from tritonproof.client.requests import ConversationMessage, ServedModel, converse
 from tritonproof.client.shared_memory import shared_region
-from tritonproof.host.activity import CpuTime
+from tritonproof.host.processor_use import CpuTime
 from tritonproof.measure import perf_analyzer
 from tritonproof.measure.passes import LoadJob
 from tritonproof.record.schema import LoadPoint

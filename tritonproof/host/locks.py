@@ -1,4 +1,4 @@
-"""The lock of the machine, which all users and runs share; and locks of files."""
+"""The lock of the machine, which all users and runs share; and locks of folders and files."""
 
 import contextlib
 import fcntl
@@ -18,18 +18,19 @@ _held: dict[Path, bool] = {}
 """The folders whose lock this process has, and whether it has it exclusively."""
 
 
-@contextlib.contextmanager
 def hold_machine(
-    *, exclusive: bool, on_wait: Callable[[str], None] = lambda _holder: None, folder: Path | None = None
-) -> Iterator[None]:
-    """Lock the machine: exclusively to measure speed, which everything beside it changes, else shared.
+    *, exclusive: bool, on_wait: Callable[[str], None] = lambda _holder: None
+) -> contextlib.AbstractContextManager[None]:
+    """Lock the machine: exclusively to measure speed, which everything beside it changes, else shared."""
+    return hold_folder(MACHINE_LOCK, exclusive=exclusive, on_wait=on_wait)
 
-    The kernel frees the lock of a process that dies. Requests to share do not overtake an earlier one to
-    measure. `folder` stands for something else than the machine. A process may lock the same folder again,
-    but not exclusively while it shares it. It must start no process that locks it: both might wait for ever.
-    `on_wait` gets a description of who has the lock, before a wait; an exception from it ends the attempt.
-    """
-    folder = MACHINE_LOCK if folder is None else folder
+
+@contextlib.contextmanager
+def hold_folder(folder: Path, *, exclusive: bool, on_wait: Callable[[str], None]) -> Iterator[None]:
+    """Lock a folder. Requests to share it do not overtake an earlier exclusive one, and the kernel frees the
+    lock of a process that dies. A process may lock the same folder again, but not exclusively while it shares
+    it. It must start no process that locks it: both might wait for ever. `on_wait` gets a description of who
+    has the lock, before a wait; an exception from it ends the attempt."""
     if (held_exclusively := _held.get(folder)) is not None:
         assert held_exclusively or not exclusive, "a shared lock cannot become an exclusive one"
         yield

@@ -2,8 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from tritonproof.host import activity
-from tritonproof.host.activity import GpuTime
+from tritonproof.host.processor_use import GpuStretch, count_strangers, throttle_reasons
 from tritonproof.measure import estimates, point_state, stopping
 from tritonproof.measure.passes import Pass
 from tritonproof.measure.plan import MeasuringPlan
@@ -116,8 +115,8 @@ def marks_of_schedule(passes: Sequence[Pass], slip_ms: float, latency_ms: Estima
     )
 
 
-def marks_of_gpu(times: Sequence[GpuTime]) -> list[Mark]:
+def marks_of_gpu(stretches: Sequence[GpuStretch]) -> list[Mark]:
     """Marks for a GPU that was throttled, or that other processes used."""
-    readings = [reading for stretch in times for reading in stretch.readings]
-    reasons, others = ", ".join(activity.throttle_reasons(readings)), activity.count_strangers(readings)
+    readings = [reading for stretch in stretches for reading in stretch.readings]
+    reasons, others = ", ".join(throttle_reasons(readings)), count_strangers(readings)
     return marks_where(("gpu-throttled", bool(reasons), reasons), ("gpu-shared", others > 0, str(others)))

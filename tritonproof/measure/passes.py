@@ -11,7 +11,7 @@ import numpy as np
 
 from tritonproof.accuracy.answer_comparison import AnswerCheck
 from tritonproof.client.requests import ServedModel, SharedMemory
-from tritonproof.host.activity import CpuTime, GpuTime
+from tritonproof.host.processor_use import CpuTime, GpuStretch
 from tritonproof.record.schema import AnswerComparison, LoadPoint
 
 
@@ -52,7 +52,7 @@ class Pass:
     components_us: Mapping[str, float] = field(default_factory=dict)
     """The mean microseconds of a request in each of tritonproof.record.schema.COMPONENTS."""
     cpu: CpuTime = field(default_factory=lambda: CpuTime(0.0, 0.0, None, 0.0, 0.0))
-    gpu: GpuTime | None = None
+    gpu: GpuStretch | None = None
     """What the server's GPU did during the windows; None if unknown."""
     elapsed_s: float = 0.0
     """Seconds that the pass took, including the start of the load generator and reading its files."""

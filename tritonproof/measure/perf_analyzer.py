@@ -16,7 +16,7 @@ import numpy as np
 
 from tritonproof.base.errors import ProofError
 from tritonproof.base.sanitize import one_line
-from tritonproof.host import activity, guard, scratch
+from tritonproof.host import guard, processor_use, scratch
 from tritonproof.host.machine import free_memory_gib
 from tritonproof.host.process import (
     PRIVATE_UMASK,
@@ -198,7 +198,7 @@ def _attempt_pass(job: LoadJob, window_s: float) -> tuple[Pass, float]:
                 schedule.write_text("".join(f"{interval}\n" for interval in intervals_us))
             options += ["--request-intervals", str(schedule)]
         samples = job.served.data.written_file(job.point.batch)
-        read_cpu = activity.start_cpu_clock(server.pid)
+        read_cpu = processor_use.start_cpu_clock(server.pid)
         started = time.monotonic()
         with server.watch_gpu() as watched:
             status = _run_generator(job, [*command(job, samples), *options], log, window_s)

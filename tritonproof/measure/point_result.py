@@ -7,8 +7,8 @@ from msgspec import structs
 
 from tritonproof.accuracy.answer_comparison import merge_comparisons
 from tritonproof.base.errors import ProofError
-from tritonproof.host import activity, machine
-from tritonproof.host.activity import CpuTime, GpuTime
+from tritonproof.host import machine, processor_use
+from tritonproof.host.processor_use import CpuTime, GpuStretch
 from tritonproof.measure import estimates, point_state, slowdown
 from tritonproof.measure.called_models import called_models
 from tritonproof.measure.marks import marks_of
@@ -95,17 +95,19 @@ def cpu_use(times: Sequence[CpuTime], cores: int) -> CpuUse:
     )
 
 
-def gpu_use(times: Sequence[GpuTime], throughput_per_s: float) -> GpuUse | None:
+def gpu_use(stretches: Sequence[GpuStretch], throughput_per_s: float) -> GpuUse | None:
     """The use of the GPUs over several stretches of time, if there are any: energy and power of all GPUs, the
     sum of the server's peak memory on each, mean utilisation and clock."""
-    if not times:
+    if not stretches:
         return None
-    readings = [reading for stretch in times for reading in stretch.readings]
-    energies = [(stretch.energy_j, stretch.duration_s) for stretch in times if stretch.energy_j is not None]
+    readings = [reading for stretch in stretches for reading in stretch.readings]
+    energies = [
+        (stretch.energy_j, stretch.duration_s) for stretch in stretches if stretch.energy_j is not None
+    ]
     power_w = sum(joules for joules, _ in energies) / sum(s for _, s in energies) if energies else None
     used_mib = [
         [reading.memory_mib for reading in of_gpu if reading.memory_mib is not None]
-        for of_gpu in activity.by_gpu(readings)
+        for of_gpu in processor_use.by_gpu(readings)
     ]
     return GpuUse(
         utilisation=_mean([reading.utilisation for reading in readings]),

@@ -195,7 +195,7 @@ class CaseRun(CaseScope, contextlib.AbstractContextManager["CaseRun"]):
         settings, name = self.settings, str(self.requested)
         if settings.answers is None:
             return None
-        on_wait = self.progress.waits(f"{name}: wait for answers that another run records")
+        on_wait = self.progress.on_wait(f"{name}: wait for answers that another run records")
         run_id = self.suite_run.identity.id if settings.record_answers else None
         return AnswersFolder(settings.answers, name, run_id, on_wait)
 

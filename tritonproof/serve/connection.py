@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from tritonproof.base.errors import InputError, ProofError
 from tritonproof.base.sanitize import cut
-from tritonproof.host import activity
+from tritonproof.host import processor_use
 from tritonproof.safe_io.files import MAX_SETTINGS_BYTES, check_regular, read_text, readable
 
 MAX_REASON_BYTES = 4 << 20
@@ -187,7 +187,7 @@ def wait_while_busy(
     call: Callable[[], Result],
     pid: int | None,
     idle_s: float,
-    clock: Callable[[int | None], Callable[[], activity.CpuTime]] = activity.start_cpu_clock,
+    clock: Callable[[int | None], Callable[[], processor_use.CpuTime]] = processor_use.start_cpu_clock,
 ) -> Result:
     """What `call`, a question to a server, returns or raises. Raises HangsError, without ending the call, if
     the server's processes, below `pid`, compute nothing for `idle_s` seconds; without `pid` it waits on."""

@@ -17,8 +17,9 @@ from tritonproof.base.sanitize import visible
 from tritonproof.build.builds import CaseBuild
 from tritonproof.build.configuration import config_json, model_config
 from tritonproof.build.runtime_files import engine_folder
-from tritonproof.host import activity, scratch
+from tritonproof.host import scratch
 from tritonproof.host.process import how_ended, indented_lines, log_end, stop
+from tritonproof.host.processor_use import GpuWatch, watch_gpus
 from tritonproof.record.schema import Deployment, Scenario, Serving
 from tritonproof.serve import connection, server_spec
 from tritonproof.serve.backends import TENSORRT_BACKEND, engine_refusal, serves_natively, tensorrt_of
@@ -233,9 +234,9 @@ class Server:
         answer = self.query("what it has counted", "get_inference_statistics")
         return [] if answer is None else list(answer.model_stats)
 
-    def watch_gpu(self) -> contextlib.AbstractContextManager[activity.GpuWatch | None]:
+    def watch_gpu(self) -> contextlib.AbstractContextManager[GpuWatch | None]:
         """Watch the server's GPUs during a block; yields None if there are none, or they are unknown."""
-        return activity.watch_gpus(self.visible_pid()) if self.device == "cuda" else contextlib.nullcontext()
+        return watch_gpus(self.visible_pid()) if self.device == "cuda" else contextlib.nullcontext()
 
     def visible_pid(self) -> int | None:
         """The process above all of the server's, even in a container; None if it cannot be seen from here."""

@@ -84,7 +84,7 @@ and "may be also reported during PState or clock change" (NVML); 5 % cost less t
 
 
 @dataclass(frozen=True)
-class GpuTime:
+class GpuStretch:
     """What the GPUs did in a stretch of time."""
 
     duration_s: float
@@ -122,7 +122,7 @@ class GpuWatch:
             )
             self.readings.append(reading)
 
-    def between(self, opened_ns: int, closed_ns: int) -> GpuTime | None:
+    def between(self, opened_ns: int, closed_ns: int) -> GpuStretch | None:
         """What the GPUs did between two moments, in nanoseconds since 1970; None if not all was watched."""
         groups = by_gpu(self.readings)
         is_watched = all(group[0].time_ns <= opened_ns and closed_ns <= group[-1].time_ns for group in groups)
@@ -132,7 +132,7 @@ class GpuWatch:
         measured = [energy for energy in joules if energy is not None]
         energy_j = sum(measured) if len(measured) == len(groups) else None
         inside = tuple(reading for reading in self.readings if opened_ns <= reading.time_ns <= closed_ns)
-        return GpuTime((closed_ns - opened_ns) / 1e9, energy_j, inside)
+        return GpuStretch((closed_ns - opened_ns) / 1e9, energy_j, inside)
 
 
 @contextlib.contextmanager

@@ -14,7 +14,7 @@ import pytest
 
 from tests.fake_nvml import Clock, Nvml, S, Stretch, watched
 from tests.helpers import present, wait_until
-from tritonproof.host import activity, machine
+from tritonproof.host import machine, processor_use
 from tritonproof.host.nvml import GpuHandle, gpu_handles, visible_gpus
 from tritonproof.measure.marks import marks_of_gpu
 from tritonproof.measure.point_result import gpu_use
@@ -24,7 +24,7 @@ from tritonproof.serve.server_spec import ServerSpec
 
 def test_cpu_clock_attributes_busy_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """This process, watched as the server, keeps a core busy; the clock counts that as the server's share."""
-    read = activity.start_cpu_clock(os.getpid())
+    read = processor_use.start_cpu_clock(os.getpid())
     end = time.process_time() + 0.3
     while time.process_time() < end:
         pass
@@ -35,7 +35,7 @@ def test_cpu_clock_attributes_busy_time(monkeypatch: pytest.MonkeyPatch) -> None
     assert 0.25 < present(usage.server_s) <= usage.elapsed_s * len(os.sched_getaffinity(0)) + 0.1
     assert usage.busy_s >= 0.25
     assert usage.children_s == pytest.approx(0, abs=0.05)
-    assert activity.start_cpu_clock(None)().server_s is None
+    assert processor_use.start_cpu_clock(None)().server_s is None
 
 
 def test_cores_are_counted_by_their_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,7 +50,7 @@ def test_cores_are_counted_by_their_numbers(tmp_path: Path, monkeypatch: pytest.
         lines = [f"cpu{core} {one} 0 {one} 7 7 {one} 0 {3 * one} 0 0" for core, one in ticks.items()]
         (tmp_path / "stat").write_text("\n".join(["cpu 0 0 0 0 0 0 0 0 0 0", *lines]))
         monkeypatch.setattr(os, "sched_getaffinity", lambda _pid, numbers=affinity: numbers)
-        _now_s, _children_s, busy_s, stolen_s = activity._read_clocks()
+        _now_s, _children_s, busy_s, stolen_s = processor_use._read_clocks()
         assert busy_s == stolen_s == sum(3 * 10**core for core in counted)
 
 
@@ -71,8 +71,8 @@ def test_foreign_programs_on_gpu_are_counted(
     parent = os.getppid()
     nvml.pids = lambda _handle: [server_process, os.getpid(), 2] + ([parent] if 1 < clock.now_s < 1.1 else [])
     for opened_s, count in ((0.5, 2), (1.2, 1)):
-        one = stretch(opened_s, roots=activity.own_root_processes(server_process))
-        assert activity.count_strangers(one.readings) == count
+        one = stretch(opened_s, roots=processor_use.own_root_processes(server_process))
+        assert processor_use.count_strangers(one.readings) == count
         assert [mark.code for mark in marks_of_gpu([one])] == ["gpu-shared"]
 
 
@@ -81,8 +81,8 @@ def test_other_worker_of_a_run_is_not_foreign(
 ) -> None:
     nvml.pids = lambda _handle: [server_process, os.getppid()]
     for count in (1, 0):
-        one = stretch(roots=activity.own_root_processes(server_process))
-        assert activity.count_strangers(one.readings) == count
+        one = stretch(roots=processor_use.own_root_processes(server_process))
+        assert processor_use.count_strangers(one.readings) == count
         monkeypatch.setenv("PYTEST_XDIST_WORKER", "gw0")
 
 
@@ -129,7 +129,7 @@ def test_neither_a_cpu_servers_gpu_nor_several_with_mig_are_watched(nvml: Nvml) 
         assert watch is None
     nvml.uuids = ("GPU-aaaa", "GPU-bbbb")
     nvml.instances = {"GPU-bbbb": ["MIG-1"]}
-    with activity.watch_gpus(None) as watch:
+    with processor_use.watch_gpus(None) as watch:
         assert watch is None
 
 
@@ -147,20 +147,20 @@ def test_mig_instance_has_clocks_but_no_energy(nvml: Nvml, stretch: Stretch, vis
 
 
 def test_watch_samples_throughout_its_block(nvml: Nvml) -> None:
-    with activity.watch_gpus(None) as watch:
+    with processor_use.watch_gpus(None) as watch:
         assert watch is not None
         opened_ns = time.time_ns()
         wait_until(lambda: len(watch.readings) >= 5)
         closed_ns = time.time_ns()
     assert watch.between(opened_ns, closed_ns) is not None
     count = len(watch.readings)
-    time.sleep(3 * activity.PERIOD_S)
+    time.sleep(3 * processor_use.PERIOD_S)
     assert len(watch.readings) == count
 
 
 def test_nvml_package_has_every_name_used() -> None:
     # Other tests use the stand-in; this one checks only names of the real package.
-    source = Path(activity.__file__).with_name("nvml.py").read_text()
+    source = Path(processor_use.__file__).with_name("nvml.py").read_text()
     used = set(re.findall(r"""(?:pynvml\.|ask\(")(\w+)""", source))
     assert {"nvmlDeviceGetUUID", "nvmlDeviceGetMigMode"} <= used
     assert {name for name in used if not hasattr(NVML, name)} == set()
