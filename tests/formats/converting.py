@@ -53,7 +53,7 @@ def job_of(model: Model, network: Any = None, precision: str = "fp32", **changes
     def samples(split: Split) -> Samples:
         return model.samples(split, None, None)
 
-    job = ConversionJob(model, network, precision, None, "cpu", 8, samples, lambda _step: None)
+    job = ConversionJob(model, network, precision, None, "cpu", 8, samples, lambda _text: None)
     return dataclasses.replace(job, **changes)
 
 
@@ -61,10 +61,10 @@ DEPLOYMENT = Deployment(8, 1, (8,), 100, False, True)
 
 
 def converted_by(format_: Format, job: ConversionJob, folder: Path) -> Callable[[Arrays], dict[str, Any]]:
-    """The converted network in process. Its conversion reports steps, and leaves only the artifact."""
-    steps: list[str] = []
-    format_.convert(dataclasses.replace(job, on_progress=steps.append), folder / format_.artifact)
-    assert steps
+    """The converted network in process. Its conversion reports activities, and leaves only the artifact."""
+    activities: list[str] = []
+    format_.convert(dataclasses.replace(job, on_progress=activities.append), folder / format_.artifact)
+    assert activities
     assert [path.name for path in folder.iterdir()] == [format_.artifact]
     case = Case(CPU, job.model, format_, None, job.precision)
     return runtime_files.open_in_process(case, folder / format_.artifact, DEPLOYMENT)

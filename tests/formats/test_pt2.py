@@ -32,7 +32,7 @@ class Built(NamedTuple):
     """A package, and everything else that its conversion left."""
 
     path: Path
-    steps: list[str]
+    activities: list[str]
     files: list[Path]
     environment: dict[str, str]
 
@@ -44,7 +44,7 @@ def built(model: Model, network: Small, tmp_path_factory: pytest.TempPathFactory
     build, home, temporary, current = (root / name for name in ("build", "home", "temporary", "current"))
     for folder in (build, home, temporary, current):
         folder.mkdir()
-    steps: list[str] = []
+    activities: list[str] = []
     path, threads = build / "model.pt2", torch.get_num_threads()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HOME", str(home))
@@ -56,12 +56,12 @@ def built(model: Model, network: Small, tmp_path_factory: pytest.TempPathFactory
         before = dict(os.environ)
         torch.set_num_threads(1)
         try:
-            pt2.convert(job_of(model, network, max_batch_size=MAX_BATCH, on_progress=steps.append), path)
+            pt2.convert(job_of(model, network, max_batch_size=MAX_BATCH, on_progress=activities.append), path)
         finally:
             torch.set_num_threads(threads)
         changed = {name: value for name, value in os.environ.items() if before.get(name) != value}
     files = [file for file in root.rglob("*") if file.is_file()]
-    return Built(path, steps, files, changed)
+    return Built(path, activities, files, changed)
 
 
 def open_package(built: Built) -> Callable[[Arrays], list[np.ndarray]]:
@@ -133,7 +133,7 @@ def test_batch_normalization_is_folded_into_convolution_weights(built: Built) ->
 
 
 def test_conversion_leaves_a_single_file(built: Built) -> None:
-    assert built.steps
+    assert built.activities
     assert (built.environment, built.files) == ({}, [built.path])
 
 

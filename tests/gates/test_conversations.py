@@ -12,7 +12,7 @@ from tritonclient.grpc.model_config_pb2 import ModelConfig
 
 from tests import toy
 from tritonproof.base.errors import AccuracyError
-from tritonproof.client.requests import ConversationMessage, StreamedAnswers
+from tritonproof.client.requests import StreamedAnswers, StreamedRequest
 from tritonproof.gates import conversations
 from tritonproof.gates.conversations import compare_conversations
 from tritonproof.serve.server import Server
@@ -42,12 +42,10 @@ def test_concurrent_sequence_limit_follows_configuration(config: str, at_once: i
 def test_sequences_overlap_only_if_model_allows(at_once: int) -> None:
     most = 0
 
-    def send(
-        _server: Server, _model: Model, messages: Sequence[ConversationMessage]
-    ) -> list[StreamedAnswers]:
+    def send(_server: Server, _model: Model, requests: Sequence[StreamedRequest]) -> list[StreamedAnswers]:
         nonlocal most
-        most = max(most, len({message.sequence for message in messages}))
-        return [[{"OUT": message.rows["IN"]}] for message in messages]
+        most = max(most, len({request.sequence for request in requests}))
+        return [[{"OUT": request.rows["IN"]}] for request in requests]
 
     gate = compare_conversations(cast(Any, None), MODEL, SAMPLES, at_once, send)
     assert (gate.fault, "alone" in gate.tried, most) == ("", at_once == 1, at_once)
@@ -57,17 +55,15 @@ def test_sequences_overlap_only_if_model_allows(at_once: int) -> None:
     "wrong", [np.zeros((1, 1)), np.zeros((1, 2), np.float32), np.full((1, 1), np.nan, np.float32)]
 )
 def test_undeclared_conversation_answer_is_an_error(wrong: np.ndarray) -> None:
-    def send(
-        _server: Server, _model: Model, messages: Sequence[ConversationMessage]
-    ) -> list[StreamedAnswers]:
-        return [[{"OUT": wrong}] for _message in messages]
+    def send(_server: Server, _model: Model, requests: Sequence[StreamedRequest]) -> list[StreamedAnswers]:
+        return [[{"OUT": wrong}] for _request in requests]
 
     with pytest.raises(AccuracyError):
         compare_conversations(cast(Any, None), MODEL, SAMPLES, 1, send)
 
 
 def test_two_servers_without_answers_are_no_match(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(conversations, "converse", lambda _server, _model, messages: [[] for _ in messages])
+    monkeypatch.setattr(conversations, "converse", lambda _server, _model, requests: [[] for _ in requests])
     nothing: Any = None
     gate = conversations.compare_server_conversations(nothing, nothing, MODEL, SAMPLES, "old")
     assert gate.fault == "no request got any answer"
@@ -75,25 +71,25 @@ def test_two_servers_without_answers_are_no_match(monkeypatch: pytest.MonkeyPatc
 
 # --- simulated models ---------------------------------------------------------------------------------------
 
-Answering = Callable[[int, ConversationMessage], StreamedAnswers]
-"""The answers to a message, by its number since the start."""
+Answering = Callable[[int, StreamedRequest], StreamedAnswers]
+"""The answers to a request, by its number since the start."""
 SIX = toy.samples_of({"IN": np.arange(6, dtype=np.float32)[:, None] + np.array([1, 2, 3], np.float32)})
 
 
-def parts(_number: int, message: ConversationMessage) -> StreamedAnswers:
-    """Each number of the message as a separate part."""
-    return [{"OUT": np.array([value], np.float32)} for value in message.rows["IN"].reshape(-1)]
+def parts(_number: int, request: StreamedRequest) -> StreamedAnswers:
+    """Each number of the request as a separate part."""
+    return [{"OUT": np.array([value], np.float32)} for value in request.rows["IN"].reshape(-1)]
 
 
 def of_parts(count: int) -> Answering:
     """So many parts in one of 50 requests."""
-    return lambda number, message: (2 * parts(number, message))[: count if number % 50 == 49 else 3]
+    return lambda number, request: (2 * parts(number, request))[: count if number % 50 == 49 else 3]
 
 
-def off(number: int, message: ConversationMessage) -> StreamedAnswers:
+def off(number: int, request: StreamedRequest) -> StreamedAnswers:
     """The answer is off by a thousandth in one of 30 requests."""
     factor = np.float32(1.001 if number % 30 == 29 else 1)
-    return [{"OUT": factor * part["OUT"]} for part in parts(number, message)]
+    return [{"OUT": factor * part["OUT"]} for part in parts(number, request)]
 
 
 class Summing:
@@ -103,13 +99,13 @@ class Summing:
         self._share, self._of_any = share, of_any
         self._sums: dict[int, np.ndarray] = {}
 
-    def __call__(self, _number: int, message: ConversationMessage) -> StreamedAnswers:
-        key = 0 if self._of_any else message.sequence
+    def __call__(self, _number: int, request: StreamedRequest) -> StreamedAnswers:
+        key = 0 if self._of_any else request.sequence
         previous = self._sums.get(key, np.zeros((1, 3)))
-        own = self._sums.get(message.sequence, previous)
-        before = self._share * previous if message.is_first else own
-        self._sums[message.sequence] = self._sums[key] = before + message.rows["IN"]
-        return [{"OUT": self._sums[message.sequence].astype(np.float32)}]
+        own = self._sums.get(request.sequence, previous)
+        before = self._share * previous if request.is_first else own
+        self._sums[request.sequence] = self._sums[key] = before + request.rows["IN"]
+        return [{"OUT": self._sums[request.sequence].astype(np.float32)}]
 
 
 @pytest.mark.parametrize(
@@ -136,9 +132,9 @@ def test_occasional_or_small_fault_of_a_conversation_is_found(
         numbers = itertools.count()
 
         def send(
-            _server: Server, _model: Model, messages: Sequence[ConversationMessage]
+            _server: Server, _model: Model, requests: Sequence[StreamedRequest]
         ) -> list[StreamedAnswers]:
-            return [answering(next(numbers), message) for message in messages]
+            return [answering(next(numbers), request) for request in requests]
 
         return not compare_conversations(cast(Any, None), model, SIX, send=send).fault
 

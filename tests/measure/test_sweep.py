@@ -195,17 +195,17 @@ def test_few_requests_are_marked() -> None:
 @pytest.mark.parametrize("fails", [0, 3, "reload"], ids=["in its warm-up", "later", "not loaded again"])
 def test_failing_point_leaves_the_others(fails: object) -> None:
     """The others are done after three passes."""
-    error, steps = ProofError("refused"), iter(["load", "reload"])
+    error, loadings = ProofError("refused"), iter(["load", "reload"])
 
-    def step(name: object) -> float:
+    def answer(name: object) -> float:
         if name == fails:
             raise error
         return LATENCY_MS
 
     by_point = run(
-        SimulatedServer(lambda job, number: step(number if job.point == POINTS[1] else "pass")),
+        SimulatedServer(lambda job, number: answer(number if job.point == POINTS[1] else "pass")),
         *POINTS,
-        reload=lambda: step(next(steps)),
+        reload=lambda: answer(next(loadings)),
         is_done=lambda state: state.point != POINTS[1] and len(state.passes) > 2,
         clock=lambda: 0.0,
     )
@@ -221,11 +221,11 @@ def test_each_round_is_saved() -> None:
     assert list(saved[2]) == results(by_point)
 
 
-def test_progress_shows_step_and_estimate() -> None:
+def test_progress_shows_activity_and_estimate() -> None:
     reports: list[str] = []
     run(SimulatedServer(), on_progress=reports.append)
-    steps = [text.partition(",")[0] for text in reports]
-    assert steps == [f"{ONLINE} {now}" for now in ("warm up", "warm up", "pass 1", "pass 2", "pass 3")]
+    activities = [text.partition(",")[0] for text in reports]
+    assert activities == [f"{ONLINE} {now}" for now in ("warm up", "warm up", "pass 1", "pass 2", "pass 3")]
     assert "400" in reports[-1]
 
 

@@ -70,15 +70,15 @@ def test_number_beyond_any_is_written_as_the_largest_and_infinity_is_not(path: P
     assert record_files.read(path).points[0].throughput_per_s.value == 1e30
 
 
-@pytest.mark.parametrize("step", ["os.fsync", "pathlib.Path.replace"])
-def test_interrupted_write_keeps_old_file(step: str, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("call", ["os.fsync", "pathlib.Path.replace"])
+def test_interrupted_write_keeps_old_file(call: str, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     contents = []
 
     def full(*_: object) -> None:
         contents.append(record_files.read(path))
         raise OSError("No space left on device")
 
-    monkeypatch.setattr(step, full)
+    monkeypatch.setattr(call, full)
     with pytest.raises(OSError, match="No space left"):
         record_files.write(sample_records.random_weights(), path)
     assert contents == [sample_records.complete_but_wrong()]

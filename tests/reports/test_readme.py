@@ -80,7 +80,7 @@ def sync_page(page: Path, results: Path, reports: Reports) -> Reports:
 
 @pytest.fixture
 def written(page: Path, sync_page: Reports) -> Path:
-    """That page in step with the records."""
+    """That page up to date with the records."""
     assert sync_page().status == 0
     return page
 

@@ -21,7 +21,7 @@ AS_IT_IS = prepare()
 
 @pytest.fixture
 def lines() -> list[str]:
-    """What the test's runs write: their steps, and notes."""
+    """What the test's runs write: their activities, and notes."""
     return []
 
 

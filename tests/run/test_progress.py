@@ -12,7 +12,7 @@ from tritonproof.run import progress as progress_module
 from tritonproof.run.progress import Progress, lines_to
 
 
-def test_plain_progress_shows_steps_once_and_some_details(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plain_progress_shows_activities_once_and_some_details(monkeypatch: pytest.MonkeyPatch) -> None:
     now, lines = [1000.0], list[str]()
     stopped = types.SimpleNamespace(monotonic=lambda: now[0], sleep=lambda _s: threading.Event().wait())
     monkeypatch.setattr(progress_module, "time", stopped)  # no second ticks by itself
@@ -29,7 +29,7 @@ def test_plain_progress_shows_steps_once_and_some_details(monkeypatch: pytest.Mo
     assert len(details) in (2, 3), "of ten seconds"
 
 
-def test_plain_progress_repeats_long_steps_until_rest() -> None:
+def test_plain_progress_repeats_long_activities_until_rest() -> None:
     lines: list[str] = []
     progress = Progress(lines.append, quiet_s=0.01)
 

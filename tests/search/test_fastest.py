@@ -126,7 +126,7 @@ class SimulatedMeasurer:
     """The entries of each attempt at a rerun."""
     fresh: list[PointState] = field(default_factory=list)
     """The states that all attempts measured."""
-    steps: list[str] = field(default_factory=list)
+    activities: list[str] = field(default_factory=list)
     """What a search said that it does."""
 
     def __post_init__(self) -> None:
@@ -163,7 +163,7 @@ class SimulatedMeasurer:
 
     def search(self, goal: SearchGoal, space: SearchSpace = SPACE) -> tuple[Rerun, Search]:
         measuring, plan = (self.probe, self.measure_again), MeasuringPlan()
-        return fastest.find_fastest(space, goal, *measuring, plan, self.steps.append)
+        return fastest.find_fastest(space, goal, *measuring, plan, self.activities.append)
 
     def throughput_per_s(self, operating_point: OperatingPoint) -> float:
         return (
@@ -216,7 +216,7 @@ def test_search_takes_few_measurements_and_loads() -> None:
     for measurer, _winner, entry in searched(SearchGoal(7, 99)):
         arrangements = [probed.candidate.arrangement for probed in measurer.probes]
         changes = sum(before != after for before, after in itertools.pairwise(arrangements))
-        assert entry.configurations == sum("configuration" in step for step in measurer.steps) == 9
+        assert entry.configurations == sum("configuration" in text for text in measurer.activities) == 9
         assert len(measurer.probes) <= 90
         assert changes <= 9 + 4 + 2
         assert len(measurer.reruns) <= 4

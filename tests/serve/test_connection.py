@@ -24,7 +24,7 @@ from tests.serve.programs import HANG_S, VALUES, doubled_by
 from tritonproof.base.errors import InputError, NotAvailableError, ProofError, SetupError
 from tritonproof.build.builds import CaseBuild
 from tritonproof.client.input_data import input_data
-from tritonproof.client.requests import ConversationMessage, ServedModel, converse
+from tritonproof.client.requests import ServedModel, StreamedRequest, converse
 from tritonproof.client.shared_memory import shared_region
 from tritonproof.host.processor_use import CpuTime
 from tritonproof.measure import perf_analyzer
@@ -320,7 +320,7 @@ def test_all_requests_use_tls_and_headers(encrypted: Server, doubling: CaseBuild
         assert doubled_by(server, doubling)
         assert server.name_of(doubling.case) in {entry.name for entry in server.statistics()}
         model = dataclasses.replace(doubling.case.model, name=server.name_of(doubling.case))
-        ((answer,),) = converse(server, model, [ConversationMessage({model.inputs[0].name: VALUES[:1]})])
+        ((answer,),) = converse(server, model, [StreamedRequest({model.inputs[0].name: VALUES[:1]})])
         assert (answer[model.outputs[0].name] == 2 * VALUES[:1]).all()
         with job_of(server, doubling) as job:
             assert not isinstance(job.served.responses([[0]])[0], str)

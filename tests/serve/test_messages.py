@@ -11,7 +11,7 @@ from tests.helpers import present
 from tests.toy import samples_of
 from tests.user_models.repositories import COUNTING_DOWN, IN_PARTS, SUMMING, config, write_model
 from tritonproof.base.errors import ProofError
-from tritonproof.client.requests import ConversationMessage, converse
+from tritonproof.client.requests import StreamedRequest, converse
 from tritonproof.gates.conversations import compare_conversations
 from tritonproof.run.repository_case import send_first_request
 from tritonproof.safe_io.arrays import values_of
@@ -101,4 +101,4 @@ def test_sequence_start_and_end_are_separate_requests_if_needed(models: Models) 
     for name in ("down", "picky"):
         assert send_first_request(server, by_name[name], None).samples
     with pytest.raises(ProofError, match="the first or the last"):
-        converse(server, by_name["picky"], [ConversationMessage(SAMPLES.read([0]))])
+        converse(server, by_name["picky"], [StreamedRequest(SAMPLES.read([0]))])

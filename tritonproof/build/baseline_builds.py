@@ -128,7 +128,7 @@ def for_scenario(config: "ModelConfig", case: Case, scenario: Scenario) -> "Mode
 
 
 def export_commit(
-    baseline: BaselineSpec, cache: Path, root: Path = SUITE, *, on_progress: OnProgress = lambda _step: None
+    baseline: BaselineSpec, cache: Path, root: Path = SUITE, *, on_progress: OnProgress = lambda _text: None
 ) -> Path:
     """The files of a commit in a folder of their own below `cache`, written by an earlier run or now. It is
     no git worktree: the repository does not know it, and anybody may delete it at any time. `on_progress`

@@ -143,15 +143,15 @@ def build(
     *,
     native: bool,
     samples: Callable[[Split], Samples],
-    on_progress: OnProgress = lambda _step: None,
+    on_progress: OnProgress = lambda _text: None,
     device: Device | None = None,
     datasets: Mapping[str, Path] = MappingProxyType({}),
 ) -> CaseBuild:
     """The case's model below `root`, converted now if it is missing, on `device`, by default its target's.
     `native` selects the configuration of the format's own backend instead of the suite's runtime; `samples`
     opens a split if the conversion needs it, from the user's `datasets` by model where given; `on_progress`
-    gets the name of each step. One process builds a case at a time; the others wait and find the build. An
-    unfinished build stays hidden until the next. Raises ProofError for a failed step."""
+    gets each activity. One process builds a case at a time; the others wait and find the build. An
+    unfinished build stays hidden until the next. Raises ProofError if the conversion fails."""
     device = device or case.target.device
     inputs = build_inputs(case, source_model.digest, deployment, datasets, device)
     folder = root / case.target.name / str(case)
@@ -262,7 +262,7 @@ _USE_PREFIX = "run-"
 
 
 @contextlib.contextmanager
-def private_copy(built: CaseBuild, *, on_progress: OnProgress = lambda _step: None) -> Iterator[CaseBuild]:
+def private_copy(built: CaseBuild, *, on_progress: OnProgress = lambda _text: None) -> Iterator[CaseBuild]:
     """The build, alone in its own model repository, until the end of the block. Other runs may rebuild the
     case meanwhile, with other weights, and nobody waits. `on_progress` gets what this waits for before the
     block. Raises ProofError if the build is gone, or the disk is full."""
@@ -278,7 +278,7 @@ def private_copy(built: CaseBuild, *, on_progress: OnProgress = lambda _step: No
 
 
 @contextlib.contextmanager
-def snapshot(folder: Path, *, on_progress: OnProgress = lambda _step: None) -> Iterator[Path]:
+def snapshot(folder: Path, *, on_progress: OnProgress = lambda _text: None) -> Iterator[Path]:
     """A copy of a build's files, in a new folder of the same name. Raises ProofError if the disk is full."""
     with contextlib.ExitStack() as stack:
         with scratch.report_full_disk(folder, _FIX):

@@ -324,43 +324,43 @@ def requests_in_flight(
         yield RequestsInFlight(server, start, where, fix)
 
 
-# --- messages to decoupled models and of sequences ----------------------------------------------------------
+# --- requests to decoupled models and of sequences ----------------------------------------------------------
 
 StreamedAnswers = list[dict[str, np.ndarray]]
 """The answers to one request, in order of arrival: outputs by name, in their shape on the wire."""
 
 
 @dataclass(frozen=True)
-class ConversationMessage:
-    """A request to a decoupled model or of a sequence."""
+class StreamedRequest:
+    """A request to a decoupled model, or of a sequence, which goes through a stream."""
 
     rows: Arrays
     """The inputs, [1, ...] each."""
     sequence: int = 1
-    """The number of the message's sequence, for a model of sequences."""
+    """The number of the request's sequence, for a model of sequences."""
     is_first: bool = True
     is_last: bool = True
 
 
-def sequence_of(steps: Sequence[Arrays], number: int) -> list[ConversationMessage]:
-    """The messages of a sequence of this number, the first and the last marked as such."""
-    last = len(steps) - 1
-    return [ConversationMessage(rows, number, index == 0, index == last) for index, rows in enumerate(steps)]
+def sequence_of(inputs: Sequence[Arrays], number: int) -> list[StreamedRequest]:
+    """The requests of a sequence of this number, the first and the last marked as such."""
+    last = len(inputs) - 1
+    return [StreamedRequest(rows, number, index == 0, index == last) for index, rows in enumerate(inputs)]
 
 
-def converse(server: Server, model: Model, messages: Sequence[ConversationMessage]) -> list[StreamedAnswers]:
+def converse(server: Server, model: Model, requests: Sequence[StreamedRequest]) -> list[StreamedAnswers]:
     """All answers to each request, each sent after the last answer to the one before. Raises ProofError."""
     client = grpc_client(server.address, server.spec.access)
     received: queue.SimpleQueue[tuple[Any, Exception | None]] = queue.SimpleQueue()
     try:
         client.start_stream(lambda result, error: received.put((result, error)))
         answers = []
-        for message in messages:
+        for request in requests:
             options: dict[str, Any] = {"enable_empty_final_response": True}
             if model.exchange == "sequence":
-                options |= {"sequence_id": message.sequence}
-                options |= {"sequence_start": message.is_first, "sequence_end": message.is_last}
-            client.async_stream_infer(model.name, inputs_of(model, message.rows), **options)
+                options |= {"sequence_id": request.sequence}
+                options |= {"sequence_start": request.is_first, "sequence_end": request.is_last}
+            client.async_stream_infer(model.name, inputs_of(model, request.rows), **options)
             answers.append(list(_streamed_answers(server, model.name, received)))
         return answers
     finally:

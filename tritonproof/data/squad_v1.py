@@ -74,7 +74,7 @@ def _basic_tokenizer() -> Callable[[str], list[str]]:
 
 
 def basic_tokens(text: str) -> list[str]:
-    """A text's words in lower case without accents, each punctuation mark as a word: BERT's step before
+    """A text's words in lower case without accents, each punctuation mark as a word, as BERT splits it before
     WordPiece. As in the original, the names of special tokens stay whole even in a text."""
     split = _basic_tokenizer()
     return [token for word in text.split(" ") for token in ([word] if word in _SPECIAL else split(word))]
@@ -187,8 +187,8 @@ def _windows(
     question: int, query: Sequence[str], document: Sequence[tuple[str, int]], sizes: WindowSizes
 ) -> Iterator[TextWindow]:
     room = sizes.sequence - len(query) - 3  # [CLS], and [SEP] twice
-    step = min(room, sizes.stride)
-    starts = [0, *range(step, len(document) - room + step, step)]
+    stride = min(room, sizes.stride)
+    starts = [0, *range(stride, len(document) - room + stride, stride)]
     ends = [min(start + room, len(document)) for start in starts]
     centre = _most_central(starts, ends)
     for number, (start, end) in enumerate(zip(starts, ends, strict=True)):

@@ -35,7 +35,7 @@ _WITHOUT_CUDA_TOOLKIT = ("CUDA_HOME environment variable is not set", "fatal err
 
 
 def convert(job: ConversionJob, path: Path) -> None:
-    """Export with a dynamic batch, compile, and package. Raises ProofError if a step refuses the model."""
+    """Export with a dynamic batch, compile, and package. Raises ProofError if PyTorch refuses the model."""
     import torch
     from torch._inductor.utils import fresh_cache
 

@@ -11,8 +11,8 @@ from tritonproof.accuracy.limits import MIN_NOISE, NOISE_FACTOR, AnswerLimits, N
 from tritonproof.base.errors import AccuracyError
 from tritonproof.client.requests import (
     Answer,
-    ConversationMessage,
     StreamedAnswers,
+    StreamedRequest,
     converse,
     sequence_of,
     single_answer,
@@ -36,7 +36,7 @@ def compare_conversations(
     model: Model,
     samples: Samples,
     max_sequences: int = 2,
-    send: Callable[[Server, Model, Sequence[ConversationMessage]], Sequence[StreamedAnswers]] = converse,
+    send: Callable[[Server, Model, Sequence[StreamedRequest]], Sequence[StreamedAnswers]] = converse,
 ) -> GateResult:
     """Send the same messages three times, and those of a sequence a fourth time, in turns with another
     sequence's, unless the model takes only one at once. Every output must repeat within the noise of the
@@ -76,10 +76,10 @@ def compare_server_conversations(
     return GateResult("baseline", 5 * len(messages), tried=tried, fault=difference)
 
 
-def _messages(model: Model, samples: Samples) -> list[ConversationMessage]:
+def _messages(model: Model, samples: Samples) -> list[StreamedRequest]:
     """The messages of each round: one sequence, or requests one after the other."""
-    steps = [samples.read([number % len(samples)]) for number in range(_MESSAGE_COUNTS[model.exchange])]
-    return sequence_of(steps, 7)  # always the same number, as a model may answer with it
+    inputs = [samples.read([number % len(samples)]) for number in range(_MESSAGE_COUNTS[model.exchange])]
+    return sequence_of(inputs, 7)  # always the same number, as a model may answer with it
 
 
 def _by_number(answers: Sequence[StreamedAnswers]) -> _ByNumber:

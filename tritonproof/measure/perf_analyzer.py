@@ -41,7 +41,7 @@ _STRETCH = 1.2
 _ATTEMPTS = 5
 """Attempts at a pass. Of short ones 8 in 110 left nothing usable: five in a row is one in 500,000."""
 _LENGTHEN = 4
-"""The factor for windows that were too short: four steps, which are all, reach 256 times the first."""
+"""The factor for windows that were too short: the last of the attempts reaches 256 times the first."""
 _STALL_S = 30.0
 """Seconds beyond four times an attempt's windows after which it counts as hung: requests in flight have to
 end. At a rate it is a third, as perf_analyzer may send on all the time, without bound."""

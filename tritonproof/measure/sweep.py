@@ -145,7 +145,7 @@ def _with_sides(
 
 
 def _progress(state: PointState, plan: MeasuringPlan, settled: int, total: int) -> str:
-    """The next step and the estimate so far, such as `pass 3, 0 of 1 points; 400.0 infer/s ± 2.0 %`."""
+    """What is next, and the estimate so far, such as `pass 3, 0 of 1 points; 400.0 infer/s ± 2.0 %`."""
     count = len(state.passes)
     text = f"{'pass' if state.baseline is None else 'pair'} {count + 1}, {settled} of {total} points"
     if missing := stopping.requests_missing(state, plan):

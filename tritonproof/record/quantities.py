@@ -108,12 +108,12 @@ def significant(digits: int) -> DigitsRule:
     return lambda value, extra: ".0f" if value >= 10 ** (digits + extra) - 0.5 else f".{digits + extra}g"
 
 
-def by_size(*steps: tuple[float, int], digits: int = 2) -> DigitsRule:
-    """The decimals of the first of `steps` that a value reaches; below all, `digits` significant ones."""
+def by_size(*sizes: tuple[float, int], digits: int = 2) -> DigitsRule:
+    """The decimals of the first of `sizes` that a value reaches; below all, `digits` significant ones."""
 
     def format_spec(value: float, extra: int) -> str:
         below_all = max(0, digits - 1 - math.floor(math.log10(value))) if value else 0
-        decimals = next((decimals for least, decimals in steps if value >= least), below_all)
+        decimals = next((decimals for least, decimals in sizes if value >= least), below_all)
         return f".{decimals + extra}f"
 
     return format_spec

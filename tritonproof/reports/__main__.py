@@ -239,10 +239,10 @@ def _readme(options: argparse.Namespace) -> int:
         where = ", ".join(filter(None, [str(file), error.where]))
         raise InputError(error.what, where=where, fix=error.fix) from error
     folder = Path(os.path.realpath(file)).parent
-    stale = [picture for picture in pictures if not picture.is_in_step(folder)]
+    stale = [picture for picture in pictures if not picture.is_up_to_date(folder)]
     differing = [*names, *(os.path.relpath(folder / picture.path) for picture in stale)]
     if not differing:
-        print(f"{file}: in step with the records")
+        print(f"{file}: up to date with the records")
         return 0
     if options.check:
         print(f"{file}: differs from the records in {', '.join(differing)}\n")
@@ -329,8 +329,8 @@ def _parser() -> Parser:
     option("--format", required=True, choices=export.FORMATS, metavar="FORMAT", help=note)
 
     option = add(_compare, "-k --format")
-    option("before", type=path_argument, metavar="A", help="a folder of records, or a single record file")
-    option("after", type=path_argument, metavar="B", help="what is compared with A")
+    option("before", type=path_argument, metavar="BEFORE", help="a folder of records, or the file of one")
+    option("after", type=path_argument, metavar="AFTER", help="what is compared with BEFORE")
     note = (
         "exit with 10 if a point is shown to be slower than --allow-slowdown allows, with 12 if an accuracy "
         "is shown to be worse or a case no longer passes, and with 4 if the machines differ, or a case, a "

@@ -1,4 +1,4 @@
-"""Keeps the marked regions of a markdown file in step with records; all other text stays as it is.
+"""Keeps the marked regions of a markdown file up to date with records; all other text stays as it is.
 
 A region lies between two markers on lines of their own, not in a code fence: a table, sentence or picture."""
 
@@ -69,7 +69,7 @@ class PictureFile(NamedTuple):
     chart: plots.Chart
     theme: Theme
 
-    def is_in_step(self, folder: Path) -> bool:
+    def is_up_to_date(self, folder: Path) -> bool:
         """Whether the file is whole and shows what its records say."""
         try:
             text = disk.content(folder / self.path).decode(errors="replace")
@@ -117,7 +117,7 @@ class Synced(NamedTuple):
 
     text: str
     drifted: list[str]
-    """The names of the regions that were not in step, in their order."""
+    """The names of the regions that were not up to date, in their order."""
     pictures: list[PictureFile]
     """The pictures that the text shows, by their paths from its folder, once each."""
 

@@ -59,7 +59,7 @@ class Loader:
         loaded = self.loaded
         if loaded is not None and (loaded.scenario, loaded.deployment) == (scenario, new_deployment):
             return loaded
-        self.loaded = None  # nothing is loaded if the next steps fail
+        self.loaded = None  # nothing is loaded if what follows fails
         self.was_under_load = False
         if self.is_unloaded:
             prepared.load_anew(scenario, new_deployment)

@@ -15,7 +15,7 @@ from tritonproof.base.errors import AccuracyError, InputError, NotAvailableError
 from tritonproof.base.paths import CONFIG_FILE
 from tritonproof.build.builds import CaseBuild
 from tritonproof.build.configuration import config_text
-from tritonproof.client.requests import ConversationMessage, converse, sequence_of
+from tritonproof.client.requests import StreamedRequest, converse, sequence_of
 from tritonproof.host.scratch import scratch_folder
 from tritonproof.record.schema import Deployment, Scenario, Start
 from tritonproof.run.available_models import labelled_samples, samples_in_folder
@@ -265,5 +265,5 @@ def _ask(server: Server, model: Model, samples: Samples) -> tuple[float, Arrays 
     else:
         # Two requests, since code that tells the first from the last often expects none to be both.
         is_sequence = model.exchange == "sequence"
-        converse(server, model, sequence_of([row, row], 1) if is_sequence else [ConversationMessage(row)])
+        converse(server, model, sequence_of([row, row], 1) if is_sequence else [StreamedRequest(row)])
     return time.monotonic() - started, answer

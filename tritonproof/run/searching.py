@@ -116,7 +116,7 @@ class ConvertedSearch:
         return config_text(config), ""
 
     def restore(self) -> None:
-        """Do nothing: the next step loads its own deployment."""
+        """Do nothing: whatever follows loads its own deployment."""
 
 
 class RepositorySearch:

@@ -75,7 +75,7 @@ def find_fastest(
     probe: Probe,
     measure_again: Callable[[Sequence[OperatingPoint]], Sequence[PointState]],
     plan: MeasuringPlan,
-    on_progress: OnProgress = lambda _step: None,
+    on_progress: OnProgress = lambda _text: None,
 ) -> tuple[Rerun, Search]:
     """The arrangement and load of the highest throughput, or rate, that is shown to keep the budget, and
     the record's entry of the search, without its duration and the winner's config.pbtxt.

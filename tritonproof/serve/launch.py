@@ -54,7 +54,7 @@ def serve(
     options: Sequence[str] = (),
     key: str | None = command.KEY,
     auto_complete: bool = False,
-    on_progress: OnProgress = lambda _step: None,
+    on_progress: OnProgress = lambda _text: None,
 ) -> Iterator[Server]:
     """A ready server for the models below `repository`, none of them loaded; stopped at the end of the block.
 

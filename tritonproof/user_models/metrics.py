@@ -49,7 +49,7 @@ def _f1(values: np.ndarray, labels: np.ndarray, threshold: float) -> np.ndarray:
 
 def class_axis(shape: Sequence[int]) -> int | None:
     """The axis of classes in an output of this shape: the second of vectors and pictures, [rows, classes,
-    ...], the last of sequences, [rows, steps, classes]; None for single values."""
+    ...], the last of sequences, [rows, positions, classes]; None for single values."""
     if len(shape) < 2:
         return None
     axis = 2 if len(shape) == 3 else 1
