@@ -142,7 +142,7 @@ def _name_left_out(records: Sequence[Publishable]) -> None:
 
 
 def _compare(options: argparse.Namespace) -> int:
-    """Print what changed from A to B: setup, accuracy sample by sample, speed as a ratio with interval."""
+    """Print what changed from BEFORE to AFTER: setup, accuracy by sample, speed as a ratio with interval."""
     from tritonproof.reports.compare import compare_records, exit_status, read_record_sets
     from tritonproof.reports.tables.changes import comparison_blocks
 
@@ -358,7 +358,7 @@ def _parser() -> Parser:
 
     option = add(_merge, "")
     note = "folders of records, or single record files"
-    option("records", type=path_argument, nargs="+", metavar="A", help=note)
+    option("records", type=path_argument, nargs="+", metavar="RECORDS", help=note)
     note = "the folder to write, which has to be new or empty"
     option("--output", type=path_argument, required=True, metavar="DIR", help=note)
     note = "leave out names of hosts and baselines, UUIDs of GPUs, reasons of failures and the server's logs"

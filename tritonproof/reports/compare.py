@@ -28,7 +28,7 @@ class StoredRecord(NamedTuple):
 
 
 class RecordSet(NamedTuple):
-    """One of the two sets that are compared: A, which is `before`, or B, which is `after`."""
+    """One of the two sets that are compared, `before` and `after`."""
 
     argument: Path
     """A folder of records, or the file of one."""
@@ -52,7 +52,7 @@ def read_record_sets(arguments: Sequence[Path], substring: str = "") -> list[Rec
 
 
 Outcome = Literal["better", "worse", "unclear"]
-"""What the second run is shown to be compared with the first, if anything."""
+"""What a figure is shown to be after, compared with before, if anything."""
 
 
 class SettingChange(NamedTuple):
@@ -79,17 +79,17 @@ class PointChange:
 
 @dataclass(frozen=True)
 class PairedScores:
-    """A metric of two runs on the samples that both have: their number, and how their scores differ."""
+    """A metric before and after on the samples that both have: their number, and how their scores differ."""
 
     samples: int
     only_before: int
     only_after: int
     difference: float
-    """The mean score of the second run minus that of the first."""
+    """The mean score after minus that before."""
     p_value: float
     """The probability of such a difference if chance decided which run each score came from."""
     lost: Sequence[str]
-    """The ids of samples that the second run scored worse, the largest changes first."""
+    """The ids of samples with a worse score after, the largest changes first."""
     gained: Sequence[str]
     outcome: Outcome
 
@@ -138,44 +138,44 @@ def compare_records(before: RecordSet, after: RecordSet, allowed_slowdown: float
     pairs = [(before.records[name], after.records[name]) for name in names]
     fix = "to compare different cases of one model, give two record files"
     if before.argument.is_file() and after.argument.is_file():
-        (first,), (second,) = before.records.values(), after.records.values()
-        pairs = [(first, second)] if first.record.case.model == second.record.case.model else []
+        (one,), (other,) = before.records.values(), after.records.values()
+        pairs = [(one, other)] if one.record.case.model == other.record.case.model else []
         fix = "compare cases of one model"
     if not pairs:
         examples, others = (first_of([*source.records], 3) for source in (after, before))
         what = f"no case in common with {before.argument}, which has {others}; here {examples}"
         raise InputError(what, where=after.argument, fix=fix)
-    cases = [_case_change(first, second) for first, second in pairs]
+    cases = [_case_change(*pair) for pair in pairs]
     paired_names = {stored.record.name for pair in pairs for stored in pair}
     only_before, only_after = (sorted(source.records.keys() - paired_names) for source in (before, after))
     return Changes(before, after, _with_outcomes(cases, allowed_slowdown), only_before, only_after)
 
 
 def _case_change(before: StoredRecord, after: StoredRecord) -> CaseChange:
-    first, second = (
+    points_before, points_after = (
         {result.point: result for result in (*side.record.points, *side.record.hidden)}
         for side in (before, after)
     )
     may_show_speed = not (before.record.why_no_speed or after.record.why_no_speed)
-    in_both = sorted(first.keys() & second.keys()) if may_show_speed else []
+    in_both = sorted(points_before.keys() & points_after.keys()) if may_show_speed else []
     return CaseChange(
         before,
         after,
         setup=setting_changes(before.record, after.record),
         scores=_score_changes(before, after),
-        points=[_point_change(first[at], second[at]) for at in in_both],
-        only_before=sorted(first.keys() - second.keys()),
-        only_after=sorted(second.keys() - first.keys()),
+        points=[_point_change(points_before[at], points_after[at]) for at in in_both],
+        only_before=sorted(points_before.keys() - points_after.keys()),
+        only_after=sorted(points_after.keys() - points_before.keys()),
     )
 
 
 def setting_changes(before: Record, after: Record) -> list[SettingChange]:
     """The settings of machine, server, deployment and build that are not the same."""
-    first, second = _setup(before), _setup(after)
+    old, new = _setup(before), _setup(after)
     return [
-        SettingChange(name, first.get(name, "none"), second.get(name, "none"))
-        for name in dict.fromkeys([*first, *second])
-        if first.get(name) != second.get(name)
+        SettingChange(name, old.get(name, "none"), new.get(name, "none"))
+        for name in dict.fromkeys([*old, *new])
+        if old.get(name) != new.get(name)
     ]
 
 
@@ -244,14 +244,14 @@ def _with_outcomes(cases: Sequence[CaseChange], allowed: float) -> list[CaseChan
 def _score_changes(before: StoredRecord, after: StoredRecord) -> list[ScoreChange]:
     """Every metric of either record, compared sample by sample. Raises RecordError if samples are damaged."""
     sides = (before, after)
-    first, second = (
+    old, new = (
         {score.metric: score for score in side.record.accuracy.scores} if side.record.accuracy else {}
         for side in sides
     )
     samples = [sample_files.scores_of(side.record, side.path) for side in sides]
     return [
-        ScoreChange(metric, one.better, first.get(metric), second.get(metric), pairs)
-        for metric, one in (first | second).items()
+        ScoreChange(metric, one.better, old.get(metric), new.get(metric), pairs)
+        for metric, one in (old | new).items()
         for pairs in [_paired(metric, one.better, samples)]
     ]
 
@@ -259,11 +259,11 @@ def _score_changes(before: StoredRecord, after: StoredRecord) -> list[ScoreChang
 def _paired(metric: str, better: str, samples: Sequence[SampleScores | None]) -> PairedScores | str:
     """The samples of a metric, paired, or the reason why they cannot be paired."""
     served = []
-    for letter, side in zip("AB", samples, strict=True):
+    for when, side in zip(("before", "after"), samples, strict=True):
         scores = side.scores.get(metric, {}).get("served") if side else None
         if side is None or scores is None:
             file = f"CASE{record_files.SAMPLES_SUFFIX}"
-            return f"{letter} has no scores of single samples ({file} of the same build)"
+            return f"no scores of single samples {when} ({file} of the same build)"
         served.append(dict(zip(side.ids, scores, strict=True)))
     before, after = served
     return pair_scores(before, after, better) if before.keys() & after.keys() else "no sample is in both"

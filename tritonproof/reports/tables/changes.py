@@ -33,10 +33,10 @@ def _overview(changes: Changes, common: Sequence[compare.SettingChange]) -> list
     """The sources, the settings that all cases share, a row for each case, and the meanings of the words."""
     cases = changes.cases
     origins = []
-    for letter, source in (("A", changes.before), ("B", changes.after)):
+    for when, source in (("before", changes.before), ("after", changes.after)):
         days = days_text(stored.record.updated for stored in source.records.values())
         measured = f", measured {days}" if days else ""
-        origins.append(f"{letter}: {source.argument}, {counted(len(source.records), 'case')}{measured}")
+        origins.append(f"{when}: {source.argument}, {counted(len(source.records), 'case')}{measured}")
     shared: list[Block] = []
     if machines := compare.machine_changes(changes):
         differ = f": {_settings_text(machines)}. The ratios of speed hold that too."
@@ -50,7 +50,7 @@ def _overview(changes: Changes, common: Sequence[compare.SettingChange]) -> list
         Column("Speed", _speed_cell),
     ]
     return [
-        Heading("B against A", 1),
+        Heading("Before and after", 1),
         Bullets(origins),
         *shared,
         table(columns, cases),
@@ -60,8 +60,8 @@ def _overview(changes: Changes, common: Sequence[compare.SettingChange]) -> list
 
 
 def _one_sided(between: str, only_before: Iterable[str], only_after: Iterable[str]) -> list[str]:
-    listed = [("A", between.join(only_before)), ("B", between.join(only_after))]
-    return [f"Only in {letter}: {names}." for letter, names in listed if names]
+    listed = [("before", between.join(only_before)), ("after", between.join(only_after))]
+    return [f"Only {when}: {names}." for when, names in listed if names]
 
 
 def _settings_text(settings: Iterable[compare.SettingChange]) -> str:
@@ -106,9 +106,9 @@ def _legend(changes: Changes) -> list[str]:
         allowed, tested = points[0].allowed_slowdown, sum(point.ratio is not None for point in points)
         slower = f"slower (by more than the {GIVEN_SHARE.text(allowed)} allowed)" if allowed else "slower"
         sentences.append(
-            "Speed: the ratio is B over A, with Welch's 95 % interval of the passes on record, of each point "
-            f"by itself; {slower} and faster are what is shown among {tested} points, so that chance "
-            "alone calls any of them slower, or any of them faster, in at most "
+            "Speed: the ratio is the speed after over that before, with Welch's 95 % interval of the passes "
+            f"on record, of each point by itself; {slower} and faster are what is shown among {tested} "
+            "points, so that chance alone calls any of them slower, or any of them faster, in at most "
             f"{GIVEN_SHARE.text(FALSE_ALARM_RATE)} of all comparisons (Holm's correction). It covers what "
             "varied while each was measured, not what the machine changed in between: `--against` measures "
             "both in turns."
@@ -126,7 +126,7 @@ def _case_section(case: CaseChange, common: Sequence[compare.SettingChange]) -> 
     specific = [setting for setting in case.setup if setting not in common]
     missing = [no_score_text(stored.record) for stored in (case.before, case.after)]
     scores = [_score_text(score, case) for score in case.scores]
-    scores = scores or [f"Accuracy: A {missing[0]}, B {missing[1]}"]
+    scores = scores or [f"Accuracy: before {missing[0]}, after {missing[1]}"]
     before, after = (map(full_point_text, points) for points in (case.only_before, case.only_after))
     return [
         Heading(_case_name(case), 2),
@@ -143,9 +143,9 @@ def _case_name(case: CaseChange) -> str:
 
 
 def _reasons_for_missing_figures(case: CaseChange) -> list[str]:
-    sides = (("A", case.before.record), ("B", case.after.record))
-    reasons = ((letter, record.why_no_speed or unmeasured_text(record)) for letter, record in sides)
-    return [f"{letter}: {reason}" for letter, reason in reasons if reason]
+    sides = (("before", case.before.record), ("after", case.after.record))
+    reasons = ((when, record.why_no_speed or unmeasured_text(record)) for when, record in sides)
+    return [f"{when}: {reason}" for when, reason in reasons if reason]
 
 
 def _score_text(change: ScoreChange, case: CaseChange) -> str:
@@ -165,9 +165,9 @@ def _score_text(change: ScoreChange, case: CaseChange) -> str:
     else:
         parts = [f"{line}; the same on each of {pairs.samples} samples in both"]
     ids = {"lost": list(map(code, pairs.lost)), "gained": list(map(code, pairs.gained))}
-    unmatched = ((pairs.only_before, "A"), (pairs.only_after, "B"))
+    unmatched = ((pairs.only_before, "before"), (pairs.only_after, "after"))
     remarks = [f"{change} {first_of(names, 5)}" for change, names in ids.items() if names]
-    remarks += [f"{count} only in {letter}" for count, letter in unmatched if count]
+    remarks += [f"{count} only {when}" for count, when in unmatched if count]
     return join_markdown([*parts, *([f"({'; '.join(remarks)})"] if remarks else [])], " ")
 
 
@@ -177,19 +177,17 @@ def _ratio_cell(point: PointChange) -> Cell:
 
 _POINTS: Sequence[Column[PointChange]] = (
     Column("Load point", lambda point: full_point_text(point.before.point), narrow="Load point"),
-    Column("infer/s, A", lambda point: point.before.throughput_per_s, THROUGHPUT, narrow="infer/s, A"),
-    Column("infer/s, B", lambda point: point.after.throughput_per_s, THROUGHPUT, narrow="infer/s, B"),
-    Column("B / A", _ratio_cell, RATIO, narrow="B / A"),
-    Column("p99 (ms), A", lambda point: point.before.latency_ms.get("p99"), LATENCY),
-    Column("p99 (ms), B", lambda point: point.after.latency_ms.get("p99"), LATENCY),
+    Column("infer/s, before", lambda point: point.before.throughput_per_s, THROUGHPUT, narrow="before (/s)"),
+    Column("infer/s, after", lambda point: point.after.throughput_per_s, THROUGHPUT, narrow="after (/s)"),
+    Column("after / before", _ratio_cell, RATIO, narrow="after / before"),
+    Column("p99 (ms), before", lambda point: point.before.latency_ms.get("p99"), LATENCY),
+    Column("p99 (ms), after", lambda point: point.after.latency_ms.get("p99"), LATENCY),
     Column("Speed", _speed_word, narrow="Speed"),
 )
 
 
 def _both_marks(point: PointChange) -> list[Mark]:
-    sides = (("A", point.before), ("B", point.after))
+    sides = (("before", point.before), ("after", point.after))
     return [
-        Mark(f"{letter}-{mark.code}", f"{letter}: {mark.text}")
-        for letter, result in sides
-        for mark in result.marks
+        Mark(f"{when}-{mark.code}", f"{when}: {mark.text}") for when, result in sides for mark in result.marks
     ]
