@@ -34,10 +34,10 @@ def precisions_of(model: Model, format_: Format, device: Device) -> list[str]:
     return [precision for precision in shared if f"{format_.name}-{precision}" not in model.excluded]
 
 
-def is_published(case: Case) -> bool:
-    """Whether NVIDIA published the case for its hardware."""
+def has_nvidia_figures(case: Case) -> bool:
+    """Whether NVIDIA published figures of the case on its hardware."""
     profile = case.model.profiles.get(case.target.name)
-    return profile is not None and _variant(case) in profile.published
+    return profile is not None and _variant(case) in profile.nvidia_formats
 
 
 def reference_of(case: Case) -> Case:
@@ -45,12 +45,12 @@ def reference_of(case: Case) -> Case:
     published formats, else ONNX in FP32, else the model's first case."""
     by_variant = {_variant(each): each for each in cases_of_model(case.model, case.target, case.gpus)}
     profile = case.model.profiles.get(case.target.name)
-    preferred = (*(profile.published if profile else ()), "onnx-fp32", *by_variant)
+    preferred = (*(profile.nvidia_formats if profile else ()), "onnx-fp32", *by_variant)
     return next(by_variant[variant] for variant in preferred if variant in by_variant)
 
 
 def _variant(case: Case) -> str:
-    """The case's format, accelerator and precision, as `ServingProfile.published` names them."""
+    """The case's format, accelerator and precision, as `ServingProfile.nvidia_formats` names them."""
     return variant_name(case.format, case.accelerator, case.precision)
 
 

@@ -171,7 +171,7 @@ class ServingProfile:
     """The batch sizes of the offline scenario, a load point each."""
     concurrencies: _Sizes
     """The requests in flight of the online scenario, a load point each."""
-    published: tuple[str, ...] = ()
+    nvidia_formats: tuple[str, ...] = ()
     """The formats for which NVIDIA published figures on this hardware, such as `onnx-trt-fp16`."""
 
     @staticmethod
@@ -358,7 +358,7 @@ class Target:
     """A regular expression that the driver's name of the GPU matches; None for the CPU."""
     compute_capability: tuple[int, int] | None = None
     """The generation of the GPU, as CUDA numbers them; None for the CPU, and where only the driver knows."""
-    is_published: bool = False
+    has_nvidia_figures: bool = False
     """Whether NVIDIA published figures of it. Then only the published cases run without being named."""
 
 

@@ -39,9 +39,9 @@ def ask(server: Any, *inputs: Tensor, samples: Samples | None = None, **how: Any
     return send_first_request(server, Model(**{**vars(model), **tensors}), samples, **how)
 
 
-def test_note_says_whose_samples_are_sent() -> None:
+def test_source_says_whose_samples_are_sent() -> None:
     samples = toy.samples_of({"IN": np.zeros((2, 16), np.float32)})
-    assert ask(Asked(16), samples=samples, samples_source="those of the case").note == "those of the case"
+    assert ask(Asked(16), samples=samples, samples_source="those of the case").source == "those of the case"
 
 
 def test_lengths_are_tried_in_order() -> None:

@@ -12,11 +12,11 @@ from tritonproof.spec import Target
 CPU = Target("cpu", "a CPU", "cpu")
 
 TARGETS = (
-    Target("a30", "NVIDIA A30", "cuda", r"\bA30\b", (8, 0), is_published=True),
-    Target("a40", "NVIDIA A40", "cuda", r"\bA40\b", (8, 6), is_published=True),
-    Target("a100", "NVIDIA A100", "cuda", r"\bA100\b", (8, 0), is_published=True),
-    Target("v100", "NVIDIA V100", "cuda", r"\bV100\b", (7, 0), is_published=True),
-    Target("t4", "NVIDIA T4", "cuda", r"\bT4\b", (7, 5), is_published=True),
+    Target("a30", "NVIDIA A30", "cuda", r"\bA30\b", (8, 0), has_nvidia_figures=True),
+    Target("a40", "NVIDIA A40", "cuda", r"\bA40\b", (8, 6), has_nvidia_figures=True),
+    Target("a100", "NVIDIA A100", "cuda", r"\bA100\b", (8, 0), has_nvidia_figures=True),
+    Target("v100", "NVIDIA V100", "cuda", r"\bV100\b", (7, 0), has_nvidia_figures=True),
+    Target("t4", "NVIDIA T4", "cuda", r"\bT4\b", (7, 5), has_nvidia_figures=True),
     Target("l4", "NVIDIA L4", "cuda", r"\bL4\b", (8, 9)),
     Target("l40s", "NVIDIA L40S", "cuda", r"\bL40S\b", (8, 9)),
     Target("h100", "NVIDIA H100", "cuda", r"\bH100\b", (9, 0)),

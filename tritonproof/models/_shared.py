@@ -79,7 +79,7 @@ def full_size_profiles(
     published: ServingProfile, cpu: ServingProfile, gpus: Iterable[str] = ("a40", "a100", "v100", "t4")
 ) -> Mapping[str, ServingProfile]:
     """The load points on the GPUs for which NVIDIA published figures, on other GPUs, and on CPUs."""
-    others = dataclasses.replace(published, published=())
+    others = dataclasses.replace(published, nvidia_formats=())
     return {**dict.fromkeys(gpus, published), "gpu": others, "cpu": cpu}
 
 

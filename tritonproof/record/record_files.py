@@ -37,8 +37,8 @@ class RecordError(Exception):
     """A record file that cannot be used; the message names the file, the key and the fix."""
 
 
-def record_path(case: CaseKey, results: Path) -> Path:
-    return results / case.target / f"{case!s}.json"
+def record_path(case: CaseKey, results_folder: Path) -> Path:
+    return results_folder / case.target / f"{case!s}.json"
 
 
 def config_of_search(path: Path) -> str:

@@ -46,9 +46,9 @@ class SampleScores(Struct, frozen=True):
     schema: Literal[1] = 1
 
 
-def samples_path(case: CaseKey, results: Path) -> Path:
+def samples_path(case: CaseKey, results_folder: Path) -> Path:
     """The path of the samples of the case's ledger, beside its record."""
-    return record_files.record_path(case, results).with_suffix(record_files.SAMPLES_SUFFIX)
+    return record_files.record_path(case, results_folder).with_suffix(record_files.SAMPLES_SUFFIX)
 
 
 def write(samples: SampleScores, path: Path) -> None:

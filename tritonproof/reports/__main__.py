@@ -61,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return commands.EXIT_INPUT
 
 
-def _chosen(options: argparse.Namespace) -> dict[Path, Publishable]:
+def _chosen_records(options: argparse.Namespace) -> dict[Path, Publishable]:
     """The selected records by file. Raises RecordError if one is unreadable, InputError if there are none."""
     stored = record_files.read_folder(options.results)
     records = dict(zip(stored, publishable_together(stored.values()), strict=True))
@@ -80,7 +80,7 @@ def _themes(options: argparse.Namespace) -> Sequence[Theme]:
 
 def _tables(options: argparse.Namespace) -> int:
     """Print a summary of all cases, then the tables of each case, grouped by target."""
-    records = [*_chosen(options).values()]
+    records = [*_chosen_records(options).values()]
     blocks: list[Block] = [Heading("Summary", 1), *summary(records)]
     for target, of_target in grouped(records, lambda record: record.case.target).items():
         blocks += [Heading(target, 2), *machine_blocks(of_target)]
@@ -95,7 +95,7 @@ def _html(options: argparse.Namespace) -> int:
     deploy, all cases to filter and sort, and the tables, worst samples and machine of each."""
     from tritonproof.reports.page import page, section_of
 
-    content = page([section_of(record, path) for path, record in _chosen(options).items()]).encode()
+    content = page([section_of(record, path) for path, record in _chosen_records(options).items()]).encode()
     disk.write_user_file(options.output, content)
     print(f"{options.output}: wrote {SIZE.text(len(content) / 2**20)}", file=sys.stderr)
     return 0
@@ -103,7 +103,7 @@ def _html(options: argparse.Namespace) -> int:
 
 def _plots(options: argparse.Namespace) -> int:
     """Draw the plots of each case and those of all cases side by side. Prints the names of the files."""
-    records = [*_chosen(options).values()]
+    records = [*_chosen_records(options).values()]
     groups = {record.name: [record] for record in records}
     if len(records) > 1:
         groups[""] = records
@@ -120,7 +120,7 @@ def _plots(options: argparse.Namespace) -> int:
 
 def _csv(options: argparse.Namespace) -> int:
     """Print the load points as CSV. Each is a row, with a column for each quantity, named with its unit."""
-    print(csv_text(export.data_frame([*_chosen(options).values()])), end="")
+    print(csv_text(export.data_frame([*_chosen_records(options).values()])), end="")
     return 0
 
 
@@ -128,7 +128,7 @@ def _export(options: argparse.Namespace) -> int:
     """Print the records as JSON for a service that tracks benchmarks: for Bencher's adapter `json`, or for
     github-action-benchmark's tools `customBiggerIsBetter` (throughput, scores) and `customSmallerIsBetter`
     (p99 latency, errors). A case that has not passed has no speed, and is named on standard error."""
-    records = [*_chosen(options).values()]
+    records = [*_chosen_records(options).values()]
     print(json.dumps(export.FORMATS[options.format](records), indent=2))
     _name_left_out(records)
     return 0
@@ -158,23 +158,23 @@ def _trend(options: argparse.Namespace) -> int:
     lasting changes (level shifts) that were found."""
     from tritonproof.reports import trend
 
-    folder = options.history or paths.history_folder(options.results)
+    history_folder = options.history or paths.history_folder(options.results)
     if (options.known or options.within) and not options.fail_on:
         raise InputError("--known and --within say which shifts fail", fix="give --fail-on shift too")
     if options.theme and options.output is None:
         raise InputError("--theme is that of the picture, which --output DIR draws", fix="give both")
     if options.output is not None:
         disk.check_folder(options.output)  # before anything is added to the history
-    _add(folder, options.add)
-    rows = _history(folder)
+    _add_to_history(history_folder, options.add)
+    rows = _history_rows(history_folder)
     # All cases together show what the machine did, so shifts stay the same whatever cases are chosen.
     all_series = trend.all_series(rows, join_hosts=options.join_hosts)
     chosen = [series for series in all_series if options.k in series.case]
     if not rows:
         fix = "run the benchmarks, which adds to it, or --add FOLDER what other machines measured"
-        raise InputError("there is no history (TARGET.jsonl)", where=folder, fix=fix)
+        raise InputError("there is no history (TARGET.jsonl)", where=history_folder, fix=fix)
     if not chosen:
-        raise no_case(folder, options.k, (series.case for series in all_series))
+        raise no_case(history_folder, options.k, (series.case for series in all_series))
     print(trend.table(chosen))
     for theme in _themes(options) if options.output is not None else ():
         svg_file = options.output / f"trend-{theme}.svg"
@@ -187,16 +187,17 @@ def _trend(options: argparse.Namespace) -> int:
     return max((status for status, _ in worse), default=0)
 
 
-def _history(folder: Path) -> list[history.HistoryRow]:
+def _history_rows(folder: Path) -> list[history.HistoryRow]:
     rows, damaged = history.read(folder)
     for sentence in damaged:
         print(sentence, file=sys.stderr)
     return rows
 
 
-def _add(folder: Path, additions: Sequence[Path]) -> None:
-    for source in additions:
-        rows = _history(source if strict_glob(source, f"*{history.SUFFIX}") else paths.history_folder(source))
+def _add_to_history(folder: Path, sources: Sequence[Path]) -> None:
+    for source in sources:
+        has_rows = bool(strict_glob(source, f"*{history.SUFFIX}"))
+        rows = _history_rows(source if has_rows else paths.history_folder(source))
         if record_files.record_paths(source) or not rows:
             records = record_files.read_argument(source).values()
             rows += [row for record in records for row in history.entries(publishable(record))]
@@ -219,7 +220,7 @@ def _published(options: argparse.Namespace) -> int:
     from tritonproof.reports.nvidia_readmes import match_nvidia
     from tritonproof.reports.tables.nvidia_readmes import nvidia_blocks
 
-    records = [*_chosen(options).values()]
+    records = [*_chosen_records(options).values()]
     print_as(options.format, nvidia_blocks([match_nvidia(record) for record in records]))
     if options.format == "csv":  # it holds tables alone
         _name_left_out(records)
@@ -232,7 +233,7 @@ def _readme(options: argparse.Namespace) -> int:
     try:
         text = disk.content(Path(os.path.realpath(file))).decode()
         records = map(record_files.without_names, record_files.read_folder(options.results).values())
-        synced, names, pictures = readme.sync(text, publishable_together(records))
+        synced, drifted, pictures = readme.sync(text, publishable_together(records))
     except UnicodeDecodeError as error:
         raise InputError(f"the file is not in UTF-8: {error}", where=file) from error
     except InputError as error:
@@ -240,13 +241,13 @@ def _readme(options: argparse.Namespace) -> int:
         raise InputError(error.what, where=where, fix=error.fix) from error
     folder = Path(os.path.realpath(file)).parent
     stale = [picture for picture in pictures if not picture.is_up_to_date(folder)]
-    differing = [*names, *(os.path.relpath(folder / picture.path) for picture in stale)]
+    differing = [*drifted, *(os.path.relpath(folder / picture.path) for picture in stale)]
     if not differing:
         print(f"{file}: up to date with the records")
         return 0
     if options.check:
         print(f"{file}: differs from the records in {', '.join(differing)}\n")
-        if names:
+        if drifted:
             old, new = text.splitlines(), synced.splitlines()
             lines = difflib.unified_diff(old, new, "file", "records", n=1, lineterm="")
             print(visible("\n".join(lines)), end="\n\n")
@@ -255,7 +256,7 @@ def _readme(options: argparse.Namespace) -> int:
         return 1
     for picture in stale:
         picture.write(folder)
-    if names:
+    if drifted:
         disk.write_user_file(file, synced.encode())
     print(f"{file}: wrote {', '.join(differing)}")
     return 0

@@ -43,7 +43,7 @@ class HistoryRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=Fal
 
 
 _OF_ORIGIN = ("run", "started", "host", "commit", "clean")
-identity = attrgetter("run", "host", "machine", "case", "kind", "at")  # a history has one row of each
+row_identity = attrgetter("run", "host", "machine", "case", "kind", "at")  # a history has one row of each
 
 
 def read(folder: Path) -> tuple[list[HistoryRow], list[str]]:
@@ -56,7 +56,7 @@ def read(folder: Path) -> tuple[list[HistoryRow], list[str]]:
         for number, line in enumerate(disk.content(path).splitlines(), start=1):
             try:
                 row = msgspec.json.decode(line, type=HistoryRow)
-                rows.setdefault(identity(row), row)
+                rows.setdefault(row_identity(row), row)
             except (msgspec.DecodeError, UnicodeDecodeError) as error:
                 problems.append(f"line {number}: left out, as it is no row: {one_line(str(error), 200)}")
         damaged += [f"{path_text(path)}, {first_of(problems, 1)}"] if problems else []
@@ -73,11 +73,11 @@ def append(folder: Path, rows: Iterable[HistoryRow]) -> int:
             file.seek(0)
             content = file.read()
             # Equal rows are equal lines, so a year's file need not be parsed after each run.
-            known = set(content.splitlines())
-            missing = [line for line in dict.fromkeys(map(msgspec.json.encode, group)) if line not in known]
+            stored = set(content.splitlines())
+            missing = [line for line in dict.fromkeys(map(msgspec.json.encode, group)) if line not in stored]
             # A line that a kill cut off stays a line of its own, which `read` names.
-            start = b"\n" if content and not content.endswith(b"\n") else b""
-            file.write(start + b"".join(line + b"\n" for line in missing))
+            separator = b"\n" if content and not content.endswith(b"\n") else b""
+            file.write(separator + b"".join(line + b"\n" for line in missing))
             added += len(missing)
     return added
 

@@ -31,12 +31,12 @@ def merge(arguments: Sequence[Path], output: Path, *, anonymous: bool = False) -
     with disk.errors_naming(destination):
         unfinished = TemporaryDirectory(dir=destination.parent, prefix=".merge-", ignore_cleanup_errors=True)
     with unfinished as folder:
-        merged = Path(folder, "all")
+        merged_folder = Path(folder, "all")
         files_of = _files_beside(records)
         for path, record in records.items():
-            _copy(path, record, files_of[path], merged, anonymous)
+            _copy(path, record, files_of[path], merged_folder, anonymous)
         with disk.errors_naming(destination):
-            merged.replace(destination)
+            merged_folder.replace(destination)
     return len(records)
 
 
@@ -66,9 +66,9 @@ def _differing_settings(first: Record, second: Record) -> str:
     return one_line(", ".join(settings), 300)
 
 
-def _copy(path: Path, record: Record, attached: Iterable[Path], merged: Path, anonymous: bool) -> None:
+def _copy(path: Path, record: Record, attached: Iterable[Path], merged_folder: Path, anonymous: bool) -> None:
     """Copy a record and the files beside it."""
-    destination = record_files.record_path(record.case, merged)
+    destination = record_files.record_path(record.case, merged_folder)
     destination.parent.mkdir(parents=True, exist_ok=True)
     nameless = record_files.without_names(record)
     destination.write_bytes(record_files.encode(nameless) if anonymous else disk.content(path))
@@ -98,7 +98,7 @@ def _files_beside(records: Iterable[Path]) -> dict[Path, list[Path]]:
             companions = [entry]
             if entry.is_dir() and not entry.is_symlink():
                 inside = disk.strict_walk(entry, lambda entered: not entered.name.startswith("."))
-                seen = (file for file in inside if not file.name.startswith("."))
-                companions = sorted(file for file in seen if file.is_symlink() or not file.is_dir())
+                shown = (file for file in inside if not file.name.startswith("."))
+                companions = sorted(file for file in shown if file.is_symlink() or not file.is_dir())
             files_of[owner.with_suffix(".json")] += companions
     return files_of

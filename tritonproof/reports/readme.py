@@ -46,7 +46,7 @@ def overview() -> str:
     return "\n".join(f"  {form:{width}}  {shows}" for form, shows in _FORMS.items())
 
 
-def _parsed(marker: str) -> tuple[str, str]:
+def _kind_and_case(marker: str) -> tuple[str, str]:
     """The name of the kind of a marker, and its case, which is empty for all cases."""
     for name, kind in KINDS.items():
         if marker == name and kind.of != "one":
@@ -58,7 +58,7 @@ def _parsed(marker: str) -> tuple[str, str]:
 
 PLOTS = "plots"
 """The folder of pictures, beside the file that shows them."""
-_SHOWN = re.compile(r'<img [^>]*src="(?!/)(?P<folder>[^":]*)/[^"/]*"')
+_IMAGE = re.compile(r'<img [^>]*src="(?!/)(?P<folder>[^":]*)/[^"/]*"')
 
 
 class PictureFile(NamedTuple):
@@ -86,10 +86,10 @@ def picture_name(plot: str, case: str, theme: Theme, ending: str = "svg") -> str
     return f"{'-'.join(filter(None, (case, plot, theme)))}.{ending}"
 
 
-def _picture(chart: plots.Chart, plot: str, case: str, before: str) -> tuple[str, list[PictureFile]]:
+def _picture(chart: plots.Chart, plot: str, case: str, old_body: str) -> tuple[str, list[PictureFile]]:
     """HTML that shows the picture in the reader's theme, with its gist as alternative text; and its files, in
-    the folder that `before`, the region's text so far, has pictures in."""
-    image = _SHOWN.search(before)
+    the folder that `old_body`, the region's text so far, has pictures in."""
+    image = _IMAGE.search(old_body)
     link = image["folder"] if image else PLOTS
     names = [picture_name(plot, case, theme) for theme in plots.THEMES]
     shown = (
@@ -125,7 +125,7 @@ class Synced(NamedTuple):
 def sync(text: str, records: Sequence[Publishable]) -> Synced:
     """`text` with every region rendered anew; raises InputError if that is not possible. A region with a
     picture keeps the picture's folder, and any other uses PLOTS."""
-    _check(text)
+    _check_markers(text)
     drifted: list[str] = []
     pictures: dict[Path, PictureFile] = {}
 
@@ -133,9 +133,9 @@ def sync(text: str, records: Sequence[Publishable]) -> Synced:
         if part["fence"]:
             return part[0]
         try:
-            body, drawn = _filling(part["name"], part["body"], records)
+            body, drawn = _new_body(part["name"], part["body"], records)
         except InputError as error:
-            where = f"line {_line(text, part.start())}"
+            where = f"line {_line_number(text, part.start())}"
             raise InputError(error.what, where=where, fix=error.fix) from error
         pictures.update((picture.path, picture) for picture in drawn)
         lines = "".join(f"{line}{part['end']}" for line in ("", *body.split("\n"), ""))
@@ -147,7 +147,7 @@ def sync(text: str, records: Sequence[Publishable]) -> Synced:
     return Synced(_PARTS.sub(filled, text), drifted, [*pictures.values()])
 
 
-def _check(text: str) -> None:
+def _check_markers(text: str) -> None:
     """Raise InputError for a text without regions, or with a marker that begins or ends none."""
 
     def remaining(part: re.Match[str]) -> str:
@@ -156,7 +156,7 @@ def _check(text: str) -> None:
 
     outside = _CODE.sub("", _PARTS.sub(remaining, text))
     if stray := _MARKER.search(outside):
-        where = f"line {_line(outside, stray.start())}"
+        where = f"line {_line_number(outside, stray.start())}"
         fix = "put <!-- tritonproof:NAME --> and <!-- /tritonproof:NAME --> each on its own line"
         raise InputError(f"{stray[0]} begins or ends no region", where=where, fix=fix)
     if all(part["fence"] for part in _PARTS.finditer(text)):
@@ -167,13 +167,13 @@ def _check(text: str) -> None:
         raise InputError("there are no markers", fix=fix)
 
 
-def _line(text: str, position: int) -> int:
+def _line_number(text: str, position: int) -> int:
     return text.count("\n", 0, position) + 1
 
 
-def _filling(marker: str, before: str, records: Sequence[Publishable]) -> tuple[str, list[PictureFile]]:
-    """The text of a region that replaces `before`, and its pictures."""
-    name, case = _parsed(marker)
+def _new_body(marker: str, old_body: str, records: Sequence[Publishable]) -> tuple[str, list[PictureFile]]:
+    """The text of a region that replaces `old_body`, and its pictures."""
+    name, case = _kind_and_case(marker)
     chosen = [record for record in records if case in ("", record.name)]
     if not chosen:
         problem = f"there is no record of {case}" if case else "there are no records"
@@ -184,5 +184,5 @@ def _filling(marker: str, before: str, records: Sequence[Publishable]) -> tuple[
     except NothingToShowError as error:
         made = [str(error)]
     if isinstance(made, plots.Chart):
-        return _picture(made, name.removeprefix("plot "), case, before)
+        return _picture(made, name.removeprefix("plot "), case, old_body)
     return markdown(made), []

@@ -19,7 +19,7 @@ from tritonproof.base.errors import InputError
 from tritonproof.base.sanitize import excerpt, visible
 from tritonproof.record import quantities
 from tritonproof.record.schema import Estimate, Ratio
-from tritonproof.reports.history import HistoryRow, identity
+from tritonproof.reports.history import HistoryRow, row_identity
 from tritonproof.reports.phrases import counted, days_text
 from tritonproof.reports.tables import table as tables
 from tritonproof.reports.tables.rendering import bold, italic, join_markdown, markdown
@@ -85,7 +85,7 @@ def all_series(rows: Iterable[HistoryRow], *, join_hosts: bool = False) -> list[
     hosts of equal stamps as one machine, and rows that differ only in the host's name as one measurement."""
     if join_hosts:
         without_host = (structs.replace(row, host="") for row in rows)
-        rows = {identity(row): row for row in without_host}.values()
+        rows = {row_identity(row): row for row in without_host}.values()
     figures = [
         (row.host, row.machine, name, row.case, row.at, _run_key(row), row, value)
         for row in sorted(rows, key=_run_key)
@@ -135,11 +135,11 @@ def find_shifts(values: np.ndarray, usual_std: float) -> list[tuple[int, float, 
     level, the change, and the standard error of the change. `usual_std` is that of TrackedQuantity."""
     if len(values) < 2 * MIN_RUNS:
         return []
-    x, std = _clipped(values, usual_std)
-    indices = np.arange(len(x))
+    clipped, std = _clipped(values, usual_std)
+    indices = np.arange(len(clipped))
     while True:
         # The lower penalty also proposes smaller shifts. Each is tested below, when its neighbours are known.
-        search = KernelCPD(kernel="linear", min_size=MIN_RUNS).fit(x[indices, None])
+        search = KernelCPD(kernel="linear", min_size=MIN_RUNS).fit(clipped[indices, None])
         ends = [0, *search.predict(pen=0.8 * (THRESHOLD * std) ** 2)]
         transient = [sides for sides in pairwise(ends[1:-1]) if sides[1] - sides[0] < LASTING]
         if not transient:
@@ -148,8 +148,8 @@ def find_shifts(values: np.ndarray, usual_std: float) -> list[tuple[int, float, 
     while len(ends) > 2:
         candidates = []
         for start, at, end in zip(ends, ends[1:], ends[2:], strict=False):
-            before = x[indices[max(start, at - _NEIGHBOURS) : at]]
-            after = x[indices[at : min(end, at + _NEIGHBOURS)]]
+            before = clipped[indices[max(start, at - _NEIGHBOURS) : at]]
+            after = clipped[indices[at : min(end, at + _NEIGHBOURS)]]
             error = std * math.sqrt(1 / len(before) + 1 / len(after))
             candidates.append((int(indices[at]), float(after.mean() - before.mean()), error))
         z_scores = [abs(change) / error for _, change, error in candidates]
@@ -192,7 +192,7 @@ def table(series: Sequence[Series]) -> str:
     return markdown([extent, tables.table(_COLUMNS, series)])
 
 
-def _changed(series: Series) -> str | None:
+def _shifts_cell(series: Series) -> str | None:
     texts = ((bold if shift.is_worse else italic)(shift_text(series, shift)) for shift in series.shifts)
     return join_markdown(texts, "; ") or None
 
@@ -201,13 +201,13 @@ def worse_shifts(series: Sequence[Series], within: int, known: str | None) -> li
     """The exit status and a sentence for each shift for the worse in the latest `within` runs of a series and
     after its runs of the commit `known`. Raises InputError if no run is of that commit."""
     digits = max(7, len(known or ""))  # with fewer digits many commits begin
-    runs = [[row.started for row in each.rows if (row.commit or "?")[:digits] == known] for each in series]
-    if known and not any(runs):
+    starts = [[row.started for row in each.rows if (row.commit or "?")[:digits] == known] for each in series]
+    if known and not any(starts):
         what, fix = "no run of the history has this commit", "give its first 7 or more digits"
         raise InputError(what, where=f"--known {excerpt(known)}", fix=fix)
     return [
         (each.tracked.status, f"{each.case}, {each.at}, {each.tracked.name}: {shift_text(each, shift)}")
-        for each, accepted in zip(series, runs, strict=True)
+        for each, accepted in zip(series, starts, strict=True)
         for shift in each.shifts
         if shift.is_worse and shift.after in each.rows[-within:]
         if shift.after.started > max(accepted, default="")
@@ -237,7 +237,7 @@ def _estimate(row: HistoryRow, figure: str) -> Estimate:
     return kind(value, low, value if high is None else high, open_above=high is None)
 
 
-def _last(series: Series) -> str:
+def _last_value(series: Series) -> str:
     last, quantity = _estimate(series.rows[-1], series.figure), series.tracked.quantity
     is_exact = last.low == last.high and not last.open_above
     return quantity.text(last.value) if is_exact else quantity.text_with_interval(last)
@@ -249,8 +249,8 @@ _COLUMNS: Sequence[tables.Column[Series]] = (
     tables.Column("At", lambda series: series.at),
     tables.Column("Quantity", lambda series: series.tracked.name),
     tables.Column("Runs", lambda series: f"{len(series.rows):,}", right_aligned=True),
-    tables.Column("Last value", _last, right_aligned=True),
-    tables.Column("Level shifts", _changed),
+    tables.Column("Last value", _last_value, right_aligned=True),
+    tables.Column("Level shifts", _shifts_cell),
 )
 
 
@@ -268,7 +268,7 @@ def picture(series: Sequence[Series]) -> Figure:
         high = np.where(np.isnan(high), 2 * value - low, high)  # open above: drawn as far as it reaches below
         axes.fill_between(positions, low, high, alpha=0.25, linewidth=0)
         axes.plot(positions, value, linewidth=1, marker="." if len(positions) < 100 else "")
-        title = visible(f"{each.case}, {each.at}, {each.tracked.name}: {_last(each)}")
+        title = visible(f"{each.case}, {each.at}, {each.tracked.name}: {_last_value(each)}")
         axes.set_title(title, loc="left", fontsize="small")
         axes.locator_params(axis="y", nbins=3)
         for shift in each.shifts:  # the size stands at the bottom, on the side where the line is higher

@@ -17,7 +17,7 @@ from tritonproof.record.schema import GATE_DEMANDS, Record, StepFailure
 
 def update(
     blank: Record,
-    results: Path,
+    results_folder: Path,
     change: Callable[[Record], Record],
     *,
     run_id: str = "",
@@ -31,7 +31,7 @@ def update(
     the machine's earlier record. Another machine's record moves to `superseded/` beside it; any other is
     outdated and replaced. If `in_fleet`, GPUs' UUIDs may differ: a later run may use another node.
     """
-    path = record_files.record_path(blank.case, results)
+    path = record_files.record_path(blank.case, results_folder)
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         with locks.hold_path(path):

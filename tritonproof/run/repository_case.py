@@ -37,7 +37,7 @@ class AcceptedSamples:
     """The samples that a model accepts, from which all requests are made, and its answer to the first."""
 
     samples: Samples
-    note: str
+    source: str
     """Where the samples come from, for the record and for readers."""
     elapsed_s: float
     answer: Arrays | None
@@ -65,7 +65,7 @@ class RepositoryCase:
 
     @property
     def requests_note(self) -> str:
-        return self.accepted_samples.note
+        return self.accepted_samples.source
 
     @property
     def backend(self) -> str:
@@ -139,7 +139,7 @@ def serve_repository_case(
         scope.say("load into Triton as it is")
         with scope.hold_machine(exclusive=False):
             model, described, accepted_samples = _describe_and_ask(scope, server, shared_samples)
-        scope.progress.note(f"{scope.label}: {described}; requests: {accepted_samples.note}")
+        scope.progress.note(f"{scope.label}: {described}; requests: {accepted_samples.source}")
         served_format = dataclasses.replace(case.format, library=described.backend)
         case = dataclasses.replace(case, model=model, format=served_format)
         (as_served := scratch / "as-served").mkdir()
@@ -174,12 +174,12 @@ def _describe_and_ask(
             raise AccuracyError(what, where=scope.requested)
         taken = [group for group in shared_samples.other_shapes if not other_inputs(model, group)]
         samples = dataclasses.replace(shared_samples, other_shapes=taken)
-    origin = "the samples that were given" if shared_samples is None else "those of the case that is compared"
+    source = "the samples that were given" if shared_samples is None else "those of the case that is compared"
     samples = samples or user_samples(model)
-    accepted_samples = send_first_request(server, model, samples, origin)
+    accepted_samples = send_first_request(server, model, samples, source)
     if described.unreported:
-        remark = f"the server does not give {' and '.join(described.unreported)}"
-        accepted_samples = dataclasses.replace(accepted_samples, note=f"{accepted_samples.note}; {remark}")
+        source = f"{accepted_samples.source}; the server does not give {' and '.join(described.unreported)}"
+        accepted_samples = dataclasses.replace(accepted_samples, source=source)
     return model, described, accepted_samples
 
 
@@ -209,9 +209,9 @@ def as_build(case: Case, described: DescribedModel, folder: Path) -> CaseBuild:
                 relative = Path(model.name, path.relative_to(model.folder))
                 digest.update(f"{relative} {file_digest(path)}".encode())
         size += size_bytes(model.folder)
-    origin = f"as it is{'' if described.model.folder is not None else ' on the server'}, {described.version}"
+    weights_source = f"as it is{' on the server' * (described.model.folder is None)}, {described.version}"
     size_mib = round(size / 2**20, 3)
-    return CaseBuild(case, folder, digest.hexdigest(), origin, size_mib=size_mib, reused=True)
+    return CaseBuild(case, folder, digest.hexdigest(), weights_source, size_mib=size_mib, reused=True)
 
 
 def send_first_request(
@@ -242,12 +242,12 @@ def send_first_request(
             if first_error is None or isinstance(first_error, InputError):
                 first_error = error
             continue
-        note = "made up from the configuration" + (f", integers below {bound}" if discrete else "")
+        source = "made up from the configuration" + (f", integers below {bound}" if discrete else "")
         if any(input_.dtype == "BYTES" for input_ in model.inputs):
-            note += ", texts of one character: what is done with longer ones is not tried"
+            source += ", texts of one character: what is done with longer ones is not tried"
         if is_variable:
-            note += f", variable dimensions {length} long"
-        return AcceptedSamples(samples, note, *answered)
+            source += f", variable dimensions {length} long"
+        return AcceptedSamples(samples, source, *answered)
     assert first_error is not None
     if (is_variable or discrete) and not isinstance(first_error, InputError):
         refusal = f"{model.name} refuses made-up samples; it needs real ones (--samples {model.name}=DIR)"

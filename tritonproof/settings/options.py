@@ -52,7 +52,7 @@ class Option:
     """Reads the value from the flag and the text, or for a repeatable option from all texts, perhaps none."""
     default: Any = None
     """The value of an option that is not given, or a function that takes the values of earlier options."""
-    repeat: bool = False
+    repeats: bool = False
     text: Callable[[Any], str] = text_of
     """Writes the text of the value, or of one of the values of a repeatable option."""
     goes_to: str = ""
@@ -103,7 +103,7 @@ def add_options(parser: Any, settings_type: type) -> None:
         if option_.metavar is None:
             group.addoption(flag_of(field), action="store_true", help=text)
         else:
-            action = {"action": "append", "default": []} if option_.repeat else {}
+            action = {"action": "append", "default": []} if option_.repeats else {}
             group.addoption(flag_of(field), metavar=option_.metavar, help=text, **action)
 
 
@@ -289,13 +289,13 @@ def per_model_option(metavar: str, read: Read = lambda _flag, text: text) -> Any
     def read_all(flag: str, texts: Sequence[str]) -> PerModel[Any]:
         return PerModel(flag, _by_name(flag, texts, read, may_be_for_all=True))
 
-    return option("own models", metavar, read_all, repeat=True, goes_to="nodes checkout")
+    return option("own models", metavar, read_all, repeats=True, goes_to="nodes checkout")
 
 
 def path_by_name_option(group: str, metavar: str) -> Any:
     """A field that is a repeatable option `NAME=PATH`, for models that are converted."""
     read = functools.partial(_by_name, read=existing_path, may_be_for_all=False)
-    return option(group, metavar, read, repeat=True, goes_to="nodes checkout", conflicts_with="repository")
+    return option(group, metavar, read, repeats=True, goes_to="nodes checkout", conflicts_with="repository")
 
 
 class _Changes(TypedDict, total=False):

@@ -40,7 +40,7 @@ class Settings:
     """The options that were given, by their fields."""
 
     target: tuple[Target, ...] = option(
-        "selection", "NAME,...", options.read_targets, repeat=True, text=lambda target: target.name
+        "selection", "NAME,...", options.read_targets, repeats=True, text=lambda target: target.name
     )
     """The hardware whose cases run, such as a100 or cpu. Default: the targets that -k names (as in -k 'a100
     and onnx'), or else this machine's own hardware."""
@@ -48,7 +48,7 @@ class Settings:
         "selection",
         "FILE_OR_DIR",
         options.read_paths,
-        repeat=True,
+        repeats=True,
         goes_to="nodes checkout",
         conflicts_with="repository",
     )
@@ -246,7 +246,7 @@ class Settings:
                 raise InputError(f"{flag_of(name)} is used with {needed}", where=flag_of(name), fix=fix)
         values: dict[str, Any] = {}
         for name, option_ in options_of(cls).items():
-            if option_.repeat:
+            if option_.repeats:
                 values[name] = option_.read(flag_of(name), texts.get(name) or ())
             elif name not in given:
                 values[name] = option_.default(values) if callable(option_.default) else option_.default
@@ -335,7 +335,7 @@ class Settings:
     def _texts(self, name: str, option_: Option, model: str | None) -> list[str]:
         """The texts that give an option its value; an empty one for an option without a value."""
         value = getattr(self, name)
-        if not option_.repeat:
+        if not option_.repeats:
             return ["" if option_.metavar is None else option_.text(value)]
         if isinstance(value, tuple):
             return [option_.text(part) for part in value]

@@ -14,7 +14,7 @@ from tritonproof.formats import all_formats
 from tritonproof.models import all_models
 from tritonproof.record.schema import Build, CaseKey, Deployment, Record
 from tritonproof.reports import nvidia_readmes
-from tritonproof.reports.nvidia_readmes import NvidiaRow, column_of, names_of, served_as
+from tritonproof.reports.nvidia_readmes import NvidiaRow, nvidia_column, nvidia_names, served_as
 from tritonproof.reports.publishable import publishable
 from tritonproof.reports.tables.case import configuration_list, parameters_table
 from tritonproof.reports.tables.points import points_table
@@ -63,7 +63,7 @@ def test_published_tables_are_reproduced_from_records(model: str) -> None:
     for rows in tables:
         shown = points_table(publishable(measured(rows)), rows[0]["scenario"])
         header, *lines = cells(as_markdown(shown))
-        columns = [column_of(name) for name in header]
+        columns = [nvidia_column(name) for name in header]
         numbers = {name for name, kind in nvidia_readmes.TYPES.items() if kind is float}
         quantities = numbers - {"score_percent"}
         assert {name for name in quantities if rows[0][name] is not None} == quantities & {*columns}
@@ -149,12 +149,12 @@ def sources() -> dict[str, str]:
 @pytest.mark.parametrize("model", MODELS)
 def test_headers_and_rows_match_seed_readmes(model: str, sources: dict[str, str]) -> None:
     scenarios = [rows[0]["scenario"] for rows in published_tables(model)]
-    headers = {scenario: names_of(model, scenario).columns for scenario in scenarios}
+    headers = {scenario: nvidia_names(model, scenario).columns for scenario in scenarios}
     for scenario, header in headers.items():
         assert sources[model].count(f" {' '.join(header)} ") == scenarios.count(scenario), scenario
     with (nvidia_readmes.FOLDER / f"{model}.csv").open(newline="") as file:
         for row in csv.DictReader(file):
             shown = SHOWN_ACCELERATORS[row["accelerator"] or None]
             printed = row | {"precision": row["precision"].upper(), "accelerator": shown}
-            cells = [printed[column_of(name)] for name in headers[row["scenario"]]]
+            cells = [printed[nvidia_column(name)] for name in headers[row["scenario"]]]
             assert f" {' '.join(cells)} " in sources[model], row

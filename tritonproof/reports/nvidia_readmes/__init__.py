@@ -74,7 +74,7 @@ class TableNames:
 
 
 @functools.cache
-def names_of(model: str, scenario: str) -> TableNames:
+def nvidia_names(model: str, scenario: str) -> TableNames:
     """The published names for a model's tables. A micro model uses those of its full size, an unpublished
     model ResNet50's, and an unpublished scenario those of the model's other scenario."""
     path = FOLDER / "names" / f"{model.removesuffix('-micro')}.csv"
@@ -86,7 +86,7 @@ def names_of(model: str, scenario: str) -> TableNames:
     return TableNames(*(tuple(entry["name"] for entry in chosen if entry["part"] == part) for part in parts))
 
 
-def column_of(name: str) -> str:
+def nvidia_column(name: str) -> str:
     """The name of the column printed as `name`; KeyError if there is none."""
     return _PRINTED[name.lower().removesuffix("(ms)").strip()]
 

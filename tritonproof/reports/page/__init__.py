@@ -77,10 +77,10 @@ def fastest(records: Sequence[Publishable]) -> list[Publishable]:
 def section_of(record: Publishable, path: Path) -> dict[str, Any]:
     """The template's variables for the record at `path`. Raises RecordError if its file of samples is
     damaged, OSError if a configuration cannot be read."""
-    published = match_nvidia(record)
-    comparison: list[Block] = [published.why_no_rows]
-    if published.rows:
-        comparison = [*nvidia_section(published), nvidia_legend([published])]
+    nvidia_match = match_nvidia(record)
+    published: list[Block] = [nvidia_match.why_no_rows]
+    if nvidia_match.rows:
+        published = [*nvidia_section(nvidia_match), nvidia_legend([nvidia_match])]
     build = record.build
     built = "Not built"
     if build.digest:
@@ -96,7 +96,7 @@ def section_of(record: Publishable, path: Path) -> dict[str, Any]:
         "scenarios": [scenario_section(record, scenario) for scenario in ("offline", "online")],
         "curve": _curve(record),
         "beside_points": sections_beside_points(record),
-        "published": comparison,
+        "published": published,
         "configs": _configs(record, path),
         "origin": [*machine_blocks([record]), *serving_blocks([record]), origin],
     }

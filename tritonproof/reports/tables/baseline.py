@@ -107,7 +107,7 @@ def upgrade_sentence(
     failed: list[str],
     lacking: list[str],
     skipped: int,
-    ended: bool,
+    was_ended: bool,
 ) -> str:
     """Whether an upgrade is safe, by what the run of this id compared, how its tests ended, and which cases
     are `lacking`, as they could not be compared."""
@@ -123,7 +123,7 @@ def upgrade_sentence(
     note = f" {counted(skipped, 'test')} skipped: the reasons say what was not compared." if skipped else ""
     if unsafe:
         return f"Not safe to upgrade: {_listed(unsafe)}.{note}"
-    if ended:
+    if was_ended:
         return f"Not shown to be safe to upgrade: the run was ended.{note}"
     if not verdicts:
         return f"Nothing says whether it is safe to upgrade: answers were not compared.{note}"

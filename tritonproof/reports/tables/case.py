@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from tritonproof.record.quantities import AGREEMENT, COUNT, DURATION, LATENCY, RELATIVE_ERROR, SCORE
 from tritonproof.record.schema import GATE_DEMANDS, REMOTE, Disagreement, GateResult, OutputDifference, Score
 from tritonproof.reports import correctness_text, phrases
-from tritonproof.reports.nvidia_readmes import names_of
+from tritonproof.reports.nvidia_readmes import nvidia_names
 from tritonproof.reports.publishable import Publishable
 from tritonproof.reports.speed_text import model_warmup_text, search_paragraph
 from tritonproof.reports.tables import points
@@ -89,8 +89,8 @@ _PARAMETERS: Sequence[Column[tuple[str, str]]] = (
 
 def parameters_table(record: Publishable, scenario: str) -> Table:
     """The settings of all rows of a scenario: all, if the model's source lists them in one table."""
-    published = names_of(record.case.model, scenario)
-    names = published.parameters or published.configuration
+    nvidia = nvidia_names(record.case.model, scenario)
+    names = nvidia.parameters or nvidia.configuration
     if scenario == "online":  # BERT's tables lack the batcher's settings: its offline scenario was published
         batcher = ("Triton Max Queue Delay", "Triton Preferred Batch Sizes")
         names += tuple(name for name in batcher if name not in names)
@@ -107,7 +107,7 @@ def configuration_list(record: Publishable, scenario: str) -> Bullets:
         ("FP32 in TF32", deployment.tf32 is True),
         ("FP32 without TF32", deployment.tf32 is False),
     )
-    published = names_of(record.case.model, scenario)
+    nvidia = nvidia_names(record.case.model, scenario)
     served_by = ""
     if serving:
         server = f"{serving.kind} server, {phrases.server_name(serving.triton)}, {serving.backend} backend"
@@ -115,7 +115,7 @@ def configuration_list(record: Publishable, scenario: str) -> Bullets:
     measured = (record.updated.partition("T")[0], phrases.measured_text([record]))
     lines = [
         ("Case", f"`{record.name}`"),
-        *(_settings(record, scenario, published.configuration) if published.parameters else ()),
+        *(_settings(record, scenario, nvidia.configuration) if nvidia.parameters else ()),
         ("Options", ", ".join(name for name, on in options if on)),
         ("Served by", served_by),
         ("Start", _start(record, scenario)),

@@ -121,7 +121,7 @@ def differences(record: Record, row: NvidiaRow) -> list[str]:
     if record.build.has_random_weights:
         parts.append("weights random, published trained")
     for name, (label, scenarios) in _SETTINGS.items():
-        measured, reference = map(phrases.setting_text, (getattr(record.deployment, name), row[name]))
-        if row["scenario"] in scenarios and row[name] is not None and measured != reference:
-            parts.append(f"{label} {measured}, published {reference}")
+        measured, published = map(phrases.setting_text, (getattr(record.deployment, name), row[name]))
+        if row["scenario"] in scenarios and row[name] is not None and measured != published:
+            parts.append(f"{label} {measured}, published {published}")
     return parts

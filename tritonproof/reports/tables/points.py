@@ -9,7 +9,7 @@ from tritonproof.record import quantities, schema
 from tritonproof.record.quantities import COUNT, GIVEN_SHARE, LATENCY, RATIO, THROUGHPUT, Quantity
 from tritonproof.reports import derived, phrases, speed_text
 from tritonproof.reports.correctness_text import verified_answers_text
-from tritonproof.reports.nvidia_readmes import column_of, names_of
+from tritonproof.reports.nvidia_readmes import nvidia_column, nvidia_names
 from tritonproof.reports.phrases import full_point_text, point_text
 from tritonproof.reports.publishable import Publishable
 from tritonproof.reports.tables.table import Block, Cell, Column, Heading, Table, cell_of, table
@@ -70,8 +70,8 @@ def points_table(record: Publishable, scenario: str) -> Block:
     rows = point_rows(record, scenario)
     if not rows:
         return f"No {scenario} load point has been measured."
-    names = names_of(record.case.model, scenario).columns
-    columns = [dataclasses.replace(_POINT_COLUMNS[column_of(name)], title=name) for name in names]
+    names = nvidia_names(record.case.model, scenario).columns
+    columns = [dataclasses.replace(_POINT_COLUMNS[nvidia_column(name)], title=name) for name in names]
     notes = [verified_answers_text([row.result for row in rows])]
     return table(columns, rows, marks=lambda row: row.result.marks, notes=notes)
 
