@@ -7,7 +7,7 @@ from fixtures.recorder import Recorder
 from tritonproof.gates.context import GateFinding
 from tritonproof.reports.correctness_text import gate_text
 from tritonproof.run.case_run import CaseRun
-from tritonproof.run.proving import prove_conversation, reproduce, run_gate
+from tritonproof.run.proving import prove_conversation, prove_recorded, reproduce, run_gate
 
 
 def record_finding(run: CaseRun, recorder: Recorder, finding: GateFinding) -> None:
@@ -59,7 +59,7 @@ def test_largest_batch(run: CaseRun, recorder: Recorder) -> None:
 @pytest.mark.step("recorded")
 def test_recorded(run: CaseRun, recorder: Recorder) -> None:
     """The answers are those that --record-answers recorded."""
-    record_finding(run, recorder, run_gate(run, "recorded"))
+    record_finding(run, recorder, prove_recorded(run))
 
 
 @pytest.mark.step("reload")

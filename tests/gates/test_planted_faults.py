@@ -31,7 +31,7 @@ def load(artifact, settings):
     return predict
 """
 SOUND = "pass"
-TRIED = [name for name in GATES if name not in ("recorded", "reload")]
+TRIED = [name for name in GATES if name != "reload"]
 """The gates that need neither a file nor a reload of the model."""
 _BEFORE = "kept['out'], out = out, (kept.get('out') if len(kept.get('out', [])) == len(x) else out)"
 FAULTS = {

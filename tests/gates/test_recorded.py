@@ -16,13 +16,14 @@ from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
 from tritonproof.base.errors import InputError
 from tritonproof.client.input_data import InputData
 from tritonproof.gates import recorded
-from tritonproof.gates.context import AnswersFolder, GateContext, make_single_answers
+from tritonproof.gates.context import GateContext, make_single_answers
 from tritonproof.gates.recorded import RecordedAnswers
 from tritonproof.serve.server import Server
 from tritonproof.serve.server_spec import ServerSpec
 from tritonproof.spec import Tensor
 
 TEXTS = np.array([[f"text {n}".encode()] for n in range(8)], object)
+CASE_ID = "cpu-toy-onnx-fp32"
 LIMITS = AnswerLimits(NumberLimits(0.01, 0.01))
 FINE = AnswerLimits(NumberLimits(0.5, 0.1), min_agreement=0.98, by_output={"OUT": NumberLimits(0.01, 0.01)})
 
@@ -57,24 +58,22 @@ def kept(tmp_path: Path) -> tuple[Path, RecordedAnswers]:
 
 
 def write(path: Path, limits: AnswerLimits = LIMITS) -> None:
-    path.write_bytes(
-        recorded.encoded(recorded.answers_to_record(context_of(limits=limits), "cpu-toy-onnx-fp32", "r1"))
-    )
+    path.write_bytes(recorded.encoded(recorded.answers_to_record(context_of(limits=limits), CASE_ID, "r1")))
 
 
 def test_recorded_answers_round_trip(kept: Any) -> None:
     path, answers = kept
-    gate, _ = recorded.compare_with_recorded(context_of(), answers, path)
+    gate, _ = recorded.compare_with_recorded(context_of(), CASE_ID, answers, path)
     assert recorded.read(path).limits == context_of().limits
     assert answers.rows.keys() == {f"row-{n}" for n in range(8)}
     assert len(set(answers.digests.values())) == 8
     assert (gate.gate, gate.requests, gate.fault) == ("recorded", 8, "")
-    assert ("cpu-toy-onnx-fp32" in gate.tried, "2.51.0" in gate.tried) == (True, True)
+    assert (CASE_ID in gate.tried, "2.51.0" in gate.tried) == (True, True)
 
 
 def test_recorded_texts_count_by_their_length(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recorded, "_MAX_BYTES", 5 * (16 + 8))
-    rows = recorded.answers_to_record(context_of(), "cpu-toy-onnx-fp32", "r1").rows
+    rows = recorded.answers_to_record(context_of(), CASE_ID, "r1").rows
     assert len(rows) == 4, "each has 10 bytes of text"
 
 
@@ -87,7 +86,7 @@ def test_answer_unlike_the_recorded_one_is_found(
     kept: tuple[Path, RecordedAnswers], changed: dict[str, np.ndarray]
 ) -> None:
     context = context_of(answering(**changed))
-    assert "row-" in recorded.compare_with_recorded(context, kept[1], kept[0]).result.fault
+    assert "row-" in recorded.compare_with_recorded(context, CASE_ID, kept[1], kept[0]).result.fault
 
 
 def test_looser_of_two_tolerances_applies_to_recorded_answers(kept: tuple[Path, RecordedAnswers]) -> None:
@@ -99,11 +98,10 @@ def test_looser_of_two_tolerances_applies_to_recorded_answers(kept: tuple[Path, 
     converted = dataclasses.replace(LIMITS, of_conversion=wide)
     alike = ((LIMITS, LIMITS), (wide, LIMITS), (FINE, FINE), (wide_for_output, FINE), (converted, converted))
     for precision, pairs in (("fp32", alike), ("int8", ((converted, LIMITS), (LIMITS, converted)))):
-        folder = AnswersFolder(path.parent, f"cpu-toy-onnx-{precision}", None, print)
         for limits, of_file in pairs:
             write(path, of_file)
-            context = dataclasses.replace(context_of(changed, limits=limits), answers_folder=folder)
-            gate, _ = recorded.compare_with_recorded(context, recorded.read(path), path)
+            context, case_id = context_of(changed, limits=limits), f"cpu-toy-onnx-{precision}"
+            gate, _ = recorded.compare_with_recorded(context, case_id, recorded.read(path), path)
             assert (gate.fault == "") == (limits in (wide, wide_for_output) or precision == "int8")
 
 
@@ -120,7 +118,7 @@ def test_looser_of_two_tolerances_applies_to_recorded_answers(kept: tuple[Path, 
 def test_recorded_answers_of_other_samples_or_model_are_refused(kept: Any, other: GateContext) -> None:
     path, answers = kept
     with pytest.raises(InputError, check=lambda error: error.where == str(path)) as refused:
-        recorded.compare_with_recorded(other, answers, path)
+        recorded.compare_with_recorded(other, CASE_ID, answers, path)
     assert "--record-answers" in refused.value.fix
 
 
@@ -148,6 +146,6 @@ def test_damaged_answers_file_is_refused_and_recorded_anew(
     path.write_bytes(FAULTS[fault](path.read_bytes()))
     with pytest.raises(InputError, check=lambda error: error.where == str(path)):
         recorded.read(path)
-    folder = AnswersFolder(path.parent, "cpu-toy-onnx-fp32", "r2", lambda _holder: None)
-    assert recorded.recorded_gate(dataclasses.replace(context_of(), answers_folder=folder)).result.fault == ""
+    finding = recorded.recorded_gate(context_of(), path.parent, CASE_ID, "r2", on_wait=print)
+    assert finding.result.fault == ""
     assert recorded.read(path).run_id == "r2"

@@ -1,9 +1,8 @@
 """What gates get: a loaded model, its answers to samples sent alone, and the comparison with these."""
 
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -42,21 +41,8 @@ class SingleAnswers:
 
 
 @dataclass(frozen=True)
-class AnswersFolder:
-    """The folder of recorded answers, with which later runs compare theirs."""
-
-    path: Path
-    case: str
-    """The id of the case whose answers are compared, or recorded."""
-    run_id: str | None
-    """The id of a run that records answers; None if it only compares them."""
-    on_wait: Callable[[str], None]
-    """Called while another run records."""
-
-
-@dataclass(frozen=True)
 class GateContext:
-    """What a gate gets: the loaded model, its answers to samples alone, and what single gates need."""
+    """What a gate gets: the loaded model, its answers to samples alone, and what some gates need."""
 
     served: ServedModel
     loaded: LoadState
@@ -71,8 +57,6 @@ class GateContext:
     """The evaluation samples, if no other check sends those beyond the load data; else None."""
     can_share_memory: bool = False
     """Whether requests may go through memory that the server and this process share."""
-    answers_folder: AnswersFolder | None = None
-    """The folder of --answers or --record-answers; None without either."""
 
     @property
     def largest_batch(self) -> int:

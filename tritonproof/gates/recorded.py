@@ -4,7 +4,7 @@ import contextlib
 import dataclasses
 import hashlib
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -33,8 +33,8 @@ class RecordedAnswers(msgspec.Struct, frozen=True):
     """What a model answered to some samples, each sent alone."""
 
     model: str
-    case: str
-    """The id of the case that answered."""
+    case_id: str
+    """The case that answered."""
     triton: str
     """The version of the Triton that served it."""
     run_id: str
@@ -44,14 +44,14 @@ class RecordedAnswers(msgspec.Struct, frozen=True):
     """A digest of each sample's inputs, by the sample's id."""
     rows: Mapping[str, Mapping[str, np.ndarray]]
     """The outputs of each sample by name, without the batch axis, by the sample's id."""
-    version: Literal[5] = 5
+    version: Literal[6] = 6
 
 
 def answers_path(folder: Path, model: str) -> Path:
     return folder / f"{model}.answers"
 
 
-def answers_to_record(context: GateContext, case: str, run_id: str) -> RecordedAnswers:
+def answers_to_record(context: GateContext, case_id: str, run_id: str) -> RecordedAnswers:
     """Choose the answers to record: as many as fit into a file. Raises NotAvailableError if none does."""
     served = context.served
     single_rows = context.single_answers.rows
@@ -64,35 +64,39 @@ def answers_to_record(context: GateContext, case: str, run_id: str) -> RecordedA
         recorded[sample] = single_rows[sample]
     if not recorded:
         what = f"an answer of {served.model.name} takes more than the {_MAX_BYTES >> 20} MiB of a file"
-        raise NotAvailableError(what, where=case)
+        raise NotAvailableError(what, where=case_id)
     digests = {str(served.data.ids[sample]): _digest(served, sample) for sample in recorded}
     limits = inferred_limits(context.limits, recorded.values())
     model, triton = served.model.name, served.server.version
     rows = dict(zip(digests, recorded.values(), strict=True))
-    return RecordedAnswers(model, case, triton, run_id, limits, digests, rows)
+    return RecordedAnswers(model, case_id, triton, run_id, limits, digests, rows)
 
 
-def recorded_gate(context: GateContext) -> GateFinding:
-    """Compare answers with the recorded ones. In a run that records, the first case of a model records its
-    own, and the model's other cases are compared with these. Raises NotAvailableError if there are none."""
-    folder, name = context.answers_folder, context.served.model.name
-    assert folder is not None
-    path = answers_path(folder.path, name)
-    if folder.run_id is not None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with locks.hold_path(path, on_wait=folder.on_wait):
+def recorded_gate(
+    context: GateContext, folder: Path, case_id: str, run_id: str | None, on_wait: Callable[[str], None]
+) -> GateFinding:
+    """Compare a case's answers with those in the folder. In a run that records, whose `run_id` is then given,
+    the first case of a model records its own, and the model's other cases are compared with these; `on_wait`
+    is called while another run records. Raises NotAvailableError if there are none."""
+    name = context.served.model.name
+    path = answers_path(folder, name)
+    if run_id is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+        with locks.hold_path(path, on_wait=on_wait):
             is_own = False
             with contextlib.suppress(InputError):  # of a file that is damaged, or of another version
-                is_own = path.is_file() and read(path).run_id == folder.run_id
+                is_own = path.is_file() and read(path).run_id == run_id
             if not is_own:
-                disk.write_atomically(path, encoded(answers_to_record(context, folder.case, folder.run_id)))
+                disk.write_atomically(path, encoded(answers_to_record(context, case_id, run_id)))
     elif not path.is_file():
         what = f"no answers of {name} were recorded"
         raise NotAvailableError(what, where=path, fix="record them: --record-answers")
-    return compare_with_recorded(context, read(path), path)
+    return compare_with_recorded(context, case_id, read(path), path)
 
 
-def compare_with_recorded(context: GateContext, earlier: RecordedAnswers, where: Path) -> GateFinding:
+def compare_with_recorded(
+    context: GateContext, case_id: str, earlier: RecordedAnswers, where: Path
+) -> GateFinding:
     """Ask for the recorded samples again, each alone, and compare the answers with the recorded ones, within
     the limits of either case. Raises InputError if the file is of another model or of other samples."""
     served, outputs = context.served, {name for row in earlier.rows.values() for name in row}
@@ -110,13 +114,13 @@ def compare_with_recorded(context: GateContext, earlier: RecordedAnswers, where:
             raise InputError(what, where=where, fix=fix)
     expected = {index_of[name]: row for name, row in earlier.rows.items()}
     both = inferred_limits(context.limits, expected.values()), earlier.limits
-    if context.answers_folder is not None and context.answers_folder.case != earlier.case:
+    if case_id != earlier.case_id:
         both = both[0].of_conversion or both[0], both[1].of_conversion or both[1]
     limits = both[0].or_wider(both[1]).at_least(context.min_noise)
     answers = served.ask([[sample] for sample in sorted(expected)])
     recorded = make_single_answers(served.data.ids, expected, limits)
     comparison = compare_all(recorded.expected, answers, limits)
-    tried = f"{len(expected)} answers recorded of {earlier.case} on Triton {earlier.triton}"
+    tried = f"{len(expected)} answers recorded of {earlier.case_id} on Triton {earlier.triton}"
     context = dataclasses.replace(context, single_answers=recorded)
     return gate_finding("recorded", context, comparison, len(answers), tried, "recorded")
 

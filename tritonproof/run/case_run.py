@@ -20,7 +20,7 @@ from tritonproof.accuracy.stages import (
 from tritonproof.base.errors import AccuracyError, ProofError
 from tritonproof.build.builds import CaseBuild
 from tritonproof.client.input_data import InputData
-from tritonproof.gates.context import AnswersFolder, GateContext, GateFinding, ask_one_by_one
+from tritonproof.gates.context import GateContext, GateFinding, ask_one_by_one
 from tritonproof.host import machine
 from tritonproof.measure.passes import LoadJob
 from tritonproof.measure.verifying import make_answer_check
@@ -186,18 +186,7 @@ class CaseRun(CaseScope, contextlib.AbstractContextManager["CaseRun"]):
             # The accuracy step sends all samples of a converted case.
             unsent=self.samples if self.case.model.from_repository else None,
             can_share_memory=self.settings.shared_memory == "system",
-            answers_folder=self.answers_folder,
         )
-
-    @property
-    def answers_folder(self) -> AnswersFolder | None:
-        """The folder of the answers that other runs recorded, or this one records; None if none is given."""
-        settings, name = self.settings, str(self.requested)
-        if settings.answers is None:
-            return None
-        on_wait = self.progress.on_wait(f"{name}: wait for answers that another run records")
-        run_id = self.suite_run.identity.id if settings.record_answers else None
-        return AnswersFolder(settings.answers, name, run_id, on_wait)
 
     @once_sharing_machine
     def answer_check(self) -> AnswerCheck:

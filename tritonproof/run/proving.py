@@ -21,6 +21,7 @@ from tritonproof.base.paths import CONFIG_FILE
 from tritonproof.gates import GATES
 from tritonproof.gates.context import GateFinding
 from tritonproof.gates.conversations import compare_conversations
+from tritonproof.gates.recorded import recorded_gate
 from tritonproof.gates.reproducer import write_reproducer
 from tritonproof.record.sample_files import SampleScores
 from tritonproof.record.schema import GateResult, Ledger
@@ -85,6 +86,20 @@ def prove_conversation(run: CaseRun) -> GateFinding:
         sequences = [config for config in called if config.HasField("sequence_batching")]
         max_sequences = min(map(sequences_at_once, [prepared.described.config, *sequences]))
         return GateFinding(compare_conversations(run.server, run.case.model, run.samples, max_sequences))
+
+
+def prove_recorded(run: CaseRun) -> GateFinding:
+    """Whether the answers are those that another run recorded in the folder of --answers; with
+    --record-answers, this run records them."""
+    folder, case_id = run.settings.answers, str(run.requested)
+    assert folder is not None
+    run.say("answers without labels", "recorded")
+    run_id = run.suite_run.identity.id if run.settings.record_answers else None
+    on_wait = run.progress.on_wait(f"{case_id}: wait for answers that another run records")
+    with run.hold_machine(exclusive=False):
+        context = run.gate_context
+        run.loader.ensure_loaded("online")
+        return recorded_gate(context, folder, case_id, run_id, on_wait)
 
 
 def run_gate(run: CaseRun, name: str) -> GateFinding:

@@ -11,12 +11,12 @@ GATE_DEMANDS = {
     "transport": "a request gets the same answer over gRPC and HTTP, with and without shared memory",
     "declared": "answers have the outputs, types and shapes that are declared, and finite numbers",
     "largest-batch": "batches of the declared sizes are answered, and one more row is refused",
-    "recorded": "answers are the recorded ones",
     "reload": "a request gets the same answer after a reload",
+    "recorded": "answers are the recorded ones",
     "conversation": "the same messages get the same answers again",
     "baseline": "answers are those of the other repository, or of the other Triton",
 }
-"""The gates that need no ground truth, by GateResult.gate, and their demands."""
+"""The gates that need no ground truth, by GateResult.gate, and their demands: first those of `GATES`."""
 
 
 class OutputDifference(Struct, frozen=True):
