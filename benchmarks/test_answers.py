@@ -4,20 +4,20 @@ number of answers, has a conversation in place of the other tests."""
 import pytest
 
 from fixtures.recorder import Recorder
-from tritonproof.gates.context import GateFinding
+from tritonproof.accuracy.answer_comparison import AnswerFinding
+from tritonproof.record.schema import GateResult
 from tritonproof.reports.correctness_text import gate_text
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.proving import prove_conversation, prove_recorded, reproduce, run_gate
 
 
-def record_finding(run: CaseRun, recorder: Recorder, finding: GateFinding) -> None:
+def record_finding(run: CaseRun, recorder: Recorder, finding: AnswerFinding[GateResult]) -> None:
     """Record what a gate has found. Raises AccuracyError if something is wrong."""
-    gate_result, mismatch = finding
-    recorder.record(gates=(gate_result,))
-    recorder.show(gate_text(gate_result))
-    shown = reproduce(run, gate_result, mismatch)
-    if gate_result.fault:
-        raise run.accuracy_error(gate_result.fault, where=shown or None)
+    recorder.record(gates=(finding.result,))
+    recorder.show(gate_text(finding.result))
+    shown = reproduce(run, finding)
+    if finding.result.fault:
+        raise run.accuracy_error(finding.result.fault, where=shown or None)
 
 
 @pytest.mark.step("gates")

@@ -14,13 +14,13 @@ from tritonproof.run.proving import reproduce
 @pytest.mark.step("baseline")
 def test_baseline(run: CaseRun, recorder: Recorder) -> None:
     """Every sample gets the same answer from both, within the noise of a request that is sent again."""
-    (gate_result, mismatch), comparison = compare_with_baseline(run)
-    recorder.record(gates=(gate_result,), baseline=comparison)
-    recorder.show(gate_text(gate_result))
-    shown = reproduce(run, gate_result, mismatch)
-    if gate_result.fault:
+    finding, comparison = compare_with_baseline(run)
+    recorder.record(gates=(finding.result,), baseline=comparison)
+    recorder.show(gate_text(finding.result))
+    shown = reproduce(run, finding)
+    if finding.result.fault:
         fix = f"where that is meant, say how far answers may differ: --tolerance {run.case.model.name}=SHARE"
-        raise AccuracyError(gate_result.fault, where=shown or run.case, fix=fix)
+        raise AccuracyError(finding.result.fault, where=shown or run.case, fix=fix)
 
 
 @pytest.mark.step("footprint")

@@ -34,7 +34,7 @@ def compared(
     count = len(next(iter(expected.values())))
     rows = {n: {name: values[n] for name, values in expected.items()} for n in range(count)}
     singles = make_single_answers(IDS, rows, limits)
-    return compare_all(singles.expected, [Answer(np.asarray(which), answers)], limits).entry
+    return compare_all(singles.expected, [Answer(np.asarray(which), answers)], limits).result
 
 
 # --- answers that differ ------------------------------------------------------------------------------------
@@ -97,10 +97,10 @@ def test_answers_of_several_shapes_are_compared_separately() -> None:
     rows = {n: {"OUT": ROWS[n, : 1 + n % 3]} for n in range(6)}
     again = [Answer(np.array([n]), {"OUT": row["OUT"][None]}) for n, row in rows.items()]
     singles = make_single_answers(IDS, rows, EXACT)
-    right = compare_all(singles.expected, again, EXACT).entry
+    right = compare_all(singles.expected, again, EXACT).result
     assert (right.count, right.wrong) == (6, 0)
     again[4] = Answer(np.array([4]), {"OUT": rows[5]["OUT"][None]})
-    assert compare_all(singles.expected, again, EXACT).entry.wrong == 1
+    assert compare_all(singles.expected, again, EXACT).result.wrong == 1
 
 
 # --- answers that match -------------------------------------------------------------------------------------
@@ -226,7 +226,7 @@ def test_repeated_request_shows_ties_of_integers(elements: int, flipped: int, al
     repeats = [Answer(np.array([n]), {"OUT": again[[n]]}) for n in range(20)]
     singles = make_single_answers(IDS, {n: {"OUT": masks[n]} for n in range(20)}, WIDE, repeats)
     assert singles.noise_limits.min_agreement == allowed
-    passes = not compare_all(singles.expected, repeats, singles.noise_limits).entry.wrong
+    passes = not compare_all(singles.expected, repeats, singles.noise_limits).result.wrong
     assert passes == (not flipped or allowed < 1)
 
 

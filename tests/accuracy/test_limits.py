@@ -62,7 +62,7 @@ def test_class_beside_mask_widens_no_limit_of_the_mask() -> None:
     for voxel, wrong in enumerate((0, 0, 1)):
         mask[0, voxel] = 1
         given = Answer(np.arange(24), {**rows, "mask": mask})
-        assert compare_answers(expected, [given], allowed.or_wider(allowed)).entry.wrong == wrong
+        assert compare_answers(expected, [given], allowed.or_wider(allowed)).result.wrong == wrong
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,7 @@ def write(path: Path, limits: AnswerLimits = LIMITS) -> None:
 
 def test_recorded_answers_round_trip(kept: Any) -> None:
     path, answers = kept
-    gate, _ = recorded.compare_with_recorded(context_of(), CASE_ID, answers, path)
+    gate = recorded.compare_with_recorded(context_of(), CASE_ID, answers, path).result
     assert recorded.read(path).limits == context_of().limits
     assert answers.rows.keys() == {f"row-{n}" for n in range(8)}
     assert len(set(answers.digests.values())) == 8
@@ -100,8 +100,8 @@ def test_looser_of_two_tolerances_applies_to_recorded_answers(kept: tuple[Path, 
     for precision, pairs in (("fp32", alike), ("int8", ((converted, LIMITS), (LIMITS, converted)))):
         for limits, of_file in pairs:
             write(path, of_file)
-            context, case_id = context_of(changed, limits=limits), f"cpu-toy-onnx-{precision}"
-            gate, _ = recorded.compare_with_recorded(context, case_id, recorded.read(path), path)
+            context, answers = context_of(changed, limits=limits), recorded.read(path)
+            gate = recorded.compare_with_recorded(context, f"cpu-toy-onnx-{precision}", answers, path).result
             assert (gate.fault == "") == (limits in (wide, wide_for_output) or precision == "int8")
 
 

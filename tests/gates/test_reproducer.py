@@ -11,7 +11,7 @@ import pytest
 from tests import sample_records, toy
 from tests.helpers import present, settings
 from tests.run.stand_in_case import prepare, running
-from tritonproof.accuracy.answer_comparison import Mismatch, compare_answers
+from tritonproof.accuracy.answer_comparison import AnswerFinding, Mismatch, compare_answers
 from tritonproof.accuracy.expected import expect
 from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
 from tritonproof.client.requests import Answer
@@ -82,11 +82,12 @@ def test_answer_to_no_sample_of_the_case_has_no_reproducer(config: Path) -> None
     """Such as a sample without an optional input; one of another shape than most has one."""
     samples = dataclasses.replace(toy.samples(), other_shapes=[Samples(["a", "b"], lambda _indices: ROWS)])
     gate = sample_records.gate("repeated", "1 of 2 differs")
+    lacking = dataclasses.replace(FOUND, batch=["toy-000 without MORE"])
     how = prepare(samples=samples, folder=config.parent)
     with running(settings(results=str(config.parent)), how) as run:
         earlier = config.parent / run.case.target.name / f"{run.case}.reproducer" / "repeated" / "of-before"
         earlier.parent.mkdir(parents=True)
         earlier.touch()
-        assert reproduce(run, gate, dataclasses.replace(FOUND, batch=["toy-000 without MORE"])) == ""
+        assert reproduce(run, AnswerFinding(gate, lacking)) == ""
         assert not earlier.exists()
-        assert reproduce(run, gate, FOUND).endswith("repeated")
+        assert reproduce(run, AnswerFinding(gate, FOUND)).endswith("repeated")

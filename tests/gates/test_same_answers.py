@@ -113,10 +113,11 @@ def test_answer_unlike_the_lone_one_is_named(name: str) -> None:
     def wrong_for_row_5(samples: np.ndarray, _in_flight: int) -> np.ndarray:
         return 2 * ROWS[samples] + (samples == 5)[:, None]
 
-    result, mismatch = GATES[name].check(gate_context(served_model(rule=wrong_for_row_5)))
-    assert present(mismatch).batch[present(mismatch).row] == "row-5"
-    assert "row-5" in result.fault
-    assert present(result.comparison).sample == "row-5"
+    finding = GATES[name].check(gate_context(served_model(rule=wrong_for_row_5)))
+    mismatch = present(finding.mismatch)
+    assert mismatch.batch[mismatch.row] == "row-5"
+    assert "row-5" in finding.result.fault
+    assert present(finding.result.comparison).sample == "row-5"
 
 
 def test_first_answer_after_load_is_compared() -> None:

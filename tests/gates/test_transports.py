@@ -17,8 +17,9 @@ from tritonproof.gates.transports import transport_gate
 @pytest.mark.parametrize(("factor", "named"), [(2.0, []), (2.5, ["HTTP"])])
 def test_only_transport_with_different_answers_is_named(factor: float, named: list[str]) -> None:
     with answering_servers.web_server(factor) as address, served_by(careful, address) as model:
-        result, mismatch = transport_gate(gate_context(model, SINGLES))
-    assert (result.tried, mismatch is None) == ("gRPC, HTTP", not named)
+        finding = transport_gate(gate_context(model, SINGLES))
+    result = finding.result
+    assert (result.tried, finding.mismatch is None) == ("gRPC, HTTP", not named)
     assert [name for name in ("gRPC", "HTTP") if result.fault.startswith(f"over {name} ")] == named
     assert result.fault.endswith(" alone over gRPC before") == bool(named)
 

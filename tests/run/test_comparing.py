@@ -16,7 +16,7 @@ from tests.gates.made_up_model import singles
 from tests.helpers import present
 from tests.run.conftest import RunOf
 from tests.run.stand_in_case import MODEL, Prepare, StandInServer, prepare
-from tritonproof.gates.context import GateFinding
+from tritonproof.accuracy.answer_comparison import AnswerFinding
 from tritonproof.measure.point_state import PointState
 from tritonproof.record.schema import MAX_LOADINGS, GateResult, LoadPoint, loading_is_slower
 from tritonproof.run import case_run, comparing, loader
@@ -143,8 +143,8 @@ def test_inputs_that_do_not_take_the_samples_are_named(change: Any, named: list[
 def test_samples_that_only_one_side_takes_are_not_compared(
     side: Side, compared: Compared, lines: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def compare(_own: Any, _other: Any, parts: Any, _name: str) -> GateFinding:
-        return GateFinding(GateResult("baseline", 0, " and ".join(" ".join(data.ids) for data in parts)))
+    def compare(_own: Any, _other: Any, parts: Any, _name: str) -> AnswerFinding[GateResult]:
+        return AnswerFinding(GateResult("baseline", 0, " and ".join(" ".join(data.ids) for data in parts)))
 
     def taking(*shape: int, others: list[Samples]) -> Prepare:
         own = samples_of(1, 4, other_shapes=others)

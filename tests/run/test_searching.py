@@ -10,8 +10,8 @@ from tests.build.conversions import UP_TO_32
 from tests.gates.made_up_model import singles
 from tests.run.conftest import RunOf
 from tests.run.stand_in_case import StandInServer, prepare, prepare_repository_case
+from tritonproof.accuracy.answer_comparison import AnswerFinding
 from tritonproof.base.errors import AccuracyError, ProofError
-from tritonproof.gates.context import GateFinding
 from tritonproof.record.schema import GateResult, LoadPoint
 from tritonproof.run import case_run, searching
 from tritonproof.run.repository_case import RepositoryCase
@@ -49,7 +49,7 @@ def test_several_groups_of_instances_stay_as_they_are(
 def test_arrangement_that_changes_answers_is_left_out(
     search_of: SearchOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    findings = (GateFinding(GateResult("reload", 1, "", fault)) for fault in ("", "row 3 differs", "", ""))
+    findings = (AnswerFinding(GateResult("reload", 1, "", fault)) for fault in ("", "row 3 differs", "", ""))
     for gate in ("reload_gate", "in_flight_gate"):
         monkeypatch.setattr(searching, gate, lambda _context: next(findings))
     loading, candidate = Mock(), Candidate("online", UP_TO_32, ())

@@ -15,6 +15,7 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
 
 import numpy as np
 from msgspec import structs
@@ -24,7 +25,7 @@ from tritonproof.accuracy.limits import AnswerLimits
 from tritonproof.accuracy.outputs import Spread, beyond_rounding, differences
 from tritonproof.accuracy.precisions import PRECISIONS
 from tritonproof.client.requests import Answer
-from tritonproof.record.schema import AnswerComparison, WrongAnswer
+from tritonproof.record.schema import AnswerComparison, GateResult, WrongAnswer
 from tritonproof.spec import Arrays
 
 _TIED_ELEMENTS = 2
@@ -56,12 +57,16 @@ class Mismatch:
     actual: Arrays
 
 
-@dataclass(frozen=True)
-class ComparisonFinding:
-    """What comparing answers gives: the record's entry, and the first wrong answer for the reproducer."""
+_Result = TypeVar("_Result", AnswerComparison, GateResult)
 
-    entry: AnswerComparison
+
+@dataclass(frozen=True)
+class AnswerFinding(Generic[_Result]):
+    """What comparing answers, or a whole gate, gives: for the record, and for the reproducer."""
+
+    result: _Result
     mismatch: Mismatch | None = None
+    """The first wrong answer as a whole; None if none is wrong, or not a single one is at fault."""
 
 
 @dataclass(frozen=True)
@@ -196,7 +201,7 @@ def _is_tie_of_scores(
 
 def compare_answers(
     expected: ExpectedOutputs, answers: Sequence[Answer], limits: AnswerLimits, *, only_finite: bool = False
-) -> ComparisonFinding:
+) -> AnswerFinding[AnswerComparison]:
     """Compare answers with the expected ones, row by row and together; see `compare_rows`."""
     answers = [answer for answer in answers if len(answer.sample_indices)]
     results = [compare_rows(expected, answer, limits, only_finite=only_finite) for answer in answers]
@@ -227,12 +232,12 @@ def compare_all(
     limits: AnswerLimits,
     *,
     only_finite: bool = False,
-) -> ComparisonFinding:
+) -> AnswerFinding[AnswerComparison]:
     """Compare each row of the answers with the expected answer to its sample; see `compare_answers`."""
     pairs = ((outputs, answers_to(keys, answers)) for keys, outputs in expected.values())
     compared = merge_findings([compare_answers(*pair, limits, only_finite=only_finite) for pair in pairs])
-    tells_apart = len(expected) > 1 or compared.entry.tells_apart
-    return replace(compared, entry=structs.replace(compared.entry, tells_apart=tells_apart))
+    tells_apart = len(expected) > 1 or compared.result.tells_apart
+    return replace(compared, result=structs.replace(compared.result, tells_apart=tells_apart))
 
 
 def answers_to(sample_indices: Sequence[int], answers: Sequence[Answer]) -> list[Answer]:
@@ -251,7 +256,7 @@ def answers_to(sample_indices: Sequence[int], answers: Sequence[Answer]) -> list
 
 def _summary(
     expected: ExpectedOutputs, result: RowDifferences, beyond: Collection[str], limit: float | None
-) -> ComparisonFinding:
+) -> AnswerFinding[AnswerComparison]:
     """The comparison of one answer, with its worst wrong row. A row is also wrong if an output in `beyond`,
     which differs too much over all rows, differs in it."""
     unequal = {name: rows.any(axis=1) for name, rows in result.unequal.items() if name in beyond}
@@ -271,7 +276,7 @@ def _summary(
         actual = {key: values[worst] for key, values in answer.outputs.items()}
         first = _wrong_answer(sample, name, expected_row[name], actual.get(name), expected.spreads.get(name))
         mismatch = Mismatch(batch=batch, row=worst, expected=expected_row, actual=actual)
-    entry = AnswerComparison(
+    comparison = AnswerComparison(
         count=len(wrong),
         wrong=int(wrong.sum()),
         relative_difference=None if limit is None or np.isinf(largest.max()) else float(largest.max()),
@@ -282,15 +287,15 @@ def _summary(
         first_wrong=first,
         tells_apart=expected.tells_apart,
     )
-    return ComparisonFinding(entry, mismatch)
+    return AnswerFinding(comparison, mismatch)
 
 
-def merge_findings(parts: Sequence[ComparisonFinding]) -> ComparisonFinding:
+def merge_findings(parts: Sequence[AnswerFinding[AnswerComparison]]) -> AnswerFinding[AnswerComparison]:
     """One comparison of all answers of these; with nothing compared, if there are none."""
     if not parts:
-        return ComparisonFinding(AnswerComparison(0, tells_apart=False))
+        return AnswerFinding(AnswerComparison(0, tells_apart=False))
     mismatch = next((part.mismatch for part in parts if part.mismatch is not None), None)
-    return ComparisonFinding(merge_comparisons([part.entry for part in parts]), mismatch)
+    return AnswerFinding(merge_comparisons([part.result for part in parts]), mismatch)
 
 
 def merge_comparisons(parts: Sequence[AnswerComparison]) -> AnswerComparison:

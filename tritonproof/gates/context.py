@@ -3,13 +3,12 @@
 import functools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from msgspec import structs
 
 from tritonproof.accuracy import answer_comparison
-from tritonproof.accuracy.answer_comparison import ComparisonFinding, Mismatch
+from tritonproof.accuracy.answer_comparison import AnswerFinding
 from tritonproof.accuracy.expected import ExpectedBySignature, expect_by_signature
 from tritonproof.accuracy.limits import MIN_NOISE, NOISE_FACTOR, AnswerLimits, NumberLimits, inferred_limits
 from tritonproof.client.requests import IN_FLIGHT, IN_FLIGHT_BYTES, Answer, ServedModel
@@ -105,14 +104,6 @@ class GateContext:
         return max(1, min(1 << 20, IN_FLIGHT_BYTES // max(1, row_bytes)))  # a million take a gigabyte
 
 
-class GateFinding(NamedTuple):
-    """What a gate found: the entry of the record, and the first wrong answer for the reproducer."""
-
-    result: GateResult
-    mismatch: Mismatch | None = None
-    """The first wrong answer as a whole; None if none is wrong, or not a single one is at fault."""
-
-
 def ask_one_by_one(served: ServedModel, limits: AnswerLimits, min_noise: float = MIN_NOISE) -> SingleAnswers:
     """Send all samples, each alone, one after the other, and the same requests again; returns their answers.
     `limits` and `min_noise` are those of GateContext."""
@@ -147,7 +138,7 @@ def make_single_answers(
     largest = max(min_noise, min(NOISE_FACTOR * noise, limits.default.max_element))
     # Where numbers are noisy, integers may tie, such as one voxel in two million of a mask without scores
     # among the outputs; without noise every integer must be equal.
-    repeated = answer_comparison.compare_all(expected, repeats, limits).entry
+    repeated = answer_comparison.compare_all(expected, repeats, limits).result
     is_noisy = noise > 0 or (not repeated.wrong and _STEADY_SHARE <= (repeated.agreement or 0.0) < 1)
     agreement = (limits.min_agreement, limits.agreement_by_output) if is_noisy else (1.0, {})
     return SingleAnswers(
@@ -163,15 +154,15 @@ def make_single_answers(
 def gate_finding(
     gate_name: str,
     context: GateContext,
-    compared: ComparisonFinding,
+    compared: AnswerFinding[AnswerComparison],
     requests: int,
     tried: str,
     expected_from: str = "alone",
-) -> GateFinding:
+) -> AnswerFinding[GateResult]:
     """The finding of a gate that compares answers with those alone, or with those of `expected_from`."""
-    entry = structs.replace(compared.entry, expected_from=expected_from)
-    fault = context.why_nothing_compared or wrong_text(entry)
-    return GateFinding(GateResult(gate_name, requests, tried, fault, entry), compared.mismatch)
+    comparison = structs.replace(compared.result, expected_from=expected_from)
+    fault = context.why_nothing_compared or wrong_text(comparison)
+    return AnswerFinding(GateResult(gate_name, requests, tried, fault, comparison), compared.mismatch)
 
 
 def wrong_text(comparison: AnswerComparison) -> str:

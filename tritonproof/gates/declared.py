@@ -7,15 +7,16 @@ from typing import Any
 
 import numpy as np
 
+from tritonproof.accuracy.answer_comparison import AnswerFinding
 from tritonproof.client.input_data import remaining_data
 from tritonproof.client.requests import ServedModel
-from tritonproof.gates.context import AnswersBySample, GateContext, GateFinding, rows_of
+from tritonproof.gates.context import AnswersBySample, GateContext, rows_of
 from tritonproof.record.schema import GateResult
 from tritonproof.serve.messages import response_outputs
 from tritonproof.spec import fits
 
 
-def declared_gate(context: GateContext) -> GateFinding:
+def declared_gate(context: GateContext) -> AnswerFinding[GateResult]:
     """Send four samples alone, and two in one batch if the model takes batches. Every output must be there
     and finite, with the declared type and shape. The earlier answers to samples alone, and those to the
     remaining data, must have every output and be finite: some input may lead to NaN."""
@@ -35,7 +36,7 @@ def declared_gate(context: GateContext) -> GateFinding:
     names = ", ".join(f"{tensor.name} ({tensor.dtype})" for tensor in served.model.outputs)
     tried = f"outputs as declared: {names}; finite for {len(single_rows) + remaining_count} samples"
     fault = next(filter(None, problems), "")
-    return GateFinding(GateResult("declared", len(batches) + remaining_count, tried=tried, fault=fault))
+    return AnswerFinding(GateResult("declared", len(batches) + remaining_count, tried=tried, fault=fault))
 
 
 def _all_as_declared(served: ServedModel, rows: AnswersBySample) -> Iterator[str]:
@@ -78,12 +79,12 @@ def fault_in(output: str, values: np.ndarray | None, answer: str) -> str:
     return f"{output} holds {values[bad].flat[0]} in {answer} ({count} elements are not finite)"
 
 
-def largest_batch_gate(context: GateContext) -> GateFinding:
+def largest_batch_gate(context: GateContext) -> AnswerFinding[GateResult]:
     """Send batches of those declared sizes that decide which kernels run, which the server must answer, and
     one with one row more than the largest, which it must refuse."""
     served = context.served
     if not served.model.batched:
-        return GateFinding(GateResult("largest-batch", 0, "no batch axis, so no batch sizes"))
+        return AnswerFinding(GateResult("largest-batch", 0, "no batch axis, so no batch sizes"))
     sizes, largest, count = context.kernel_sizes, context.largest_batch, served.data.batchable_count
     one_more = [largest + 1] if largest < context.most_rows else []
     replies = served.responses(np.arange(size) % count for size in (*sizes, *one_more))
@@ -96,4 +97,4 @@ def largest_batch_gate(context: GateContext) -> GateFinding:
         problems.append(f"a batch of {largest + 1} was answered, and {largest} is declared")
     limit = "which has to be refused" if one_more else "larger than a request may be, is not sent"
     text = f"{len(sizes)} of the {largest} batch sizes, and a batch of {largest + 1}, {limit}"
-    return GateFinding(GateResult("largest-batch", len(replies), text, fault=next(iter(problems), "")))
+    return AnswerFinding(GateResult("largest-batch", len(replies), text, fault=next(iter(problems), "")))

@@ -11,13 +11,14 @@ from typing import Any, Literal
 import msgspec
 import numpy as np
 
-from tritonproof.accuracy.answer_comparison import compare_all
+from tritonproof.accuracy.answer_comparison import AnswerFinding, compare_all
 from tritonproof.accuracy.limits import AnswerLimits, inferred_limits
 from tritonproof.base import disk
 from tritonproof.base.errors import InputError, NotAvailableError
 from tritonproof.client.requests import ServedModel
-from tritonproof.gates.context import GateContext, GateFinding, gate_finding, make_single_answers
+from tritonproof.gates.context import GateContext, gate_finding, make_single_answers
 from tritonproof.host import locks
+from tritonproof.record.schema import GateResult
 from tritonproof.safe_io.arrays import values_of
 from tritonproof.safe_io.files import read_bytes, readable
 from tritonproof.serve.messages import content_size_bytes, raw_content
@@ -74,7 +75,7 @@ def answers_to_record(context: GateContext, case_id: str, run_id: str) -> Record
 
 def recorded_gate(
     context: GateContext, folder: Path, case_id: str, run_id: str | None, on_wait: Callable[[str], None]
-) -> GateFinding:
+) -> AnswerFinding[GateResult]:
     """Compare a case's answers with those in the folder. In a run that records, whose `run_id` is then given,
     the first case of a model records its own, and the model's other cases are compared with these; `on_wait`
     is called while another run records. Raises NotAvailableError if there are none."""
@@ -96,7 +97,7 @@ def recorded_gate(
 
 def compare_with_recorded(
     context: GateContext, case_id: str, earlier: RecordedAnswers, where: Path
-) -> GateFinding:
+) -> AnswerFinding[GateResult]:
     """Ask for the recorded samples again, each alone, and compare the answers with the recorded ones, within
     the limits of either case. Raises InputError if the file is of another model or of other samples."""
     served, outputs = context.served, {name for row in earlier.rows.values() for name in row}

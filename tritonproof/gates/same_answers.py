@@ -7,20 +7,15 @@ import numpy as np
 from msgspec import structs
 
 from tritonproof.accuracy import answer_comparison
-from tritonproof.accuracy.answer_comparison import ComparisonFinding, compare_all, compare_answers
+from tritonproof.accuracy.answer_comparison import AnswerFinding, compare_all, compare_answers
 from tritonproof.accuracy.expected import ExpectedOutputs, expect, signature
 from tritonproof.accuracy.limits import NOISE_FACTOR, AnswerLimits, inferred_precision
 from tritonproof.accuracy.outputs import Spread
 from tritonproof.accuracy.precisions import PRECISIONS
 from tritonproof.client.input_data import InputData
 from tritonproof.client.requests import Answer, ServedModel, single_answer
-from tritonproof.gates.context import (
-    GateContext,
-    GateFinding,
-    SingleAnswers,
-    ask_one_by_one,
-    gate_finding,
-)
+from tritonproof.gates.context import GateContext, SingleAnswers, ask_one_by_one, gate_finding
+from tritonproof.record.schema import AnswerComparison, GateResult
 from tritonproof.serve.messages import content_size_bytes
 from tritonproof.spec import Arrays
 
@@ -28,7 +23,7 @@ _KEPT_BYTES = 256 << 20
 """Bytes of answers to keep before they are compared."""
 
 
-def repeated_gate(context: GateContext) -> GateFinding:
+def repeated_gate(context: GateContext) -> AnswerFinding[GateResult]:
     """Send samples again, alone, in the same and in the reverse order, so that each request follows another
     one than before: its answer shows what that left in the model. So do the first answer after a loading, and
     the answers to requests without optional inputs."""
@@ -43,10 +38,10 @@ def repeated_gate(context: GateContext) -> GateFinding:
         comparisons.append(lacking)
         text += ", and requests without the optional inputs"
     whole = answer_comparison.merge_findings(comparisons)
-    return gate_finding("repeated", context, whole, whole.entry.count, text)
+    return gate_finding("repeated", context, whole, whole.result.count, text)
 
 
-def reload_gate(context: GateContext) -> GateFinding:
+def reload_gate(context: GateContext) -> AnswerFinding[GateResult]:
     """Send samples alone again, to a model that was loaded anew after the answers given alone."""
     served, singles = context.served, context.single_answers
     answers = [*_first_answer(context), *served.ask([[sample] for sample in sorted(singles.rows)])]
@@ -55,7 +50,7 @@ def reload_gate(context: GateContext) -> GateFinding:
     return gate_finding("reload", context, comparison, len(answers), text)
 
 
-def in_flight_gate(context: GateContext) -> GateFinding:
+def in_flight_gate(context: GateContext) -> AnswerFinding[GateResult]:
     """Send samples of all shapes, each in its own request, up to 64 in flight, so that the server joins and
     spreads them."""
     served, singles = context.served, context.single_answers
@@ -69,13 +64,13 @@ def in_flight_gate(context: GateContext) -> GateFinding:
     return gate_finding("in-flight", context, compare_all(singles.expected, answers, limits), count, text)
 
 
-def batches_gate(context: GateContext) -> GateFinding:
+def batches_gate(context: GateContext) -> AnswerFinding[GateResult]:
     """Send samples in batches of every size up to 64, and of larger sizes that decide which kernels run.
     Another size may round differently. In batches of one size, the answer at a position may depend neither on
     its neighbours nor, in the largest batch, on the instance that computes it."""
     served, singles = context.served, context.single_answers
     answers: list[Answer] = []
-    comparisons: list[ComparisonFinding] = []
+    comparisons: list[AnswerFinding[AnswerComparison]] = []
     sent = varied = 0
 
     def compare_kept() -> None:
@@ -134,7 +129,7 @@ def _neighbour_variants(base: np.ndarray, count: int) -> list[np.ndarray]:
 
 def _compare_positions(
     served: ServedModel, singles: SingleAnswers, before: Answer, after: Answer
-) -> ComparisonFinding:
+) -> AnswerFinding[AnswerComparison]:
     """Compare two batches of one size where both have the same sample at a position, within the noise."""
     spreads = _spreads_like(singles, before.outputs)
     if spreads is None:  # the comparison with the answers alone finds those of another signature
@@ -146,7 +141,7 @@ def _compare_positions(
     return compare_answers(ExpectedOutputs(ids, expected, spreads), [answer], singles.noise_limits)
 
 
-def _without_optional(served: ServedModel, singles: SingleAnswers) -> ComparisonFinding | None:
+def _without_optional(served: ServedModel, singles: SingleAnswers) -> AnswerFinding[AnswerComparison] | None:
     """Compare the answers to four requests without optional inputs, each sent after one of another sample
     that has them: all must be the same. None if no input is optional, or all are."""
     optional = {tensor.name for tensor in served.model.inputs if tensor.optional} & served.data.arrays.keys()
@@ -174,7 +169,7 @@ def _spreads_like(singles: SingleAnswers, outputs: Arrays) -> Mapping[str, Sprea
 
 def compare_servers(
     current: GateContext, baseline: GateContext, parts: Iterable[InputData], baseline_name: str
-) -> GateFinding:
+) -> AnswerFinding[GateResult]:
     """Compare all answers of a server with its baseline's, to the samples of all `parts`; both have answered
     those of `current` before. Every request is sent twice to each server."""
     comparisons = []
@@ -194,10 +189,10 @@ def compare_servers(
     tried = f"{samples} samples, each twice alone, beside {baseline_name}"
     finding = gate_finding("baseline", baseline, whole, 4 * samples, tried, f"by {baseline_name}")
     precisions = [inferred_precision(answers.rows.values()) or "fp32" for answers in singles]
-    if whole.entry.wrong and precisions[0] != precisions[1]:
+    if whole.result.wrong and precisions[0] != precisions[1]:
         difference = f"its answers show {precisions[0].upper()}, and {precisions[1].upper()} there"
         fault = f"{finding.result.fault}; {difference}"
-        finding = finding._replace(result=structs.replace(finding.result, fault=fault))
+        finding = dataclasses.replace(finding, result=structs.replace(finding.result, fault=fault))
     return finding
 
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from tritonproof.accuracy.answer_comparison import ComparisonFinding, compare_all, merge_findings
+from tritonproof.accuracy.answer_comparison import AnswerFinding, compare_all, merge_findings
 from tritonproof.base.errors import ProofError
 from tritonproof.client.requests import Answer, ServedModel, single_answer
 from tritonproof.client.shared_memory import shared_region, tensor_slices
-from tritonproof.gates.context import GateContext, GateFinding, wrong_text
-from tritonproof.record.schema import GateResult
+from tritonproof.gates.context import GateContext, wrong_text
+from tritonproof.record.schema import AnswerComparison, GateResult
 from tritonproof.safe_io.arrays import values_of
 from tritonproof.serve.connection import MAX_REFUSAL_CHARS, REQUEST_S, client_error_type
 from tritonproof.serve.messages import raw_content, read_output
@@ -32,12 +32,12 @@ class Transport:
     in_memory: bool = False
 
 
-def transport_gate(context: GateContext) -> GateFinding:
+def transport_gate(context: GateContext) -> AnswerFinding[GateResult]:
     """Send four samples over each possible transport, also through shared memory if the context allows it,
     and compare the answers with those given alone over gRPC. Raises ProofError if the server is gone."""
     served, singles = context.served, context.single_answers
     samples = sorted(singles.rows)[:4]
-    comparisons: list[ComparisonFinding] = []
+    comparisons: list[AnswerFinding[AnswerComparison]] = []
     problems = list(filter(None, [context.why_nothing_compared]))
     with _available(served.server, context.can_share_memory) as available:
         for transport in available:
@@ -51,13 +51,13 @@ def transport_gate(context: GateContext) -> GateFinding:
                 problems.append(f"over {transport.name} a request was refused: {refusal}")
                 continue
             comparisons.append(compare_all(singles.expected, answers, singles.noise_limits))
-            if problem := wrong_text(comparisons[-1].entry):
+            if problem := wrong_text(comparisons[-1].result):
                 problems.append(f"over {transport.name} {problem} over gRPC before")
     whole = merge_findings(comparisons)
     tried = ", ".join(transport.name for transport in available)
     fault, requests = next(iter(problems), ""), len(samples) * len(available)
-    result = GateResult("transport", requests, tried, fault, whole.entry if comparisons else None)
-    return GateFinding(result, whole.mismatch)
+    result = GateResult("transport", requests, tried, fault, whole.result if comparisons else None)
+    return AnswerFinding(result, whole.mismatch)
 
 
 @contextlib.contextmanager

@@ -53,8 +53,8 @@ def make_answer_check(
 
 def verify(check: AnswerCheck, answers: Sequence[Answer]) -> AnswerComparison:
     """The comparison of every row of the answers; all values must be finite."""
-    entry = compare_all(check.expected, answers, check.limits, only_finite=True).entry
-    return structs.replace(entry, expected_from=check.expected_from)
+    comparison = compare_all(check.expected, answers, check.limits, only_finite=True).result
+    return structs.replace(comparison, expected_from=check.expected_from)
 
 
 def ask_server(job: LoadJob, seconds: float) -> list[Answer]:

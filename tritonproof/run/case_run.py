@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NoReturn
 
 from tritonproof.accuracy import ledger, precisions
-from tritonproof.accuracy.answer_comparison import AnswerCheck
+from tritonproof.accuracy.answer_comparison import AnswerCheck, AnswerFinding
 from tritonproof.accuracy.limits import MIN_NOISE, AnswerLimits, limits_per_answer
 from tritonproof.accuracy.precision_cost import PrecisionCost
 from tritonproof.accuracy.stages import (
@@ -20,12 +20,12 @@ from tritonproof.accuracy.stages import (
 from tritonproof.base.errors import AccuracyError, ProofError
 from tritonproof.build.builds import CaseBuild
 from tritonproof.client.input_data import InputData
-from tritonproof.gates.context import GateContext, GateFinding, ask_one_by_one
+from tritonproof.gates.context import GateContext, ask_one_by_one
 from tritonproof.host import machine
 from tritonproof.measure.passes import LoadJob
 from tritonproof.measure.verifying import make_answer_check
 from tritonproof.record import schema
-from tritonproof.record.schema import Deployment, LoadPoint, PointResult, Scenario
+from tritonproof.record.schema import Deployment, GateResult, LoadPoint, PointResult, Scenario
 from tritonproof.run.baseline import as_baseline, prepare_baseline
 from tritonproof.run.converted_case import ConvertedCase, converted_build
 from tritonproof.run.loader import Loader
@@ -63,10 +63,10 @@ class CaseRun(CaseScope, contextlib.AbstractContextManager["CaseRun"]):
         super().__init__(requested, model_run, role)
         self._prepare = prepare
         # What steps have found, for later steps and when they are asked again.
-        self.gate_findings: dict[str, GateFinding] = {}
+        self.gate_findings: dict[str, AnswerFinding[GateResult]] = {}
         self.sweeps: dict[Scenario, Mapping[LoadPoint, PointResult | ProofError]] = {}
         self.latencies_s: dict[LoadPoint, Sequence[float]] = {}  # of every request that counts
-        self.comparison: tuple[GateFinding, schema.BaselineComparison] | None = None
+        self.comparison: tuple[AnswerFinding[GateResult], schema.BaselineComparison] | None = None
 
     def __exit__(self, *error: Any) -> None:
         forget_all(self)

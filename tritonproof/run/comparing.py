@@ -9,12 +9,12 @@ from collections.abc import Callable, Sequence
 
 from msgspec import structs
 
+from tritonproof.accuracy.answer_comparison import AnswerFinding
 from tritonproof.accuracy.limits import inferred_precision
 from tritonproof.base.errors import InputError, NotAvailableError
 from tritonproof.base.paths import CONFIG_FILE
 from tritonproof.build import baseline_builds
 from tritonproof.client.input_data import InputData, input_data, remaining_data
-from tritonproof.gates.context import GateFinding
 from tritonproof.gates.conversations import compare_server_conversations
 from tritonproof.gates.same_answers import compare_servers
 from tritonproof.measure.plan import MeasuringPlan
@@ -95,7 +95,7 @@ def reloader(run: CaseRun, baseline: CaseRun) -> Callable[[], None] | None:
     return load
 
 
-def compare_with_baseline(run: CaseRun) -> tuple[GateFinding, BaselineComparison]:
+def compare_with_baseline(run: CaseRun) -> tuple[AnswerFinding[GateResult], BaselineComparison]:
     """Whether every sample gets the same answer from the baseline, and what else differs; compared only once.
     Raises NotAvailableError if the baseline's repository has no such model."""
     if run.comparison is not None:
@@ -116,15 +116,15 @@ def compare_with_baseline(run: CaseRun) -> tuple[GateFinding, BaselineComparison
         loadings_s, baseline_loadings_s = _loadings_in_turns(run, baseline)
     side = structs.replace(side, loadings_s=tuple(loadings_s))
     baseline_side = structs.replace(baseline_side, loadings_s=tuple(baseline_loadings_s))
-    finding = finding._replace(result=structs.replace(finding.result, fault=fault))
+    finding = dataclasses.replace(finding, result=structs.replace(finding.result, fault=fault))
     run.comparison = finding, BaselineComparison(name, side, baseline_side, tuple(new_warnings.values())[:20])
     return run.comparison
 
 
-def _compare_answers(run: CaseRun, baseline: CaseRun, baseline_name: str) -> GateFinding:
+def _compare_answers(run: CaseRun, baseline: CaseRun, baseline_name: str) -> AnswerFinding[GateResult]:
     model = run.case.model
     if model.exchange != baseline.case.model.exchange:
-        return GateFinding(GateResult("baseline", 0, "the configuration"))
+        return AnswerFinding(GateResult("baseline", 0, "the configuration"))
     if model.exchange == "single":
         run.say("answers beside the baseline's", baseline_name)
         sides = run.gate_context, baseline.gate_context
@@ -132,10 +132,10 @@ def _compare_answers(run: CaseRun, baseline: CaseRun, baseline_name: str) -> Gat
         gate = compare_servers(*sides, parts, baseline_name)
         lacking = len(run.samples.other_shapes) - len(baseline.samples.other_shapes)
         tried = gate.result.tried + f", without shapes that it does not take ({lacking})" * bool(lacking)
-        return gate._replace(result=structs.replace(gate.result, tried=tried))
+        return dataclasses.replace(gate, result=structs.replace(gate.result, tried=tried))
     run.say("the same messages to the baseline", baseline_name)
     servers = run.server, baseline.server
-    return GateFinding(compare_server_conversations(*servers, model, run.samples, baseline_name))
+    return AnswerFinding(compare_server_conversations(*servers, model, run.samples, baseline_name))
 
 
 def _lost_by_clients(run: CaseRun, baseline: CaseRun) -> list[str]:

@@ -4,7 +4,7 @@ import dataclasses
 import functools
 import shutil
 
-from tritonproof.accuracy.answer_comparison import Mismatch
+from tritonproof.accuracy.answer_comparison import AnswerFinding
 from tritonproof.accuracy.expected import expect
 from tritonproof.accuracy.ledger import (
     accuracy_ledger,
@@ -19,7 +19,6 @@ from tritonproof.accuracy.through_server import evaluate_through_server
 from tritonproof.base.errors import NotAvailableError
 from tritonproof.base.paths import CONFIG_FILE
 from tritonproof.gates import GATES
-from tritonproof.gates.context import GateFinding
 from tritonproof.gates.conversations import compare_conversations
 from tritonproof.gates.recorded import recorded_gate
 from tritonproof.gates.reproducer import write_reproducer
@@ -75,7 +74,7 @@ def _evaluate_served(
         return evaluate_through_server(run.server, run.case, samples, batch, on_progress, comparison)
 
 
-def prove_conversation(run: CaseRun) -> GateFinding:
+def prove_conversation(run: CaseRun) -> AnswerFinding[GateResult]:
     """Whether a model that takes no single requests gives the same answers again."""
     prepared = run.prepared
     if not isinstance(prepared, RepositoryCase) or run.case.model.exchange == "single":
@@ -85,10 +84,10 @@ def prove_conversation(run: CaseRun) -> GateFinding:
         called = (model.config for model in prepared.described.called if model.config is not None)
         sequences = [config for config in called if config.HasField("sequence_batching")]
         max_sequences = min(map(sequences_at_once, [prepared.described.config, *sequences]))
-        return GateFinding(compare_conversations(run.server, run.case.model, run.samples, max_sequences))
+        return AnswerFinding(compare_conversations(run.server, run.case.model, run.samples, max_sequences))
 
 
-def prove_recorded(run: CaseRun) -> GateFinding:
+def prove_recorded(run: CaseRun) -> AnswerFinding[GateResult]:
     """Whether the answers are those that another run recorded in the folder of --answers; with
     --record-answers, this run records them."""
     folder, case_id = run.settings.answers, str(run.requested)
@@ -102,7 +101,7 @@ def prove_recorded(run: CaseRun) -> GateFinding:
         return recorded_gate(context, folder, case_id, run_id, on_wait)
 
 
-def run_gate(run: CaseRun, name: str) -> GateFinding:
+def run_gate(run: CaseRun, name: str) -> AnswerFinding[GateResult]:
     """The finding of a gate such as "batches"; a gate runs once."""
     run.say("answers without labels", name)
     if name not in run.gate_findings:
@@ -126,12 +125,13 @@ def _reload(run: CaseRun) -> LoadState:
     return loaded
 
 
-def reproduce(run: CaseRun, result: GateResult, mismatch: Mismatch | None) -> str:
+def reproduce(run: CaseRun, finding: AnswerFinding[GateResult]) -> str:
     """Write a gate's reproducer over an earlier one; returns `reproducer: FOLDER`, or an empty text if no
     single answer is wrong."""
-    folder = run.settings.results / run.case.target.name / f"{run.case}.reproducer" / result.gate
+    folder = run.settings.results / run.case.target.name / f"{run.case}.reproducer" / finding.result.gate
     shutil.rmtree(folder, ignore_errors=True)
-    if not result.fault or mismatch is None:
+    mismatch = finding.mismatch
+    if not finding.result.fault or mismatch is None:
         return ""
     for samples in (run.samples, *run.samples.other_shapes):
         index_of = {str(name): index for index, name in enumerate(samples.ids)}
