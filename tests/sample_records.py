@@ -180,7 +180,7 @@ def step_failure(test: str = "test_accuracy", **changes: Any) -> schema.StepFail
 
 def failed_conversion() -> schema.Conversion:
     """A converted model that is further from the framework than its format allows."""
-    return schema.Conversion(64, 0.25, 0.01, 0.9, 0.99, passed=False)
+    return schema.Conversion(64, 0.25, 0.01, 0.9, 0.99)
 
 
 SERVING = schema.Serving("embedded", "2.51.0", "python", "system")
@@ -203,7 +203,7 @@ def record(**changes: Any) -> Record:
         "serving": SERVING,
         "deployment": schema.Deployment(128, 1, (64, 128), 1, cuda_graphs=False, warmup=True),
         "build": schema.Build("0f3c", WEIGHTS, 31.5, 97.6, "ONNX", "ONNX Runtime", inputs=INPUTS),
-        "conversion": schema.Conversion(64, 0.0004, 0.01, 1.0, 0.99, passed=True),
+        "conversion": schema.Conversion(64, 0.0004, 0.01, 1.0, 0.99),
         "accuracy": accuracy(),
         "points": (
             measured("offline", 8, 1573.6),

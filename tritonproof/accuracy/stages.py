@@ -274,7 +274,6 @@ def compare_conversion(
         relative_error_limit=tolerance.max_relative_error if worst is None else worst.largest_limit,
         agreement=agreed if decided else None,
         agreement_limit=limit,
-        passed=all(output.passed for output in outputs) and (limit is None or agreed >= limit),
         outputs=outputs,
         is_users_file=case.model.framework == case.format.name == "onnx" and case.precision == "fp32",
         precision_cost=costs.get(worst_in_costs),

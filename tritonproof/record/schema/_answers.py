@@ -62,7 +62,6 @@ class Conversion(Struct, frozen=True):
     """The mean fraction of equal decisions per sample; None for a model that decides nothing."""
     agreement_limit: Number | None
     """The least agreement that passes; None without decisions, and for random weights, which decide ties."""
-    passed: bool
     origin: Origin | None = None
     precision_cost: Number | None = None
     """The cost of the precision for the output that suffers most: the mean absolute error of the framework's
@@ -74,6 +73,13 @@ class Conversion(Struct, frozen=True):
     outputs: tuple[OutputDifference, ...] = ()
     is_users_file: bool = False
     """Whether the artifact is the user's ONNX file itself, so that only optimisation makes differences."""
+
+    @property
+    def passed(self) -> bool:
+        """Whether the error, the agreement and every output keep their limits."""
+        is_near = self.relative_error is None or self.relative_error <= self.relative_error_limit
+        agrees = self.agreement is None or self.agreement >= (self.agreement_limit or 0.0)
+        return is_near and agrees and all(output.passed for output in self.outputs)
 
 
 class Disagreement(Struct, frozen=True):
