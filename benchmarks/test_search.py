@@ -26,7 +26,7 @@ def test_search(run: CaseRun, recorder: Recorder) -> None:
         recorder.show(shown.why_no_winner or search_text(result))
     failures = [] if result.accuracy is None else ledger_failures(result.accuracy)
     failures += filter(None, [conversion_failure(run.conversion)] if is_converted else [])
-    failures += filter(None, [wrong_answers_text(result.result.verified)])
+    failures += filter(None, [wrong_answers_text(result.result.answers_under_load)])
     if failures:
         raise AccuracyError("; ".join(failures))
     if result.verdict == "failed":

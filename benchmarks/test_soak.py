@@ -16,7 +16,7 @@ def test_soak(run: CaseRun, recorder: Recorder) -> None:
     """Nothing leaks, neither by request nor by loading of the model, and every verified answer is right."""
     result = soak(run)
     shown = recorder.record(soak=result).soak
-    if wrong := wrong_answers_text(result.verified):
+    if wrong := wrong_answers_text(result.answers_under_load):
         raise AccuracyError(wrong)
     if leaking := leak_sentences(result):
         raise ProofError("; ".join(leaking), where=run.case)

@@ -23,7 +23,7 @@ def measure_and_record(run: CaseRun, point: LoadPoint, recorder: Recorder, bench
     save = functools.partial(recorder.record_points, point.scenario)
     result = measure_point(run, point, functools.partial(save, replaces_earlier=True))
     record = save([result])
-    if failure := wrong_answers_text(result.verified):
+    if failure := wrong_answers_text(result.answers_under_load):
         raise run.accuracy_error(failure)
     recorder.report_point(benchmark, record, point)
     if failures := speed_failures(result):

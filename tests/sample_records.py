@@ -131,7 +131,7 @@ def search(**changes: Any) -> schema.Search:
     return schema.Search(**(fields | changes))
 
 
-def verified(wrong: int = 0, **changes: Any) -> schema.AnswerComparison:
+def answers_under_load(wrong: int = 0, **changes: Any) -> schema.AnswerComparison:
     """The answers under load, compared with those in process."""
     return schema.AnswerComparison(4100, wrong, agreement=1.0, expected_from="in process", **changes)
 
@@ -139,7 +139,8 @@ def verified(wrong: int = 0, **changes: Any) -> schema.AnswerComparison:
 def wrong_under_load(point: PointResult) -> PointResult:
     """The load point with two wrong answers."""
     first_wrong = schema.WrongAnswer("digit-0012", "OUTPUT__0[3]", "1.25", "nan")
-    return structs.replace(point, samples=63, verified=verified(2, first_wrong=first_wrong))
+    answers = answers_under_load(2, first_wrong=first_wrong)
+    return structs.replace(point, samples=63, answers_under_load=answers)
 
 
 def one_pass(throughput_per_s: float) -> schema.PassSummary:
@@ -223,7 +224,7 @@ def complete(**changes: Any) -> Record:
     first, *others = plain.points
     whole = structs.replace(
         first,
-        verified=verified(),
+        answers_under_load=answers_under_load(),
         latency_budget=schema.LatencyBudget("p99", 2.5, "agreed in May", "passed"),
         cpu=schema.CpuUse(16, 0.4, 12.5, 0.1, 0.0),
         gpu=schema.GpuUse(0.98, 4096.0, 240.0, 152.5, 1410.0),
@@ -277,12 +278,12 @@ def complete_but_wrong() -> Record:
 SIDE = schema.ServedSide("2.51.0", "", 0.0, (3.5, 4.0), {"memory of the server": 2.0**20})
 
 
-def beside(wrong: str = "", *compared: dict[str, Any], **verified: schema.AnswerComparison | None) -> Record:
+def beside(wrong: str = "", *compared: dict[str, Any], **answers: schema.AnswerComparison | None) -> Record:
     """A model measured against another, with a load point for each comparison."""
     build = schema.Build("0", "as it is", 0.0, 1.0, "As it is", "python", inputs={})
-    verified = verified or {"verified": schema.AnswerComparison(9)}
+    answers = answers or {"answers_under_load": schema.AnswerComparison(9)}
     points = [
-        measured("offline", batch, 100.0, comparison=comparison(**changes), **verified)
+        measured("offline", batch, 100.0, comparison=comparison(**changes), **answers)
         for batch, changes in enumerate(compared, 1)
     ]
     made = record(

@@ -253,11 +253,8 @@ def test_rows_with_differing_integers_are_left_out_of_error() -> None:
     assert conversion.agreement == 0.5
     assert not conversion.passed, "by its decisions and by the rows that are left to compare"
     by_name = {result.output: result for result in conversion.outputs}
-    assert (by_name[LENGTH].mean, by_name[LARGE].compared_share, by_name[toy.OUTPUT].compared_share) == (
-        0.5,
-        0.5,
-        0.5,
-    )
+    shares = by_name[LENGTH].mean, by_name[LARGE].compared_share, by_name[toy.OUTPUT].compared_share
+    assert shares == (0.5, 0.5, 0.5)
     assert by_name[LARGE].compared_share_limit > 0.8
 
 

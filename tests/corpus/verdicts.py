@@ -54,7 +54,7 @@ class Found:
             right = expected.kind in kinds and (not expected.by or bool(expected.by & self.failed.keys()))
             right &= any(expected.says in sentence for _kind, sentence in self.failed.values())
         if right and expected.kind == "alike":
-            gates = [] if self.record is None else [gate.comparison for gate in self.record.gates]
+            gates = [] if self.record is None else [gate.answer_comparison for gate in self.record.gates]
             right = any(gate is not None and not gate.tells_apart for gate in gates)
         if not right:
             raise AssertionError(f"expected: {expected}; found: {self}")

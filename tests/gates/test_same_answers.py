@@ -55,8 +55,8 @@ def test_sound_model_passes_every_gate(name: str, model: AnswerRule) -> None:
     result, served = gate(name, model, limits=dataclasses.replace(LIMITS, inferred_on="cpu"))
     assert result.fault == ""
     assert result.requests == len(served.asked) + (8 if name == "repeated" else 0)
-    assert present(result.comparison).wrong == 0
-    assert present(result.comparison).count >= result.requests
+    assert present(result.answer_comparison).wrong == 0
+    assert present(result.answer_comparison).count >= result.requests
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_answer_unlike_the_lone_one_is_named(name: str) -> None:
     mismatch = present(finding.mismatch)
     assert mismatch.batch[mismatch.row] == "row-5"
     assert "row-5" in finding.result.fault
-    assert present(finding.result.comparison).sample == "row-5"
+    assert present(finding.result.answer_comparison).sample == "row-5"
 
 
 def test_first_answer_after_load_is_compared() -> None:

@@ -41,7 +41,7 @@ def test_shared_memory_and_message_answers_are_equal(batched: bool, more: dict[s
         with_data = dataclasses.replace(model, data=data)
         result = transport_gate(gate_context(with_data, IN_MEMORY, can_share_memory=True)).result
     assert (result.fault, result.tried, result.requests) == ("", "gRPC, gRPC with shared memory", 6)
-    assert (present(result.comparison).count, present(result.comparison).wrong) == (6, 0)
+    assert (present(result.answer_comparison).count, present(result.answer_comparison).wrong) == (6, 0)
     assert memory.regions == {}, "none is left"
 
 
@@ -56,5 +56,5 @@ def test_different_answer_in_shared_memory_is_found() -> None:
         changed = dataclasses.replace(model, server=other.server)
         result = transport_gate(gate_context(changed, IN_MEMORY, can_share_memory=True)).result
     assert "gRPC with shared memory" in result.fault
-    found = present(result.comparison)
+    found = present(result.answer_comparison)
     assert (found.wrong, found.count, found.sample) == (3, 6, "c"), "the largest"

@@ -98,10 +98,10 @@ def test_speed_of_one_loading_is_no_verdict(monkeypatch: pytest.MonkeyPatch) -> 
 def test_wrong_answer_of_an_earlier_loading_stays_on_record() -> None:
     """The first pass over a point is the one that is always verified: it warms up the first loading."""
     wrong = AnswerComparison(9, 1)
-    server = SimulatedServer(changes=lambda _job, number: {} if number else {"verified": wrong})
+    server = SimulatedServer(changes=lambda _job, number: {} if number else {"answers_under_load": wrong})
     first_loading = sweep.PAIRS_PER_LOADING
     outcome = measured(server, is_done=lambda one: len(one.passes) > first_loading, reload=lambda: None)
-    assert outcome.verified == wrong
+    assert outcome.answers_under_load == wrong
 
 
 def compared(speed: float, pairs: int, points: int) -> SpeedComparison:

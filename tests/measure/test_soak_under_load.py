@@ -131,7 +131,7 @@ def soak(folder: Path, *, loads_again: bool = False, loading: str = "pass", requ
 
 
 def leaking(found: Soak) -> set[tuple[str, str]]:
-    assert present(found.verified).count > present(found.verified).wrong == 0
+    assert present(found.answers_under_load).count > present(found.answers_under_load).wrong == 0
     return verdicts(found)
 
 

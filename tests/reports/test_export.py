@@ -44,5 +44,5 @@ def test_bounds_are_left_out_where_they_may_not_be_shown() -> None:
 
 def test_wrong_case_keeps_counts_alone() -> None:
     frame = data_frame([publishable(sample_records.complete_but_wrong())])
-    assert (frame["verified_count"][0], frame["verified_wrong"][0]) == (4100, 2)
+    assert (frame["answers_under_load_count"][0], frame["answers_under_load_wrong"][0]) == (4100, 2)
     assert not {"throughput_per_s", "latency_ms_p99"} & {*frame}

@@ -224,9 +224,9 @@ def test_summary_of_a_run_has_no_ratio_to_a_wrong_reference_of_another(tmp_path:
 ALONE = AnswerComparison(300)
 
 
-def of_repository(verified: AnswerComparison | None = ALONE, **changes: Any) -> Record:
+def of_repository(answers: AnswerComparison | None = ALONE, **changes: Any) -> Record:
     """A record of a model served as it is, with one load point."""
-    result = sample_records.measured("online", 16, 900.0, verified=verified)
+    result = sample_records.measured("online", 16, 900.0, answers_under_load=answers)
     plain = sample_records.record(points=(result,), conversion=None, accuracy=None)
     build = structs.replace(plain.build, requests_note="made up from the configuration")
     case = structs.replace(plain.case, format="asis", precision="", accelerator=None)
@@ -246,7 +246,7 @@ WRONG = structs.replace(ALONE, wrong=2, first_wrong=WrongAnswer("sample-3", "OUT
         (of_repository(points=()), "", "not measured"),
         (of_repository(points=(), gates=(sample_records.gate(),)), "", "same answers"),
         (
-            of_repository(points=(), gates=(sample_records.gate("declared", comparison=None),)),
+            of_repository(points=(), gates=(sample_records.gate("declared", answer_comparison=None),)),
             "",
             "not measured",
         ),

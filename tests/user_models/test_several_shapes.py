@@ -100,6 +100,6 @@ def test_load_has_samples_of_all_shapes(run: Run) -> None:
     single, pair = run.record("cpu-right-asis").points
     assert (single.point.batch, single.samples) == (1, len(LENGTHS)), run.text
     assert (pair.point.batch, pair.samples) == (2, LENGTHS.count(4))
-    assert present(single.verified).wrong == 0
+    assert present(single.answers_under_load).wrong == 0
     (mixed,) = run.record("cpu-ragged-asis").points
-    assert present(mixed.verified).wrong > 0, "the server joined requests of several lengths"
+    assert present(mixed.answers_under_load).wrong > 0, "the server joined requests of several lengths"

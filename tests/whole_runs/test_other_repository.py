@@ -67,7 +67,7 @@ def test_small_change_in_some_rows_fails_run_with_a_reproducer(
     """The script finds the difference on the server that has it, and none on the other."""
     (gate,) = run.record("cpu-moved-asis").gates
     assert gate.fault
-    assert present(gate.comparison).wrong
+    assert present(gate.answer_comparison).wrong
     assert run.status == STATUS["accuracy"]
     folder = run.results / "cpu/cpu-moved-asis.reproducer/baseline"
     assert {path.name for path in folder.iterdir()} == {
@@ -89,7 +89,7 @@ def test_small_change_in_some_rows_fails_run_with_a_reproducer(
 def test_unchanged_answers_pass(run: Run, name: str) -> None:
     (gate,) = run.record(f"cpu-{name}-asis").gates
     assert (gate.gate, gate.fault) == ("baseline", ""), run.text
-    assert present(gate.comparison).count == 2 * 64
+    assert present(gate.answer_comparison).count == 2 * 64
 
 
 def test_costs_are_recorded_and_fail_a_costlier_model(run: Run) -> None:

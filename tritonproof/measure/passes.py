@@ -60,7 +60,7 @@ class Pass:
     """Seconds of each window, more than asked for if no request ended in one of an earlier attempt."""
     failed_attempts: tuple[str, ...] = ()
     """Why each earlier attempt did not count."""
-    verified: AnswerComparison | None = None
+    answers_under_load: AnswerComparison | None = None
     """The comparison of answers that were sent after the pass, if any were."""
     counts: Mapping[str, np.ndarray] = field(default_factory=dict)
     """What each model that the model calls did, by name: requests, ns in the queue, ns of computing."""

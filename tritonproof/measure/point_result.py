@@ -61,7 +61,7 @@ def point_result(state: PointState, plan: MeasuringPlan, *, finished: bool = Tru
         comparison=point_state.compare_speeds(state, plan),
         certified={f"p{per:g}": estimates.certified(latencies_ms, per) for per in estimates.CERTIFIABLE},
         samples=data.sample_count(point.batch),
-        verified=merge_comparisons(state.verified) if state.verified else None,
+        answers_under_load=merge_comparisons(state.answers_under_load) if state.answers_under_load else None,
         called_models=called_models(state.job.served.name, passes),
     )
     return structs.replace(result, marks=marks_of(state, result, plan, finished=finished))

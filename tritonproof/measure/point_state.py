@@ -27,7 +27,7 @@ class PointState:
     """Seconds of each window of the next pass."""
     failed_attempts: tuple[str, ...] = ()
     """Why attempts at passes, void ones too, were repeated, but for warm-ups, whose windows are short."""
-    verified: tuple[AnswerComparison, ...] = ()
+    answers_under_load: tuple[AnswerComparison, ...] = ()
     """The verifications of all passes, also of warm-ups after earlier loadings."""
     baseline: "PointState | None" = None
     """The same point on the baseline's server, if there is a baseline."""
@@ -61,7 +61,8 @@ def with_baseline(state: PointState, server: Server, name: str) -> PointState:
 
 def with_pass(state: PointState, one_pass: Pass, *, warms_up: bool = False) -> PointState:
     """The state after another pass, which counts unless it only `warms_up`."""
-    state = dataclasses.replace(state, verified=(*state.verified, *filter(None, [one_pass.verified])))
+    answers = (*state.answers_under_load, *filter(None, [one_pass.answers_under_load]))
+    state = dataclasses.replace(state, answers_under_load=answers)
     if warms_up:
         return dataclasses.replace(state, warm_up=(*state.warm_up, one_pass))
     return dataclasses.replace(

@@ -55,7 +55,7 @@ class SoakedPoint:
     """How many requests it had answered after each pass."""
     speeds: Sequence[float]
     """The speed in each pass but the first."""
-    verified: Sequence[schema.AnswerComparison]
+    answers_under_load: Sequence[schema.AnswerComparison]
     failed_attempt_count: int
     """How many attempts at passes were repeated."""
     duration_s: float
@@ -86,7 +86,7 @@ def keep_under_load(
     used = [read()]
     requests = [float(count() - before)]
     speeds = []
-    verified = [one_pass.verified]
+    answers = [one_pass.answers_under_load]
     failed_attempt_count = 0
     while clock() - started < duration_s or len(used) < MIN_SAMPLES["request"]:
         spent = f"{DURATION.text(clock() - started)} of {DURATION.text(duration_s)}"
@@ -95,11 +95,11 @@ def keep_under_load(
         one_pass = run_pass(job, pass_window_s(job.point, latency_s, min(duration_s, _MAX_S), _PASSES))
         failed_attempt_count += len(one_pass.failed_attempts)
         speeds.append(point_state.speed(one_pass, job.point))
-        verified.append(one_pass.verified)
+        answers.append(one_pass.answers_under_load)
         requests.append(float(count() - before))
         used.append(read())
     return SoakedPoint(
-        used, requests, speeds, [*filter(None, verified)], failed_attempt_count, clock() - started
+        used, requests, speeds, [*filter(None, answers)], failed_attempt_count, clock() - started
     )
 
 
@@ -135,7 +135,7 @@ def soak_entry(
 ) -> Soak:
     """The record's entry of a soak and of the loadings after it; `heaps` is that of `growths`."""
     growth = growths(under_load.used, under_load.requests, "request")
-    missing = list(not_watched)
+    answers, missing = under_load.answers_under_load, list(not_watched)
     samples = [*under_load.used, *loadings]
     for name in RESOURCE_UNITS:
         if 0 < (lacking := sum(name not in sample for sample in samples)) < len(samples):
@@ -155,7 +155,7 @@ def soak_entry(
         not_watched=tuple(missing),
         end_over_begin=end_over_begin(under_load.speeds),
         requests_per_s=under_load.requests[-1] / under_load.duration_s,
-        verified=merge_comparisons(under_load.verified) if under_load.verified else None,
+        answers_under_load=merge_comparisons(answers) if answers else None,
         failed_attempt_count=under_load.failed_attempt_count,
     )
 

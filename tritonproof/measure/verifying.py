@@ -82,7 +82,6 @@ def verifying(run_pass: RunPass, ask: Callable[[LoadJob, float], Sequence[Answer
         received = ask(job, max(_MIN_S, seconds))
         # Verifying that took too long, as even a single request may, shortens later verifying.
         owed_s[job.point] = min(0.0, seconds - (time.monotonic() - started))
-        verified = verify(job.check, received)
-        return dataclasses.replace(one_pass, verified=verified)
+        return dataclasses.replace(one_pass, answers_under_load=verify(job.check, received))
 
     return run_and_verify

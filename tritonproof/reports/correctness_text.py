@@ -163,7 +163,7 @@ def wrong_answers_text(answers: schema.AnswerComparison | None) -> str:
 
 def verified_answers_text(points: Sequence[schema.PointResult]) -> str:
     """How many answers under load were compared, in a sentence; empty for none."""
-    checks = [result.verified for result in points if result.verified is not None]
+    checks = [result.answers_under_load for result in points if result.answers_under_load is not None]
     verified, wrong = sum(check.count for check in checks), sum(check.wrong for check in checks)
     if not verified:
         return ""
@@ -207,7 +207,7 @@ def difference_text(answers: schema.AnswerComparison) -> str:
 
 
 def gate_text(gate: schema.GateResult) -> str:
-    answers = gate.comparison
+    answers = gate.answer_comparison
     if answers is None or gate.fault:
         return gate.tried
     return f"{gate.tried}, answers differ by at most {difference_text(answers)}{answer_remarks(answers)}"

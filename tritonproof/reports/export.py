@@ -27,7 +27,7 @@ def data_frame(records: Sequence[Publishable]) -> "pd.DataFrame":
     return pd.DataFrame(rows, columns=empty)
 
 
-_COUNTS = ("requests", "passes", "samples", "verified_count", "verified_wrong")
+_COUNTS = ("requests", "passes", "samples", "answers_under_load_count", "answers_under_load_wrong")
 _HIDDEN_POINT_COLUMNS = (*schema.LoadPoint.__struct_fields__, *_COUNTS)
 """The columns of a load point of hidden speed, beside its origin: a list, so that no new field gets in."""
 

@@ -66,7 +66,7 @@ class CaseRun(CaseScope, contextlib.AbstractContextManager["CaseRun"]):
         self.gate_findings: dict[str, AnswerFinding[GateResult]] = {}
         self.sweeps: dict[Scenario, Mapping[LoadPoint, PointResult | ProofError]] = {}
         self.latencies_s: dict[LoadPoint, Sequence[float]] = {}  # of every request that counts
-        self.comparison: tuple[AnswerFinding[GateResult], schema.BaselineComparison] | None = None
+        self.baseline_result: tuple[AnswerFinding[GateResult], schema.BaselineComparison] | None = None
 
     def __exit__(self, *error: Any) -> None:
         forget_all(self)

@@ -98,8 +98,8 @@ def reloader(run: CaseRun, baseline: CaseRun) -> Callable[[], None] | None:
 def compare_with_baseline(run: CaseRun) -> tuple[AnswerFinding[GateResult], BaselineComparison]:
     """Whether every sample gets the same answer from the baseline, and what else differs; compared only once.
     Raises NotAvailableError if the baseline's repository has no such model."""
-    if run.comparison is not None:
-        return run.comparison
+    if run.baseline_result is not None:
+        return run.baseline_result
     baseline, name, model = run.baseline, run.settings.baseline_name, run.case.model
     if baseline is None:
         what = f"{model.name}{IS_NEW}{name} has no such model to compare it with"
@@ -117,8 +117,9 @@ def compare_with_baseline(run: CaseRun) -> tuple[AnswerFinding[GateResult], Base
     side = structs.replace(side, loadings_s=tuple(loadings_s))
     baseline_side = structs.replace(baseline_side, loadings_s=tuple(baseline_loadings_s))
     finding = dataclasses.replace(finding, result=structs.replace(finding.result, fault=fault))
-    run.comparison = finding, BaselineComparison(name, side, baseline_side, tuple(new_warnings.values())[:20])
-    return run.comparison
+    comparison = BaselineComparison(name, side, baseline_side, tuple(new_warnings.values())[:20])
+    run.baseline_result = finding, comparison
+    return run.baseline_result
 
 
 def _compare_answers(run: CaseRun, baseline: CaseRun, baseline_name: str) -> AnswerFinding[GateResult]:

@@ -64,7 +64,8 @@ def known_results(run: CaseRun) -> Sequence[PointResult]:
     points = {result.point: result for result in on_record}
     for sweep in run.sweeps.values():
         points |= {point: result for point, result in sweep.items() if isinstance(result, PointResult)}
-    if any(result.verified is not None and result.verified.wrong for result in points.values()):
+    answers = [result.answers_under_load for result in points.values()]
+    if any(part is not None and part.wrong for part in answers):
         what = "the fastest load point is not known: answers under load were wrong"
         raise NotAvailableError(what, where=run.case, fix="see the failed load tests of this case")
     return [*points.values()]

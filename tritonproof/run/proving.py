@@ -37,7 +37,7 @@ def prove_accuracy(run: CaseRun) -> tuple[Ledger, SampleScores]:
     run.loader.ensure_loaded("online")
     ledger, every_score = evaluate(run)
     gates = [run_gate(run, name).result for name in ("repeated", "in-flight", "batches")]
-    comparisons = [gate.comparison for gate in gates if gate.comparison is not None]
+    comparisons = [gate.answer_comparison for gate in gates if gate.answer_comparison is not None]
     return with_same_answers(ledger, comparisons), every_score
 
 

@@ -46,7 +46,7 @@ VERDICTS = {
     "other answers": (beside("3 answers differ", FAST), "failed"),
     "speed not settled": (beside("", FAST, OPEN), "inconclusive"),
     "no speed compared": (beside(""), "inconclusive"),
-    "answers under load not compared": (beside("", FAST, verified=None), "inconclusive"),
+    "answers under load not compared": (beside("", FAST, answers_under_load=None), "inconclusive"),
     "no answers compared": (structs.replace(beside("", FAST), gates=()), "inconclusive"),
     "speed compared in an earlier run": (of_two_runs("points"), "inconclusive"),
     "answers compared in an earlier run": (of_two_runs("gates"), "inconclusive"),

@@ -59,7 +59,7 @@ class Soak(Struct, frozen=True):
     """Speed in the last quarter of the passes over that in the second; None for few passes, or hidden."""
     requests_per_s: Annotated[Positive | None, SPEED] = None
     """Requests per second over the whole time under load; None for a hidden speed."""
-    verified: AnswerComparison | None = None
+    answers_under_load: AnswerComparison | None = None
     failed_attempt_count: Count = 0
     """How many attempts at passes were repeated: machine or server paused, or nothing usable was left."""
     origin: Origin | None = None

@@ -207,6 +207,6 @@ class GateResult(Struct, frozen=True):
     """The ways, batch sizes and faults that were tried, in words."""
     fault: Text = ""
     """What is wrong, as a sentence about the first fault; empty if the gate passed."""
-    comparison: AnswerComparison | None = None
+    answer_comparison: AnswerComparison | None = None
     """The differences between answers to one sample; None for a gate that compares no single answers."""
     origin: Origin | None = None

@@ -217,7 +217,7 @@ class PointResult(Struct, frozen=True):
     gpu: Annotated[GpuUse | None, SPEED] = None
     comparison: SpeedComparison | None = None
     marks: Annotated[tuple[Mark, ...], SPEED] = ()
-    verified: AnswerComparison | None = None
+    answers_under_load: AnswerComparison | None = None
     repeated_speed: Annotated[Ratio | None, SPEED] = None
     """One repeated sample's speed over that of new ones at the fastest point; None for long requests."""
     called_models: Annotated[tuple[CalledModel, ...], SPEED] = ()

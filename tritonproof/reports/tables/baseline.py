@@ -138,7 +138,7 @@ def _listed(reasons: Mapping[str, str]) -> str:
 
 
 def _apart(row: ComparedModel) -> str | None:
-    answers = row.gate and row.gate.comparison
+    answers = row.gate and row.gate.answer_comparison
     return difference_text(answers) if answers else None
 
 

@@ -226,7 +226,7 @@ def _outputs_table(previous_stage: str, outputs: Sequence[OutputDifference]) -> 
 
 
 def _apart(gate: GateResult) -> str | None:
-    if (answers := gate.comparison) is None:
+    if (answers := gate.answer_comparison) is None:
         return None
     return correctness_text.difference_text(answers) + correctness_text.answer_remarks(answers)
 
