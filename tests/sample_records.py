@@ -95,8 +95,8 @@ def at_rate(rate_per_s: float, throughput_per_s: float, **changes: Any) -> Point
 
 def comparison(**changes: Any) -> schema.SpeedComparison:
     """A load point that is significantly slower than in another build, by a tenth."""
-    ratio, passes, p_value = schema.Ratio(0.9, 0.88, 0.92), 8, 1e-6
-    slower = schema.SpeedComparison("HEAD~1", ratio, 0.03, "failed", passes, None, p_value, 1)
+    ratio, pass_count, p_value = schema.Ratio(0.9, 0.88, 0.92), 8, 1e-6
+    slower = schema.SpeedComparison("HEAD~1", ratio, 0.03, "failed", pass_count, None, p_value, 1)
     return structs.replace(slower, **changes)
 
 
@@ -109,7 +109,7 @@ def efficiency(scenario: str = "offline", size: int = 8, **changes: Any) -> sche
         "in_process_batch": 8,
         "threads": 2,
         "ratio": schema.Ratio(0.9, 0.876, 0.924),
-        "turns": 5,
+        "turn_count": 5,
     }
     return schema.Efficiency(**(fields | changes))
 
@@ -124,7 +124,7 @@ def search(**changes: Any) -> schema.Search:
         "verdict": "passed",
         "lead": None,
         "configurations": 5,
-        "passes": 50,
+        "pass_count": 50,
         "duration_s": 60.0,
         "config": "a40-resnet50-onnx-trt-fp16.search/config.pbtxt",
     }

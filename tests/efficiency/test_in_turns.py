@@ -116,7 +116,7 @@ def test_turns_are_summarized_by_geometric_means() -> None:
     assert entry.ratio.value == pytest.approx(math.sqrt(0.9 * 1.1))
     assert entry.marks[0].text.endswith("1, the last: killed")
     assert entry.peak_flops_per_s == Estimate(4e9, 2e9, 8e9), "of both GPUs"
-    assert (entry.turns, entry.in_process_batch, entry.threads, entry.spinning) == (2, 8, 2, True)
+    assert (entry.turn_count, entry.in_process_batch, entry.threads, entry.spinning) == (2, 8, 2, True)
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ def test_pairs_are_taken_until_settled() -> None:
     outcome = measured(SimulatedServer(lambda _job, number: 20.0 * (1 + number % 2)))
     assert not outcome.marks, "its interval is wide, but its budget is not spent"
     one, _ = in_pairs()
-    assert (one.verdict, one.passes) == ("passed", 8)
+    assert (one.verdict, one.pass_count) == ("passed", 8)
     slower, _load = in_pairs(18.0)
     assert (slower.verdict, slower.baseline_name) == ("failed", "HEAD~1")
     assert slower.ratio.value == pytest.approx(0.9, rel=0.02)
@@ -68,9 +68,9 @@ def test_both_builds_of_a_pair_share_windows() -> None:
 
 def test_spent_budget_reports_remaining_seconds() -> None:
     one, _ = in_pairs(20 * 0.97, budget_s=7.0)
-    assert (one.verdict, one.passes) == ("inconclusive", 12), "of 0.6 s each"
+    assert (one.verdict, one.pass_count) == ("inconclusive", 12), "of 0.6 s each"
     assert present(one.seconds_to_settle) > 0
-    assert in_pairs(budget_s=1.0, elapsed_s=100.0)[0].passes == 6, "six pairs at least"
+    assert in_pairs(budget_s=1.0, elapsed_s=100.0)[0].pass_count == 6, "six pairs at least"
 
 
 def by_loading(pairs_per_loading: int, monkeypatch: pytest.MonkeyPatch) -> tuple[SpeedComparison, list[str]]:
@@ -91,7 +91,7 @@ def test_speed_of_one_loading_is_no_verdict(monkeypatch: pytest.MonkeyPatch) -> 
     anew, calls = by_loading(8, monkeypatch)
     assert anew.verdict == "passed"
     assert calls[0] == "load"
-    assert calls.count("load") == anew.passes // 8
+    assert calls.count("load") == anew.pass_count // 8
     assert by_loading(1000, monkeypatch)[0].verdict == "failed", "with one loading chance looks like slowness"
 
 
@@ -124,7 +124,7 @@ def compared(speed: float, pairs: int, points: int) -> SpeedComparison:
 def test_more_points_need_more_pairs(speed: float, pairs: int, points: int, verdict: str) -> None:
     """Points share one alarm in 100 runs, and half of a point's share is for its last look."""
     one = compared(speed, pairs, points)
-    assert (one.verdict, one.passes, one.seconds_to_settle) == (verdict, pairs, None)
+    assert (one.verdict, one.pass_count, one.seconds_to_settle) == (verdict, pairs, None)
     assert compared(0.5, 9, points).p_value == 2 * 2**-9
 
 

@@ -12,8 +12,8 @@ NO_SPEED: dict[type, Set[str]] = {
     # If a search has found the rate, `publishable` empties it.
     LoadPoint: {"batch", "concurrency", "request_rate_per_s"},
     PointResult: {"requests", "warm_up_s", "samples"},
-    Search: {"latency_budget_ms", "configurations", "passes", "duration_s"},
-    Soak: {"requests", "passes", "failed_attempt_count", "loadings"},
+    Search: {"latency_budget_ms", "configurations", "pass_count", "duration_s"},
+    Soak: {"requests", "pass_count", "failed_attempt_count", "loadings"},
     Efficiency: set(),
 }
 """The numbers that tell no speed: settings, how much was measured, and times of more than requests."""

@@ -250,7 +250,7 @@ def test_figures_come_from_fresh_passes() -> None:
         winner, entry = measurer.search(goal)
         true_per_s = measurer.throughput_per_s(winner.operating_point)
         assert any(winner.state is state for state in measurer.fresh)
-        assert entry.passes == len(measurer.probes) + sum(len(state.passes) for state in measurer.fresh)
+        assert entry.pass_count == len(measurer.probes) + sum(len(state.passes) for state in measurer.fresh)
         errors.append(math.log(entry.result.throughput_per_s.value / true_per_s))
         selected.append(max(measurer.rates_per_s) / true_per_s)
     assert abs(np.mean(errors)) < 3 * 0.2 / math.sqrt(TRIALS * queueing.FRESH)

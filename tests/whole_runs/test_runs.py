@@ -38,7 +38,7 @@ def test_fastest_point_is_measured_in_process(first: Run) -> None:
     best = max(record.points, key=lambda result: result.throughput_per_s.value)
     assert efficiency.point == best.point
     assert efficiency.flops_per_inference == pytest.approx(2 * (30 * 64 + 64 * 2), rel=0.01)
-    assert efficiency.turns >= 5
+    assert efficiency.turn_count >= 5
 
 
 def test_workers_share_cases_without_loss(tmp_path: Path) -> None:

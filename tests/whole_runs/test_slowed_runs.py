@@ -55,7 +55,7 @@ def test_winner_configuration_loads_elsewhere(given: tuple[str, ...], slowed: Sl
     search = present(done.record(GIVEN).search)
     assert (search.latency_budget_ms, search.percentile, search.verdict) == (10_000, "p99", "passed")
     assert search.configurations == 2
-    assert search.passes >= 8 + 6
+    assert search.pass_count >= 8 + 6
     accuracy = present(search.accuracy)
     assert (accuracy.passed, accuracy.samples) == (True, 64)
     assert search.result.throughput_per_s.value > 0

@@ -158,7 +158,7 @@ def efficiency_entry(
         in_process_batch=batch,
         threads=threads,
         ratio=ratio,
-        turns=len(turns.per_s["served"]),
+        turn_count=len(turns.per_s["served"]),
         flops_per_inference=flops,
         peak_flops_per_s=peak,
         spinning=spinning,

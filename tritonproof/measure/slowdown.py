@@ -49,7 +49,7 @@ def compare_pairs(current: Speeds, baseline: Speeds, plan: MeasuringPlan, spent_
         ratio=ratio,
         allowed_slowdown=allowed,
         verdict=judged,
-        passes=len(current),
+        pass_count=len(current),
         seconds_to_settle=seconds_to_settle(ratio, allowed, spent_s) if judged == "inconclusive" else None,
         p_value=p_value,
         compared_points=plan.compared_points,

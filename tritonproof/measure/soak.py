@@ -149,7 +149,7 @@ def soak_entry(
         point=point,
         duration_s=round(under_load.duration_s, 3),
         requests=round(under_load.requests[-1]),
-        passes=len(under_load.used),
+        pass_count=len(under_load.used),
         growth=growth,
         loadings=len(loadings),
         not_watched=tuple(missing),

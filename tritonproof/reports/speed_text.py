@@ -148,7 +148,7 @@ def search_paragraph(record: Publishable) -> str:
     if record.case.from_repository:
         proven = "with which no answer changes"
     configurations = counted(search.configurations, "configuration")
-    tried = f"{search.passes} passes of {configurations}, {quantities.DURATION.text(search.duration_s)}"
+    tried = f"{search.pass_count} passes of {configurations}, {quantities.DURATION.text(search.duration_s)}"
     return f"{search_text(search)}. Searched in {tried}. The configuration, {proven}: `{search.config}`."
 
 

@@ -110,7 +110,7 @@ def find_fastest(
         verdict=winner.verdict,
         lead=_lead(best_reruns),
         configurations=len({trial.candidate.arrangement for trial in measured}),
-        passes=probe_count + sum(len(rerun.state.passes) for attempt in attempts for rerun in attempt),
+        pass_count=probe_count + sum(len(rerun.state.passes) for attempt in attempts for rerun in attempt),
         duration_s=0.0,
         config="",
     )

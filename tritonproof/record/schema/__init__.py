@@ -48,7 +48,7 @@ class Soak(Struct, frozen=True):
     duration_s: Annotated[Positive, SPEED]
     """Seconds under load, including the pauses between passes that verify answers and read the use."""
     requests: Count
-    passes: Count
+    pass_count: Count
     """The passes of the load generator. After each, with no request in flight, the use was read."""
     growth: Annotated[tuple[Growth, ...], MAX_ENTRIES]
     """The growth per request of each resource, then per loading."""

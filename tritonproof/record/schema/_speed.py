@@ -168,7 +168,7 @@ class SpeedComparison(Struct, frozen=True):
     verdict: Annotated[Verdict, SPEED]
     """failed: the whole interval lies below the limit, and this is significant among all points of the run;
     passed: the whole interval lies above; inconclusive: neither."""
-    passes: Count
+    pass_count: Count
     """The number of passes of each build."""
     seconds_to_settle: Annotated[Number | None, SPEED]
     """Estimated seconds of further measuring until the limit is outside the interval; None if it is."""
@@ -255,7 +255,7 @@ class Efficiency(Struct, frozen=True):
     threads: Count
     """The CPU threads of either side; on the server those of all instances together."""
     ratio: Ratio
-    turns: Count
+    turn_count: Count
     flops_per_inference: Positive | None = None
     """Floating-point operations, two for a multiply-add; None if the framework cannot count them."""
     peak_flops_per_s: Estimate | None = None
@@ -286,7 +286,7 @@ class Search(Struct, frozen=True):
     lead: Annotated[Ratio | None, SPEED]
     """The winner's throughput over the runner-up's; None if no other configuration kept the budget."""
     configurations: Count
-    passes: Count
+    pass_count: Count
     duration_s: NotNegative
     config: Text
     accuracy: Ledger | None = None
