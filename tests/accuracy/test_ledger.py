@@ -13,7 +13,7 @@ from tests import sample_records as records
 from tests import toy
 from tritonproof.accuracy import ledger as ledger_module
 from tritonproof.accuracy.ledger import accuracy_ledger, score_each_item, why_no_score, worst_items
-from tritonproof.accuracy.stages import StageAnswers, Stages
+from tritonproof.accuracy.stages import StageAnswers
 from tritonproof.base.errors import ProofError
 from tritonproof.record import record_files, sample_files
 from tritonproof.record.schema import Ledger, Limit
@@ -23,7 +23,7 @@ from tritonproof.spec import Arrays, Case, Samples
 def ledger(
     case: Case,
     samples: Samples,
-    stages: Stages,
+    stages: list[StageAnswers],
     *,
     labelled: bool = True,
     requested: Mapping[str, Limit] = MappingProxyType({}),
@@ -41,18 +41,18 @@ def stage(name: str, right: int, **changes: Any) -> StageAnswers:
     return StageAnswers(name, {"classes": classes}, classes, **{"requests": 9, **changes})
 
 
-def stages(framework: int, converted: int, last: int) -> Stages:
+def stages(framework: int, converted: int, last: int) -> list[StageAnswers]:
     """Three stages by how many samples of 100 each gets right."""
-    return stage("framework", framework), stage("converted", converted), stage("served", last)
+    return [stage("framework", framework), stage("converted", converted), stage("served", last)]
 
 
-def deciding(first: np.ndarray, second: np.ndarray, last: np.ndarray | None = None) -> Stages:
+def deciding(first: np.ndarray, second: np.ndarray, last: np.ndarray | None = None) -> list[StageAnswers]:
     """The stages with these decisions; the served model has the converted one's, unless it has others."""
     names, decided = ("framework", "converted", "served"), (first, second, second if last is None else last)
     return [StageAnswers(name, {"classes": each}, each) for name, each in zip(names, decided, strict=True)]
 
 
-def changed(count: int, lost: int, gained: int) -> Stages:
+def changed(count: int, lost: int, gained: int) -> list[StageAnswers]:
     """Three stages: the last loses and gains samples; the framework gets one in twenty wrong."""
     labels = np.asarray(toy.samples(count).labels)
     wrong = np.where(np.arange(count) % 20 == 0, -1, labels)
@@ -287,7 +287,9 @@ def with_wrong(*items: int) -> np.ndarray:
     return classes
 
 
-def worst(case: Case, samples: Samples, three: Stages, *, labelled: bool = True) -> list[tuple[int, str]]:
+def worst(
+    case: Case, samples: Samples, three: list[StageAnswers], *, labelled: bool = True
+) -> list[tuple[int, str]]:
     return worst_items(case, samples, three, score_each_item(case, samples, three, labelled=labelled))
 
 

@@ -4,7 +4,7 @@ replies of a server to refused requests and to concurrent ones."""
 import dataclasses
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -30,7 +30,7 @@ from tritonproof.base.errors import ProofError
 from tritonproof.client import requests
 from tritonproof.client.input_data import MAX_SAMPLES
 from tritonproof.client.requests import ServedModel
-from tritonproof.gates.context import AnswersBySample, GateContext, make_single_answers
+from tritonproof.gates.context import GateContext, make_single_answers
 from tritonproof.gates.declared import declared_gate, largest_batch_gate
 from tritonproof.record.schema import GateResult
 from tritonproof.serve.messages import infer_message
@@ -79,7 +79,7 @@ def given_alone(count: int = 8) -> dict[int, Arrays]:
 
 def model(
     shape: tuple[int, ...] = (4,),
-    rows: AnswersBySample | None = None,
+    rows: Mapping[int, Arrays] | None = None,
     count: int = 8,
     batched: bool = True,
     rule: AnswerRule | None = None,

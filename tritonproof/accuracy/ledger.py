@@ -12,7 +12,7 @@ from tritonproof.accuracy.answer_comparison import merge_comparisons
 from tritonproof.accuracy.limits import DEEP_ROUNDING
 from tritonproof.accuracy.outputs import equal_fraction, floating_outputs
 from tritonproof.accuracy.precisions import PRECISIONS, limit_in, tolerance_of
-from tritonproof.accuracy.stages import StageAnswers, Stages
+from tritonproof.accuracy.stages import StageAnswers
 from tritonproof.base.errors import ProofError
 from tritonproof.record import sample_files, schema
 from tritonproof.record.schema import AnswerComparison, Disagreement, Ledger, Limit, Score
@@ -29,9 +29,12 @@ ItemScores = Mapping[str, Sequence[np.ndarray]]
 """By metric, in the model's order: the score of each item after each of the stages, [items] each."""
 
 
-def score_each_item(case: Case, samples: Samples, stages: Stages, *, labelled: bool = True) -> ItemScores:
-    """Score each item after each stage; without `labelled`, only by metrics that need no labels. Raises
-    ProofError unless a metric gives one finite score for each item, fractions of 1 where higher is better."""
+def score_each_item(
+    case: Case, samples: Samples, stages: Sequence[StageAnswers], *, labelled: bool = True
+) -> ItemScores:
+    """Score each item after each stage: framework, converted and served, or the last alone. Without
+    `labelled`, only metrics that need no labels score. Raises ProofError unless a metric gives one finite
+    score for each item, fractions of 1 where higher is better."""
     count, per_item = len(item_ids(samples)), {}
     metrics = [metric for metric in case.model.metrics if labelled or not metric.labelled]
     for metric in metrics:
@@ -50,7 +53,7 @@ def accuracy_ledger(
     case: Case,
     precision: str,
     samples: Samples,
-    stages: Stages,
+    stages: Sequence[StageAnswers],
     per_item: ItemScores,
     *,
     user_limits: Mapping[str, Limit] = MappingProxyType({}),
@@ -67,8 +70,10 @@ def accuracy_ledger(
     agreement = tolerance_of(case, precision).min_agreement if stages[1].decisions.size else None
     goodness = _goodness(metrics, per_item)
     disagreements = tuple(
-        _disagreement(stages[i : i + 2], samples, goodness[i : i + 2], limit)
-        for i, limit in enumerate((None, agreement))
+        _disagreement(pair, samples, goodness_of_pair, limit)
+        for pair, goodness_of_pair, limit in zip(
+            itertools.pairwise(stages), itertools.pairwise(goodness), (None, agreement), strict=True
+        )
     )
     return Ledger(
         scores=scores,
@@ -174,7 +179,10 @@ def _items_that_differ(samples: Samples, before: StageAnswers, after: StageAnswe
 
 
 def _disagreement(
-    pair: Stages, samples: Samples, goodness: Sequence[np.ndarray | float], limit: float | None
+    pair: tuple[StageAnswers, StageAnswers],
+    samples: Samples,
+    goodness: Sequence[np.ndarray | float],
+    limit: float | None,
 ) -> Disagreement:
     ids, differ = item_ids(samples), _items_that_differ(samples, *pair)
     change = np.broadcast_to(goodness[1] - goodness[0], len(ids))[differ]
@@ -194,7 +202,7 @@ MAX_WORST_ITEMS = 5
 
 
 def sample_scores(
-    case: Case, digest: str, samples: Samples, stages: Stages, per_item: ItemScores
+    case: Case, digest: str, samples: Samples, stages: Sequence[StageAnswers], per_item: ItemScores
 ) -> sample_files.SampleScores:
     """The file beside the record of the build with this `digest`: the scores behind its ledger."""
     ids = item_ids(samples)
@@ -214,7 +222,9 @@ def sample_scores(
     return sample_files.SampleScores(case.key, digest, tuple(str(item_id) for item_id in ids), scores, shown)
 
 
-def worst_items(case: Case, samples: Samples, stages: Stages, per_item: ItemScores) -> list[tuple[int, str]]:
+def worst_items(
+    case: Case, samples: Samples, stages: Sequence[StageAnswers], per_item: ItemScores
+) -> list[tuple[int, str]]:
     """The items worth a look, the worst first, each with the reason: those lost between two stages, then
     those decided differently, then those with a served score worse than the mean, by the first metric."""
     metrics = [metric for metric in case.model.metrics if metric.name in per_item]

@@ -121,16 +121,15 @@ class StageLimits:
     """Where the limits come from, in words."""
 
 
-ElementCounts = Mapping[str, int]
-"""The number of elements that are compared, by the name of the output."""
-
-
 def limits_per_answer(
-    case: Case, precision: str, cost: PrecisionCost | None, sizes: ElementCounts
+    case: Case, precision: str, cost: PrecisionCost | None, element_counts: Mapping[str, int]
 ) -> AnswerLimits:
-    """The limits of two answers to one sample by the same file, if other kernels may compute them."""
+    """The limits of two answers to one sample by the same file, if other kernels may compute them. The
+    `element_counts` are how many elements are compared, by output."""
     share = AnswerLimits.min_compared_share if cost is None else max(0.0, cost.comparable - _TIE_MARGIN)
-    stages = (stage_limits(case, precision, cost, sizes, 1, kernels_only=only) for only in (True, False))
+    stages = (
+        stage_limits(case, precision, cost, element_counts, 1, kernels_only=only) for only in (True, False)
+    )
     same, converted = (replace(stage.per_answer, min_compared_share=share) for stage in stages)
     is_known = precision or tolerance_of(case, precision).is_given
     return replace(same, of_conversion=converted) if is_known else replace(same, inferred_on=case.answers_on)
@@ -140,20 +139,21 @@ def stage_limits(
     case: Case,
     precision: str,
     cost: PrecisionCost | None,
-    sizes: ElementCounts,
+    element_counts: Mapping[str, int],
     row_count: int,
     *,
     kernels_only: bool,
 ) -> StageLimits:
-    """The limits of a stage's outputs, `row_count` rows, compared with those of the stage before."""
+    """The limits of a stage's outputs, `row_count` rows with these numbers of elements by output, compared
+    with those of the stage before."""
     floating_names = [tensor.name for tensor in case.model.outputs if tensor.dtype.startswith(("FP", "BF"))]
-    floating = [name for name in floating_names if name in sizes]
+    floating = [name for name in floating_names if name in element_counts]
     largest, mean, source = _floating_limits(case, precision, cost, floating, kernels_only=kernels_only)
     tolerated = tolerance_of(case, precision).min_agreement
     texts = {tensor.name: 0.0 for tensor in case.model.outputs if tensor.dtype == "BYTES"}
     unequal = {
         name: 1 - (tolerated if cost is None else min_agreement_for(1 - cost.mean[name], count))
-        for name, count in sizes.items()
+        for name, count in element_counts.items()
         if name not in floating
     } | texts
     rounding = rounding_of(case.model, precision)

@@ -146,10 +146,6 @@ class StageAnswers:
     """How far each output is from the stage before, over all rows; empty if only decisions are compared."""
 
 
-Stages = Sequence[StageAnswers]
-"""The answers at the stages framework, converted and served, in this order, or at the last stage alone."""
-
-
 def framework_model_on(device: Device, model: Model, source_model: FrameworkModel) -> FrameworkModel:
     """The framework's model on a device, in FP32 without TF32, to compare converted models with: for volumes
     a GPU takes minutes, a CPU hours. Given weights and Keras networks stay where they are."""

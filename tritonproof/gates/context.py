@@ -19,15 +19,14 @@ from tritonproof.spec import Arrays, Samples
 
 _STEADY_SHARE = 0.99
 """If at least this share of integers is equal in the answers to a repeated request, the others are noise."""
-AnswersBySample = Mapping[int, Arrays]
-"""One answer to each sample, by the sample's index: outputs without the batch axis."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SingleAnswers:
     """The answers to samples that were each sent alone, with which gates compare all other answers."""
 
-    rows: AnswersBySample
+    rows: Mapping[int, Arrays]
+    """One answer to each sample, by the sample's index: outputs without the batch axis."""
     expected: ExpectedBySignature
     kernel_limits: AnswerLimits
     """The limits of GateContext, inferred from the answers if need be, and no narrower than the noise."""
@@ -124,7 +123,7 @@ def rows_of(answers: Iterable[Answer]) -> dict[int, Arrays]:
 
 def make_single_answers(
     ids: Sequence[str],
-    rows: AnswersBySample,
+    rows: Mapping[int, Arrays],
     limits: AnswerLimits,
     repeats: Sequence[Answer] = (),
     min_noise: float = MIN_NOISE,

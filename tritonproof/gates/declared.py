@@ -1,7 +1,7 @@
 """Is a model what its configuration declares? Every output is there and finite, and has its type and shape;
 batches are answered up to the declared size, and refused above it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -10,10 +10,10 @@ import numpy as np
 from tritonproof.accuracy.answer_comparison import AnswerFinding
 from tritonproof.client.input_data import remaining_data
 from tritonproof.client.requests import ServedModel
-from tritonproof.gates.context import AnswersBySample, GateContext, rows_of
+from tritonproof.gates.context import GateContext, rows_of
 from tritonproof.record.schema import GateResult
 from tritonproof.serve.messages import response_outputs
-from tritonproof.spec import fits
+from tritonproof.spec import Arrays, fits
 
 
 def declared_gate(context: GateContext) -> AnswerFinding[GateResult]:
@@ -39,7 +39,7 @@ def declared_gate(context: GateContext) -> AnswerFinding[GateResult]:
     return AnswerFinding(GateResult("declared", len(batches) + remaining_count, tried=tried, fault=fault))
 
 
-def _all_as_declared(served: ServedModel, rows: AnswersBySample) -> Iterator[str]:
+def _all_as_declared(served: ServedModel, rows: Mapping[int, Arrays]) -> Iterator[str]:
     """What is wrong with each output of the answers `rows`, as a sentence; empty for right outputs."""
     for sample, outputs in rows.items():
         for tensor in served.model.outputs:
