@@ -30,9 +30,8 @@ def ledger(
     precision: str = "",
 ) -> Ledger:
     """The ledger of each item's scores; `requested` holds limits that replace the model's."""
-    per_item = score_each_item(case, samples, stages, labelled=labelled)
-    name = precision or case.precision
-    return accuracy_ledger(case, name, samples, stages, per_item, user_limits=requested)
+    scores_by_metric = score_each_item(case, samples, stages, labelled=labelled)
+    return accuracy_ledger(case, precision or case.precision, samples, stages, scores_by_metric, requested)
 
 
 def stage(name: str, right: int, **changes: Any) -> StageAnswers:
@@ -231,8 +230,8 @@ def existing(right: int, requested: dict[str, Limit], *metrics: Any) -> Ledger:
     """The ledger of a model served as it is that gets `right` of 100 samples right."""
     case, samples = toy.case(toy.model(metrics=metrics)), toy.samples(100)
     served = stage("served", right, requests=7)
-    per_item = score_each_item(case, samples, [served])
-    return ledger_module.served_ledger(case, samples, served, per_item, requested)
+    scores_by_metric = score_each_item(case, samples, [served])
+    return ledger_module.served_ledger(case, samples, served, scores_by_metric, requested)
 
 
 def test_served_model_without_reference_keeps_its_own_limits() -> None:

@@ -35,7 +35,7 @@ def score_each_item(
     """Score each item after each stage: framework, converted and served, or the last alone. Without
     `labelled`, only metrics that need no labels score. Raises ProofError unless a metric gives one finite
     score for each item, fractions of 1 where higher is better."""
-    count, per_item = len(item_ids(samples)), {}
+    count, scores_by_metric = len(ids_of_items(samples)), {}
     metrics = [metric for metric in case.model.metrics if labelled or not metric.labelled]
     for metric in metrics:
         per_stage = [metric.score(stage.kept, samples.labels, stages[0].kept) for stage in stages]
@@ -45,39 +45,37 @@ def score_each_item(
                 given = f"{metric.name} gave {scores.shape} scores, {scores.mean():g} on the mean"
                 what = f"{given}, not a finite one{form} for each of {count} samples"
                 raise ProofError(what, where=f"stage {stage.name}")
-        per_item[metric.name] = per_stage
-    return per_item
+        scores_by_metric[metric.name] = per_stage
+    return scores_by_metric
 
 
 def accuracy_ledger(
     case: Case,
-    precision: str,
+    arithmetic_precision: str,
     samples: Samples,
     stages: Sequence[StageAnswers],
-    per_item: ItemScores,
-    *,
+    scores_by_metric: ItemScores,
     user_limits: Mapping[str, Limit] = MappingProxyType({}),
 ) -> Ledger:
     """The ledger of three stages. A metric's limits are the `user_limits` one, else the model's own, and a
     share of the framework's score. As the same file on the same data, the converted and the served model must
     agree in decisions as far as the format demands, and in outputs as far as other kernels allow."""
-    metrics = [metric for metric in case.model.metrics if metric.name in per_item]
-    rounded = [_rounded_error(metric, precision, samples, stages[0].kept) for metric in metrics]
-    scores = tuple(
-        _score(metric, precision, per_item[metric.name], user_limits.get(metric.name), error)
-        for metric, error in zip(metrics, rounded, strict=True)
-    )
-    agreement = tolerance_of(case, precision).min_agreement if stages[1].decisions.size else None
-    goodness = _goodness(metrics, per_item)
+    metrics = [metric for metric in case.model.metrics if metric.name in scores_by_metric]
+    scores = []
+    for metric in metrics:
+        own_limit = user_limits.get(metric.name) or limit_in(arithmetic_precision, metric.limits)
+        rounded = _rounded_error(metric, arithmetic_precision, samples, stages[0].kept)
+        scores.append(_score(metric, arithmetic_precision, scores_by_metric[metric.name], own_limit, rounded))
+    agreement = tolerance_of(case, arithmetic_precision).min_agreement if stages[1].decisions.size else None
+    goodness = _goodness(metrics, scores_by_metric)
+    pairs = itertools.pairwise(zip(stages, goodness, strict=True))
     disagreements = tuple(
-        _disagreement(pair, samples, goodness_of_pair, limit)
-        for pair, goodness_of_pair, limit in zip(
-            itertools.pairwise(stages), itertools.pairwise(goodness), (None, agreement), strict=True
-        )
+        _disagreement(stage, later, samples, after - before, limit)
+        for ((stage, before), (later, after)), limit in zip(pairs, (None, agreement), strict=True)
     )
     return Ledger(
-        scores=scores,
-        samples=len(item_ids(samples)),
+        scores=tuple(scores),
+        samples=len(ids_of_items(samples)),
         disagreements=disagreements,
         requests=stages[-1].requests,
         outputs=stages[-1].differences,
@@ -85,15 +83,19 @@ def accuracy_ledger(
 
 
 def served_ledger(
-    case: Case, samples: Samples, served: StageAnswers, per_item: ItemScores, user_limits: Mapping[str, Limit]
+    case: Case,
+    samples: Samples,
+    served: StageAnswers,
+    scores_by_metric: ItemScores,
+    user_limits: Mapping[str, Limit],
 ) -> Ledger:
     """The ledger of a model that is served as it is, by labels; `user_limits` limits replace the model's."""
     scores = []
     for metric in case.model.metrics:
         limits = [user_limits[metric.name]] if metric.name in user_limits else list(metric.limits.values())
-        mean = float(per_item[metric.name][-1].mean())
+        mean = float(scores_by_metric[metric.name][-1].mean())
         scores.append(Score(metric.name, metric.better, None, None, mean, tuple(limits)))
-    return Ledger(tuple(scores), len(item_ids(samples)), (), served.requests)
+    return Ledger(tuple(scores), len(ids_of_items(samples)), (), served.requests)
 
 
 def why_no_score(
@@ -112,17 +114,20 @@ def why_no_score(
 
 
 def _score(
-    metric: Metric, precision: str, per_item: Sequence[np.ndarray], user_limit: Limit | None, rounded: float
+    metric: Metric,
+    arithmetic_precision: str,
+    by_stage: Sequence[np.ndarray],
+    own_limit: Limit | None,
+    rounded: float,
 ) -> Score:
-    framework, converted, served = (float(scores.mean()) for scores in per_item)
-    own_limit = user_limit or limit_in(precision, metric.limits)
+    framework, converted, served = (float(scores.mean()) for scores in by_stage)
     limits = [] if own_limit is None else [own_limit]
     if metric.labelled and metric.keeps_framework_score:
-        fraction, sign = PRECISIONS[precision].kept_score, 1
+        fraction, sign = PRECISIONS[arithmetic_precision].kept_score, 1
         if metric.better == "lower":
             fraction, sign = 1 / fraction, -1
         # FP32's rounding, a millionth, hardly breaks a tie, so no loss is chance.
-        critical = 0.0 if precision == "fp32" else critical_change(per_item[0], per_item[-1])
+        critical = 0.0 if arithmetic_precision == "fp32" else critical_change(by_stage[0], by_stage[-1])
         worst, source = fraction * framework, f"{fraction:.1%} of the framework's score on the same samples"
         if not schema.meets(metric.better, framework - sign * critical, worst):
             worst = framework - sign * critical
@@ -133,15 +138,15 @@ def _score(
     return Score(metric.name, metric.better, framework, converted, served, tuple(limits))
 
 
-def _rounded_error(metric: Metric, precision: str, samples: Samples, outputs: Arrays) -> float:
+def _rounded_error(metric: Metric, arithmetic_precision: str, samples: Samples, outputs: Arrays) -> float:
     """The metric's error if rounding in the precision moves each number of `outputs`, but none out of its
     output's range, as a metric of probabilities would refuse it; -inf if no error is to be kept."""
     if metric.better == "higher" or not (metric.labelled and metric.keeps_framework_score):
         return -np.inf
-    moved = dict(outputs)
+    moved, rounding = dict(outputs), max(DEEP_ROUNDING, PRECISIONS[arithmetic_precision].rounding)
     for name in floating_outputs(outputs):
         values = outputs[name]
-        share = max(DEEP_ROUNDING, PRECISIONS[precision].rounding, float(np.finfo(values.dtype).eps))
+        share = max(rounding, float(np.finfo(values.dtype).eps))
         steps = share * np.abs(values).max(initial=0) * np.resize([1.0, -1.0], values.shape)
         bounds = values.min(initial=np.inf), values.max(initial=-np.inf)
         moved[name] = np.clip(values + steps, *bounds).astype(values.dtype)
@@ -156,7 +161,7 @@ def critical_change(before: np.ndarray, after: np.ndarray) -> float:
     return ONE_SIDED_95 * float(np.sqrt((changes**2).sum())) / len(changes)
 
 
-def item_ids(samples: Samples) -> Sequence[str]:
+def ids_of_items(samples: Samples) -> Sequence[str]:
     """The id of each item: that of its first row."""
     if samples.items is None:
         return samples.ids
@@ -164,12 +169,12 @@ def item_ids(samples: Samples) -> Sequence[str]:
     return [samples.ids[i] for i in first]
 
 
-def _goodness(metrics: Sequence[Metric], per_item: ItemScores) -> Sequence[np.ndarray | float]:
+def _goodness(metrics: Sequence[Metric], scores_by_metric: ItemScores) -> Sequence[np.ndarray | float]:
     """Each item's score by the first metric after each stage, negated if lower is better; 0 without one."""
     if not metrics:
         return [0.0] * 3
     sign = -1 if metrics[0].better == "lower" else 1
-    return [sign * scores for scores in per_item[metrics[0].name]]
+    return [sign * scores for scores in scores_by_metric[metrics[0].name]]
 
 
 def _items_that_differ(samples: Samples, before: StageAnswers, after: StageAnswers) -> np.ndarray:
@@ -179,20 +184,17 @@ def _items_that_differ(samples: Samples, before: StageAnswers, after: StageAnswe
 
 
 def _disagreement(
-    pair: tuple[StageAnswers, StageAnswers],
-    samples: Samples,
-    goodness: Sequence[np.ndarray | float],
-    limit: float | None,
+    stage: StageAnswers, later: StageAnswers, samples: Samples, gain: np.ndarray | float, limit: float | None
 ) -> Disagreement:
-    ids, differ = item_ids(samples), _items_that_differ(samples, *pair)
-    change = np.broadcast_to(goodness[1] - goodness[0], len(ids))[differ]
+    item_ids, differ = ids_of_items(samples), _items_that_differ(samples, stage, later)
+    change = np.broadcast_to(gain, len(item_ids))[differ]
     return Disagreement(
-        between=(pair[0].name, pair[1].name),
+        between=(stage.name, later.name),
         count=len(differ),
         lost=int((change < 0).sum()),
         gained=int((change > 0).sum()),
-        sample_ids=tuple(ids[i] for i in differ[:100]),
-        agreement=float(equal_fraction(pair[0].decisions, pair[1].decisions).mean()),
+        sample_ids=tuple(item_ids[i] for i in differ[:100]),
+        agreement=float(equal_fraction(stage.decisions, later.decisions).mean()),
         agreement_limit=limit,
     )
 
@@ -202,33 +204,34 @@ MAX_WORST_ITEMS = 5
 
 
 def sample_scores(
-    case: Case, digest: str, samples: Samples, stages: Sequence[StageAnswers], per_item: ItemScores
+    case: Case, digest: str, samples: Samples, stages: Sequence[StageAnswers], scores_by_metric: ItemScores
 ) -> sample_files.SampleScores:
     """The file beside the record of the build with this `digest`: the scores behind its ledger."""
-    ids = item_ids(samples)
+    item_ids = tuple(map(str, ids_of_items(samples)))
     # Six digits are more than a comparison of samples needs, and make a third of the file.
     scores = {
         metric: {
             stage.name: tuple(float(f"{score:.6g}") for score in of_stage)
             for stage, of_stage in zip(stages, of_stages, strict=True)
         }
-        for metric, of_stages in per_item.items()
+        for metric, of_stages in scores_by_metric.items()
     }
     show = case.model.show or (lambda *_args: ())
     shown = tuple(
-        sample_files.Sample(str(ids[item]), why, tuple(show(samples, item, stages[0].kept, stages[-1].kept)))
-        for item, why in worst_items(case, samples, stages, per_item)
+        sample_files.Sample(item_ids[item], why, tuple(show(samples, item, stages[0].kept, stages[-1].kept)))
+        for item, why in worst_items(case, samples, stages, scores_by_metric)
     )
-    return sample_files.SampleScores(case.key, digest, tuple(str(item_id) for item_id in ids), scores, shown)
+    return sample_files.SampleScores(case.key, digest, item_ids, scores, shown)
 
 
 def worst_items(
-    case: Case, samples: Samples, stages: Sequence[StageAnswers], per_item: ItemScores
+    case: Case, samples: Samples, stages: Sequence[StageAnswers], scores_by_metric: ItemScores
 ) -> list[tuple[int, str]]:
     """The items worth a look, the worst first, each with the reason: those lost between two stages, then
     those decided differently, then those with a served score worse than the mean, by the first metric."""
-    metrics = [metric for metric in case.model.metrics if metric.name in per_item]
-    goodness = [np.broadcast_to(scores, len(item_ids(samples))) for scores in _goodness(metrics, per_item)]
+    metrics = [metric for metric in case.model.metrics if metric.name in scores_by_metric]
+    count = len(ids_of_items(samples))
+    goodness = [np.broadcast_to(scores, count) for scores in _goodness(metrics, scores_by_metric)]
     served, candidates = goodness[-1], list[tuple[int, int, str]]()
     for (stage, before), (later, after) in itertools.pairwise(zip(stages, goodness, strict=True)):
         for item in _items_that_differ(samples, stage, later):

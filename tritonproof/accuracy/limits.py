@@ -5,7 +5,7 @@ conversion, and constants of the precision for the same file by other kernels. T
 to a repeated request differ: it widens limits, and is the only limit where nothing may change an answer."""
 
 import functools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -122,41 +122,41 @@ class StageLimits:
 
 
 def limits_per_answer(
-    case: Case, precision: str, cost: PrecisionCost | None, element_counts: Mapping[str, int]
+    case: Case, arithmetic_precision: str, cost: PrecisionCost | None, element_counts: Mapping[str, int]
 ) -> AnswerLimits:
-    """The limits of two answers to one sample by the same file, if other kernels may compute them. The
-    `element_counts` are how many elements are compared, by output."""
+    """The limits of two answers to one sample by the same file, if other kernels may compute them."""
     share = AnswerLimits.min_compared_share if cost is None else max(0.0, cost.comparable - _TIE_MARGIN)
-    stages = (
-        stage_limits(case, precision, cost, element_counts, 1, kernels_only=only) for only in (True, False)
-    )
+    limits = functools.partial(stage_limits, case, arithmetic_precision, cost, element_counts, 1)
+    stages = (limits(kernels_only=only) for only in (True, False))
     same, converted = (replace(stage.per_answer, min_compared_share=share) for stage in stages)
-    is_known = precision or tolerance_of(case, precision).is_given
+    is_known = arithmetic_precision or tolerance_of(case, arithmetic_precision).is_given
     return replace(same, of_conversion=converted) if is_known else replace(same, inferred_on=case.answers_on)
 
 
 def stage_limits(
     case: Case,
-    precision: str,
+    arithmetic_precision: str,
     cost: PrecisionCost | None,
     element_counts: Mapping[str, int],
     row_count: int,
     *,
     kernels_only: bool,
 ) -> StageLimits:
-    """The limits of a stage's outputs, `row_count` rows with these numbers of elements by output, compared
-    with those of the stage before."""
+    """The limits of a stage's outputs, `row_count` rows with as many elements as `element_counts` says by
+    output, compared with those of the stage before."""
     floating_names = [tensor.name for tensor in case.model.outputs if tensor.dtype.startswith(("FP", "BF"))]
     floating = [name for name in floating_names if name in element_counts]
-    largest, mean, source = _floating_limits(case, precision, cost, floating, kernels_only=kernels_only)
-    tolerated = tolerance_of(case, precision).min_agreement
+    largest, mean, source = _floating_limits(
+        case, arithmetic_precision, cost, floating, kernels_only=kernels_only
+    )
+    tolerated = tolerance_of(case, arithmetic_precision).min_agreement
     texts = {tensor.name: 0.0 for tensor in case.model.outputs if tensor.dtype == "BYTES"}
     unequal = {
         name: 1 - (tolerated if cost is None else min_agreement_for(1 - cost.mean[name], count))
         for name, count in element_counts.items()
         if name not in floating
     } | texts
-    rounding = rounding_of(case.model, precision)
+    rounding = rounding_of(case.model, arithmetic_precision)
     deep_rounding = DEEP_ROUNDING if cost is None else LARGEST_FACTOR * min(rounding, cost.rounding)
     by_output = {name: NumberLimits(largest[name], _ROW_MEAN_FACTOR * mean[name]) for name in floating}
     per_answer = AnswerLimits(
@@ -174,21 +174,22 @@ def stage_limits(
 
 
 def _floating_limits(
-    case: Case, precision: str, cost: PrecisionCost | None, names: Sequence[str], *, kernels_only: bool
+    case: Case, arithmetic_precision: str, cost: PrecisionCost | None, names: list[str], *, kernels_only: bool
 ) -> tuple[dict[str, float], dict[str, float], str]:
     """The limits of the largest and of the mean error of the floating-point outputs `names`, and where they
     come from: a multiple of the cost, by one factor for a conversion and another for the same file by other
     kernels. If the cost is unknown, they are the case's tolerance, or the precision's `unknown_mean`."""
-    tolerance, rule = tolerance_of(case, precision), PRECISIONS.get(precision)
+    tolerance, rule = tolerance_of(case, arithmetic_precision), PRECISIONS.get(arithmetic_precision)
+    name_of_precision = arithmetic_precision.upper()
     if cost is not None and rule is not None:
         factor = rule.kernel_factor if kernels_only else rule.conversion_factor
         largest = {name: max(LARGEST_FACTOR * cost.largest[name], _MIN_LARGEST) for name in names}
         mean = {name: factor * cost.mean[name] for name in names}
         most = f"{LARGEST_FACTOR:g} times at most"
-        source = f"{factor:g} times what {precision.upper()} itself costs this model on the mean, {most}"
+        source = f"{factor:g} times what {name_of_precision} itself costs this model on the mean, {most}"
         return largest, mean, source
     if kernels_only and rule is not None and not tolerance.is_given:
-        source = f"the same file by other kernels in {precision.upper()}"
+        source = f"the same file by other kernels in {name_of_precision}"
         largest_error, mean_error = rule.unknown_largest, rule.unknown_mean
     else:
         source, largest_error = tolerance.source, tolerance.max_relative_error

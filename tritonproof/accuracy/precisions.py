@@ -1,6 +1,6 @@
 """Each precision's share of the limits, in one table: how it rounds, what a conversion to it and other
-kernels may cost, and how much of the framework's score it keeps. Wherever accuracy is judged, a precision is
-the one that the case computes in: tf32 for FP32 whose products a GPU computes in TF32."""
+kernels may cost, and how much of the framework's score it keeps. Accuracy is judged by the one that a case
+computes in, its arithmetic precision."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -91,10 +91,10 @@ def limit_in(precision: str, limits: Mapping[str, _Limit]) -> _Limit | None:
     return next((limits[name] for name in names if name in limits), None)
 
 
-def tolerance_of(case: Case, precision: str) -> Tolerance:
-    """The model's own tolerance in a precision, else the format's."""
-    tolerance = limit_in(precision, {**case.format.tolerances, **case.model.tolerances})
-    assert tolerance is not None, f"{case} has no tolerance in {precision}"
+def tolerance_of(case: Case, arithmetic_precision: str) -> Tolerance:
+    """The model's own tolerance in the precision that the case computes in, else the format's."""
+    tolerance = limit_in(arithmetic_precision, {**case.format.tolerances, **case.model.tolerances})
+    assert tolerance is not None, f"{case} has no tolerance in {arithmetic_precision}"
     return tolerance
 
 

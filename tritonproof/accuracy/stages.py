@@ -229,7 +229,7 @@ def evaluation_batch(deployment: Deployment) -> int:
 
 def compare_conversion(
     case: Case,
-    precision: str,
+    arithmetic_precision: str,
     framework: StageAnswers,
     converted: StageAnswers,
     ids: Sequence[str],
@@ -243,7 +243,7 @@ def compare_conversion(
     have no limit if weights are not `trained`: they are ties that any rounding breaks. Raises AccuracyError
     if an output is missing or has another shape."""
     elements = {name: values.size for name, values in framework.outputs.items()}
-    limits = stage_limits(case, precision, cost, elements, len(ids), kernels_only=False)
+    limits = stage_limits(case, arithmetic_precision, cost, elements, len(ids), kernels_only=False)
     comparison = StageComparison(expect(ids, framework.outputs), limits, "converted", "the framework's")
     row_bytes = max(1, sum(values[:1].nbytes for values in framework.outputs.values()))
     step = max(1, CHUNK_BYTES // row_bytes)
@@ -256,7 +256,7 @@ def compare_conversion(
     decided = framework.decisions.size > 0
     agreed = float(equal_fraction(converted.decisions, framework.decisions).mean())
     floating = [output for output in outputs if output.kind == "error"]
-    tolerance = tolerance_of(case, precision)
+    tolerance = tolerance_of(case, arithmetic_precision)
     limit = tolerance.min_agreement if decided and (trained or not floating) else None
     if limit is not None and cost is not None:
         limit = max(limit, min_agreement_for(cost.agreement, framework.decisions.size))
@@ -274,5 +274,5 @@ def compare_conversion(
         is_users_file=case.model.framework == case.format.name == "onnx" and case.precision == "fp32",
         precision_cost=costs.get(worst_in_costs),
         error_in_costs=errors_in_costs.get(worst_in_costs),
-        error_in_costs_limit=PRECISIONS[precision].conversion_factor if errors_in_costs else None,
+        error_in_costs_limit=PRECISIONS[arithmetic_precision].conversion_factor if errors_in_costs else None,
     )

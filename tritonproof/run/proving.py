@@ -49,20 +49,20 @@ def evaluate(run: CaseRun) -> tuple[Ledger, SampleScores]:
         labelled = run.prepared.labelled_samples
         assert labelled is not None
         served = _evaluate_served(run, labelled)
-        scores = score_each_item(case, labelled, [served])
-        ledger = served_ledger(case, labelled, served, scores, user_limits)
-        return ledger, sample_scores(case, run.build.digest, labelled, [served], scores)
-    precision, why_no_score = run.arithmetic_precision, run.why_no_score
+        scores_by_metric = score_each_item(case, labelled, [served])
+        ledger = served_ledger(case, labelled, served, scores_by_metric, user_limits)
+        return ledger, sample_scores(case, run.build.digest, labelled, [served], scores_by_metric)
+    arithmetic_precision, why_no_score = run.arithmetic_precision, run.why_no_score
     framework, converted = run.model_run.framework_answers, run.converted_answers
     elements = {name: values.size for name, values in converted.outputs.items()}
     cost, rows = run.precision_cost, len(run.samples)
-    limits = stage_limits(case, precision, cost, elements, rows, kernels_only=True)
+    limits = stage_limits(case, arithmetic_precision, cost, elements, rows, kernels_only=True)
     expected = expect(run.samples.ids, converted.outputs)
     comparison = StageComparison(expected, limits, "served", "in process it")
     stages = framework, converted, _evaluate_served(run, run.samples, comparison)
-    scores = score_each_item(case, run.samples, stages, labelled=why_no_score is None)
-    ledger = accuracy_ledger(case, precision, run.samples, stages, scores, user_limits=user_limits)
-    return ledger, sample_scores(case, run.build.digest, run.samples, stages, scores)
+    scores_by_metric = score_each_item(case, run.samples, stages, labelled=why_no_score is None)
+    ledger = accuracy_ledger(case, arithmetic_precision, run.samples, stages, scores_by_metric, user_limits)
+    return ledger, sample_scores(case, run.build.digest, run.samples, stages, scores_by_metric)
 
 
 def _evaluate_served(
