@@ -94,8 +94,8 @@ class Workspace:
         self.wait_for(matching, name)
         return matching()[0]
 
-    def record(self, case: str) -> Record:
-        return record_files.read(self.results / "cpu" / f"{case}.json")
+    def record(self, case_id: str) -> Record:
+        return record_files.read(self.results / "cpu" / f"{case_id}.json")
 
 
 def leftovers(temporary: Path) -> list[str]:

@@ -25,8 +25,8 @@ class Run:
     results: Path
     """The folder of its records."""
 
-    def record(self, case: str) -> Record:
-        return record_files.read(self.results / case.partition("-")[0] / f"{case}.json")
+    def record(self, case_id: str) -> Record:
+        return record_files.read(self.results / case_id.partition("-")[0] / f"{case_id}.json")
 
 
 def command(*arguments: str, **folders: Path | None) -> list[str]:

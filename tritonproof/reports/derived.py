@@ -61,7 +61,7 @@ def fastest_point(record: Publishable) -> schema.PointResult | None:
 def reference_names(records: Sequence[Publishable]) -> list[str]:
     """The cases' reference formats as a reader knows them, or the ids of those outside the records."""
     names = {record.name: f"{format_text(record)} {record.case.precision.upper()}" for record in records}
-    references = (compared.case for record in records if (compared := format_comparison(record)))
+    references = (compared.case_id for record in records if (compared := format_comparison(record)))
     return list(dict.fromkeys(names.get(reference, reference) for reference in references))
 
 

@@ -59,8 +59,8 @@ def publishable_together(records: Iterable[Record]) -> list[Publishable]:
         setup = comparable_setup(record)
         references = [entry.reference for entry in record.efficiency if entry.reference]
         if any(
-            setups.get(reference.case, setup) != setup
-            or reference.digest not in ("", builds.get(reference.case, reference.digest))
+            setups.get(reference.case_id, setup) != setup
+            or reference.digest not in ("", builds.get(reference.case_id, reference.digest))
             for reference in references
         ):
             alone = [structs.replace(entry, reference=None) for entry in record.efficiency]

@@ -94,7 +94,7 @@ def efficiency_text(measurements: Sequence[schema.Efficiency], precision: str) -
         reference = efficiency.reference
         # That of the reference to itself has no interval.
         if reference is not None and reference.ratio.low < reference.ratio.high:
-            parts.append(f"ratio {RATIO.text_with_interval(reference.ratio)} to {reference.case}")
+            parts.append(f"ratio {RATIO.text_with_interval(reference.ratio)} to {reference.case_id}")
         scenario = f"{efficiency.point.scenario} " if len(measurements) > 1 else ""
         texts.append(f"{scenario}{', '.join(parts)}{mark_codes(efficiency.marks)}")
     return "; ".join(texts)

@@ -234,8 +234,8 @@ def fastest_closed_loop(points: Sequence[PointResult]) -> PointResult | None:
 class ReferenceComparison(Struct, frozen=True):
     """The fastest load point of a case compared with the reference format of its model."""
 
-    case: Text
-    """The id of the reference's case, which may be this case."""
+    case_id: Text
+    """The reference's case, which may be this case."""
     ratio: Ratio
     """Throughput over the reference's, measured in turns; 1 for the reference itself."""
     digest: Text = ""

@@ -138,7 +138,7 @@ def _to_reference(row: SummaryRow) -> Cell | None:
     if compared is None:
         return None
     cell = cell_of(RATIO, compared.ratio, "interval")
-    return Cell("reference", cell.value) if compared.case == row.record.name else cell
+    return Cell("reference", cell.value) if compared.case_id == row.record.name else cell
 
 
 def _marks(row: SummaryRow) -> list[Mark]:
