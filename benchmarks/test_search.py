@@ -18,18 +18,18 @@ def test_search(run: CaseRun, recorder: Recorder) -> None:
     """The winning configuration keeps the budget, and passes the tests of conversion and accuracy."""
     is_converted = not run.case.model.from_repository
     proven = {"conversion": run.conversion} if is_converted else {}
-    with winner_loaded(run) as result:
-        if (is_converted or run.case.model.metrics) and result.verdict != "failed":
-            result = structs.replace(result, accuracy=evaluate(run)[0])
-        shown = recorder.record(search=result, why_no_score=run.why_no_score, **proven)
-    if result.verdict != "failed":
-        recorder.show(shown.why_no_winner or search_text(result))
-    failures = [] if result.accuracy is None else ledger_failures(result.accuracy)
+    with winner_loaded(run) as search:
+        if (is_converted or run.case.model.metrics) and search.verdict != "failed":
+            search = structs.replace(search, accuracy=evaluate(run)[0])
+        shown = recorder.record(search=search, why_no_score=run.why_no_score, **proven)
+    if search.verdict != "failed":
+        recorder.show(shown.why_no_winner or search_text(search))
+    failures = [] if search.accuracy is None else ledger_failures(search.accuracy)
     failures += filter(None, [conversion_failure(run.conversion)] if is_converted else [])
-    failures += filter(None, [wrong_answers_text(result.result.answers_under_load)])
+    failures += filter(None, [wrong_answers_text(search.result.answers_under_load)])
     if failures:
         raise AccuracyError("; ".join(failures))
-    if result.verdict == "failed":
-        raise SpeedError(shown.why_no_winner or no_winner_text(result))
+    if search.verdict == "failed":
+        raise SpeedError(shown.why_no_winner or no_winner_text(search))
     if not is_converted:
-        run.progress.note(proposal_text(result))
+        run.progress.note(proposal_text(search))

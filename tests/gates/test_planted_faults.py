@@ -9,9 +9,8 @@ from tests.conftest import LoadRuntime
 from tritonproof.accuracy.limits import AnswerLimits, NumberLimits
 from tritonproof.client.requests import ServedModel
 from tritonproof.gates import GATES
-from tritonproof.gates.context import GateContext, ask_one_by_one
+from tritonproof.gates.context import GateContext, LoadedAs, ask_one_by_one
 from tritonproof.record.schema import GateResult, Scenario
-from tritonproof.serve.server import LoadState
 
 Loader = Callable[..., ServedModel]
 """`load(fault)`, or `load(fault, "online")` with a batcher that waits for others."""
@@ -60,7 +59,7 @@ def served_with(serving: LoadRuntime) -> Loader:
 
 def results_of(served: ServedModel, names: Iterable[str]) -> dict[str, GateResult]:
     """The results of these gates, by name."""
-    loaded, alone = LoadState("online", toy.DEPLOYMENT, "python"), ask_one_by_one(served, LIMITS)
+    loaded, alone = LoadedAs("online", toy.DEPLOYMENT, "python"), ask_one_by_one(served, LIMITS)
     context = GateContext(served, loaded, alone, LIMITS, can_share_memory=True)
     return {name: GATES[name].check(context).result for name in names}
 

@@ -15,6 +15,7 @@ from tritonclient.grpc.model_config_pb2 import ModelConfig
 from tests import toy
 from tritonproof.base.errors import ProofError
 from tritonproof.build.builds import CaseBuild
+from tritonproof.gates.context import LoadedAs
 from tritonproof.host import locks
 from tritonproof.record.schema import Deployment, LoadPoint, Scenario, Start
 from tritonproof.run.case_run import CaseRun
@@ -23,7 +24,7 @@ from tritonproof.run.prepared_case import CaseScope, PreparedCase
 from tritonproof.run.progress import Progress
 from tritonproof.run.repository_case import AcceptedSamples, RepositoryCase
 from tritonproof.serve.described_model import DescribedModel
-from tritonproof.serve.server import LoadState, Server
+from tritonproof.serve.server import Server
 from tritonproof.serve.server_spec import ServerSpec
 from tritonproof.settings.settings import Settings
 from tritonproof.spec import DEFAULT_PROFILES, Arrays, Case, Model, Samples
@@ -91,9 +92,9 @@ class StandInCase:
     def load_anew(self, scenario: Scenario, deployment: Deployment) -> str:
         return self.server.load(self.build, deployment, scenario)
 
-    def bring_up(self, scenario: Scenario, deployment: Deployment) -> tuple[LoadState, Start]:
+    def bring_up(self, scenario: Scenario, deployment: Deployment) -> tuple[LoadedAs, Start]:
         backend = self.load_anew(scenario, deployment)
-        return LoadState(scenario, deployment, backend), Start(scenario, None, 0.0, 0.0)
+        return LoadedAs(scenario, deployment, backend), Start(scenario, None, 0.0, 0.0)
 
 
 def prepare(**changes: Any) -> Prepare:

@@ -9,7 +9,7 @@ from tests import toy
 from tests.run.conftest import RunOf
 from tests.run.stand_in_case import StandInServer, prepare, prepare_repository_case
 from tritonproof.base.errors import ProofError
-from tritonproof.serve.server import LoadState
+from tritonproof.gates.context import LoadedAs
 from tritonproof.serve.server_spec import ServerKind, ServerSpec
 
 
@@ -36,6 +36,6 @@ def test_every_kind_of_server_takes_a_repositorys_model(
 
 def test_reloaded_case_is_cold(run_of: RunOf) -> None:
     loader = run_of(prepare()).loader
-    loader.loaded, loader.was_under_load = LoadState("offline", toy.DEPLOYMENT, "onnx", {}), True
+    loader.loaded, loader.was_under_load = LoadedAs("offline", toy.DEPLOYMENT, "onnx", {}), True
     loader.reload()
-    assert (loader.loaded, loader.was_under_load) == (LoadState("offline", toy.DEPLOYMENT, "python"), False)
+    assert (loader.loaded, loader.was_under_load) == (LoadedAs("offline", toy.DEPLOYMENT, "python"), False)

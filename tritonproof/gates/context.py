@@ -12,13 +12,24 @@ from tritonproof.accuracy.answer_comparison import AnswerFinding
 from tritonproof.accuracy.expected import ExpectedBySignature, expect_by_signature
 from tritonproof.accuracy.limits import MIN_NOISE, NOISE_FACTOR, AnswerLimits, NumberLimits, inferred_limits
 from tritonproof.client.requests import IN_FLIGHT, IN_FLIGHT_BYTES, Answer, ServedModel
-from tritonproof.record.schema import AnswerComparison, GateResult
+from tritonproof.record.schema import AnswerComparison, Deployment, GateResult, Scenario
 from tritonproof.serve.messages import content_size_bytes
-from tritonproof.serve.server import LoadState
 from tritonproof.spec import Arrays, Samples
 
 _STEADY_SHARE = 0.99
 """If at least this share of integers is equal in the answers to a repeated request, the others are noise."""
+
+
+@dataclass(frozen=True)
+class LoadedAs:
+    """How a case is loaded at the moment."""
+
+    scenario: Scenario
+    deployment: Deployment
+    backend: str
+    first_answer: Arrays | None = None
+    """The answer to the first request, the first sample alone, [1, ...] each; None if another was first."""
+    batches_dynamically: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +54,7 @@ class GateContext:
     """What a gate gets: the loaded model, its answers to samples alone, and what some gates need."""
 
     served: ServedModel
-    loaded: LoadState
+    loaded: LoadedAs
     single_answers: SingleAnswers
     limits: AnswerLimits
     """The limits of two answers to one sample if other kernels may compute them."""

@@ -230,7 +230,7 @@ def growths(used: Sequence[Usage], counts: Sequence[float], per: Per, heaps: int
 
 def _growth(name: str, per: Per, used: np.ndarray, counts: np.ndarray, heaps: int) -> Growth:
     unit, begin = RESOURCE_UNITS[name], int(len(used) * _WARM_UP[per])
-    heaps = heaps if name.startswith("memory") else 0
+    heaps = heaps if name in schema.PROCESS_MEMORY else 0
     are_too_few = len(used) - heaps <= min(_STEPS)
     begin = begin if are_too_few else max(begin, heaps)
     counted = int(counts[-1] - counts[begin])

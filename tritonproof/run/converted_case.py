@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from tritonproof.build import baseline_builds, builds, runtime_files
 from tritonproof.build.builds import CaseBuild, private_copy
+from tritonproof.gates.context import LoadedAs
 from tritonproof.host.scratch import scratch_folder
 from tritonproof.host.targets import runs_here
 from tritonproof.record.quantities import DURATION, SIZE
@@ -15,7 +16,7 @@ from tritonproof.record.schema import Deployment, Scenario, Start
 from tritonproof.run.once import once
 from tritonproof.run.prepared_case import CaseScope, time_request
 from tritonproof.serve.backends import local_backends, pool_options, server_variables, serves_natively
-from tritonproof.serve.server import LoadState, Server, check_supported
+from tritonproof.serve.server import Server, check_supported
 from tritonproof.settings.case_settings import deployment_of, samples_of
 from tritonproof.settings.settings import Settings
 from tritonproof.spec import Arrays, Case, Device, FrameworkModel, OnProgress, Samples
@@ -71,7 +72,7 @@ class ConvertedCase:
             open_in_process = runtime_files.open_in_process
             return open_in_process(self.case, self.build.artifact, self.deployment, engines)
 
-    def bring_up(self, scenario: Scenario, deployment: Deployment) -> tuple[LoadState, Start]:
+    def bring_up(self, scenario: Scenario, deployment: Deployment) -> tuple[LoadedAs, Start]:
         check_supported(self.server, self.case)
         self.scope.say(f"load into Triton ({scenario})")
         with self.scope.hold_machine(exclusive=False):
@@ -81,7 +82,7 @@ class ConvertedCase:
             first_s, first_answer = time_request(self, 1)
         start = Start(scenario, self.server.ready_s, round(loading_s, 3), round(1e3 * first_s, 3))
         is_joined = scenario == "online"
-        return LoadState(scenario, deployment, backend, first_answer, batches_dynamically=is_joined), start
+        return LoadedAs(scenario, deployment, backend, first_answer, batches_dynamically=is_joined), start
 
     def load_anew(self, scenario: Scenario, deployment: Deployment) -> str:
         if not self.keeps_config:

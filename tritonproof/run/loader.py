@@ -8,11 +8,12 @@ from tritonproof.base.errors import NotAvailableError
 from tritonproof.client.input_data import input_data
 from tritonproof.client.requests import ServedModel
 from tritonproof.frameworks import pytorch
+from tritonproof.gates.context import LoadedAs
 from tritonproof.record import schema
 from tritonproof.record.schema import Deployment, Scenario
 from tritonproof.run.once import forget, once
 from tritonproof.run.prepared_case import CaseScope, PreparedCase
-from tritonproof.serve.server import LoadState, serving_entry
+from tritonproof.serve.server import serving_entry
 
 
 @dataclass(eq=False)
@@ -21,7 +22,7 @@ class Loader:
 
     scope: CaseScope
     prepared: PreparedCase
-    loaded: LoadState | None = None
+    loaded: LoadedAs | None = None
     was_under_load: bool = False
     """Whether the case has been under load since it was loaded."""
     is_unloaded: bool = False
@@ -50,7 +51,7 @@ class Loader:
             forget(self.scope.model_run, "framework_model")
             pytorch.release_gpu_memory()
 
-    def ensure_loaded(self, scenario: Scenario, deployment: Deployment | None = None) -> LoadState:
+    def ensure_loaded(self, scenario: Scenario, deployment: Deployment | None = None) -> LoadedAs:
         """Load the case for a scenario, with `deployment` or its own, unless it is loaded so. Both
         scenarios of a model of --repository are loaded in the same way."""
         prepared, new_deployment = self.prepared, deployment or self.prepared.deployment

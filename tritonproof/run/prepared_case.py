@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from tritonproof.build.builds import CaseBuild
+from tritonproof.gates.context import LoadedAs
 from tritonproof.record.schema import Deployment, Scenario, Start
 from tritonproof.run.model_run import ModelRun
 from tritonproof.serve.launch import serve
-from tritonproof.serve.server import LoadState, Server
+from tritonproof.serve.server import Server
 from tritonproof.spec import Arrays, Case, Samples
 
 
@@ -102,7 +103,7 @@ class PreparedCase(Protocol):
     def load_anew(self, scenario: Scenario, deployment: Deployment) -> str:
         """Load the model, even if it is loaded; returns the backend that serves it."""
 
-    def bring_up(self, scenario: Scenario, deployment: Deployment) -> tuple[LoadState, Start]:
+    def bring_up(self, scenario: Scenario, deployment: Deployment) -> tuple[LoadedAs, Start]:
         """Have the model loaded for a scenario, and a first request answered; tells how long both took."""
 
 

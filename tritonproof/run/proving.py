@@ -19,6 +19,7 @@ from tritonproof.accuracy.through_server import evaluate_through_server
 from tritonproof.base.errors import NotAvailableError
 from tritonproof.base.paths import CONFIG_FILE
 from tritonproof.gates import GATES
+from tritonproof.gates.context import LoadedAs
 from tritonproof.gates.conversations import compare_conversations
 from tritonproof.gates.recorded import recorded_gate
 from tritonproof.gates.reproducer import write_reproducer
@@ -26,7 +27,6 @@ from tritonproof.record.sample_files import SampleScores
 from tritonproof.record.schema import GateResult, Ledger
 from tritonproof.run.case_run import CaseRun
 from tritonproof.run.repository_case import RepositoryCase
-from tritonproof.serve.server import LoadState
 from tritonproof.spec import Samples
 from tritonproof.user_models.model_from_config import sequences_at_once
 
@@ -115,14 +115,13 @@ def run_gate(run: CaseRun, name: str) -> AnswerFinding[GateResult]:
     return run.gate_findings[name]
 
 
-def _reload(run: CaseRun) -> LoadState:
+def _reload(run: CaseRun) -> LoadedAs:
     """Load the case again: a converted one for offline, after it was loaded for online."""
     run.loader.check_may_reload()
-    loaded = run.loader.ensure_loaded("offline")
+    run.loader.ensure_loaded("offline")
     if run.case.model.from_repository:  # both scenarios load it in the same way
         run.loader.reload()
-        loaded = dataclasses.replace(loaded, first_answer=None)  # that is from the loading before
-    return loaded
+    return run.loader.ensure_loaded("offline")
 
 
 def reproduce(run: CaseRun, finding: AnswerFinding[GateResult]) -> str:

@@ -16,12 +16,13 @@ from tritonproof.base.paths import CONFIG_FILE
 from tritonproof.build.builds import CaseBuild
 from tritonproof.build.configuration import config_text
 from tritonproof.client.requests import StreamedRequest, converse, sequence_of
+from tritonproof.gates.context import LoadedAs
 from tritonproof.host.scratch import scratch_folder
 from tritonproof.record.schema import Deployment, Scenario, Start
 from tritonproof.run.available_models import labelled_samples, samples_in_folder
 from tritonproof.run.prepared_case import CaseScope
 from tritonproof.serve.described_model import DescribedModel, load_model
-from tritonproof.serve.server import LoadState, Server
+from tritonproof.serve.server import Server
 from tritonproof.settings.case_settings import deployment_of
 from tritonproof.spec import Arrays, Case, Model, Samples, why_undeclared
 from tritonproof.user_models import model_from_config
@@ -79,7 +80,7 @@ class RepositoryCase:
     def unreported(self) -> tuple[str, ...]:
         return self.described.unreported
 
-    def bring_up(self, scenario: Scenario, deployment: Deployment) -> tuple[LoadState, Start]:
+    def bring_up(self, scenario: Scenario, deployment: Deployment) -> tuple[LoadedAs, Start]:
         """What the first loading took, which serves both scenarios; nothing is loaded or sent again. There is
         no first answer of a remote model, which others may have asked before."""
         self.check_single_requests()
@@ -88,7 +89,7 @@ class RepositoryCase:
         first_answer = self.accepted_samples.answer if self.described.model.folder else None
         may_join = bool(self.described.called or self.unreported)  # as far as the server says
         may_join |= model_from_config.batches_dynamically(self.described.config)
-        return LoadState(scenario, deployment, self.backend, first_answer, may_join), start
+        return LoadedAs(scenario, deployment, self.backend, first_answer, may_join), start
 
     def load_anew(self, *_scenario_and_deployment: object) -> str:
         assert self.described.model.folder is not None

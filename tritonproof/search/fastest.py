@@ -244,10 +244,10 @@ def keeps_latency_budget(latency_ms: Estimate, passes: Sequence[Pass], goal: Sea
     """Whether a percentile's whole interval keeps the budget. If it is open above, its finite end must, and
     the rule of MLPerf's Server scenario, which needs 662 requests for a p99, decides: a queue forgets so
     slowly that hardly any requests are independent."""
-    end_ms: float | None = latency_ms.high
-    if latency_ms.open_above and latency_ms.high <= goal.latency_budget_ms:
-        end_ms = estimates.certified(estimates.pooled_ms(passes), goal.percentile).bound_ms
-    return end_ms is not None and end_ms <= goal.latency_budget_ms
+    bound_ms = None
+    if latency_ms.open_above:
+        bound_ms = estimates.certified(estimates.pooled_ms(passes), goal.percentile).bound_ms
+    return latency_ms.is_within(goal.latency_budget_ms, bound_ms)
 
 
 _PROBES_PER_BUDGET = 40

@@ -39,18 +39,6 @@ _ENDING_S = 5.0
 
 
 @dataclass(frozen=True)
-class LoadState:
-    """How a case is loaded at the moment."""
-
-    scenario: Scenario
-    deployment: Deployment
-    backend: str
-    first_answer: Arrays | None = None
-    """The answer to the first request, the first sample alone, [1, ...] each; None if another was first."""
-    batches_dynamically: bool = True
-
-
-@dataclass(frozen=True)
 class Server:
     """A running Triton and how it is reached. What is unknown of it is None: most, of a remote server."""
 

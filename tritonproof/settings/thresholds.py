@@ -112,8 +112,7 @@ class Thresholds:
         budget_ms, source = budgets[-1]
         latency, certified = result.latency_ms["p99"], result.certified.get("p99")
         bound_ms = certified.bound_ms if certified else None
-        is_established = not latency.open_above or (bound_ms is not None and bound_ms <= budget_ms)
-        verdict: Verdict = "passed" if latency.high <= budget_ms and is_established else "inconclusive"
+        verdict: Verdict = "passed" if latency.is_within(budget_ms, bound_ms) else "inconclusive"
         return LatencyBudget("p99", budget_ms, source, "failed" if latency.low > budget_ms else verdict)
 
     def check_cases(self, cases: Callable[[], Sequence[Case]]) -> None:

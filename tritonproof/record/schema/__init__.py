@@ -12,8 +12,7 @@ from tritonproof.record.schema._setup import *
 from tritonproof.record.schema._speed import *
 
 RESOURCE_UNITS: Mapping[str, Literal["bytes", "number"]] = {
-    "memory of the server": "bytes",
-    "memory of its stubs": "bytes",
+    **dict.fromkeys(PROCESS_MEMORY, "bytes"),
     "shared memory": "bytes",
     "GPU memory": "bytes",
     "open files": "number",

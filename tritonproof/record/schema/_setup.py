@@ -69,6 +69,11 @@ class Estimate(Struct, frozen=True):
     open_above: bool = False
     """Whether too few observations give no upper bound: `high` is then the largest observation."""
 
+    def is_within(self, limit: float, certified_bound: float | None) -> bool:
+        """Whether the whole interval is, and if it is open above a certified bound too."""
+        is_bounded = not self.open_above or (certified_bound is not None and certified_bound <= limit)
+        return self.high <= limit and is_bounded
+
 
 class Ratio(Estimate, frozen=True):
     """One speed, or one latency, over another. It is shown only if its interval is narrow: see `is_shown`."""

@@ -322,6 +322,10 @@ _MIN_LOADING_S = 0.1
 """Seconds; nobody notices a smaller difference."""
 
 
+PROCESS_MEMORY = ("memory of the server", "memory of its stubs")
+"""The resources that a server's processes allocate from the heap, of all in RESOURCE_UNITS."""
+
+
 class ServedSide(Struct, frozen=True):
     """A model of a repository on one of two servers that are compared."""
 
@@ -342,7 +346,7 @@ class ServedSide(Struct, frozen=True):
 
     @property
     def memory_bytes(self) -> float | None:
-        used_bytes = [value for name, value in self.used.items() if name.startswith("memory of")]
+        used_bytes = [value for name, value in self.used.items() if name in PROCESS_MEMORY]
         return sum(used_bytes) if used_bytes else None
 
 
